@@ -196,7 +196,7 @@ def test_a_communicator_may_have_other_attributes() -> None:
 
 
 @pytest.mark.parametrize("kind", [KeyError, KeyboardInterrupt, SystemExit])
-def test_an_exception_in_abort_does_not_replace_the_cause(kind: type[BaseException]) -> None:
+def test_library_calls_in_abort_do_not_replace_the_cause(kind: type[BaseException]) -> None:
     class Fails(libshampoo.Communicator):
         world = 2
         aborted = 0

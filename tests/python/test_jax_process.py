@@ -129,7 +129,7 @@ def test_an_incompatible_jax_is_rejected(preparation: str, words: str, tmp_path:
     assert "ImportError: libshampoo.jax" in done.stderr and words in done.stderr
 
 
-def test_versions_of_the_interface() -> None:
+def test_the_version_of_the_xla_interface_is_checked() -> None:
     libshampoo.xla_call.check_version(1, 1)
     libshampoo.xla_call.check_version(1, 3)
     for compiled, running in ((3, 1), (1, 1001), (1001, 1)):

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Many ranks over communicators in Java. */
+/** Several ranks with communicators in Java. */
 class CommTest {
   private static void assertSameBits(List<float[]> expected, List<float[]> found) {
     for (int p = 0; p < expected.size(); ++p) {
@@ -68,7 +68,7 @@ class CommTest {
     }
   }
 
-  /** A rank that fails at some exchange. */
+  /** A rank whose exchanges can fail. */
   private static final class Fails extends Mirror {
     final RuntimeException failure = new RuntimeException("the network is gone");
     boolean failing;
@@ -94,14 +94,14 @@ class CommTest {
     @Override
     public void abort() {
       ++aborted;
-      Shampoo.keys(); // a call of the library in between must not take the cause
+      Shampoo.keys(); // a call of the library must not replace the cause
       throw new IllegalStateException("abort fails, too");
     }
 
     @Override
     public void release() {
       ++released;
-      throw new IllegalStateException("and release");
+      throw new IllegalStateException("release fails, too");
     }
   }
 
@@ -134,7 +134,7 @@ class CommTest {
       comm.failing = false;
       comm.failingLater = false;
       ShampooException again = assertThrows(ShampooException.Collective.class, optimizer::step);
-      assertEquals(null, again.getCause()); // no exception of another call
+      assertEquals(null, again.getCause()); // not the exception of the previous call
       assertArrayEquals(before, Buffers.copy(w));
     } finally {
       Thread.currentThread().setUncaughtExceptionHandler(null);
@@ -193,7 +193,7 @@ class CommTest {
     }
   }
 
-  /** Under -Xcheck:jni this shows that no callback leaves references behind, as the frame of the step has few. */
+  /** Under -Xcheck:jni, checks that callbacks release their local references: the step's frame has room for few. */
   @Test
   void aStepMayExchangeManyTimes() throws Exception {
     int[] exchanges = new int[1];
@@ -248,10 +248,10 @@ class CommTest {
     }
     assertEquals(released + 1, Foreign.releases());
     assertThrows(
-        ShampooException.State.class, () -> Shampoo.save(List.of(), Path.of("nowhere"), comm, 0)); // it is closed
+        ShampooException.State.class, () -> Shampoo.save(List.of(), Path.of("nowhere"), comm, 0)); // comm is closed
   }
 
-  /** Two exchanges at once would be mixed, and the library has memory of its own in a communicator. */
+  /** A communicator contains a buffer of the library. Two exchanges at the same time would both write to it. */
   @Test
   void oneCallAtATimeUsesACommunicator(@TempDir Path folder) {
     Optimizer[] second = new Optimizer[1];
@@ -286,7 +286,7 @@ class CommTest {
         second[0] = null;
         other.step();
         assertEquals(1, other.stat("steps"));
-        // The same communicator in both places is one; that two ranks write the same file is rejections.
+        // save accepts the communicator of the optimizer. It fails because both ranks write the same file.
         assertThrows(ShampooException.Files.class, () -> Shampoo.save(List.of(other), folder, comm, 0));
       }
     }

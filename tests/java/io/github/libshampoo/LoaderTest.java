@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The jar: what is in it, and where its libraries are loaded from. */
+/** The contents of the jar, and the folders that its libraries are loaded from. */
 class LoaderTest {
   private static final String VERSION = System.getProperty("shampoo.version");
   private static final Path SOURCE = Path.of(System.getProperty("shampoo.source"));
@@ -87,7 +87,7 @@ class LoaderTest {
     assertContains(output, "rejected: ");
     assertContains(output, folder.toString());
     assertContains(output, "io.github.libshampoo.library.path");
-    // Nothing is copied then.
+    // With the property, nothing is copied to the temporary folder.
     assertContains(child(Map.of(), property + unpacked(), "-Djava.io.tmpdir=/nowhere"), "version " + VERSION);
   }
 
@@ -114,7 +114,7 @@ class LoaderTest {
     assertEquals("other", Library.explain("other", Path.of("/tmp/x/libshampoo_java.so"), ""));
   }
 
-  /** The same in a folder that is mounted so, where this machine lets us mount one in a namespace of our own. */
+  /** Mounts a folder in a namespace. Skipped if the machine does not allow this. */
   @Test
   void theErrorExplainsAFolderMountedNoexec() throws Exception {
     Path mounted = Files.createDirectories(folder.resolve("mounted"));
@@ -127,7 +127,7 @@ class LoaderTest {
     assertContains(output, "mounted noexec: set the property java.io.tmpdir");
   }
 
-  /** A library that has all functions and says that it is 0.7.3. */
+  /** Compiles a library that has all functions and reports the version 0.7.3. */
   private Path other() throws Exception {
     StringBuilder source = new StringBuilder();
     for (String name : Files.readAllLines(SOURCE.resolve("tests/capi/exports.txt"))) {
@@ -148,7 +148,7 @@ class LoaderTest {
   @Test
   void aLibraryOfAnotherVersionIsRejected() throws Exception {
     Path other = other();
-    // Its own comes first, whatever the environment says.
+    // The library of the jar is loaded regardless of LD_LIBRARY_PATH.
     assertContains(child(Map.of("LD_LIBRARY_PATH", folder.toString())), "version " + VERSION);
     String loaded = child(Map.of("LD_PRELOAD", other.toString()));
     assertContains(loaded, "rejected: these classes were compiled for libshampoo " + VERSION);
@@ -166,12 +166,12 @@ class LoaderTest {
         byte[] packed = jar.getInputStream(jar.getEntry("META-INF/" + name)).readAllBytes();
         assertEquals(Files.readString(SOURCE.resolve(name)), new String(packed));
       }
-      // Debug information would be most of it.
+      // With debug information, the library would be much larger.
       assertTrue(jar.getEntry(NATIVE + "libshampoo.so.0").getSize() < 40 << 20);
     }
   }
 
-  /** The numbers that stand in files of others' formats. */
+  /** Checks the version numbers in Maven files and in the guide. */
   @Test
   void versionsAgreeWithTheHeader() throws IOException {
     for (String file : List.of("bindings/java/pom.xml", "examples/java_digits/pom.xml", "docs/java.md")) {

@@ -18,7 +18,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
-/** Buffers, steps, states. */
+/** Buffers, steps and hyper-parameters. */
 class OptimizerTest {
   private static Optimizer make(Config config, Param... params) {
     try (config;
@@ -46,7 +46,7 @@ class OptimizerTest {
     try (Optimizer optimizer = make(Model.config(), new Param("w", 2))) {
       optimizer.bind("w", w, grad);
       for (int step = 0; step < 200; ++step) {
-        grad.put(0, 2 * w.get(0)).put(1, 2 * w.get(1)); // in place: the library reads what is here now
+        grad.put(0, 2 * w.get(0)).put(1, 2 * w.get(1)); // in place: the library reads the current values
         optimizer.step();
       }
       assertEquals(200, optimizer.stat("steps"));
@@ -55,7 +55,7 @@ class OptimizerTest {
     assertEquals(0, w.get(1), 0.1);
   }
 
-  /** What the library is given is the address of the buffer: nothing is copied. */
+  /** The library gets the address of the buffer, so nothing is copied. */
   @Test
   void addressesAreThoseOfTheBuffers() {
     ByteBuffer bytes = Buffers.bytes(64);
@@ -130,9 +130,9 @@ class OptimizerTest {
       assertThrows(ShampooException.State.class, () -> optimizer.bindGrad(0, grad));
       assertRejected("there are 2", () -> optimizer.bindGrad(2, grad));
       assertRejected("there are 2", () -> optimizer.bindGrad(-1, grad));
-      // Nothing was bound by any of them.
+      // None of these calls has bound anything.
       assertThrows(ShampooException.State.class, optimizer::step);
-      optimizer.bind("w", w, grad.asReadOnlyBuffer()); // a gradient is only read
+      optimizer.bind("w", w, grad.asReadOnlyBuffer()); // gradients may be read-only
     }
   }
 
@@ -187,7 +187,7 @@ class OptimizerTest {
     }
   }
 
-  /** With updates in place of the parameter it would be lost; the key is that of its group. */
+  /** The output must differ from the parameter, which would be overwritten. The key "output" of the group decides. */
   @Test
   void updatesDoNotReplaceTheParameter() {
     FloatBuffer w = Buffers.filled(4, 1);
@@ -249,7 +249,7 @@ class OptimizerTest {
       optimizer.step();
       float after = w.get(0);
       assertTrue(after < 0.9);
-      rate.put(0, 0); // read when a step begins
+      rate.put(0, 0); // read at the start of each step
       optimizer.step();
       assertEquals(after, w.get(0));
       rate.put(0, -1);
@@ -264,7 +264,7 @@ class OptimizerTest {
       assertThrows(ShampooException.State.class, () -> optimizer.set(0, "momentum", 0.5));
       assertThrows(ShampooException.Invalid.class, () -> optimizer.get(0, "grafting"));
       assertThrows(ShampooException.Invalid.class, () -> optimizer.stat("none"));
-      assertThrows(ShampooException.Invalid.class, () -> optimizer.step(64)); // there are no streams
+      assertThrows(ShampooException.Invalid.class, () -> optimizer.step(64)); // the CPU has no streams
       assertRejected("lr", () -> optimizer.bindScalar(0, "lr", DType.F64, Memory.of(rate)));
       assertThrows(
           ShampooException.Invalid.class, () -> optimizer.bindScalar(0, "beta1", DType.F32, Memory.of(rate)));
@@ -280,7 +280,7 @@ class OptimizerTest {
       plan.addParam(new Param("narrow", 4).group(second));
       try (Optimizer optimizer = new Optimizer(plan.finish())) {
         assertEquals(0.1, optimizer.lr());
-        assertRejected("lr", () -> optimizer.setLr(1e300)); // float64 has it, float32 does not
+        assertRejected("lr", () -> optimizer.setLr(1e300)); // too large for float32
         assertRejected("lr", () -> optimizer.setLr(-1));
         assertEquals(List.of(0.1, 0.2), List.of(optimizer.get(0, "lr"), optimizer.get(second, "lr")));
         optimizer.setLr(0.5);
@@ -290,7 +290,7 @@ class OptimizerTest {
     }
   }
 
-  /** What Shampoo allocates can be bound as it is; and a state needs addresses of 64. */
+  /** Buffers that Shampoo allocates can be bound without changes, and are aligned for an arena. */
   @Test
   void allocatedBuffersAreDirectNativeAndZero() {
     FloatBuffer floats = Shampoo.floats(6);
@@ -303,7 +303,7 @@ class OptimizerTest {
     }
     for (java.nio.Buffer buffer : List.of(floats, bytes, Shampoo.doubles(1), Shampoo.shorts(1))) {
       assertTrue(buffer.isDirect());
-      assertEquals(0, Memory.of(buffer).address() % 64); // Memory.of refuses another byte order
+      assertEquals(0, Memory.of(buffer).address() % 64); // Memory.of rejects another byte order
     }
     assertRejected("floats: count is -1", () -> Shampoo.floats(-1));
     assertRejected("expected 0 to 268435448", () -> Shampoo.doubles(1L << 31));

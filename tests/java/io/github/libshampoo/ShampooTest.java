@@ -23,7 +23,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
-/** Version, keys, configs, plans, messages, roots. */
+/** Version, keys, configs, plans, log messages and inverse roots. */
 class ShampooTest {
   private static String message(Class<? extends ShampooException> kind, org.junit.jupiter.api.function.Executable call) {
     return assertThrows(kind, call).getMessage();
@@ -39,7 +39,7 @@ class ShampooTest {
     assertContains(Shampoo.buildInfo(), "\"version\"");
   }
 
-  /** What is declared in the header is in the raw layer, without anybody's doing. */
+  /** The raw layer is generated and has every function that the header declares. */
   @Test
   void everyFunctionOfTheHeaderIsWrapped() throws IOException {
     String header = Files.readString(Path.of(System.getProperty("shampoo.header")));
@@ -234,7 +234,7 @@ class ShampooTest {
       assertEquals(1, messages.size());
       assertContains(messages.get(0), "WARNING");
       assertContains(messages.get(0), "nesterov");
-      assertEquals(0, Foreign.warn()); // on a thread that Java does not know
+      assertEquals(0, Foreign.warn()); // on a thread that is not attached to the JVM
       assertEquals(2, messages.size());
       assertFalse(threads.get(1).isAlive() && threads.get(1) == Thread.currentThread());
       Shampoo.setLog((level, message) -> messages.add(message), LogLevel.ERROR);

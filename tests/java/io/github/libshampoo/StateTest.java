@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
-/** States by name, in arenas, and in checkpoints. */
+/** State entries, arenas and checkpoints. */
 class StateTest {
   private static void assertRejected(String part, Executable call) {
     String text = assertThrows(ShampooException.Invalid.class, call).getMessage();
@@ -139,12 +139,12 @@ class StateTest {
       Path file = folder.resolve("file");
       Files.writeString(file, "");
       assertThrows(ShampooException.Files.class, () -> optimizer.save(file));
-      // The same name twice, and the same optimizer twice.
+      // Duplicate names, and the same optimizer twice.
       try (Optimizer twin = ofModel()) {
         assertThrows(ShampooException.Invalid.class, () -> Shampoo.save(List.of(optimizer, twin), folder, null, 0));
       }
       assertRejected("numbers 0 and 1 are the same", () -> Shampoo.save(List.of(optimizer, optimizer), folder, null, 0));
-      optimizer.load(folder); // none of them is left in use
+      optimizer.load(folder); // the optimizer is not left in use
     }
   }
 }
