@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of the caller: read and written in place, kept alive, refused by name."""
+"""Arrays of the caller are read and written in place and kept alive. Errors name the array."""
 from __future__ import annotations
 
 import gc
@@ -35,7 +35,7 @@ def test_all_dtypes_are_supported(dtype: str, wrap: Any) -> None:
     assert (w.astype(np.float32) < 1).all()
 
 
-def refused(match: str, array: Any, **options: Any) -> None:
+def rejects(match: str, array: Any, **options: Any) -> None:
     w = np.ones((4, 3), np.float32)
     opt = libshampoo.Optimizer({"layer.weight": w}, **options)
     with pytest.raises(ValueError, match=match):
@@ -50,11 +50,11 @@ def grid(dtype: Any = np.float32) -> np.ndarray:
 @pytest.mark.parametrize("wrap", [lambda array: array, OnlyDlpack, OldDlpack], ids=["numpy", "dlpack", "old_dlpack"])
 def test_the_error_for_a_wrong_array_names_its_parameter(wrap: Any) -> None:
     who = "gradient of 'layer.weight': "
-    refused(who + "dtype float64", wrap(np.ones((4, 3))))
-    refused(who + 'dtype float64, .* float32; to use float64, make it with grad_dtype="float64"', wrap(np.ones((4, 3))))
-    refused(who + "dtype int32", wrap(np.ones((4, 3), np.int32)))
-    refused(who + r"shape \(3, 4\), and the parameter has \(4, 3\)", wrap(np.ones((3, 4), np.float32)))
-    refused(who + r"shape \(12,\)", wrap(np.ones(12, np.float32)))
+    rejects(who + "dtype float64", wrap(np.ones((4, 3))))
+    rejects(who + 'dtype float64, .* float32; to use float64, make it with grad_dtype="float64"', wrap(np.ones((4, 3))))
+    rejects(who + "dtype int32", wrap(np.ones((4, 3), np.int32)))
+    rejects(who + r"shape \(3, 4\), and the parameter has \(4, 3\)", wrap(np.ones((3, 4), np.float32)))
+    rejects(who + r"shape \(12,\)", wrap(np.ones(12, np.float32)))
 
 
 @pytest.mark.parametrize("wrap", [lambda array: array, OnlyDlpack, OldDlpack], ids=["numpy", "dlpack", "old_dlpack"])
@@ -65,13 +65,13 @@ def test_parameters_that_are_not_row_major_are_rejected(wrap: Any) -> None:
     opt = libshampoo.Optimizer({"w": np.ones((4, 3), np.float32)})
     with pytest.raises(ValueError, match=r"output of 'w': its strides .* numpy\.ascontiguousarray"):
         opt.bind(out={"w": wrap(grid()[:4, :3])})
-    # A dim of 1 has a stride that means nothing.
+    # The stride of a dim of length 1 has no meaning.
     w = np.ones((4, 1), np.float32)
     libshampoo.Optimizer([w]).step([wrap(grid()[:1, :4].T)])
 
 
 def same_bits(grads: list[Any], dtype: Any) -> None:
-    """Check that steps with these gradients have the bits of steps with row-major copies."""
+    """Check that steps with these gradients give the same bits as steps with row-major copies."""
     shapes = [np.shape(grad.array if isinstance(grad, OnlyDlpack) else grad) for grad in grads]
     arrays = [grad.array if isinstance(grad, OnlyDlpack) else grad for grad in grads]
     given, copied = ([np.full(shape, 2, dtype) for shape in shapes] for _ in range(2))
@@ -100,7 +100,7 @@ def test_gradients_that_are_not_row_major_are_copied(dtype: str, wrap: Any) -> N
             numbers(3, 1, 5).T, numbers(4, 0, 3).T, numbers(5, 7)[:, 2],
         )], kind,
     )  # fmt: skip
-    if wrap not in (OnlyDlpack, OldDlpack):  # NumPy has DLPack of read-only arrays since 2.1, in the newer form alone
+    if wrap not in (OnlyDlpack, OldDlpack):  # only NumPy 2.1 and later export read-only arrays by DLPack
         frozen = numbers(4, 6).T
         frozen.setflags(write=False)
         same_bits([np.broadcast_to(numbers(3), (4, 3)), np.broadcast_to(numbers(1)[0], (3, 2, 4)), frozen], kind)
@@ -114,10 +114,10 @@ def test_a_gradient_is_copied_when_it_is_passed() -> None:
     source[:] = np.nan
     del source
     gc.collect()
-    assert kept() is None, "the copy needs the array no more"
+    assert kept() is None, "the array must be released after it was copied"
     opt.step()
     assert np.isfinite(w).all() and (w != 0).all()
-    # A view of the parameter itself can be a gradient: it is copied before anything is written.
+    # A view of the parameter can be its gradient, because it is copied before anything is written.
     square = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
     libshampoo.Optimizer([square], lr=0.1).step([square.T])
 
@@ -171,9 +171,9 @@ def test_32_bit_parameters_can_have_16_bit_gradients(package: str) -> None:
 
 
 def test_arrays_that_cannot_be_used_are_rejected() -> None:
-    refused("gradient of 'layer.weight': its bytes", np.ones((4, 3), ">f4"))
-    refused("gradient of 'layer.weight': its address", np.zeros(49, np.uint8)[1:].view(np.float32).reshape(4, 3))
-    refused("gradient of 'layer.weight': on a device of type 10", OnlyDlpack(np.ones((4, 3), np.float32), (10, 0)))
+    rejects("gradient of 'layer.weight': its bytes", np.ones((4, 3), ">f4"))
+    rejects("gradient of 'layer.weight': its address", np.zeros(49, np.uint8)[1:].view(np.float32).reshape(4, 3))
+    rejects("gradient of 'layer.weight': on a device of type 10", OnlyDlpack(np.ones((4, 3), np.float32), (10, 0)))
     opt = libshampoo.Optimizer({"w": np.ones(3, np.float32)})
     with pytest.raises(ValueError, match="gradient of 'v'"):
         opt.step({"v": np.ones(3, np.float32)})
@@ -249,7 +249,7 @@ def test_tensors_that_require_gradients_are_stepped_in_place() -> None:
 
 
 def test_paddle_tensors_are_stepped_in_place() -> None:
-    """They have no number of the CPU; parameters refuse DLPack, as they are trained."""
+    """Their device has no number on the CPU. Parameters reject DLPack because they require gradients."""
 
     class Tensor(OnlyDlpack):
         stop_gradient = True
@@ -299,8 +299,8 @@ def test_written_arrays_that_overlap_others_are_rejected() -> None:
         with pytest.raises(ValueError, match="overlaps the parameter '[wv]', and a step writes there"):
             libshampoo.Optimizer({"w": w, "v": other})
     opt = libshampoo.Optimizer({"w": w, "v": v})
-    opt.step({"v": whole[8:12], "w": whole[8:12]})  # which are only read
-    for refused_call, message in (
+    opt.step({"v": whole[8:12], "w": whole[8:12]})  # gradients may overlap: they are only read
+    for rejected_call, message in (
         (lambda: opt.step({"v": whole[7:11]}), "gradient of 'v': it overlaps the parameter 'v'"),
         (lambda: opt.step({"v": whole[:4]}), "gradient of 'v': it overlaps the parameter 'w'"),
         (lambda: opt.bind(out={"w": whole[6:10]}), "overlaps the"),
@@ -310,7 +310,7 @@ def test_written_arrays_that_overlap_others_are_rejected() -> None:
     ):
         before = opt._buffers.views
         with pytest.raises(ValueError, match=message):
-            refused_call()
+            rejected_call()
         assert opt._buffers.views is before
     opt.bind(out={"w": w, "v": whole[16:20]}, copy=[whole[20:24], None])
     opt.step()
@@ -352,7 +352,7 @@ def test_bound_arrays_are_kept_alive(wrap: Any) -> None:
     assert (kept[0]() < 1).all()
     opt.bind(grads=None)
     gc.collect()
-    assert kept[1]() is None, "nothing needs the gradient any more"
+    assert kept[1]() is None, "the gradient must be released"
     opt.close()
     gc.collect()
     assert kept[0]() is None

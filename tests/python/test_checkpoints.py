@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints go from Python to C and back, and open with safetensors."""
+"""Python and C read each other's checkpoints, and safetensors reads them, too."""
 from __future__ import annotations
 
 import json
@@ -21,7 +21,7 @@ def cases() -> list[Path]:
 
 
 def write_params(path: Path, params: dict[str, np.ndarray]) -> None:
-    """Write the parameters, as shampoo_replay keeps them beside a checkpoint."""
+    """Write the parameters in the form in which shampoo_replay stores them next to a checkpoint."""
     names = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
     head, body = {}, b""
     for name, value in params.items():

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Communicators in Python: functions, and mpi4py."""
+"""Communicators in Python: classes, functions and mpi4py."""
 from __future__ import annotations
 
 import gc
@@ -46,7 +46,7 @@ def test_ranks_with_python_communicators_give_the_bits_of_one_rank() -> None:
 
 
 class Threads(Pair):
-    """Two ranks with an all-to-all, too."""
+    """Two ranks whose communicators also support all-to-all."""
 
     def rank(self, rank: int) -> Any:
         comm: Any = super().rank(rank)
@@ -136,7 +136,7 @@ def test_a_communicator_is_released_with_its_optimizer() -> None:
     opt.step([np.ones(4, np.float32)])
     del comm, shards
     gc.collect()
-    assert all(ref() is not None for ref in kept), "the optimizer needs them"
+    assert all(ref() is not None for ref in kept), "the optimizer must keep them alive"
     opt.close()
     gc.collect()
     assert not any(ref() is not None for ref in kept)
@@ -232,7 +232,7 @@ from test_comm import model, same, steps, trained
 world = MPI.COMM_WORLD
 assert world.size == 2
 assert same(trained(comm=world), trained())
-libshampoo.MpiComm.largest = 64  # of which each message is cut into many
+libshampoo.MpiComm.largest = 64  # so that each message is sent in many pieces
 assert same(trained(comm=world), trained())
 values = model()
 half = -(-values[0].size // 2)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tools import from_environment
 
-#: With an epsilon that keeps the roots of both well conditioned.
+#: This epsilon keeps the inverse roots well conditioned on the CPU and on CUDA.
 KEYS = {"lr": 0.1, "grafting": "adam", "epsilon": 1e-3, "use_merge_dims": False}
 
 
@@ -34,7 +34,7 @@ class Managed(ctypes.Structure):
     _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", Deleter)]
 
 
-#: What has been given to others, until they call the deleter.
+#: Exported tensors, until the consumer calls the deleter.
 exported: dict[int, Any] = {}
 delete = Deleter(lambda address: exported.pop(address) and None)
 new_capsule = ctypes.pythonapi.PyCapsule_New
@@ -42,7 +42,7 @@ new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, 
 
 
 class Cuda:
-    """The runtime of CUDA, as far as it is needed here."""
+    """The functions of the CUDA runtime that the tests need."""
 
     def __init__(self, path: str) -> None:
         self.library = ctypes.CDLL(path)
@@ -58,7 +58,7 @@ class Cuda:
 
 
 class OnDevice:
-    """An array in memory of the device, of which the outer world sees DLPack."""
+    """An array in device memory that supports only DLPack."""
 
     def __init__(self, cuda: Cuda, values: np.ndarray, strides: tuple[int, ...] | None = None) -> None:
         self.cuda, self.streams = cuda, []  # type: ignore[var-annotated]
@@ -132,7 +132,7 @@ def test_a_gradient_lives_until_its_step_is_done(cuda: Cuda) -> None:
         opt.step([gradients.pop(0)])
         gc.collect()
         lives.append([gradient() is not None for gradient in kept])
-    # The last is bound; the one before was read by a step that may be on its way.
+    # The last gradient is bound. The one before may still be read by a pending step.
     opt.bind(grads=None)
     gc.collect()
     lives.append([gradient() is not None for gradient in kept])
@@ -171,7 +171,7 @@ def test_a_bound_learning_rate_lives_until_its_step_is_done(cuda: Cuda) -> None:
 
 
 def test_gradients_that_are_not_row_major_are_rejected(cuda: Cuda) -> None:
-    """Only those on the CPU are copied."""
+    """Only gradients on the CPU are copied."""
     ones = np.ones((4, 3), np.float32)
     param = OnDevice(cuda, ones)
     opt = libshampoo.Optimizer({"w": param}, **KEYS)

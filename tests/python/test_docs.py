@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/python.md and the docstrings show is true: it runs."""
+"""The code in docs/python.md, README.md, docs/checkpoints.md and the docstrings runs."""
 from __future__ import annotations
 
 import doctest
@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from tools import ROOT, from_environment
 
-#: All but those that need JAX, which are looked at with docs/jax.md.
+#: Except the modules that need JAX, which test_jax_docs.py checks.
 MODULES = sorted(
     {path.stem for path in Path(libshampoo.__file__).parent.glob("[a-z]*.py")} - {"jax", "xla_call"}
 )
 
 
-#: Those of frameworks, which are looked at with their tests.
+#: Their docstrings are checked with the other tests of the framework.
 FRAMEWORKS = ("tinygrad", "torch")
 
 
@@ -31,7 +31,7 @@ def test_docstrings_run(name: str) -> None:
 
 
 def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of Python are one program; a block that names a package which is not here is left out."""
+    """All Python blocks together are one program. Blocks that import a missing package are skipped."""
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "python.md"
     names: dict[str, object] = {}
@@ -48,7 +48,7 @@ def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_readme_runs() -> None:
-    """Each block of Python runs on its own, with arrays, gradients and a model of the reader."""
+    """Each Python block runs on its own. Its arrays, gradients and model belong to the reader and are provided here."""
     model = None
     if importlib.util.find_spec("torch") is not None:
         import torch
@@ -67,7 +67,7 @@ def test_the_readme_runs() -> None:
 
 
 def test_the_checkpoint_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its block of Python, and its commands of shampoo-ckpt, on checkpoints as they are told of there."""
+    """The Python block and the commands of shampoo-ckpt run on checkpoints like those in the text."""
     pytest.importorskip("safetensors")
     monkeypatch.chdir(tmp_path)
     for folder in ("checkpoints", "other"):

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/jax.md shows is true: its code runs, and prints what it shows, but for the digits of numbers."""
+"""The code in docs/jax.md runs, and its output agrees with the page except for the digits of numbers."""
 from __future__ import annotations
 
 import contextlib

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.jax in processes of its own: resuming from a checkpoint, several devices, memory, an unsuitable JAX."""
+"""libshampoo.jax in separate processes: resuming a run, several devices, memory, an incompatible JAX."""
 from __future__ import annotations
 
 import os
@@ -35,7 +35,7 @@ def run(program: str, *arguments: object, **environment: str) -> str:
 
 
 def test_another_process_continues_a_run(tmp_path: Path) -> None:
-    """From the arrays of the state alone: nothing is initialised there."""
+    """The process restores the arrays of the state and does not call init."""
     save = """
 params, state = draw(0), tx.init(draw(0))
 for t in range(1, 8):
@@ -60,7 +60,7 @@ for name, value in {"w": params["w"], **state._asdict()}.items():
 
 
 def test_an_executable_from_the_cache_of_another_process(tmp_path: Path) -> None:
-    """Nothing of the process is in what is compiled."""
+    """Compiled code does not depend on the process that compiled it."""
     program = """
 params, state = draw(0), tx.init(draw(0))
 for t in range(1, 4):
@@ -90,7 +90,7 @@ for place in (whole, cut):
 
 
 def test_memory_is_released_with_the_transformation() -> None:
-    """Each of 8 plans is another one; what XLA keeps of a program that it has compiled is a few MB."""
+    """The 8 plans differ. XLA keeps a few MB for each program that it has compiled."""
     program = """
 params = {"w": jnp.ones((1024, 1024))}
 keys = dict(grafting="adam", start_preconditioning_step=50, precondition_frequency=50, threads=1)
@@ -109,7 +109,7 @@ for k in range(1, 9):
     live(k)
 assert resident() - before < libshampoo.plan(params, **keys).bytes("workspace"), (before, resident())
 """
-    run(program, MALLOC_MMAP_THRESHOLD_="100000")  # so that the C library gives back what is freed
+    run(program, MALLOC_MMAP_THRESHOLD_="100000")  # makes free() return memory to the system
 
 
 @pytest.mark.parametrize(

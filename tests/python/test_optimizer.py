@@ -238,7 +238,7 @@ def test_the_error_for_a_value_of_the_wrong_type_names_its_key() -> None:
             libshampoo.Optimizer(params(), threads=threads)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match='key grafting: .* did you mean adam[?]'):
         libshampoo.Optimizer(params(), grafting="AdamW")
-    opt = libshampoo.Optimizer(params(), epsilon=None, factor_dtype=None)  # their defaults are "auto"
+    opt = libshampoo.Optimizer(params(), epsilon=None, factor_dtype=None)  # the defaults are "auto"
     assert opt.param_groups[0]["factor_dtype"] == "auto"
 
 
@@ -282,7 +282,7 @@ def test_mappings_can_be_nested() -> None:
 
 
 def test_lists_can_be_nested_in_mappings() -> None:
-    """As ``model.parameters()`` of MLX has them."""
+    """Like ``model.parameters()`` of MLX."""
     first, second, bias = (np.ones(shape, np.float32) for shape in ((4, 3), (3, 4), (3,)))
     opt = libshampoo.Optimizer({"layers": [{"w": first}, {}, {"w": second}], "rest": (bias, [bias.copy()])}, lr=0.5)
     assert opt.plan.names == ["layers/0/w", "layers/2/w", "rest/0", "rest/1/0"]
@@ -394,7 +394,7 @@ def test_an_object_is_destroyed_once() -> None:
     config = libshampoo._native.shampoo_config_create()
     libshampoo._native.shampoo_config_destroy(config)
     libshampoo._native.shampoo_config_destroy(config)
-    assert libshampoo._native.shampoo_config_get(config, "lr") is None, "nothing is left in it"
+    assert libshampoo._native.shampoo_config_get(config, "lr") is None, "the handle must be cleared"
 
 
 def test_an_optimizer_is_destroyed_with_its_last_reference() -> None:
@@ -404,7 +404,7 @@ def test_an_optimizer_is_destroyed_with_its_last_reference() -> None:
     gc.disable()
     try:
         del opt
-        assert kept() is None, "a cycle holds it until the collector runs"
+        assert kept() is None, "a reference cycle keeps it alive until the garbage collector runs"
     finally:
         gc.enable()
     assert sys.getrefcount(array) < uses
@@ -497,7 +497,7 @@ def test_bfloat16_is_returned_as_uint16_without_ml_dtypes() -> None:
 
 
 def test_messages_go_to_logging(caplog: pytest.LogCaptureFixture) -> None:
-    """Their levels are those of logging alone, and each record has its text as it is."""
+    """Only logging filters by level. Each record contains the complete text."""
     with caplog.at_level(logging.WARNING, "libshampoo"):
         libshampoo.Optimizer(params(), use_nesterov=True)
     assert "nesterov" in caplog.text and {record.levelno for record in caplog.records} == {logging.WARNING}
@@ -516,12 +516,12 @@ def test_messages_go_to_logging(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_step_has_no_messages_that_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library hands messages of all levels over, each of which needs the GIL."""
+    """The library passes messages of all levels to Python, and each one needs the GIL."""
     opt = libshampoo.Optimizer(params())
     found: list[str] = []
     monkeypatch.setattr(libshampoo.log._logger, "log", lambda level, message: found.append(message))
     libshampoo.Optimizer(params())
-    assert len(found) == 1  # of making one
+    assert len(found) == 1  # from the creation
     for _ in range(50):
         opt.step(list(params().values()))
     assert len(found) == 1

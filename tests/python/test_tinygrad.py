@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.tinygrad: in the habits of tinygrad.nn.optim, and with the bits of libshampoo.Optimizer on NumPy."""
+"""libshampoo.tinygrad has the interface of tinygrad.nn.optim and gives the bits of libshampoo.Optimizer."""
 from __future__ import annotations
 
 import doctest
@@ -97,7 +97,7 @@ def test_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     opt.step()
     grads = [address(param.grad) for param in opt.params]
     assert seen[0] == [[place, grad, place, 0] for place, grad in zip(places, grads)]
-    assert [four[1] for four in seen[-1]] == [0] * 4, "gradients are let go"
+    assert [four[1] for four in seen[-1]] == [0] * 4, "gradients must be released"
     assert [address(param) for param in opt.params] == places
     assert opt.optimizer._scalars[0, "lr"].pointer == address(opt.lr)
     buffer = weakref.ref(opt.params[0].grad.uop.buffer)
@@ -202,7 +202,7 @@ def test_views_are_rejected_and_constants_become_arrays() -> None:
         Shampoo([base, base.reshape(24)])
     zeros = Tensor.zeros(4, 3)
     opt = Shampoo([zeros], lr=0.5)
-    zeros.grad = Tensor.ones(3, 4).contiguous().realize().T  # what is no array yet becomes one
+    zeros.grad = Tensor.ones(3, 4).contiguous().realize().T  # zeros has no memory yet, and gets it
     opt.step()
     twin = np.zeros((4, 3), np.float32)
     libshampoo.Optimizer([twin], lr=0.5).step([np.ones((4, 3), np.float32)])

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.torch: in the habits of torch.optim, and with the bits of libshampoo.Optimizer on NumPy."""
+"""libshampoo.torch has the interface of torch.optim and gives the bits of libshampoo.Optimizer."""
 from __future__ import annotations
 
 import copy
@@ -78,7 +78,7 @@ def test_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     opt.step()
     wanted = [[param.data_ptr(), param.grad.data_ptr(), param.data_ptr(), 0] for param in model.parameters()]
     assert seen[0] == wanted
-    assert [four[1] for four in seen[-1]] == [0] * 4, "gradients are let go"
+    assert [four[1] for four in seen[-1]] == [0] * 4, "gradients must be released"
 
 
 def test_gradients_are_freed_by_zero_grad() -> None:
@@ -184,7 +184,7 @@ def test_cycling_a_momentum_of_zero_is_rejected(name: str) -> None:
 
     model = make()
     opt = Shampoo(model.parameters(), **KEYS)
-    with pytest.raises(ValueError, match="cycle_momentum"):  # the text of PyTorch
+    with pytest.raises(ValueError, match="cycle_momentum"):  # raised by PyTorch
         schedule(opt)
     opt.param_groups[0]["momentum"] = 0.9
     fill_grads(model, 1)
@@ -333,24 +333,24 @@ def test_wrong_states_are_rejected_and_change_nothing() -> None:
         change(state)
         return state
 
-    def refuse(match: str, state: dict[str, Any]) -> None:
+    def rejects(match: str, state: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match=match):
             opt.load_state_dict(state)
         after = opt.state_dict()
         assert all(torch.equal(value, after["state"][k][name]) for k in range(4)
                    for name, value in saved["state"][k].items())  # fmt: skip
 
-    refuse("'0.bias/0/factor.0' is missing", broken(lambda state: state["state"][1].pop("0/factor.0")))
-    refuse("no such entry", broken(lambda state: state["state"][1].update({"0/more": torch.ones(1)})))
-    refuse("shape", broken(lambda state: state["state"][1].update({"0/factor.0": torch.ones(1)})))
-    refuse("of '2.bias': step is 7", broken(lambda state: state["state"][3].update({"step": torch.tensor(7)})))
-    refuse("key grafting is 'sgd'", broken(lambda state: state["param_groups"][0].update(grafting="sgd")))
-    refuse("groups", broken(lambda state: state["param_groups"].append(dict(params=[]))))
-    # The optimizer has the default of this key, which the constructor did not set.
-    refuse("key use_nesterov is True, and the optimizer has False, which is fixed",
-           broken(lambda state: state["param_groups"][0].update(use_nesterov=True)))  # fmt: skip
+    rejects("'0.bias/0/factor.0' is missing", broken(lambda state: state["state"][1].pop("0/factor.0")))
+    rejects("no such entry", broken(lambda state: state["state"][1].update({"0/more": torch.ones(1)})))
+    rejects("shape", broken(lambda state: state["state"][1].update({"0/factor.0": torch.ones(1)})))
+    rejects("of '2.bias': step is 7", broken(lambda state: state["state"][3].update({"step": torch.tensor(7)})))
+    rejects("key grafting is 'sgd'", broken(lambda state: state["param_groups"][0].update(grafting="sgd")))
+    rejects("groups", broken(lambda state: state["param_groups"].append(dict(params=[]))))
+    # This key has its default in the optimizer, because the constructor did not set it.
+    rejects("key use_nesterov is True, and the optimizer has False, which is fixed",
+            broken(lambda state: state["param_groups"][0].update(use_nesterov=True)))  # fmt: skip
     for value in (-1.0, torch.tensor(float("nan"))):
-        refuse("key lr: the value", broken(lambda state, value=value: state["param_groups"][0].update(lr=value)))
+        rejects("key lr: the value", broken(lambda state, value=value: state["param_groups"][0].update(lr=value)))
     assert opt.param_groups[0]["lr"] == 0.1
     fill_grads(model, 2)
     opt.step()
@@ -564,7 +564,7 @@ def test_the_state_of_a_parameter_is_current() -> None:
     assert not state["0/filtered_grad"].any()
     opt.state[weight] = saved
     assert torch.equal(state["0/filtered_grad"], saved["0/filtered_grad"])
-    # As some trainers move a state to a device.
+    # Some trainers move a state to a device in this way.
     opt.state[weight] = type(state)(OrderedDict((name, value.to("cpu")) for name, value in state.items()))
     assert opt.state[weight]["step"] == 1 and copy.deepcopy(state)["step"] == 1
     with pytest.raises(ValueError, match="no such entry; it has step"):
@@ -697,7 +697,7 @@ def test_states_of_other_dtypes_load_and_of_other_optimizers_do_not() -> None:
 COMPILE = """
 import warnings
 warnings.simplefilter("error")
-warnings.filterwarnings("ignore", "The .grad attribute")  # of a loss that is used after backward; with SGD, too
+warnings.filterwarnings("ignore", "The .grad attribute")  # about the loss after backward; SGD causes it, too
 import torch, libshampoo.torch
 torch.manual_seed(0)
 inputs = torch.randn(4, 5)
@@ -762,7 +762,7 @@ def test_distributed_checkpoints_do_not_step() -> None:
 def test_the_blas_and_threads_of_pytorch_do_not_change() -> None:
     torch.manual_seed(0)
     matrix = torch.randn(200, 200)
-    told = torch.get_num_threads(), torch.get_num_interop_threads(), torch.__config__.parallel_info()
+    before = torch.get_num_threads(), torch.get_num_interop_threads(), torch.__config__.parallel_info()
     product, values = matrix @ matrix, torch.linalg.eigvalsh(matrix + matrix.T)
     param = torch.nn.Parameter(torch.randn(96, 96))
     opt = Shampoo([param], lr=0.1, threads=2)
@@ -771,7 +771,7 @@ def test_the_blas_and_threads_of_pytorch_do_not_change() -> None:
         opt.step()
         assert torch.equal(matrix @ matrix, product)
         assert torch.equal(torch.linalg.eigvalsh(matrix + matrix.T), values)
-    assert told == (torch.get_num_threads(), torch.get_num_interop_threads(), torch.__config__.parallel_info())
+    assert before == (torch.get_num_threads(), torch.get_num_interop_threads(), torch.__config__.parallel_info())
 
 
 RANK = """

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.torch keeps the conventions of torch.optim: what schedulers, trainers and checkpoints rely on."""
+"""libshampoo.torch follows the conventions of torch.optim on which schedulers, trainers and checkpoints rely."""
 from __future__ import annotations
 
 import copy
@@ -115,7 +115,7 @@ def advance(scheduler: Any, epoch: int) -> None:
 @pytest.mark.parametrize("tensor_lr", [False, True], ids=["number", "tensor"])
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_a_scheduler_has_the_same_effect_as_on_sgd(name: str, tensor_lr: bool) -> None:
-    """Rates, and cycled momentums, are those of torch.optim.SGD; the library steps with them; a saved run goes on."""
+    """Rates and cycled momentums equal those of torch.optim.SGD. The library steps with them. A saved run continues."""
     model, twin = make(), make()
 
     def both(one: Any, other: Any) -> tuple[Any, Any]:
@@ -649,7 +649,7 @@ def test_gradients_of_channels_last_activations_are_read() -> None:
 COMPILE = """
 import sys, warnings
 warnings.simplefilter("error")
-warnings.filterwarnings("ignore", "The .grad attribute")  # of a loss that is used after backward; with SGD, too
+warnings.filterwarnings("ignore", "The .grad attribute")  # about the loss after backward; SGD causes it, too
 import torch, libshampoo.torch
 from test_torch_conformance import backward, make, train, assert_same
 for number in range(2):
@@ -710,7 +710,7 @@ def run(net, opt, batches, ranks=True):
         opt.zero_grad()
         if ranks:
             net(batch[rank::2]).square().mean().backward()
-        else:  # the mean of both, as DistributedDataParallel has it
+        else:  # the mean of both, like DistributedDataParallel
             for part in (batch[0::2], batch[1::2]):
                 (net(part).square().mean() / 2).backward()
         opt.step()
@@ -743,7 +743,7 @@ for name, options in (("alone", {}), ("group", {"comm": torch.distributed.group.
     run(parallel, opt, batches[3:6])
     run(again_parallel, again_opt, batches[3:6])
     assert_same(model, again)
-    check(f"ddp {name}: a loaded state goes on", True)
+    check(f"ddp {name}: a loaded state continues", True)
     saved = dcp_state.get_optimizer_state_dict(parallel, opt)
     check(f"ddp {name}: distributed state dict", saved["state"]["0.weight"]["step"] == 6)
 
@@ -764,7 +764,7 @@ again_zero.load_state_dict(shared[0])
 run(parallel, zero, batches[3:6])
 run(again_parallel, again_zero, batches[3:6])
 assert_same(model, again)
-check("zero: a loaded state goes on", True)
+check("zero: a loaded state continues", True)
 torch.distributed.barrier()
 torch.distributed.destroy_process_group()
 print("done")
@@ -809,7 +809,7 @@ def test_distributed_checkpoints_can_be_saved_in_files(tmp_path: Path) -> None:
     opt, other = Shampoo(model.parameters(), lr=0.1, **KEYS), Shampoo(other_model.parameters(), lr=0.1, **KEYS)
     train(model, opt)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that there is one process
+        warnings.simplefilter("ignore")  # about running in one process
         checkpoint.save({"opt": dcp.get_optimizer_state_dict(model, opt)}, checkpoint_id=str(tmp_path / "ckpt"))
         target = {"opt": dcp.get_optimizer_state_dict(other_model, other)}
         checkpoint.load(target, checkpoint_id=str(tmp_path / "ckpt"))
