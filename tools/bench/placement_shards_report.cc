@@ -79,7 +79,7 @@ void WriteShardsChart(const std::vector<Shards>& all, const PlacementOptions& op
     if (row.balance == balance) rows.push_back(&row);
   }
   Chart chart;
-  chart.title = shards.model.title + " in shards, shard_mode gather: foretold by its plan";
+  chart.title = shards.model.title + " in shards, shard_mode gather: predicted by its plan";
   chart.note = "balance " + balance + ", block " + std::to_string(options.block) + ", grafting " + options.grafting;
   chart.x_title = "ranks";
   for (const ShardsRow* row : rows) chart.x.push_back(row->world);
