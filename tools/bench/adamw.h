@@ -6,8 +6,8 @@
 
 namespace bench {
 
-// Seconds of one step of AdamW over the tensors of a case, the shortest of so many runs: a plain loop for each tensor,
-// as an application would write it, compiled with -O3 for the baseline of the architecture.
+// Returns the seconds of one AdamW step over the tensors of a case, the shortest of all runs. The step is a plain loop
+// for each tensor, as in an application, compiled with -O3 for the baseline of the architecture.
 double TimeAdamw(const Case& of, int runs);
 
 }  // namespace bench

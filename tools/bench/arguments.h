@@ -8,16 +8,16 @@
 
 namespace bench {
 
-// Values of the command line. What is none ends the program with a message that has the name of the option.
+// Values on the command line. A wrong value ends the program with a message that names the option.
 
-// "a,b,c"; at least one part that is not empty.
+// Splits "a,b,c". At least one part must not be empty.
 std::vector<std::string> SplitList(const std::string& text, const std::string& option);
 
-// "1,2,8": whole numbers of 1 or more. Int: int, int64_t.
+// Reads "1,2,8": integers of at least 1. Int: int, int64_t.
 template <typename Int>
 std::vector<Int> SplitInts(const std::string& text, const std::string& option);
 
-// The two sides of KEY=VALUE, which --set takes.
+// Splits KEY=VALUE, the argument of --set.
 std::pair<std::string, std::string> SplitPair(const std::string& text);
 
 }  // namespace bench

@@ -15,7 +15,7 @@
 namespace bench {
 namespace {
 
-// Keeps the calling thread on one of the processors that this process may use.
+// Pins the calling thread to one of the processors that this process may use.
 void StayOn(int processor) {
 #if defined(__linux__)
   cpu_set_t allowed;
@@ -26,7 +26,7 @@ void StayOn(int processor) {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof one, &one);  // where that is forbidden the thread stays free
+    sched_setaffinity(0, sizeof one, &one);  // if this fails, the thread is not pinned
     return;
   }
 #else

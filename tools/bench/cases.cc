@@ -21,7 +21,8 @@ Tensors Transformer() {
   return tensors;
 }
 
-// Four stages of bottlenecks; bias-free convolutions, each followed by a normalization with weight and bias.
+// Four stages of bottleneck blocks. Each convolution has no bias and is followed by a normalization with weight and
+// bias.
 Tensors ResNet50() {
   Tensors tensors;
   const auto add_convolution = [&tensors](const std::string& name, int64_t out, int64_t in, int64_t side) {
@@ -48,7 +49,7 @@ Tensors ResNet50() {
   return tensors;
 }
 
-// 124M: the output layer is the token embedding, and so has no parameters of its own.
+// GPT-2 124M. The output layer shares the parameters of the token embedding.
 Tensors Gpt2() {
   const int64_t width = 768;
   Tensors tensors = {{"tokens", {50257, width}}, {"positions", {1024, width}}};
@@ -73,8 +74,8 @@ Tensors Gpt2() {
   return tensors;
 }
 
-// The two MLPs of a DLRM with 26 embedding tables of width 128, whose 27 * 26 / 2 products and 128 dense features are
-// the input of the second. The tables themselves are no matter of Shampoo.
+// The two MLPs of a DLRM with 26 embedding tables of width 128. The input of the second MLP has 27 * 26 / 2 products
+// and 128 dense features. The tables are left out because Shampoo does not train them.
 Tensors Recommendation() {
   Tensors tensors;
   const auto add_mlp = [&tensors](const std::string& name, const Dims& widths) {

@@ -15,7 +15,7 @@ struct Tensor {
   Dims shape;
 };
 
-// A list of parameters with a name, and the block sizes at which it is measured unless others are asked for.
+// A named list of parameters, with the default block sizes of its measurements.
 struct Case {
   std::string name;
   std::string about;
@@ -23,13 +23,13 @@ struct Case {
   std::vector<int64_t> blocks;
 };
 
-// All that this program knows, in the order of --case list.
+// All built-in cases, in the order of --case list.
 const std::vector<Case>& AllCases();
 const Case& FindCase(const std::string& name);
 
-// "4096x1024,1024": one tensor each.
+// Reads "4096x1024,1024", one tensor for each shape.
 Case CaseOfShapes(const std::string& shapes);
-// Lines "name d0 d1 ..."; empty lines and those that begin with # are skipped.
+// Reads lines "name d0 d1 ...". Empty lines and lines that begin with # are skipped.
 Case CaseOfFile(const std::string& path);
 
 int64_t Elements(const Dims& shape);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the check phase's look at every gradient costs: the scan of a 1024 x 1024 float32 gradient beside an ordinary
-// step (no refresh of the roots) of the same parameter, both on one thread. The last lines are the ratios.
+// Measures the cost of the gradient check: the scan of a 1024 x 1024 float32 gradient, compared with an ordinary step
+// (no refresh of the roots) of the same parameter, both on one thread. The last lines are the ratios.
 #include <benchmark/benchmark.h>
 #include <shampoo/shampoo.h>
 
@@ -22,9 +22,9 @@ namespace {
 
 constexpr int64_t kSide = 1024;
 constexpr int64_t kElements = kSide * kSide;
-// Together more than any cache: what is scanned again was driven out meanwhile.
+// Together larger than any cache, so a gradient is no longer cached when it is scanned again.
 constexpr int64_t kColdGradients = 64;
-// A refresh at the first step here and never again.
+// Roots are refreshed only at the first step of the benchmark.
 constexpr int64_t kFrequency = int64_t{1} << 20;
 constexpr double kAim = 2;  // percent
 
@@ -55,7 +55,7 @@ void Try(shampoo_status status) {
   std::exit(1);
 }
 
-// As if the group had made so many steps.
+// Sets the step counter of the group.
 void SetStep(shampoo_optimizer* optimizer, int64_t step) {
   int64_t count = 0;
   Try(shampoo_state_count(optimizer, &count));
@@ -98,7 +98,7 @@ void BenchStep(benchmark::State& state) {
   buffers.grad = gradient.data();
   Try(shampoo_optimizer_bind(optimizer, 0, 1, &buffers));
   SetStep(optimizer, kFrequency - 1);
-  Try(shampoo_optimizer_step(optimizer, nullptr));  // the first with preconditioning: it computes the roots
+  Try(shampoo_optimizer_step(optimizer, nullptr));  // the first step with preconditioning computes the roots
   for (auto _ : state) Try(shampoo_optimizer_step(optimizer, nullptr));
   double roots = 0;
   Try(shampoo_optimizer_stat(optimizer, "root_computed", &roots));
@@ -106,7 +106,7 @@ void BenchStep(benchmark::State& state) {
   shampoo_optimizer_destroy(optimizer);
 }
 
-// Keeps the shortest time of each benchmark among its repetitions: what else runs on the machine only adds to it.
+// Keeps the shortest time of each benchmark's repetitions, because other load on the machine only adds to it.
 class ShortestTimes : public benchmark::ConsoleReporter {
  public:
   ShortestTimes() : ConsoleReporter(OO_None) {}

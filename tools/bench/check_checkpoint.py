@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""shampoo_checkpoint_bench works: its numbers are there and agree, and it leaves nothing behind. No time is judged.
+"""Checks that the report of shampoo_checkpoint_bench is complete and consistent, and that it deletes its files.
+
+No times are checked.
 
     check_checkpoint.py PROGRAM
 """
@@ -30,25 +32,25 @@ def main() -> None:
                                  "--runs", str(RUNS)], stdout=subprocess.PIPE, universal_newlines=True, check=True)
         require(not os.listdir(disk), f"it left {os.listdir(disk)}")
         with open(report, encoding="utf-8") as file:
-            told = json.load(file)
-    # 20 bytes for each element of as many matrices as fit, without headers, and the d / 2 diagonals of triangles.
+            results = json.load(file)
+    # 20 bytes for each element of as many matrices as fit, without headers and the d / 2 diagonals of triangles.
     least = MIB * 2**20 // (20 * DIM * DIM) * 20 * DIM * DIM
-    require(least < told["bytes"] < 1.2 * least, f"{told['bytes']} bytes in files, expected {least} and a little more")
-    require(len(told["runs"]) == RUNS, f"{len(told['runs'])} runs, expected {RUNS}")
-    for run in told["runs"]:
+    require(least < results["bytes"] < 1.2 * least, f"{results['bytes']} bytes in files, expected about {least}")
+    require(len(results["runs"]) == RUNS, f"{len(results['runs'])} runs, expected {RUNS}")
+    for run in results["runs"]:
         require(all(math.isfinite(run[name]) and run[name] > 0 for name in NUMBERS), f"a run has no rate: {run}")
-    median = told["median"]
+    median = results["median"]
     for name in NUMBERS:
-        expected = statistics.median(run[name] for run in told["runs"])
+        expected = statistics.median(run[name] for run in results["runs"])
         require(math.isclose(median[name], expected), f"the median of {name} is {median[name]}, expected {expected}")
-    for run in told["runs"] + [median]:
+    for run in results["runs"] + [median]:
         require(math.isclose(run["write_ratio"], run["save_mb_s"] / run["dd_write_mb_s"]), f"write_ratio of {run}")
         require(math.isclose(run["read_ratio"], run["load_mb_s"] / run["dd_read_mb_s"]), f"read_ratio of {run}")
     last = result.stdout.splitlines()[-1].split()
     require(last[0] == "median" and float(last[1]) == float(f"{median['dd_write_mb_s']:.0f}"),
             f"the last line is {last}")
     bad = subprocess.run([sys.argv[1], "--dir", "/nowhere/at/all"], stderr=subprocess.PIPE, check=False)
-    require(bad.returncode != 0, "a directory that is not there passes")
+    require(bad.returncode != 0, "a missing directory is not reported")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times shampoo_save and shampoo_load of one rank beside dd on the same disk, in turns: dd writes as many bytes with
-// fsync, and reads the same files. Before anything is written the disk has nothing left to do, and before anything is
-// read its files are dropped from memory.
+// Measures shampoo_save and shampoo_load of one rank, and alternately dd on the same disk. dd writes the same number of
+// bytes with fsync and reads the same files. Before each write, the disk is synchronized. Before each read, the files
+// are dropped from the page cache.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -33,10 +33,10 @@ Options ReadOptions(int argc, char** argv) {
     if (option == "--help" || i + 1 == argc) {
       std::puts(
           "shampoo_checkpoint_bench [--dir DIRECTORY] [--mib N] [--dim N] [--runs N] [--json FILE]\n"
-          "  --dir   on the disk that is meant (.); what is made there is removed\n"
-          "  --mib   state in MiB, about (1024)\n"
-          "  --dim   matrices are so large, half of them one block each, half of them four (1024)\n"
-          "  --runs  of which medians are told (7)");
+          "  --dir   a directory on the disk to measure (.); files are deleted at the end\n"
+          "  --mib   approximate size of the state in MiB (1024)\n"
+          "  --dim   order of the matrices; half of them have one block, half have four (1024)\n"
+          "  --runs  number of runs; medians are printed, too (7)");
       std::exit(option == "--help" ? 0 : 2);
     }
     const std::string value = argv[i + 1];
@@ -81,17 +81,17 @@ void RunAll(const Options& options) {
   std::printf("%lld MB in files, MB/s\n", static_cast<long long>(bench.bytes() / 1000000));
   std::printf("%8s %10s %10s %9s %10s %10s %9s\n", "run", "dd write", "save", "of dd", "dd read", "load", "of dd");
   std::vector<CheckpointRun> runs;
-  nlohmann::json told = {{"bytes", bench.bytes()}, {"runs", nlohmann::json::array()}};
+  nlohmann::json results = {{"bytes", bench.bytes()}, {"runs", nlohmann::json::array()}};
   for (int i = 0; i < options.runs; ++i) {
     runs.push_back(bench.TimeOnce(i % 2 == 0));
     Print(std::to_string(i + 1).c_str(), runs.back());
-    told["runs"].push_back(JsonOf(runs.back()));
+    results["runs"].push_back(JsonOf(runs.back()));
   }
   const CheckpointRun median = {Median(runs, &CheckpointRun::dd_write), Median(runs, &CheckpointRun::save),
                                 Median(runs, &CheckpointRun::dd_read), Median(runs, &CheckpointRun::load)};
   Print("median", median);
-  told["median"] = JsonOf(median);
-  if (!options.json.empty() && !(std::ofstream(options.json) << told.dump(2) << "\n")) {
+  results["median"] = JsonOf(median);
+  if (!options.json.empty() && !(std::ofstream(options.json) << results.dump(2) << "\n")) {
     Fail("cannot write " + options.json);
   }
 }

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// Grafting from Adam, and momentum: 20 bytes of state for each element.
+// With grafting adam and momentum, there are 20 bytes of state for each element.
 shampoo_test::RankSpec ModelOf(const CheckpointSize& size) {
   shampoo_test::RankSpec model;
   model.keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"max_preconditioner_dim", std::to_string(size.dim)}};
@@ -37,7 +37,7 @@ std::unique_ptr<shampoo_test::Rank> Make(const shampoo_test::RankSpec& model) {
   return rank;
 }
 
-// Bits that no disk makes smaller.
+// Fills the state with random bits, which a disk cannot compress.
 void FillState(const shampoo_test::Rank& rank) {
   std::mt19937_64 random(1);
   std::vector<uint32_t> bits;
@@ -75,7 +75,7 @@ CheckpointRuns::CheckpointRuns(const CheckpointSize& size, const std::string& di
   if (!fs::create_directory(folder_, error)) Fail("cannot make " + folder_ + ": " + error.message());
   rank_ = Make(model_);
   FillState(*rank_);
-  Save();  // tells how many bytes there are
+  Save();  // creates the files, whose sizes are needed
   for (const auto& file : fs::directory_iterator(saved_)) {
     if (file.path().extension() != ".safetensors") continue;
     states_.push_back(file.path().string());
@@ -90,7 +90,7 @@ CheckpointRuns::~CheckpointRuns() {
 
 double CheckpointRuns::Save() {
   fs::remove_all(saved_);
-  Settle(folder_);
+  SyncDisk(folder_);
   return TimeOf(rank_.get(), [this] { rank_->Save(saved_); });
 }
 
@@ -100,7 +100,7 @@ CheckpointRun CheckpointRuns::TimeOnce(bool dd_first) {
   for (const bool dd : {dd_first, !dd_first}) {
     if (dd) {
       fs::remove(dd_file_);
-      Settle(folder_);
+      SyncDisk(folder_);
       run.dd_write = rate(TimeDdWrite(dd_file_, bytes_));
     } else {
       run.save = rate(Save());
@@ -108,8 +108,8 @@ CheckpointRun CheckpointRuns::TimeOnce(bool dd_first) {
   }
   fs::remove(dd_file_);
   const std::unique_ptr<shampoo_test::Rank> fresh = Make(model_);
-  Settle(folder_);
-  // What lies under the file system may keep what was read: both find it as the other does.
+  SyncDisk(folder_);
+  // Layers below the file system may cache data. Reading everything once makes both measurements start alike.
   for (const auto& file : fs::directory_iterator(saved_)) DropCache(file.path().string());
   (void)TimeDdRead(states_);
   for (const bool dd : {dd_first, !dd_first}) {

@@ -11,18 +11,18 @@
 
 namespace bench {
 
-// What is saved.
+// The state to save.
 struct CheckpointSize {
-  int64_t mib = 1024;  // of state, about
-  int64_t dim = 1024;  // of its matrices, half of which are one block each, and half of them four
+  int64_t mib = 1024;  // approximate size of the state
+  int64_t dim = 1024;  // order of its matrices; half of them have one block, half have four
 };
 
 struct CheckpointRun {
   double dd_write, save, dd_read, load;  // bytes per second
 };
 
-// shampoo_save and shampoo_load of one rank, and dd with as many bytes, in a directory of their own, which is removed
-// in the end.
+// Measures shampoo_save and shampoo_load of one rank, and dd with the same number of bytes. The files are in a new
+// directory, which the destructor deletes.
 class CheckpointRuns {
  public:
   CheckpointRuns(const CheckpointSize& size, const std::string& directory);
@@ -30,9 +30,9 @@ class CheckpointRuns {
   CheckpointRuns(const CheckpointRuns&) = delete;
   CheckpointRuns& operator=(const CheckpointRuns&) = delete;
 
-  // All four; dd_first: which of two is the first.
+  // Measures all four rates. dd_first: dd before the library.
   CheckpointRun TimeOnce(bool dd_first);
-  int64_t bytes() const { return bytes_; }  // of the files of states
+  int64_t bytes() const { return bytes_; }  // size of the files with states
 
  private:
   double Save();
@@ -40,7 +40,7 @@ class CheckpointRuns {
   shampoo_test::RankSpec model_;
   std::string folder_, saved_, dd_file_;
   std::unique_ptr<shampoo_test::Rank> rank_;
-  std::vector<std::string> states_;  // always of the same names, as each checkpoint is the first of its directory
+  std::vector<std::string> states_;  // same names for each checkpoint, because it is the first in its directory
   int64_t bytes_ = 0;
 };
 

@@ -8,16 +8,16 @@
 
 namespace bench {
 
-// What dd(1) does on the same disk. Failures end the program.
+// Measurements with dd(1). Failures end the program.
 
-// Seconds of dd from /dev/zero to a file that is not there yet, until all of it is on the disk.
+// Returns the seconds of dd from /dev/zero to a new file, until all data is on the disk.
 double TimeDdWrite(const std::string& path, int64_t bytes);
-// Seconds of dd from these files to /dev/null, one after another.
+// Returns the seconds of dd from these files to /dev/null, one after another.
 double TimeDdRead(const std::vector<std::string>& paths);
 
-// Waits for what others have written to the disk of a directory.
-void Settle(const std::string& directory);
-// Takes a file, which is on the disk, out of memory.
+// Waits until all pending data is written to the disk of a directory.
+void SyncDisk(const std::string& directory);
+// Drops a file that was written to the disk from the page cache.
 void DropCache(const std::string& path);
 
 }  // namespace bench

@@ -8,10 +8,10 @@
 
 namespace bench {
 
-// Says what is wrong and ends the program: a benchmark has nothing to save.
+// Prints the text and ends the program.
 [[noreturn]] void Fail(const std::string& text);
 
-// Ends the program with the library's last error unless status is SHAMPOO_OK.
+// Prints the library's last error and ends the program unless status is SHAMPOO_OK.
 void Try(shampoo_status status);
 
 }  // namespace bench

@@ -9,11 +9,11 @@
 
 namespace bench {
 
-// The head of the table to choose block size and frequency from, and a line of it.
+// Prints the head and a row of the table of block sizes and frequencies.
 void PrintGridHead(const Case& of, const std::vector<int64_t>& frequencies);
 void PrintGridRow(const Row& row, const std::vector<int64_t>& frequencies);
 
-// The rows with the most threads and the first grafting method and dtype, as a plot.
+// Draws the rows with the most threads and the first grafting method and dtype.
 void WriteGridChart(const std::vector<Row>& rows, const std::vector<int64_t>& frequencies, const std::string& path);
 
 }  // namespace bench

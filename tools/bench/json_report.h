@@ -10,12 +10,12 @@
 
 namespace bench {
 
-// All results of a run, as JSON. Times in milliseconds, rates and bytes in plain units.
+// Writes all results of a run as JSON. Times are in milliseconds, rates and sizes without prefix.
 //   build_info, processor, vectors
 //   machines    a list: threads, gflops, memory_gbs, cache_gbs
 //   rows        a list, one for each case and setting
 //   simulation  a list, one for each case and block size; empty without --simulate
-// path empty: nothing is written.
+// If path is empty, nothing is written.
 void WriteJson(const std::string& path, const Machines& machines, const std::vector<Row>& rows,
                const std::vector<int64_t>& frequencies, const std::vector<Simulation>& simulations);
 

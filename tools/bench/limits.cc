@@ -7,7 +7,8 @@
 namespace bench {
 namespace {
 
-// What one thread of these can have: states that do not fit into the last cache come from memory at every step.
+// Returns the bandwidth of one of the threads. States that do not fit into the last cache come from memory in every
+// step.
 double RateOfBytes(const Row& row, const Machine& machine) {
   const double touched = static_cast<double>(row.memory.state) + 8 * static_cast<double>(row.work.parameters);
   const bool cached = touched < static_cast<double>(LastCacheBytes()) / 2;
@@ -21,7 +22,7 @@ std::array<PartLimit, kParts> LimitParts(const Row& row, const Machine& machine)
                                  row.work.elementwise};
   std::array<PartLimit, kParts> parts;
   for (size_t i = 0; i < kParts; ++i) {
-    // Elementwise flops are no multiply-adds but roots and divisions, too: bytes are the limit that can be told.
+    // Elementwise work also has square roots and divisions, so only its bytes have a known limit.
     const double by_flops = i == kElementwise ? 0 : of_parts[i].flops / (machine.peak / machine.threads);
     const double by_bytes = of_parts[i].bytes / RateOfBytes(row, machine);
     parts[i] = {kPartNames[i], of_parts[i], row.parts[i], std::max(by_flops, by_bytes), by_flops >= by_bytes};
@@ -32,13 +33,13 @@ std::array<PartLimit, kParts> LimitParts(const Row& row, const Machine& machine)
 double LimitOf(const Row& row, const Machine& machine) {
   double seconds = 0;
   const std::array<PartLimit, kParts> parts = LimitParts(row, machine);
-  for (size_t i = 1; i < kParts; ++i) {  // the check reads what the factor update reads once more
+  for (size_t i = 1; i < kParts; ++i) {  // without the check, whose data the factor update reads, too
     if (i != kRoots) seconds += parts[i].limit;
   }
   return seconds / machine.threads;
 }
 
-double PartOfPeak(const Row& row, const Machine& machine) {
+double FractionOfPeak(const Row& row, const Machine& machine) {
   return row.work.ProductFlops() / row.ordinary.seconds / machine.peak;
 }
 

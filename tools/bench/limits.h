@@ -9,21 +9,22 @@
 
 namespace bench {
 
-// What a part of a step took beside the least that its flops and bytes take on the same threads: of the two the longer
-// one; of elementwise work the bytes alone. All seconds are summed over threads.
+// The time of a part of a step, and its limit: the time that its flops or its bytes need on the same threads, whichever
+// is longer. For elementwise work, only bytes count. All seconds are summed over threads.
 struct PartLimit {
   const char* name = "";
   Work work;
-  double seconds = 0;  // taken; 0: not known
+  double seconds = 0;  // measured; 0: unknown
   double limit = 0;
   bool bound_by_flops = true;
 };
 std::array<PartLimit, kParts> LimitParts(const Row& row, const Machine& machine);
 
-// Seconds of an ordinary step at these limits, all threads together: factor updates, preconditioning, elementwise work.
+// Returns the seconds of an ordinary step at these limits on all threads: factor updates, preconditioning, elementwise
+// work.
 double LimitOf(const Row& row, const Machine& machine);
 
-// Products of an ordinary step in its time, as a part of what multiply-adds in registers reach.
-double PartOfPeak(const Row& row, const Machine& machine);
+// Returns the rate of the products in an ordinary step as a fraction of the rate of multiply-adds in registers.
+double FractionOfPeak(const Row& row, const Machine& machine);
 
 }  // namespace bench

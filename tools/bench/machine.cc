@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kMoment = std::chrono::seconds(5);
 
-// "32768K"; 0 where the system does not tell.
+// Reads a size such as "32768K". Returns 0 if the system does not report it.
 int64_t CacheBytes(int level) {
   for (int index = 0; index < 8; ++index) {
     const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index);
@@ -38,16 +38,16 @@ struct Free {
 };
 using Floats = std::unique_ptr<float[], Free>;
 
-// Runs are short, a few milliseconds, and many, so that some are free of whatever else runs on the machine.
+// Many short runs of a few milliseconds, so that other load on the machine does not affect all of them.
 constexpr int kRuns = 96;
 
-// Bytes per second of the update, `passes` times over one slice of two arrays of each thread; each run takes the next
-// slice.
+// Returns the bytes per second of the update. Each thread has two arrays. A run makes `passes` passes over one slice of
+// them, and the next run uses the next slice.
 double MeasureRate(int threads, int64_t bytes_per_array, int64_t slices, int64_t passes) {
   const Kernels& kernels = KernelsOfThisCpu();
-  const int64_t n = std::max<int64_t>(bytes_per_array / slices / 4 / 32 * 32, 32);  // of a slice
+  const int64_t n = std::max<int64_t>(bytes_per_array / slices / 4 / 32 * 32, 32);  // elements of a slice
   std::vector<Floats> arrays(static_cast<size_t>(2 * threads));
-  // Each thread touches its own first, so that they lie in the memory next to it.
+  // Each thread touches its own arrays first, so that they are in memory close to it.
   ShortestAtOnce(threads, 1, [&](int thread) {
     for (const int i : {2 * thread, 2 * thread + 1}) {
       const auto bytes = static_cast<size_t>(slices * n * 4);
@@ -88,7 +88,7 @@ Machine MeasureMachine(int threads) {
   Machine machine;
   machine.threads = threads;
   machine.peak = MeasurePeak(threads);
-  // Several times the last cache, however large that is, but not so much that it would not fit into a small machine.
+  // Several times the last-level cache, but at most 256 MiB, so that it fits into a small machine.
   const int64_t large = std::clamp(3 * LastCacheBytes(), int64_t{64} << 20, int64_t{256} << 20);
   machine.memory_rate = MeasureRate(threads, large / threads, 16, 1);
   const int64_t second = CacheBytes(2) > 0 ? CacheBytes(2) : int64_t{512} << 10;

@@ -17,7 +17,7 @@ namespace bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// Roots at this step, and after it as many ordinary steps but one.
+// Roots are refreshed at this step. One step less than this number of ordinary steps follow.
 constexpr int kRootsAt = 20;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -27,9 +27,9 @@ int64_t SizeOfParam(int64_t i) { return 1 + i % 8; }
 struct Times {
   double plan = 0;
   double create = 0;
-  double roots = 0;  // the step with all roots
-  double step = 0;   // the shortest of those after it
-  double bytes = 0;  // that a step has to move: states, parameters and gradients
+  double roots = 0;  // a step that refreshes all roots
+  double step = 0;   // the shortest ordinary step
+  double bytes = 0;  // moved by a step: states, parameters and gradients
 };
 
 shampoo_plan* PlanOfMany(int64_t count, const std::vector<std::pair<std::string, std::string>>& keys) {

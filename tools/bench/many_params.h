@@ -9,8 +9,8 @@
 
 namespace bench {
 
-// Prints what a plan, an optimizer and a step of so many parameters of 1 to 8 elements cost, for each of the counts:
-// all three grow in proportion to the count.
+// Prints the cost of a plan, an optimizer and a step of many parameters with 1 to 8 elements, for each of the counts.
+// All three costs should grow in proportion to the count.
 void MeasureManyParams(const std::vector<int64_t>& counts,
                        const std::vector<std::pair<std::string, std::string>>& keys);
 

@@ -12,14 +12,14 @@ namespace bench {
 namespace {
 
 constexpr char kUsage[] =
-    R"(shampoo_bench [options]: how long steps take, beside what the machine can do in the same run
+    R"(shampoo_bench [options]: measures steps, and the limits of the machine in the same run
 
 what
   --case NAME,...|all|list   default: all, a selection over the cases; list: names the cases
   --shapes 4096x1024,1024    parameters of these shapes instead of a case
   --shapes-file FILE         the same from lines "name d0 d1 ..."
   --grid                     step time and memory by block size and frequency, as a table, to choose from
-  --roots                    time of one inverse square root by order, on one thread, beside products of its order
+  --roots                    time of one inverse square root by order, on one thread, compared with matrix products
   --simulate                 efficiency of the schedule on many threads, for gpt2 and resnet50 or the --case given
 how (each list gives a row for every value)
   --threads 1,2              default: 1,2
@@ -39,7 +39,7 @@ The environment variables OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE should be unset
 
 std::pair<std::string, std::string> ReadKey(const std::string& text) {
   std::pair<std::string, std::string> pair = SplitPair(text);
-  // What the rows vary or the measurement itself sets.
+  // Keys that rows vary or that the measurement sets.
   for (const char* const own : {"precondition_frequency", "start_preconditioning_step", "max_preconditioner_dim",
                                 "grafting", "threads", "track_times", "root_spread", "refresh_growth"}) {
     if (pair.first == own) Fail("--set " + pair.first + ": this program sets it itself; see --help for an option");

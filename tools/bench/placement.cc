@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the blocks of a model spread over many ranks, by its plan alone, and what a step would cost by a model of the
-// processor and the link. --help tells the options, docs/scaling.md the formulas.
+// Computes from a plan how the blocks of a model are distributed over many ranks. Predicts the cost of a step with a
+// model of the processor and the link. --help prints the options; docs/scaling.md has the formulas.
 #include <cstdio>
 
 #include "tools/bench/placement_report.h"
@@ -11,7 +11,7 @@
 namespace bench {
 namespace {
 
-// Rows of a model, world by world, balance by balance, with what Place makes of each.
+// Returns the result of Place for each world and balance.
 template <typename Place>
 auto PlaceAll(const Model& model, const PlacementOptions& options, const Place& place) {
   std::vector<decltype(place(model, 1, options.balances[0], options))> rows;

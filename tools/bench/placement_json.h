@@ -12,7 +12,7 @@ namespace bench {
 
 using Json = nlohmann::ordered_json;
 
-// What every report of shampoo_placement begins with: how its plans were made.
+// Returns the start of every report of shampoo_placement: the options of its plans.
 Json HeadJson(const PlacementOptions& options);
 Json LoadJson(const Load& load);
 void WriteJson(const Json& report, const std::string& path);

@@ -6,7 +6,7 @@
 
 namespace bench {
 
-// A load over the ranks.
+// The distribution of a load over the ranks.
 struct Load {
   double largest = 0;
   double mean = 0;

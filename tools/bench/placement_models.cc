@@ -21,7 +21,7 @@ class Tensors {
     Add(name + ".weight", {width});
     Add(name + ".bias", {width});
   }
-  // One layer of an encoder or of GPT: with biases, the hidden layer of its MLP four times as wide.
+  // One layer of an encoder or of GPT, with biases. The hidden layer of its MLP is four times as wide.
   void AddLayer(const std::string& name, int64_t width) {
     AddNorm(name + ".norm1", width);
     AddLinear(name + ".qkv", 3 * width, width);
@@ -36,7 +36,7 @@ class Tensors {
   std::vector<Tensor> list_;
 };
 
-// Images of 224 x 224 in patches of 16 x 16, and 1000 classes.
+// Images of 224 x 224 pixels in patches of 16 x 16, and 1000 classes.
 std::vector<Tensor> VitLarge() {
   const int64_t width = 1024;
   Tensors tensors;
@@ -50,7 +50,7 @@ std::vector<Tensor> VitLarge() {
   return tensors.list();
 }
 
-// The output layer is the token embedding, and so has no parameters of its own.
+// The output layer shares the parameters of the token embedding.
 std::vector<Tensor> Gpt2Xl() {
   const int64_t width = 1600;
   Tensors tensors;
@@ -61,7 +61,7 @@ std::vector<Tensor> Gpt2Xl() {
   return tensors.list();
 }
 
-// No biases; the MLP is gated; keys and values may have fewer heads than queries.
+// No biases, and a gated MLP. Keys and values may have fewer heads than queries.
 std::vector<Tensor> Llama(int layers, int64_t width, int64_t key_width, int64_t hidden) {
   const int64_t vocabulary = 32000;
   Tensors tensors;
@@ -90,8 +90,8 @@ Model ModelOf(const Case& of) { return {"shapes", of.about, of, kTokens, 0, ""};
 // In the order of the tables.
 std::vector<Model> AllModels() {
   return {
-      // Their steps are not counted in flops: convolutions of this size and lookups in embedding tables are far from
-      // the rate of large products.
+      // The time of their steps is not computed from flops, because convolutions of this size and lookups in embedding
+      // tables are far slower than large products.
       {"resnet50", "ResNet-50", FindCase("resnet50"), 0, 0.1, "256 images"},
       {"vit-l", "ViT-L/16", CaseOf("vit-l", VitLarge()), 64 * 197, 0, "64 images of 197 tokens"},
       {"gpt2-xl", "GPT-2 XL", CaseOf("gpt2-xl", Gpt2Xl()), kTokens, 0, ""},

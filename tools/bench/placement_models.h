@@ -10,17 +10,17 @@
 
 namespace bench {
 
-// A model to be placed on many ranks, and what one rank does in a training step of it.
+// A model to place on many ranks, and the work of one rank in a training step.
 struct Model {
   std::string name;   // on the command line
   std::string title;  // in tables and plots
   Case of;
-  int64_t tokens = 0;       // of one rank in a step, if the step is counted as 6 flops per parameter and token
-  double step_seconds = 0;  // else: assumed
-  std::string batch;        // of one rank, in words
+  int64_t tokens = 0;       // of one rank in a step, which takes 6 flops per parameter and token; 0: not used
+  double step_seconds = 0;  // assumed time of a step if tokens is 0
+  std::string batch;        // description of one rank's batch
 };
 
-// What the command line says of models; what is left out is empty or 0.
+// The options for models on the command line. Missing ones are empty or 0.
 struct ModelChoice {
   std::string names;
   std::string shapes;
@@ -29,8 +29,8 @@ struct ModelChoice {
   double step_seconds = 0;
 };
 
-// The models named; all that this program knows, if nothing is; or parameters that the user gives, counted as a
-// transformer with 8192 tokens for each rank. Ends the program at a mistake.
+// Returns the named models, or all built-in ones if none is named. Parameters that the user specifies are treated as a
+// transformer with 8192 tokens for each rank. Ends the program after an error.
 std::vector<Model> ChooseModels(const ModelChoice& given);
 
 }  // namespace bench

@@ -16,11 +16,11 @@
 namespace bench {
 namespace {
 
-constexpr int kLargestWorld = 1 << 20;  // that a plan takes
+constexpr int kLargestWorld = 1 << 20;  // the largest that a plan accepts
 
 constexpr char kUsage[] =
-    R"(shampoo_placement [options]: how the blocks of a model spread over many ranks, from the plan alone, and what a
-step of it would cost by a model. Nothing is measured; docs/scaling.md has the formulas.
+    R"(shampoo_placement [options]: computes from a plan how the blocks of a model are distributed over many ranks,
+and predicts the cost of a step. Nothing is measured; docs/scaling.md has the formulas.
 
 what
   --model NAME,...        resnet50, vit-l, gpt2-xl, llama-7b, llama-70b, recommendation; default: all
@@ -29,18 +29,18 @@ what
   --world 8,16,...        ranks; default: the powers of two from 8 to 4096, with gather from 2
   --balance bytes,cost    values of the key balance; default: both
   --shard-mode NAME       local or gather; default: local. gather: the ranks hold the shards of one copy, equal chunks
-                          of each flattened parameter, and whole blocks are brought together. Bytes sent and memory
-                          are printed, by all-to-all and by all-gather; rates, --shards and --group are not used
+                          of each flattened parameter, and exchange them to step whole blocks. Prints bytes sent and
+                          memory, with all-to-all and with all-gather; rates, --shards and --group are not used
   --shards N              N ranks hold the shards of one copy, cut along the first dim, and world / N ranks hold each
-                          of them (HSDP); worlds that N does not divide are left out; default: 1
-  --group N               of the ranks that hold the same parameters, groups of at most N share the work, while other
-                          groups repeat it; default: all of them are one group
+                          shard (HSDP); worlds that N does not divide are skipped; default: 1
+  --group N               ranks with the same parameters form groups of at most N, which share the work; each group
+                          repeats it; default: one group
 how
   --block N               max_preconditioner_dim; default: 1024
   --frequency N           precondition_frequency; default: 50
-  --steps N               the roots of a mean step are those of the first N steps, the early ones of refresh_growth among
-                          them; default: 10000
-  --preset NAME           what the keys without an option are; default: shampoo_2024
+  --steps N               the cost of roots is averaged over the first N steps, including the early refreshes of
+                          refresh_growth; default: 10000
+  --preset NAME           preset of the other keys; default: shampoo_2024
   --grafting NAME         default: adam
   --set KEY=VALUE         any other key of the library; may be repeated
 rates, of one rank
@@ -49,14 +49,14 @@ rates, of one rank
   --root-flops X          of inverse roots, flop/s, each counted as 10 n^3; default: 10e12
   --link X                bytes/s that a rank receives in an all-gather; default: 50e9
   --latency X             seconds for each doubling of the ranks of an all-gather; default: 10e-6
-  --tokens N              of one rank in a training step, which takes 6 parameters tokens / flops; default: 8192, of
-                          vit-l 64 * 197
-  --step-seconds X        what a training step takes without Shampoo; default: by the tokens, of resnet50 0.1 and of
-                          recommendation 0.01
+  --tokens N              of one rank in a training step, which takes 6 * parameters * tokens / flops seconds; default:
+                          8192, for vit-l 64 * 197
+  --step-seconds X        time of a training step without Shampoo; default: computed from the tokens, for resnet50 0.1
+                          and for recommendation 0.01
 output
   --json FILE             everything, for programs
-  --svg FILE              a plot of overhead and state over the number of ranks; with gather of bytes sent and memory,
-                          of the first --model
+  --svg FILE              a plot of overhead and state over the number of ranks; with gather, a plot of bytes sent and
+                          memory for the first --model
 )";
 
 int ReadInt(const std::string& text, const std::string& option) {
@@ -86,7 +86,7 @@ std::pair<std::string, std::string> ReadKey(const std::string& text) {
   return pair;
 }
 
-// Whether it is gather.
+// Returns whether the mode is gather.
 bool ReadShardMode(const std::string& text) {
   if (text != "local" && text != "gather") Fail("--shard-mode is '" + text + "': expected local or gather");
   return text == "gather";

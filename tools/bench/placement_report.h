@@ -8,16 +8,16 @@
 
 namespace bench {
 
-// All rows of a model: world by world, balance by balance.
+// All rows of a model, ordered by world, then by balance.
 struct Placement {
   Model model;
   std::vector<PlacementRow> rows;
 };
 
-// On stdout, in Markdown.
+// Prints a Markdown table.
 void PrintPlacement(const Placement& placement, const PlacementOptions& options);
 
-// Bytes and seconds in plain units. An empty path: nothing is written.
+// Bytes and seconds have no prefix. If the path is empty, nothing is written.
 void WritePlacementJson(const std::vector<Placement>& placements, const PlacementOptions& options);
 void WritePlacementChart(const std::vector<Placement>& placements, const PlacementOptions& options);
 

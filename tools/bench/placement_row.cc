@@ -11,7 +11,7 @@
 namespace bench {
 namespace {
 
-// Of a mean step: factor update, preconditioning, elementwise work, and the part of the roots that falls to a step.
+// Returns the cost of a mean step: factor update, preconditioning, elementwise work, and its share of the roots.
 double BlockSeconds(const shampoo_block_info& block, double elements, double refreshes, const Rates& rates) {
   double products = 20 * elements;
   double roots = 0;

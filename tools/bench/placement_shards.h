@@ -13,12 +13,11 @@ namespace bench {
 // Bytes of each rank with one kind of communicator.
 struct ShardsLoad {
   Load sent;       // in a step, headers and padding included
-  Load workspace;  // all memory beside the state; the buffers of the exchanges are most of it
+  Load workspace;  // all memory except the state, mostly buffers of the exchanges
   Load total;
 };
 
-// With shard_mode gather: a model whose parameters lie in equal flat chunks on so many ranks, which are the shards of
-// one copy.
+// A model with shard_mode gather. Its parameters are cut into equal flat chunks, which are the shards of one copy.
 struct ShardsRow {
   int world = 0;
   std::string balance;
@@ -28,15 +27,15 @@ struct ShardsRow {
   int64_t idle = 0;  // ranks without a block
   Load state;
   ShardsLoad all_to_all;
-  ShardsLoad all_gather;  // of a communicator that has nothing else
-  // What one rank has by itself, with the whole model.
+  ShardsLoad all_gather;  // with a communicator without all-to-all
+  // Bytes on one rank that has the whole model.
   double alone_state = 0;
   double alone_workspace = 0;
 
-  // If all were spread evenly and nothing came to it: float32 gradients, parameters and updates are sent once each.
+  // Values for an even distribution without overhead: float32 gradients, parameters and updates are sent once each.
   double EvenSent() const { return 12 * static_cast<double>(elements) / world; }
   double EvenTotal() const { return (alone_state + alone_workspace) / world; }
-  // By all-gather each rank receives the segments of all, its own included.
+  // With all-gather, each rank receives the segments of all ranks, including its own.
   double Gathered() const { return all_gather.sent.largest * world; }
 };
 

@@ -8,13 +8,13 @@
 
 namespace bench {
 
-// All rows of a model: world by world, balance by balance.
+// All rows of a model, ordered by world, then by balance.
 struct Shards {
   Model model;
   std::vector<ShardsRow> rows;
 };
 
-// As those of placement_report.h.
+// Like the functions in placement_report.h.
 void PrintShards(const Shards& shards);
 void WriteShardsJson(const std::vector<Shards>& all, const PlacementOptions& options);
 void WriteShardsChart(const std::vector<Shards>& all, const PlacementOptions& options);

@@ -7,7 +7,7 @@
 
 namespace bench {
 
-// A table on stdout, in Markdown, with columns as wide as their heads so that a terminal shows them.
+// Prints a Markdown table on stdout. Columns are as wide as their heads, so that it is readable in a terminal.
 class Table {
  public:
   explicit Table(const std::vector<std::string>& heads);

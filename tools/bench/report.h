@@ -11,15 +11,15 @@
 
 namespace bench {
 
-// By number of threads.
+// Limits for each number of threads.
 using Machines = std::map<int, Machine>;
 
-// Library and processor; a word on the parts of steps where the library cannot tell them.
+// Prints the library and the processor, and a note if the library cannot measure the parts of steps.
 void PrintLibrary(bool parts_wanted);
-// What each number of threads can do at most. when: "at start".
+// Prints the limits for each number of threads. when: such as "at start".
 void PrintMachines(const char* when, const Machines& machines);
 
-// The head of the table of rows, and a row of it with a line for each part.
+// Prints the head of the table, and a row with a line for each part of the step.
 void PrintHead(const std::vector<int64_t>& frequencies);
 void PrintRow(const Row& row, const Machine& machine, const std::vector<int64_t>& frequencies);
 

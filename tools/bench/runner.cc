@@ -9,9 +9,9 @@
 namespace bench {
 namespace {
 
-constexpr double kLongStep = 2;      // seconds from which on fewer runs are made
-constexpr double kTimeOfLong = 20;   // seconds for all runs of such steps
-constexpr double kTimeOfRun = 0.02;  // seconds per wanted run that short steps are repeated for, to find quiet moments
+constexpr double kLongStep = 2;      // seconds; longer steps have fewer runs
+constexpr double kTimeOfLong = 20;   // seconds for all runs of a long step
+constexpr double kTimeOfRun = 0.02;  // short steps are repeated for this time per run, to find quiet moments
 constexpr int kMostRuns = 1000;
 
 int RunsOf(double seconds, int min_runs) {
@@ -19,7 +19,7 @@ int RunsOf(double seconds, int min_runs) {
   return std::clamp(static_cast<int>(min_runs * kTimeOfRun / seconds), min_runs, std::max(kMostRuns, min_runs));
 }
 
-// The first step warms up; where it is long, it counts. take: one step, in seconds.
+// The first step is a warm-up, but counts if it is long. take: makes one step and returns its seconds.
 template <typename Take>
 Shortest ShortestOf(int min_runs, const Take& take) {
   const double first = take();
@@ -30,7 +30,7 @@ Shortest ShortestOf(int min_runs, const Take& take) {
   return shortest;
 }
 
-// A session of its own: whole steps are timed without the clocks inside.
+// In a second session, because whole steps are measured without the clocks for parts.
 std::array<double, kParts> MeasureParts(const Case& of, Settings settings, int min_runs) {
   settings.track_times = true;
   Session session(of, settings);

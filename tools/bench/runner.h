@@ -11,7 +11,7 @@
 
 namespace bench {
 
-// The shortest of so many runs.
+// The shortest of a number of runs.
 struct Shortest {
   double seconds = 0;
   int runs = 0;
@@ -19,10 +19,10 @@ struct Shortest {
 
 inline constexpr size_t kParts = 5;
 inline constexpr const char* kPartNames[kParts] = {"check", "factor_update", "roots", "preconditioning", "elementwise"};
-inline constexpr size_t kRoots = 2;  // the one that only steps with roots have
+inline constexpr size_t kRoots = 2;  // only in steps with roots
 inline constexpr size_t kElementwise = 4;
 
-// One case in one setting.
+// One case with one setting.
 struct Row {
   const Case* of = nullptr;
   Settings settings;
@@ -30,8 +30,8 @@ struct Row {
   Memory memory;
   Shortest ordinary;
   Shortest with_roots;
-  double root_retried = 0;  // roots that their method could not compute, in all steps
-  // Seconds summed over threads: roots of a step with roots, the others of an ordinary one.
+  double root_retried = 0;  // roots that needed another rung, in all steps
+  // Seconds summed over threads. Roots: in a step with roots. Others: in an ordinary step.
   bool has_parts = false;
   std::array<double, kParts> parts{};
 
@@ -43,10 +43,10 @@ struct Row {
   }
 };
 
-// min_runs: fewer of steps that take more than two seconds. with_parts: a second pass tells the parts apart.
+// min_runs: steps of more than two seconds have fewer runs. with_parts: a second pass measures the parts of steps.
 Row MeasureRow(const Case& of, const Settings& settings, int min_runs, bool with_parts);
 
-// The shortest of as many steps as that takes.
+// Returns the shortest of enough steps.
 Shortest TimeSteps(Session* session, bool with_roots, int min_runs);
 
 }  // namespace bench

@@ -18,7 +18,7 @@ class Rows {
     }
   }
 
-  // Every combination of the lists that are given.
+  // Every combination of the lists on the command line.
   void AddAll(const Case& of) {
     const auto or_one = [](std::vector<std::string> list, const char* otherwise) {
       if (list.empty()) list.emplace_back(otherwise);
@@ -31,7 +31,7 @@ class Rows {
     }
   }
 
-  // Half an hour on two cores. Not in it: 8192x8192 in one block, which takes as long alone.
+  // This selection takes half an hour on two cores. 8192x8192 in one block would take as long again.
   void AddSelection() {
     const Case& transformer = FindCase("transformer");
     for (const int64_t block : transformer.blocks) Add(transformer, block, kGrafting, kDtype);

@@ -10,14 +10,14 @@
 
 namespace bench {
 
-// A row that is to be measured.
+// A row to measure.
 struct Wanted {
   const Case* of = nullptr;
   Settings settings;
 };
 
-// All rows that the options ask for, in the order in which they are measured: by threads last, so that the rows of a
-// comparison lie close together in time. shapes: the user's own, or nullptr.
+// Returns all rows for the options, in the order of measurement. The number of threads varies fastest, so that rows
+// that are compared are measured at about the same time. shapes: shapes of the user, or nullptr.
 std::vector<Wanted> RowsFor(const Options& options, const Case* shapes);
 
 }  // namespace bench

@@ -14,13 +14,13 @@
 
 namespace bench {
 
-// How a case is run.
+// The settings of a run.
 struct Settings {
   int threads = 1;
   int64_t block = 1024;
   std::string grafting = "adam";
   std::string state_dtype = "f32";
-  std::vector<std::pair<std::string, std::string>> keys;  // any others
+  std::vector<std::pair<std::string, std::string>> keys;  // all other keys
   bool track_times = false;
 };
 
@@ -29,7 +29,7 @@ struct Memory {
   int64_t workspace = 0;
 };
 
-// An optimizer over the parameters of a case, whose next step is ordinary or has all roots, as is wanted.
+// An optimizer for the parameters of a case. The caller chooses whether the next step refreshes all roots.
 class Session {
  public:
   Session(const Case& of, const Settings& settings);
@@ -37,7 +37,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Returns the seconds of one step. with_roots: all inverse roots are refreshed in it.
+  // Makes one step and returns its seconds. with_roots: the step refreshes all inverse roots.
   double TimeStep(bool with_roots);
   double Stat(const std::string& key) const;
 
@@ -55,16 +55,16 @@ class Session {
   std::vector<float> grads_;
   int64_t counter_entry_ = -1;
   bool square_roots_;
-  bool has_factors_ = false;  // not, if all parameters are vectors that follow the grafting method alone
+  bool has_factors_ = false;  // false if all parameters are vectors that use only grafting
 };
 
-// Whether all roots are inverse square roots in float32 by the default method: no key says otherwise.
+// Returns whether all roots are inverse square roots in float32 by the default method, because no key changes that.
 bool TakesSquareRoots(const Settings& settings);
 
-// The blocks of a case; nothing is allocated for them.
+// Returns the blocks of a case without allocating their states.
 std::vector<Dims> BlockShapes(const Case& of, const Settings& settings);
 
-// Whether the library has the key track_times, and so the statistics seconds.*.
+// Returns whether the library has the key track_times, and so the statistics seconds.*.
 bool CanTrackTimes();
 
 }  // namespace bench

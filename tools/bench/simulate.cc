@@ -14,7 +14,7 @@ namespace bench {
 namespace {
 
 constexpr int kThreads[] = {2, 8, 32, 96};
-// Small blocks are timed several at once, so that a step's own overhead does not count as theirs.
+// Several small blocks are measured in one step, so that the overhead of a step is not counted for each of them.
 constexpr int64_t kElementsAtOnce = 1 << 20;
 constexpr int64_t kMostAtOnce = 64;
 
@@ -26,7 +26,7 @@ BlockTask TimeAlone(const Dims& shape, Settings settings, int min_runs) {
   for (int64_t i = 0; i < copies; ++i) alone.tensors.push_back({"block." + std::to_string(i), shape});
   settings.threads = 1;
   settings.block = *std::max_element(shape.begin(), shape.end());
-  settings.keys.emplace_back("use_merge_dims", "false");  // it is a block already
+  settings.keys.emplace_back("use_merge_dims", "false");  // the shape is already that of a block
   Session session(alone, settings);
   const double with_roots = TimeSteps(&session, true, min_runs).seconds;
   const double ordinary = TimeSteps(&session, false, min_runs).seconds;

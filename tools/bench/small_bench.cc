@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times steps of small models on one thread beside those of a plain AdamW, and holds their mean over a refresh period
-// against a bound: 3 times AdamW, plus 20 microseconds, plus 1.5 times the flops of the plan at the fraction of peak
-// that blocks of the same size reach in a large model, measured in the same run. --many measures what plan, create and
-// step of very many parameters cost.
+// Measures steps of small models on one thread, and a plain AdamW. Compares the mean over a refresh period with a
+// bound: 3 times AdamW, plus 20 microseconds, plus 1.5 times the time of the plan's flops. This time assumes the
+// fraction of peak that blocks of the same size reach in a large model in the same run. --many measures the cost of
+// plan, create and step with very many parameters.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -79,8 +79,8 @@ std::vector<Case> Models(const Options& options) {
   return models;
 }
 
-// Flops per second of ordinary steps of a large model in blocks of d x d: those that shampoo_bench measures, whose
-// smallest blocks are of 64.
+// Returns the flops per second of ordinary steps of a large model in blocks of d x d. The block sizes are those of
+// shampoo_bench; the smallest is 64.
 class Rates {
  public:
   explicit Rates(double peak) : peak_(peak) {}
@@ -109,7 +109,7 @@ class Rates {
   std::map<int64_t, double> rates_;
 };
 
-// Seconds that the flops of a mean step take at the rates of its blocks.
+// Returns the seconds for the flops of a mean step at the rates of its blocks.
 double SecondsOfFlops(const Case& of, const Settings& settings, const StepWork& work, int64_t frequency, Rates* rates) {
   if (work.ProductFlops() == 0) return 0;
   double seconds = 0;

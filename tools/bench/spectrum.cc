@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kCondition = 1e4;
 
-// Turns rows (or columns) i and i + stride of an n x n matrix, for each pair of a butterfly.
+// Rotates rows (or columns) i and i + stride of an n x n matrix, for each pair of a butterfly.
 void TurnRows(int64_t n, int64_t i, int64_t stride, float c, float s, float* a) {
   float* const x = a + i * n;
   float* const y = a + (i + stride) * n;
@@ -31,7 +31,7 @@ std::vector<float> MakeFactor(int64_t n) {
     const double part = n > 1 ? static_cast<double>(i) / static_cast<double>(n - 1) : 0;
     a[static_cast<size_t>(i * n + i)] = static_cast<float>(std::pow(kCondition, -part));
   }
-  // A <- R A R^T with rotations R of all pairs whose distance is a power of two: each row meets each other.
+  // A <- R A R^T with rotations R of all pairs whose distance is a power of two, which mix all rows.
   for (int64_t stride = 1; stride < n; stride *= 2) {
     std::vector<float> c(static_cast<size_t>(n), 1);
     std::vector<float> s(static_cast<size_t>(n), 0);

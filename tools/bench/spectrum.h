@@ -7,9 +7,9 @@
 
 namespace bench {
 
-// A dense symmetric matrix with eigenvalues from 1e-4 to 1, evenly spaced by their logarithm, in O(n^2 log n): what a
-// factor matrix is set to before roots are timed. Factors of a few random gradients have so few distinct eigenvalues
-// (those of a vector: two) that an eigensolver is done with them far too soon.
+// Makes a dense symmetric matrix with eigenvalues from 1e-4 to 1, at equal distances of their logarithm, in O(n^2 log
+// n). Factor matrices are set to it before roots are measured. After a few random gradients, they would have so few
+// distinct eigenvalues (for a vector, two) that an eigensolver would be unrealistically fast.
 std::vector<float> MakeFactor(int64_t n);
 
 }  // namespace bench

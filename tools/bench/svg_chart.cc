@@ -14,7 +14,7 @@
 namespace bench {
 namespace {
 
-// Sizes in pixels. A panel is the frame between the axes; its labels stand around it.
+// Sizes in pixels. A panel is the frame between the axes, without its labels.
 constexpr int kWidth = 1100;
 constexpr int kHeight = 450;
 constexpr int kTop = 104;
@@ -22,10 +22,10 @@ constexpr int kPanelHeight = 280;
 constexpr int kPanelWidth = 340;
 constexpr int kLefts[2] = {70, 600};
 constexpr double kLineOfText = 15;
-// Told apart by colour-blind people, too.
+// Colour-blind people can distinguish them.
 const char* const kColors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 
-// Three digits where it is less than a thousand.
+// Formats three digits, or all digits from a thousand on.
 std::string Number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, value < 1000 ? "%.3g" : "%.0f", value);
@@ -57,7 +57,7 @@ class PanelWriter {
     Axes();
     const auto solid = panel_.curves.size();
     for (size_t i = 0; i < panel_.dashed.size(); ++i) Line(panel_.dashed[i], "#777", "stroke-dasharray=\"5 4\"");
-    for (size_t i = solid; i-- > 0;) Line(panel_.curves[i], ColorOf(i), "");  // the first comes last, on top
+    for (size_t i = solid; i-- > 0;) Line(panel_.curves[i], ColorOf(i), "");  // the first curve is drawn last, on top
     Names();
   }
 
@@ -103,7 +103,7 @@ class PanelWriter {
     }
   }
 
-  // At the ends of the curves, moved apart where they would cover each other.
+  // Labels at the ends of the curves, moved apart if they would overlap.
   void Names() {
     struct Label {
       double y;

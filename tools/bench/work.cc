@@ -13,7 +13,7 @@ namespace bench {
 namespace {
 
 constexpr double kElementwiseFlops = 20;
-constexpr double kElementBytes = 4;  // of parameters, gradients and what lies between the parts
+constexpr double kElementBytes = 4;  // of parameters, gradients and intermediate results
 
 double BytesOf(int32_t dtype) {
   switch (dtype) {
@@ -38,7 +38,7 @@ void AddBlock(const shampoo_block_info& block, StepWork* work) {
   work->elementwise.bytes += 3 * kElementBytes * n;
 }
 
-// orders: of the factor matrices of a block, and so its dims.
+// orders: the orders of the factor matrices of a block, which are its dims.
 void AddFactors(const std::vector<double>& orders, bool square_roots, StepWork* work) {
   double n = 1;
   for (const double d : orders) n *= d;
@@ -76,7 +76,7 @@ StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bo
     Try(shampoo_plan_block(plan, i, &block));
     AddBlock(block, &work);
   }
-  std::map<std::string, std::vector<double>> orders_of;  // by block; without those that follow grafting alone
+  std::map<std::string, std::vector<double>> orders_of;  // for each block, except those that use only grafting
   Try(shampoo_state_count(optimizer, &count));
   for (int64_t i = 0; i < count; ++i) {
     shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
