@@ -6,7 +6,7 @@
 
 namespace bench {
 
-// Returns the seconds of one AdamW step over the tensors of a case, the shortest of all runs. The step is a plain loop
+// Returns the seconds of one step of AdamW over the tensors of a case, the shortest of several runs. It is a plain loop
 // for each tensor, as in an application, compiled with -O3 for the baseline of the architecture.
 double TimeAdamw(const Case& of, int runs);
 

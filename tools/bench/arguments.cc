@@ -26,8 +26,7 @@ std::vector<Int> SplitInts(const std::string& text, const std::string& option) {
   for (const std::string& part : SplitList(text, option)) {
     char* end = nullptr;
     const long long value = std::strtoll(part.c_str(), &end, 10);
-    if (*end != '\0' || value < 1 || value > (1 << 30))
-      Fail(option + ": '" + part + "' is not an integer of at least 1");
+    if (*end != '\0' || value < 1 || value > (1 << 30)) Fail(option + ": '" + part + "' is no number of 1 or more");
     values.push_back(static_cast<Int>(value));
   }
   return values;

@@ -8,12 +8,12 @@
 
 namespace bench {
 
-// Values on the command line. A wrong value ends the program with a message that names the option.
+// Parse values of the command line. A wrong value ends the program with a message that names the option.
 
-// Splits "a,b,c". At least one part must not be empty.
+// "a,b,c"; at least one part that is not empty.
 std::vector<std::string> SplitList(const std::string& text, const std::string& option);
 
-// Reads "1,2,8": integers of at least 1. Int: int, int64_t.
+// "1,2,8": integers >= 1. Int is int or int64_t.
 template <typename Int>
 std::vector<Int> SplitInts(const std::string& text, const std::string& option);
 

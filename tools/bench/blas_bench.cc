@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures the rates of the matrix products in a step on one thread, as compared in decisions 9 and 10 (docs/adr): with
-// full matrices, and with two triangles in one array with rows of n + 1 elements.
+// Measures the rates of the matrix products of a step on one thread, for decisions 9 and 10 (docs/adr): with full
+// matrices, and with the two triangles of an array with rows of n + 1 elements.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Matrices {
 
 struct Operation {
   const char* name;
-  double flops_of_cube;  // flops / n^3; for a symmetric result, only one triangle counts
+  double flops_of_cube;  // flops / n^3; of a symmetric result only one triangle counts
   void (*run)(Matrices& m);
 };
 

@@ -21,8 +21,7 @@ Tensors Transformer() {
   return tensors;
 }
 
-// Four stages of bottleneck blocks. Each convolution has no bias and is followed by a normalization with weight and
-// bias.
+// Four stages of bottlenecks; bias-free convolutions, each followed by a normalization with weight and bias.
 Tensors ResNet50() {
   Tensors tensors;
   const auto add_convolution = [&tensors](const std::string& name, int64_t out, int64_t in, int64_t side) {
@@ -49,7 +48,7 @@ Tensors ResNet50() {
   return tensors;
 }
 
-// GPT-2 124M. The output layer shares the parameters of the token embedding.
+// 124M. The output layer is the token embedding, so it has no parameters of its own.
 Tensors Gpt2() {
   const int64_t width = 768;
   Tensors tensors = {{"tokens", {50257, width}}, {"positions", {1024, width}}};
@@ -74,8 +73,8 @@ Tensors Gpt2() {
   return tensors;
 }
 
-// The two MLPs of a DLRM with 26 embedding tables of width 128. The input of the second MLP has 27 * 26 / 2 products
-// and 128 dense features. The tables are left out because Shampoo does not train them.
+// The two MLPs of a DLRM with 26 embedding tables of width 128. The input of the second MLP are 27 * 26 / 2 products
+// and 128 dense features. The tables are left out, because Shampoo is not used for them.
 Tensors Recommendation() {
   Tensors tensors;
   const auto add_mlp = [&tensors](const std::string& name, const Dims& widths) {

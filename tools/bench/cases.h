@@ -15,7 +15,7 @@ struct Tensor {
   Dims shape;
 };
 
-// A named list of parameters, with the default block sizes of its measurements.
+// A named list of parameters, with the block sizes that are measured by default.
 struct Case {
   std::string name;
   std::string about;
@@ -23,13 +23,13 @@ struct Case {
   std::vector<int64_t> blocks;
 };
 
-// All built-in cases, in the order of --case list.
+// Returns all predefined cases, in the order of --case list.
 const std::vector<Case>& AllCases();
 const Case& FindCase(const std::string& name);
 
-// Reads "4096x1024,1024", one tensor for each shape.
+// "4096x1024,1024": one tensor each.
 Case CaseOfShapes(const std::string& shapes);
-// Reads lines "name d0 d1 ...". Empty lines and lines that begin with # are skipped.
+// Lines "name d0 d1 ..."; empty lines and those that begin with # are skipped.
 Case CaseOfFile(const std::string& path);
 
 int64_t Elements(const Dims& shape);

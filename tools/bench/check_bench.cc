@@ -22,9 +22,9 @@ namespace {
 
 constexpr int64_t kSide = 1024;
 constexpr int64_t kElements = kSide * kSide;
-// Together larger than any cache, so a gradient is no longer cached when it is scanned again.
+// So many that they do not fit into any cache together, and each scan reads from memory.
 constexpr int64_t kColdGradients = 64;
-// Roots are refreshed only at the first step of the benchmark.
+// So large that only the first step refreshes roots.
 constexpr int64_t kFrequency = int64_t{1} << 20;
 constexpr double kAim = 2;  // percent
 
@@ -98,7 +98,7 @@ void BenchStep(benchmark::State& state) {
   buffers.grad = gradient.data();
   Try(shampoo_optimizer_bind(optimizer, 0, 1, &buffers));
   SetStep(optimizer, kFrequency - 1);
-  Try(shampoo_optimizer_step(optimizer, nullptr));  // the first step with preconditioning computes the roots
+  Try(shampoo_optimizer_step(optimizer, nullptr));  // the first with preconditioning: it computes the roots
   for (auto _ : state) Try(shampoo_optimizer_step(optimizer, nullptr));
   double roots = 0;
   Try(shampoo_optimizer_stat(optimizer, "root_computed", &roots));
@@ -106,7 +106,7 @@ void BenchStep(benchmark::State& state) {
   shampoo_optimizer_destroy(optimizer);
 }
 
-// Keeps the shortest time of each benchmark's repetitions, because other load on the machine only adds to it.
+// Keeps the shortest time of each benchmark among its repetitions, because other load on the machine only adds time.
 class ShortestTimes : public benchmark::ConsoleReporter {
  public:
   ShortestTimes() : ConsoleReporter(OO_None) {}

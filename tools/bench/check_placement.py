@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks shampoo_placement with a small model on 8 ranks, whose numbers are computed here from its shapes.
+"""Compares the counts of shampoo_placement for a small model on 8 ranks with counts that are computed here.
 
     check_placement.py PROGRAM
 """
@@ -25,7 +25,7 @@ RANKS = 8
 FREQUENCY = 20
 FLOPS, SHAMPOO_FLOPS, ROOT_FLOPS, LINK, LATENCY, TOKENS = 2e12, 3e11, 1e11, 4e9, 5e-6, 1000
 HEADER = 64  # bytes, at the start of a rank's segment
-COUNTERS, ARENA = 64, 256  # bytes before the blocks' state, and what an arena is rounded up to
+COUNTERS, ARENA = 64, 256  # bytes before the blocks' state, and the unit to which an arena is rounded up
 RATES = ("--flops", FLOPS, "--shampoo-flops", SHAMPOO_FLOPS, "--root-flops", ROOT_FLOPS, "--link", LINK, "--latency",
          LATENCY)
 
@@ -40,7 +40,7 @@ def require_near(value: float, expected: float, text: str) -> None:
 
 
 def blocks_of(shape: Tuple[int, ...]) -> List[Tuple[int, ...]]:
-    """Return the chunks of a shape. In these shapes, no two neighboring dims can be merged."""
+    """Split into chunks; no two neighboring dims of these shapes can be merged."""
     chunks = [[min(BLOCK, d - first) for first in range(0, d, BLOCK)] for d in shape]
     return list(itertools.product(*chunks))
 
@@ -51,7 +51,7 @@ def seconds_of(block: Tuple[int, ...]) -> float:
 
 
 def owners_by_bytes(blocks: List[Tuple[int, ...]], ranks: int = RANKS) -> List[int]:
-    """Assign blocks greedily, largest first, by the bytes of their float32 updates rounded up to 64."""
+    """Assign greedily, largest first, by the bytes of float32 updates rounded up to 64."""
     sizes = [aligned_bytes(block) for block in blocks]
     loads = [(0, rank) for rank in range(ranks)]
     owners = [0] * len(blocks)
@@ -105,7 +105,7 @@ def check_row(row: Dict, train_seconds: float) -> None:
 
 
 def check_shards(row: Dict, by_replicas: Dict) -> None:
-    """Check shard_mode gather. The owners of blocks are the same as with this number of replicas."""
+    """Check shard_mode gather, in which blocks have the same owners as with as many replicas."""
     ranks = row["world"]
     where = f"{ranks} shards"
     blocks = [block for shape in SHAPES.values() for block in blocks_of(shape)]
@@ -141,7 +141,7 @@ def check_shards_plot(path: str, rows: List[Dict]) -> None:
     for line in even:
         y = [float(point.split(",")[1]) for point in line.attrib["points"].split()]
         require(len(y) == len(rows), f"a line of {len(y)} points for {len(rows)} numbers of ranks")
-        require(abs(y[0] - 2 * y[1] + y[2]) < 0.3 and y[0] < y[2], "1 / ranks is not a falling straight line")
+        require(abs(y[0] - 2 * y[1] + y[2]) < 0.3 and y[0] < y[2], "1 / ranks is no falling straight line")
     names = [text.text for text in root.iter(namespace + "text")]
     last = rows[-1]
     for name, value in (("all-to-all", last["all_to_all"]["sent"]["largest"]), ("all-gather", last["gathered"]),
@@ -208,10 +208,10 @@ def main() -> None:
         check_shards_plot(svg, rows)
 
         wrong = subprocess.run([program, "--world", "0"], stderr=subprocess.PIPE, text=True, check=False)
-        require(wrong.returncode == 1 and "--world is '0'" in wrong.stderr, "a world of 0 is not rejected")
+        require(wrong.returncode == 1 and "--world is '0'" in wrong.stderr, "a world of 0 is not refused")
         wrong = subprocess.run([program, "--shard-mode", "gather", "--shards", "2"], stderr=subprocess.PIPE, text=True,
                                check=False)
-        require(wrong.returncode == 1 and "shards of one copy" in wrong.stderr, "gather with --shards is not rejected")
+        require(wrong.returncode == 1 and "shards of one copy" in wrong.stderr, "gather with --shards is not refused")
 
 
 if __name__ == "__main__":

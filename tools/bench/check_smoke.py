@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks every mode of shampoo_bench: the JSON is complete, counts of work are right, fractions are plausible.
+"""Checks the modes of shampoo_bench: its JSON is complete, its counts of work are right, its fractions are plausible.
 
     check_smoke.py PROGRAM --tables docs/measure/bench_table.py
 
-The problem is tiny, and no times are checked. Expected flops and bytes are computed here from the shapes.
+The problem is tiny, and times are ignored. Flops and bytes are computed here from the shapes.
 """
 import argparse
 import itertools
@@ -28,13 +28,13 @@ ROW_NUMBERS = ("threads", "block", "tensors", "parameters", "blocks", "state_byt
 
 
 def blocks_of(shape: Tuple[int, ...]) -> List[Tuple[int, ...]]:
-    """Return the blocks of a shape. In these shapes, no dims can be merged: 5 * 9 is above the block size, too."""
+    """No two neighboring dims of these shapes can be merged, not even those of (5, 9, 40): 5 * 9 is too large."""
     chunks = [[min(BLOCK, d - first) for first in range(0, d, BLOCK)] for d in shape]
     return list(itertools.product(*chunks))
 
 
 def expected_work(state_dtype: str) -> Dict[str, Dict[str, int]]:
-    """Return the work of each part of a step as described in work.h. Grafting adam: the states E and V."""
+    """The formulas of the program's documentation, with grafting adam: E and V in addition to the parameter."""
     state = DTYPE_BYTES[state_dtype]
     work = {part: {"flops": 0, "bytes": 0} for part in PARTS}
     for shape in SHAPES:
@@ -45,7 +45,7 @@ def expected_work(state_dtype: str) -> Dict[str, Dict[str, int]]:
             work["check"]["bytes"] += 4 * n
             work["elementwise"]["flops"] += 20 * n
             work["elementwise"]["bytes"] += 12 * n + 2 * 2 * state * n
-            if len(block) == 1:  # vectors use only grafting
+            if len(block) == 1:  # vectors use the grafting method alone
                 continue
             work["factor_update"]["flops"] += n * sum(block)
             work["factor_update"]["bytes"] += 4 * n + state * sum(d * (d + 1) for d in block)
@@ -61,7 +61,7 @@ def require(condition: bool, text: str) -> None:
 
 
 def require_fraction(value: float, text: str) -> None:
-    require(0 < value < 1.5, f"{text} is {value}, which is impossible")
+    require(0 < value < 1.5, f"{text} is {value}, which cannot be true")
 
 
 def check_row(row: dict) -> None:
@@ -74,7 +74,7 @@ def check_row(row: dict) -> None:
     work, expected = row["work"], expected_work(row["state_dtype"])
     for part in PARTS:
         for what in ("flops", "bytes"):
-            # Multiples of a third are rounded.
+            # The JSON has rounded numbers.
             require(abs(work[part][what] - expected[part][what]) <= 1e-9 * expected[part][what],
                     f"{where}: work is {work}, not {expected}")
     require(row["keys"] == {"momentum_dtype": "f32"} and row["root_retried"] == 0, f"{where}: keys or roots")
@@ -88,7 +88,8 @@ def check_row(row: dict) -> None:
     for name, part in (row["parts"] or {}).items():
         if part is not None:  # None: too short for the clock
             require(part["thread_ms"] > 0 and part["bound_by"] in ("flops", "bytes"), f"{where}: {name}")
-            # The data fits in the first-level cache, which may be far faster than the measured second-level cache.
+            # So little data fits into the first-level cache, which may be far faster than the measured second-level
+            # one.
             if part["bound_by"] == "flops":
                 require_fraction(part["fraction_of_limit"], f"{where}: {name}")
             else:

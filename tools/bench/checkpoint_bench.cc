@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures shampoo_save and shampoo_load of one rank, and alternately dd on the same disk. dd writes the same number of
-// bytes with fsync and reads the same files. Before each write, the disk is synchronized. Before each read, the files
-// are dropped from the page cache.
+// Compares shampoo_save and shampoo_load of one rank with dd on the same disk. They take turns: dd writes as many bytes
+// with fsync, and reads the same files. Before each write, pending writes of the disk are awaited; before each read,
+// the files are dropped from the page cache.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -33,10 +33,10 @@ Options ReadOptions(int argc, char** argv) {
     if (option == "--help" || i + 1 == argc) {
       std::puts(
           "shampoo_checkpoint_bench [--dir DIRECTORY] [--mib N] [--dim N] [--runs N] [--json FILE]\n"
-          "  --dir   a directory on the disk to measure (.); files are deleted at the end\n"
+          "  --dir   directory on the disk to measure (.); files that are created there are removed\n"
           "  --mib   approximate size of the state in MiB (1024)\n"
-          "  --dim   order of the matrices; half of them have one block, half have four (1024)\n"
-          "  --runs  number of runs; medians are printed, too (7)");
+          "  --dim   order of the matrices, half of which are one block and half of which are four (1024)\n"
+          "  --runs  number of runs, of which medians are printed (7)");
       std::exit(option == "--help" ? 0 : 2);
     }
     const std::string value = argv[i + 1];
@@ -81,17 +81,17 @@ void RunAll(const Options& options) {
   std::printf("%lld MB in files, MB/s\n", static_cast<long long>(bench.bytes() / 1000000));
   std::printf("%8s %10s %10s %9s %10s %10s %9s\n", "run", "dd write", "save", "of dd", "dd read", "load", "of dd");
   std::vector<CheckpointRun> runs;
-  nlohmann::json results = {{"bytes", bench.bytes()}, {"runs", nlohmann::json::array()}};
+  nlohmann::json result = {{"bytes", bench.bytes()}, {"runs", nlohmann::json::array()}};
   for (int i = 0; i < options.runs; ++i) {
     runs.push_back(bench.TimeOnce(i % 2 == 0));
     Print(std::to_string(i + 1).c_str(), runs.back());
-    results["runs"].push_back(JsonOf(runs.back()));
+    result["runs"].push_back(JsonOf(runs.back()));
   }
   const CheckpointRun median = {Median(runs, &CheckpointRun::dd_write), Median(runs, &CheckpointRun::save),
                                 Median(runs, &CheckpointRun::dd_read), Median(runs, &CheckpointRun::load)};
   Print("median", median);
-  results["median"] = JsonOf(median);
-  if (!options.json.empty() && !(std::ofstream(options.json) << results.dump(2) << "\n")) {
+  result["median"] = JsonOf(median);
+  if (!options.json.empty() && !(std::ofstream(options.json) << result.dump(2) << "\n")) {
     Fail("cannot write " + options.json);
   }
 }

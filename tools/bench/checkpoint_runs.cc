@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// With grafting adam and momentum, there are 20 bytes of state for each element.
+// Uses grafting from Adam and momentum: 20 bytes of state for each element.
 shampoo_test::RankSpec ModelOf(const CheckpointSize& size) {
   shampoo_test::RankSpec model;
   model.keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"max_preconditioner_dim", std::to_string(size.dim)}};
@@ -37,7 +37,7 @@ std::unique_ptr<shampoo_test::Rank> Make(const shampoo_test::RankSpec& model) {
   return rank;
 }
 
-// Fills the state with random bits, which a disk cannot compress.
+// Fills the state with random bits, which no file system can compress.
 void FillState(const shampoo_test::Rank& rank) {
   std::mt19937_64 random(1);
   std::vector<uint32_t> bits;
@@ -75,7 +75,7 @@ CheckpointRuns::CheckpointRuns(const CheckpointSize& size, const std::string& di
   if (!fs::create_directory(folder_, error)) Fail("cannot make " + folder_ + ": " + error.message());
   rank_ = Make(model_);
   FillState(*rank_);
-  Save();  // creates the files, whose sizes are needed
+  Save();  // to find the number of bytes
   for (const auto& file : fs::directory_iterator(saved_)) {
     if (file.path().extension() != ".safetensors") continue;
     states_.push_back(file.path().string());
@@ -90,7 +90,7 @@ CheckpointRuns::~CheckpointRuns() {
 
 double CheckpointRuns::Save() {
   fs::remove_all(saved_);
-  SyncDisk(folder_);
+  Settle(folder_);
   return TimeOf(rank_.get(), [this] { rank_->Save(saved_); });
 }
 
@@ -100,7 +100,7 @@ CheckpointRun CheckpointRuns::TimeOnce(bool dd_first) {
   for (const bool dd : {dd_first, !dd_first}) {
     if (dd) {
       fs::remove(dd_file_);
-      SyncDisk(folder_);
+      Settle(folder_);
       run.dd_write = rate(TimeDdWrite(dd_file_, bytes_));
     } else {
       run.save = rate(Save());
@@ -108,8 +108,8 @@ CheckpointRun CheckpointRuns::TimeOnce(bool dd_first) {
   }
   fs::remove(dd_file_);
   const std::unique_ptr<shampoo_test::Rank> fresh = Make(model_);
-  SyncDisk(folder_);
-  // Layers below the file system may cache data. Reading everything once makes both measurements start alike.
+  Settle(folder_);
+  // Layers below the file system may still cache the files, but equally for both programs.
   for (const auto& file : fs::directory_iterator(saved_)) DropCache(file.path().string());
   (void)TimeDdRead(states_);
   for (const bool dd : {dd_first, !dd_first}) {

@@ -11,18 +11,17 @@
 
 namespace bench {
 
-// The state to save.
+// Size of the saved state.
 struct CheckpointSize {
   int64_t mib = 1024;  // approximate size of the state
-  int64_t dim = 1024;  // order of its matrices; half of them have one block, half have four
+  int64_t dim = 1024;  // order of its matrices; half of them are one block each, and half of them four
 };
 
 struct CheckpointRun {
   double dd_write, save, dd_read, load;  // bytes per second
 };
 
-// Measures shampoo_save and shampoo_load of one rank, and dd with the same number of bytes. The files are in a new
-// directory, which the destructor deletes.
+// Runs of shampoo_save and shampoo_load of one rank, and of dd with as many bytes, in a temporary directory.
 class CheckpointRuns {
  public:
   CheckpointRuns(const CheckpointSize& size, const std::string& directory);
@@ -30,9 +29,9 @@ class CheckpointRuns {
   CheckpointRuns(const CheckpointRuns&) = delete;
   CheckpointRuns& operator=(const CheckpointRuns&) = delete;
 
-  // Measures all four rates. dd_first: dd before the library.
+  // Measures all four. dd_first: whether dd is before the library.
   CheckpointRun TimeOnce(bool dd_first);
-  int64_t bytes() const { return bytes_; }  // size of the files with states
+  int64_t bytes() const { return bytes_; }  // size of the files of states
 
  private:
   double Save();
@@ -40,7 +39,7 @@ class CheckpointRuns {
   shampoo_test::RankSpec model_;
   std::string folder_, saved_, dd_file_;
   std::unique_ptr<shampoo_test::Rank> rank_;
-  std::vector<std::string> states_;  // same names for each checkpoint, because it is the first in its directory
+  std::vector<std::string> states_;  // always the same names: each checkpoint is the first of its directory
   int64_t bytes_ = 0;
 };
 

@@ -8,10 +8,10 @@
 
 namespace bench {
 
-// Prints the text and ends the program.
+// Prints the message and ends the program.
 [[noreturn]] void Fail(const std::string& text);
 
-// Prints the library's last error and ends the program unless status is SHAMPOO_OK.
+// Ends the program with the library's last error unless status is SHAMPOO_OK.
 void Try(shampoo_status status);
 
 }  // namespace bench

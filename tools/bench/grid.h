@@ -9,7 +9,7 @@
 
 namespace bench {
 
-// Prints the head and a row of the table of block sizes and frequencies.
+// Print the head and a row of the table of block sizes and frequencies.
 void PrintGridHead(const Case& of, const std::vector<int64_t>& frequencies);
 void PrintGridRow(const Row& row, const std::vector<int64_t>& frequencies);
 

@@ -46,7 +46,7 @@ Json RowJson(const Row& row, const Machine& machine, const std::vector<int64_t>&
                {"with_roots_runs", row.with_roots.runs},
                {"mean_ms", Json::object()},
                {"gflops", row.work.ProductFlops() / row.ordinary.seconds / 1e9},
-               {"fraction_of_peak", FractionOfPeak(row, machine)},
+               {"fraction_of_peak", PartOfPeak(row, machine)},
                {"fraction_of_limit", LimitOf(row, machine) / row.ordinary.seconds},
                {"root_retried", row.root_retried},
                {"work", Json::object()},

@@ -10,7 +10,7 @@
 
 namespace bench {
 
-// Writes all results of a run as JSON. Times are in milliseconds, rates and sizes without prefix.
+// Writes all results of a run as JSON. Times are in milliseconds, rates and sizes in plain units.
 //   build_info, processor, vectors
 //   machines    a list: threads, gflops, memory_gbs, cache_gbs
 //   rows        a list, one for each case and setting

@@ -9,12 +9,12 @@
 namespace bench {
 namespace {
 
-// Two units with a latency of 4 need 8 chains. 12 chains hide a stall of one.
+// Two units of latency 4 need 8 chains; with 12, a stall of one chain has no effect.
 constexpr int64_t kChains = 12;
 constexpr float kFactor = 0.999f;
 constexpr float kTerm = 0.001f;
 
-// Vectors of 128 bits, which every processor has. The compiler fuses multiply-adds if it can (see CMakeLists.txt).
+// Vectors of 128 bits, which every processor has. The compiler may contract multiply and add (see CMakeLists.txt).
 typedef float Vector4 __attribute__((vector_size(16)));
 
 float MultiplyAddBaseline(int64_t rounds) {

@@ -7,7 +7,7 @@
 namespace bench {
 namespace {
 
-// Returns the bandwidth of one of the threads. States that do not fit into the last cache come from memory in every
+// Returns the bandwidth of one thread. States that do not fit into the last-level cache are read from memory at every
 // step.
 double RateOfBytes(const Row& row, const Machine& machine) {
   const double touched = static_cast<double>(row.memory.state) + 8 * static_cast<double>(row.work.parameters);
@@ -22,7 +22,7 @@ std::array<PartLimit, kParts> LimitParts(const Row& row, const Machine& machine)
                                  row.work.elementwise};
   std::array<PartLimit, kParts> parts;
   for (size_t i = 0; i < kParts; ++i) {
-    // Elementwise work also has square roots and divisions, so only its bytes have a known limit.
+    // Elementwise flops include roots and divisions, whose rate is not measured, so only bytes limit them.
     const double by_flops = i == kElementwise ? 0 : of_parts[i].flops / (machine.peak / machine.threads);
     const double by_bytes = of_parts[i].bytes / RateOfBytes(row, machine);
     parts[i] = {kPartNames[i], of_parts[i], row.parts[i], std::max(by_flops, by_bytes), by_flops >= by_bytes};
@@ -33,13 +33,13 @@ std::array<PartLimit, kParts> LimitParts(const Row& row, const Machine& machine)
 double LimitOf(const Row& row, const Machine& machine) {
   double seconds = 0;
   const std::array<PartLimit, kParts> parts = LimitParts(row, machine);
-  for (size_t i = 1; i < kParts; ++i) {  // without the check, whose data the factor update reads, too
+  for (size_t i = 1; i < kParts; ++i) {  // not the check, which reads the same bytes again
     if (i != kRoots) seconds += parts[i].limit;
   }
   return seconds / machine.threads;
 }
 
-double FractionOfPeak(const Row& row, const Machine& machine) {
+double PartOfPeak(const Row& row, const Machine& machine) {
   return row.work.ProductFlops() / row.ordinary.seconds / machine.peak;
 }
 

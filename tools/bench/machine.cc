@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kMoment = std::chrono::seconds(5);
 
-// Reads a size such as "32768K". Returns 0 if the system does not report it.
+// Parses texts such as "32768K". Returns 0 if the system has no such file.
 int64_t CacheBytes(int level) {
   for (int index = 0; index < 8; ++index) {
     const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index);
@@ -38,16 +38,16 @@ struct Free {
 };
 using Floats = std::unique_ptr<float[], Free>;
 
-// Many short runs of a few milliseconds, so that other load on the machine does not affect all of them.
+// Runs are short (a few milliseconds) and many, so that some are not disturbed by other load on the machine.
 constexpr int kRuns = 96;
 
-// Returns the bytes per second of the update. Each thread has two arrays. A run makes `passes` passes over one slice of
-// them, and the next run uses the next slice.
+// Returns the bytes per second of the update, `passes` times over one slice of two arrays of each thread. Each run
+// takes the next slice.
 double MeasureRate(int threads, int64_t bytes_per_array, int64_t slices, int64_t passes) {
   const Kernels& kernels = KernelsOfThisCpu();
-  const int64_t n = std::max<int64_t>(bytes_per_array / slices / 4 / 32 * 32, 32);  // elements of a slice
+  const int64_t n = std::max<int64_t>(bytes_per_array / slices / 4 / 32 * 32, 32);  // of a slice
   std::vector<Floats> arrays(static_cast<size_t>(2 * threads));
-  // Each thread touches its own arrays first, so that they are in memory close to it.
+  // Each thread touches its own arrays first, so that they are in the memory of its NUMA node.
   ShortestAtOnce(threads, 1, [&](int thread) {
     for (const int i : {2 * thread, 2 * thread + 1}) {
       const auto bytes = static_cast<size_t>(slices * n * 4);
@@ -88,7 +88,7 @@ Machine MeasureMachine(int threads) {
   Machine machine;
   machine.threads = threads;
   machine.peak = MeasurePeak(threads);
-  // Several times the last-level cache, but at most 256 MiB, so that it fits into a small machine.
+  // Several times the last-level cache, but small enough for small machines.
   const int64_t large = std::clamp(3 * LastCacheBytes(), int64_t{64} << 20, int64_t{256} << 20);
   machine.memory_rate = MeasureRate(threads, large / threads, 16, 1);
   const int64_t second = CacheBytes(2) > 0 ? CacheBytes(2) : int64_t{512} << 10;

@@ -17,7 +17,7 @@ namespace bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// Roots are refreshed at this step. One step less than this number of ordinary steps follow.
+// Roots are computed at this step. It is followed by one ordinary step less than this number.
 constexpr int kRootsAt = 20;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -27,9 +27,9 @@ int64_t SizeOfParam(int64_t i) { return 1 + i % 8; }
 struct Times {
   double plan = 0;
   double create = 0;
-  double roots = 0;  // a step that refreshes all roots
-  double step = 0;   // the shortest ordinary step
-  double bytes = 0;  // moved by a step: states, parameters and gradients
+  double roots = 0;  // step with all roots
+  double step = 0;   // shortest of the steps after it
+  double bytes = 0;  // states, parameters and gradients that a step must move
 };
 
 shampoo_plan* PlanOfMany(int64_t count, const std::vector<std::pair<std::string, std::string>>& keys) {

@@ -9,8 +9,8 @@
 
 namespace bench {
 
-// Prints the cost of a plan, an optimizer and a step of many parameters with 1 to 8 elements, for each of the counts.
-// All three costs should grow in proportion to the count.
+// Prints the times of plan, create and step for each number of parameters of 1 to 8 elements. All three should grow in
+// proportion to the number.
 void MeasureManyParams(const std::vector<int64_t>& counts,
                        const std::vector<std::pair<std::string, std::string>>& keys);
 

@@ -12,34 +12,34 @@ namespace bench {
 namespace {
 
 constexpr char kUsage[] =
-    R"(shampoo_bench [options]: measures steps, and the limits of the machine in the same run
+    R"(shampoo_bench [options]: measures steps, and compares them with the limits of the machine in the same run
 
 what
-  --case NAME,...|all|list   default: all, a selection over the cases; list: names the cases
+  --case NAME,...|all|list   default: all, a selection of rows over the cases; list: prints the cases
   --shapes 4096x1024,1024    parameters of these shapes instead of a case
   --shapes-file FILE         the same from lines "name d0 d1 ..."
-  --grid                     step time and memory by block size and frequency, as a table, to choose from
+  --grid                     a table of step time and memory by block size and frequency
   --roots                    time of one inverse square root by order, on one thread, compared with matrix products
-  --simulate                 efficiency of the schedule on many threads, for gpt2 and resnet50 or the --case given
+  --simulate                 efficiency of the schedule on many threads, for gpt2 and resnet50 or --case
 how (each list gives a row for every value)
   --threads 1,2              default: 1,2
   --block 64,...             max_preconditioner_dim; default: those of the case
   --frequency 1,10,50        for the mean time per step; default: 1,10,50
   --grafting NAME,...        none, sgd, adagrad, rmsprop, adam; default: adam
-  --state-dtype NAME,...     of all states: f32, bf16, f16, f64; default: f32
-  --set KEY=VALUE            any other key of the library; may be repeated. The others have the library's defaults;
-                             preset=shampoo_2024 has those of the reference
-  --min-runs N               runs of which the shortest counts; default: 10. Fewer of steps above 2 s
+  --state-dtype NAME,...     dtype of all states: f32, bf16, f16, f64; default: f32
+  --set KEY=VALUE            any other key of the library; may be repeated. Other keys have the library's defaults;
+                             preset=shampoo_2024 has those of the reference implementation
+  --min-runs N               number of runs, of which the shortest counts; default: 10. Fewer for steps above 2 s
 output
-  --json FILE                everything, for programs (docs/measure/bench_table.py makes tables of it)
+  --json FILE                all results, for programs (docs/measure/bench_table.py makes tables of it)
   --svg FILE                 with --grid: a plot
 
-The environment variables OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE should be unset: they change what is measured.
+Unset the environment variables OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE, because they change the results.
 )";
 
 std::pair<std::string, std::string> ReadKey(const std::string& text) {
   std::pair<std::string, std::string> pair = SplitPair(text);
-  // Keys that rows vary or that the measurement sets.
+  // Keys that vary between rows, or that the measurement sets.
   for (const char* const own : {"precondition_frequency", "start_preconditioning_step", "max_preconditioner_dim",
                                 "grafting", "threads", "track_times", "root_spread", "refresh_growth"}) {
     if (pair.first == own) Fail("--set " + pair.first + ": this program sets it itself; see --help for an option");

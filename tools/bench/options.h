@@ -11,7 +11,7 @@ namespace bench {
 
 enum class Mode { kRows, kGrid, kSimulate, kList, kInverseRoots };
 
-// The command line. A list is empty if its option is missing.
+// The command line. Lists are empty if their options are not used.
 struct Options {
   Mode mode = Mode::kRows;
   std::vector<std::string> cases;
@@ -28,7 +28,7 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> keys;  // --set
 };
 
-// Ends the program after --help and after an error.
+// Parses the command line. Exits after --help and after an error.
 Options ReadOptions(int argc, char** argv);
 
 }  // namespace bench

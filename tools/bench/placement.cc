@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Computes from a plan how the blocks of a model are distributed over many ranks. Predicts the cost of a step with a
-// model of the processor and the link. --help prints the options; docs/scaling.md has the formulas.
+// Shows how a plan divides the blocks of a model among many ranks, and predicts the time of a step from a model of the
+// processor and the link. --help lists the options; docs/scaling.md has the formulas.
 #include <cstdio>
 
 #include "tools/bench/placement_report.h"
@@ -11,7 +11,7 @@
 namespace bench {
 namespace {
 
-// Returns the result of Place for each world and balance.
+// Returns the results of Place for each world and each balance.
 template <typename Place>
 auto PlaceAll(const Model& model, const PlacementOptions& options, const Place& place) {
   std::vector<decltype(place(model, 1, options.balances[0], options))> rows;

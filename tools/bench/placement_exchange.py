@@ -1,14 +1,14 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Computes what ranks send to each other with shard_mode gather. Parameters are in equal flat chunks."""
+"""Bytes that ranks send each other with shard_mode gather, computed separately, for equal flat chunks."""
 import collections
 import itertools
 import math
 from typing import Counter, List, Tuple
 
 HEADER = 16  # bytes, at the start of what one rank sends another
-PART = 16  # what the bytes of a block that go from one rank to another are rounded up to, thrice
-BUFFER = 64  # what a buffer is rounded up to
+PART = 16  # unit to which the bytes of a block from one rank to another are rounded up, three times
+BUFFER = 64  # unit to which a buffer is rounded up
 
 
 def round_up(value: int, to: int) -> int:
@@ -16,7 +16,7 @@ def round_up(value: int, to: int) -> int:
 
 
 def holders_of(shape: Tuple[int, ...], block: int, ranks: int) -> List[Counter[int]]:
-    """Return the number of elements of each block on each rank."""
+    """Return for each block how many of its elements each rank has."""
     chunk = -(-math.prod(shape) // ranks)
     strides = [math.prod(shape[k + 1:]) for k in range(len(shape))]
     ranges = [[range(first, min(first + block, d)) for first in range(0, d, block)] for d in shape]
@@ -27,7 +27,7 @@ def holders_of(shape: Tuple[int, ...], block: int, ranks: int) -> List[Counter[i
 
 
 class Exchange:
-    """Count float32 gradients and parameters that go to the owners of blocks, and updates that come back."""
+    """Count float32 gradients and parameters to the owners of blocks, and updates back."""
 
     def __init__(self, holders: List[Counter[int]], owners: List[int], ranks: int) -> None:
         collect = [[HEADER] * ranks for _ in range(ranks)]  # from, to
@@ -39,5 +39,5 @@ class Exchange:
         self.sent = [sum(row) - row[rank] for rank, row in enumerate(collect)]
         self.sent = [sent + sum(row) - row[rank] for rank, (sent, row) in enumerate(zip(self.sent, deliver))]
         self.segments = [max(map(sum, collect)), max(map(sum, deliver))]
-        # The memory for the data that an all-gather receives from all ranks.
+        # Memory for the segments that an all-gather receives from all ranks.
         self.gathered = round_up(ranks * max(self.segments), BUFFER)

@@ -12,7 +12,7 @@ namespace bench {
 
 using Json = nlohmann::ordered_json;
 
-// Returns the start of every report of shampoo_placement: the options of its plans.
+// Returns the common members of all reports of shampoo_placement: how its plans were made.
 Json HeadJson(const PlacementOptions& options);
 Json LoadJson(const Load& load);
 void WriteJson(const Json& report, const std::string& path);

@@ -6,7 +6,7 @@
 
 namespace bench {
 
-// The distribution of a load over the ranks.
+// Distribution of a load over the ranks.
 struct Load {
   double largest = 0;
   double mean = 0;

@@ -21,7 +21,7 @@ class Tensors {
     Add(name + ".weight", {width});
     Add(name + ".bias", {width});
   }
-  // One layer of an encoder or of GPT, with biases. The hidden layer of its MLP is four times as wide.
+  // Adds a layer of an encoder or of GPT: with biases, and a hidden layer of the MLP of four times the width.
   void AddLayer(const std::string& name, int64_t width) {
     AddNorm(name + ".norm1", width);
     AddLinear(name + ".qkv", 3 * width, width);
@@ -36,7 +36,7 @@ class Tensors {
   std::vector<Tensor> list_;
 };
 
-// Images of 224 x 224 pixels in patches of 16 x 16, and 1000 classes.
+// Images of 224 x 224 in patches of 16 x 16, and 1000 classes.
 std::vector<Tensor> VitLarge() {
   const int64_t width = 1024;
   Tensors tensors;
@@ -50,7 +50,7 @@ std::vector<Tensor> VitLarge() {
   return tensors.list();
 }
 
-// The output layer shares the parameters of the token embedding.
+// The output layer is the token embedding, so it has no parameters of its own.
 std::vector<Tensor> Gpt2Xl() {
   const int64_t width = 1600;
   Tensors tensors;
@@ -61,7 +61,7 @@ std::vector<Tensor> Gpt2Xl() {
   return tensors.list();
 }
 
-// No biases, and a gated MLP. Keys and values may have fewer heads than queries.
+// Without biases, with a gated MLP, and possibly with fewer heads of keys and values than of queries.
 std::vector<Tensor> Llama(int layers, int64_t width, int64_t key_width, int64_t hidden) {
   const int64_t vocabulary = 32000;
   Tensors tensors;
@@ -90,8 +90,8 @@ Model ModelOf(const Case& of) { return {"shapes", of.about, of, kTokens, 0, ""};
 // In the order of the tables.
 std::vector<Model> AllModels() {
   return {
-      // The time of their steps is not computed from flops, because convolutions of this size and lookups in embedding
-      // tables are far slower than large products.
+      // Their steps have assumed times, because convolutions of this size and lookups in embedding tables are far
+      // slower per flop than large matrix products.
       {"resnet50", "ResNet-50", FindCase("resnet50"), 0, 0.1, "256 images"},
       {"vit-l", "ViT-L/16", CaseOf("vit-l", VitLarge()), 64 * 197, 0, "64 images of 197 tokens"},
       {"gpt2-xl", "GPT-2 XL", CaseOf("gpt2-xl", Gpt2Xl()), kTokens, 0, ""},

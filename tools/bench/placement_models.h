@@ -10,17 +10,17 @@
 
 namespace bench {
 
-// A model to place on many ranks, and the work of one rank in a training step.
+// A model, and the work of one rank in a training step of it.
 struct Model {
   std::string name;   // on the command line
   std::string title;  // in tables and plots
   Case of;
-  int64_t tokens = 0;       // of one rank in a step, which takes 6 flops per parameter and token; 0: not used
-  double step_seconds = 0;  // assumed time of a step if tokens is 0
-  std::string batch;        // description of one rank's batch
+  int64_t tokens = 0;       // per rank and step, if the step is estimated as 6 flops per parameter and token
+  double step_seconds = 0;  // assumed time otherwise
+  std::string batch;        // of one rank, in words
 };
 
-// The options for models on the command line. Missing ones are empty or 0.
+// The options that select models. Members are empty or 0 if their options are not used.
 struct ModelChoice {
   std::string names;
   std::string shapes;
@@ -29,8 +29,8 @@ struct ModelChoice {
   double step_seconds = 0;
 };
 
-// Returns the named models, or all built-in ones if none is named. Parameters that the user specifies are treated as a
-// transformer with 8192 tokens for each rank. Ends the program after an error.
+// Returns the named models, or all predefined ones if none is named, or the user's own parameters, which are treated as
+// a transformer with 8192 tokens per rank. Exits after an error.
 std::vector<Model> ChooseModels(const ModelChoice& given);
 
 }  // namespace bench

@@ -16,54 +16,53 @@
 namespace bench {
 namespace {
 
-constexpr int kLargestWorld = 1 << 20;  // the largest that a plan accepts
+constexpr int kLargestWorld = 1 << 20;  // limit of a plan
 
 constexpr char kUsage[] =
-    R"(shampoo_placement [options]: computes from a plan how the blocks of a model are distributed over many ranks,
-and predicts the cost of a step. Nothing is measured; docs/scaling.md has the formulas.
+    R"(shampoo_placement [options]: shows how a plan divides the blocks of a model among many ranks, and predicts
+the time of a step. Nothing is measured; docs/scaling.md has the formulas.
 
 what
   --model NAME,...        resnet50, vit-l, gpt2-xl, llama-7b, llama-70b, recommendation; default: all
   --shapes 4096x1024,...  parameters of these shapes instead
   --shapes-file FILE      the same from lines "name d0 d1 ..."
-  --world 8,16,...        ranks; default: the powers of two from 8 to 4096, with gather from 2
+  --world 8,16,...        numbers of ranks; default: the powers of two from 8 to 4096, with gather from 2
   --balance bytes,cost    values of the key balance; default: both
   --shard-mode NAME       local or gather; default: local. gather: the ranks hold the shards of one copy, equal chunks
-                          of each flattened parameter, and exchange them to step whole blocks. Prints bytes sent and
-                          memory, with all-to-all and with all-gather; rates, --shards and --group are not used
-  --shards N              N ranks hold the shards of one copy, cut along the first dim, and world / N ranks hold each
-                          shard (HSDP); worlds that N does not divide are skipped; default: 1
-  --group N               ranks with the same parameters form groups of at most N, which share the work; each group
-                          repeats it; default: one group
+                          of each flattened parameter, and blocks are gathered at their owners. Prints bytes sent and
+                          memory, with all-to-all and with all-gather; ignores rates, --shards and --group
+  --shards N              N ranks hold the shards of one copy, divided along the first dim, and world / N ranks hold
+                          each shard (HSDP); worlds that are not multiples of N are left out; default: 1
+  --group N               the ranks that hold the same parameters form groups of at most N; each group divides the
+                          work, and every group does all of it; default: one group
 how
   --block N               max_preconditioner_dim; default: 1024
   --frequency N           precondition_frequency; default: 50
-  --steps N               the cost of roots is averaged over the first N steps, including the early refreshes of
-                          refresh_growth; default: 10000
-  --preset NAME           preset of the other keys; default: shampoo_2024
+  --steps N               number of steps over which roots are averaged, from the start of a run; default: 10000
+  --preset NAME           values of keys without an option; default: shampoo_2024
   --grafting NAME         default: adam
   --set KEY=VALUE         any other key of the library; may be repeated
 rates, of one rank
-  --flops X               of the training step, flop/s; default: 400e12
-  --shampoo-flops X       of Shampoo's products, flop/s; default: 40e12
-  --root-flops X          of inverse roots, flop/s, each counted as 10 n^3; default: 10e12
+  --flops X               flop/s of the training step; default: 400e12
+  --shampoo-flops X       flop/s of Shampoo's products; default: 40e12
+  --root-flops X          flop/s of inverse roots, each counted as 10 n^3; default: 10e12
   --link X                bytes/s that a rank receives in an all-gather; default: 50e9
   --latency X             seconds for each doubling of the ranks of an all-gather; default: 10e-6
-  --tokens N              of one rank in a training step, which takes 6 * parameters * tokens / flops seconds; default:
-                          8192, for vit-l 64 * 197
-  --step-seconds X        time of a training step without Shampoo; default: computed from the tokens, for resnet50 0.1
-                          and for recommendation 0.01
+  --tokens N              tokens per rank in a training step, which takes 6 * parameters * tokens / flops;
+                          default: 8192, for vit-l 64 * 197
+  --step-seconds X        seconds of a training step without Shampoo; default: computed from the tokens, for resnet50
+                          0.1 and for recommendation 0.01
 output
-  --json FILE             everything, for programs
-  --svg FILE              a plot of overhead and state over the number of ranks; with gather, a plot of bytes sent and
-                          memory for the first --model
+  --json FILE             all results, for programs
+  --svg FILE              a plot of overhead and state by the number of ranks, or with gather of bytes sent and memory,
+                          for the first --model
 )";
 
 int ReadInt(const std::string& text, const std::string& option) {
   char* end = nullptr;
   const long long value = std::strtoll(text.c_str(), &end, 10);
   if (text.empty() || *end != '\0' || value < 1 || value > kLargestWorld) {
-    Fail(option + " is '" + text + "': expected a whole number from 1 to " + std::to_string(kLargestWorld));
+    Fail(option + " is '" + text + "': expected an integer from 1 to " + std::to_string(kLargestWorld));
   }
   return static_cast<int>(value);
 }

@@ -10,7 +10,7 @@
 
 namespace bench {
 
-// The rates for predicted times: the processor of a rank and its link.
+// Rates of the processor and the link of a rank, for predicted times.
 struct Rates {
   double train_flops = 400e12;
   double shampoo_flops = 40e12;
@@ -29,7 +29,7 @@ struct PlacementOptions {
   int group = 0;  // 0: all replicas
   int block = 1024;
   int frequency = 50;
-  int steps = 10000;  // the cost of roots is averaged over them
+  int steps = 10000;  // number of steps over which the cost of roots is averaged
   std::string preset = "shampoo_2024";
   std::string grafting = "adam";
   std::vector<std::pair<std::string, std::string>> keys;  // --set
@@ -38,7 +38,7 @@ struct PlacementOptions {
   std::string svg;
 };
 
-// Ends the program after --help and after an error.
+// Parses the command line. Exits after --help and after an error.
 PlacementOptions ReadPlacementOptions(int argc, char** argv);
 
 }  // namespace bench

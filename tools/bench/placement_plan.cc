@@ -27,7 +27,7 @@ shampoo_config* MakeConfig(const std::string& balance, const PlacementOptions& o
   return config;
 }
 
-// Returns the mean number of refreshes in a step, over the steps of the options.
+// Returns the refreshes of a step, on average over the steps of the options.
 double MeanRefreshes(const shampoo_config* config, const PlacementOptions& options) {
   const auto number = [config](const char* key) { return std::stod(shampoo_config_get(config, key)); };
   shampoo::RefreshKeys keys;
@@ -40,8 +40,7 @@ double MeanRefreshes(const shampoo_config* config, const PlacementOptions& optio
 
 int64_t FirstOf(int64_t things, int64_t shards) { return (things + shards - 1) / shards; }
 
-// Returns the length of the first of `shards` pieces. All have the same length, except that the last ones may be
-// shorter or empty.
+// Sets the first of `shards` chunks. All are equally long, except that the last ones may be shorter or empty.
 void CutFirstShard(int shards, bool flat, shampoo_param_desc* param) {
   if (shards == 1) return;
   if (flat) {

@@ -12,8 +12,8 @@
 
 namespace bench {
 
-// The plan of a model on the first of many ranks. With shard_mode local, the rank has the first rows of each parameter.
-// With gather, it has the first of equal chunks of the flattened parameter.
+// The plan of a model on the first rank. With shard_mode local it holds the first rows of each parameter, with gather
+// the first of equal chunks of the flattened parameter.
 class ModelPlan {
  public:
   ModelPlan(const Case& of, int replicas, int shards, const std::string& balance, const PlacementOptions& options);
@@ -21,7 +21,7 @@ class ModelPlan {
   int64_t Bytes(int rank, const char* what) const;
   int64_t BlockCount() const;
   shampoo_block_info Block(int64_t index) const;
-  double RefreshesOfStep() const { return refreshes_of_step_; }  // mean number for each block
+  double RefreshesOfStep() const { return refreshes_of_step_; }  // on average, of each block
 
  private:
   struct Destroy {

@@ -8,16 +8,16 @@
 
 namespace bench {
 
-// All rows of a model, ordered by world, then by balance.
+// All rows of a model, for each world and each balance.
 struct Placement {
   Model model;
   std::vector<PlacementRow> rows;
 };
 
-// Prints a Markdown table.
+// Prints the rows to stdout as Markdown.
 void PrintPlacement(const Placement& placement, const PlacementOptions& options);
 
-// Bytes and seconds have no prefix. If the path is empty, nothing is written.
+// Writes bytes and seconds in plain units. If the path is empty, nothing is written.
 void WritePlacementJson(const std::vector<Placement>& placements, const PlacementOptions& options);
 void WritePlacementChart(const std::vector<Placement>& placements, const PlacementOptions& options);
 

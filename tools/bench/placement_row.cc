@@ -11,7 +11,7 @@
 namespace bench {
 namespace {
 
-// Returns the cost of a mean step: factor update, preconditioning, elementwise work, and its share of the roots.
+// Returns the time of a mean step: factor update, preconditioning, elementwise work, and roots averaged over steps.
 double BlockSeconds(const shampoo_block_info& block, double elements, double refreshes, const Rates& rates) {
   double products = 20 * elements;
   double roots = 0;

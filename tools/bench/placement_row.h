@@ -10,22 +10,22 @@
 
 namespace bench {
 
-// A model on many ranks: numbers from its plan, and the predictions of docs/scaling.md. If there are shards, the row
-// describes the ranks with the first shard of each parameter, which is the largest.
+// A model on a number of ranks: sizes of its plan, and times by the formulas of docs/scaling.md. With shards, it
+// describes the ranks that hold the first shard of each parameter, which is the largest one.
 struct PlacementRow {
   int world = 0;
   std::string balance;
-  int replicas = 0;  // ranks that share the blocks
+  int replicas = 0;  // ranks that divide the blocks
 
-  int64_t elements = 0;  // elements of the shard
+  int64_t elements = 0;  // of the shard
   int64_t blocks = 0;
   int64_t blocks_state = 0;  // bytes, summed over blocks
-  int64_t ranks_state = 0;   // bytes, summed over ranks, with counters and rounding
+  int64_t ranks_state = 0;   // summed over ranks, with counters and rounding
   int64_t idle = 0;          // ranks without a block
-  int64_t sent = 0;          // bytes of each rank in a step; padded, so equal on all ranks
-  Load updates;              // in elements
-  Load state;                // in bytes
-  Load compute;              // in seconds of a mean step
+  int64_t sent = 0;          // bytes of each rank in a step, including padding to equal sizes
+  Load updates;              // elements
+  Load state;                // bytes
+  Load compute;              // seconds of a mean step
 
   double gather_seconds = 0;
   double train_seconds = 0;  // without Shampoo

@@ -24,7 +24,7 @@ ShardsLoad ShardsLoadOf(const ModelPlan& plan, int world, const std::string& suf
 }  // namespace
 
 ShardsRow PlaceShards(const Model& model, int world, const std::string& balance, const PlacementOptions& options) {
-  // One plan has the bytes of all ranks.
+  // One plan knows the bytes of all ranks.
   const ModelPlan plan(model.of, 1, world, balance, options);
   const ModelPlan alone(model.of, 1, 1, balance, options);
   ShardsRow row;

@@ -12,12 +12,12 @@ namespace bench {
 
 // Bytes of each rank with one kind of communicator.
 struct ShardsLoad {
-  Load sent;       // in a step, headers and padding included
-  Load workspace;  // all memory except the state, mostly buffers of the exchanges
+  Load sent;       // in a step, including headers and padding
+  Load workspace;  // all memory except the state; mostly the buffers of the exchanges
   Load total;
 };
 
-// A model with shard_mode gather. Its parameters are cut into equal flat chunks, which are the shards of one copy.
+// A model with shard_mode gather, whose parameters are equal flat chunks on a number of ranks, the shards of one copy.
 struct ShardsRow {
   int world = 0;
   std::string balance;
@@ -27,15 +27,16 @@ struct ShardsRow {
   int64_t idle = 0;  // ranks without a block
   Load state;
   ShardsLoad all_to_all;
-  ShardsLoad all_gather;  // with a communicator without all-to-all
-  // Bytes on one rank that has the whole model.
+  ShardsLoad all_gather;  // with a communicator that has no all_to_all
+  // Sizes of a single rank with the whole model.
   double alone_state = 0;
   double alone_workspace = 0;
 
-  // Values for an even distribution without overhead: float32 gradients, parameters and updates are sent once each.
+  // Returns the bytes if all were distributed evenly without overhead: float32 gradients, parameters and updates are
+  // sent once each.
   double EvenSent() const { return 12 * static_cast<double>(elements) / world; }
   double EvenTotal() const { return (alone_state + alone_workspace) / world; }
-  // With all-gather, each rank receives the segments of all ranks, including its own.
+  // With an all-gather, each rank receives the segments of all ranks, including its own.
   double Gathered() const { return all_gather.sent.largest * world; }
 };
 

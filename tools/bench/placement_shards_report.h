@@ -8,13 +8,13 @@
 
 namespace bench {
 
-// All rows of a model, ordered by world, then by balance.
+// All rows of a model, for each world and each balance.
 struct Shards {
   Model model;
   std::vector<ShardsRow> rows;
 };
 
-// Like the functions in placement_report.h.
+// Like those of placement_report.h.
 void PrintShards(const Shards& shards);
 void WriteShardsJson(const std::vector<Shards>& all, const PlacementOptions& options);
 void WriteShardsChart(const std::vector<Shards>& all, const PlacementOptions& options);

@@ -7,7 +7,7 @@
 
 namespace bench {
 
-// Prints a Markdown table on stdout. Columns are as wide as their heads, so that it is readable in a terminal.
+// Prints a table to stdout as Markdown. Columns are as wide as their heads, so that it is readable on a terminal.
 class Table {
  public:
   explicit Table(const std::vector<std::string>& heads);

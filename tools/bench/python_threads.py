@@ -1,10 +1,10 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the speedup of four optimizers in four Python threads over the same steps one after another.
+"""Measures the speedup of four optimizers in four Python threads over running them one after another.
 
     PYTHONPATH=build/release/bindings/python python3 tools/bench/python_threads.py [--size N] [--steps N] [--threads N]
 
-Each optimizer works on one thread (threads=1). If a step held the GIL, the speedup would be 1.0.
+Each optimizer uses one thread (threads=1). If steps held the GIL, the speedup would be 1.0.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import libshampoo
 
 
 def main() -> None:
-    """Measure both and print the times."""
+    """Time both ways, and print a line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=256, help="parameters are matrices of this order")
     parser.add_argument("--steps", type=int, default=20)

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures ordinary steps of a model whose blocks are distributed over ranks, and the fraction of communication. Ranks
-// are threads of this process, each steps on one thread, and an all-gather is a copy in memory. The results show how
-// evenly the work is distributed and how much time ranks wait, but not the cost of a network.
+// Measures ordinary steps of a model whose blocks are divided among ranks, and the share of communication. Ranks are
+// threads of this process, each with one thread for its step, and an all-gather is a copy in memory. So this shows the
+// balance of the work and the cost of waiting, but not that of a network.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// The functions of a rank, which also measure the time in all-gathers.
+// The functions of a rank, with timed all-gathers.
 struct TimedOps {
   shampoo_comm_ops inner;
   double seconds = 0;
@@ -78,7 +78,7 @@ Options ReadOptions(int argc, char** argv) {
   return options;
 }
 
-// After the start of preconditioning, and far from the next refresh.
+// Makes steps until preconditioning has begun and the next refresh is far away.
 void SkipToOrdinarySteps(const shampoo_test::Rank& rank) {
   const int64_t step = 2 * kFrequency + 1;
   int64_t count = 0;
@@ -93,7 +93,7 @@ void SkipToOrdinarySteps(const shampoo_test::Rank& rank) {
 
 struct Measured {
   double step = 0;           // seconds of the slowest rank, the shortest of all runs
-  double communication = 0;  // seconds in all-gathers, including waiting; mean over ranks
+  double communication = 0;  // part of it in all-gathers, including waiting, mean over ranks
 };
 
 Measured Measure(const shampoo_test::RankSpec& model, int world, int runs, int64_t* state, int64_t* sent) {
@@ -129,7 +129,7 @@ Measured Measure(const shampoo_test::RankSpec& model, int world, int runs, int64
       if (rank->status != SHAMPOO_OK) Fail(rank->error);
     }
     const double step = *std::max_element(seconds.begin(), seconds.end());
-    if (run == 0 || (run > 1 && step >= best.step)) continue;  // the first run touches all memory
+    if (run == 0 || (run > 1 && step >= best.step)) continue;  // the first run only touches all memory
     best = {step, 0};
     for (const TimedOps& of_rank : timed) best.communication += of_rank.seconds / world;
   }

@@ -64,7 +64,7 @@ void PrintRow(const Row& row, const Machine& machine, const std::vector<int64_t>
               row.work.parameters, row.work.blocks, time(row.ordinary).c_str(), time(row.with_roots).c_str());
   for (const int64_t frequency : frequencies) std::printf(" %11.3f", row.Mean(frequency) * 1e3);
   std::printf(" %8.1f %6.1f %7.1f\n", row.work.ProductFlops() / row.ordinary.seconds / 1e9,
-              FractionOfPeak(row, machine) * 100, LimitOf(row, machine) / row.ordinary.seconds * 100);
+              PartOfPeak(row, machine) * 100, LimitOf(row, machine) / row.ordinary.seconds * 100);
   if (row.root_retried > 0) std::printf("    %.0f roots needed the recovery\n", row.root_retried);
   if (row.has_parts) {
     for (const PartLimit& part : LimitParts(row, machine)) PrintPart(part);

@@ -11,15 +11,15 @@
 
 namespace bench {
 
-// Limits for each number of threads.
+// Machines by number of threads.
 using Machines = std::map<int, Machine>;
 
-// Prints the library and the processor, and a note if the library cannot measure the parts of steps.
+// Prints library and processor, and a note if the library cannot measure the phases of a step.
 void PrintLibrary(bool parts_wanted);
-// Prints the limits for each number of threads. when: such as "at start".
+// Prints the limits of each number of threads. when: a text such as "at start".
 void PrintMachines(const char* when, const Machines& machines);
 
-// Prints the head of the table, and a row with a line for each part of the step.
+// Print the head of the table, and a row with a line for each phase.
 void PrintHead(const std::vector<int64_t>& frequencies);
 void PrintRow(const Row& row, const Machine& machine, const std::vector<int64_t>& frequencies);
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Measures one inverse 4th root on one thread, by method, dtype and order of the matrix: the time of the recovery
-// ladder for one factor matrix, without allocations. docs/measure/roots_table.py makes a table from the JSON report.
+// ladder for one factor matrix, without allocations. docs/measure/roots_table.py makes a table of its JSON.
 #include <benchmark/benchmark.h>
 #include <lapacke.h>
 
@@ -32,8 +32,8 @@ struct Method {
 constexpr Method kMethods[] = {
     {"eigen", RootMethod::kEigen}, {"newton", RootMethod::kNewton}, {"higher_order", RootMethod::kHigherOrder}};
 
-// Returns Q diag(l) Q^T with a random orthogonal Q and eigenvalues from 1 / kCondition to 1, at equal distances of
-// their logarithm. The caller must hold a ScratchUse.
+// Returns Q diag(l) Q^T with a random orthogonal Q and logarithmically spaced eigenvalues from 1 / kCondition to 1. The
+// caller must have a ScratchUse.
 std::vector<double> MakeMatrix(int64_t n) {
   const auto count = static_cast<size_t>(n * n);
   const auto order = static_cast<lapack_int>(n);
@@ -46,7 +46,7 @@ std::vector<double> MakeMatrix(int64_t n) {
       LAPACKE_dorgqr(LAPACK_COL_MAJOR, order, order, order, q.data(), order, tau.data()) != 0) {
     return {};
   }
-  // Row i of q is an eigenvector. A = B^T B, where row i of B is sqrt(l_i) q_i.
+  // Row i of q is an eigenvector: A = B^T B with row i of B = sqrt(l_i) q_i.
   for (int64_t i = 0; i < n; ++i) {
     const double root = std::pow(kCondition, -0.5 * static_cast<double>(i) / static_cast<double>(n - 1));
     for (int64_t j = 0; j < n; ++j) q[static_cast<size_t>(i * n + j)] *= root;
@@ -57,7 +57,7 @@ std::vector<double> MakeMatrix(int64_t n) {
   return a;
 }
 
-// The matrix is the same for all methods and dtypes. It is made when the first benchmark needs it.
+// Returns the matrix of order n, which is the same for all methods and dtypes. Made when it is first needed.
 const std::vector<double>& MatrixOf(int64_t n) {
   static std::map<int64_t, std::vector<double>> made;
   auto found = made.find(n);
@@ -89,7 +89,7 @@ void BenchRoot(benchmark::State& state, RootMethod method) {
   blas::ScratchUse use(&scratch);
   const std::vector<double>& matrix = MatrixOf(n);
   if (matrix.size() != count) {
-    state.SkipWithError("the random orthogonal matrix could not be computed");
+    state.SkipWithError("the random orthogonal matrix could not be made");
     return;
   }
   const std::vector<Real> a(matrix.begin(), matrix.end());
@@ -110,8 +110,8 @@ void BenchRoot(benchmark::State& state, RootMethod method) {
     benchmark::DoNotOptimize(x.data());
     benchmark::ClobberMemory();
   }
-  // Otherwise the time would be that of another rung.
-  if (!outcome.ok() || outcome.rungs_used != 0) state.SkipWithError("the method did not compute this root");
+  // Otherwise the time of another rung would be reported for the method.
+  if (!outcome.ok() || outcome.rungs_used != 0) state.SkipWithError("the method did not give this root");
   state.counters["iterations_of_root"] = outcome.iterations;
   state.counters["converged"] = outcome.converged;
 }

@@ -70,7 +70,7 @@ Times MeasureOrder(int64_t n, int min_runs) {
     const RootOutcome outcome =
         ComputeRoot(spec, SymmetricView<float>{n, a.data()}, memory, std::numeric_limits<float>::max(),
                     SymmetricTarget<float>::Full(n, x.data()));
-    if (!outcome.ok() || outcome.rungs_used != 0) Fail("a root was computed by another rung");
+    if (!outcome.ok() || outcome.rungs_used != 0) Fail("a root came from another rung");
   };
   std::vector<double> times[4];
   const auto time = [&](int what, int64_t count, const auto& work) {
@@ -78,7 +78,7 @@ Times MeasureOrder(int64_t n, int min_runs) {
     for (int64_t i = 0; i < count; ++i) work();
     times[what].push_back((ThreadSeconds() - start) / static_cast<double>(count));
   };
-  // One measurement takes about 100 microseconds. With 10 runs, all together take half a second.
+  // About 100 microseconds per run, and half a second in total with 10 runs.
   const int64_t roots_at_once = std::max<int64_t>(1, 128 * 128 / (n * n));
   const int64_t products_at_once = std::max<int64_t>(1, 256 * 256 * 256 / (n * n * n) / 2);
   double total = 0;

@@ -4,9 +4,9 @@
 
 namespace bench {
 
-// Prints a table of one inverse square root in float32 by order: its time with the default method and with
-// eigenvectors, and its rate compared with products of the same order. Times are medians of the CPU time of this
-// thread, over at least min_runs runs, which alternate with products.
+// Prints a table of inverse square roots in float32 by order: the time of the default method and of eigenvectors, and
+// the rate compared with that of products of the same order. Times are medians of the processor time of this thread
+// over at least min_runs runs, which alternate with products.
 void MeasureRoots(int min_runs);
 
 }  // namespace bench

@@ -9,9 +9,9 @@
 namespace bench {
 namespace {
 
-constexpr double kLongStep = 2;      // seconds; longer steps have fewer runs
-constexpr double kTimeOfLong = 20;   // seconds for all runs of a long step
-constexpr double kTimeOfRun = 0.02;  // short steps are repeated for this time per run, to find quiet moments
+constexpr double kLongStep = 2;      // steps of more seconds have fewer runs
+constexpr double kTimeOfLong = 20;   // seconds for all runs of such steps
+constexpr double kTimeOfRun = 0.02;  // seconds per requested run: short steps are repeated to find undisturbed ones
 constexpr int kMostRuns = 1000;
 
 int RunsOf(double seconds, int min_runs) {
@@ -19,7 +19,7 @@ int RunsOf(double seconds, int min_runs) {
   return std::clamp(static_cast<int>(min_runs * kTimeOfRun / seconds), min_runs, std::max(kMostRuns, min_runs));
 }
 
-// The first step is a warm-up, but counts if it is long. take: makes one step and returns its seconds.
+// The first step is a warm-up, but counts if it is long. take makes one step and returns its seconds.
 template <typename Take>
 Shortest ShortestOf(int min_runs, const Take& take) {
   const double first = take();
@@ -30,7 +30,7 @@ Shortest ShortestOf(int min_runs, const Take& take) {
   return shortest;
 }
 
-// In a second session, because whole steps are measured without the clocks for parts.
+// Uses a separate session, so that whole steps are measured without the inner clocks.
 std::array<double, kParts> MeasureParts(const Case& of, Settings settings, int min_runs) {
   settings.track_times = true;
   Session session(of, settings);

@@ -11,7 +11,7 @@
 
 namespace bench {
 
-// The shortest of a number of runs.
+// The shortest of several runs.
 struct Shortest {
   double seconds = 0;
   int runs = 0;
@@ -19,10 +19,10 @@ struct Shortest {
 
 inline constexpr size_t kParts = 5;
 inline constexpr const char* kPartNames[kParts] = {"check", "factor_update", "roots", "preconditioning", "elementwise"};
-inline constexpr size_t kRoots = 2;  // only in steps with roots
+inline constexpr size_t kRoots = 2;  // only steps with roots have it
 inline constexpr size_t kElementwise = 4;
 
-// One case with one setting.
+// One case in one setting.
 struct Row {
   const Case* of = nullptr;
   Settings settings;
@@ -30,8 +30,8 @@ struct Row {
   Memory memory;
   Shortest ordinary;
   Shortest with_roots;
-  double root_retried = 0;  // roots that needed another rung, in all steps
-  // Seconds summed over threads. Roots: in a step with roots. Others: in an ordinary step.
+  double root_retried = 0;  // roots that needed the recovery ladder, in all steps
+  // Seconds summed over threads: roots from a step with roots, the other phases from an ordinary step.
   bool has_parts = false;
   std::array<double, kParts> parts{};
 
@@ -43,10 +43,11 @@ struct Row {
   }
 };
 
-// min_runs: steps of more than two seconds have fewer runs. with_parts: a second pass measures the parts of steps.
+// Makes at least min_runs runs, but fewer if steps take more than two seconds. with_parts: measure the phases in a
+// second pass.
 Row MeasureRow(const Case& of, const Settings& settings, int min_runs, bool with_parts);
 
-// Returns the shortest of enough steps.
+// Returns the shortest of at least min_runs steps.
 Shortest TimeSteps(Session* session, bool with_roots, int min_runs);
 
 }  // namespace bench

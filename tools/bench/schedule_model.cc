@@ -15,7 +15,7 @@ namespace {
 constexpr double kTile = 256.0 * 256.0;
 constexpr int64_t kSplitRoot = 512;
 
-// Work that one thread does at once. `tiles` of `then` seconds follow, which several threads can share.
+// Work that one thread does without a break, followed by `tiles` of `then` seconds each, which threads may share.
 struct Piece {
   double seconds = 0;
   int tiles = 0;
@@ -25,7 +25,7 @@ using Phase = std::vector<Piece>;
 
 int Tiles(double outputs) { return std::max(1, static_cast<int>(outputs / kTile)); }
 
-// Divides `seconds` into equal pieces.
+// Adds `count` equal tiles of `seconds` in total.
 void AddTiles(int count, double seconds, Phase* phase) {
   if (count > 0) phase->insert(phase->end(), static_cast<size_t>(count), Piece{seconds / count, 0, 0});
 }
@@ -51,7 +51,7 @@ std::deque<Phase> PhasesOf(const BlockTask& block) {
     const int tiles = Tiles(d * d);
     roots.push_back(k >= kSplitRoot ? Piece{root / 2, tiles, root / 2 / tiles} : Piece{root, 0, 0});
   }
-  // Pieces are taken from the back, so the longest is last.
+  // Pieces are taken from the back: the longest first.
   std::sort(roots.begin(), roots.end(), [](const Piece& a, const Piece& b) { return a.seconds < b.seconds; });
   if (block.roots > 0) products.push_front(roots);
   products.push_front(factors);
@@ -59,7 +59,7 @@ std::deque<Phase> PhasesOf(const BlockTask& block) {
 }
 
 struct Progress {
-  std::deque<Phase> phases;  // not begun
+  std::deque<Phase> phases;  // phases that have not begun
   Phase waiting;             // pieces of the current phase that no thread has taken
   int running = 0;
   double left = 0;  // seconds
@@ -97,7 +97,7 @@ class Engine {
  private:
   static constexpr size_t kNone = static_cast<size_t>(-1);
 
-  // Threads continue with their own blocks first. Then the other threads look for work.
+  // Threads continue with their own blocks first; then the others look for work.
   void Assign() {
     for (const bool own_only : {true, false}) {
       std::erase_if(idle_, [&](size_t thread) {

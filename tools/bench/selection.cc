@@ -18,7 +18,7 @@ class Rows {
     }
   }
 
-  // Every combination of the lists on the command line.
+  // Adds every combination of the lists in the options.
   void AddAll(const Case& of) {
     const auto or_one = [](std::vector<std::string> list, const char* otherwise) {
       if (list.empty()) list.emplace_back(otherwise);
@@ -31,7 +31,7 @@ class Rows {
     }
   }
 
-  // This selection takes half an hour on two cores. 8192x8192 in one block would take as long again.
+  // Takes half an hour on two cores. 8192x8192 in one block is left out, because it alone takes as long.
   void AddSelection() {
     const Case& transformer = FindCase("transformer");
     for (const int64_t block : transformer.blocks) Add(transformer, block, kGrafting, kDtype);

@@ -16,8 +16,8 @@ struct Wanted {
   Settings settings;
 };
 
-// Returns all rows for the options, in the order of measurement. The number of threads varies fastest, so that rows
-// that are compared are measured at about the same time. shapes: shapes of the user, or nullptr.
+// Returns all rows of the options in the order of measurement. The number of threads varies fastest, so that rows of a
+// comparison are measured shortly after each other. shapes: the user's own, or nullptr.
 std::vector<Wanted> RowsFor(const Options& options, const Case* shapes);
 
 }  // namespace bench

@@ -13,7 +13,7 @@
 namespace bench {
 namespace {
 
-// Without refresh_growth, roots are refreshed at multiples of this step, so only when the counter is set to one.
+// Large, so that roots are computed only at multiples of it (without refresh_growth), to which the counter is set.
 constexpr int64_t kFrequency = int64_t{1} << 20;
 
 void Set(shampoo_config* config, const std::string& key, const std::string& value) {
@@ -27,7 +27,7 @@ shampoo_plan* MakePlan(const Case& of, const Settings& settings) {
   for (const char* state : {"factor", "inverse", "filtered_grad", "momentum", "grafting"}) {
     Set(config, std::string(state) + "_dtype", settings.state_dtype);
   }
-  // Times do not depend on whether a second moment in 16 bits decreases.
+  // Times do not depend on whether 16-bit second moments can decrease.
   Set(config, "allow_stalled_moments", "true");
   for (const auto& [key, value] : settings.keys) Set(config, key, value);
   Set(config, "refresh_growth", "0");
@@ -52,7 +52,7 @@ shampoo_plan* MakePlan(const Case& of, const Settings& settings) {
   return plan;
 }
 
-// Random numbers in [-0.01, 0.01). Generates a few per nanosecond, because gradients may have a hundred million
+// Fills values with random numbers in [-0.01, 0.01), a few per nanosecond, because gradients may have a hundred million
 // elements.
 void FillAtRandom(std::vector<float>* values) {
   uint64_t state = 88172645463325252u;
@@ -90,7 +90,7 @@ Session::~Session() {
 }
 
 void Session::BindBuffers(const Case& of) {
-  // Aligned to cache lines, like the buffers of a trainer.
+  // Aligned to cache lines, as those of a trainer usually are.
   const auto padded = [](const Tensor& tensor) { return static_cast<size_t>((Elements(tensor.shape) + 15) / 16 * 16); };
   size_t elements = 16;
   for (const Tensor& tensor : of.tensors) elements += padded(tensor);
@@ -115,7 +115,7 @@ void Session::BindBuffers(const Case& of) {
 }
 
 void Session::FillFactors() {
-  std::map<int64_t, std::vector<int64_t>> entries_of;  // keys: the order of the factor matrix
+  std::map<int64_t, std::vector<int64_t>> entries_of;  // by the order of the factor
   int32_t dtype = SHAMPOO_F32;
   int64_t count = 0;
   Try(shampoo_state_count(optimizer_, &count));
@@ -150,7 +150,7 @@ double Session::TimeStep(bool with_roots) {
   Try(shampoo_optimizer_step(optimizer_, nullptr));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if ((Stat("root_computed") > roots_before) != (with_roots && has_factors_) || Stat("nonfinite_blocks") > 0) {
-    Fail("the step had roots although an ordinary one was to be measured, or the other way round");
+    Fail("the step was not of the kind that was to be timed");
   }
   return seconds;
 }

@@ -14,13 +14,13 @@
 
 namespace bench {
 
-// The settings of a run.
+// Settings of a run.
 struct Settings {
   int threads = 1;
   int64_t block = 1024;
   std::string grafting = "adam";
   std::string state_dtype = "f32";
-  std::vector<std::pair<std::string, std::string>> keys;  // all other keys
+  std::vector<std::pair<std::string, std::string>> keys;  // other keys
   bool track_times = false;
 };
 
@@ -29,7 +29,7 @@ struct Memory {
   int64_t workspace = 0;
 };
 
-// An optimizer for the parameters of a case. The caller chooses whether the next step refreshes all roots.
+// An optimizer over the parameters of a case, which can make ordinary steps and steps with all roots.
 class Session {
  public:
   Session(const Case& of, const Settings& settings);
@@ -37,7 +37,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Makes one step and returns its seconds. with_roots: the step refreshes all inverse roots.
+  // Returns the seconds of one step. with_roots: the step refreshes all inverse roots.
   double TimeStep(bool with_roots);
   double Stat(const std::string& key) const;
 
@@ -55,16 +55,16 @@ class Session {
   std::vector<float> grads_;
   int64_t counter_entry_ = -1;
   bool square_roots_;
-  bool has_factors_ = false;  // false if all parameters are vectors that use only grafting
+  bool has_factors_ = false;  // false if all parameters are vectors that use the grafting method alone
 };
 
-// Returns whether all roots are inverse square roots in float32 by the default method, because no key changes that.
+// Returns whether all roots are inverse square roots in float32 by the default method.
 bool TakesSquareRoots(const Settings& settings);
 
-// Returns the blocks of a case without allocating their states.
+// Returns the shapes of the blocks of a case.
 std::vector<Dims> BlockShapes(const Case& of, const Settings& settings);
 
-// Returns whether the library has the key track_times, and so the statistics seconds.*.
+// Returns whether the library has the key track_times, and therefore the counters seconds.*.
 bool CanTrackTimes();
 
 }  // namespace bench

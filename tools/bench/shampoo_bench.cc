@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures steps of whole models with the public API, and the limits of the machine in the same run: multiply-adds in
-// registers and bandwidth. --help prints the options.
+// Measures steps of whole models through the public API, and compares them with the limits of the machine, measured in
+// the same run: multiply-adds in registers and bandwidth. --help lists the options.
 #include <cinttypes>
 #include <cstdio>
 #include <optional>
@@ -61,7 +61,7 @@ void MeasureRows(const Options& options) {
     MeasureAgain(&machine);
     rows.push_back(MeasureRow(*next.of, settings, options.min_runs, with_parts));
     grid ? PrintGridRow(rows.back(), options.frequencies) : PrintRow(rows.back(), machine, options.frequencies);
-    WriteJson(options.json, machines, rows, options.frequencies, {});  // a long run may be interrupted
+    WriteJson(options.json, machines, rows, options.frequencies, {});  // after each row: a run may be interrupted
   }
   std::puts("");
   PrintMachines("at best", machines);

@@ -17,8 +17,7 @@ constexpr size_t kMostDims = 8;
 int64_t ReadDim(const std::string& text, const std::string& where) {
   char* end = nullptr;
   const long long value = std::strtoll(text.c_str(), &end, 10);
-  if (text.empty() || *end != '\0' || value < 1)
-    Fail("'" + text + "' in " + where + " is not a dim: expected 1 or more");
+  if (text.empty() || *end != '\0' || value < 1) Fail("'" + text + "' in " + where + " is no dim: expected 1 or more");
   return value;
 }
 
@@ -26,7 +25,7 @@ void AddTensor(Case* to, const std::string& name, const Dims& shape, const std::
   if (shape.empty() || shape.size() > kMostDims)
     Fail(where + " has " + std::to_string(shape.size()) + " dims, not 1..8");
   for (const Tensor& other : to->tensors) {
-    if (other.name == name) Fail(where + ": the name " + name + " occurs twice");
+    if (other.name == name) Fail(where + ": the name " + name + " is there twice");
   }
   to->tensors.push_back({name, shape});
 }
@@ -42,7 +41,7 @@ Case CaseOfShapes(const std::string& shapes) {
     for (std::string dim; std::getline(dims, dim, 'x');) shape.push_back(ReadDim(dim, "--shapes " + shapes));
     AddTensor(&made, "tensor." + std::to_string(made.tensors.size()), shape, "--shapes " + shapes);
   }
-  if (made.tensors.empty()) Fail("--shapes is empty: expected shapes such as 4096x1024,1024");
+  if (made.tensors.empty()) Fail("--shapes is empty: expected such as 4096x1024,1024");
   return made;
 }
 

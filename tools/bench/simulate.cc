@@ -14,7 +14,7 @@ namespace bench {
 namespace {
 
 constexpr int kThreads[] = {2, 8, 32, 96};
-// Several small blocks are measured in one step, so that the overhead of a step is not counted for each of them.
+// Small blocks are measured several at a time, so that the fixed overhead of a step is not counted as theirs.
 constexpr int64_t kElementsAtOnce = 1 << 20;
 constexpr int64_t kMostAtOnce = 64;
 

@@ -11,7 +11,7 @@
 
 namespace bench {
 
-// Work of a step / (threads * its time), according to schedule_model.h.
+// Work of a step / (threads * time), by schedule_model.h.
 struct Efficiency {
   int threads = 0;
   double ordinary = 0;
@@ -23,16 +23,16 @@ struct Simulation {
   int64_t block = 0;
   int64_t blocks = 0;
   int64_t distinct_shapes = 0;
-  double ordinary_work = 0;  // in seconds of one thread
+  double ordinary_work = 0;  // seconds of one thread
   double with_roots_work = 0;
   std::vector<Efficiency> efficiency;
 };
 
-// Measures a block of each shape on one thread. Then computes the time of a step of the whole case on more threads than
-// this machine may have.
+// Measures a block of each shape on one thread, then computes how long steps of the whole case would take on more
+// threads than this machine may have.
 Simulation Simulate(const Case& of, const Settings& settings, int min_runs);
 
-// Runs each case (default: gpt2 and resnet50) and block size (1024 and 512), and prints a table.
+// Simulates each case (by default gpt2 and resnet50) and block size (1024 and 512), and prints a table.
 std::vector<Simulation> RunSimulations(const Options& options);
 
 }  // namespace bench

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures steps of small models on one thread, and a plain AdamW. Compares the mean over a refresh period with a
-// bound: 3 times AdamW, plus 20 microseconds, plus 1.5 times the time of the plan's flops. This time assumes the
-// fraction of peak that blocks of the same size reach in a large model in the same run. --many measures the cost of
-// plan, create and step with very many parameters.
+// Measures steps of small models on one thread and those of a plain AdamW, and compares their mean over a refresh
+// period with a bound: 3 times AdamW, plus 20 microseconds, plus 1.5 times the flops of the plan at the fraction of
+// peak that blocks of the same size reach in a large model in the same run. --many measures plan, create and step with
+// very many parameters.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -26,12 +26,12 @@ constexpr double kOverhead = 20e-6;
 constexpr double kTimesFlops = 1.5;
 
 constexpr char kUsage[] =
-    R"(shampoo_small_bench [options]: steps of small models on one thread, beside AdamW
+    R"(shampoo_small_bench [options]: measures steps of small models on one thread, and compares them with AdamW
   --shapes 64x10,100    parameters of these shapes as the only model, instead of the list
-  --set KEY=VALUE       any key of the library; may be repeated. Set beforehand: use_merge_dims false
+  --set KEY=VALUE       any key of the library; may be repeated. use_merge_dims is false by default
   --frequency N         precondition_frequency; default: 25
-  --min-runs N          runs of which the shortest counts, at least; default: 50
-  --many 10000,100000   instead: plan, create and step of so many tiny parameters
+  --min-runs N          least number of runs, of which the shortest counts; default: 50
+  --many 10000,100000   instead: plan, create and step with these numbers of tiny parameters
 )";
 
 struct Options {
@@ -79,8 +79,8 @@ std::vector<Case> Models(const Options& options) {
   return models;
 }
 
-// Returns the flops per second of ordinary steps of a large model in blocks of d x d. The block sizes are those of
-// shampoo_bench; the smallest is 64.
+// Flops per second of ordinary steps of a large model in blocks of d x d, as shampoo_bench measures them. The smallest
+// blocks have 64 rows.
 class Rates {
  public:
   explicit Rates(double peak) : peak_(peak) {}
@@ -109,7 +109,7 @@ class Rates {
   std::map<int64_t, double> rates_;
 };
 
-// Returns the seconds for the flops of a mean step at the rates of its blocks.
+// Returns the seconds that the flops of a mean step take at the rates of its blocks.
 double SecondsOfFlops(const Case& of, const Settings& settings, const StepWork& work, int64_t frequency, Rates* rates) {
   if (work.ProductFlops() == 0) return 0;
   double seconds = 0;

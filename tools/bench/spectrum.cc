@@ -31,7 +31,8 @@ std::vector<float> MakeFactor(int64_t n) {
     const double part = n > 1 ? static_cast<double>(i) / static_cast<double>(n - 1) : 0;
     a[static_cast<size_t>(i * n + i)] = static_cast<float>(std::pow(kCondition, -part));
   }
-  // A <- R A R^T with rotations R of all pairs whose distance is a power of two, which mix all rows.
+  // A <- R A R^T with rotations R of all pairs at distances that are powers of two. This mixes every row with every
+  // other.
   for (int64_t stride = 1; stride < n; stride *= 2) {
     std::vector<float> c(static_cast<size_t>(n), 1);
     std::vector<float> s(static_cast<size_t>(n), 0);

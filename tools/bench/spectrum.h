@@ -7,9 +7,9 @@
 
 namespace bench {
 
-// Makes a dense symmetric matrix with eigenvalues from 1e-4 to 1, at equal distances of their logarithm, in O(n^2 log
-// n). Factor matrices are set to it before roots are measured. After a few random gradients, they would have so few
-// distinct eigenvalues (for a vector, two) that an eigensolver would be unrealistically fast.
+// Returns a dense symmetric matrix with logarithmically spaced eigenvalues from 1e-4 to 1, in O(n^2 log n). Factor
+// matrices are set to it before roots are measured. Those of a few random gradients have so few distinct eigenvalues
+// (two for a vector) that an eigensolver is unrealistically fast.
 std::vector<float> MakeFactor(int64_t n);
 
 }  // namespace bench

@@ -14,7 +14,7 @@
 namespace bench {
 namespace {
 
-// Sizes in pixels. A panel is the frame between the axes, without its labels.
+// Sizes in pixels. A panel is the frame between the axes; its labels are outside of it.
 constexpr int kWidth = 1100;
 constexpr int kHeight = 450;
 constexpr int kTop = 104;
@@ -22,10 +22,10 @@ constexpr int kPanelHeight = 280;
 constexpr int kPanelWidth = 340;
 constexpr int kLefts[2] = {70, 600};
 constexpr double kLineOfText = 15;
-// Colour-blind people can distinguish them.
+// Color-blind people can distinguish these colors.
 const char* const kColors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 
-// Formats three digits, or all digits from a thousand on.
+// Formats a number with three digits if it is below a thousand.
 std::string Number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, value < 1000 ? "%.3g" : "%.0f", value);
@@ -57,7 +57,7 @@ class PanelWriter {
     Axes();
     const auto solid = panel_.curves.size();
     for (size_t i = 0; i < panel_.dashed.size(); ++i) Line(panel_.dashed[i], "#777", "stroke-dasharray=\"5 4\"");
-    for (size_t i = solid; i-- > 0;) Line(panel_.curves[i], ColorOf(i), "");  // the first curve is drawn last, on top
+    for (size_t i = solid; i-- > 0;) Line(panel_.curves[i], ColorOf(i), "");  // the first one is drawn last, on top
     Names();
   }
 
@@ -103,7 +103,7 @@ class PanelWriter {
     }
   }
 
-  // Labels at the ends of the curves, moved apart if they would overlap.
+  // Writes the names at the ends of the curves, moved apart so that they do not overlap.
   void Names() {
     struct Label {
       double y;

@@ -9,16 +9,16 @@ namespace bench {
 
 struct Curve {
   std::string name;
-  std::vector<double> y;  // one value for each x, above 0
+  std::vector<double> y;  // one for each x, above 0
 };
 
 struct Panel {
   std::string title;
   std::vector<Curve> curves;
-  std::vector<Curve> dashed;  // drawn for comparison
+  std::vector<Curve> dashed;  // for comparison
 };
 
-// Two panels side by side with the same x. All axes are logarithmic. The style is that of examples/c_mlp/curves.svg.
+// Two panels side by side with the same x and logarithmic axes, in the style of examples/c_mlp/curves.svg.
 struct Chart {
   std::string title;
   std::string note;

@@ -38,7 +38,7 @@ void AddBlock(const shampoo_block_info& block, StepWork* work) {
   work->elementwise.bytes += 3 * kElementBytes * n;
 }
 
-// orders: the orders of the factor matrices of a block, which are its dims.
+// orders are those of the factor matrices of a block, which are its dims.
 void AddFactors(const std::vector<double>& orders, bool square_roots, StepWork* work) {
   double n = 1;
   for (const double d : orders) n *= d;
@@ -76,7 +76,7 @@ StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bo
     Try(shampoo_plan_block(plan, i, &block));
     AddBlock(block, &work);
   }
-  std::map<std::string, std::vector<double>> orders_of;  // for each block, except those that use only grafting
+  std::map<std::string, std::vector<double>> orders_of;  // by block; without blocks that use the grafting method alone
   Try(shampoo_state_count(optimizer, &count));
   for (int64_t i = 0; i < count; ++i) {
     shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;

@@ -10,14 +10,14 @@
 
 namespace bench {
 
-// The least work of a part of a step. A product with a symmetric result counts the flops of one triangle. Bytes count
-// every array as read and written once.
+// The least work of a phase: flops, of which products with a symmetric result count one triangle, and bytes, as if
+// everything were read and written once.
 struct Work {
   double flops = 0;
   double bytes = 0;
 };
 
-// A step that refreshes the roots of all blocks. For a block of dims d_k with N elements:
+// One step with roots of all blocks. For a block of dims d_k with N elements:
 //   factor update     sum d_k N              gradient; one triangle of each factor, read and written
 //   roots             sum RootFlops(d_k)     (for information)
 //   preconditioning   sum 2 d_k N            filtered gradient and direction; each inverse
@@ -32,14 +32,14 @@ struct StepWork {
   Work preconditioning;
   Work elementwise;
 
-  // Returns the flops of an ordinary step as the targets count them: only products.
+  // Returns the flops of the products of an ordinary step.
   double ProductFlops() const { return factor_update.flops + preconditioning.flops; }
 };
 
-// Returns the flops of an inverse root of order d. With eigenvectors, it is about 10 d^3: 9 for the eigendecomposition,
-// and 1 for the final product. An inverse square root in float32 of order 8 to 512 needs no eigenvectors. It takes 8/3
-// d^3 plus terms in d^2: 4/3 for the reduction to tridiagonal form, and 4/3 for the multiplication by the orthogonal
-// matrix from both sides.
+// Returns the flops of an inverse root of order d. By eigenvectors it is about 10 d^3: 9 for the eigendecomposition, 1
+// to put the root together. An inverse square root in float32 of order 8 to 512 needs no eigenvectors and takes 8/3 d^3
+// and terms in d^2: 4/3 for the reduction to tridiagonal form, 4/3 to multiply by the orthogonal matrix from both
+// sides.
 inline double RootFlops(double d, bool square_root) {
   const bool by_resolvents = square_root && d >= static_cast<double>(shampoo::kMinResolventOrder) &&
                              d <= static_cast<double>(shampoo::kMaxResolventOrder);
@@ -47,8 +47,8 @@ inline double RootFlops(double d, bool square_root) {
   return per_cube * d * d * d;
 }
 
-// plan: finished, with float32 parameters and gradients. optimizer: created from it. square_roots: its roots are
-// inverse square roots in float32 by the default method.
+// Computes the work of a step. plan must be finished and have float32 parameters and gradients; optimizer was created
+// from it. square_roots: its roots are inverse square roots in float32 by the default method.
 StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bool square_roots);
 
 }  // namespace bench
