@@ -81,7 +81,7 @@ def mean(maker: Callable[[int], Problem], steps: int, rate: float, make: Callabl
 
 
 def best_power(loss_at: Callable[[int], float], low: int = -8, high: int = -2) -> int:
-    """Returns the power of 2 with the least loss. Extends the range, up to 2^-24 and 2^8, while the best is at an end."""
+    """Returns the power of 2 with the least loss. The range grows until it is not at an end, up to 2^-24 and 2^8."""
     losses: Dict[int, float] = {}
 
     def at(power: int) -> float:

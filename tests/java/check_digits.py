@@ -7,8 +7,8 @@
 
 The script copies the example, the jar and the images into an empty folder, and builds and runs it there with an empty
 environment. Both examples compute in float64 in the same order, but tanh, exp and cos of Java and of C differ in their
-last bits. With seeds 1 to 3 and 25 epochs, the largest relative difference of the losses is 4e-12. Making every tanh one
-bit larger has the same effect. The tolerance of 1e-10 leaves room for other versions of Java and of the C library.
+last bits. With seeds 1 to 3 and 25 epochs, the largest relative difference of the losses is 4e-12. Making every tanh
+one bit larger has the same effect. The tolerance of 1e-10 leaves room for other versions of Java and of the C library.
 """
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def main() -> None:
         sources = [str(path.relative_to(here)) for path in sorted(here.glob("src/*.java"))]
         run(f"{options.jdk}/javac", "-Xlint:all", "-Werror", "-cp", "libshampoo.jar", "-d", "classes", *sources)
         java = (f"{options.jdk}/java", "-cp", "classes:libshampoo.jar", "Train")
-        printed = run(*java, "--data", "../digits.bin", "--epochs", options.epochs, *SETTINGS, "--step-losses", "steps.csv")
+        data = ("--data", "../digits.bin", "--epochs", options.epochs, *SETTINGS)
+        printed = run(*java, *data, "--step-losses", "steps.csv")
         subprocess.run(
             [options.trainer, "--data", options.data, "--epochs", options.epochs, *SETTINGS, "--csv", folder / "c.csv",
              "--step-losses", folder / "c_steps.csv"], check=True, stdout=subprocess.DEVNULL,

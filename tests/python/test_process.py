@@ -93,7 +93,8 @@ def test_a_library_of_another_version_is_rejected(tmp_path: Path) -> None:
         check=True,
     )  # fmt: skip
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", "import libshampoo"], env=environment, check=True)  # finds its own library first
+    # The package finds its own library first.
+    subprocess.run([sys.executable, "-c", "import libshampoo"], env=environment, check=True)
     environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "libshampoo.so.0")}
     done = subprocess.run([sys.executable, "-c", "import libshampoo"], env=environment, capture_output=True, text=True)
     assert done.returncode == 1

@@ -4,8 +4,8 @@
 """example.py --root REPOSITORY --cargo CARGO --prefix PREFIX --trainer TRAINER --out FOLDER
 
 Builds examples/rust_digits as a user would, with the crates as packages and the library installed in PREFIX. The build
-runs in its own folder, without the repository, and its CARGO_HOME contains only these packages. The losses must have the
-same bits as those of TRAINER, the example in C.
+runs in its own folder, without the repository, and its CARGO_HOME contains only these packages. The losses must have
+the same bits as those of TRAINER, the example in C.
 """
 import argparse
 import csv

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """static.py --root REPOSITORY --cargo CARGO --archive libshampoo.a --prefix PREFIX --out FOLDER
 
-Runs the first program of docs/rust.md with `cargo run`, the feature static and no build.rs: once with the archive in the
-folder SHAMPOO_LIB_DIR, and once with the library installed in PREFIX. The program must not need the shared library.
+Runs the first program of docs/rust.md with `cargo run`, the feature static and no build.rs: once with the archive in
+the folder SHAMPOO_LIB_DIR, and once with the library installed in PREFIX. The program must not need the shared library.
 """
 import argparse
 import os
