@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the ablation as a plain SVG: a row for each configuration, a panel for each thing measured."""
+"""Draws the ablation as an SVG file: a row for each configuration, a panel for each measured quantity."""
 import math
 import statistics
 from typing import Iterator, List, NamedTuple, Sequence
@@ -8,15 +8,15 @@ from typing import Iterator, List, NamedTuple, Sequence
 from ablation_plan import Config
 
 WIDTH, TOP, ROW, GAP = 1040, 112, 22, 10
-LEFT, PANELS = 262, 760  # where the panels begin, and their width together
-SHAMPOO, OTHER = "#0072b2", "#d55e00"  # told apart by colour-blind people, too
+LEFT, PANELS = 262, 760  # start of the panels, and their total width
+SHAMPOO, OTHER = "#0072b2", "#d55e00"  # colour-blind people can distinguish them
 STYLE = (".tick{font-size:11.5px;fill:#555}.row{font-size:12.5px}.head{font-size:14px;font-weight:bold}"
          ".note{font-size:12px;fill:#555}")
 
 
 class Panel(NamedTuple):
     title: str
-    values: List[List[float]]  # by configuration and seed; infinity: never
+    values: List[List[float]]  # for each configuration and seed; infinity: target not reached
     logarithmic: bool = False
 
 
@@ -29,15 +29,15 @@ def line(x1: float, y1: float, x2: float, y2: float, attributes: str) -> str:
 
 
 class Axis:
-    """From values to pixels; what lies beyond the end lies on the end."""
+    """Converts values to pixels. Values outside of the range are drawn at its end."""
 
     def __init__(self, left: float, width: float, panel: Panel):
         finite = [v for values in panel.values for v in values if math.isfinite(v)]
         self.left, self.width, self.logarithmic = left, width, panel.logarithmic
         if panel.logarithmic:
-            self.least, self.most = math.floor(2 * math.log10(min(finite))) / 2, 0.0  # a loss above 1 is a failure
+            self.least, self.most = math.floor(2 * math.log10(min(finite))) / 2, 0.0  # losses above 1 are failures
         else:
-            # One slow configuration does not press all others to the left.
+            # A single slow configuration must not compress the others.
             medians = [m for m in (statistics.median(values) for values in panel.values) if math.isfinite(m)]
             self.least, self.most = 0.0, min(max(finite), 2.5 * statistics.median(medians))
 
@@ -61,7 +61,7 @@ class Axis:
 
 
 def row_places(configs: Sequence[Config]) -> List[float]:
-    """The middle of each row, with a gap between groups."""
+    """Returns the middle of each row. There is a gap between groups."""
     places, y = [], float(TOP + ROW)
     for i, config in enumerate(configs):
         if i > 0 and (config.group != configs[i - 1].group or not config.group):
@@ -112,7 +112,7 @@ def write(path: str, configs: Sequence[Config], panels: Sequence[Panel], *, note
         text(24, 57, 'class="note"', note)]
     for config, color, y in zip(configs, colors, places):
         parts.append(text(LEFT - 14, y + 4.5, f'class="row" text-anchor="end" fill="{color}"', config.label))
-    pitch = (PANELS + 36) / len(panels)  # 36: from the end of a panel to the next
+    pitch = (PANELS + 36) / len(panels)  # 36: distance between two panels
     for i, panel in enumerate(panels):
         parts += draw_panel(Axis(LEFT + i * pitch, pitch - 36, panel), panel, colors, places)
     with open(path, "w", encoding="utf-8") as svg:

@@ -1,16 +1,16 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What the ablation compares: configurations of examples/c_conv, their learning rates, and what makes one chosen."""
+"""The plan of the ablation: configurations of examples/c_conv, grids of learning rates, choice of the best rate."""
 import math
 import statistics
 from typing import Dict, List, NamedTuple, Tuple
 
 SEARCH_SEEDS = (101, 102)
 SEEDS = (1, 2, 3, 4, 5)
-# Learning rates are powers of ten of a quarter of a whole number: 0.01, 0.0178, 0.0316, 0.0562, 0.1, ...
+# Learning rates are 10^(k/4) for integers k: 0.01, 0.0178, 0.0316, 0.0562, 0.1, ...
 RATES_PER_DECADE = 4
-HALF_GRID = 2  # points on each side of the usual place, before the grid is widened
-MOST_WIDENING = 8  # points on each side
+HALF_GRID = 2  # points of the first grid on each side of the usual rate
+MOST_WIDENING = 8  # points that can be added on each side
 EPOCHS = 10
 LOOK_EVERY = 5  # steps
 WEIGHT_DECAY = "1e-4"
@@ -20,8 +20,8 @@ class Config(NamedTuple):
     group: str
     name: str
     optimizer: str
-    settings: Tuple[str, ...]  # of libshampoo, beyond those of BASE
-    usual_rate: int  # index of a learning rate
+    settings: Tuple[str, ...]  # keys of libshampoo in addition to BASE
+    usual_rate: int  # index of a learning rate, k
 
     @property
     def label(self) -> str:
@@ -34,7 +34,7 @@ class Run(NamedTuple):
     seed: int
 
 
-# By name, so that a change of the library's defaults changes nothing here.
+# Explicit values, so that new defaults of the library do not change the ablation.
 BASE = ("preset=shampoo_2024", "initial_inverse=identity", "beta1=0.9", "beta2=0.99", "epsilon=1e-6", "grafting=adam",
         "precondition_frequency=5", "max_preconditioner_dim=288", "use_merge_dims=true", "momentum=0")
 
@@ -69,13 +69,13 @@ def rate_value(index: int) -> str:
 
 
 def arguments(run: Run) -> List[str]:
-    """Of train_conv. They tell one run from another."""
+    """Returns the arguments of train_conv, which also identify a run."""
     listed = ["--optimizer", run.config.optimizer, "--lr", rate_value(run.rate), "--seed", str(run.seed), "--epochs",
               str(EPOCHS), "--weight-decay", WEIGHT_DECAY]
     if run.seed in SEEDS:
         listed += ["--evaluate-every", str(LOOK_EVERY)]
     else:
-        listed += ["--evaluate-every", "1000000"]  # only the end counts
+        listed += ["--evaluate-every", "1000000"]  # evaluate only at the end
     if run.config.optimizer == "shampoo":
         for setting in BASE + run.config.settings:
             listed += ["--set", setting]
@@ -87,13 +87,13 @@ def key(run: Run) -> str:
 
 
 def final_loss(result: dict) -> float:
-    """Infinity for a run that diverged."""
+    """Returns the loss of a run, infinity if it diverged."""
     loss = result["looks"][-1][3]
     return math.inf if result["diverged"] or not math.isfinite(loss) else loss
 
 
 def choose_rate(config: Config, results: Dict[str, dict]) -> Tuple[int, List[Run]]:
-    """The best learning rate so far, and the runs that are missing before it is final: none then."""
+    """Returns the best learning rate so far, and the runs that are missing. If none is missing, the rate is final."""
     low, high = config.usual_rate - HALF_GRID, config.usual_rate + HALF_GRID
     while True:
         missing = [run for rate in range(low, high + 1) for run in (Run(config, rate, seed) for seed in SEARCH_SEEDS)

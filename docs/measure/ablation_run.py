@@ -5,10 +5,10 @@
 
     python3 docs/measure/ablation_run.py --trainer build/c_conv/train_conv --results out/ablation.json
 
-First the learning rate of every configuration is searched with two seeds, then each is trained with five others. What
-has been run is kept in the file of results: a second start goes on where the first one ended. --again repeats the second
-part and keeps the faster time of each run, for a machine that had other things to do. Needs Python 3.8 and nothing
-else; ablation_table.py reads the file.
+First, the script searches the learning rate of every configuration with two seeds. Then it trains each configuration
+with five other seeds. It stores every run in the file of results, so it continues there when it is started again.
+--again repeats the second part and keeps the faster time of each run, for a machine that was busy. Needs only Python
+3.8. ablation_table.py reads the file.
 """
 import argparse
 import csv
@@ -27,7 +27,7 @@ DIVERGED = 2  # exit status of train_conv
 
 
 def environment() -> Dict[str, str]:
-    """One thread, and the BLAS kernels of this CPU."""
+    """Returns an environment with one thread and the BLAS kernels of this CPU."""
     chosen = {name: value for name, value in os.environ.items()
               if name not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
     return {**chosen, "OPENBLAS_NUM_THREADS": "1"}
@@ -47,7 +47,7 @@ def train(trainer: str, data: str, run: plan.Run) -> dict:
 
 
 def faster(old: dict, new: dict) -> dict:
-    """Of two results of the same run, which differ in nothing but times."""
+    """Returns the faster of two results of the same run, which differ only in times."""
     if [look[3:] for look in old["looks"]] != [look[3:] for look in new["looks"]]:
         sys.exit("a repeated run has other losses: another libshampoo, BLAS or CPU needs a new file of results")
     return min(old, new, key=lambda result: sum(result["looks"][-1][1:3]))
@@ -66,7 +66,7 @@ class Ablation:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         whole = self.path.with_suffix(".new")
         whole.write_text(json.dumps(self.results), encoding="utf-8")
-        whole.replace(self.path)  # an interruption leaves the old file or the new one
+        whole.replace(self.path)  # after an interruption, the file is the old or the new one
 
     def make(self, run: plan.Run, left: int) -> None:
         result = train(self.trainer, self.data, run)
@@ -82,7 +82,7 @@ class Ablation:
               flush=True)
 
     def final_runs(self) -> List[plan.Run]:
-        """Seed after seed, so that a load on the machine that comes and goes meets all configurations alike."""
+        """Runs all configurations for one seed after another, so that a temporary load slows all of them equally."""
         rates = {config: plan.choose_rate(config, self.results)[0] for config in plan.CONFIGS}
         return [plan.Run(config, rates[config], seed) for seed in plan.SEEDS for config in plan.CONFIGS]
 

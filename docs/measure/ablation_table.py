@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the table and the picture of docs/ablation.md from what ablation_run.py has measured.
+"""Makes the table and the picture of docs/ablation.md from the results of ablation_run.py.
 
     python3 docs/measure/ablation_table.py out/ablation.json --svg docs/ablation_results.svg
 """
@@ -22,18 +22,18 @@ NEVER = math.inf
 class Row(NamedTuple):
     config: plan.Config
     rate: int
-    losses: List[float]  # one number for each seed, as all below
+    losses: List[float]  # one value for each seed, also in the fields below
     accuracies: List[float]
-    steps: Dict[float, List[float]]  # to each target loss
-    milliseconds: float  # a step, gradient and optimizer, on average over the fastest of the runs
+    steps: Dict[float, List[float]]  # steps to reach each target loss
+    milliseconds: float  # mean time of a step, gradient and optimizer, in the fastest run
 
     def seconds(self, target: float) -> List[float]:
-        """Of the time of a step the least is taken: what else the machine does only adds to it."""
+        """Takes the least time of a step, because other load on the machine only adds to it."""
         return [steps * self.milliseconds / 1e3 for steps in self.steps[target]]
 
 
 def first_below(result: dict, target: float) -> float:
-    """The step of the first look at which the training loss was at or below the target."""
+    """Returns the first step at which the measured training loss was at or below the target."""
     return next((look[0] for look in result["looks"] if look[3] <= target), NEVER)
 
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Makes Markdown tables of what shampoo_bench measured: machine, step times, parts of a step, memory, simulation.
+"""Makes Markdown tables from a report of shampoo_bench: machine, step times, parts of a step, memory, simulation.
 
     build/release/tools/bench/shampoo_bench --json bench.json
     python3 docs/measure/bench_table.py bench.json [--table times]
 
-Times are in milliseconds, the shortest of several runs. "of peak" counts the products of an ordinary step against
-multiply-adds in registers, "of limit" all of it against the slower of peak and bandwidth, both measured in the same run.
+Times are in milliseconds and are the shortest of several runs. "of peak" compares the products of an ordinary step with
+multiply-adds in registers. "of limit" compares the whole step with the slower of peak and bandwidth. Both limits are
+measured in the same run.
 """
 import argparse
 import json
@@ -18,7 +19,7 @@ ADAMW_BYTES = 8  # two float32 moments for each parameter
 
 
 def number(value: float) -> str:
-    """Three digits, more where they stand before the point."""
+    """Formats three digits, or all digits before the point."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the picture of docs/concepts.md: from a parameter to its blocks, and a step of one block.
+"""Draws the picture in docs/concepts.md: from a parameter to its blocks, and a step of one block.
 
     concepts_picture.py --svg docs/concepts.svg [--check]
 
-It takes nothing but Python. --check writes nothing, and fails where the file is not what would be written.
+Needs only Python. --check does not write the file, and fails if its contents differ from the picture.
 """
 import argparse
 import sys
 from pathlib import Path
 
 WIDTH, HEIGHT = 800, 606
-# Line and area of what belongs to the parameter, to preconditioning and to grafting; colour-blind people see which.
+# Line and fill colors of the parameter, of preconditioning and of grafting. Colour-blind people can distinguish them.
 GREEN, BLUE, ORANGE = ("#00795a", "#d9f0e8"), ("#005f96", "#dcebf6"), ("#b34700", "#fce6d8")
 WHITE, GREY = ("#555", "#f4f4f4"), ("#555", "#cfcfcf")
 INK = "#555"
@@ -43,15 +43,15 @@ def arrow(*points: "tuple[float, float]", dashed: bool = False) -> str:
 
 
 def named(x: float, y: float, name: str, key: str) -> "list[str]":
-    """A name, and below it the key that it goes by."""
+    """Draws a name and, below it, the key."""
     return [text(x, y, "name", name), text(x, y + 16, "key", key)]
 
 
 def blocks() -> "list[str]":
-    """Stack, merge and split: shapes and owners are those of a plan of this parameter for two replicas."""
+    """Draws stack, merge and split, with the shapes and owners in a plan of this parameter for two replicas."""
     top, high, wide = 78, 120, 60
     parts = [text(24, 34, "head", "From a parameter to its blocks", "start")]
-    # The tensors lie over each other; then each is treated alone.
+    # The stacked tensors overlap. After the first stage, each tensor is separate.
     parts += [box(54, top - 8, wide, high, GREEN), box(42, top + 4, wide, high, GREEN, "W")]
     columns = (232, 426, 620)
     for left in columns[:2]:
@@ -71,16 +71,16 @@ def blocks() -> "list[str]":
 
 
 def step() -> "list[str]":
-    """A step of one block of a matrix: factor matrices above, the direction in the middle, grafting below."""
-    a, b, c = 314, 416, 530  # the middles of three lanes
+    """Draws a step of one matrix block: factor matrices at the top, the direction in the middle, grafting below."""
+    a, b, c = 314, 416, 530  # y of the three rows
     parts = ['<line x1="24" y1="250" x2="776" y2="250" stroke="#ccc"/>',
              text(24, 276, "head", "A step of one block", "start"),
              text(202, 276, "small", "(a matrix, m x n; everything is checked before anything is written)", "start")]
-    # At the begin: the gradient, which goes three ways.
+    # Left: the gradient, which is the input of all three rows.
     parts += [box(24, b - 23, 62, 46, GREEN, "G"), text(55, b + 38, "name", "gradient")]
     parts += [arrow((55, b - 26), (55, a + 8), (124, a + 8)), arrow((90, b), (146, b))]
     parts.append(arrow((55, b + 44), (55, c), (146, c)))
-    # Above: factor matrices at every step, inverse roots now and then.
+    # Top: factor matrices, and inverse roots, which are refreshed less often (dashed).
     parts += [box(130, a - 15, 46, 46, BLUE, sub("F", 0)), box(184, a - 22, 62, 62, BLUE, sub("F", 1))]
     parts += [text(188, a + 55, "name", "factor matrices"), text(92, a - 2, "small", "G G&#7488;, G&#7488;G")]
     parts += [arrow((252, a + 8), (374, a + 8), dashed=True), text(312, a - 2, "key", "precondition_"),
@@ -88,20 +88,20 @@ def step() -> "list[str]":
     parts += [box(380, a - 15, 46, 46, BLUE, sub("X", 0)), box(434, a - 22, 62, 62, BLUE, sub("X", 1))]
     parts.append(text(506, a + 4, "name", "inverse roots", "start"))
     parts.append(text(506, a + 22, "small", "(F + &#949; I) to the power -1/2", "start"))
-    # In the middle: the direction.
+    # Middle: the direction.
     parts += [box(150, b - 23, 62, 46, GREEN, "H"), *named(181, b + 38, "filtered gradient", "beta1")]
     parts += [arrow((216, b), (338, b)), arrow((438, a + 44), (438, b - 36))]
     parts += [box(344, b - 23, 46, 46, BLUE, sub("X", 0)), box(396, b - 23, 62, 46, GREEN, "H"),
               box(464, b - 31, 62, 62, BLUE, sub("X", 1)), text(430, b + 48, "name", "P: where to go")]
     parts += [arrow((532, b), (574, b)), box(580, b - 27, 84, 54, ORANGE, "P |D| / |P|")]
     parts += [text(622, b - 36, "name", "graft")]
-    # Below: grafting.
+    # Bottom: grafting.
     parts += [box(150, c - 23, 62, 46, ORANGE, "V"), *named(181, c + 38, "second moment", "grafting_beta2")]
     parts += [arrow((216, c), (390, c)), arrow((240, b + 4), (240, c - 4))]
     parts.append(text(312, c - 8, "small", "H / (&#8730;V + &#949;)"))
     parts += [box(396, c - 23, 62, 46, ORANGE, "D"), *named(427, c + 38, "D: how far to go", "grafting")]
     parts += [arrow((462, c), (622, c), (622, b + 32))]
-    # At the end: what becomes of the parameter.
+    # Right: the update of the parameter.
     parts += [arrow((668, b), (708, b)), box(714, b - 23, 62, 46, GREEN, "W"), text(745, b - 36, "name", "parameter")]
     for line, note in enumerate(("then weight decay,", "momentum, and")):
         parts.append(text(776, b + 62 + 16 * line, "small", note, "end"))
@@ -123,7 +123,7 @@ def picture() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--svg", type=Path, required=True)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where the file differs")
+    parser.add_argument("--check", action="store_true", help="do not write; fail if the file differs")
     arguments = parser.parse_args()
     if not arguments.check:
         arguments.svg.write_text(picture(), encoding="utf-8")

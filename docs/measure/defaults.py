@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the library's defaults, and others, with AdamW on small problems, at the rate that is best for AdamW.
+"""Compares the library's defaults, and other keys, with AdamW on small problems, at AdamW's best rate.
 
     python3 docs/measure/defaults.py [--seeds 5] [--only NAME] [--set KEY=VALUE ...]
 
-The rate falls to 0 along half a cosine. AdamW's best rate is searched on a grid of factor 2 whose ends are not best;
-libshampoo takes the same rate. Losses are means over seeds; a comparison holds where libshampoo's is lower (at most 1 %
-higher for vectors), or both have fallen by a factor of 10^6. Times are those of the optimizer's step alone, on one
-thread, the mean over all steps, from Python. Needs NumPy and this library's package.
+The rate falls to 0 along half a cosine. AdamW's best rate is searched on a grid of factor 2, which is extended until
+the best rate is not at an end. libshampoo uses the same rate. Losses are means over seeds. The column "holds" says yes
+if the loss of libshampoo is lower (for vectors, at most 1 % higher), or if both losses have fallen by a factor of 10^6.
+Times are the mean time of the optimizer's step on one thread, called from Python. Needs NumPy and this library's
+package.
 """
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ Step = Callable[[Params, float], None]
 
 
 class AdamW:
-    """The usual constants; in place."""
+    """AdamW with the usual constants. Works in place."""
 
     def __init__(self, params: Params) -> None:
         self.params, self.count = params, 0
@@ -57,7 +58,7 @@ def library(keys: Dict[str, Any]) -> Callable[[Params], Step]:
 
 
 def train(problem: Problem, steps: int, rate: float, make: Callable[[Params], Step]) -> Tuple[float, float]:
-    """The final loss, infinity if it is none, and seconds of a step."""
+    """Returns the final loss, infinity if it is not finite, and the seconds of a step."""
     params = {name: value.copy() for name, value in problem.params.items()}
     step_of, seconds = make(params), 0.0
     with np.errstate(all="ignore"):
@@ -80,7 +81,7 @@ def mean(maker: Callable[[int], Problem], steps: int, rate: float, make: Callabl
 
 
 def best_power(loss_at: Callable[[int], float], low: int = -8, high: int = -2) -> int:
-    """Returns the power of 2 with the least loss. The range grows until its ends are not best, up to 2^-24 and 2^8."""
+    """Returns the power of 2 with the least loss. The range grows until it is not at an end, up to 2^-24 and 2^8."""
     losses: Dict[int, float] = {}
 
     def at(power: int) -> float:

@@ -59,8 +59,8 @@ def _softmax(seed: int) -> Problem:
 
 
 def _regression(seed: int, shape: Tuple[int, int], condition: float, is_aligned: bool = False) -> Problem:
-    """Least squares for a matrix of this shape, labels with noise. is_aligned: the axes of the inputs are those of the
-    weights, as AdamW's second moments are."""
+    """Least squares for a matrix of this shape, with noisy labels. is_aligned: the principal axes of the inputs are the
+    axes of the weights, which AdamW assumes."""
     random, batch = np.random.default_rng(seed), 32
     inputs = random.standard_normal((2048, shape[0])) * np.logspace(0, -np.log10(condition), shape[0])
     if not is_aligned:
@@ -80,7 +80,7 @@ def _regression(seed: int, shape: Tuple[int, int], condition: float, is_aligned:
 
 
 def _low_rank(seed: int) -> Problem:
-    """A 40x60 matrix that learns one of rank 4: every gradient has this rank."""
+    """A 40x60 matrix that learns a matrix of rank 4. Every gradient has rank 4."""
     random = np.random.default_rng(seed)
     wanted = (random.standard_normal((40, 4)) @ random.standard_normal((4, 60)) / 2).astype(np.float32)
     start = {"W": np.zeros((40, 60), np.float32)}
@@ -89,7 +89,7 @@ def _low_rank(seed: int) -> Problem:
 
 
 def _linear(seed: int) -> Problem:
-    """PyTorch's check of the direction: a 10x5 matrix and a bias, and one input: gradients of rank 1."""
+    """The problem in PyTorch's optimizer tests: a 10x5 matrix, a bias and one input. Gradients have rank 1."""
     random = np.random.default_rng(seed)
     x = random.standard_normal(5).astype(np.float32)
     start = {"W": random.standard_normal((10, 5)).astype(np.float32),
@@ -103,7 +103,7 @@ def _linear(seed: int) -> Problem:
 
 
 def _parabola(seed: int) -> Problem:
-    """optax's: from (-1, 10, 1) to (1, -1, 1), moved a little by the seed."""
+    """A problem of optax's tests: from (-1, 10, 1) to (1, -1, 1), changed slightly by the seed."""
     random = np.random.default_rng(seed)
     wanted = np.array([1, -1, 1], np.float32)
     start = np.array([-1, 10, 1], np.float32) + 0.1 * random.standard_normal(3).astype(np.float32)
@@ -125,7 +125,7 @@ def _rosenbrock(seed: int) -> Problem:
     return Problem({"x": (0.1 * random.standard_normal(2)).astype(np.float32)}, gradient, loss)
 
 
-# Name, maker, steps, whether a block has two preconditioned dims.
+# Name, constructor, steps, whether a block has two preconditioned dims.
 PROBLEMS: List[Tuple[str, Callable[[int], Problem], int, bool]] = [
     ("digits 64-128-64-10", _digits, 110, True),
     ("the same, gradients times 1e-6", lambda seed: _digits(seed, 1e-6), 110, True),

@@ -1,11 +1,11 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the time of a training step with Shampoo and with the framework's own Adam, for each installed framework.
+"""Compares the time of a training step with Shampoo and with the framework's Adam, for each installed framework.
 
     PYTHONPATH=build/release/bindings/python python3 docs/measure/frameworks.py [FRAMEWORK...]
 
-The model is a network 64-128-64-10 on random data, in batches of 64. After 300 steps to warm up, the two trainings take
-turns, 50 steps at a time. The table has the median time of a step, gradient and update, and the ratio of the two.
+The model is a network 64-128-64-10 on random data, in batches of 64. After 300 warm-up steps, the two trainings
+alternate every 50 steps. The table has the median time of a step, gradient and update, and the ratio of the two.
 """
 import os
 import statistics
@@ -40,7 +40,7 @@ def weights() -> dict[str, np.ndarray]:
 
 
 class NumpyAdam:
-    """Adam over arrays, with as few temporary arrays as NumPy allows."""
+    """Adam on NumPy arrays, with as few temporary arrays as possible."""
 
     def __init__(self, params: dict[str, np.ndarray]) -> None:
         self.params, self.count = params, 0
@@ -349,7 +349,7 @@ def compare(name: str) -> str:
 def main() -> None:
     names = sys.argv[1:] or list(RUNS)
     print("| framework | Shampoo | its own Adam | ratio |\n|---|---|---|---|", flush=True)
-    if len(names) > 1:  # not all frameworks can live in one process
+    if len(names) > 1:  # some frameworks cannot share a process
         for name in names:
             run = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True)
             print(run.stdout.rstrip().split("\n")[-1] if run.returncode == 0 else run.stderr, flush=True)

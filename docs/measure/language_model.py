@@ -11,7 +11,7 @@
 The method trains the matrices of the transformer blocks; AdamW trains embeddings, head and vectors. The learning rate
 is searched on a grid of factor sqrt(2) with the tuning seeds, until the best rate is not an end of the grid. Then the
 best rate is trained with the other seeds, which the table reports. Each run is a line of JSON in the file of results.
-Runs that the file already has are not repeated. A run of 300 steps takes 10 to 20 s on an idle core. Needs PyTorch 2.9.
+Runs that are in the file are not repeated. A run of 300 steps takes 10 to 20 s on an idle core. Needs PyTorch 2.9.
 The method shampoo also needs this library's package, and soap needs the file soap.py of SOAP's authors.
 """
 import argparse
@@ -44,11 +44,11 @@ def parse_setting(text: str) -> Tuple[str, Any]:
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
-        return name, value  # a word, such as adam
+        return name, value  # a string, such as adam
 
 
 class Results:
-    """The file of results. A run that it has is not repeated."""
+    """The file of results. Runs in it are not repeated."""
 
     def __init__(self, options: argparse.Namespace):
         self.path, self.options = pathlib.Path(options.results), options
@@ -78,7 +78,7 @@ class Results:
         return statistics.fmean(self.loss(grid_rate(usual, index), seed) for seed in self.options.tuning_seeds)
 
     def search(self, usual: float) -> float:
-        """Returns the best rate of the grid, starting from the usual one and walking downhill."""
+        """Returns the best rate of the grid. Starts at the usual rate and follows the decreasing losses."""
         best, found = 0, self.tuning_loss(usual, 0)
         for direction in (1, -1):
             while self.tuning_loss(usual, best + direction) < found:
@@ -109,9 +109,9 @@ def main() -> None:
     run.add_argument("--set", action="append", type=parse_setting, default=[], metavar="KEY=VALUE",
                      help="a key of the library or a setting of the method")
     run.add_argument("--soap", default="", help="soap.py of SOAP's authors (nikhilvyas/SOAP)")
-    run.add_argument("--rate", type=float, help="where the search starts")
-    run.add_argument("--no-search", action="store_true", help="take --rate as it is")
-    run.add_argument("--rest-rate", type=float, default=0.016, help="of AdamW for embeddings, head and vectors")
+    run.add_argument("--rate", type=float, help="start of the search")
+    run.add_argument("--no-search", action="store_true", help="use --rate without a search")
+    run.add_argument("--rest-rate", type=float, default=0.016, help="rate of AdamW for embeddings, head and vectors")
     run.add_argument("--tuning-seeds", type=seeds, default=[101, 102])
     run.add_argument("--seeds", type=seeds, default=[1, 2, 3])
     run.add_argument("--threads", type=int, default=1)

@@ -11,14 +11,14 @@ import stdlib_text
 
 
 def read_text(context: int) -> Tuple[torch.Tensor, torch.Tensor]:
-    """Returns the bytes of the training files and of the validation files. Each file lies in one of the two."""
+    """Returns the bytes of the training files and of the validation files. Each file is in one of the two."""
     training, validation = (torch.frombuffer(bytearray(part), dtype=torch.uint8).long()
                             for part in stdlib_text.read_bytes(context))
     return training, validation
 
 
 def cut(text: torch.Tensor, starts: torch.Tensor, context: int) -> Tuple[torch.Tensor, torch.Tensor]:
-    """Returns inputs and targets: at each start, context bytes and the same shifted by one."""
+    """Returns inputs and targets: at each start, context bytes, and the bytes shifted by one."""
     windows = text[starts[:, None] + torch.arange(context + 1)]
     return windows[:, :-1], windows[:, 1:]
 
@@ -35,7 +35,7 @@ class Block(nn.Module):
         for layer in (self.qkv, self.proj, self.up, self.down):
             nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
             nn.init.zeros_(layer.bias)
-        for layer in (self.proj, self.down):  # the residual stream keeps its scale, as in GPT-2
+        for layer in (self.proj, self.down):  # keeps the scale of the residual stream, as in GPT-2
             layer.weight.data *= (2 * layers)**-0.5
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -47,7 +47,7 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """A GPT of bytes: learned positions, pre-norm blocks, a head of its own."""
+    """A GPT on bytes with learned positions, pre-norm blocks and an untied head."""
 
     def __init__(self, layers: int, width: int, heads: int, context: int):
         super().__init__()
@@ -67,7 +67,7 @@ class Gpt(nn.Module):
         return functional.cross_entropy(self(inputs).flatten(0, 1), targets.flatten())
 
     def split(self) -> Tuple[List[nn.Parameter], List[nn.Parameter]]:
-        """Returns the matrices of the blocks, and everything else."""
+        """Returns the matrices of the blocks, and all other parameters."""
         matrices = [p for p in self.blocks.parameters() if p.ndim == 2]
         chosen = {id(p) for p in matrices}
         return matrices, [p for p in self.parameters() if id(p) not in chosen]

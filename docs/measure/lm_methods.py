@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The methods that language_model.py compares. Each is an optimizer for the matrices of the blocks, behind one call."""
+"""The methods that language_model.py compares. Each is an optimizer for the matrices of the blocks."""
 import importlib.util
 import pathlib
 import sys
@@ -12,13 +12,13 @@ from lm_prototype import PrototypeShampoo
 
 
 class Method(NamedTuple):
-    make: Callable[..., torch.optim.Optimizer]  # of the matrices, the learning rate and the settings
+    make: Callable[..., torch.optim.Optimizer]  # arguments: the matrices, the learning rate and the settings
     usual_rate: float
-    settings: Dict[str, Any]  # defaults, which --set replaces
+    settings: Dict[str, Any]  # defaults, can be replaced by --set
 
 
 def with_betas(make: Callable[..., torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
-    """Returns make with the settings beta1 and beta2 in place of a pair."""
+    """Wraps make so that the settings beta1 and beta2 replace the pair betas."""
     def made(params: List[Any], rate: float, beta1: float, beta2: float, **settings: Any) -> torch.optim.Optimizer:
         return make(params, lr=rate, betas=(beta1, beta2), **settings)
     return made
@@ -55,7 +55,7 @@ METHODS = {
 
 def make_optimizers(method: str, settings: Dict[str, Any], rate: float, rest_rate: float, soap: str,
                     matrices: List[Any], rest: List[Any]) -> List[torch.optim.Optimizer]:
-    """Returns the method's optimizer of the matrices, and AdamW of the rest."""
+    """Returns the method's optimizer for the matrices, and AdamW for the other parameters."""
     chosen = METHODS[method]
     extra = {"soap": soap} if method == "soap" else {}
     return [chosen.make(matrices, rate, **extra, **{**chosen.settings, **settings}),

@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Shampoo with Adam grafting in PyTorch, in the few rules that language_model.py varies. It needs no build.
+"""Shampoo with Adam grafting in PyTorch. It has only the rules that language_model.py varies, and needs no build.
 
-Matrices of equal shape are stacked and step together. The names of the settings are those of the library's keys.
+Matrices of equal shape are stacked and step together. The settings have the names of the library's keys.
 """
 import math
 from typing import Any, Dict, List

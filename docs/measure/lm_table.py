@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The table of language_model.py."""
+"""Prints the table of language_model.py."""
 import json
 import math
 import pathlib
@@ -21,7 +21,7 @@ def losses(records: List[dict]) -> List[float]:
 
 
 def row(records: List[dict], tuning: List[int]) -> List[Any]:
-    """Returns the cells of a configuration: its best rate by the tuning seeds, and the losses of the others there.
+    """Returns the cells of a configuration: its best rate with the tuning seeds, and the losses of the other seeds.
 
     A rate that only other seeds have seen counts as chosen by hand, if there is no tuning run.
     """

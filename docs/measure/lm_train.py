@@ -15,7 +15,7 @@ import lm_methods
 
 class Run(NamedTuple):
     method: str
-    settings: Dict[str, Any]  # those that differ from the method's
+    settings: Dict[str, Any]  # only those that differ from the method's defaults
     steps: int
     rate: float
     seed: int
@@ -27,7 +27,7 @@ class Run(NamedTuple):
     heads: int
 
     def key(self) -> str:
-        """Returns a text that is equal for equal runs, in whatever order their settings were given."""
+        """Returns a text that identifies a run. It does not depend on the order of the settings."""
         return json.dumps(self._asdict(), sort_keys=True)
 
 
@@ -36,18 +36,18 @@ VALIDATION_BATCHES = 32
 
 
 def rate_factor(step: int, steps: int) -> float:
-    """Returns what the rates are multiplied by: a short linear warm-up, then half a cosine, which ends at 0."""
+    """Returns the factor of the rates: a short linear warm-up, then half a cosine to 0."""
     return min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
 def clock(threads: int) -> float:
-    """Returns seconds: with one thread, the CPU time of this process, which hardly depends on other processes."""
+    """Returns the time in seconds. With one thread, this is CPU time, which hardly depends on other processes."""
     return time.process_time() if threads == 1 else time.perf_counter()
 
 
 @torch.no_grad()
 def validation_loss(model: lm_data.Gpt, text: torch.Tensor, run: Run) -> float:
-    """Returns the mean loss over windows spread evenly over the text, the same for all runs."""
+    """Returns the mean loss over windows at equal distances in the text, the same windows for all runs."""
     starts = torch.linspace(0, len(text) - run.context - 1, VALIDATION_BATCHES * run.batch).long()
     return statistics.fmean(float(model.loss(*lm_data.cut(text, part, run.context)))
                             for part in starts.chunk(VALIDATION_BATCHES))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""ranks_picture.py FILE.svg: what each of four ranks holds, and what they exchange, in the four ways of docs/many_ranks.md."""
+"""ranks_picture.py FILE.svg: draws the four layouts of docs/many_ranks.md, with each rank's data and exchanges."""
 from __future__ import annotations
 
 import sys
@@ -11,20 +11,20 @@ from pathlib import Path
 WIDTH, HEIGHT = 840, 532
 PANEL = (WIDTH // 2, 204)
 RANK = 86  # width of the box of a rank
-COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"]  # of the four ranks
+COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"]  # for the four ranks
 EMPTY, INK, GRAY = "#eeeeee", "#222222", "#666666"
 BLOCKS = 8
 
 
 @dataclass
 class Way:
-    """One panel: of each rank the parts of the parameters (of four) and the blocks (of eight) that it holds."""
+    """One panel. It shows which of four parts of the parameters and which of eight blocks each rank holds."""
 
     title: str
     comment: str
     parts: list[set[int]]
     blocks: list[set[int]]
-    groups: list[tuple[str, str, list[list[int]]]]  # communicator, what goes over it, groups of ranks
+    groups: list[tuple[str, str, list[list[int]]]]  # communicator, data that it carries, groups of ranks
 
 
 WAYS = [

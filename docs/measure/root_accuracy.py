@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the error of shampoo_matrix_inverse_root against the condition of the matrix, as a Markdown table.
+"""Measures the error of shampoo_matrix_inverse_root for matrices of different condition. Prints a Markdown table.
 
     /usr/bin/python3 docs/measure/root_accuracy.py --library build/release/capi/libshampoo.so --svg accuracy.svg
 
-Inverse 4th roots of random matrices: a random orthogonal matrix and eigenvalues from 1 / condition to 1, evenly spaced
-by their logarithm; epsilon is 1e-3 / condition, of which higher_order adds a multiple, the bound that it has on the
-largest eigenvalue. The error is max |X - Y| / max |Y|, Y the exact root of the matrix as it is in its dtype, worked
-out with 50 digits. Rounding to the dtype can make the smallest eigenvalue negative, float32 from a condition of about
-1e7 on: Y is then the root that the library promises, with all eigenvalues raised until the smallest is 0. Needs NumPy
-and mpmath (Debian: python3-numpy, python3-mpmath); takes about 5 s for each matrix.
+The script computes inverse 4th roots of random matrices. They have random eigenvectors, and eigenvalues from
+1 / condition to 1 at equal distances of their logarithm. epsilon is 1e-3 / condition; higher_order multiplies it by its
+bound on the largest eigenvalue. The error is max |X - Y| / max |Y|. Y is the exact root of the matrix after rounding to
+its dtype, computed with 50 digits. Rounding can make the smallest eigenvalue negative, in float32 from a condition of
+about 1e7. Y is then the root that the library specifies: all eigenvalues are raised until the smallest is 0. Needs
+NumPy and mpmath (Debian: python3-numpy, python3-mpmath). Takes about 5 s for each matrix.
 """
 import argparse
 import concurrent.futures
@@ -33,7 +33,7 @@ METHODS = ("eigen", "newton", "higher_order")
 DTYPES = {"f32": 1, "f64": 2}
 NUMPY = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
 ROUNDOFF = {"f32": 2.0**-24, "f64": 2.0**-53}
-LEAST_SHIFT = 1e-16  # of higher_order
+LEAST_SHIFT = 1e-16  # least shift of the method higher_order
 
 
 class RootInfo(ctypes.Structure):
@@ -47,7 +47,7 @@ class NoRoot(Exception):
 
 class Measurement(NamedTuple):
     error: float
-    mark: str  # "r": by the recovery; "u": not converged
+    mark: str  # "r": computed by the recovery; "u": not converged
 
 
 class Task(NamedTuple):
@@ -105,17 +105,17 @@ def make_matrix(task: Task) -> np.ndarray:
 
 
 def exact_eigen(a: np.ndarray) -> Tuple[list, np.ndarray]:
-    """Eigenvalues with 50 digits and eigenvectors, the columns, in long double."""
+    """Returns eigenvalues with 50 digits, and eigenvectors, the columns, in long double."""
     mpmath.mp.dps = 50
     values, vectors = mpmath.eigsy(mpmath.matrix(a.astype(np.float64).tolist()))
-    # In two parts: there is no way from mpmath to long double at once.
+    # In two parts, because mpmath cannot convert to long double.
     rows = vectors.tolist()
     high, rest = ([[part(v) for v in row] for row in rows] for part in (float, lambda v: float(v - float(v))))
     return list(values), np.array(high, np.longdouble) + np.array(rest, np.longdouble)
 
 
 def shift_of(method: str, epsilon: float, a: np.ndarray) -> float:
-    """What the method adds to the diagonal."""
+    """Returns the number that the method adds to the diagonal."""
     if method != "higher_order":
         return epsilon
     wide = a.astype(np.float64)
@@ -158,7 +158,7 @@ def cell(measurement: Measurement) -> str:
 
 
 def draw(conditions: List[float], results: Dict[Tuple[str, str, float], Measurement], note: str) -> str:
-    """A panel for each dtype. Errors outside of the axis lie on its ends."""
+    """Draws a panel for each dtype. Errors outside of the axis are drawn at its ends."""
     errors = plot.Axis(1e-17, 10, logarithmic=True, label=plot.power)
 
     def points(values: Sequence[float]) -> List[Tuple[float, float]]:
@@ -168,7 +168,7 @@ def draw(conditions: List[float], results: Dict[Tuple[str, str, float], Measurem
         title="float32" if dtype == "f32" else "float64", x_title="condition of the matrix",
         curves={method: points([results[dtype, method, c].error for c in conditions]) for method in METHODS},
         x=plot.Axis(min(conditions), max(conditions), logarithmic=True, label=plot.power), y=errors, dots=True,
-        # To first order: an A that is wrong by one rounding, relative to its largest eigenvalue.
+        # To first order, the error that one rounding of A causes, relative to its largest eigenvalue.
         reference=[(c, c * ROUNDOFF[dtype] / ROOT) for c in conditions]) for dtype in DTYPES]
     return plot.picture(panels, "Error of the inverse 4th root", [
         note, f"dashed: what rounding the matrix once can change, u condition / {ROOT}"])
@@ -182,7 +182,7 @@ def main() -> None:
     parser.add_argument("--exponents", type=int, nargs="+", default=list(range(1, 15)), help="decades of the condition")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key, as root_tolerance=0")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time (default: 1)")
-    parser.add_argument("--svg", help="also draw a chart into this file")
+    parser.add_argument("--svg", help="also write a chart to this file")
     options = parser.parse_args()
 
     conditions = [10.0**e for e in options.exponents]

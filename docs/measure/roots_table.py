@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a Markdown table of the times that shampoo_root_bench measured: rows n, columns method and dtype.
+"""Makes a Markdown table from a report of shampoo_root_bench, with a row for each n and columns for method and dtype.
 
     build/bench/tools/bench/shampoo_root_bench --benchmark_format=json >roots.json
     python3 docs/measure/roots_table.py roots.json
 
-Milliseconds of CPU time on the one thread that works; of several repetitions the median.
+The cells are milliseconds of CPU time on one thread, the median of several repetitions.
 """
 import argparse
 import json
@@ -17,7 +17,7 @@ UNITS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
 def read_times(report: dict) -> Dict[Tuple[str, int], List[float]]:
-    """By column and n, in the order of the report; none for a benchmark that ended with an error."""
+    """Returns times by column and n, in the order of the report. Benchmarks that failed have none."""
     times: Dict[Tuple[str, int], List[float]] = {}
     for entry in report["benchmarks"]:
         if entry["run_type"] != "iteration":

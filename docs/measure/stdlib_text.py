@@ -1,16 +1,16 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The text of the measurements: the sources of Python's standard library, which every machine with Python has."""
+"""The text for measurements: the sources of Python's standard library, which are part of every Python installation."""
 import pathlib
 import sysconfig
 from typing import Tuple
 
-VALIDATION_EVERY = 20  # one file in so many is kept for validation
+VALIDATION_EVERY = 20  # one of 20 files is used for validation
 SKIPPED = {"site-packages", "test", "tests", "idlelib", "__pycache__"}
 
 
 def read_bytes(least: int) -> Tuple[bytes, bytes]:
-    """Returns the training files and the validation files, each with more than `least` bytes in all. Each file lies in
+    """Returns the training files and the validation files, each with more than `least` bytes in all. Each file is in
     one of the two."""
     root = pathlib.Path(sysconfig.get_paths()["stdlib"])
     files = sorted(path for path in root.rglob("*.py") if not SKIPPED.intersection(path.relative_to(root).parts))

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trains examples/java_digits as a user would, and compares each loss with that of C.
+"""Trains examples/java_digits as a user would, and compares each loss with the example in C.
 
     check_digits.py --jdk FOLDER --jar JAR --example FOLDER --trainer train_digits_f64 --data FILE --epochs N
 
-The example is copied alone into an empty folder, with the jar and the images, and is built and run there with an empty
-environment. Both compute in float64 in the same order, but with the tanh, exp and cos of Java and of C, which differ in
-their last bits. Over seeds 1 to 3 and 25 epochs the losses differ by 4e-12 of themselves at most, as much as where every
-tanh is one bit larger; 1e-10 leaves room for other versions of both.
+The script copies the example, the jar and the images into an empty folder, and builds and runs it there with an empty
+environment. Both examples compute in float64 in the same order, but tanh, exp and cos of Java and of C differ in their
+last bits. With seeds 1 to 3 and 25 epochs, the largest relative difference of the losses is 4e-12. Making every tanh
+one bit larger has the same effect. The tolerance of 1e-10 leaves room for other versions of Java and of the C library.
 """
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ import tempfile
 from pathlib import Path
 
 TOLERANCE = 1e-10
-# Roots of order 4, a large epsilon and few refreshes: with the defaults a last bit grows tenfold in an epoch.
+# Roots of order 4, a large epsilon and few refreshes. With the defaults, a difference grows tenfold in each epoch.
 SETTINGS = ["--set", "preset=shampoo_2024", "--set", "grafting=adam", "--set", "beta2=0.99", "--set", "epsilon=1e-6",
             "--set", "precondition_frequency=10", "--set", "max_preconditioner_dim=128"]  # fmt: skip
 
 
 def rows(path: Path) -> list[dict[str, float]]:
-    """Read a table of numbers."""
+    """Return the rows of a CSV file of numbers."""
     with path.open() as file:
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
 def compare(expected: list[dict[str, float]], found: list[dict[str, float]], tolerance: float) -> float:
-    """Give the largest difference, relative to the number."""
+    """Return the largest relative difference."""
     assert len(expected) == len(found) > 1, (len(expected), len(found))
     worst = 0.0
     for one, other in zip(expected, found):
@@ -45,7 +45,7 @@ def compare(expected: list[dict[str, float]], found: list[dict[str, float]], tol
 
 
 def main() -> None:
-    """Train in both languages."""
+    """Train in both languages and compare the losses."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("jdk", "jar", "example", "trainer", "data"):
         parser.add_argument(f"--{name}", type=Path, required=True)
@@ -64,17 +64,18 @@ def main() -> None:
         sources = [str(path.relative_to(here)) for path in sorted(here.glob("src/*.java"))]
         run(f"{options.jdk}/javac", "-Xlint:all", "-Werror", "-cp", "libshampoo.jar", "-d", "classes", *sources)
         java = (f"{options.jdk}/java", "-cp", "classes:libshampoo.jar", "Train")
-        told = run(*java, "--data", "../digits.bin", "--epochs", options.epochs, *SETTINGS, "--step-losses", "steps.csv")
+        data = ("--data", "../digits.bin", "--epochs", options.epochs, *SETTINGS)
+        printed = run(*java, *data, "--step-losses", "steps.csv")
         subprocess.run(
             [options.trainer, "--data", options.data, "--epochs", options.epochs, *SETTINGS, "--csv", folder / "c.csv",
              "--step-losses", folder / "c_steps.csv"], check=True, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         worst = compare(rows(folder / "c_steps.csv"), rows(here / "steps.csv"), TOLERANCE)
-        compare(rows(folder / "c.csv"), rows(here / "curves.csv"), 1e-8)  # which C writes with 9 digits
-        refused = subprocess.run([*java, "--epochs", "none"], cwd=here, env={}, stderr=subprocess.PIPE, text=True)
-        assert refused.returncode == 1 and '--epochs: "none"' in refused.stderr, refused
-        assert "\r" not in told, "a progress line, and no terminal"
-        print(told, f"largest difference from C: {worst:.2g}", sep="\n")
+        compare(rows(folder / "c.csv"), rows(here / "curves.csv"), 1e-8)  # C writes 9 digits
+        rejected = subprocess.run([*java, "--epochs", "none"], cwd=here, env={}, stderr=subprocess.PIPE, text=True)
+        assert rejected.returncode == 1 and '--epochs: "none"' in rejected.stderr, rejected
+        assert "\r" not in printed, "a progress line is printed although there is no terminal"
+        print(printed, f"largest difference from C: {worst:.2g}", sep="\n")
 
 
 if __name__ == "__main__":

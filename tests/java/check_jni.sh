@@ -2,7 +2,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# check_jni.sh COMMAND...: runs it, and fails where it fails or where -Xcheck:jni has found something.
+# check_jni.sh COMMAND...: runs the command, and fails if it fails or if -Xcheck:jni reports a problem.
 output=$("$@" 2>&1)
 status=$?
 printf '%s\n' "$output" | tail -n 60

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What C code in a process of Java may do: call the library on threads that Java does not know, and bring a
-// communicator of its own.
+// C code in a Java process. It calls the library on threads that are not attached to the JVM, and provides a
+// communicator.
 #include <jni.h>
 #include <pthread.h>
 #include <shampoo/shampoo.h>
@@ -16,7 +16,7 @@ static int32_t on_other_thread(void* (*function)(void*), void* argument) {
   return (int32_t)(intptr_t)status;
 }
 
-// A plan that warns: use_nesterov has no effect without momentum.
+// Makes a plan that logs a warning: use_nesterov has no effect without momentum.
 static void* warn(void* unused) {
   shampoo_config* config;
   shampoo_plan* plan;
@@ -45,7 +45,7 @@ JNIEXPORT jint JNICALL Java_io_github_libshampoo_Foreign_step(JNIEnv* env, jclas
   return on_other_thread(step, (void*)optimizer);
 }
 
-// The first of two ranks, of which the other is a mirror.
+// The first of two ranks. The other rank is simulated: it always sends the same bytes.
 static int exchanges, releases;
 
 static int32_t all_gather(void* user, const void* send, void* recv, size_t bytes, void* stream) {

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two communicators of two ranks each, all in threads of one process, whose all-gather returns only when all four are
-// in it; or fails, if they do not come within 20 seconds.
+// Two communicators of two ranks each, in four threads of one process. Their all-gather returns only when all four
+// threads are inside it. It fails if they do not arrive within 20 seconds.
 #include <errno.h>
 #include <pthread.h>
 #include <shampoo/shampoo.h>
@@ -52,7 +52,7 @@ static int32_t all_gather(void* user, const void* send, void* recv, size_t bytes
   return meet();
 }
 
-// How many wait inside for the others.
+// Returns the number of threads that wait inside for the others.
 int meeting_waits(void) {
   pthread_mutex_lock(&mutex);
   const int waits = here;

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Replays recorded trajectories through the Python package, as shampoo_replay does in C."""
+"""Replays recorded trajectories with the Python package, like shampoo_replay in C."""
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of the caller: read and written in place, kept alive, refused by name."""
+"""Arrays of the caller are read and written in place and kept alive. Errors name the array."""
 from __future__ import annotations
 
 import gc
@@ -25,7 +25,7 @@ def test_nothing_is_copied() -> None:
 
 @pytest.mark.parametrize("wrap", [lambda array: array, OnlyDlpack, OldDlpack], ids=["numpy", "dlpack", "old_dlpack"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-def test_dtypes(dtype: str, wrap: Any) -> None:
+def test_all_dtypes_are_supported(dtype: str, wrap: Any) -> None:
     if dtype == "bfloat16" and wrap in (OnlyDlpack, OldDlpack):
         pytest.skip("NumPy has no DLPack of bfloat16")
     kind = np.dtype(bfloat16() if dtype == "bfloat16" else dtype)
@@ -35,7 +35,7 @@ def test_dtypes(dtype: str, wrap: Any) -> None:
     assert (w.astype(np.float32) < 1).all()
 
 
-def refused(match: str, array: Any, **options: Any) -> None:
+def rejects(match: str, array: Any, **options: Any) -> None:
     w = np.ones((4, 3), np.float32)
     opt = libshampoo.Optimizer({"layer.weight": w}, **options)
     with pytest.raises(ValueError, match=match):
@@ -48,30 +48,30 @@ def grid(dtype: Any = np.float32) -> np.ndarray:
 
 
 @pytest.mark.parametrize("wrap", [lambda array: array, OnlyDlpack, OldDlpack], ids=["numpy", "dlpack", "old_dlpack"])
-def test_wrong_arrays_are_refused_by_name(wrap: Any) -> None:
+def test_the_error_for_a_wrong_array_names_its_parameter(wrap: Any) -> None:
     who = "gradient of 'layer.weight': "
-    refused(who + "dtype float64", wrap(np.ones((4, 3))))
-    refused(who + 'dtype float64, .* float32; to use float64, make it with grad_dtype="float64"', wrap(np.ones((4, 3))))
-    refused(who + "dtype int32", wrap(np.ones((4, 3), np.int32)))
-    refused(who + r"shape \(3, 4\), and the parameter has \(4, 3\)", wrap(np.ones((3, 4), np.float32)))
-    refused(who + r"shape \(12,\)", wrap(np.ones(12, np.float32)))
+    rejects(who + "dtype float64", wrap(np.ones((4, 3))))
+    rejects(who + 'dtype float64, .* float32; to use float64, make it with grad_dtype="float64"', wrap(np.ones((4, 3))))
+    rejects(who + "dtype int32", wrap(np.ones((4, 3), np.int32)))
+    rejects(who + r"shape \(3, 4\), and the parameter has \(4, 3\)", wrap(np.ones((3, 4), np.float32)))
+    rejects(who + r"shape \(12,\)", wrap(np.ones(12, np.float32)))
 
 
 @pytest.mark.parametrize("wrap", [lambda array: array, OnlyDlpack, OldDlpack], ids=["numpy", "dlpack", "old_dlpack"])
-def test_parameters_that_are_not_row_major_are_refused(wrap: Any) -> None:
+def test_parameters_that_are_not_row_major_are_rejected(wrap: Any) -> None:
     for array in (grid()[::2, ::2], grid()[:4, :3], np.asfortranarray(np.ones((4, 3), np.float32)), grid()[::-1]):
         with pytest.raises(ValueError, match=r"parameter 'w': its strides .* numpy\.ascontiguousarray.*memory_format"):
             libshampoo.Optimizer({"w": wrap(array)})
     opt = libshampoo.Optimizer({"w": np.ones((4, 3), np.float32)})
     with pytest.raises(ValueError, match=r"output of 'w': its strides .* numpy\.ascontiguousarray"):
         opt.bind(out={"w": wrap(grid()[:4, :3])})
-    # A dim of 1 has a stride that means nothing.
+    # The stride of a dim of length 1 has no meaning.
     w = np.ones((4, 1), np.float32)
     libshampoo.Optimizer([w]).step([wrap(grid()[:1, :4].T)])
 
 
 def same_bits(grads: list[Any], dtype: Any) -> None:
-    """Check that steps with these gradients have the bits of steps with row-major copies."""
+    """Check that steps with these gradients give the same bits as steps with row-major copies."""
     shapes = [np.shape(grad.array if isinstance(grad, OnlyDlpack) else grad) for grad in grads]
     arrays = [grad.array if isinstance(grad, OnlyDlpack) else grad for grad in grads]
     given, copied = ([np.full(shape, 2, dtype) for shape in shapes] for _ in range(2))
@@ -100,7 +100,7 @@ def test_gradients_that_are_not_row_major_are_copied(dtype: str, wrap: Any) -> N
             numbers(3, 1, 5).T, numbers(4, 0, 3).T, numbers(5, 7)[:, 2],
         )], kind,
     )  # fmt: skip
-    if wrap not in (OnlyDlpack, OldDlpack):  # NumPy has DLPack of read-only arrays since 2.1, in the newer form alone
+    if wrap not in (OnlyDlpack, OldDlpack):  # only NumPy 2.1 and later export read-only arrays by DLPack
         frozen = numbers(4, 6).T
         frozen.setflags(write=False)
         same_bits([np.broadcast_to(numbers(3), (4, 3)), np.broadcast_to(numbers(1)[0], (3, 2, 4)), frozen], kind)
@@ -114,15 +114,15 @@ def test_a_gradient_is_copied_when_it_is_passed() -> None:
     source[:] = np.nan
     del source
     gc.collect()
-    assert kept() is None, "the copy needs the array no more"
+    assert kept() is None, "the array must be released after it was copied"
     opt.step()
     assert np.isfinite(w).all() and (w != 0).all()
-    # A view of the parameter itself can be a gradient: it is copied before anything is written.
+    # A view of the parameter can be its gradient, because it is copied before anything is written.
     square = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
     libshampoo.Optimizer([square], lr=0.1).step([square.T])
 
 
-def test_tensors_of_pytorch_that_are_not_row_major() -> None:
+def test_pytorch_parameters_must_be_row_major_but_gradients_need_not() -> None:
     torch = pytest.importorskip("torch")
     w = torch.ones(2, 3, 4, 4)
     opt = libshampoo.Optimizer([w], lr=0.5)
@@ -133,7 +133,7 @@ def test_tensors_of_pytorch_that_are_not_row_major() -> None:
         libshampoo.Optimizer([w.contiguous(memory_format=torch.channels_last)])
 
 
-def test_negated_views_of_pytorch_are_refused() -> None:
+def test_negated_views_of_pytorch_are_rejected() -> None:
     torch = pytest.importorskip("torch")
     negated = torch.full((3,), 1j).conj().imag  # -1
     assert negated.is_neg()
@@ -148,7 +148,7 @@ def test_negated_views_of_pytorch_are_refused() -> None:
 
 
 @pytest.mark.parametrize("package", ["numpy", "jax", "torch"])
-def test_gradients_of_16_bits_of_parameters_of_32(package: str) -> None:
+def test_32_bit_parameters_can_have_16_bit_gradients(package: str) -> None:
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
     kind = bfloat16()
@@ -170,10 +170,10 @@ def test_gradients_of_16_bits_of_parameters_of_32(package: str) -> None:
         libshampoo.Optimizer([w]).step([grad])
 
 
-def test_other_orders_and_devices_are_refused() -> None:
-    refused("gradient of 'layer.weight': its byte order", np.ones((4, 3), ">f4"))
-    refused("gradient of 'layer.weight': its address", np.zeros(49, np.uint8)[1:].view(np.float32).reshape(4, 3))
-    refused("gradient of 'layer.weight': on a device of DLPack type 10", OnlyDlpack(np.ones((4, 3), np.float32), (10, 0)))
+def test_arrays_that_cannot_be_used_are_rejected() -> None:
+    rejects("gradient of 'layer.weight': its byte order", np.ones((4, 3), ">f4"))
+    rejects("gradient of 'layer.weight': its address", np.zeros(49, np.uint8)[1:].view(np.float32).reshape(4, 3))
+    rejects("gradient of 'layer.weight': on a device of DLPack type 10", OnlyDlpack(np.ones((4, 3), np.float32), (10, 0)))
     opt = libshampoo.Optimizer({"w": np.ones(3, np.float32)})
     with pytest.raises(ValueError, match="gradient of 'v'"):
         opt.step({"v": np.ones(3, np.float32)})
@@ -187,7 +187,7 @@ def test_other_orders_and_devices_are_refused() -> None:
         libshampoo.Optimizer([np.ones(3, np.float32)], device="tpu")
 
 
-def test_what_cannot_be_written_is_refused() -> None:
+def test_arrays_that_cannot_be_written_are_rejected() -> None:
     frozen = np.ones(3, np.float32)
     frozen.setflags(write=False)
     with pytest.raises(ValueError, match="parameter 'w': read-only, .* NumPy array .* output=.updates.*libshampoo.jax"):
@@ -207,7 +207,7 @@ def test_what_cannot_be_written_is_refused() -> None:
         libshampoo.Optimizer([np.float32(1)])
 
 
-def test_updates_only_read_parameters() -> None:
+def test_a_step_that_outputs_updates_only_reads_parameters() -> None:
     array, out = np.ones(3, np.float32), np.zeros(3, np.float32)
     of_jax = type("ArrayImpl", (OnlyDlpack,), {"__module__": "jaxlib._jax"})
     opt = libshampoo.Optimizer({"w": of_jax(array)}, output="updates", lr=0.5)
@@ -222,7 +222,7 @@ def test_updates_only_read_parameters() -> None:
         plain.bind(out=None)
 
 
-def test_updates_of_a_group_alone_are_refused() -> None:
+def test_output_updates_for_a_single_group_is_rejected() -> None:
     first, second = np.ones(3, np.float32), np.ones(3, np.float32)
     for group in (0, 1):
         groups: list[dict[str, Any]] = [{"params": {"w": first}}, {"params": {"v": second}}]
@@ -233,7 +233,7 @@ def test_updates_of_a_group_alone_are_refused() -> None:
     both.step({"w": None, "v": None})
 
 
-def test_tensors_that_are_trained() -> None:
+def test_tensors_that_require_gradients_are_stepped_in_place() -> None:
     class Trained(OnlyDlpack):
         requires_grad = True
 
@@ -248,8 +248,8 @@ def test_tensors_that_are_trained() -> None:
     assert (w < 1).all()
 
 
-def test_tensors_of_paddle() -> None:
-    """They have no number of the CPU; parameters refuse DLPack, as they are trained."""
+def test_paddle_tensors_are_stepped_in_place() -> None:
+    """Their device has no number on the CPU. Parameters reject DLPack because they require gradients."""
 
     class Tensor(OnlyDlpack):
         stop_gradient = True
@@ -271,7 +271,7 @@ def test_tensors_of_paddle() -> None:
     assert (w < 1).all()
 
 
-def test_variables_of_tensorflow() -> None:
+def test_tensorflow_variables_are_rejected_as_parameters() -> None:
     class Variable:
         def numpy(self) -> Any:
             return np.ones(3, np.float32)
@@ -292,15 +292,15 @@ def test_variables_of_tensorflow() -> None:
         libshampoo.Optimizer({"w": tensor()})
 
 
-def test_what_is_written_overlaps_nothing() -> None:
+def test_written_arrays_that_overlap_others_are_rejected() -> None:
     whole = np.ones(24, np.float32)
     w, v = whole[:4], whole[4:8]
     for other in (whole[3:7], whole[0:4]):
         with pytest.raises(ValueError, match="overlaps the parameter '[wv]', and a step writes there"):
             libshampoo.Optimizer({"w": w, "v": other})
     opt = libshampoo.Optimizer({"w": w, "v": v})
-    opt.step({"v": whole[8:12], "w": whole[8:12]})  # which are only read
-    for refused_call, message in (
+    opt.step({"v": whole[8:12], "w": whole[8:12]})  # gradients may overlap: they are only read
+    for rejected_call, message in (
         (lambda: opt.step({"v": whole[7:11]}), "gradient of 'v': it overlaps the parameter 'v'"),
         (lambda: opt.step({"v": whole[:4]}), "gradient of 'v': it overlaps the parameter 'w'"),
         (lambda: opt.bind(out={"w": whole[6:10]}), "overlaps the"),
@@ -310,13 +310,13 @@ def test_what_is_written_overlaps_nothing() -> None:
     ):
         before = opt._buffers.views
         with pytest.raises(ValueError, match=message):
-            refused_call()
+            rejected_call()
         assert opt._buffers.views is before
     opt.bind(out={"w": w, "v": whole[16:20]}, copy=[whole[20:24], None])
     opt.step()
 
 
-def test_what_a_mapping_does_not_name_stays() -> None:
+def test_parameters_missing_in_a_mapping_keep_their_gradients() -> None:
     w, v, other, out, copy = (np.ones(4, np.float32) for _ in range(5))
     opt = libshampoo.Optimizer({"w": w, "v": v}, lr=0.5)
     grads = [np.ones(4, np.float32)] * 2
@@ -352,13 +352,13 @@ def test_bound_arrays_are_kept_alive(wrap: Any) -> None:
     assert (kept[0]() < 1).all()
     opt.bind(grads=None)
     gc.collect()
-    assert kept[1]() is None, "nothing needs the gradient any more"
+    assert kept[1]() is None, "the gradient must be released"
     opt.close()
     gc.collect()
     assert kept[0]() is None
 
 
-def test_a_tensor_is_taken_over_once() -> None:
+def test_a_dlpack_capsule_is_consumed_once() -> None:
     class Again:
         def __init__(self) -> None:
             self.capsule = np.ones(3, np.float32).__dlpack__()
@@ -375,7 +375,7 @@ def test_a_tensor_is_taken_over_once() -> None:
         _native.View(again)
 
 
-def test_errors_of_other_packages_come_through() -> None:
+def test_errors_of_other_packages_are_not_hidden() -> None:
     class Broken:
         def __dlpack__(self, **options: Any) -> Any:
             raise BufferError("not today")
@@ -404,7 +404,7 @@ def test_errors_of_other_packages_come_through() -> None:
         _native.View(Property())
 
 
-def test_the_stub_names_what_is_there() -> None:
+def test_the_stub_lists_the_names_of_the_module() -> None:
     import re
     from pathlib import Path
 

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints go from Python to C and back, and open with safetensors."""
+"""Python and C read each other's checkpoints, and safetensors reads them, too."""
 from __future__ import annotations
 
 import json
@@ -21,7 +21,7 @@ def cases() -> list[Path]:
 
 
 def write_params(path: Path, params: dict[str, np.ndarray]) -> None:
-    """Write the parameters, as shampoo_replay keeps them beside a checkpoint."""
+    """Write the parameters in the form in which shampoo_replay stores them next to a checkpoint."""
     names = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
     head, body = {}, b""
     for name, value in params.items():
@@ -34,7 +34,7 @@ def write_params(path: Path, params: dict[str, np.ndarray]) -> None:
 
 
 @pytest.mark.parametrize("path", cases(), ids=lambda path: path.stem)
-def test_saved_in_c_loaded_in_python(path: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_saved_in_c_loads_in_python(path: Path, tmp_path: Path) -> None:
     tool = from_environment("SHAMPOO_REPLAY")
     saved, out = tmp_path / "saved", tmp_path / "out"
     saved.mkdir()
@@ -51,7 +51,7 @@ def test_saved_in_c_loaded_in_python(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", cases(), ids=lambda path: path.stem)
-def test_saved_in_python_loaded_in_c(path: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_saved_in_python_loads_in_c(path: Path, tmp_path: Path) -> None:
     tool = from_environment("SHAMPOO_REPLAY")
     saved, out = tmp_path / "saved", tmp_path / "out"
     out.mkdir()
@@ -71,7 +71,7 @@ def test_saved_in_python_loaded_in_c(path: Path, tmp_path: Path) -> None:
         assert value.tobytes() == expected[name].tobytes()
 
 
-def test_it_opens_with_safetensors(tmp_path: Path) -> None:
+def test_safetensors_reads_a_checkpoint(tmp_path: Path) -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
     w = np.ones((8, 4), np.float32)
     opt = libshampoo.Optimizer({"w": w}, grafting="adam", use_merge_dims=False)

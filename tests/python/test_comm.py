@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Communicators in Python: functions, and mpi4py."""
+"""Communicators in Python: classes, functions and mpi4py."""
 from __future__ import annotations
 
 import gc
@@ -39,14 +39,14 @@ def same(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
     return [value.tobytes() for value in one] == [value.tobytes() for value in other]
 
 
-def test_ranks_of_functions_give_the_bits_of_one() -> None:
+def test_ranks_with_python_communicators_give_the_bits_of_one_rank() -> None:
     pair = Pair(threading.Barrier(1))
     for values in in_threads(lambda rank: trained(comm=pair.rank(rank)), 2):
         assert same(values, trained())
 
 
 class Threads(Pair):
-    """Two ranks with an all-to-all, too."""
+    """Two ranks whose communicators also support all-to-all."""
 
     def rank(self, rank: int) -> Any:
         comm: Any = super().rank(rank)
@@ -67,7 +67,7 @@ class Threads(Pair):
 
 
 @pytest.mark.parametrize("kind", [Pair, Threads])
-def test_gathered_shards_give_the_bits_of_one(kind: type[Pair]) -> None:
+def test_gathered_shards_give_the_bits_of_one_rank(kind: type[Pair]) -> None:
     pair = kind(threading.Barrier(1))
 
     def run(rank: int) -> list[np.ndarray]:
@@ -91,7 +91,7 @@ def test_gathered_shards_give_the_bits_of_one(kind: type[Pair]) -> None:
     assert same(whole, trained())
 
 
-def test_an_exception_becomes_an_error_of_the_step() -> None:
+def test_an_exception_in_a_communicator_becomes_an_error_of_the_step() -> None:
     opts: list[Any] = [None, None]
     pair = Pair(threading.Barrier(1))
     ready = threading.Barrier(2)
@@ -125,7 +125,7 @@ def test_an_exception_becomes_an_error_of_the_step() -> None:
     assert in_threads(run, 2) == [True, True]
 
 
-def test_a_communicator_is_let_go() -> None:
+def test_a_communicator_is_released_with_its_optimizer() -> None:
     class Alone(libshampoo.Communicator):
         def all_gather(self, send: memoryview, recv: memoryview) -> None:
             recv[:] = send
@@ -136,7 +136,7 @@ def test_a_communicator_is_let_go() -> None:
     opt.step([np.ones(4, np.float32)])
     del comm, shards
     gc.collect()
-    assert all(ref() is not None for ref in kept), "the optimizer needs them"
+    assert all(ref() is not None for ref in kept), "the optimizer must keep them alive"
     opt.close()
     gc.collect()
     assert not any(ref() is not None for ref in kept)
@@ -152,7 +152,7 @@ def test_a_communicator_is_let_go() -> None:
     assert kept[0]() is None
 
 
-def test_memory_of_an_exchange_ends_with_it() -> None:
+def test_buffers_of_an_exchange_are_released_after_it() -> None:
     kept: list[memoryview] = []
 
     def keeps(send: memoryview, recv: memoryview) -> None:
@@ -168,7 +168,7 @@ def test_memory_of_an_exchange_ends_with_it() -> None:
 
 @pytest.mark.parametrize("keep", [lambda memory: memory[:], lambda memory: np.frombuffer(memory, np.uint8)])
 @pytest.mark.parametrize("which", ["send", "recv"])
-def test_what_was_cut_of_an_exchange_fails_it(keep: Any, which: str) -> None:
+def test_an_exchange_fails_if_a_view_of_its_buffers_is_kept(keep: Any, which: str) -> None:
     kept = []
 
     class Keeps(libshampoo.Communicator):
@@ -182,7 +182,7 @@ def test_what_was_cut_of_an_exchange_fails_it(keep: Any, which: str) -> None:
     assert str(error.value.__cause__).startswith(f"{which}: a slice or an array of this memory was kept")
 
 
-def test_a_communicator_may_have_any_other_attribute() -> None:
+def test_a_communicator_may_have_other_attributes() -> None:
     class Counts(libshampoo.Communicator):
         ops = 0
 
@@ -196,7 +196,7 @@ def test_a_communicator_may_have_any_other_attribute() -> None:
 
 
 @pytest.mark.parametrize("kind", [KeyError, KeyboardInterrupt, SystemExit])
-def test_the_cause_outlives_what_abort_does(kind: type[BaseException]) -> None:
+def test_library_calls_in_abort_do_not_replace_the_cause(kind: type[BaseException]) -> None:
     class Fails(libshampoo.Communicator):
         world = 2
         aborted = 0
@@ -215,7 +215,7 @@ def test_the_cause_outlives_what_abort_does(kind: type[BaseException]) -> None:
     assert isinstance(error.value.__cause__ if kind is KeyError else error.value, kind)
 
 
-def test_what_is_no_communicator_is_refused() -> None:
+def test_objects_that_are_no_communicators_are_rejected() -> None:
     with pytest.raises(TypeError, match="int is not a communicator"):
         libshampoo.Optimizer([np.ones(4, np.float32)], comm=3)
     with pytest.raises(ValueError, match="rank"):
@@ -232,7 +232,7 @@ from test_comm import model, same, steps, trained
 world = MPI.COMM_WORLD
 assert world.size == 2
 assert same(trained(comm=world), trained())
-libshampoo.MpiComm.largest = 64  # of which each message is cut into many
+libshampoo.MpiComm.largest = 64  # so that each message is sent in many pieces
 assert same(trained(comm=world), trained())
 values = model()
 half = -(-values[0].size // 2)
@@ -252,7 +252,7 @@ print("rank", world.rank, "done")
 """
 
 
-def test_mpi4py(tmp_path: Path) -> None:
+def test_mpi4py_ranks_give_the_bits_of_one_rank(tmp_path: Path) -> None:
     pytest.importorskip("mpi4py")
     launcher = shutil.which("mpiexec")
     if launcher is None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tools import from_environment
 
-#: With an epsilon that keeps the roots of both well conditioned.
+#: This epsilon keeps the inverse roots well conditioned on the CPU and on CUDA.
 KEYS = {"lr": 0.1, "grafting": "adam", "epsilon": 1e-3, "use_merge_dims": False}
 
 
@@ -34,7 +34,7 @@ class Managed(ctypes.Structure):
     _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", Deleter)]
 
 
-#: What has been given to others, until they call the deleter.
+#: Exported tensors, until the consumer calls the deleter.
 exported: dict[int, Any] = {}
 delete = Deleter(lambda address: exported.pop(address) and None)
 new_capsule = ctypes.pythonapi.PyCapsule_New
@@ -42,7 +42,7 @@ new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, 
 
 
 class Cuda:
-    """The runtime of CUDA, as far as it is needed here."""
+    """The functions of the CUDA runtime that the tests need."""
 
     def __init__(self, path: str) -> None:
         self.library = ctypes.CDLL(path)
@@ -58,7 +58,7 @@ class Cuda:
 
 
 class OnDevice:
-    """An array in memory of the device, of which the outer world sees DLPack."""
+    """An array in device memory that supports only DLPack."""
 
     def __init__(self, cuda: Cuda, values: np.ndarray, strides: tuple[int, ...] | None = None) -> None:
         self.cuda, self.streams = cuda, []  # type: ignore[var-annotated]
@@ -103,7 +103,7 @@ def on_cpu(w: np.ndarray, grad: np.ndarray) -> np.ndarray:
     return w
 
 
-def test_steps_on_a_stream(cuda: Cuda) -> None:
+def test_steps_run_on_a_stream(cuda: Cuda) -> None:
     random = np.random.default_rng(1)
     w, grad = (random.standard_normal((6, 4)).astype(np.float32) for _ in range(2))
     param, gradient, stream = OnDevice(cuda, w), OnDevice(cuda, grad), cuda.stream()
@@ -132,7 +132,7 @@ def test_a_gradient_lives_until_its_step_is_done(cuda: Cuda) -> None:
         opt.step([gradients.pop(0)])
         gc.collect()
         lives.append([gradient() is not None for gradient in kept])
-    # The last is bound; the one before was read by a step that may be on its way.
+    # The last gradient is bound. The one before may still be read by a pending step.
     opt.bind(grads=None)
     gc.collect()
     lives.append([gradient() is not None for gradient in kept])
@@ -144,7 +144,7 @@ def test_a_gradient_lives_until_its_step_is_done(cuda: Cuda) -> None:
     assert not any(gradient() is not None for gradient in kept)
 
 
-def test_a_refused_step_is_told_by_the_next_call(cuda: Cuda) -> None:
+def test_the_call_after_a_rejected_step_reports_it(cuda: Cuda) -> None:
     opt = libshampoo.Optimizer({"w": OnDevice(cuda, np.ones(4, np.float32))})
     opt.step([OnDevice(cuda, np.full(4, np.nan, np.float32))])
     with pytest.raises(FloatingPointError, match='"w"') as error:
@@ -170,8 +170,8 @@ def test_a_bound_learning_rate_lives_until_its_step_is_done(cuda: Cuda) -> None:
     opt.close()
 
 
-def test_gradients_that_are_not_row_major_are_refused(cuda: Cuda) -> None:
-    """Only those on the CPU are copied."""
+def test_gradients_that_are_not_row_major_are_rejected(cuda: Cuda) -> None:
+    """Only gradients on the CPU are copied."""
     ones = np.ones((4, 3), np.float32)
     param = OnDevice(cuda, ones)
     opt = libshampoo.Optimizer({"w": param}, **KEYS)
@@ -181,7 +181,7 @@ def test_gradients_that_are_not_row_major_are_refused(cuda: Cuda) -> None:
     assert (param.read() < 1).all()
 
 
-def test_arrays_of_another_device_are_refused(cuda: Cuda) -> None:
+def test_arrays_on_another_device_are_rejected(cuda: Cuda) -> None:
     opt = libshampoo.Optimizer({"w": OnDevice(cuda, np.ones(4, np.float32))})
     with pytest.raises(ValueError, match="gradient of 'w': on cpu:0, and the optimizer is on cuda:0"):
         opt.step([np.ones(4, np.float32)])

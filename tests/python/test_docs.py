@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/python.md and the docstrings show is true: it runs."""
+"""The code in docs/python.md, README.md, docs/checkpoints.md and the docstrings runs."""
 from __future__ import annotations
 
 import doctest
@@ -15,23 +15,23 @@ import numpy as np
 import pytest
 from tools import ROOT, from_environment
 
-#: All but those that need JAX, which are looked at with docs/jax.md.
+#: Except the modules that need JAX, which test_jax_docs.py checks.
 MODULES = sorted(
     {path.stem for path in Path(libshampoo.__file__).parent.glob("[a-z]*.py")} - {"jax", "xla_call"}
 )
 
 
-#: Those of frameworks, which are looked at with their tests.
+#: Their docstrings are checked with the other tests of the framework.
 FRAMEWORKS = ("tinygrad", "torch")
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name.partition("_")[0] not in FRAMEWORKS])
-def test_docstrings(name: str) -> None:
+def test_docstrings_run(name: str) -> None:
     assert doctest.testmod(importlib.import_module(f"libshampoo.{name}")).failed == 0
 
 
-def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of Python are one program; a block that names a package which is not here is left out."""
+def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All Python blocks together are one program. Blocks that import a missing package are skipped."""
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "python.md"
     names: dict[str, object] = {}
@@ -47,8 +47,8 @@ def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert count >= 5
 
 
-def test_the_readme() -> None:
-    """Each block of Python runs on its own, with arrays, gradients and a model of the reader."""
+def test_the_readme_runs() -> None:
+    """Each Python block runs on its own. Its arrays, gradients and model belong to the reader and are provided here."""
     model = None
     if importlib.util.find_spec("torch") is not None:
         import torch
@@ -66,8 +66,8 @@ def test_the_readme() -> None:
     assert count >= 1
 
 
-def test_the_guide_to_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its block of Python, and its commands of shampoo-ckpt, on checkpoints as they are told of there."""
+def test_the_checkpoint_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python block and the commands of shampoo-ckpt run on checkpoints like those in the text."""
     pytest.importorskip("safetensors")
     monkeypatch.chdir(tmp_path)
     for folder in ("checkpoints", "other"):
@@ -89,7 +89,7 @@ def test_the_guide_to_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_a_missing_framework_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_a_missing_framework(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, f"libshampoo.{name}", raising=False)
     with pytest.raises(ImportError, match=f"libshampoo.{name} needs .*: pip install {name}"):
@@ -102,7 +102,7 @@ def test_public_names_have_docstrings() -> None:
         assert name == "KEYS" or thing.__doc__, name
 
 
-def test_types(tmp_path: Path) -> None:
+def test_mypy_finds_no_error(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml", "--cache-dir", tmp_path],

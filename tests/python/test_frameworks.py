@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""docs/frameworks.md: each of its Python programs trains, where the framework is installed."""
+"""Each Python program in docs/frameworks.md trains, if the framework is installed."""
 from __future__ import annotations
 
 import importlib.util
@@ -16,12 +16,12 @@ from tools import ROOT
 
 PAGE = ROOT / "docs" / "frameworks.md"
 
-#: What a program that has learned nothing gets: the mean square of the targets is about 0.9.
+#: A program that has learned nothing has a higher loss: the mean square of the targets is about 0.9.
 HIGHEST_LOSS = 0.3
 
 
 def programs() -> tuple[str, dict[str, str]]:
-    """Return the data that all programs share, and the program of each section."""
+    """Return the code that makes the data, which all programs share, and the program of each section."""
     data, *sections = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M)
     found = {}
     for section in sections:

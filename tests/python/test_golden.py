@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded trajectories: through Python the same bits as in C."""
+"""Recorded trajectories give the same bits in Python as in C."""
 from __future__ import annotations
 
 import subprocess
@@ -14,7 +14,7 @@ from tools import from_environment, read_safetensors
 
 @pytest.fixture(scope="module")
 def in_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Replay all in C, and give the folder of the parameters after each step."""
+    """Replay all trajectories in C. Return the folder with the parameters after each step."""
     folder = tmp_path_factory.mktemp("replay")
     tool = from_environment("SHAMPOO_REPLAY")
     subprocess.run([tool, "--threads", "2", "--out", folder, *CASES], check=True, stdout=subprocess.DEVNULL)
@@ -26,11 +26,11 @@ def test_all_cases_are_there() -> None:
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_trajectory(path: Path, in_c: Path) -> None:
+def test_a_trajectory_has_the_bits_of_c(path: Path, in_c: Path) -> None:
     expected, _ = read_safetensors(in_c / path.name)
     replay = Replay(path, threads=2)
     for t in range(1, replay.steps + 1):
         for name, value in replay.step(t).items():
             assert value.shape == expected[name].shape
-            assert value.tobytes() == expected.pop(name).tobytes(), f"{name} has other bits"
+            assert value.tobytes() == expected.pop(name).tobytes(), f"{name} differs"
     assert not expected

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.jax: a step that is pure, compiled, in place where its state is donated, and that of the library."""
+"""libshampoo.jax: steps are pure, can be compiled, work in place on a donated state, and agree with the library."""
 from __future__ import annotations
 
 import gc
@@ -30,13 +30,13 @@ def draw(seed: int, dtype: Any = np.float32) -> Any:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two trees have the same bits."""
+    """Return whether two trees have the same bits."""
     pairs = zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
     return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
 
 
 def in_numpy(params: Any, rates: list[float], grads: list[Any], **keys: Any) -> list[list[np.ndarray]]:
-    """Give the updates of each step by the class for NumPy."""
+    """Return the updates of each step as computed by libshampoo.Optimizer."""
     leaves = [np.array(leaf) for leaf in jax.tree.leaves(params)]
     opt = libshampoo.Optimizer(leaves, output="updates", **{**KEYS, **keys})
     out = [np.zeros_like(leaf) for leaf in leaves]
@@ -52,7 +52,7 @@ def in_numpy(params: Any, rates: list[float], grads: list[Any], **keys: Any) -> 
 
 
 def test_donation_steps_in_place() -> None:
-    """No copy of the state: the arena stays where it is, and XLA has no memory for another."""
+    """The state is not copied: the arena keeps its address, and XLA has no buffer for a second one."""
     tx = libshampoo.jax.shampoo(0.1, **KEYS)
     params = draw(1)
     state = tx.init(params)
@@ -80,10 +80,10 @@ def test_a_step_is_pure() -> None:
     second = update(draw(9), state, params)
     assert np.asarray(state.arena).tobytes() == kept
     assert same(first, second)
-    assert same(first, tx.update(draw(9), state, params)), "compiled, and not"
+    assert same(first, tx.update(draw(9), state, params)), "the compiled step must give the same bits"
 
 
-def test_a_new_state_has_no_byte_of_what_was_there_before() -> None:
+def test_a_new_state_has_no_uninitialized_bytes() -> None:
     tx = libshampoo.jax.shampoo(0.1, **KEYS)
     params = {"w": jnp.ones((2, 24, 17))}
     arenas = []
@@ -94,7 +94,7 @@ def test_a_new_state_has_no_byte_of_what_was_there_before() -> None:
     assert all(same(arena, arenas[0][0]) for arena in arenas[0] + arenas[1])
 
 
-def test_another_learning_rate_does_not_compile_anew() -> None:
+def test_changing_the_learning_rate_does_not_recompile() -> None:
     tx = libshampoo.jax.shampoo(0.25, **KEYS)
     params, grads = draw(1), draw(2)
     update = jax.jit(tx.update)
@@ -108,7 +108,7 @@ def test_another_learning_rate_does_not_compile_anew() -> None:
 
 
 @pytest.mark.parametrize("kind", ["number", "schedule", "traced"])
-def test_learning_rates_are_those_of_the_library(kind: str) -> None:
+def test_learning_rates_have_the_same_effect_as_in_the_library(kind: str) -> None:
     rates = [0.5, 0.25, 0.125, 0.0625]
     params, grads = draw(1), [draw(t + 2) for t in range(4)]
     expected = in_numpy(params, rates, grads, weight_decay=0.1)
@@ -123,7 +123,7 @@ def test_learning_rates_are_those_of_the_library(kind: str) -> None:
     for t, rate in enumerate(rates):
         if kind == "number":
             state = state._replace(learning_rate=jnp.float32(rate))
-        elif kind == "traced":  # one in the state has no influence
+        elif kind == "traced":  # the rate in the state has no effect
             state = state._replace(learning_rate=jnp.float32(9), configured_learning_rate=jnp.float32(rate))
         updates, state, params = step(jnp.float32(rate), grads[t], state, params)
         assert same(updates, expected[t]), f"step {t}"
@@ -133,7 +133,7 @@ def test_learning_rates_are_those_of_the_library(kind: str) -> None:
 
 @pytest.mark.parametrize("rate", [0.25, lambda count: 0.25], ids=["number", "schedule"])
 def test_a_state_keeps_its_dtypes_in_a_process_with_float64(rate: Any) -> None:
-    """jax.lax.scan requires it, such as for a state of a process without float64."""
+    """jax.lax.scan requires this, for example for a state from a process without float64."""
     params, grads, tx = draw(1), draw(2), libshampoo.jax.shampoo(rate, **KEYS)
     state = tx.init(params)
     jax.config.update("jax_enable_x64", True)
@@ -148,7 +148,7 @@ def test_a_state_keeps_its_dtypes_in_a_process_with_float64(rate: Any) -> None:
 @pytest.mark.parametrize("make", [float, np.float32, np.array, jnp.float32, jnp.array], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_learning_rate_in_the_state_replaces_a_number_of_any_type(make: Any, compiled: bool) -> None:
-    """A number given to the transformation is the rate at the start; the last change, there or in the state, wins."""
+    """The argument of the transformation is the initial rate. The last change, of the argument or the state, counts."""
     params, grads = draw(1), draw(2)
     expected = [libshampoo.jax.shampoo(rate, **KEYS) for rate in (0.5, 0.25, 0.125)]
     expected = [tx.update(grads, tx.init(params), params)[0] for tx in expected]
@@ -159,16 +159,16 @@ def test_a_learning_rate_in_the_state_replaces_a_number_of_any_type(make: Any, c
     changed = state._replace(learning_rate=jnp.float32(0.25))
     updates, after = update(grads, changed, params)
     assert same(updates, expected[1]) and float(after.learning_rate) == 0.25
-    assert float(update(grads, after, params)[1].learning_rate) == 0.25, "it stays"
+    assert float(update(grads, after, params)[1].learning_rate) == 0.25, "the rate in the state must not change"
     updates, resumed = update_of_other(grads, changed, params)
-    assert same(updates, expected[2]), "a run that is resumed with another number uses that one"
+    assert same(updates, expected[2]), "a run that is resumed with another rate must use it"
     assert float(update_of_other(grads, resumed, params)[1].learning_rate) == 0.125
 
 
 @pytest.mark.parametrize("rate", [0.1, lambda count: 0.1 / (count + 1.0)], ids=["number", "schedule"])
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_state_is_donated_as_a_whole(rate: Any, compiled: bool) -> None:
-    """No array is in it twice."""
+    """A donated state must not contain an array twice."""
     tx = libshampoo.jax.shampoo(rate, **KEYS)
     params = draw(1)
     state = jax.jit(tx.init)(params) if compiled else tx.init(params)
@@ -180,7 +180,7 @@ def test_a_state_is_donated_as_a_whole(rate: Any, compiled: bool) -> None:
     assert int(state.count) == (3 if compiled else 6) and donating._cache_size() == 1
 
 
-def test_a_tree_without_parameters() -> None:
+def test_a_tree_without_parameters_is_allowed() -> None:
     tx = libshampoo.jax.shampoo(0.1, **KEYS)
     for tree in ({}, (), {"layer": {}, "other": []}):
         for init, update in ((tx.init, tx.update), (jax.jit(tx.init), jax.jit(tx.update))):
@@ -199,7 +199,7 @@ def test_update_ignores_extra_arguments() -> None:
 
 
 def test_subnormal_numbers_are_kept() -> None:
-    """XLA's threads flush them to zero; the same step in C does not."""
+    """XLA's threads flush subnormal numbers to zero, but a step must not."""
     params = {"w": jnp.ones((6, 5))}
     grads = {"w": jnp.asarray(np.full((6, 5), 3e-40, np.float32))}
     keys = {"grafting": "sgd", "preset": "shampoo_2024"}
@@ -211,7 +211,7 @@ def test_subnormal_numbers_are_kept() -> None:
     assert same(updates, expected)
 
 
-def test_dtypes() -> None:
+def test_all_dtypes_are_supported() -> None:
     params, grads = draw(1, jnp.bfloat16), draw(2, jnp.float32)
     tx = libshampoo.jax.shampoo(0.1, **KEYS)
     updates, _ = jax.jit(tx.update)(grads, tx.init(params), params)
@@ -246,7 +246,7 @@ def test_updates_have_the_dtypes_that_update_dtype_chooses() -> None:
 
 
 def test_the_signature_has_every_key() -> None:
-    """So that editors complete them, and optax.inject_hyperparams finds them."""
+    """Editors and optax.inject_hyperparams read the signature."""
     replaced = {"lr", "output"}
     for function, first in ((libshampoo.jax.shampoo, "learning_rate"), (libshampoo.jax.plan, "params")):
         parameters = inspect.signature(function).parameters
@@ -275,7 +275,7 @@ def test_none_is_the_default_of_a_key() -> None:
     assert same(*states)
 
 
-def test_values_of_keys_that_are_scalar_arrays() -> None:
+def test_keys_take_scalar_arrays() -> None:
     params, grads = draw(1), draw(2)
     keys = {"weight_decay": 0.5, "precondition_frequency": 2, "use_merge_dims": False, "beta2": 0.75}
     expected = libshampoo.jax.shampoo(0.1, **keys)
@@ -288,7 +288,7 @@ def test_values_of_keys_that_are_scalar_arrays() -> None:
 
 
 @pytest.mark.parametrize("name", ["weight_decay", "precondition_frequency", "use_merge_dims", "stack_dims", "threads"])
-def test_a_traced_value_of_a_key_is_refused_by_name(name: str) -> None:
+def test_the_error_for_a_traced_value_names_its_key(name: str) -> None:
     words = f"{name}: the value is traced .*only the learning rate can change.*static_args='{name}'"
     with pytest.raises(TypeError, match=words):
         jax.jit(lambda value: libshampoo.jax.shampoo(0.1, **{name: value}).init(draw(1)))(1)
@@ -312,7 +312,7 @@ def shapes(tree: Any) -> Any:
     return jax.tree.map(lambda shape: jax.ShapeDtypeStruct(shape, jnp.float32), tree, is_leaf=is_shape)
 
 
-def test_stacked_layers_without_stack_dims_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stacked_layers_without_stack_dims_cause_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libshampoo.jax, "_warned", set())
     params = shapes({"embedding": (100, 16), "layers": LAYERS, "more": {"layers": {"w": (2, 9, 9), "b": (2, 9)}}})
     tx = libshampoo.jax.shampoo(0.1)
@@ -326,14 +326,14 @@ def test_stacked_layers_without_stack_dims_are_a_warning(monkeypatch: pytest.Mon
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tx.init(params)  # once for a structure
+        tx.init(params)  # only one warning for each structure
         libshampoo.jax.shampoo(0.2).init(params)
         other = shapes({"embedding": (200, 16), "layers": LAYERS})
         for stack_dims in (0, 1, lambda name: name.startswith("['layers']")):
             libshampoo.jax.shampoo(0.1, stack_dims=stack_dims).init(other)
             libshampoo.jax.plan(other, stack_dims=stack_dims)
         libshampoo.jax._warned.clear()
-        # stack_dims=1 would make vectors of the rows of the embedding.
+        # stack_dims=1 would turn each row of the embedding into a vector.
         with pytest.raises(UserWarning, match=r"Pass stack_dims=lambda name: name.startswith\(\"\['layers'\]\"\)\."):
             libshampoo.jax.plan(other)
     with pytest.warns(UserWarning, match=r"the 2 parameters look like 6 .* Pass stack_dims=1\. stack_dims=0"):
@@ -343,14 +343,14 @@ def test_stacked_layers_without_stack_dims_are_a_warning(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
-def test_other_tensors_are_no_warning(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_that_are_not_stacked_cause_no_warning(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libshampoo.jax, "_warned", set())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         libshampoo.jax.shampoo(0.1).init(shapes(CONVOLUTIONS[kind]))
 
 
-def test_a_parameter_without_a_gradient_stays() -> None:
+def test_a_parameter_without_a_gradient_does_not_change() -> None:
     tx = libshampoo.jax.shampoo(0.1, weight_decay=0.1, **KEYS)
     params, grads = draw(1), draw(2)
     grads["layer"]["b"] = None
@@ -363,8 +363,8 @@ def test_a_parameter_without_a_gradient_stays() -> None:
     assert same(after.arena, state.arena)
 
 
-def test_transformations_of_jax() -> None:
-    keys = {**KEYS, "precondition_frequency": 1}  # the first step asks for blocks
+def test_transformations_of_jax_work() -> None:
+    keys = {**KEYS, "precondition_frequency": 1}  # the first step computes inverse roots
     tx = libshampoo.jax.shampoo(0.1, **keys)
     params, grads = ({"w": jnp.stack([draw(s)["layer"]["w"] for s in seeds])} for seeds in ((1, 2), (3, 4)))
     alone = [({"w": grads["w"][k]}, {"w": params["w"][k]}) for k in range(2)]
@@ -387,7 +387,7 @@ def test_transformations_of_jax() -> None:
     assert jax.eval_shape(tx.init, params).arena.shape == tx.init(params).arena.shape
 
 
-def test_threads_step_at_once() -> None:
+def test_threads_step_at_the_same_time() -> None:
     tx = libshampoo.jax.shampoo(0.1, threads=2, **KEYS)
     params = draw(1)
     update = jax.jit(tx.update).lower(params, tx.init(params), params).compile()
@@ -419,7 +419,7 @@ def test_an_executable_outlives_its_transformation() -> None:
     assert same(update(params, state, params), expected)
 
 
-def test_jaxs_linear_algebra_and_the_environment_are_left_alone() -> None:
+def test_the_linear_algebra_and_environment_of_jax_do_not_change() -> None:
     threadpoolctl = pytest.importorskip("threadpoolctl")
     a = jnp.asarray(np.random.default_rng(1).standard_normal((96, 96)), jnp.float32)
 
@@ -440,11 +440,11 @@ def test_jaxs_linear_algebra_and_the_environment_are_left_alone() -> None:
 STACKED = r"stack_dims: 2 for \['v'\], which has 1 dimension; expected a number from 0 to 1\. .* a function of the name"
 
 
-def test_errors() -> None:
+def test_errors_name_the_argument_and_its_value() -> None:
     make, params = libshampoo.jax.shampoo, draw(1)
     tx = make(0.1, **KEYS)
     state = tx.init(params)
-    for refused, kind, words in [
+    for rejected, kind, words in [
         (lambda: make(0.1, beta3=1), TypeError, "did you mean beta[12][?] libshampoo.KEYS has all"),
         (lambda: make(0.1, b1=0.9), TypeError, '"b1": use beta1'),
         (lambda: make(0.1, lr=1), TypeError, "learning_rate"),
@@ -478,10 +478,10 @@ def test_errors() -> None:
         (lambda: tx.update(params["layer"], state, params["layer"]), ValueError, "create a new state with init"),
     ]:
         with pytest.raises(kind, match=words):
-            refused()
+            rejected()
 
 
-def test_a_plan_of_a_pytree_is_that_of_the_transformation() -> None:
+def test_a_plan_of_a_pytree_equals_the_plan_of_the_transformation() -> None:
     params = draw(1)
     shapes = jax.eval_shape(lambda: draw(1))
     plan = libshampoo.jax.plan(shapes, **KEYS)
@@ -496,7 +496,7 @@ def test_a_plan_of_a_pytree_is_that_of_the_transformation() -> None:
         libshampoo.jax.plan(params, output="params")
 
 
-def test_failures_of_a_step_have_the_librarys_text() -> None:
+def test_failures_of_a_step_contain_the_text_of_the_library() -> None:
     params = draw(1)
     tx = libshampoo.jax.shampoo(0.1, **KEYS)
     update, state = jax.jit(tx.update), tx.init(params)

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/jax.md shows is true: its code runs, and prints what it shows, but for the digits of numbers."""
+"""The code in docs/jax.md runs, and its output agrees with the page except for the digits of numbers."""
 from __future__ import annotations
 
 import contextlib
@@ -23,7 +23,7 @@ def without_digits(text: str) -> str:
     return re.sub(r"\d", "#", text.strip())
 
 
-def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     text = PAGE.read_text()
@@ -45,7 +45,7 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert count == 6
 
 
-def test_docstrings() -> None:
+def test_docstrings_run() -> None:
     for module in (libshampoo.jax, libshampoo.xla_call):
         assert doctest.testmod(module).failed == 0
     for name in libshampoo.jax.__all__:

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded trajectories: through JAX, compiled, the same bits as in C."""
+"""Recorded trajectories give the same bits in compiled JAX code as in C."""
 from __future__ import annotations
 
 import subprocess
@@ -20,7 +20,7 @@ import libshampoo.jax  # noqa: E402
 
 @pytest.fixture(scope="module")
 def in_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the parameters after each step, as the program in C has them."""
+    """Replay all trajectories in C. Return the folder with the parameters after each step."""
     folder = tmp_path_factory.mktemp("replay")
     tool = from_environment("SHAMPOO_REPLAY")
     subprocess.run([tool, "--threads", "2", "--out", folder, *CASES], check=True, stdout=subprocess.DEVNULL)
@@ -28,7 +28,7 @@ def in_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Group:
-    """A parameter group: a transformation of its own, compiled, to which the state is donated."""
+    """A parameter group: its own compiled transformation, to which the state is donated."""
 
     def __init__(self, group: dict[str, Any], data: dict[str, np.ndarray]) -> None:
         keys = keys_of(group)
@@ -40,12 +40,12 @@ class Group:
 
     def step(self, grads: Any) -> None:
         updates, self.state = self.update(grads, self.state, self.params)
-        # As optax.apply_updates does.
+        # Like optax.apply_updates.
         self.params = jax.tree.map(lambda p, u: (p + u).astype(p.dtype), self.params, updates)
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_trajectory(path: Path, in_c: Path) -> None:
+def test_a_trajectory_has_the_bits_of_c(path: Path, in_c: Path) -> None:
     expected, _ = read_safetensors(in_c / path.name)
     data, case = read_safetensors(path)
     groups = [Group(group, data) for group in case["groups"]]
@@ -58,5 +58,5 @@ def test_trajectory(path: Path, in_c: Path) -> None:
             for name, value in group.params.items():
                 found, wanted = np.asarray(value), expected.pop(f"param/{t}/{name}")
                 assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
-                assert found.tobytes() == wanted.tobytes(), f"step {t}: parameter {name} has other bits"
+                assert found.tobytes() == wanted.tobytes(), f"step {t}: parameter {name} differs"
     assert not expected

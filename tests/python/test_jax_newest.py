@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The tests of libshampoo.jax with Python 3.13 and the newest jax, in an environment of their own."""
+"""The tests of libshampoo.jax with Python 3.13 and the newest jax, in a new virtual environment."""
 from __future__ import annotations
 
 import os
@@ -17,7 +17,7 @@ SUITES = ["test_jax.py", "test_jax_optax.py", "test_jax_process.py", "test_jax_d
 
 
 def find_python() -> str:
-    """Return an interpreter that runs. A shim of pyenv is found, too, where its version is not chosen, and fails."""
+    """Return an interpreter that works. A shim of pyenv fails if its version is not selected."""
     found = [shutil.which("python3.13"), *sorted(Path.home().glob(".pyenv/versions/3.13.*/bin/python3.13"))]
     for python in found:
         if python is not None and subprocess.run([python, "-c", "import venv"], capture_output=True).returncode == 0:
@@ -25,7 +25,7 @@ def find_python() -> str:
     pytest.skip("there is no python3.13")
 
 
-def test_the_newest_jax(tmp_path: Path) -> None:
+def test_the_tests_pass_with_the_newest_jax(tmp_path: Path) -> None:
     run([find_python(), "-m", "venv", tmp_path / "venv"])
     python = tmp_path / "venv" / "bin" / "python"
     pip = [python, "-m", "pip", "--disable-pip-version-check"]
@@ -33,7 +33,7 @@ def test_the_newest_jax(tmp_path: Path) -> None:
     done = subprocess.run(install, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         pytest.skip(f"pip could not install {' '.join(PACKAGES)}: {done.stdout[-500:]}")
-    # With pip's isolation, which must find the headers of this jaxlib.
+    # With build isolation. The build must find the headers of this jaxlib.
     environment = {name: value for name, value in build_environment().items() if name != "PYTHONPATH"}
     run([*pip, "install", "-q", "--no-deps", ROOT, "--config-settings", f"build-dir={tmp_path}/build",
          "--config-settings", f"cmake.define.SHAMPOO_PREBUILT={stripped_library(tmp_path)}"],

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.jax as a part of optax."""
+"""libshampoo.jax in combination with optax."""
 from __future__ import annotations
 
 from typing import Any
@@ -18,7 +18,7 @@ PARAMS, GRADS = ({"w": jnp.asarray(RANDOM.standard_normal((9, 7)), jnp.float32),
 
 
 def train(tx: Any, steps: int = 4, **changed: Any) -> Any:
-    """Give the parameters, the state, and how often the step was compiled."""
+    """Return the parameters, the state and the number of compilations."""
 
     @jax.jit
     def step(params: Any, state: Any) -> Any:
@@ -37,12 +37,12 @@ def same(left: Any, right: Any) -> bool:
     return all(np.asarray(left[name]).tobytes() == np.asarray(right[name]).tobytes() for name in PARAMS)
 
 
-def test_in_a_chain() -> None:
+def test_it_works_in_a_chain() -> None:
     clipped = train(optax.chain(optax.clip_by_global_norm(1e6), libshampoo.jax.shampoo(0.1, **KEYS)))
     assert same(clipped[0], train(libshampoo.jax.shampoo(0.1, **KEYS))[0])
 
 
-def test_groups() -> None:
+def test_groups_can_have_different_keys() -> None:
     make = libshampoo.jax.shampoo
     groups = {"decay": make(0.1, weight_decay=0.5, **KEYS), "rest": make(0.1, **KEYS)}
     found, _, _ = train(optax.multi_transform(groups, {"w": "decay", "b": "rest"}))
@@ -50,7 +50,7 @@ def test_groups() -> None:
     assert same(found, {"w": decayed["w"], "b": plain["b"]}) and not same(decayed, plain)
 
 
-def test_learning_rates() -> None:
+def test_schedules_and_injected_rates_have_the_same_effect() -> None:
     schedule = optax.linear_schedule(0.5, 0.0, 4)
     scheduled = train(libshampoo.jax.shampoo(schedule, **KEYS))
     inject = optax.inject_hyperparams(lambda learning_rate: libshampoo.jax.shampoo(learning_rate, **KEYS))
@@ -61,8 +61,8 @@ def test_learning_rates() -> None:
     assert same(frozen[0], PARAMS)
 
 
-def test_groups_without_parameters() -> None:
-    """A label that nobody has, a mask without a parameter, and optax's own walk through a state."""
+def test_groups_may_have_no_parameters() -> None:
+    """An unused label, a mask that selects no parameter, and optax.tree.map_params on a state."""
     make = libshampoo.jax.shampoo
     alone = make(0.1, **KEYS)
     groups = {"used": alone, "unused": make(0.2, **KEYS)}
@@ -75,7 +75,7 @@ def test_groups_without_parameters() -> None:
     assert jax.tree.all(jax.tree.map(np.array_equal, mapped, state))
 
 
-def test_inject_hyperparams() -> None:
+def test_inject_hyperparams_sets_keys() -> None:
     inject, schedule = optax.inject_hyperparams, optax.linear_schedule(0.5, 0.0, 4)
     for rate in (0.1, schedule):
         expected = train(libshampoo.jax.shampoo(rate, **KEYS))
@@ -86,7 +86,7 @@ def test_inject_hyperparams() -> None:
     assert same(train(plain)[0], train(libshampoo.jax.shampoo(0.1, grafting="adam"))[0])
     with pytest.raises(TypeError, match="weight_decay: the value is traced.*static_args='weight_decay'"):
         train(inject(libshampoo.jax.shampoo)(learning_rate=0.1, weight_decay=0.5))
-    tx = inject(libshampoo.jax.shampoo)(learning_rate=0.1, weight_decay=0.5)  # not compiled: a number
+    tx = inject(libshampoo.jax.shampoo)(learning_rate=0.1, weight_decay=0.5)  # not compiled, so the key is a number
     expected = libshampoo.jax.shampoo(0.1, weight_decay=0.5)
     updates, _ = tx.update(GRADS, tx.init(PARAMS), PARAMS)
     assert same(updates, expected.update(GRADS, expected.init(PARAMS), PARAMS)[0])
@@ -112,7 +112,7 @@ def test_an_injected_learning_rate_can_be_changed(compiled: bool) -> None:
 
 
 def test_updates_of_the_dtype_of_the_parameters_in_a_cond() -> None:
-    """float32 updates of 16-bit parameters do not fit the other branch of optax.apply_if_finite."""
+    """float32 updates of 16-bit parameters have another dtype than the other branch of optax.apply_if_finite."""
     params, grads = ({**tree, "w": tree["w"].astype(jnp.bfloat16)} for tree in (PARAMS, GRADS))
     tx = optax.apply_if_finite(libshampoo.jax.shampoo(0.1, update_dtype="params", **KEYS), 3)
     updates, state = jax.jit(tx.update)(grads, tx.init(params), params)
@@ -127,7 +127,7 @@ def test_updates_of_the_dtype_of_the_parameters_in_a_cond() -> None:
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
-def test_gradients_of_several_steps(dtype: Any) -> None:
+def test_gradients_of_several_steps_can_be_accumulated(dtype: Any) -> None:
     params, grads = ({name: leaf.astype(dtype) for name, leaf in tree.items()} for tree in (PARAMS, GRADS))
     tx = optax.MultiSteps(libshampoo.jax.shampoo(0.1, **KEYS), 2)
     state, update = tx.init(params), jax.jit(tx.update)

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.jax in processes of its own: resuming from a checkpoint, several devices, memory, an unsuitable JAX."""
+"""libshampoo.jax in separate processes: resuming a run, several devices, memory, an incompatible JAX."""
 from __future__ import annotations
 
 import os
@@ -34,8 +34,8 @@ def run(program: str, *arguments: object, **environment: str) -> str:
     return done.stdout
 
 
-def test_another_process_goes_on(tmp_path: Path) -> None:
-    """From the arrays of the state alone: nothing is initialised there."""
+def test_another_process_continues_a_run(tmp_path: Path) -> None:
+    """The process restores the arrays of the state and does not call init."""
     save = """
 params, state = draw(0), tx.init(draw(0))
 for t in range(1, 8):
@@ -60,7 +60,7 @@ for name, value in {"w": params["w"], **state._asdict()}.items():
 
 
 def test_an_executable_from_the_cache_of_another_process(tmp_path: Path) -> None:
-    """Nothing of the process is in what is compiled."""
+    """Compiled code does not depend on the process that compiled it."""
     program = """
 params, state = draw(0), tx.init(draw(0))
 for t in range(1, 4):
@@ -74,7 +74,7 @@ print(np.asarray(params["w"]).tobytes().hex(), len(os.listdir(sys.argv[1])))
     assert int(first[1]) > 0 and list(tmp_path.glob("jit_step*"))
 
 
-def test_several_devices() -> None:
+def test_steps_run_on_several_devices() -> None:
     program = """
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 params, grads = draw(0), draw(1)
@@ -89,8 +89,8 @@ for place in (whole, cut):
     run(program, XLA_FLAGS="--xla_force_host_platform_device_count=2")
 
 
-def test_memory_ends_with_the_transformation() -> None:
-    """Each of 8 plans is another one; what XLA keeps of a program that it has compiled is a few MB."""
+def test_memory_is_released_with_the_transformation() -> None:
+    """The 8 plans differ. XLA keeps a few MB for each program that it has compiled."""
     program = """
 params = {"w": jnp.ones((1024, 1024))}
 keys = dict(grafting="adam", start_preconditioning_step=50, precondition_frequency=50, threads=1)
@@ -109,7 +109,7 @@ for k in range(1, 9):
     live(k)
 assert resident() - before < libshampoo.plan(params, **keys).bytes("workspace"), (before, resident())
 """
-    run(program, MALLOC_MMAP_THRESHOLD_="100000")  # so that the C library gives back what is freed
+    run(program, MALLOC_MMAP_THRESHOLD_="100000")  # makes free() return memory to the system
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ assert resident() - before < libshampoo.plan(params, **keys).bytes("workspace"),
         ("import ctypes, jax; jax.ffi.include_dir = lambda: sys.argv[1]", "has version 0.0: install a later jaxlib"),
     ],
 )
-def test_a_jax_that_does_not_fit(preparation: str, words: str, tmp_path: Path) -> None:
+def test_an_incompatible_jax_is_rejected(preparation: str, words: str, tmp_path: Path) -> None:
     header = tmp_path / "xla" / "ffi" / "api" / "c_api.h"
     header.parent.mkdir(parents=True)
     header.write_text("#define XLA_FFI_API_MAJOR 0\n#define XLA_FFI_API_MINOR 0\n")
@@ -129,7 +129,7 @@ def test_a_jax_that_does_not_fit(preparation: str, words: str, tmp_path: Path) -
     assert "ImportError: libshampoo.jax" in done.stderr and words in done.stderr
 
 
-def test_versions_of_the_interface() -> None:
+def test_the_version_of_the_xla_interface_is_checked() -> None:
     libshampoo.xla_call.check_version(1, 1)
     libshampoo.xla_call.check_version(1, 3)
     for compiled, running in ((3, 1), (1, 1001), (1001, 1)):

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""optax's own tests of its optimizers, run with ``libshampoo.jax`` in their place. docs/verification.md has the counts.
+"""Runs optax's tests of its optimizers with ``libshampoo.jax`` instead. docs/verification.md has the counts.
 
 The tests come with the optax that is installed, and none is changed. They are made from lists of optimizers and their
 arguments, which are replaced by ours before the classes of tests are defined.
@@ -15,7 +15,7 @@ import types
 import unittest
 from typing import Any
 
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"  # for the sharding tests; read when jax starts
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"  # for the sharding tests; jax reads it at startup
 
 import jax
 import pytest
@@ -25,13 +25,13 @@ for package in ("absl", "sklearn"):
 contrib: Any = pytest.importorskip("optax.contrib")
 shampoo: Any = pytest.importorskip("libshampoo.jax").shampoo
 
-#: Arguments of ``shampoo`` under test. optax expects updates of the dtype of the parameters.
+#: Arguments of ``shampoo`` in the tests. optax expects updates to have the dtype of the parameters.
 SETTINGS: list[dict[str, Any]] = [
     {"learning_rate": 0.1, "update_dtype": "params"},
     {"learning_rate": 0.01, "update_dtype": "params", "grafting": "sgd"},
     {"learning_rate": 0.1, "update_dtype": "params", "preset": "shampoo_2024", "grafting": "adam"},
 ]
-#: optax.adam(0.1) does not reach the end of the valley with reduce_on_plateau either.
+#: With reduce_on_plateau, optax.adam(0.1) does not reach the minimum either.
 SLOWER = {"learning_rate": 0.01, "update_dtype": "params"}
 WRAPPED = [
     {"opt_kwargs": SETTINGS[0], "wrapper_name": "mechanize", "wrapper_kwargs": {"weight_decay": 0.0}},
@@ -41,7 +41,7 @@ WRAPPED = [
 
 
 def load(name: str, **replaced: Any) -> types.ModuleType:
-    """Import a module of tests, with other values of these names from its first class on."""
+    """Import a module of tests. These names have new values from its first class on."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         pytest.skip(f"{name} is not installed")
@@ -58,14 +58,14 @@ def load(name: str, **replaced: Any) -> types.ModuleType:
 
 
 def run(cases: type[unittest.TestCase], left_out: str = "nothing") -> tuple[dict[str, str], int]:
-    """Run the tests of a class, except those of one name. Return the failure of each test, or "", and the skipped."""
+    """Run the tests of a class, except those of one name. Return each test's failure, or "", and the skipped tests."""
     loaded = unittest.defaultTestLoader.loadTestsFromTestCase(cases)
     suite = unittest.TestSuite(test for test in loaded if left_out not in test.id())
     outcomes = {test.id(): "" for test in suite}
     result = unittest.TestResult()
     suite.run(result)
     for test, text in [*result.failures, *result.errors]:
-        outcomes[getattr(test, "test_case", test).id()] += text  # a subtest belongs to its test
+        outcomes[getattr(test, "test_case", test).id()] += text  # a failed subtest is a failure of its test
     for test, _ in result.skipped:
         outcomes.pop(getattr(test, "test_case", test).id(), None)
     return outcomes, len(result.skipped)
@@ -73,7 +73,7 @@ def run(cases: type[unittest.TestCase], left_out: str = "nothing") -> tuple[dict
 
 def check(cases: type[unittest.TestCase], passed: int, skipped: int, expected: dict[str, tuple[int, str]],
           left_out: str = "nothing") -> None:  # fmt: skip
-    """Compare counts and failures: those with these words in their names fail, so many of them, for that reason."""
+    """Compare counts and failures. For words in names, expected has the number of such failures and their reason."""
     outcomes, found_skipped = run(cases, left_out)
     failed = {name: text for name, text in outcomes.items() if text}
     print(f"{cases.__name__}: {len(outcomes) - len(failed)} passed, {len(failed)} failed, {found_skipped} skipped")
@@ -86,7 +86,7 @@ def check(cases: type[unittest.TestCase], passed: int, skipped: int, expected: d
 
 
 def test_alias(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All but those with complex parameters pass."""
+    """All tests pass except those with complex parameters."""
     optimizers = [{"opt_name": "shampoo", "opt_kwargs": setting} for setting in SETTINGS]
     module = load("optax._src.alias_test", _OPTIMIZERS_UNDER_TEST=optimizers)
     monkeypatch.setattr(module.alias, "shampoo", shampoo, raising=False)
@@ -95,7 +95,7 @@ def test_alias(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_contrib(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All but one pass: its caller gives reduce_on_plateau the loss only if the method is named sgd or momo."""
+    """All tests pass except one, which passes the loss to reduce_on_plateau only if the method is named sgd or momo."""
     alone = {"wrapper_name": None, "wrapper_kwargs": None}
     main = [{"opt_kwargs": setting, **alone} for setting in SETTINGS] + WRAPPED
     main = [{"opt_name": "shampoo", **case} for case in main]
@@ -112,5 +112,5 @@ def test_sharding(monkeypatch: pytest.MonkeyPatch) -> None:
     assert jax.device_count() == 8
     optimizers = {f"shampoo{number}": shampoo(**setting) for number, setting in enumerate(SETTINGS)}
     module = load("optax._src.sharding_test", OPTIMIZERS=optimizers)
-    monkeypatch.setattr(jax, "__version__", "9")  # the tests compare versions as text, and 0.10 comes before 0.7 there
+    monkeypatch.setattr(jax, "__version__", "9")  # the tests compare versions as text, in which 0.10 is less than 0.7
     check(module.ShardingTest, 9, 0, {}, left_out="test_microbatch")

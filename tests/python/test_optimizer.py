@@ -33,7 +33,7 @@ def minimize(opt: libshampoo.Optimizer, values: dict[str, np.ndarray], steps: in
     return max(float(abs(value).max()) for value in values.values())
 
 
-def test_steps_in_place() -> None:
+def test_a_step_updates_parameters_in_place() -> None:
     values = params()
     with libshampoo.Optimizer(values, lr=0.1, grafting="adam", max_preconditioner_dim=32) as opt:
         assert minimize(opt, values) < 0.2
@@ -41,7 +41,7 @@ def test_steps_in_place() -> None:
 
 
 @pytest.mark.parametrize("shape", ["mapping", "list", "pairs", "groups"])
-def test_ways_to_give_parameters(shape: str) -> None:
+def test_parameters_can_be_passed_in_several_forms(shape: str) -> None:
     values = params()
     w, b = values.values()
     given = {
@@ -107,7 +107,7 @@ def test_an_attribute_is_set_in_all_groups_or_in_none() -> None:
     assert [group["lr"] for group in opt.param_groups] == [0.1, 0.2]
 
 
-def test_unknown_attributes_are_refused() -> None:
+def test_unknown_attributes_are_rejected() -> None:
     opt: Any = libshampoo.Optimizer(params())
     with pytest.raises(AttributeError, match='there is no key "learning_rate": use lr'):
         opt.learning_rate = 5
@@ -167,7 +167,7 @@ def test_a_bound_learning_rate_is_read_by_each_step() -> None:
     assert (w < 1).all()
 
 
-def test_a_parameter_without_a_gradient_stays() -> None:
+def test_a_parameter_without_a_gradient_does_not_change() -> None:
     values = params()
     before = values["layer.bias"].copy()
     opt = libshampoo.Optimizer(values, lr=0.1, weight_decay=0.1)
@@ -198,13 +198,13 @@ def test_updates_outputs_and_copies() -> None:
     assert (w != 1).all()
 
 
-def test_names_of_adams_numbers_lead_to_their_counterparts() -> None:
+def test_errors_for_the_options_of_adam_name_their_counterparts() -> None:
     for name, words in (("betas", "beta1, and grafting_beta2 .* or beta2"), ("eps", "grafting_epsilon .* or epsilon")):
         with pytest.raises(TypeError, match=f'there is no key "{name}": it is {words}'):
             libshampoo.Optimizer(params(), **{name: 0.9})
 
 
-def test_unknown_keys_are_refused_with_a_near_one() -> None:
+def test_the_error_for_an_unknown_key_suggests_a_similar_one() -> None:
     with pytest.raises(TypeError, match='"graftin": did you mean grafting[?] libshampoo.KEYS has'):
         libshampoo.Optimizer(params(), graftin="adam")
     with pytest.raises(TypeError, match='"l": did you mean lr'):
@@ -217,7 +217,7 @@ def test_unknown_keys_are_refused_with_a_near_one() -> None:
             libshampoo.Optimizer(params(), **{name: 10})
 
 
-def test_values_of_the_wrong_type_name_their_key() -> None:
+def test_the_error_for_a_value_of_the_wrong_type_names_its_key() -> None:
     def schedule(count: int) -> float:
         return 0.1
 
@@ -238,11 +238,11 @@ def test_values_of_the_wrong_type_name_their_key() -> None:
             libshampoo.Optimizer(params(), threads=threads)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match='key grafting: .* did you mean adam[?]'):
         libshampoo.Optimizer(params(), grafting="AdamW")
-    opt = libshampoo.Optimizer(params(), epsilon=None, factor_dtype=None)  # their defaults are "auto"
+    opt = libshampoo.Optimizer(params(), epsilon=None, factor_dtype=None)  # the defaults are "auto"
     assert opt.param_groups[0]["factor_dtype"] == "auto"
 
 
-def test_an_empty_mapping_of_gradients_is_refused() -> None:
+def test_an_empty_mapping_of_gradients_is_rejected() -> None:
     opt = libshampoo.Optimizer(params())
     for empty in ({}, {"layer": {}}):
         with pytest.raises(ValueError, match="gradients: the mapping is empty: expected the gradient of at least one"):
@@ -282,7 +282,7 @@ def test_mappings_can_be_nested() -> None:
 
 
 def test_lists_can_be_nested_in_mappings() -> None:
-    """As ``model.parameters()`` of MLX has them."""
+    """Like ``model.parameters()`` of MLX."""
     first, second, bias = (np.ones(shape, np.float32) for shape in ((4, 3), (3, 4), (3,)))
     opt = libshampoo.Optimizer({"layers": [{"w": first}, {}, {"w": second}], "rest": (bias, [bias.copy()])}, lr=0.5)
     assert opt.plan.names == ["layers/0/w", "layers/2/w", "rest/0", "rest/1/0"]
@@ -298,7 +298,7 @@ def test_lists_can_be_nested_in_mappings() -> None:
         libshampoo.Optimizer({"b": [0.0, 1.0]})
 
 
-def test_an_unknown_name_of_a_gradient_comes_with_the_nearest_one() -> None:
+def test_the_error_for_an_unknown_gradient_suggests_a_similar_name() -> None:
     def arrays(names: list[str]) -> dict[str, np.ndarray]:
         return {name: np.ones(3, np.float32) for name in names}
 
@@ -312,7 +312,7 @@ def test_an_unknown_name_of_a_gradient_comes_with_the_nearest_one() -> None:
         many.step(arrays(["X"]))
 
 
-def test_a_gradient_of_another_dtype_can_be_converted() -> None:
+def test_the_error_for_a_gradient_of_another_dtype_suggests_a_conversion() -> None:
     opt = libshampoo.Optimizer([np.ones(3, np.float32)])
     words = r'gradient .* grad_dtype="float64", or convert the gradient: grad\.astype\(numpy\.float32\)$'
     with pytest.raises(ValueError, match=words):
@@ -321,7 +321,7 @@ def test_a_gradient_of_another_dtype_can_be_converted() -> None:
         opt.bind(out=[np.ones(3)])
 
 
-def test_messages_name_types_of_python() -> None:
+def test_messages_name_python_types() -> None:
     for keys, words in (
         ({"lr": -1}, "key lr: the value -1 is not allowed: expected a float, >= 0"),
         ({"precondition_frequency": 0}, 'key precondition_frequency: the value "0" is not allowed: expected an int, '),
@@ -335,7 +335,7 @@ def test_messages_name_types_of_python() -> None:
     assert "(int, " in libshampoo.help_text("precondition_frequency")
 
 
-def test_values_of_keys() -> None:
+def test_keys_return_their_values() -> None:
     opt = libshampoo.Optimizer(
         params(), factor_dtype=np.float64, use_nesterov=True, momentum=0.5, inverse_root_override=[0, 2, 4], threads=1
     )
@@ -343,14 +343,14 @@ def test_values_of_keys() -> None:
     assert (group["factor_dtype"], group["use_nesterov"], group["inverse_root_override"]) == ("f64", True, "0,2,4")
 
 
-def test_the_table_of_keys_is_that_of_the_library() -> None:
+def test_the_table_of_keys_equals_that_of_the_library() -> None:
     assert libshampoo.KEYS["lr"].changeable and not libshampoo.KEYS["grafting"].changeable
     assert all(key.doc and key.default for key in libshampoo.KEYS.values())
     assert "Learning rate" in libshampoo.help_text("lr")
     assert libshampoo.help_text().count("\n") == 2 * len(libshampoo.KEYS) - 1
 
 
-def test_exceptions_are_of_pythons_classes() -> None:
+def test_exceptions_are_derived_from_built_in_ones() -> None:
     values = params()
     opt = libshampoo.Optimizer(values)
     with pytest.raises(RuntimeError, match="no gradients yet"):
@@ -373,7 +373,7 @@ def test_exceptions_are_of_pythons_classes() -> None:
     assert libshampoo.errors.from_status(99, "text").status == 99
 
 
-def test_a_closed_optimizer_says_so() -> None:
+def test_a_closed_optimizer_is_reported() -> None:
     opt = libshampoo.Optimizer(params())
     opt.close()
     opt.close()
@@ -382,7 +382,7 @@ def test_a_closed_optimizer_says_so() -> None:
         opt.step()
 
 
-def test_what_has_ended_ends_once() -> None:
+def test_an_object_is_destroyed_once() -> None:
     opt = libshampoo.Optimizer(params())
     for function in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="an optimizer cannot be"):
@@ -394,17 +394,17 @@ def test_what_has_ended_ends_once() -> None:
     config = libshampoo._native.shampoo_config_create()
     libshampoo._native.shampoo_config_destroy(config)
     libshampoo._native.shampoo_config_destroy(config)
-    assert libshampoo._native.shampoo_config_get(config, "lr") is None, "nothing is left in it"
+    assert libshampoo._native.shampoo_config_get(config, "lr") is None, "the handle must be cleared"
 
 
-def test_it_ends_with_its_last_name() -> None:
+def test_an_optimizer_is_destroyed_with_its_last_reference() -> None:
     array = np.ones(4, np.float32)
     opt = libshampoo.Optimizer({"w": array})
     kept, group, uses = weakref.ref(opt), opt.param_groups[0], sys.getrefcount(array)
     gc.disable()
     try:
         del opt
-        assert kept() is None, "a cycle holds it until the collector runs"
+        assert kept() is None, "a reference cycle keeps it alive until the garbage collector runs"
     finally:
         gc.enable()
     assert sys.getrefcount(array) < uses
@@ -437,7 +437,7 @@ def test_names_shapes_and_values_of_other_kinds() -> None:
             libshampoo.Optimizer(params(), **{key: value})
 
 
-def test_paths_may_be_of_any_kind(tmp_path: Path) -> None:
+def test_paths_can_have_any_type(tmp_path: Path) -> None:
     opt = libshampoo.Optimizer(params())
     opt.step([np.ones_like(value) for value in params().values()])
     opt.save(os.fsencode(tmp_path))
@@ -460,7 +460,7 @@ def test_repr_shows_blocks() -> None:
     assert "layer.bias    f32  20 -> 2 of 8, 4" in text
 
 
-def test_a_plan_tells_memory_blocks_and_owners() -> None:
+def test_a_plan_describes_memory_blocks_and_owners() -> None:
     plan = libshampoo.plan({"w": (64, 32), "b": np.zeros(64, np.float16)}, max_preconditioner_dim=32, replica=(1, 2))
     assert [(block.param, block.shape) for block in plan.blocks] == [("w", (32, 32))] * 2 + [("b", (32,))] * 2
     assert {block.owner for block in plan.blocks} == {0, 1}
@@ -482,7 +482,7 @@ def test_a_block_of_a_flat_shard_counts_from_its_start() -> None:
     assert (block.of_shard, block.shape, block.stride, block.offset) == (True, (4, 4), (4, 1), 0)
 
 
-def test_bfloat16_comes_back_without_ml_dtypes() -> None:
+def test_bfloat16_is_returned_as_uint16_without_ml_dtypes() -> None:
     kind = bfloat16()
     opt = libshampoo.Optimizer({"w": np.ones((4, 3), kind)}, momentum=0.9, momentum_dtype="bf16", factor_dtype="bf16")
     opt.step([np.full((4, 3), 2, kind)])
@@ -497,7 +497,7 @@ def test_bfloat16_comes_back_without_ml_dtypes() -> None:
 
 
 def test_messages_go_to_logging(caplog: pytest.LogCaptureFixture) -> None:
-    """Their levels are those of logging alone, and each record has its text as it is."""
+    """Only logging filters by level. Each record contains the complete text."""
     with caplog.at_level(logging.WARNING, "libshampoo"):
         libshampoo.Optimizer(params(), use_nesterov=True)
     assert "nesterov" in caplog.text and {record.levelno for record in caplog.records} == {logging.WARNING}
@@ -516,18 +516,18 @@ def test_messages_go_to_logging(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_step_has_no_messages_that_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library hands messages of all levels over, each of which needs the GIL."""
+    """The library passes messages of all levels to Python, and each one needs the GIL."""
     opt = libshampoo.Optimizer(params())
     found: list[str] = []
     monkeypatch.setattr(libshampoo.log._logger, "log", lambda level, message: found.append(message))
     libshampoo.Optimizer(params())
-    assert len(found) == 1  # of making one
+    assert len(found) == 1  # from the creation
     for _ in range(50):
         opt.step(list(params().values()))
     assert len(found) == 1
 
 
-def test_state_comes_back() -> None:
+def test_a_loaded_state_continues_with_the_same_bits() -> None:
     values = params()
     opt = libshampoo.Optimizer(values, lr=0.1, grafting="adam", use_merge_dims=False)
     minimize(opt, values, 3)

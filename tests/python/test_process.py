@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What a process has beside the library: other BLAS libraries, memory, another version of the library."""
+"""The process around the library: memory, other BLAS libraries, another version of the library, exit."""
 from __future__ import annotations
 
 import gc
@@ -18,7 +18,7 @@ from tools import ROOT
 
 
 def resident() -> int:
-    """Bytes of memory that the process holds."""
+    """Return the resident memory of the process in bytes."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
@@ -38,7 +38,7 @@ def test_memory_is_flat_over_10000_lives() -> None:
     for _ in range(10000):
         live_once(w, grad)
     gc.collect()
-    # Less than 100 bytes of each life, and less than a tenth of an object of Python: what is left are their free lists.
+    # Less than 100 bytes and a tenth of a Python object for each optimizer: only free lists have grown.
     assert resident() - before < 1_000_000
     assert sys.getallocatedblocks() - objects < 1000
     assert sys.getrefcount(w) == references
@@ -71,13 +71,13 @@ print("libraries of BLAS beside it:", [info["filepath"] for info in before])
 """
 
 
-def test_numpys_own_blas_is_left_alone() -> None:
+def test_the_blas_of_numpy_does_not_change() -> None:
     pytest.importorskip("threadpoolctl")
     subprocess.run([sys.executable, "-c", BLAS_PROGRAM], check=True, timeout=120)
 
 
-def test_a_library_of_another_version_is_refused(tmp_path: Path) -> None:
-    """The package, beside a library that has all functions and says that it is 0.7.3."""
+def test_a_library_of_another_version_is_rejected(tmp_path: Path) -> None:
+    """The process has loaded a library that has all functions and reports the version 0.7.3."""
     compiler = shutil.which("cc")
     assert compiler is not None
     source = tmp_path / "other.c"
@@ -93,7 +93,8 @@ def test_a_library_of_another_version_is_refused(tmp_path: Path) -> None:
         check=True,
     )  # fmt: skip
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", "import libshampoo"], env=environment, check=True)  # its own comes first
+    # The package finds its own library first.
+    subprocess.run([sys.executable, "-c", "import libshampoo"], env=environment, check=True)
     environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "libshampoo.so.0")}
     done = subprocess.run([sys.executable, "-c", "import libshampoo"], env=environment, capture_output=True, text=True)
     assert done.returncode == 1
@@ -101,12 +102,12 @@ def test_a_library_of_another_version_is_refused(tmp_path: Path) -> None:
     assert "is 0.7.3" in done.stderr
 
 
-def test_the_module_knows_its_library() -> None:
+def test_the_module_reports_its_library() -> None:
     assert json.loads(libshampoo.build_info())["version"] == libshampoo.__version__
 
 
 def make_nvidia(place: Path, name: str, version: int) -> Path:
-    """Give a library of this name with one function, as a package of PyPI would have it."""
+    """Compile a library of this name with one function, in the place of a package from PyPI. Return its path."""
     place.mkdir(parents=True, exist_ok=True)
     file = f"lib{name}.so.{version}"
     source = place / "source.c"
@@ -117,7 +118,7 @@ def make_nvidia(place: Path, name: str, version: int) -> Path:
 
 @pytest.mark.parametrize(("major", "folders"), [(99, ("cu99", "cu99")), (12, ("cublas", "cusolver"))])
 def test_libraries_of_nvidia_are_found_in_packages(major: int, folders: tuple[str, str], tmp_path: Path) -> None:
-    """A plugin that needs cuBLAS and cuSOLVER, which lie where packages of PyPI put them."""
+    """A plugin needs cuBLAS and cuSOLVER, which are in the folders of packages from PyPI."""
     site = tmp_path / "site"
     libraries = [
         make_nvidia(site / "nvidia" / folder / "lib", name, version)
@@ -138,7 +139,7 @@ def test_libraries_of_nvidia_are_found_in_packages(major: int, folders: tuple[st
     found = subprocess.run([sys.executable, "-c", program, plugin, site], capture_output=True, text=True)
     assert "UnsupportedError" in lost.stderr and "cannot be loaded" in lost.stderr
     assert found.stdout.split() == [str(path) for path in libraries]
-    # All that it names was found, and so it could be asked what it is.
+    # All libraries that the plugin needs were found, so its interface could be checked.
     assert "UnsupportedError" in found.stderr and "is not a CUDA backend" in found.stderr
 
 
@@ -157,7 +158,7 @@ def test_an_optimizer_that_lives_until_exit_is_silent(module: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_why_cuda_cannot_be_used() -> None:
+def test_unavailable_reason_says_why_cuda_cannot_be_used() -> None:
     text = libshampoo.cuda.unavailable_reason()
     if text:
         with pytest.raises(NotImplementedError):

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Threads and processes of Python around a step."""
+"""Steps in several threads, and in a forked process."""
 from __future__ import annotations
 
 import ctypes
@@ -39,7 +39,7 @@ def in_threads(function: Any, count: int = THREADS) -> list[Any]:
 
 
 class Pair:
-    """Two ranks in threads that exchange, and all pairs meet at one barrier inside each all-gather of a step."""
+    """Two ranks in threads. All pairs wait at one barrier inside each all-gather of a step."""
 
     def __init__(self, meeting: threading.Barrier) -> None:
         self.meeting, self.own = meeting, threading.Barrier(2)
@@ -60,7 +60,7 @@ class Pair:
 
 @pytest.fixture
 def meeting(tmp_path: Path) -> ctypes.CDLL:
-    """Compile an all-gather in which four threads meet without ever asking for the GIL."""
+    """Compile an all-gather in which four threads wait for each other without the GIL."""
     library = tmp_path / "meeting.so"
     subprocess.run(
         ["cc", "-std=gnu99", "-shared", "-fPIC", "-Wall", "-Werror", "-pthread", f"-I{ROOT / 'capi' / 'include'}",
@@ -72,7 +72,7 @@ def meeting(tmp_path: Path) -> ctypes.CDLL:
 
 
 def test_steps_of_four_threads_overlap(meeting: ctypes.CDLL) -> None:
-    """Each step waits inside for all others: one that held the GIL would wait in vain, and fail."""
+    """Each step waits inside for all others. If one held the GIL, the all-gather would time out."""
 
     def train(number: int) -> Any:
         w = np.ones((6, 4), np.float32)
@@ -95,14 +95,14 @@ def test_other_threads_run_while_three_wait_in_a_step(meeting: ctypes.CDLL) -> N
         comm = libshampoo.NativeComm(meeting.meeting_ops(number // 2, number % 2), number % 2, 2)
         opt = libshampoo.Optimizer([np.ones(4, np.float32)], comm=comm, threads=1)
         if number == 3:
-            while meeting.meeting_waits() < 3:  # they fail where they are left alone for too long
+            while meeting.meeting_waits() < 3:  # the steps fail if they wait too long
                 time.sleep(0.001)
             seen.append(meeting.meeting_waits())
         opt.step([np.ones(4, np.float32)])
         return opt.stats()["steps"]
 
     assert in_threads(run) == [1] * THREADS
-    assert seen == [3], "three steps are inside, and this thread runs"
+    assert seen == [3], "this thread must run while three steps wait"
 
 
 def test_one_optimizer_is_used_by_one_thread_at_a_time() -> None:
@@ -140,7 +140,7 @@ def test_one_optimizer_is_used_by_one_thread_at_a_time() -> None:
     assert len(found) >= 4 and all("in use by another thread" in text for text in found)
 
 
-def test_a_forked_child_can_end() -> None:
+def test_a_forked_child_can_exit() -> None:
     opt = libshampoo.Optimizer([np.ones((8, 8), np.float32)], threads=3)
     opt.step([np.ones((8, 8), np.float32)])
     child = os.fork()

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.tinygrad: in the habits of tinygrad.nn.optim, and with the bits of libshampoo.Optimizer on NumPy."""
+"""libshampoo.tinygrad has the interface of tinygrad.nn.optim and gives the bits of libshampoo.Optimizer."""
 from __future__ import annotations
 
 import doctest
@@ -41,7 +41,7 @@ class Net:
         return self.second(self.first(images).tanh())
 
 
-def test_docstring() -> None:
+def test_the_docstring_runs() -> None:
     assert doctest.testmod(libshampoo.tinygrad).failed == 0
 
 
@@ -70,7 +70,7 @@ def test_bits_are_those_of_numpy(dtype: str) -> None:
     assert all(param.numpy().tobytes() == value.tobytes() for param, value in zip(params.values(), values))
 
 
-def test_bfloat16() -> None:
+def test_bfloat16_tensors_are_stepped() -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     value, grad = random((4, 3), 1).astype(ml_dtypes.bfloat16), random((4, 3), 2).astype(ml_dtypes.bfloat16)
     param = libshampoo.tinygrad._to_tensor(value)
@@ -97,7 +97,7 @@ def test_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     opt.step()
     grads = [address(param.grad) for param in opt.params]
     assert seen[0] == [[place, grad, place, 0] for place, grad in zip(places, grads)]
-    assert [four[1] for four in seen[-1]] == [0] * 4, "gradients are let go"
+    assert [four[1] for four in seen[-1]] == [0] * 4, "gradients must be released"
     assert [address(param) for param in opt.params] == places
     assert opt.optimizer._scalars[0, "lr"].pointer == address(opt.lr)
     buffer = weakref.ref(opt.params[0].grad.uop.buffer)
@@ -106,7 +106,7 @@ def test_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     assert buffer() is None
 
 
-def test_a_training() -> None:
+def test_training_works() -> None:
     net, images = Net(), Tensor(random((64, 20), 3))
     targets = images[:, :4].tanh().realize()
     opt = Shampoo(nn.state.get_parameters(net), lr=0.03, **KEYS)
@@ -121,7 +121,7 @@ def test_a_training() -> None:
     assert losses[-1] < 0.1 * losses[0]
 
 
-def test_gradients_of_a_jit() -> None:
+def test_gradients_can_come_from_a_jit() -> None:
     nets = [Net(), Net()]
     batches = [Tensor(random((8, 20), seed)).realize() for seed in range(5)]
     opts = [Shampoo(nn.state.get_parameters(net), lr=0.125, **KEYS) for net in nets]
@@ -142,7 +142,7 @@ def test_gradients_of_a_jit() -> None:
     assert not np.allclose(opts[1].params[0].numpy(), nn.state.get_parameters(Net())[0].numpy())
 
 
-def test_a_step_in_a_jit_is_refused() -> None:
+def test_a_step_in_a_jit_is_rejected() -> None:
     param = Tensor.ones(4).contiguous().realize()
     opt = Shampoo([param], lr=0.1)
 
@@ -180,7 +180,7 @@ def test_the_learning_rate_is_a_tensor() -> None:
         assert param.numpy().tobytes() == twin.tobytes(), number
 
 
-def test_parameters_that_were_replaced_are_found() -> None:
+def test_parameters_whose_memory_was_replaced_are_updated() -> None:
     params = [Tensor(random((4, 3), 1)), Tensor(random((4, 3), 1))]
     opts = [Shampoo([param], lr=0.125) for param in params]
     for step in range(3):
@@ -192,7 +192,7 @@ def test_parameters_that_were_replaced_are_found() -> None:
     assert params[0].numpy().tobytes() == params[1].numpy().tobytes()
 
 
-def test_views_and_constants() -> None:
+def test_views_are_rejected_and_constants_become_arrays() -> None:
     base = Tensor(random((4, 6), 1)).realize()
     with pytest.raises(ValueError, match="parameter 'w': a view"):
         Shampoo({"w": base.T})
@@ -202,7 +202,7 @@ def test_views_and_constants() -> None:
         Shampoo([base, base.reshape(24)])
     zeros = Tensor.zeros(4, 3)
     opt = Shampoo([zeros], lr=0.5)
-    zeros.grad = Tensor.ones(3, 4).contiguous().realize().T  # what is no array yet becomes one
+    zeros.grad = Tensor.ones(3, 4).contiguous().realize().T  # zeros has no memory yet, and gets it
     opt.step()
     twin = np.zeros((4, 3), np.float32)
     libshampoo.Optimizer([twin], lr=0.5).step([np.ones((4, 3), np.float32)])
@@ -211,7 +211,7 @@ def test_views_and_constants() -> None:
     assert Shampoo(buffers).params == [zeros]
 
 
-def test_wrong_calls_are_refused() -> None:
+def test_wrong_calls_are_rejected() -> None:
     with pytest.raises(TypeError, match='"graftin": did you mean grafting'):
         Shampoo([Tensor.ones(3)], graftin="adam")
     with pytest.raises(TypeError, match="params: number 0 is list"):
@@ -238,7 +238,7 @@ def test_wrong_calls_are_refused() -> None:
     assert (param.numpy() == 1).all()
 
 
-def test_state_comes_back_with_the_same_bits(tmp_path: Path) -> None:
+def test_a_loaded_state_continues_with_the_same_bits(tmp_path: Path) -> None:
     pytest.importorskip("ml_dtypes")
     more = {"factor_dtype": "bf16", "momentum": 0.5, **KEYS}
     params = [Tensor(random((8, 6), 1)), Tensor(random((8, 6), 1))]

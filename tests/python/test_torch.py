@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.torch: in the habits of torch.optim, and with the bits of libshampoo.Optimizer on NumPy."""
+"""libshampoo.torch has the interface of torch.optim and gives the bits of libshampoo.Optimizer."""
 from __future__ import annotations
 
 import copy
@@ -42,7 +42,7 @@ def bits(model: Any) -> bytes:
     return b"".join(param.detach().view(torch.uint8).numpy().tobytes() for param in model.parameters() if param.dim())
 
 
-def test_docstring() -> None:
+def test_the_docstring_runs() -> None:
     assert doctest.testmod(libshampoo.torch).failed == 0
 
 
@@ -78,7 +78,7 @@ def test_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     opt.step()
     wanted = [[param.data_ptr(), param.grad.data_ptr(), param.data_ptr(), 0] for param in model.parameters()]
     assert seen[0] == wanted
-    assert [four[1] for four in seen[-1]] == [0] * 4, "gradients are let go"
+    assert [four[1] for four in seen[-1]] == [0] * 4, "gradients must be released"
 
 
 def test_gradients_are_freed_by_zero_grad() -> None:
@@ -111,7 +111,7 @@ def test_a_training_with_a_closure() -> None:
     assert all(param.requires_grad and param.is_leaf for param in model.parameters())
 
 
-def test_schedulers_and_param_groups() -> None:
+def test_schedulers_change_the_keys_of_param_groups() -> None:
     model, twin = make(), make()
     opt = Shampoo(
         [{"params": model[0].parameters(), "lr": 0.1}, {"params": model[2].parameters(), "weight_decay": 0.5}],
@@ -152,7 +152,7 @@ def test_a_learning_rate_in_a_tensor() -> None:
     assert bits(model) == bits(twin)
 
 
-def test_keys_that_are_fixed_or_wrong_are_refused() -> None:
+def test_keys_that_are_fixed_or_wrong_are_rejected() -> None:
     model = make()
     with pytest.raises(TypeError, match='"graftin": did you mean grafting'):
         Shampoo(model.parameters(), graftin="adam")
@@ -177,14 +177,14 @@ def test_keys_that_are_fixed_or_wrong_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["OneCycleLR", "CyclicLR"])
-def test_cycling_a_momentum_of_zero_is_refused(name: str) -> None:
+def test_cycling_a_momentum_of_zero_is_rejected(name: str) -> None:
     def schedule(opt: Any, **options: Any) -> Any:
         kind = getattr(torch.optim.lr_scheduler, name)
         return kind(opt, 0.1, total_steps=10, **options) if name == "OneCycleLR" else kind(opt, 0.01, 0.1, **options)
 
     model = make()
     opt = Shampoo(model.parameters(), **KEYS)
-    with pytest.raises(ValueError, match="cycle_momentum"):  # the text of PyTorch
+    with pytest.raises(ValueError, match="cycle_momentum"):  # raised by PyTorch
         schedule(opt)
     opt.param_groups[0]["momentum"] = 0.9
     fill_grads(model, 1)
@@ -202,7 +202,7 @@ def test_cycling_a_momentum_of_zero_is_refused(name: str) -> None:
     assert other.optimizer.param_groups[0]["momentum"] == other.param_groups[0]["momentum"] != 0.5
 
 
-def test_what_is_no_parameter_is_refused_by_name() -> None:
+def test_the_error_for_an_invalid_parameter_names_it() -> None:
     with pytest.raises(ValueError, match=r"parameter 'w': its strides \(1, 4\)"):
         Shampoo([("w", torch.ones(3, 4).t())])
     with pytest.raises(ValueError, match=r"parameter 'param0': its strides \(8, 2\)"):
@@ -234,7 +234,7 @@ def test_what_is_no_parameter_is_refused_by_name() -> None:
         Shampoo([torch.ones(3, requires_grad=True) * 2])
 
 
-def test_what_is_no_gradient_is_refused_by_name() -> None:
+def test_the_error_for_an_invalid_gradient_names_it() -> None:
     weight, table = torch.nn.Parameter(torch.ones(4, 3)), torch.nn.Embedding(5, 3, sparse=True)
     opt = Shampoo([("w", weight), ("table", table.weight)])
     before = table.weight.detach().clone()
@@ -251,7 +251,7 @@ def test_what_is_no_gradient_is_refused_by_name() -> None:
     assert (weight == 1).all() and (table.weight == before).all()
 
 
-def test_a_view_with_another_sign_is_refused() -> None:
+def test_a_negated_view_is_rejected() -> None:
     weight = torch.nn.Parameter(torch.ones(1))
     opt = Shampoo([weight])
     weight.grad = torch.tensor([1 + 1j]).conj().imag
@@ -259,14 +259,14 @@ def test_a_view_with_another_sign_is_refused() -> None:
         opt.step()
 
 
-def test_states_go_to_the_parameter_whose_name_is_longest() -> None:
+def test_states_are_assigned_to_the_longest_matching_name() -> None:
     opt = Shampoo([("w", torch.ones(3)), ("w/0", torch.ones(2))], precondition_1d=True)
     state = opt.state_dict()["state"]
     assert [state[number]["0/factor.0"].shape for number in range(2)] == [(3, 3), (2, 2)]
     assert set(state[0]) == set(state[1])
 
 
-def test_parameters_without_a_gradient_stay() -> None:
+def test_parameters_without_a_gradient_do_not_change() -> None:
     model = make()
     opt = Shampoo(model.parameters(), lr=0.1, weight_decay=0.5)
     before = bits(model)
@@ -284,7 +284,7 @@ def groups(model: Any) -> list[dict[str, Any]]:
     return [{"params": model[0].parameters()}, {"params": model[2].parameters(), "lr": 0.3}]
 
 
-def test_state_comes_back_with_the_same_bits() -> None:
+def test_a_loaded_state_continues_with_the_same_bits() -> None:
     for dtype in (torch.float32, torch.bfloat16):
         states = {"factor_dtype": torch.bfloat16} if dtype is torch.float32 else {}
         if states or dtype is torch.bfloat16:
@@ -321,7 +321,7 @@ def test_state_comes_back_with_the_same_bits() -> None:
         assert other.param_groups[1]["lr"] == 0.7
 
 
-def test_wrong_states_are_refused_and_change_nothing() -> None:
+def test_wrong_states_are_rejected_and_change_nothing() -> None:
     model = make()
     opt = Shampoo(model.named_parameters(), lr=0.1, precondition_1d=True, **KEYS)
     fill_grads(model, 1)
@@ -333,30 +333,30 @@ def test_wrong_states_are_refused_and_change_nothing() -> None:
         change(state)
         return state
 
-    def refuse(match: str, state: dict[str, Any]) -> None:
+    def rejects(match: str, state: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match=match):
             opt.load_state_dict(state)
         after = opt.state_dict()
         assert all(torch.equal(value, after["state"][k][name]) for k in range(4)
                    for name, value in saved["state"][k].items())  # fmt: skip
 
-    refuse("'0.bias/0/factor.0' is missing", broken(lambda state: state["state"][1].pop("0/factor.0")))
-    refuse("no such entry", broken(lambda state: state["state"][1].update({"0/more": torch.ones(1)})))
-    refuse("shape", broken(lambda state: state["state"][1].update({"0/factor.0": torch.ones(1)})))
-    refuse("of '2.bias': step is 7", broken(lambda state: state["state"][3].update({"step": torch.tensor(7)})))
-    refuse("key grafting is 'sgd'", broken(lambda state: state["param_groups"][0].update(grafting="sgd")))
-    refuse("groups", broken(lambda state: state["param_groups"].append(dict(params=[]))))
-    # The optimizer has the default of this key, which the constructor did not set.
-    refuse("key use_nesterov is True, and the optimizer has False, which is fixed",
-           broken(lambda state: state["param_groups"][0].update(use_nesterov=True)))  # fmt: skip
+    rejects("'0.bias/0/factor.0' is missing", broken(lambda state: state["state"][1].pop("0/factor.0")))
+    rejects("no such entry", broken(lambda state: state["state"][1].update({"0/more": torch.ones(1)})))
+    rejects("shape", broken(lambda state: state["state"][1].update({"0/factor.0": torch.ones(1)})))
+    rejects("of '2.bias': step is 7", broken(lambda state: state["state"][3].update({"step": torch.tensor(7)})))
+    rejects("key grafting is 'sgd'", broken(lambda state: state["param_groups"][0].update(grafting="sgd")))
+    rejects("groups", broken(lambda state: state["param_groups"].append(dict(params=[]))))
+    # This key has its default in the optimizer, because the constructor did not set it.
+    rejects("key use_nesterov is True, and the optimizer has False, which is fixed",
+            broken(lambda state: state["param_groups"][0].update(use_nesterov=True)))  # fmt: skip
     for value in (-1.0, torch.tensor(float("nan"))):
-        refuse("key lr: the value", broken(lambda state, value=value: state["param_groups"][0].update(lr=value)))
+        rejects("key lr: the value", broken(lambda state, value=value: state["param_groups"][0].update(lr=value)))
     assert opt.param_groups[0]["lr"] == 0.1
     fill_grads(model, 2)
     opt.step()
 
 
-def test_groups_without_parameters() -> None:
+def test_groups_may_have_no_parameters() -> None:
     def make_opt(model: Any) -> Any:
         return Shampoo([{"params": model.parameters()}, {"params": [], "weight_decay": 0.5}], lr=0.1)
 
@@ -396,7 +396,7 @@ def test_hooks_see_states() -> None:
     assert seen == ["before", "after", "4 parameters", "4 parameters"]
 
 
-def test_parameters_that_were_moved_are_found() -> None:
+def test_parameters_that_were_moved_are_updated() -> None:
     model, twin = make(), make()
     opt, other = Shampoo(model.parameters(), lr=0.1), Shampoo(twin.parameters(), lr=0.1)
     for step in range(3):
@@ -413,7 +413,7 @@ def test_parameters_that_were_moved_are_found() -> None:
         opt.step()
 
 
-def test_a_parameter_whose_strides_changed_is_found() -> None:
+def test_a_parameter_whose_strides_changed_is_rejected() -> None:
     weight = torch.nn.Parameter(torch.zeros(2, 2))
     opt = Shampoo([weight], lr=0.1)
     weight.data = weight.data.t()  # the same address
@@ -423,7 +423,7 @@ def test_a_parameter_whose_strides_changed_is_found() -> None:
     assert not weight.any()
 
 
-def test_autograd_sees_that_a_step_wrote() -> None:
+def test_autograd_detects_that_a_step_has_written() -> None:
     weight = torch.nn.Parameter(torch.ones(3))
     opt = Shampoo([weight], lr=0.1)
     loss = (weight * weight).sum()
@@ -433,7 +433,7 @@ def test_autograd_sees_that_a_step_wrote() -> None:
         loss.backward()
 
 
-def test_a_group_that_is_added_starts_at_step_0_and_changes_no_other_state() -> None:
+def test_an_added_group_starts_at_step_0_and_changes_no_other_state() -> None:
     model, twin = make(), make()
     opt = Shampoo(model[0].named_parameters(), lr=0.1, momentum=0.5, **KEYS)
     reference = Shampoo(twin[0].named_parameters(), lr=0.1, momentum=0.5, **KEYS)
@@ -469,7 +469,7 @@ def test_a_group_that_is_added_starts_at_step_0_and_changes_no_other_state() -> 
     assert again.state[model[2].weight]["step"] == 4
 
 
-def test_a_group_that_is_refused_changes_nothing() -> None:
+def test_a_rejected_group_changes_nothing() -> None:
     model = make()
     opt = Shampoo(model[0].parameters(), **KEYS)
     fill_grads(model, 1)
@@ -505,7 +505,7 @@ def copies(model: Any, opt: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("way", ["deepcopy", "pickle", "save"])
-def test_copies_go_on_with_the_same_bits(way: str) -> None:
+def test_copies_continue_with_the_same_bits(way: str) -> None:
     model = make()
     opt = Shampoo(groups(model), lr=torch.tensor(0.1), momentum=0.5, **KEYS)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(opt, 0.5)
@@ -546,7 +546,7 @@ def test_an_optimizer_with_ranks_is_not_copied_and_takes_no_groups() -> None:
     assert len(opt.param_groups) == 1
 
 
-def test_the_state_of_a_parameter_is_that_of_now() -> None:
+def test_the_state_of_a_parameter_is_current() -> None:
     model = make()
     opt = Shampoo(model.parameters(), **KEYS)
     weight = model[0].weight
@@ -564,7 +564,7 @@ def test_the_state_of_a_parameter_is_that_of_now() -> None:
     assert not state["0/filtered_grad"].any()
     opt.state[weight] = saved
     assert torch.equal(state["0/filtered_grad"], saved["0/filtered_grad"])
-    # As some trainers move a state to a device.
+    # Some trainers move a state to a device in this way.
     opt.state[weight] = type(state)(OrderedDict((name, value.to("cpu")) for name, value in state.items()))
     assert opt.state[weight]["step"] == 1 and copy.deepcopy(state)["step"] == 1
     with pytest.raises(ValueError, match="no such entry; it has step"):
@@ -580,7 +580,7 @@ def test_the_state_of_a_parameter_is_that_of_now() -> None:
     assert torch.equal(state["0/filtered_grad"], saved["0/filtered_grad"]) and "ParamState(step" in repr(state)
 
 
-def test_an_optimizer_ends_with_its_last_reference() -> None:
+def test_an_optimizer_is_destroyed_with_its_last_reference() -> None:
     opt = Shampoo(make().parameters())
     kept = weakref.ref(opt.optimizer)
     assert len(opt.state) == 4
@@ -607,7 +607,7 @@ def test_gradients_of_any_strides_are_read() -> None:
     assert bits(model) == bits(twin)
 
 
-def test_gradients_of_another_dtype() -> None:
+def test_gradients_can_have_another_dtype() -> None:
     model, twin = make(), make()
     opt = Shampoo(model.parameters(), lr=0.1, grad_dtype=torch.bfloat16)
     other = Shampoo(twin.parameters(), lr=0.1)
@@ -632,7 +632,7 @@ def test_gradients_of_another_dtype() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "f32", np.float32, torch.float32])
-def test_the_dtype_of_gradients_in_any_spelling(dtype: Any) -> None:
+def test_grad_dtype_accepts_several_spellings(dtype: Any) -> None:
     model, twin = make(), make()
     opt, other = Shampoo(model.parameters(), grad_dtype=dtype), Shampoo(twin.parameters())
     for net, optimizer in ((model, opt), (twin, other)):
@@ -641,13 +641,13 @@ def test_the_dtype_of_gradients_in_any_spelling(dtype: Any) -> None:
     assert bits(model) == bits(twin)
 
 
-def test_a_dtype_of_gradients_that_does_not_exist() -> None:
+def test_an_unknown_grad_dtype_is_rejected() -> None:
     with pytest.raises(ValueError, match="grad_dtype: dtype int32; expected float32, float64, float16 or bfloat16"):
         Shampoo(make().parameters(), grad_dtype=torch.int32)
 
 
 @pytest.mark.parametrize("decay", ["coupled", "decoupled"])
-def test_maximize(decay: str) -> None:
+def test_maximize_negates_the_gradient(decay: str) -> None:
     model, twin = make(), make()
     keys = {"lr": 0.1, "weight_decay": 0.1, "weight_decay_type": decay, "gradient_scale": 2.0, **KEYS}
     opt, other = Shampoo(model.parameters(), maximize=True, **keys), Shampoo(twin.parameters(), **keys)
@@ -670,7 +670,7 @@ def test_maximize(decay: str) -> None:
     assert [group["gradient_scale"] for group in mixed.optimizer.param_groups] == [1.0, -1.0]
 
 
-def test_states_of_other_optimizers_and_dtypes() -> None:
+def test_states_of_other_dtypes_load_and_of_other_optimizers_do_not() -> None:
     model = make()
     fill_grads(model, 1)
     adam = torch.optim.Adam(model.parameters())
@@ -697,7 +697,7 @@ def test_states_of_other_optimizers_and_dtypes() -> None:
 COMPILE = """
 import warnings
 warnings.simplefilter("error")
-warnings.filterwarnings("ignore", "The .grad attribute")  # of a loss that is used after backward; with SGD, too
+warnings.filterwarnings("ignore", "The .grad attribute")  # about the loss after backward; SGD causes it, too
 import torch, libshampoo.torch
 torch.manual_seed(0)
 inputs = torch.randn(4, 5)
@@ -729,7 +729,7 @@ def test_compiled_steps_of_several_optimizers() -> None:
     assert ran.returncode == 0 and ran.stderr == "", ran.stderr
 
 
-def test_gradient_scalers() -> None:
+def test_gradient_scalers_work() -> None:
     model, twin = make(), make()
     opt, other = Shampoo(model.parameters(), lr=0.1), Shampoo(twin.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
@@ -742,7 +742,7 @@ def test_gradient_scalers() -> None:
     assert bits(model) == bits(twin)
 
 
-def test_distributed_checkpoints_make_no_step() -> None:
+def test_distributed_checkpoints_do_not_step() -> None:
     state_dicts = pytest.importorskip("torch.distributed.checkpoint.state_dict")
     model = make()
     opt = Shampoo(model.parameters(), lr=0.1, **KEYS)
@@ -759,10 +759,10 @@ def test_distributed_checkpoints_make_no_step() -> None:
     assert torch.equal(fresh.state_dict()["state"][0]["0/factor.0"], before["0/factor.0"])
 
 
-def test_pytorchs_own_blas_and_threads_are_left_alone() -> None:
+def test_the_blas_and_threads_of_pytorch_do_not_change() -> None:
     torch.manual_seed(0)
     matrix = torch.randn(200, 200)
-    told = torch.get_num_threads(), torch.get_num_interop_threads(), torch.__config__.parallel_info()
+    before = torch.get_num_threads(), torch.get_num_interop_threads(), torch.__config__.parallel_info()
     product, values = matrix @ matrix, torch.linalg.eigvalsh(matrix + matrix.T)
     param = torch.nn.Parameter(torch.randn(96, 96))
     opt = Shampoo([param], lr=0.1, threads=2)
@@ -771,7 +771,7 @@ def test_pytorchs_own_blas_and_threads_are_left_alone() -> None:
         opt.step()
         assert torch.equal(matrix @ matrix, product)
         assert torch.equal(torch.linalg.eigvalsh(matrix + matrix.T), values)
-    assert told == (torch.get_num_threads(), torch.get_num_interop_threads(), torch.__config__.parallel_info())
+    assert before == (torch.get_num_threads(), torch.get_num_interop_threads(), torch.__config__.parallel_info())
 
 
 RANK = """
@@ -792,7 +792,7 @@ torch.save(model.state_dict(), f"{folder}/{rank}")
 """
 
 
-def test_a_process_group(tmp_path: Path) -> None:
+def test_a_process_group_serves_as_a_communicator(tmp_path: Path) -> None:
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
         pytest.skip("this PyTorch has no gloo")
     ranks = [subprocess.Popen([sys.executable, "-c", RANK, str(rank), str(tmp_path)], stdout=subprocess.PIPE,
@@ -811,7 +811,7 @@ def test_a_process_group(tmp_path: Path) -> None:
         assert all(torch.equal(found[name], value) for name, value in model.state_dict().items())
 
 
-def test_cuda() -> None:
+def test_a_model_on_cuda_is_trained() -> None:
     if not torch.cuda.is_available():
         pytest.skip("PyTorch finds no GPU")
     model, twin = make().cuda(), make()

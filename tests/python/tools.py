@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What several tests need."""
+"""Tools of several tests."""
 from __future__ import annotations
 
 import os
@@ -13,14 +13,14 @@ import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "golden" / "data" / "trajectory"
-# All trajectories: those of the reference, and those of the rules that it does not have.
+# All trajectories: those of the reference, and those of rules that the reference does not have.
 TRAJECTORIES = sorted([*DATA.glob("*.safetensors"), *(DATA.parent / "rules").glob("*.safetensors")])
 
 
 def from_environment(name: str) -> Path:
-    """Give a path that ctest hands over."""
+    """Return a path that ctest passes in the environment."""
     if name not in os.environ:
-        pytest.skip(f"{name} is not set, as ctest does")
+        pytest.skip(f"{name} is not set; ctest sets it")
     return Path(os.environ[name])
 
 
@@ -29,7 +29,7 @@ def bfloat16() -> Any:
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Give the tensors, bit by bit, and the case of a recorded file."""
+    """Return the tensors of a recorded file, with the same bits, and its case."""
     kinds = {"F64": "f8", "F32": "f4", "F16": "f2", "I64": "i8", "I32": "i4"}
     tensors, case = recorded.read(path)
     found = {}
@@ -40,7 +40,7 @@ def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]
 
 
 class OnlyDlpack:
-    """An array of which nothing is known but DLPack, as one of another package."""
+    """An array that supports only DLPack, like an array of another package."""
 
     def __init__(self, array: np.ndarray, device: tuple[int, int] = (1, 0)) -> None:
         self.array, self.device = array, device
@@ -56,7 +56,7 @@ class OnlyDlpack:
 
 
 class OldDlpack(OnlyDlpack):
-    """As of a package that knows the first form of DLPack alone."""
+    """An array of a package that supports only the first form of DLPack."""
 
     def __dlpack__(self, stream: Any = None) -> Any:
         return self.array.__dlpack__()

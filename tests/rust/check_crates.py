@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_crates.py REPOSITORY: the crates have the version of the header, its license, and no dependency but each other."""
+"""check_crates.py REPOSITORY: checks the crates.
+
+They have the version of the header and the license of the repository, and depend only on each other.
+"""
 import re
 import sys
 from pathlib import Path
@@ -18,5 +21,5 @@ for crate in ("libshampoo-sys", "libshampoo"):
     dependencies = manifest.partition("[dependencies]")[2].split("\n[")[0].strip()
     expected = "" if crate == "libshampoo-sys" else f'libshampoo-sys = {{ path = "../libshampoo-sys", version = "={version}" }}'
     assert dependencies == expected, f"{folder}: dependencies are {dependencies!r}, not {expected!r}"
-    assert "dependencies]" not in manifest.replace("[dependencies]", ""), f"{folder}: dependencies of another kind"
+    assert "dependencies]" not in manifest.replace("[dependencies]", ""), f"{folder}: unexpected section of dependencies"
     assert folder.joinpath("LICENSE").read_bytes() == license_text, f"{folder}: LICENSE is not that of the repository"

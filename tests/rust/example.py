@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """example.py --root REPOSITORY --cargo CARGO --prefix PREFIX --trainer TRAINER --out FOLDER
 
-Builds examples/rust_digits as a user would who has the crates as packages, the library installed in PREFIX, and nothing
-of the repository: in a folder of its own, with a CARGO_HOME that knows these packages alone. Its losses must be those of
-TRAINER, the example in C, bit by bit.
+Builds examples/rust_digits as a user would, with the crates as packages and the library installed in PREFIX. The build
+runs in its own folder, without the repository, and its CARGO_HOME contains only these packages. The losses must have
+the same bits as those of TRAINER, the example in C.
 """
 import argparse
 import csv
@@ -30,7 +30,7 @@ shutil.rmtree(options.out, ignore_errors=True)
 home, packages, project = (options.out / name for name in ("home", "packages", "rust_digits"))
 home.mkdir(parents=True)
 
-# The packages, as a registry would hand them out.
+# The packages, in the form in which a registry provides them.
 for crate in ("libshampoo-sys", "libshampoo"):
     command = [options.cargo, "package", "--quiet", "--no-verify", "--allow-dirty", "-p", crate]
     subprocess.run(command, cwd=options.root / "bindings/rust", check=True)
@@ -45,20 +45,20 @@ home.joinpath("config.toml").write_text(
     f'[source.crates-io]\nreplace-with = "packages"\n[source.packages]\ndirectory = "{packages}"\n', encoding="utf-8"
 )
 
-# The example, whose paths into the repository become the names of packages.
+# The example; paths into the repository are replaced by names of packages.
 shutil.copytree(options.root / "examples/rust_digits", project, ignore=shutil.ignore_patterns("target", "Cargo.lock"))
 manifest = project / "Cargo.toml"
 text, replaced = re.subn(r'path = "[^"]*bindings[^"]*", ', "", manifest.read_text(encoding="utf-8"))
 assert replaced == 2, text
 manifest.write_text(text, encoding="utf-8")
 
-# Nothing of the environment but the toolchain, and where pkg-config looks.
+# Of the environment, only the toolchain and the folders of pkg-config.
 environment = {name: os.environ[name] for name in ("PATH", "RUSTC", "HOME") if name in os.environ}
 environment.update(CARGO_HOME=str(home), CARGO_NET_OFFLINE="true")
 environment["PKG_CONFIG_PATH"] = str(next(options.prefix.glob("lib*/**/shampoo.pc")).parent)
 subprocess.run([options.cargo, "build", "--quiet", "--release"], cwd=project, env=environment, check=True)
 
-# The rpath of its build.rs finds the library. Half of the epochs: enough for a difference in one bit to be seen.
+# The rpath set by its build.rs finds the library. Half of the epochs suffice to show a difference of one bit.
 data = options.root / "examples/c_mlp/data/digits.bin"
 rows, tables = {}, {}
 
@@ -74,7 +74,7 @@ for name, program in (("rust", project / "target/release/train_digits"), ("c", o
     rows[name], tables[name] = map(read, files)
 assert len(rows["c"]) == 12 * 22, len(rows["c"])
 assert rows["rust"] == rows["c"], next(pair for pair in zip(rows["rust"], rows["c"]) if pair[0] != pair[1])
-# The curves have the same numbers, of which C writes nine digits.
+# The curves contain the same numbers; C writes nine digits.
 assert len(tables["c"]) == len(tables["rust"]) == 13, tables
 for one, other in zip(tables["rust"], tables["c"]):
     assert len(one) == 5 and all(math.isclose(*pair, rel_tol=1e-8) for pair in zip(one, other)), (one, other)

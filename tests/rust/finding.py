@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""finding.py CARGO FOLDER VERSION: the errors of libshampoo-sys if it does not find the library, or finds another version."""
+"""finding.py CARGO FOLDER VERSION: checks how the build of libshampoo-sys fails.
+
+Its errors explain that the library was not found, or that another version was found.
+"""
 import os
 import subprocess
 import sys
@@ -26,7 +29,7 @@ def expect(words: list[str], features: str = "", **changes: str) -> None:
 
 expect(["SHAMPOO_LIB_DIR", str(empty), "libshampoo.so"], SHAMPOO_LIB_DIR=str(empty))
 expect(["shampoo"])
-# A shared library does not do for the feature static.
+# The feature static needs the static library.
 shared.mkdir(parents=True, exist_ok=True)
 shared.joinpath("libshampoo.so").touch()
 shared.joinpath("shampoo.pc").write_text(

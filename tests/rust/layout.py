@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the layout of the Rust declarations is compared with.
+"""Writes the files that the layout of the Rust declarations is compared with.
 
     layout.py --header shampoo.h --exports exports.txt --compiler cc --out FOLDER
 
-The names of structs, fields and constants come from SWIG; what they are is told by two compilers, each for itself:
-FOLDER/expected.txt is what a program in C prints of the header, and FOLDER/layout.rs has the same questions for Rust.
+The names of structs, fields and constants come from SWIG, their layouts from two compilers: FOLDER/expected.txt is the
+output of a C program that includes the header, and FOLDER/layout.rs computes the same lines in Rust.
 """
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ int main(void) {
 
 
 def questions(found: Declarations) -> tuple[list[str], list[str]]:
-    """Give the lines of C and those of Rust."""
+    """Return the lines of the C program and those of the Rust file."""
     c, rust = [], []
     for name in found.constants:
         c.append(f"CONSTANT({name})")
@@ -68,7 +68,7 @@ def main() -> None:
     subprocess.run([options.compiler, "-std=c11", f"-I{include}", f"{program}.c", "-o", str(program)], check=True)
     printed = subprocess.run([program], check=True, stdout=subprocess.PIPE, text=True).stdout
     names = options.exports.read_text(encoding="ascii").split()
-    names.remove("shampoo_get_api")  # of api.h, which is for hosts that load the library
+    names.remove("shampoo_get_api")  # declared in api.h, for hosts that load the library at run time
     exported = "".join(f"function {name}\n" for name in names)
     (options.out / "expected.txt").write_text(printed + exported, encoding="ascii")
 

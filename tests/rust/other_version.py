@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""other_version.py COMPILER EXPORTS PROGRAM: runs the test that a library of another version is refused.
+"""other_version.py COMPILER EXPORTS PROGRAM: runs the test that a library of another version is rejected.
 
-The library is made here: it has all functions, of which only shampoo_version() may be called.
+The script builds this library. It has all functions, but only shampoo_version() may be called.
 """
 import os
 import subprocess
@@ -21,7 +21,7 @@ with tempfile.TemporaryDirectory() as folder:
     library = Path(folder, "libshampoo.so.0")
     flags = ["-shared", "-fPIC", f"-Wl,-soname,{library.name}"]
     subprocess.run([compiler, *flags, str(source), "-o", str(library)], check=True)
-    test = [program, "--ignored", "--exact", "library::another_version_is_refused"]
+    test = [program, "--ignored", "--exact", "library::another_version_is_rejected"]
     environment = {**os.environ, "LD_LIBRARY_PATH": folder}
     run = subprocess.run(test, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 print(run.stdout)

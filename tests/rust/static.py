@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """static.py --root REPOSITORY --cargo CARGO --archive libshampoo.a --prefix PREFIX --out FOLDER
 
-`cargo run` of the first program of docs/rust.md, with the feature static and no build.rs, with the archive in a folder of
-SHAMPOO_LIB_DIR and with the library installed in PREFIX. The program must not need the shared library.
+Runs the first program of docs/rust.md with `cargo run`, the feature static and no build.rs: once with the archive in
+the folder SHAMPOO_LIB_DIR, and once with the library installed in PREFIX. The program must not need the shared library.
 """
 import argparse
 import os
@@ -35,7 +35,7 @@ project.joinpath("Cargo.toml").write_text(
 )
 project.joinpath("src/main.rs").write_text(source, encoding="utf-8")
 
-# Nothing of the environment by which the shared library could be found.
+# Without the variables by which the shared library could be found.
 environment = {name: os.environ[name] for name in ("PATH", "RUSTC", "HOME", "CARGO_HOME") if name in os.environ}
 environment.update(CARGO_NET_OFFLINE="true", CARGO_TARGET_DIR=str(options.out / "target"))
 installed = str(next(options.prefix.glob("lib*/**/shampoo.pc")).parent)

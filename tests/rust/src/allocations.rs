@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! A step of the binding allocates nothing, and so copies nothing: it works on the slices where they are.
+//! The step of the binding does not allocate memory. So it does not copy slices.
 
 use crate::tools::{gradients, model, optimizer};
 use libshampoo::Buffers;
@@ -14,7 +14,7 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: it is the system's, and counts.
+// SAFETY: forwards every call to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + layout.size()));
@@ -41,7 +41,7 @@ fn a_step_copies_nothing() {
         let bytes = BYTES.with(Cell::get);
         opt.step(&mut buffers).unwrap();
         opt.step(&mut buffers).unwrap();
-        assert_eq!(BYTES.with(Cell::get), bytes, "a step has allocated");
+        assert_eq!(BYTES.with(Cell::get), bytes, "a step has allocated memory");
         for (buffers, (value, grad)) in buffers.iter_mut().zip(&places) {
             assert_eq!(buffers.param::<f32>().unwrap().as_ptr(), *value);
             assert_eq!(buffers.grad_mut::<f32>().unwrap().as_ptr(), *grad);

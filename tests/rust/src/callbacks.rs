@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! What code that the library calls may do: throw anything, and call the library itself.
+//! Callbacks may panic with any payload and call the library.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, step, steps, trained};
 use libshampoo::{BoxError, Code, Comm, Communicator, Config, Executor, Level, Optimizer, Place};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// What is thrown, and throws once more when it is dropped.
+/// A panic payload whose drop panics.
 struct Thrown;
 
 impl Drop for Thrown {
@@ -21,22 +21,22 @@ impl Drop for Thrown {
     }
 }
 
-/// And once more.
+/// The payload of that panic. Its drop panics, too.
 struct Again;
 
 impl Drop for Again {
     fn drop(&mut self) {
-        panic!("a panic from what another panic has thrown, as the test wants");
+        panic!("a panic of a payload, as the test wants");
     }
 }
 
-/// The first of two ranks that are alike. It does something at its exchanges, and another thing when it is to abort.
-struct Does {
+/// The first of two equal ranks. It calls one function in each exchange and another one in abort.
+struct Hooks {
     exchange: Box<dyn Fn() -> Result<(), BoxError> + Send + Sync>,
     abort: Box<dyn Fn() + Send + Sync>,
 }
 
-impl Communicator for Does {
+impl Communicator for Hooks {
     fn rank(&self) -> usize {
         0
     }
@@ -56,7 +56,7 @@ impl Communicator for Does {
     }
 }
 
-impl Drop for Does {
+impl Drop for Hooks {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             panic_any(Thrown);
@@ -69,7 +69,7 @@ fn with_comm(comm: &Comm) -> Optimizer {
     Optimizer::builder(&plan).replica_comm(comm).build().unwrap()
 }
 
-/// A communicator whose exchanges are as the optimizer wants, until the first step.
+/// Creates an optimizer whose communicator works until the first step.
 fn failing(
     exchange: impl Fn() -> Result<(), BoxError> + Send + Sync + 'static,
     abort: impl Fn() + Send + Sync + 'static,
@@ -77,17 +77,17 @@ fn failing(
     let made = Arc::new(AtomicUsize::new(0));
     let stepping = Arc::clone(&made);
     let exchange = move || if stepping.load(Ordering::SeqCst) == 0 { Ok(()) } else { exchange() };
-    let opt = with_comm(&Comm::new(Does { exchange: Box::new(exchange), abort: Box::new(abort) }).unwrap());
+    let opt = with_comm(&Comm::new(Hooks { exchange: Box::new(exchange), abort: Box::new(abort) }).unwrap());
     made.store(1, Ordering::SeqCst);
     opt
 }
 
 #[test]
-fn what_is_thrown_may_throw_when_it_is_dropped() {
+fn a_panic_payload_may_panic_when_it_is_dropped() {
     let mut opt = failing(|| panic_any(Thrown), || panic_any(Thrown));
     let error = step(&mut opt, &mut model(), &gradients(&model(), 0)).unwrap_err();
     assert!(error.code() == Code::Comm && error.message().contains("is not text"), "{error}");
-    drop(opt); // and so does the communicator
+    drop(opt); // the communicator panics, too
 
     struct Throws;
 
@@ -117,9 +117,9 @@ fn what_is_thrown_may_throw_when_it_is_dropped() {
 }
 
 #[test]
-fn a_receiver_of_messages_may_throw_anything() {
-    let told = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&told);
+fn a_log_callback_may_panic_with_any_payload() {
+    let messages = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&messages);
     libshampoo::set_log(Level::Debug, move |_, _| {
         count.fetch_add(1, Ordering::SeqCst);
         panic_any(Thrown);
@@ -130,14 +130,14 @@ fn a_receiver_of_messages_may_throw_anything() {
     other.set("lr", 0.5).unwrap();
     optimizer().save(None, &folder).unwrap();
     let mut opt = Optimizer::new(&builder(&other, Place::default()).finish().unwrap()).unwrap();
-    opt.load(None, &folder).unwrap(); // tells that the learning rate is another
+    opt.load(None, &folder).unwrap(); // logs that the learning rate differs
     libshampoo::clear_log().unwrap();
     std::fs::remove_dir_all(folder).unwrap();
-    assert!(told.load(Ordering::SeqCst) > 0);
+    assert!(messages.load(Ordering::SeqCst) > 0);
 }
 
 #[test]
-fn calls_of_the_library_in_between_do_not_take_the_cause() {
+fn library_calls_in_abort_do_not_replace_the_cause() {
     let fails_too = || {
         Config::new().unwrap().set("none", 1.0).unwrap_err();
     };
@@ -146,9 +146,9 @@ fn calls_of_the_library_in_between_do_not_take_the_cause() {
     assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "the cable is out");
 }
 
-/// A failure that calls the library when it is dropped, and a failure that takes its place.
+/// The second failure replaces the first one, which is then dropped.
 #[test]
-fn what_a_communicator_fails_with_may_call_the_library_when_it_is_dropped() {
+fn an_error_of_a_communicator_may_call_the_library_when_it_is_dropped() {
     #[derive(Debug)]
     struct Calls;
 
@@ -173,14 +173,14 @@ fn what_a_communicator_fails_with_may_call_the_library_when_it_is_dropped() {
     }
 }
 
-/// The library has memory of its own in a communicator: two exchanges at once would both write there.
+/// A communicator contains a buffer of the library. Two exchanges at the same time would both write to it.
 #[test]
 fn one_call_at_a_time_uses_a_communicator() {
     let other: Arc<Mutex<Option<Optimizer>>> = Arc::default();
-    let refused = Arc::new(AtomicUsize::new(0));
-    let (inner, count) = (Arc::clone(&other), Arc::clone(&refused));
+    let rejected = Arc::new(AtomicUsize::new(0));
+    let (inner, count) = (Arc::clone(&other), Arc::clone(&rejected));
     let exchange = move || -> Result<(), BoxError> {
-        // Not there while optimizers are made.
+        // None while the optimizers are created.
         if let Some(opt) = inner.try_lock().ok().as_mut().and_then(|opt| opt.as_mut()) {
             let error = step(opt, &mut model(), &gradients(&model(), 0)).unwrap_err();
             assert_eq!(error.code(), Code::State, "{error}");
@@ -192,18 +192,18 @@ fn one_call_at_a_time_uses_a_communicator() {
         }
         Ok(())
     };
-    let comm = Comm::new(Does { exchange: Box::new(exchange), abort: Box::new(|| ()) }).unwrap();
+    let comm = Comm::new(Hooks { exchange: Box::new(exchange), abort: Box::new(|| ()) }).unwrap();
     let mut first = with_comm(&comm);
     *other.lock().unwrap() = Some(with_comm(&comm));
     let (mut ours, mut theirs) = (model(), model());
     steps(&mut first, &mut ours, 0, 4);
-    assert!(refused.load(Ordering::SeqCst) > 0);
-    // One after another they step.
+    assert!(rejected.load(Ordering::SeqCst) > 0);
+    // They can step one after another.
     let mut second = other.lock().unwrap().take().unwrap();
     steps(&mut second, &mut theirs, 0, 4);
     assert_eq!(bits(&ours), bits(&theirs));
     let folder = std::env::temp_dir().join(format!("shampoo-rust-one-call-{}", std::process::id()));
-    // The same communicator in both places is one; that two ranks write the same file is refused.
+    // save accepts the communicator of the optimizer. It fails because both ranks write the same file.
     assert_eq!(second.save(Some(&comm), &folder).unwrap_err().code(), Code::Io);
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Threads, memory and addresses of the caller.
+//! Executors, allocators, arenas and addresses that the caller provides.
 
 use crate::tools::{bits, builder, config, gradients, model, steps, trained};
 use libshampoo::{Executor, Optimizer, Place};
@@ -11,11 +11,11 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-/// Threads that are started for each call; of some kinds of mistakes.
+/// An executor that starts threads in each call, and may break its contract in one way.
 struct Scoped {
     mistake: &'static str,
     calls: Arc<AtomicUsize>,
-    /// Calls in which too many tasks were no panic.
+    /// Calls that returned although they ran too many tasks.
     finished: Arc<AtomicUsize>,
     dropped: Arc<AtomicUsize>,
 }
@@ -51,7 +51,7 @@ impl Executor for Scoped {
 }
 
 #[test]
-fn an_executor_gives_the_same_bits_even_where_it_makes_mistakes() {
+fn any_executor_gives_the_same_bits_even_if_it_breaks_its_contract() {
     for mistake in ["", "leaves all out", "panics", "runs twice, and too many"] {
         let (calls, finished, dropped) = (Arc::default(), Arc::default(), Arc::default());
         let executor = Scoped {
@@ -66,7 +66,7 @@ fn an_executor_gives_the_same_bits_even_where_it_makes_mistakes() {
         steps(&mut opt, &mut values, 0, 4);
         assert_eq!(bits(&values), bits(&trained()), "{mistake}");
         let called = calls.load(Ordering::SeqCst);
-        assert!(called > 0, "it was asked");
+        assert!(called > 0, "the executor was not called");
         let wanted = if mistake.starts_with("runs twice") { called } else { 0 };
         assert_eq!(finished.load(Ordering::SeqCst), wanted);
         assert_eq!(dropped.load(Ordering::SeqCst), 0);
@@ -86,7 +86,7 @@ fn an_executor_of_an_optimizer_that_fails_is_dropped() {
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
 }
 
-/// Steps over addresses, with a learning rate in memory; the state is that of create, or bound.
+/// Steps with addresses and a bound learning rate. The state is in the arena of create, or in one that is bound.
 fn over_addresses(bound: bool) {
     let plan = builder(&config(), Place::default()).finish().unwrap();
     let bytes = plan.bytes("state").unwrap();
@@ -94,7 +94,7 @@ fn over_addresses(bound: bool) {
     let start = |arena: &mut Vec<u8>| unsafe { arena.as_mut_ptr().add(arena.as_ptr().align_offset(64)) };
     let (created, given) = (start(&mut arenas[0]), start(&mut arenas[1]));
     let (mut values, lr) = (model(), 0.1f64);
-    // SAFETY: all that is bound lives until the optimizer is dropped, at the end of the block.
+    // SAFETY: all bound memory outlives the optimizer, which is dropped at the end of the block.
     unsafe {
         let mut opt = Optimizer::builder(&plan).state(created.cast(), bytes).build().unwrap();
         opt.set(0, "lr", 0.0).unwrap();
@@ -124,12 +124,12 @@ fn over_addresses(bound: bool) {
 }
 
 #[test]
-fn addresses_arenas_and_numbers_of_the_caller() {
+fn a_caller_can_provide_addresses_arenas_and_scalars() {
     over_addresses(false);
     over_addresses(true);
 }
 
-/// Bytes that an allocator has given out and not got back, and all that it has given.
+/// Bytes that are allocated now, all bytes that were ever allocated, and calls of release.
 #[derive(Default)]
 struct Counts {
     held: AtomicUsize,
@@ -148,7 +148,7 @@ unsafe extern "C" fn allocate(
     let counts = &*user.cast::<Counts>();
     counts.held.fetch_add(bytes, Ordering::SeqCst);
     counts.given.fetch_add(bytes, Ordering::SeqCst);
-    // A page before the block makes any alignment that is asked for, which deallocate is not told.
+    // The block starts one page after the allocation, so deallocate can find the start without the alignment.
     let whole = Layout::from_size_align(bytes + 4096, 4096).unwrap();
     assert!(align <= 4096);
     alloc(whole).add(4096).cast()
@@ -171,7 +171,7 @@ unsafe extern "C" fn release(user: *mut c_void) {
 }
 
 #[test]
-fn memory_of_the_caller() {
+fn a_caller_can_provide_an_allocator() {
     let counts = Counts::default();
     let mut allocator = libshampoo::sys::shampoo_allocator::new();
     allocator.user = &counts as *const Counts as *mut c_void;
@@ -179,7 +179,7 @@ fn memory_of_the_caller() {
     allocator.deallocate = Some(deallocate);
     allocator.release = Some(release);
     let plan = builder(&config(), Place::default()).finish().unwrap();
-    // SAFETY: counts lives until the optimizer is dropped, and the functions may be called from any thread.
+    // SAFETY: counts outlives the optimizer, and the functions may be called on any thread.
     let mut opt = unsafe { Optimizer::builder(&plan).allocator(allocator).stream(null_mut()).build() }.unwrap();
     assert!(counts.given.load(Ordering::SeqCst) >= plan.bytes("state").unwrap());
     let mut values = model();

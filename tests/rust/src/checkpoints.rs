@@ -1,13 +1,13 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! The state: by entries, and as checkpoints.
+//! State entries and checkpoints.
 
 use crate::tools::{bits, builder, config, in_threads, model, optimizer, steps, trained, Meeting, Thread};
 use libshampoo::{Code, Comm, Dtype, Optimizer, Place};
 use std::path::PathBuf;
 
-/// A folder that ends with the test.
+/// A folder that is deleted after the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -23,7 +23,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn entries_bring_a_run_back() {
+fn a_state_restored_by_entries_continues_with_the_same_bits() {
     let (mut opt, mut values) = (optimizer(), model());
     steps(&mut opt, &mut values, 0, 2);
     let mut other = optimizer();
@@ -59,7 +59,7 @@ fn entries_bring_a_run_back() {
 }
 
 #[test]
-fn checkpoints_bring_a_run_back() {
+fn a_loaded_checkpoint_continues_with_the_same_bits() {
     let folder = Folder::new("checkpoints");
     let (mut opt, mut values) = (optimizer(), model());
     let error = opt.load(None, &folder.0).unwrap_err();

@@ -21,7 +21,7 @@ type Memcpy = unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_int) -> 
 type Create = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
 type Call = unsafe extern "C" fn() -> c_int;
 
-/// The runtime of CUDA, as far as it is needed here. Memory lives until the process ends.
+/// The functions of the CUDA runtime that the test needs. Memory is not freed before the process exits.
 struct Cuda(*mut c_void);
 
 impl Cuda {
@@ -100,7 +100,7 @@ fn steps_on_a_stream() {
     buffers.out = param;
     buffers.grad = gradient;
     let mut opt = optimizer(Device::Cuda);
-    // SAFETY: memory and stream live until the process ends.
+    // SAFETY: memory and stream exist until the process exits.
     unsafe {
         opt.set_stream(stream);
         opt.bind_raw(0, &[buffers]).unwrap();
@@ -119,7 +119,7 @@ fn steps_on_a_stream() {
     opt.read_state(step.index, 0, &mut made).unwrap();
     assert_eq!(made, [3]);
 
-    // A step that is refused is told later, with its number.
+    // The next call after a rejected step reports it, with the number of that step.
     buffers.grad = bad;
     // SAFETY: as above.
     unsafe {
@@ -130,7 +130,7 @@ fn steps_on_a_stream() {
     assert_eq!((error.code(), error.step()), (Code::Numeric, Some(4)), "{error}");
     assert_eq!(cuda.get::<24>(param), values);
 
-    // Slices are memory of the host.
+    // Slices are host memory, which this optimizer rejects.
     let (mut host, grad) = ([1.0f32; 24], [1.0f32; 24]);
     let error = opt.step(&mut [Buffers::new(&mut host).with_grad(&grad)]).unwrap_err();
     assert_eq!(error.code(), Code::State);

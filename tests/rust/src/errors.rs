@@ -1,12 +1,12 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Bad input gets a text that tells what is wrong, and loses nothing.
+//! Errors describe wrong input and change nothing.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, step, steps, trained};
 use libshampoo::{Buffers, Code, Comm, Config, Device, Error, Optimizer, Param, Place, PlanBuilder, Shard};
 
-/// The code and the words of an error.
+/// Checks the code of an error, and that its text contains the words.
 #[track_caller]
 fn expect<T: std::fmt::Debug>(result: Result<T, Error>, code: Code, words: &[&str]) {
     let error = result.unwrap_err();
@@ -17,7 +17,7 @@ fn expect<T: std::fmt::Debug>(result: Result<T, Error>, code: Code, words: &[&st
 }
 
 #[test]
-fn keys_and_values() {
+fn unknown_keys_and_wrong_values_are_rejected() {
     let mut config = Config::new().unwrap();
     expect(config.set("graftin", "adam").map(|_| ()), Code::Invalid, &["graftin", "grafting"]);
     expect(config.set("lr", -1.0).map(|_| ()), Code::Invalid, &["lr", "-1"]);
@@ -31,7 +31,7 @@ fn keys_and_values() {
 }
 
 #[test]
-fn values_of_all_kinds() {
+fn keys_accept_values_of_all_types() {
     let mut config = Config::new().unwrap();
     config
         .set("lr", 2)
@@ -60,7 +60,7 @@ fn values_of_all_kinds() {
 }
 
 #[test]
-fn parameters_and_places() {
+fn wrong_parameters_and_places_are_rejected() {
     let mut plan = PlanBuilder::new(&config(), Place::default()).unwrap();
     plan.param(Param::new("w", &[2, 3])).unwrap();
     expect(plan.param(Param::new("w", &[2])), Code::Invalid, &["w"]);
@@ -75,7 +75,7 @@ fn parameters_and_places() {
     let flat = Shard::Flat { offset: 4, count: 3 };
     expect(plan.param(Param::new("f", &[2, 3]).shard(flat.clone())), Code::Invalid, &["f"]);
     expect(plan.shard(7, 0, &flat), Code::Invalid, &["parameter 7", "there are 1"]);
-    assert_eq!(plan.param(Param::new("b", &[2])).unwrap(), 1, "what was refused has not been added");
+    assert_eq!(plan.param(Param::new("b", &[2])).unwrap(), 1, "a rejected parameter was added");
     let plan = plan.finish().unwrap();
     expect(plan.bytes("rent"), Code::Invalid, &["rent"]);
     expect(plan.bytes_on(1, "state"), Code::Invalid, &["1"]);
@@ -84,7 +84,7 @@ fn parameters_and_places() {
 }
 
 #[test]
-fn buffers() {
+fn wrong_buffers_are_rejected() {
     let mut opt = optimizer();
     let (mut values, grads) = (model(), gradients(&model(), 0));
     steps(&mut opt, &mut values, 0, 1);
@@ -105,7 +105,7 @@ fn buffers() {
     let mut buffers = [a, Buffers::read_only(&frozen).with_grad(&grads[1]), c];
     expect(opt.step(&mut buffers), Code::Invalid, &["\"p1\"", "with_out()"]);
     assert_eq!(bits(&values), before);
-    // The optimizer goes on as if nothing had been.
+    // The rejected steps have changed nothing.
     steps(&mut opt, &mut values, 1, 4);
     assert_eq!(bits(&values), bits(&trained()));
 }
@@ -124,7 +124,7 @@ fn a_gradient_that_is_not_finite_changes_nothing() {
 }
 
 #[test]
-fn numbers_and_counters() {
+fn wrong_numbers_and_counters_are_rejected() {
     let mut opt = optimizer();
     expect(opt.set(0, "grafting", 1.0), Code::Invalid, &["grafting"]);
     expect(opt.set(5, "lr", 1.0), Code::Invalid, &["5"]);
@@ -136,7 +136,7 @@ fn numbers_and_counters() {
 }
 
 #[test]
-fn what_is_missing_on_this_machine() {
+fn missing_devices_and_backends_are_reported() {
     let plan = builder(&config(), Place::default()).finish().unwrap();
     expect(Optimizer::builder(&plan).device_id(3).build(), Code::Invalid, &["3"]);
     let plan = builder(&config(), Place::default().replica(0, 2)).finish().unwrap();
@@ -147,12 +147,12 @@ fn what_is_missing_on_this_machine() {
         expect(Optimizer::new(&plan), Code::Unsupported, &[]);
     }
     expect(libshampoo::load_backend("/no/such/file.so"), Code::Unsupported, &["/no/such/file.so"]);
-    // SAFETY: it is refused before it is looked at.
+    // SAFETY: the NULL handle is rejected before it is used.
     expect(unsafe { Comm::from_nccl(std::ptr::null_mut(), None) }, Code::Invalid, &["nccl_comm"]);
 }
 
 #[test]
-fn errors_are_those_of_rust() {
+fn errors_implement_the_traits_of_rust() {
     fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
     is_error::<Error>();
     let error = optimizer().stat("luck").unwrap_err();

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Recorded trajectories, replayed from tapes (tests/golden/tapes.py), give the bits of C.
+//! Recorded trajectories that are replayed from tapes (tests/golden/tapes.py) give the same bits as in C.
 
 use crate::tools::from_environment;
 use libshampoo::{Bf16, Buffers, Config, Dtype, Element, Optimizer, Param, Place, PlanBuilder, F16};
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// Numbers of one of the four dtypes.
+/// Values of one of the four dtypes.
 enum Numbers {
     F32(Vec<f32>),
     F64(Vec<f64>),
@@ -79,7 +79,7 @@ impl Tensor {
     }
 }
 
-/// Does the lines of a tape; gives the number of values that were as expected.
+/// Executes the lines of a tape. Returns the number of values that were compared.
 fn replay(path: &Path) -> usize {
     let tape = fs::read_to_string(path).unwrap();
     let data = fs::read(path.with_extension("bin")).unwrap();
@@ -148,7 +148,7 @@ fn replay(path: &Path) -> usize {
             other => panic!("{path:?}: there is no line {other:?}"),
         }
     }
-    assert!(rest.is_empty(), "{path:?}: bytes are left");
+    assert!(rest.is_empty(), "{path:?}: unused bytes");
     met
 }
 
@@ -160,6 +160,6 @@ fn all_tapes_give_the_bits_of_c() {
     tapes.sort();
     let met: usize = tapes.iter().map(|path| replay(path)).sum();
     println!("{} tapes, {met} values", tapes.len());
-    // Written down, so that none can vanish unnoticed.
+    // Fixed numbers, so that no tape can be lost unnoticed.
     assert_eq!((tapes.len(), met), (217, 6171));
 }

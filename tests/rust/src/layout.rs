@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Sizes, offsets, constants and first values are those of the C compiler, and all that is exported is declared.
+//! Sizes, offsets, constants and initial values agree with the C compiler. All exported functions are declared.
 
 use crate::tools::from_environment;
 use libshampoo_sys::*;
@@ -14,7 +14,7 @@ fn pointee_size<T>(_pointer: *const T) -> usize {
     size_of::<T>()
 }
 
-/// The bytes of a struct without padding, as hexadecimal digits.
+/// Returns the bytes of a struct without padding as hexadecimal digits.
 fn hex<T>(value: T) -> String {
     let bytes = unsafe { std::slice::from_raw_parts(addr_of!(value).cast::<u8>(), size_of::<T>()) };
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -47,20 +47,20 @@ macro_rules! layout {
 
 macro_rules! function {
     ($lines:ident, $name:ident) => {
-        // Linked, and each a function of its own.
+        // Every declared function links, and no two have the same address.
         assert!(PLACES.with(|places| places.borrow_mut().insert($name as *const () as usize)));
         $lines.push(format!("function {}", stringify!($name)));
     };
 }
 
 #[test]
-fn declarations_are_those_of_the_c_compiler() {
+fn declarations_have_the_layout_of_the_c_compiler() {
     let mut lines: Vec<String> = Vec::new();
     include!(env!("SHAMPOO_LAYOUT"));
     let expected = std::fs::read_to_string(from_environment("SHAMPOO_LAYOUT_EXPECTED")).unwrap();
     let (ours, theirs): (BTreeSet<&str>, BTreeSet<&str>) =
         (lines.iter().map(String::as_str).collect(), expected.lines().collect());
     let differ: Vec<_> = ours.symmetric_difference(&theirs).collect();
-    assert!(differ.is_empty(), "only one of the two has: {differ:#?}");
+    assert!(differ.is_empty(), "only in one of the two: {differ:#?}");
     assert!(ours.len() > 150, "{} lines", ours.len());
 }

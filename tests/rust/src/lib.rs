@@ -3,7 +3,7 @@
 
 //! The tests of the crates `shampoo` and `libshampoo-sys`.
 
-// Every block of the guide is compiled and run.
+// Compiles and runs every block of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/rust.md")]
 pub struct Guide;
@@ -21,13 +21,13 @@ mod cuda;
 #[cfg(test)]
 mod errors;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod layout;
 #[cfg(test)]
 mod library;
-#[cfg(test)]
-mod lies;
 #[cfg(test)]
 mod optimizer;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! The library itself: its version, its table of keys, its log.
+//! Version, keys, backends, log and inverse roots.
 
 use crate::tools::{builder, config, model, optimizer, steps};
 use libshampoo::{inverse_root, Code, Config, Level, Optimizer, Place, RootMethod};
@@ -20,10 +20,10 @@ fn shampoo_version_of_header() -> String {
     format!("{SHAMPOO_VERSION_MAJOR}.{SHAMPOO_VERSION_MINOR}.{SHAMPOO_VERSION_PATCH}")
 }
 
-/// Run by ctest alone, with a library that says it is 9.7.5.
+/// Only ctest runs it, with a library that reports the version 9.7.5.
 #[test]
 #[ignore = "needs a library of another version"]
-fn another_version_is_refused() {
+fn another_version_is_rejected() {
     let errors = [
         Config::new().map(|_| ()).unwrap_err(),
         libshampoo::keys().map(|_| ()).unwrap_err(),
@@ -38,7 +38,7 @@ fn another_version_is_refused() {
 }
 
 #[test]
-fn keys_and_backends() {
+fn keys_and_backends_are_listed() {
     let keys = libshampoo::keys().unwrap();
     let config = Config::new().unwrap();
     for key in &keys {
@@ -54,7 +54,7 @@ fn keys_and_backends() {
 }
 
 #[test]
-fn messages_of_the_log() {
+fn log_messages_reach_the_callback() {
     let folder = std::env::temp_dir().join(format!("shampoo-rust-log-{}", std::process::id()));
     optimizer().save(None, &folder).unwrap();
     let seen: Arc<Mutex<Vec<(Level, String)>>> = Arc::default();
@@ -65,14 +65,14 @@ fn messages_of_the_log() {
     other.set("beta2", 0.5).unwrap();
     let mut opt = Optimizer::new(&builder(&other, Place::default()).finish().unwrap()).unwrap();
     opt.load(None, &folder).unwrap();
-    let told = |seen: &[(Level, String)]| seen.iter().filter(|(_, message)| message.contains("beta2")).count();
-    assert_eq!(told(&seen.lock().unwrap()), 1, "{seen:?}");
-    // A panic ends in the callback.
+    let count = |seen: &[(Level, String)]| seen.iter().filter(|(_, message)| message.contains("beta2")).count();
+    assert_eq!(count(&seen.lock().unwrap()), 1, "{seen:?}");
+    // A panic does not leave the callback.
     libshampoo::set_log(Level::Debug, |_, _| panic!("a log that panics, as the test wants")).unwrap();
-    // The callback before is gone, once no other thread is in it.
+    // The previous callback is dropped when no other thread is inside it.
     let patience = Instant::now() + Duration::from_secs(60);
     while Arc::strong_count(&seen) > 1 {
-        assert!(Instant::now() < patience, "the callback before is kept");
+        assert!(Instant::now() < patience, "the previous callback was not dropped");
         std::thread::sleep(Duration::from_millis(1));
     }
     opt.load(None, &folder).unwrap();
@@ -84,10 +84,10 @@ fn messages_of_the_log() {
 }
 
 #[test]
-fn inverse_roots() {
+fn an_inverse_root_is_computed_in_place() {
     let mut config = Config::new().unwrap();
     config.set("epsilon", 0.0).unwrap();
-    // Of eigenvalues 1 and 3, in f32 and f64.
+    // A matrix with the eigenvalues 1 and 3, in f64 and f32.
     let a = [2.0f64, 1.0, 1.0, 2.0];
     let (mut x, mut narrow) = ([0.0f64; 4], [0.0f32; 4]);
     let info = inverse_root(&config, 2, &a, &mut x, (2, 1)).unwrap();

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! What an optimizer does with buffers, groups, numbers and threads of the caller.
+//! Buffers, groups, hyper-parameters and threads of an optimizer.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, steps, trained, SHAPES};
 use libshampoo::{Bf16, Buffers, Config, Dtype, Optimizer, Param, Place, PlanBuilder, Shard, F16};
@@ -33,7 +33,7 @@ fn create_makes_the_optimizer_of_a_config_and_a_plan() {
 }
 
 #[test]
-fn updates_go_to_another_place() {
+fn updates_are_written_to_a_separate_buffer() {
     let mut updates = config();
     updates.set("output", "updates").unwrap();
     let (start, grad) = ([1.0f32, 2.0, 3.0], [0.5f32, -0.5, 1.0]);
@@ -44,12 +44,12 @@ fn updates_go_to_another_place() {
     let mut opt = one_param(&updates, Param::new("w", &[3]));
     let mut buffers = [Buffers::read_only(&start).with_grad(&grad).with_out(&mut out)];
     opt.step(&mut buffers).unwrap();
-    assert!(buffers[0].param_mut::<f32>().is_none(), "it is read only");
+    assert!(buffers[0].param_mut::<f32>().is_none(), "the parameter is read-only");
     assert_eq!(buffers[0].out::<f32>().unwrap().len(), 3);
     for i in 0..3 {
         assert_eq!(start[i] + out[i], stepped[i]);
     }
-    // In place there is no room for both.
+    // In place, the update would overwrite the parameter.
     let mut values = start;
     let error = opt.step(&mut [Buffers::new(&mut values).with_grad(&grad)]).unwrap_err();
     assert!(error.message().contains("with_out()"), "{error}");
@@ -57,7 +57,7 @@ fn updates_go_to_another_place() {
 }
 
 #[test]
-fn updates_of_a_group_leave_its_parameters() {
+fn updates_of_a_group_leave_its_parameters_unchanged() {
     for (first, second) in [("parameters", "updates"), ("updates", "parameters")] {
         let mut configs = [config(), config()];
         configs[0].set("output", first).unwrap();
@@ -85,7 +85,7 @@ fn a_copy_is_the_parameter_rounded() {
     let (mut w, grad, mut copy) = ([1.0f32, -2.0, 3.0, -4.0], [1.0f32; 4], [Bf16(0); 4]);
     let mut buffers = [Buffers::new(&mut w).with_grad(&grad).with_copy(&mut copy)];
     opt.step(&mut buffers).unwrap();
-    assert!(buffers[0].copy::<f32>().is_none(), "it is of another dtype");
+    assert!(buffers[0].copy::<f32>().is_none(), "the copy has another dtype");
     for (value, copied) in w.iter().zip(copy) {
         let widened = f32::from_bits(u32::from(copied.0) << 16);
         assert!((widened - value).abs() <= value.abs() / 256.0, "{widened} {value}");
@@ -93,7 +93,7 @@ fn a_copy_is_the_parameter_rounded() {
 }
 
 #[test]
-fn a_parameter_without_a_gradient_stays() {
+fn a_parameter_without_a_gradient_does_not_change() {
     let (mut values, grads, mut opt) = (model(), gradients(&model(), 0), optimizer());
     let mut buffers: Vec<_> = values.iter_mut().map(|value| Buffers::new(value)).collect();
     let second = buffers.remove(1).with_grad(&grads[1]);
@@ -104,7 +104,7 @@ fn a_parameter_without_a_gradient_stays() {
 }
 
 #[test]
-fn groups_have_numbers_of_their_own() {
+fn groups_have_their_own_hyper_parameters() {
     let mut other = config();
     other.set("lr", 0.01).unwrap();
     let mut plan = PlanBuilder::new(&config(), Place::default()).unwrap();
@@ -121,19 +121,19 @@ fn groups_have_numbers_of_their_own() {
     assert_eq!((opt.get(0, "lr").unwrap(), opt.get(1, "lr").unwrap()), (0.0, 0.0));
     let (mut a, mut b, grad) = ([1.0f32; 4], [2.0f32; 4], [1.0f32; 4]);
     opt.step(&mut [Buffers::new(&mut a).with_grad(&grad), Buffers::new(&mut b).with_grad(&grad)]).unwrap();
-    assert_eq!((a, b), ([1.0; 4], [2.0; 4]), "a learning rate of 0 moves nothing");
+    assert_eq!((a, b), ([1.0; 4], [2.0; 4]), "a learning rate of 0 must not change parameters");
     opt.status(true).unwrap();
     assert_eq!(opt.stat("steps").unwrap(), 1.0);
 }
 
 #[test]
-fn a_learning_rate_is_that_of_all_groups_or_of_none() {
+fn a_learning_rate_is_set_in_all_groups_or_in_none() {
     let mut plan = PlanBuilder::new(&config(), Place::default()).unwrap();
     let group = plan.group(&config()).unwrap();
     plan.param(Param::new("wide", &[4]).dtype(Dtype::F64)).unwrap();
     plan.param(Param::new("narrow", &[4]).group(group)).unwrap();
     let mut opt = Optimizer::new(&plan.finish().unwrap()).unwrap();
-    let error = opt.set_lr(1e300).unwrap_err(); // no number of float32
+    let error = opt.set_lr(1e300).unwrap_err(); // above the largest float32
     assert!(error.message().contains("lr"), "{error}");
     assert_eq!((opt.get(0, "lr").unwrap(), opt.get(1, "lr").unwrap()), (0.1, 0.1));
     opt.set_lr(0.5).unwrap();
@@ -141,7 +141,7 @@ fn a_learning_rate_is_that_of_all_groups_or_of_none() {
 }
 
 #[test]
-fn an_optimizer_outlives_what_it_was_made_of_and_moves_to_another_thread() {
+fn an_optimizer_outlives_its_config_and_plan_and_moves_to_another_thread() {
     let plan = builder(&config(), Place::default()).finish().unwrap();
     let mut first = Optimizer::new(&plan).unwrap();
     drop(plan);
@@ -155,7 +155,7 @@ fn an_optimizer_outlives_what_it_was_made_of_and_moves_to_another_thread() {
 }
 
 #[test]
-fn what_is_said_of_a_parameter_counts() {
+fn descriptions_of_parameters_take_effect() {
     let mut plan = PlanBuilder::new(&config(), Place::default().shard(1, 2).threads(3)).unwrap();
     plan.param(Param::new("stacked", &[2, 2, 3]).stack_dims(1)).unwrap();
     let rectangle = Shard::Rectangle { offset: vec![0, 3], shape: vec![8, 4] };
@@ -163,7 +163,7 @@ fn what_is_said_of_a_parameter_counts() {
     let plan = plan.finish().unwrap();
     let blocks = plan.blocks().unwrap();
     assert_eq!((blocks[0].param, blocks[1].param, blocks[2].param), (0, 0, 1));
-    assert_eq!(blocks[1].flat_offset, 6, "each of the stacked tensors has a block of its own");
+    assert_eq!(blocks[1].flat_offset, 6, "each stacked tensor must have its own block");
     assert_eq!((&blocks[2].shape[..], blocks[2].of_shard), (&[8, 4][..], true));
     let mut opt = Optimizer::new(&plan).unwrap();
     assert_eq!(opt.get(0, "threads").unwrap(), 3.0);
@@ -172,7 +172,7 @@ fn what_is_said_of_a_parameter_counts() {
 }
 
 #[test]
-fn each_buffer_may_have_a_dtype_of_its_own() {
+fn each_buffer_may_have_its_own_dtype() {
     let (start, grad) = ([1.0f32, -2.0, 3.0, 0.5], [1.0f32, -1.0, 2.0, 0.5]);
     let mut stepped = start;
     one_param(&config(), Param::new("w", &[4])).step(&mut [Buffers::new(&mut stepped).with_grad(&grad)]).unwrap();
@@ -184,7 +184,7 @@ fn each_buffer_may_have_a_dtype_of_its_own() {
     one_param(&config(), param).step(&mut [buffers]).unwrap();
     assert_eq!(out, stepped.map(f64::from));
     for (half, value) in copy.iter().zip(&stepped) {
-        // Of a normal binary16: 5 bits of exponent around 15, 10 of fraction.
+        // A normal binary16 number has 5 bits of exponent, with bias 15, and 10 bits of fraction.
         let (exponent, fraction) = (i32::from(half.0 >> 10 & 31) - 15, f32::from(half.0 & 1023) / 1024.0);
         let sign = if half.0 >> 15 == 1 { -1.0 } else { 1.0 };
         let widened = sign * (1.0 + fraction) * 2f32.powi(exponent);
@@ -193,7 +193,7 @@ fn each_buffer_may_have_a_dtype_of_its_own() {
 }
 
 #[test]
-fn a_plan_tells_blocks_and_bytes() {
+fn a_plan_describes_blocks_and_bytes() {
     let plan = builder(&config(), Place::default().replica(1, 2)).finish().unwrap();
     let blocks = plan.blocks().unwrap();
     assert_eq!(blocks[0].shape, [8, 8]);

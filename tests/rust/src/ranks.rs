@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Ranks, which are threads, over a communicator in Rust.
+//! Ranks in threads that use a communicator in Rust.
 
 use crate::tools::{bits, builder, config, gradients, in_threads, model, steps, trained, Meeting, Thread, SHAPES};
 use libshampoo::{BoxError, Buffers, Code, Comm, Communicator, Optimizer, Param, Place, PlanBuilder, Shard};
@@ -17,7 +17,7 @@ fn replicas_give_the_bits_of_one_rank() {
             let comm = Comm::new(Thread { meeting: meeting.clone(), rank, all_to_all: false }).unwrap();
             let plan = builder(&config(), Place::default().replica(rank, world).threads(1)).finish().unwrap();
             let mut opt = Optimizer::builder(&plan).replica_comm(&comm).build().unwrap();
-            drop((comm, plan)); // the optimizer has what it needs
+            drop((comm, plan)); // the optimizer keeps its own references
             let mut values = model();
             steps(&mut opt, &mut values, 0, 4);
             values
@@ -28,7 +28,7 @@ fn replicas_give_the_bits_of_one_rank() {
     }
 }
 
-/// Elements of a parameter that a rank of two holds; with `odd` a cut that the library does not know by itself.
+/// Elements of a parameter that one of two ranks holds. With `odd`, a layout that the library cannot derive.
 fn cut(count: usize, rank: usize, odd: bool) -> std::ops::Range<usize> {
     let middle = if odd { count / 3 } else { (count + 1) / 2 };
     if rank == 0 {
@@ -80,7 +80,7 @@ fn gathered_shards_give_the_bits_of_one_rank() {
     gathered(true, true);
 }
 
-/// What a communicator that fails has seen.
+/// Counts the calls of a failing communicator.
 #[derive(Default)]
 struct Seen {
     stepping: AtomicBool,
@@ -114,7 +114,7 @@ impl Communicator for Fails {
 
     fn async_error(&self) -> Result<(), BoxError> {
         match self.how {
-            "later" if self.seen.stepping.load(Ordering::SeqCst) => Err("told later".into()),
+            "later" if self.seen.stepping.load(Ordering::SeqCst) => Err("failed later".into()),
             _ => Ok(()),
         }
     }
@@ -136,7 +136,7 @@ fn a_failure_in_a_communicator_is_an_error_of_the_step() {
     for (how, text) in [
         ("panic", "panicked: the network is gone"),
         ("error", "the cable is out"),
-        ("later", "told later"),
+        ("later", "failed later"),
         ("odd", "panicked: with a payload that is not text"),
     ] {
         let (meeting, ready) = (Meeting::new(2), std::sync::Barrier::new(2));
@@ -156,12 +156,12 @@ fn a_failure_in_a_communicator_is_an_error_of_the_step() {
             assert_eq!(source.to_string(), text);
             assert_eq!(source.is::<std::io::Error>(), how == "error");
             assert_eq!(seen.aborted.load(Ordering::SeqCst), 1);
-            // It is for good, and tells no old cause.
+            // The optimizer remains unusable, and the error of the next step has no cause.
             let error = crate::tools::step(&mut opt, &mut values, &grads).unwrap_err();
             assert_eq!(error.code(), Code::Comm);
             assert!(std::error::Error::source(&error).is_none());
             drop(comm);
-            assert_eq!(seen.dropped.load(Ordering::SeqCst), 0, "the optimizer has it");
+            assert_eq!(seen.dropped.load(Ordering::SeqCst), 0, "the optimizer still uses it");
             drop(opt);
             assert_eq!(seen.dropped.load(Ordering::SeqCst), 1);
         });
@@ -169,7 +169,7 @@ fn a_failure_in_a_communicator_is_an_error_of_the_step() {
 }
 
 #[test]
-fn a_communicator_that_is_refused_is_dropped() {
+fn a_rejected_communicator_is_dropped() {
     let seen: Arc<Seen> = Arc::default();
     let thread = Thread { meeting: Meeting::new(2), rank: 2, all_to_all: false };
     let error = Comm::new(Fails { thread, how: "", seen: Arc::clone(&seen) }).unwrap_err();
@@ -214,11 +214,11 @@ unsafe extern "C" fn alone(
 }
 
 #[test]
-fn functions_in_c() {
+fn communicators_can_be_functions_in_c() {
     let calls = AtomicUsize::new(0);
     let mut ops = libshampoo::sys::shampoo_comm_ops::new();
     ops.user = &calls as *const AtomicUsize as *mut c_void;
-    // SAFETY: calls lives longer than all that is made here.
+    // SAFETY: calls outlives the communicator and the optimizer.
     let error = unsafe { Comm::from_ops(&ops) }.unwrap_err();
     assert!(error.code() == Code::Invalid && error.message().contains("all_gather"), "{error}");
     ops.all_gather = Some(alone);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! What several tests share: a small model, and ranks that are threads.
+//! Tools of several tests: a small model, and ranks in threads.
 
 use libshampoo::{BoxError, Buffers, Communicator, Config, Optimizer, Param, Place, PlanBuilder};
 use std::path::PathBuf;
@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// A folder or file that CMakeLists.txt names.
+/// Returns a path that CMakeLists.txt passes in the environment.
 pub fn from_environment(name: &str) -> PathBuf {
     std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set: ctest sets it")).into()
 }
 
 pub const SHAPES: [&[usize]; 3] = [&[12, 8], &[12], &[5, 12]];
 
-/// First values of the parameters: any numbers that are not alike.
+/// Returns initial values of the parameters: arbitrary, but different.
 pub fn model() -> Vec<Vec<f32>> {
     let values = |p: usize, count: usize| (0..count).map(|i| ((i * 7 + p * 3 + 1) as f32).sin()).collect();
     SHAPES.iter().enumerate().map(|(p, shape)| values(p, shape.iter().product())).collect()
 }
 
-/// Gradients of step t of such parameters.
+/// Returns the gradients of these parameters in step t.
 pub fn gradients(model: &[Vec<f32>], t: usize) -> Vec<Vec<f32>> {
     model.iter().map(|values| values.iter().map(|value| (value + t as f32).sin()).collect()).collect()
 }
@@ -34,7 +34,7 @@ pub fn config() -> Config {
     config
 }
 
-/// A plan of the model.
+/// Creates a plan of the model.
 pub fn builder(config: &Config, place: Place) -> PlanBuilder {
     let mut plan = PlanBuilder::new(config, place).unwrap();
     for (p, shape) in SHAPES.iter().enumerate() {
@@ -47,7 +47,7 @@ pub fn optimizer() -> Optimizer {
     Optimizer::new(&builder(&config(), Place::default()).finish().unwrap()).unwrap()
 }
 
-/// Makes steps first .. last of the model.
+/// Runs the steps first .. last of the model.
 pub fn steps(opt: &mut Optimizer, values: &mut [Vec<f32>], first: usize, last: usize) {
     for t in first..last {
         let grads = gradients(&model(), t);
@@ -60,26 +60,26 @@ pub fn step(opt: &mut Optimizer, values: &mut [Vec<f32>], grads: &[Vec<f32>]) ->
     opt.step(&mut buffers.collect::<Vec<_>>())
 }
 
-/// What a run of one rank gives after four steps.
+/// Returns the parameters of a run on one rank after four steps.
 pub fn trained() -> Vec<Vec<f32>> {
     let mut values = model();
     steps(&mut optimizer(), &mut values, 0, 4);
     values
 }
 
-/// The bits of all values.
+/// Returns the bits of all values.
 pub fn bits(values: &[Vec<f32>]) -> Vec<Vec<u32>> {
     values.iter().map(|each| each.iter().map(|value| value.to_bits()).collect()).collect()
 }
 
-/// Where threads meet and exchange bytes.
+/// A barrier at which threads exchange bytes.
 pub struct Meeting {
     slots: Mutex<Vec<(Vec<u8>, Vec<usize>)>>,
-    /// How many have come so far, all in all.
+    /// All arrivals so far.
     arrived: Mutex<usize>,
     someone_came: Condvar,
     world: usize,
-    /// Calls of all_to_all, of all ranks.
+    /// Calls of all_to_all by all ranks.
     pub all_to_alls: AtomicUsize,
 }
 
@@ -94,7 +94,7 @@ impl Meeting {
         })
     }
 
-    /// Waits for all ranks; but not for one that has failed.
+    /// Waits for all ranks. Panics after a time limit, because a rank may have failed.
     fn wait(&self) {
         let mut arrived = self.arrived.lock().unwrap();
         *arrived += 1;
@@ -103,10 +103,10 @@ impl Meeting {
         let patience = Duration::from_secs(60);
         let (_arrived, late) =
             self.someone_came.wait_timeout_while(arrived, patience, |arrived| *arrived < wanted).unwrap();
-        assert!(!late.timed_out(), "another rank has not come");
+        assert!(!late.timed_out(), "another rank did not arrive");
     }
 
-    /// Leaves bytes, and sees what all ranks have left.
+    /// Deposits bytes, and passes those of all ranks to a function.
     fn exchange<R>(
         &self,
         rank: usize,
@@ -165,7 +165,7 @@ impl Communicator for Thread {
             let mut place = 0;
             for ((sent, counts), expected) in slots.iter().zip(recv_counts) {
                 let first: usize = counts[..self.rank].iter().sum();
-                assert_eq!(counts[self.rank], *expected, "what is sent is what is awaited");
+                assert_eq!(counts[self.rank], *expected, "a rank sends another number of bytes than expected");
                 recv[place..][..*expected].copy_from_slice(&sent[first..][..*expected]);
                 place += expected;
             }
@@ -174,7 +174,7 @@ impl Communicator for Thread {
     }
 }
 
-/// Runs a function on as many threads as ranks, and gives what each has returned.
+/// Runs a function in one thread for each rank. Returns the results of all.
 pub fn in_threads<R: Send>(world: usize, run: impl Fn(usize) -> R + Sync) -> Vec<R> {
     std::thread::scope(|scope| {
         let run = &run;

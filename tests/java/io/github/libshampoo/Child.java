@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.libshampoo;
 
-/** A program of its own, which uses the library and says what it met. */
+/** A program that loads the library and prints its version or the error. */
 final class Child {
   private Child() {}
 
@@ -10,7 +10,7 @@ final class Child {
     try {
       System.out.println("version " + Shampoo.version());
     } catch (UnsatisfiedLinkError error) {
-      System.out.println("refused: " + error.getMessage());
+      System.out.println("rejected: " + error.getMessage());
     }
   }
 }

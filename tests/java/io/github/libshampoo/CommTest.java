@@ -19,7 +19,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Many ranks over communicators in Java. */
+/** Several ranks with communicators in Java. */
 class CommTest {
   private static void assertSameBits(List<float[]> expected, List<float[]> found) {
     for (int p = 0; p < expected.size(); ++p) {
@@ -68,7 +68,7 @@ class CommTest {
     }
   }
 
-  /** A rank that fails at some exchange. */
+  /** A rank whose exchanges can fail. */
   private static final class Fails extends Mirror {
     final RuntimeException failure = new RuntimeException("the network is gone");
     boolean failing;
@@ -94,14 +94,14 @@ class CommTest {
     @Override
     public void abort() {
       ++aborted;
-      Shampoo.keys(); // a call of the library in between must not take the cause
+      Shampoo.keys(); // a call of the library must not replace the cause
       throw new IllegalStateException("abort fails, too");
     }
 
     @Override
     public void release() {
       ++released;
-      throw new IllegalStateException("and release");
+      throw new IllegalStateException("release fails, too");
     }
   }
 
@@ -115,7 +115,7 @@ class CommTest {
 
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
-  void anExceptionBecomesTheErrorOfTheStep(boolean later) {
+  void anExceptionInACommunicatorBecomesAnErrorOfTheStep(boolean later) {
     Fails comm = new Fails();
     List<Throwable> reported = new ArrayList<>();
     Thread.currentThread().setUncaughtExceptionHandler((thread, thrown) -> reported.add(thrown));
@@ -134,7 +134,7 @@ class CommTest {
       comm.failing = false;
       comm.failingLater = false;
       ShampooException again = assertThrows(ShampooException.Collective.class, optimizer::step);
-      assertEquals(null, again.getCause()); // no exception of another call
+      assertEquals(null, again.getCause()); // not the exception of the previous call
       assertArrayEquals(before, Buffers.copy(w));
     } finally {
       Thread.currentThread().setUncaughtExceptionHandler(null);
@@ -173,7 +173,7 @@ class CommTest {
   }
 
   @Test
-  void buffersOfAnExchangeAreInNativeOrderAndWhatIsSentIsReadOnly() {
+  void buffersOfAnExchangeHaveNativeOrderAndTheSendBufferIsReadOnly() {
     List<ByteBuffer> seen = new ArrayList<>();
     Communicator looks =
         new Mirror() {
@@ -193,7 +193,7 @@ class CommTest {
     }
   }
 
-  /** Under -Xcheck:jni this shows that no callback leaves references behind, as the frame of the step has few. */
+  /** Under -Xcheck:jni, checks that callbacks release their local references: the step's frame has room for few. */
   @Test
   void aStepMayExchangeManyTimes() throws Exception {
     int[] exchanges = new int[1];
@@ -222,7 +222,7 @@ class CommTest {
   }
 
   @Test
-  void aRankThatIsNotBelowItsWorldIsRefusedAndReleased() {
+  void aRankThatIsNotBelowItsWorldIsRejectedAndReleased() {
     Ranks.Rank comm = new Ranks(2).new Rank(2);
     ShampooException error = assertThrows(ShampooException.Invalid.class, () -> Comm.of(comm));
     assertTrue(error.getMessage().contains("rank"), error.getMessage());
@@ -230,7 +230,7 @@ class CommTest {
   }
 
   @Test
-  void aCommunicatorOfCIsTaken() {
+  void aCommunicatorOfCIsAccepted() {
     assertThrows(ShampooException.Invalid.class, () -> Comm.ofAddress(0));
     int released = Foreign.releases();
     Comm comm = Comm.ofAddress(Foreign.ops());
@@ -248,23 +248,23 @@ class CommTest {
     }
     assertEquals(released + 1, Foreign.releases());
     assertThrows(
-        ShampooException.State.class, () -> Shampoo.save(List.of(), Path.of("nowhere"), comm, 0)); // it is closed
+        ShampooException.State.class, () -> Shampoo.save(List.of(), Path.of("nowhere"), comm, 0)); // comm is closed
   }
 
-  /** Two exchanges at once would be mixed, and the library has memory of its own in a communicator. */
+  /** A communicator contains a buffer of the library. Two exchanges at the same time would both write to it. */
   @Test
   void oneCallAtATimeUsesACommunicator(@TempDir Path folder) {
     Optimizer[] second = new Optimizer[1];
-    List<ShampooException> refused = new ArrayList<>();
+    List<ShampooException> rejections = new ArrayList<>();
     Communicator mirror =
         new Mirror() {
           @Override
           public void allGather(ByteBuffer send, ByteBuffer recv) throws Exception {
             super.allGather(send, recv);
             if (second[0] != null) {
-              refused.add(assertThrows(ShampooException.State.class, second[0]::step));
-              refused.add(assertThrows(ShampooException.State.class, () -> second[0].status(true)));
-              refused.add(assertThrows(ShampooException.State.class, () -> second[0].save(folder)));
+              rejections.add(assertThrows(ShampooException.State.class, second[0]::step));
+              rejections.add(assertThrows(ShampooException.State.class, () -> second[0].status(true)));
+              rejections.add(assertThrows(ShampooException.State.class, () -> second[0].save(folder)));
             }
           }
         };
@@ -279,28 +279,28 @@ class CommTest {
         other.bind("w", Buffers.filled(4, 1), Buffers.filled(4, 1));
         second[0] = other;
         first.step();
-        assertTrue(refused.size() >= 3);
-        for (ShampooException error : refused) {
+        assertTrue(rejections.size() >= 3);
+        for (ShampooException error : rejections) {
           assertTrue(error.getMessage().contains("one after another"), error.getMessage());
         }
         second[0] = null;
         other.step();
         assertEquals(1, other.stat("steps"));
-        // The same communicator in both places is one; that two ranks write the same file is refused.
+        // save accepts the communicator of the optimizer. It fails because both ranks write the same file.
         assertThrows(ShampooException.Files.class, () -> Shampoo.save(List.of(other), folder, comm, 0));
       }
     }
   }
 
   @Test
-  void ncclThatIsNotLoadedIsTold() {
+  void theErrorSaysThatNcclIsNotLoaded() {
     assertThrows(ShampooException.Invalid.class, () -> Comm.ofNccl(0, null));
     ShampooException error = assertThrows(ShampooException.State.class, () -> Comm.ofNccl(64, "libnccl_is_not_here.so"));
     assertTrue(error.getMessage().contains("libnccl_is_not_here.so"), error.getMessage());
   }
 
   @Test
-  void aThreadOfCCallsTheCommunicator() {
+  void aCommunicatorCanBeCalledOnAThreadOfC() {
     Fails comm = new Fails();
     try (Optimizer optimizer = alone(comm)) {
       optimizer.bind("w", Buffers.filled(4, 1), Buffers.filled(4, 1));

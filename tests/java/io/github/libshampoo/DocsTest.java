@@ -16,7 +16,7 @@ import javax.tools.ToolProvider;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What docs/java.md shows is true: it compiles without a warning, and runs. */
+/** The code in docs/java.md compiles without warnings and runs. */
 class DocsTest {
   @TempDir Path folder;
 
@@ -31,12 +31,12 @@ class DocsTest {
     return found;
   }
 
-  /** Whether a block is a program of its own. */
+  /** Returns whether a block is a complete program. */
   private static boolean isWhole(String block) {
     return block.contains("public static void main(");
   }
 
-  /** The program of all other blocks: those of imports come first, those of methods stand in the class, the rest is its main. */
+  /** Joins all other blocks into a program: imports first, methods in the class, everything else in main. */
   private static String guide() throws IOException {
     StringBuilder imports = new StringBuilder();
     StringBuilder methods = new StringBuilder();
@@ -72,7 +72,7 @@ class DocsTest {
   @Test
   void theGuideRuns() throws Exception {
     compile("Guide", guide());
-    // As a user would run it, and with the jar on the module path, which no other test has.
+    // Runs it as a user would. Only this test has the jar on the module path.
     List<String> modules = List.of("-p", JAR, "--add-modules", "io.github.libshampoo", "-cp", folder.toString());
     for (List<String> paths : List.of(List.of("-cp", folder + ":" + JAR), modules)) {
       String output = run("Guide", paths);

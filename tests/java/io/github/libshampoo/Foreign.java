@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.libshampoo;
 
-/** What foreign.c does. */
+/** The functions of foreign.c. */
 final class Foreign {
   static {
-    Shampoo.version(); // the library of the jar comes first
+    Shampoo.version(); // loads the library of the jar first
     System.load(System.getProperty("shampoo.foreign"));
   }
 

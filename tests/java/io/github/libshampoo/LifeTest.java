@@ -22,7 +22,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
-/** Closing, collecting, threads. */
+/** Closing, garbage collection and threads. */
 class LifeTest {
   private static Optimizer make(Place place, OptimizerOptions options) {
     try (Config config = Model.config();
@@ -41,7 +41,7 @@ class LifeTest {
   }
 
   @Test
-  void whatIsClosedIsRefused() {
+  void closedObjectsAreRejected() {
     Config config = new Config();
     Plan plan = new Plan(config);
     plan.addParam("w", 24);
@@ -70,7 +70,7 @@ class LifeTest {
     }
   }
 
-  /** Holds a step where the test wants it. */
+  /** Blocks a step inside an exchange until the test releases it. */
   private static class Holds extends Mirror {
     final CountDownLatch inside = new CountDownLatch(1);
     final CountDownLatch go = new CountDownLatch(1);
@@ -106,11 +106,11 @@ class LifeTest {
           assertTrue(comm.inside.await(Ranks.PATIENCE, TimeUnit.SECONDS));
           if (number == 1) {
             optimizer.close();
-            assertTrue(comm.left, "close came back while the step was inside");
+            assertTrue(comm.left, "close returned during the step");
           } else {
             String text = assertThrows(ShampooException.State.class, optimizer::step).getMessage();
             assertTrue(text.contains("in use"), text);
-            // Let the other thread come to its close; if it has not, the test can only pass.
+            // Give the other thread time to call close. If it is too slow, the test passes without checking close.
             Thread.sleep(50);
             comm.go.countDown();
           }
@@ -121,7 +121,7 @@ class LifeTest {
   }
 
   @Test
-  void whatACallHasCalledCannotCloseOrStep() {
+  void aCallbackCannotCloseOrStepItsOptimizer() {
     Optimizer[] optimizer = new Optimizer[1];
     Throwable[] thrown = new Throwable[2];
     Communicator comm =
@@ -145,7 +145,7 @@ class LifeTest {
   }
 
   @Test
-  void aPlanIsNotClosedWhileAnOptimizerIsMadeOfIt() {
+  void aPlanIsNotClosedWhileAnOptimizerIsCreatedFromIt() {
     try (Config config = Model.config();
         Plan plan = new Plan(config, new Place().replica(0, 2))) {
       plan.addParam("w", 4);
@@ -164,7 +164,7 @@ class LifeTest {
     }
   }
 
-  /** Each step meets that of the other optimizer inside: one that waited for the other would wait in vain. */
+  /** Each step waits inside for the step of the other optimizer, so steps that excluded each other would time out. */
   @Test
   void stepsOfTwoOptimizersOverlap() throws Exception {
     CyclicBarrier inside = new CyclicBarrier(2);
@@ -205,7 +205,7 @@ class LifeTest {
   }
 
   @Test
-  void whatIsBoundIsKeptAndWhatIsReplacedIsLetGo() throws Exception {
+  void boundMemoryIsKeptAliveAndReplacedMemoryIsReleased() throws Exception {
     try (Optimizer optimizer = make()) {
       FloatBuffer w = Buffers.filled(24, 1);
       FloatBuffer grad = Buffers.filled(24, 1);
@@ -229,7 +229,7 @@ class LifeTest {
   }
 
   @Test
-  void whatIsNotClosedIsCollected() throws Exception {
+  void objectsThatAreNotClosedAreCollected() throws Exception {
     Ranks.Rank comm = new Ranks(1).new Rank(0);
     Optimizer optimizer = make(comm);
     optimizer.bind("w", Buffers.filled(24, 1), Buffers.filled(24, 1));
@@ -244,7 +244,7 @@ class LifeTest {
     assertEquals(1, comm.released);
   }
 
-  /** An optimizer that is nowhere else. */
+  /** Returns an optimizer to which only the array refers. */
   private static Optimizer[] onlyOne(Communicator comm) {
     Optimizer[] only = {make(comm)};
     only[0].bind("w", Buffers.filled(24, 1), Buffers.filled(24, 1));
@@ -252,7 +252,7 @@ class LifeTest {
   }
 
   @Test
-  void anOptimizerIsKeptWhileItsLastCallRuns() {
+  void anOptimizerIsKeptAliveDuringItsLastCall() {
     List<WeakReference<Optimizer>> stepping = new ArrayList<>();
     int[] seen = new int[1];
     Optimizer[] only =
@@ -282,7 +282,7 @@ class LifeTest {
   }
 
   @Test
-  void aCommunicatorIsLetGoWithItsOptimizer() throws Exception {
+  void aCommunicatorIsReleasedWithItsOptimizer() throws Exception {
     Ranks.Rank comm = new Ranks(1).new Rank(0);
     WeakReference<Ranks.Rank> gone = new WeakReference<>(comm);
     make(comm).close();
@@ -292,7 +292,7 @@ class LifeTest {
 
   private static final int SIZE = 1 << 14;
 
-  /** Steps of an optimizer that alone has its buffers, and that nobody has any more when its last step begins. */
+  /** Trains with buffers that only the optimizer refers to. Nothing refers to the optimizer during its last step. */
   private static float[] trainWithoutKeeping() {
     try (Config config = Model.config().set("use_merge_dims", false);
         Plan plan = new Plan(config)) {
@@ -311,7 +311,7 @@ class LifeTest {
   }
 
   @Test
-  void collectionsDuringStepsChangeNothing() throws Exception {
+  void garbageCollectionDuringStepsChangesNothing() throws Exception {
     float[] expected = trainWithoutKeeping();
     AtomicBoolean done = new AtomicBoolean();
     Thread collector =
@@ -319,7 +319,7 @@ class LifeTest {
             () -> {
               while (!done.get()) {
                 System.gc();
-                // What was freed is given away again, and written.
+                // Allocate memory that was freed, and overwrite it.
                 for (int i = 0; i < 20; ++i) {
                   Buffers.filled(SIZE, Float.NaN);
                 }
@@ -360,7 +360,7 @@ class LifeTest {
       liveOnce(w, grad);
     }
     System.gc();
-    // An arena of this optimizer is above 4 KiB: 10,000 that were lost would be 40 MiB and more.
+    // An arena of this optimizer has more than 4 KiB: a leak of 10,000 arenas would be more than 40 MiB.
     assertTrue(resident() - before < 8 << 20, (resident() - before) + " bytes more");
   }
 }

@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The jar: what is in it, and where its libraries are loaded from. */
+/** The contents of the jar, and the folders that its libraries are loaded from. */
 class LoaderTest {
   private static final String VERSION = System.getProperty("shampoo.version");
   private static final Path SOURCE = Path.of(System.getProperty("shampoo.source"));
@@ -37,9 +37,9 @@ class LoaderTest {
     builder.environment().clear();
     builder.environment().putAll(environment);
     Process process = builder.start();
-    String told = new String(process.getInputStream().readAllBytes());
-    assertEquals(0, process.waitFor(), told);
-    return told;
+    String output = new String(process.getInputStream().readAllBytes());
+    assertEquals(0, process.waitFor(), output);
+    return output;
   }
 
   private static List<String> childCommand(String... options) {
@@ -72,7 +72,7 @@ class LoaderTest {
   }
 
   @Test
-  void theJarAloneIsEnoughAndLeavesNothing() throws Exception {
+  void theJarNeedsNoOtherFilesAndLeavesNoneBehind() throws Exception {
     Path temporary = Files.createDirectories(folder.resolve("temporary"));
     assertEquals("version " + VERSION, child(Map.of(), "-Djava.io.tmpdir=" + temporary).strip());
     try (Stream<Path> left = Files.list(temporary)) {
@@ -81,53 +81,53 @@ class LoaderTest {
   }
 
   @Test
-  void aFolderThatIsNamedComesFirst() throws Exception {
+  void theFolderInThePropertyIsSearchedFirst() throws Exception {
     String property = "-Dio.github.libshampoo.library.path=";
-    String told = child(Map.of(), property + folder);
-    assertContains(told, "refused: ");
-    assertContains(told, folder.toString());
-    assertContains(told, "io.github.libshampoo.library.path");
-    // Nothing is copied then.
+    String output = child(Map.of(), property + folder);
+    assertContains(output, "rejected: ");
+    assertContains(output, folder.toString());
+    assertContains(output, "io.github.libshampoo.library.path");
+    // With the property, nothing is copied to the temporary folder.
     assertContains(child(Map.of(), property + unpacked(), "-Djava.io.tmpdir=/nowhere"), "version " + VERSION);
   }
 
   @Test
-  void aPlatformThatIsNotInTheJarIsTold() throws Exception {
-    String told = child(Map.of(), "-Dos.arch=s390x");
-    assertContains(told, "no library for linux-s390x");
-    assertContains(told, "io.github.libshampoo.library.path");
+  void theErrorNamesAPlatformThatIsNotInTheJar() throws Exception {
+    String output = child(Map.of(), "-Dos.arch=s390x");
+    assertContains(output, "no library for linux-s390x");
+    assertContains(output, "io.github.libshampoo.library.path");
     assertContains(child(Map.of(), "-Dos.arch=s390x", "-Djava.library.path=" + unpacked()), "version " + VERSION);
   }
 
   @Test
-  void aFolderThatCannotBeWrittenIsTold() throws Exception {
-    String told = child(Map.of(), "-Djava.io.tmpdir=" + folder.resolve("none"));
-    assertContains(told, folder.resolve("none").toString());
-    assertContains(told, "set the property java.io.tmpdir");
+  void theErrorNamesAFolderThatCannotBeWritten() throws Exception {
+    String output = child(Map.of(), "-Djava.io.tmpdir=" + folder.resolve("none"));
+    assertContains(output, folder.resolve("none").toString());
+    assertContains(output, "set the property java.io.tmpdir");
   }
 
   @Test
-  void aFolderWithoutExecutionIsTold() throws Exception {
-    String told = "/tmp/x/libshampoo_java.so: /tmp/x/libshampoo_java.so: failed to map segment from shared object";
-    String text = Library.explain(told, Path.of("/tmp/x/libshampoo_java.so"), "");
+  void theErrorExplainsAFolderWithoutExecution() throws Exception {
+    String failure = "/tmp/x/libshampoo_java.so: /tmp/x/libshampoo_java.so: failed to map segment from shared object";
+    String text = Library.explain(failure, Path.of("/tmp/x/libshampoo_java.so"), "");
     assertContains(text, "the folder /tmp/x is on a file system that is mounted noexec: set the property java.io.tmpdir");
     assertEquals("other", Library.explain("other", Path.of("/tmp/x/libshampoo_java.so"), ""));
   }
 
-  /** The same in a folder that is mounted so, where this machine lets us mount one in a namespace of our own. */
+  /** Mounts a folder in a namespace. Skipped if the machine does not allow this. */
   @Test
-  void aFolderMountedNoexecIsTold() throws Exception {
+  void theErrorExplainsAFolderMountedNoexec() throws Exception {
     Path mounted = Files.createDirectories(folder.resolve("mounted"));
     String mount = "mount -t tmpfs -o noexec none " + mounted;
     Map<String, String> environment = Map.of("PATH", System.getenv("PATH"));
     String can = run(List.of("sh", "-c", "unshare -rm sh -c '" + mount + "' && echo yes || true"), environment);
     Assumptions.assumeTrue(can.endsWith("yes\n"), can);
     List<String> command = childCommand("-Djava.io.tmpdir=" + mounted);
-    String told = run(List.of("unshare", "-rm", "sh", "-c", mount + " && exec " + String.join(" ", command)), environment);
-    assertContains(told, "mounted noexec: set the property java.io.tmpdir");
+    String output = run(List.of("unshare", "-rm", "sh", "-c", mount + " && exec " + String.join(" ", command)), environment);
+    assertContains(output, "mounted noexec: set the property java.io.tmpdir");
   }
 
-  /** A library that has all functions and says that it is 0.7.3. */
+  /** Compiles a library that has all functions and reports the version 0.7.3. */
   private Path other() throws Exception {
     StringBuilder source = new StringBuilder();
     for (String name : Files.readAllLines(SOURCE.resolve("tests/capi/exports.txt"))) {
@@ -146,12 +146,12 @@ class LoaderTest {
   }
 
   @Test
-  void aLibraryOfAnotherVersionIsRefused() throws Exception {
+  void aLibraryOfAnotherVersionIsRejected() throws Exception {
     Path other = other();
-    // Its own comes first, whatever the environment says.
+    // The library of the jar is loaded regardless of LD_LIBRARY_PATH.
     assertContains(child(Map.of("LD_LIBRARY_PATH", folder.toString())), "version " + VERSION);
     String loaded = child(Map.of("LD_PRELOAD", other.toString()));
-    assertContains(loaded, "refused: these classes were compiled for libshampoo " + VERSION);
+    assertContains(loaded, "rejected: these classes were compiled for libshampoo " + VERSION);
     assertContains(loaded, "is 0.7.3");
     Path unpacked = unpacked();
     Files.move(other, unpacked.resolve("libshampoo.so.0"), java.nio.file.StandardCopyOption.REPLACE_EXISTING);
@@ -166,14 +166,14 @@ class LoaderTest {
         byte[] packed = jar.getInputStream(jar.getEntry("META-INF/" + name)).readAllBytes();
         assertEquals(Files.readString(SOURCE.resolve(name)), new String(packed));
       }
-      // Debug information would be most of it.
+      // With debug information, the library would be much larger.
       assertTrue(jar.getEntry(NATIVE + "libshampoo.so.0").getSize() < 40 << 20);
     }
   }
 
-  /** The numbers that stand in files of others' formats. */
+  /** Checks the version numbers in Maven files and in the guide. */
   @Test
-  void versionsAreThoseOfTheHeader() throws IOException {
+  void versionsAgreeWithTheHeader() throws IOException {
     for (String file : List.of("bindings/java/pom.xml", "examples/java_digits/pom.xml", "docs/java.md")) {
       String text = Files.readString(SOURCE.resolve(file));
       Matcher found = Pattern.compile("<artifactId>libshampoo</artifactId>\\s*<version>([^<]*)</version>").matcher(text);

@@ -4,7 +4,7 @@ package io.github.libshampoo;
 
 import java.nio.ByteBuffer;
 
-/** The first of two ranks, of which the other is a mirror: what comes from it is what was sent. */
+/** The first of two ranks. The other rank is simulated: it always sends the same bytes. */
 class Mirror implements Communicator {
   @Override
   public int rank() {

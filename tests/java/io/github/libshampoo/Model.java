@@ -6,7 +6,7 @@ import java.nio.FloatBuffer;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Three small parameters, and gradients that follow from them and the step. */
+/** A model with three small parameters. Its gradients are a function of the parameters and the step. */
 final class Model {
   static final long[][] SHAPES = {{12, 8}, {12}, {5, 12}};
 
@@ -40,7 +40,7 @@ final class Model {
     return values;
   }
 
-  /** Four steps of the elements [rank, rank + 1) / shards of each parameter; the other arguments say who works on it. */
+  /** Trains the part [rank, rank + 1) / shards of each parameter for four steps, with the ranks of place and options. */
   static List<float[]> train(Place place, OptimizerOptions options, String mode, int rank, int shards) {
     List<FloatBuffer> values = new ArrayList<>();
     List<float[]> results = new ArrayList<>();

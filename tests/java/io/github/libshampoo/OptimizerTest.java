@@ -18,7 +18,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
-/** Buffers, steps, states. */
+/** Buffers, steps and hyper-parameters. */
 class OptimizerTest {
   private static Optimizer make(Config config, Param... params) {
     try (config;
@@ -34,7 +34,7 @@ class OptimizerTest {
     return make(Model.config(), new Param("w", 3, 2), new Param("b", 2));
   }
 
-  private static void assertRefused(String part, Executable call) {
+  private static void assertRejected(String part, Executable call) {
     String text = assertThrows(ShampooException.Invalid.class, call).getMessage();
     assertTrue(text.contains(part), text);
   }
@@ -46,7 +46,7 @@ class OptimizerTest {
     try (Optimizer optimizer = make(Model.config(), new Param("w", 2))) {
       optimizer.bind("w", w, grad);
       for (int step = 0; step < 200; ++step) {
-        grad.put(0, 2 * w.get(0)).put(1, 2 * w.get(1)); // in place: the library reads what is here now
+        grad.put(0, 2 * w.get(0)).put(1, 2 * w.get(1)); // in place: the library reads the current values
         optimizer.step();
       }
       assertEquals(200, optimizer.stat("steps"));
@@ -55,7 +55,7 @@ class OptimizerTest {
     assertEquals(0, w.get(1), 0.1);
   }
 
-  /** What the library is given is the address of the buffer: nothing is copied. */
+  /** The library gets the address of the buffer, so nothing is copied. */
   @Test
   void addressesAreThoseOfTheBuffers() {
     ByteBuffer bytes = Buffers.bytes(64);
@@ -86,7 +86,7 @@ class OptimizerTest {
   }
 
   @Test
-  void addressesOfOthersAreTaken() {
+  void memoryAtAnAddressIsAccepted() {
     FloatBuffer w = Buffers.filled(4, 1);
     FloatBuffer grad = Buffers.filled(4, 1);
     Memory memory = Memory.of(Memory.of(w).address(), 16);
@@ -94,61 +94,61 @@ class OptimizerTest {
       optimizer.bind(0, List.of(new Binding(memory, Memory.of(grad), memory, null)));
       optimizer.step();
       Memory small = Memory.of(memory.address(), 12);
-      assertRefused("12 bytes", () -> optimizer.bind(0, List.of(new Binding(small, null, small, null))));
+      assertRejected("12 bytes", () -> optimizer.bind(0, List.of(new Binding(small, null, small, null))));
     }
     assertTrue(w.get(0) < 1);
-    assertRefused("address 0", () -> Memory.of(0, 4));
-    assertRefused("-1 bytes", () -> Memory.of(64, -1));
+    assertRejected("address 0", () -> Memory.of(0, 4));
+    assertRejected("-1 bytes", () -> Memory.of(64, -1));
   }
 
   @Test
-  void buffersOfAnotherKindAreRefused() {
+  void buffersOfAnotherKindAreRejected() {
     FloatBuffer w = Buffers.filled(6, 1);
     FloatBuffer grad = Buffers.filled(6, 1);
     try (Optimizer optimizer = make()) {
-      assertRefused("not direct", () -> optimizer.bind("w", FloatBuffer.allocate(6), grad));
+      assertRejected("not direct", () -> optimizer.bind("w", FloatBuffer.allocate(6), grad));
       ByteBuffer big = ByteBuffer.allocateDirect(24);
-      assertRefused("BIG_ENDIAN", () -> optimizer.bind("w", big, grad));
-      assertRefused("BIG_ENDIAN", () -> optimizer.bind("w", big.asFloatBuffer(), grad));
+      assertRejected("BIG_ENDIAN", () -> optimizer.bind("w", big, grad));
+      assertRejected("BIG_ENDIAN", () -> optimizer.bind("w", big.asFloatBuffer(), grad));
       Buffer chars = Buffers.bytes(24).asCharBuffer();
       assertTrue(chars instanceof CharBuffer);
-      assertRefused("bytes, floats", () -> optimizer.bind("w", chars, grad));
-      assertRefused("expected a buffer of F32", () -> optimizer.bind("w", Buffers.bytes(24).asDoubleBuffer(), grad));
-      assertRefused("gradient of \"w\": 20 bytes; expected 24", () -> optimizer.bind("w", w, Buffers.filled(5, 1)));
-      assertRefused("parameter \"w\": 28 bytes; expected 24", () -> optimizer.bind("w", Buffers.filled(7, 1), grad));
+      assertRejected("bytes, floats", () -> optimizer.bind("w", chars, grad));
+      assertRejected("expected a buffer of F32", () -> optimizer.bind("w", Buffers.bytes(24).asDoubleBuffer(), grad));
+      assertRejected("gradient of \"w\": 20 bytes; expected 24", () -> optimizer.bind("w", w, Buffers.filled(5, 1)));
+      assertRejected("parameter \"w\": 28 bytes; expected 24", () -> optimizer.bind("w", Buffers.filled(7, 1), grad));
       ByteBuffer odd = Buffers.bytes(25).position(1).slice().order(ByteOrder.nativeOrder());
-      assertRefused("align", () -> optimizer.bind("w", odd, grad));
-      assertRefused("read-only", () -> optimizer.bind("w", w.asReadOnlyBuffer(), grad));
-      assertRefused("overlap", () -> {
+      assertRejected("align", () -> optimizer.bind("w", odd, grad));
+      assertRejected("read-only", () -> optimizer.bind("w", w.asReadOnlyBuffer(), grad));
+      assertRejected("overlap", () -> {
         Memory memory = Memory.of(w);
         optimizer.bind(0, List.of(new Binding(memory, Memory.of(grad), memory, memory)));
       });
-      assertRefused("\"none\"", () -> optimizer.bind("none", w, grad));
-      assertRefused("there are 2", () -> optimizer.bind(2, w, grad));
-      assertRefused("there are 2", () -> optimizer.bind(-1, w, grad));
+      assertRejected("\"none\"", () -> optimizer.bind("none", w, grad));
+      assertRejected("there are 2", () -> optimizer.bind(2, w, grad));
+      assertRejected("there are 2", () -> optimizer.bind(-1, w, grad));
       assertThrows(NullPointerException.class, () -> optimizer.bind(0, (Buffer) null, grad));
       assertThrows(ShampooException.State.class, () -> optimizer.bindGrad(0, grad));
-      assertRefused("there are 2", () -> optimizer.bindGrad(2, grad));
-      assertRefused("there are 2", () -> optimizer.bindGrad(-1, grad));
-      // Nothing was bound by any of them.
+      assertRejected("there are 2", () -> optimizer.bindGrad(2, grad));
+      assertRejected("there are 2", () -> optimizer.bindGrad(-1, grad));
+      // None of these calls has bound anything.
       assertThrows(ShampooException.State.class, optimizer::step);
-      optimizer.bind("w", w, grad.asReadOnlyBuffer()); // a gradient is only read
+      optimizer.bind("w", w, grad.asReadOnlyBuffer()); // gradients may be read-only
     }
   }
 
   @Test
-  void allAreBoundOrNone() {
+  void aFailingBindChangesNoParameter() {
     try (Optimizer optimizer = make()) {
       List<Binding> bindings =
           List.of(Binding.inPlace(Buffers.filled(6, 1), null), Binding.inPlace(Buffers.filled(3, 1), null));
-      assertRefused("\"b\"", () -> optimizer.bind(0, bindings));
+      assertRejected("\"b\"", () -> optimizer.bind(0, bindings));
       assertTrue(assertThrows(ShampooException.State.class, optimizer::step).getMessage().contains("w"));
       assertTrue(optimizer.error().contains("w"));
     }
   }
 
   @Test
-  void aParameterWithoutAGradientStays() {
+  void aParameterWithoutAGradientDoesNotChange() {
     FloatBuffer w = Buffers.filled(6, 1);
     FloatBuffer b = Buffers.filled(2, 1);
     try (Optimizer optimizer = make()) {
@@ -187,9 +187,9 @@ class OptimizerTest {
     }
   }
 
-  /** With updates in place of the parameter it would be lost; the key is that of its group. */
+  /** The output must differ from the parameter, which would be overwritten. The key "output" of the group decides. */
   @Test
-  void updatesDoNotTakeThePlaceOfTheParameter() {
+  void updatesDoNotReplaceTheParameter() {
     FloatBuffer w = Buffers.filled(4, 1);
     FloatBuffer b = Buffers.filled(4, 1);
     FloatBuffer grad = Buffers.filled(4, 1);
@@ -201,8 +201,8 @@ class OptimizerTest {
       plan.addParam(new Param("b", 4).group(plan.addGroup(updates)));
       try (Optimizer optimizer = new Optimizer(plan.finish())) {
         optimizer.bind("w", w, grad);
-        assertRefused("output of \"b\"", () -> optimizer.bind("b", b, grad));
-        assertRefused("set to updates", () -> optimizer.bind(0, List.of(Binding.inPlace(w, grad), Binding.inPlace(b, grad))));
+        assertRejected("output of \"b\"", () -> optimizer.bind("b", b, grad));
+        assertRejected("set to updates", () -> optimizer.bind(0, List.of(Binding.inPlace(w, grad), Binding.inPlace(b, grad))));
         optimizer.bind(1, List.of(new Binding(Memory.of(b), Memory.of(grad), Memory.of(update), null)));
         optimizer.step();
         assertEquals(1, b.get(0));
@@ -249,7 +249,7 @@ class OptimizerTest {
       optimizer.step();
       float after = w.get(0);
       assertTrue(after < 0.9);
-      rate.put(0, 0); // read when a step begins
+      rate.put(0, 0); // read at the start of each step
       optimizer.step();
       assertEquals(after, w.get(0));
       rate.put(0, -1);
@@ -264,8 +264,8 @@ class OptimizerTest {
       assertThrows(ShampooException.State.class, () -> optimizer.set(0, "momentum", 0.5));
       assertThrows(ShampooException.Invalid.class, () -> optimizer.get(0, "grafting"));
       assertThrows(ShampooException.Invalid.class, () -> optimizer.stat("none"));
-      assertThrows(ShampooException.Invalid.class, () -> optimizer.step(64)); // there are no streams
-      assertRefused("lr", () -> optimizer.bindScalar(0, "lr", DType.F64, Memory.of(rate)));
+      assertThrows(ShampooException.Invalid.class, () -> optimizer.step(64)); // the CPU has no streams
+      assertRejected("lr", () -> optimizer.bindScalar(0, "lr", DType.F64, Memory.of(rate)));
       assertThrows(
           ShampooException.Invalid.class, () -> optimizer.bindScalar(0, "beta1", DType.F32, Memory.of(rate)));
     }
@@ -280,8 +280,8 @@ class OptimizerTest {
       plan.addParam(new Param("narrow", 4).group(second));
       try (Optimizer optimizer = new Optimizer(plan.finish())) {
         assertEquals(0.1, optimizer.lr());
-        assertRefused("lr", () -> optimizer.setLr(1e300)); // float64 has it, float32 does not
-        assertRefused("lr", () -> optimizer.setLr(-1));
+        assertRejected("lr", () -> optimizer.setLr(1e300)); // too large for float32
+        assertRejected("lr", () -> optimizer.setLr(-1));
         assertEquals(List.of(0.1, 0.2), List.of(optimizer.get(0, "lr"), optimizer.get(second, "lr")));
         optimizer.setLr(0.5);
         assertEquals(List.of(0.5, 0.5), List.of(optimizer.get(0, "lr"), optimizer.get(second, "lr")));
@@ -290,7 +290,7 @@ class OptimizerTest {
     }
   }
 
-  /** What Shampoo allocates can be bound as it is; and a state needs addresses of 64. */
+  /** Buffers that Shampoo allocates can be bound without changes, and are aligned for an arena. */
   @Test
   void allocatedBuffersAreDirectNativeAndZero() {
     FloatBuffer floats = Shampoo.floats(6);
@@ -303,11 +303,11 @@ class OptimizerTest {
     }
     for (java.nio.Buffer buffer : List.of(floats, bytes, Shampoo.doubles(1), Shampoo.shorts(1))) {
       assertTrue(buffer.isDirect());
-      assertEquals(0, Memory.of(buffer).address() % 64); // Memory.of refuses another byte order
+      assertEquals(0, Memory.of(buffer).address() % 64); // Memory.of rejects another byte order
     }
-    assertRefused("floats: count is -1", () -> Shampoo.floats(-1));
-    assertRefused("expected 0 to 268435448", () -> Shampoo.doubles(1L << 31));
-    assertRefused("bytes: count is 2147483647", () -> Shampoo.bytes(Integer.MAX_VALUE));
+    assertRejected("floats: count is -1", () -> Shampoo.floats(-1));
+    assertRejected("expected 0 to 268435448", () -> Shampoo.doubles(1L << 31));
+    assertRejected("bytes: count is 2147483647", () -> Shampoo.bytes(Integer.MAX_VALUE));
     try (Optimizer optimizer =
         make(Model.config(), new Param("w", 3, 2), new Param("d", 2).dtype(DType.F64), new Param("h", 2).dtype(DType.BF16))) {
       optimizer.bind("w", floats, Shampoo.floats(6));
@@ -336,14 +336,14 @@ class OptimizerTest {
     try (Optimizer created = Optimizer.create("", new Tensor(DType.BF16, "h", half, null, 4))) {
       created.step();
     }
-    assertRefused("there is no key \"lrr\"", () -> Optimizer.create("lrr=1"));
-    assertRefused("key lr has no value", () -> new Config().parse("lr"));
-    assertRefused("pass a DType", () -> new Tensor("h", half, null, 4));
-    assertRefused("\"w\"", () -> Optimizer.create("", new Tensor("w", simple, gradient, 7)));
+    assertRejected("there is no key \"lrr\"", () -> Optimizer.create("lrr=1"));
+    assertRejected("key lr has no value", () -> new Config().parse("lr"));
+    assertRejected("pass a DType", () -> new Tensor("h", half, null, 4));
+    assertRejected("\"w\"", () -> Optimizer.create("", new Tensor("w", simple, gradient, 7)));
   }
 
   @Test
-  void aParameterWithoutElementsIsBound() {
+  void aParameterWithoutElementsCanBeBound() {
     FloatBuffer w = Buffers.filled(4, 1);
     try (Optimizer optimizer = make(Model.config(), new Param("empty", 0, 3), new Param("w", 4))) {
       optimizer.bind("empty", Buffers.filled(0, 1), Buffers.filled(0, 1));
@@ -354,9 +354,9 @@ class OptimizerTest {
   }
 
   @Test
-  void memoryOfTheHostIsNoneOfADevice() {
+  void hostMemoryIsRejectedOnADevice() {
     Memory memory = Memory.of(Buffers.filled(4, 1));
-    assertRefused("address on the device", () -> memory.check("w", DType.F32, 4, DeviceType.CUDA, false));
+    assertRejected("address on the device", () -> memory.check("w", DType.F32, 4, DeviceType.CUDA, false));
     try (Config config = Model.config();
         Plan plan = new Plan(config, new Place().device(DeviceType.CUDA))) {
       plan.addParam("w", 4);

@@ -12,7 +12,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 
-/** Ranks in threads of one process. */
+/** Ranks that are threads of one process. */
 final class Ranks {
   static final long PATIENCE = 60;
 
@@ -27,7 +27,7 @@ final class Ranks {
     counts = new long[world][];
   }
 
-  /** Comes back when all ranks are here. */
+  /** Waits for all ranks. */
   private synchronized void meet() throws Exception {
     int mine = meetings;
     if (++here == sent.length) {
@@ -49,7 +49,7 @@ final class Ranks {
     notifyAll();
   }
 
-  /** One of the ranks. */
+  /** A communicator of one rank. */
   class Rank implements Communicator {
     final int rank;
     volatile int released;
@@ -90,7 +90,7 @@ final class Ranks {
     }
   }
 
-  /** One of the ranks, with an all-to-all. */
+  /** A communicator of one rank that supports all-to-all. */
   class Exchanging extends Rank implements AllToAllCommunicator {
     volatile int exchanges;
 
@@ -119,7 +119,7 @@ final class Ranks {
     }
   }
 
-  /** What each of the threads computes. */
+  /** A function that each thread calls. */
   interface Work<T> {
     T of(int rank) throws Exception;
   }

@@ -23,7 +23,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
-/** Version, keys, configs, plans, messages, roots. */
+/** Version, keys, configs, plans, log messages and inverse roots. */
 class ShampooTest {
   private static String message(Class<? extends ShampooException> kind, org.junit.jupiter.api.function.Executable call) {
     return assertThrows(kind, call).getMessage();
@@ -34,14 +34,14 @@ class ShampooTest {
   }
 
   @Test
-  void versionIsThatOfTheHeader() {
+  void versionAgreesWithTheHeader() {
     assertEquals(System.getProperty("shampoo.version"), Shampoo.version());
     assertContains(Shampoo.buildInfo(), "\"version\"");
   }
 
-  /** What is declared in the header is in the raw layer, without anybody's doing. */
+  /** The raw layer is generated and has every function that the header declares. */
   @Test
-  void everyFunctionOfTheHeaderIsThere() throws IOException {
+  void everyFunctionOfTheHeaderIsWrapped() throws IOException {
     String header = Files.readString(Path.of(System.getProperty("shampoo.header")));
     Matcher declared = Pattern.compile("^[a-z][a-z0-9_ ]*[ *](shampoo_\\w+)\\(", Pattern.MULTILINE).matcher(header);
     Set<String> names = new TreeSet<>();
@@ -111,7 +111,7 @@ class ShampooTest {
   }
 
   @Test
-  void configTakesNumbersBoolsAndTexts() {
+  void configAcceptsNumbersBooleansAndStrings() {
     try (Config config = new Config().set("lr", 0.25).set("precondition_frequency", 7).set("use_nesterov", true)) {
       config.set("grafting", "adam").set("momentum", 0);
       assertEquals("0.25", config.get("lr"));
@@ -136,7 +136,7 @@ class ShampooTest {
   }
 
   @Test
-  void aPlanTellsBlocksAndBytes() {
+  void aPlanDescribesBlocksAndBytes() {
     try (Config config = new Config().set("max_preconditioner_dim", 32);
         Plan plan = new Plan(config, new Place().replica(1, 2))) {
       int group = plan.addGroup(config);
@@ -163,7 +163,7 @@ class ShampooTest {
   }
 
   @Test
-  void aPlanRefusesWhatIsWrong() {
+  void wrongDescriptionsAreRejectedByThePlan() {
     try (Config config = new Config();
         Plan plan = new Plan(config)) {
       plan.addParam("w", 4);
@@ -184,7 +184,7 @@ class ShampooTest {
   }
 
   @Test
-  void shardsOfOtherRanksAreTold() {
+  void shardsOfOtherRanksAreDescribed() {
     try (Config config = new Config().set("shard_mode", "gather");
         Plan plan = new Plan(config, new Place().shard(0, 2))) {
       int index = plan.addParam(new Param("w", 10).flatShard(0, 3));
@@ -222,40 +222,40 @@ class ShampooTest {
 
   @Test
   void messagesAreDelivered() throws InterruptedException {
-    List<String> told = new ArrayList<>();
+    List<String> messages = new ArrayList<>();
     List<Thread> threads = new ArrayList<>();
     Shampoo.setLog(
         (level, message) -> {
-          told.add(level + " " + message);
+          messages.add(level + " " + message);
           threads.add(Thread.currentThread());
         }, LogLevel.WARNING);
     try {
       warn();
-      assertEquals(1, told.size());
-      assertContains(told.get(0), "WARNING");
-      assertContains(told.get(0), "nesterov");
-      assertEquals(0, Foreign.warn()); // on a thread that Java does not know
-      assertEquals(2, told.size());
+      assertEquals(1, messages.size());
+      assertContains(messages.get(0), "WARNING");
+      assertContains(messages.get(0), "nesterov");
+      assertEquals(0, Foreign.warn()); // on a thread that is not attached to the JVM
+      assertEquals(2, messages.size());
       assertFalse(threads.get(1).isAlive() && threads.get(1) == Thread.currentThread());
-      Shampoo.setLog((level, message) -> told.add(message), LogLevel.ERROR);
+      Shampoo.setLog((level, message) -> messages.add(message), LogLevel.ERROR);
       warn();
       assertThrows(RuntimeException.class, () -> Raw.shampoo_set_log(null, 9));
-      assertEquals(2, told.size());
+      assertEquals(2, messages.size());
     } finally {
       Shampoo.setLog(null, LogLevel.ERROR);
     }
     warn();
-    assertEquals(2, told.size());
+    assertEquals(2, messages.size());
   }
 
   @Test
-  void aRefusedLevelLeavesTheReceiver() {
-    List<String> told = new ArrayList<>();
-    Shampoo.setLog((level, message) -> told.add(message), LogLevel.WARNING);
+  void aRejectedLevelKeepsTheCallback() {
+    List<String> messages = new ArrayList<>();
+    Shampoo.setLog((level, message) -> messages.add(message), LogLevel.WARNING);
     try {
       assertThrows(ShampooException.Invalid.class, () -> Raw.shampoo_set_log((level, message) -> {}, 9));
       warn();
-      assertEquals(1, told.size());
+      assertEquals(1, messages.size());
     } finally {
       Shampoo.setLog(null, LogLevel.ERROR);
     }

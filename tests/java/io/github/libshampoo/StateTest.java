@@ -18,9 +18,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
-/** States by name, in arenas, and in checkpoints. */
+/** State entries, arenas and checkpoints. */
 class StateTest {
-  private static void assertRefused(String part, Executable call) {
+  private static void assertRejected(String part, Executable call) {
     String text = assertThrows(ShampooException.Invalid.class, call).getMessage();
     assertTrue(text.contains(part), text);
   }
@@ -43,7 +43,7 @@ class StateTest {
   }
 
   @Test
-  void aStateThatIsCopiedGoesOnWithTheSameBits(@TempDir Path folder) {
+  void aCopiedStateContinuesWithTheSameBits(@TempDir Path folder) {
     FloatBuffer w = Buffers.floats(Model.first(0));
     try (Optimizer optimizer = ofModel();
         Optimizer copy = ofModel();
@@ -68,7 +68,7 @@ class StateTest {
   }
 
   @Test
-  void entriesTellWhatTheyAre() {
+  void entriesDescribeThemselves() {
     try (Optimizer optimizer = ofModel()) {
       List<StateEntry> entries = optimizer.stateEntries();
       StateEntry factor = entries.stream().filter(entry -> entry.key().equals("w/0/factor.0")).findFirst().orElseThrow();
@@ -81,18 +81,18 @@ class StateTest {
       FloatBuffer row = Buffers.filled(8, 1);
       optimizer.readState(factor, 8, 8, Memory.of(row), DeviceType.CPU, 0);
       assertEquals(0, row.get(1));
-      assertRefused("bytes", () -> optimizer.readState(factor, 0, 64, Memory.of(row), DeviceType.CPU, 0));
+      assertRejected("bytes", () -> optimizer.readState(factor, 0, 64, Memory.of(row), DeviceType.CPU, 0));
       assertThrows(
           ShampooException.Invalid.class, () -> optimizer.readState(factor, 60, 8, Memory.of(row), DeviceType.CPU, 0));
-      assertRefused("read-only", () -> optimizer.readState(factor, 0, 8, Memory.of(row.asReadOnlyBuffer()), DeviceType.CPU, 0));
-      assertRefused("F32", () -> optimizer.writeState(factor, Buffers.bytes(256).asIntBuffer()));
+      assertRejected("read-only", () -> optimizer.readState(factor, 0, 8, Memory.of(row.asReadOnlyBuffer()), DeviceType.CPU, 0));
+      assertRejected("F32", () -> optimizer.writeState(factor, Buffers.bytes(256).asIntBuffer()));
       assertThrows(
           ShampooException.Unsupported.class,
           () -> optimizer.readState(factor, 0, 8, Memory.of(Memory.of(row).address(), 32), DeviceType.CUDA, 0));
       StateEntry none = new StateEntry(999, "none", List.of(8L), DType.F32, 0, 0, false, 0, 0, false);
       assertThrows(ShampooException.Invalid.class, () -> optimizer.readState(none));
       StateEntry large = new StateEntry(0, "large", List.of(1L << 15, 1L << 15), DType.F32, 0, 0, true, 0, 0, false);
-      assertRefused("read parts of it", () -> optimizer.readState(large));
+      assertRejected("read parts of it", () -> optimizer.readState(large));
     }
   }
 
@@ -117,9 +117,9 @@ class StateTest {
         }
         assertArrayEquals(results.get(0), results.get(1));
         assertTrue(first.mismatch(second) >= 0);
-        assertRefused("bytes", () -> optimizer.bindState(Memory.of(first), Memory.of(Shampoo.bytes(bytes - 64))));
+        assertRejected("bytes", () -> optimizer.bindState(Memory.of(first), Memory.of(Shampoo.bytes(bytes - 64))));
         assertThrows(ShampooException.Invalid.class, () -> optimizer.bindState(Memory.of(first), null));
-        assertRefused("read-only", () -> {
+        assertRejected("read-only", () -> {
           Memory only = Memory.of(first.asReadOnlyBuffer().order(ByteOrder.nativeOrder()));
           optimizer.bindState(only, only);
         });
@@ -129,7 +129,7 @@ class StateTest {
   }
 
   @Test
-  void checkpointsThatAreNotThereAreTold(@TempDir Path folder) throws Exception {
+  void missingCheckpointsAreReported(@TempDir Path folder) throws Exception {
     try (Optimizer optimizer = ofModel();
         Optimizer other = make(new Param("other", 4))) {
       ShampooException error = assertThrows(ShampooException.Files.class, () -> optimizer.load(folder));
@@ -139,12 +139,12 @@ class StateTest {
       Path file = folder.resolve("file");
       Files.writeString(file, "");
       assertThrows(ShampooException.Files.class, () -> optimizer.save(file));
-      // The same name twice, and the same optimizer twice.
+      // Duplicate names, and the same optimizer twice.
       try (Optimizer twin = ofModel()) {
         assertThrows(ShampooException.Invalid.class, () -> Shampoo.save(List.of(optimizer, twin), folder, null, 0));
       }
-      assertRefused("numbers 0 and 1 are the same", () -> Shampoo.save(List.of(optimizer, optimizer), folder, null, 0));
-      optimizer.load(folder); // none of them is left in use
+      assertRejected("numbers 0 and 1 are the same", () -> Shampoo.save(List.of(optimizer, optimizer), folder, null, 0));
+      optimizer.load(folder); // the optimizer is not left in use
     }
   }
 }

@@ -13,7 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** Replays a recorded trajectory; tests/golden/tapes.py says what its lines mean. */
+/** Replays a recorded trajectory. tests/golden/tapes.py describes the format. */
 final class Tape {
   private final List<String> lines;
   private final ByteBuffer data;
@@ -33,11 +33,11 @@ final class Tape {
   private ByteBuffer next(int bytes) {
     ByteBuffer part = data.slice(data.position(), bytes).order(ByteOrder.nativeOrder());
     data.position(data.position() + bytes);
-    // A copy: parameters are written, and what is bound is aligned for its type.
+    // A copy, because the step writes parameters and bound memory must be aligned for its type.
     return Buffers.bytes(bytes).put(part).flip();
   }
 
-  /** Returns how many values were compared, or throws at the first that has other bits. */
+  /** Returns the number of values that were compared. Throws at the first one with different bits. */
   int replay() {
     int compared = 0;
     for (String line : lines) {

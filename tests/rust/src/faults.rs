@@ -1,18 +1,18 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! A communicator that does not bring what was sent, and a state that nobody has computed.
+//! Communicators that deliver wrong data, and states with wrong values.
 
 use crate::tools::{builder, config, gradients, model, step, SHAPES};
 use libshampoo::{BoxError, Comm, Communicator, Dtype, Optimizer, Param, Place, PlanBuilder, Shard};
 
-/// The first of three ranks, whose exchanges do not bring what was sent: all of it is noise, or half of each segment.
-struct Lies {
+/// The first of three ranks. Its exchanges deliver noise instead of the whole data or of half of each segment.
+struct FaultyComm {
     seed: u64,
     all_to_all: bool,
 }
 
-impl Lies {
+impl FaultyComm {
     fn fill(&self, bytes: &mut [u8]) {
         let mut state = self.seed;
         for byte in bytes {
@@ -22,7 +22,7 @@ impl Lies {
     }
 }
 
-impl Communicator for Lies {
+impl Communicator for FaultyComm {
     fn rank(&self) -> usize {
         0
     }
@@ -53,10 +53,11 @@ impl Communicator for Lies {
     }
 }
 
-/// It may make errors and wrong numbers, and no more: a trait in safe Rust must not break memory. Valgrind looks on.
+/// Errors and wrong numbers are allowed, but an implementation of a safe trait must not cause undefined behaviour.
+/// Valgrind runs this test, too.
 #[test]
-fn a_communicator_that_lies_breaks_nothing() {
-    let mut told = 0;
+fn a_communicator_with_wrong_results_causes_no_undefined_behaviour() {
+    let mut rejected = 0;
     for seed in 0..6 {
         for (gather, all_to_all) in [(false, false), (true, false), (true, true)] {
             let mut config = config();
@@ -71,13 +72,13 @@ fn a_communicator_that_lies_breaks_nothing() {
                 plan.param(if gather { param.shard(flat) } else { param }).unwrap();
             }
             let plan = plan.finish().unwrap();
-            let comm = Comm::new(Lies { seed, all_to_all }).unwrap();
+            let comm = Comm::new(FaultyComm { seed, all_to_all }).unwrap();
             let optimizer = Optimizer::builder(&plan);
             let made = if gather { optimizer.shard_comm(&comm) } else { optimizer.replica_comm(&comm) }.build();
             let mut opt = match made {
                 Ok(opt) => opt,
                 Err(_) => {
-                    told += 1;
+                    rejected += 1;
                     continue;
                 }
             };
@@ -85,22 +86,22 @@ fn a_communicator_that_lies_breaks_nothing() {
                 whole.into_iter().map(|value| value[..held(value.len())].to_vec()).collect()
             };
             let (mut values, grads) = (cut(model()), cut(gradients(&model(), 0)));
-            let folder = std::env::temp_dir().join(format!("shampoo-rust-lies-{}", std::process::id()));
-            told += usize::from(step(&mut opt, &mut values, &grads).is_err());
-            told += usize::from(opt.save(Some(&comm), &folder).is_err());
-            told += usize::from(opt.load(Some(&comm), &folder).is_err());
+            let folder = std::env::temp_dir().join(format!("shampoo-rust-faults-{}", std::process::id()));
+            rejected += usize::from(step(&mut opt, &mut values, &grads).is_err());
+            rejected += usize::from(opt.save(Some(&comm), &folder).is_err());
+            rejected += usize::from(opt.load(Some(&comm), &folder).is_err());
             let _ = std::fs::remove_dir_all(folder);
         }
     }
-    assert!(told >= 18, "of 18 optimizers at least one call each was refused: {told}");
+    assert!(rejected >= 18, "each of 18 optimizers must reject at least one call: {rejected}");
 }
 
-/// Numbers of a state are the caller's to write, whatever they are: a step refuses them, or steps.
+/// The caller can write any values to a state. A step either rejects them or succeeds.
 #[test]
-fn a_state_that_lies_breaks_nothing() {
-    let mut refused = 0;
+fn a_state_with_wrong_values_causes_no_undefined_behaviour() {
+    let mut rejected = 0;
     for root_async in [0, 1] {
-        for lie in [i64::MIN, -1, 1, 1 << 31, 1 << 52, i64::MAX] {
+        for wrong in [i64::MIN, -1, 1, 1 << 31, 1 << 52, i64::MAX] {
             let mut config = config();
             config.set("root_async", root_async).unwrap().set("momentum", 0.5).unwrap();
             let mut opt = Optimizer::new(&builder(&config, Place::default()).finish().unwrap()).unwrap();
@@ -108,13 +109,13 @@ fn a_state_that_lies_breaks_nothing() {
             step(&mut opt, &mut values, &grads).unwrap();
             for entry in opt.state().unwrap() {
                 match entry.dtype {
-                    Dtype::I64 => opt.write_state(entry.index, 0, &[lie]).unwrap(),
-                    Dtype::I32 => opt.write_state(entry.index, 0, &vec![lie as i32; entry.count()]).unwrap(),
-                    _ => opt.write_state(entry.index, 0, &vec![lie as f32; entry.count()]).unwrap(),
+                    Dtype::I64 => opt.write_state(entry.index, 0, &[wrong]).unwrap(),
+                    Dtype::I32 => opt.write_state(entry.index, 0, &vec![wrong as i32; entry.count()]).unwrap(),
+                    _ => opt.write_state(entry.index, 0, &vec![wrong as f32; entry.count()]).unwrap(),
                 }
             }
-            refused += (0..3).filter(|_| step(&mut opt, &mut values, &grads).is_err()).count();
+            rejected += (0..3).filter(|_| step(&mut opt, &mut values, &grads).is_err()).count();
         }
     }
-    assert!(refused > 0, "a step counter below 0 at least is refused");
+    assert!(rejected > 0, "at least a step counter below 0 must be rejected");
 }
