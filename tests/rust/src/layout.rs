@@ -8,15 +8,15 @@ use libshampoo_sys::*;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::mem::{align_of, size_of, MaybeUninit};
-use std::ptr::addr_of;
+use std::ptr::{addr_of, addr_of_mut};
 
 fn pointee_size<T>(_pointer: *const T) -> usize {
     size_of::<T>()
 }
 
-/// Returns the bytes of a struct without padding as hexadecimal digits.
-fn hex<T>(value: T) -> String {
-    let bytes = unsafe { std::slice::from_raw_parts(addr_of!(value).cast::<u8>(), size_of::<T>()) };
+/// Returns the bytes of a struct as hexadecimal digits. Its padding must be initialized.
+fn hex<T>(value: &MaybeUninit<T>) -> String {
+    let bytes = unsafe { std::slice::from_raw_parts(value.as_ptr().cast::<u8>(), size_of::<T>()) };
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -41,7 +41,10 @@ macro_rules! layout {
             let (kind, name) = (stringify!($type), stringify!($field));
             $lines.push(format!("field {kind}.{name} {offset} {}", pointee_size(field)));
         )*
-        $lines.push(format!("init {} {}", stringify!($type), hex($type::new())));
+        // Field by field into zeros, because a copy of the struct leaves its padding undefined.
+        let (initial, mut bytes) = ($type::new(), MaybeUninit::<$type>::zeroed());
+        $(unsafe { addr_of_mut!((*bytes.as_mut_ptr()).$field).write(initial.$field) };)*
+        $lines.push(format!("init {} {}", stringify!($type), hex(&bytes)));
     };
 }
 
