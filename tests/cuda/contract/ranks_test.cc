@@ -101,7 +101,7 @@ const std::vector<Odd> kOdd = {
     {"a step that is skipped",
      {{"on_nonfinite", "skip_step"}},
      SHAMPOO_E_NUMERIC,
-     {"rank 1 finds other blocks"},
+     {"rank 1 finds different blocks"},
      [](DeviceRanks& ranks) {
        SetElement(&ranks[1], 3, 17, NAN);
        SetElement(&ranks[2], 3, 17, NAN);
