@@ -332,7 +332,7 @@ extern "C" __attribute__((visibility("default"))) const shampoo::cuda::Table* FA
                               Initialize,
                               Step,
                               IsCapturing,
-                              Take,
+                              ReadReport,
                               Roots,
                               SnapshotSteps,
                               ReadSnapshotSteps,
