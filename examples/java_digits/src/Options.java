@@ -6,32 +6,28 @@ import java.util.List;
 
 /** The command line. */
 final class Options {
-  private static final String HELP = "" "
-      usage : java
-              - cp CLASSES : libshampoo.jar Train[option value]...
+  private static final String HELP =
+      """
+      usage: java -cp CLASSES:libshampoo.jar Train [option value]...
 
-                             Trains a 64
-              - 128
-              - 64
-              - 10 network on handwritten digits twice,
-                              from the same weights and on the same batches
-      : once with Shampoo,
-                              grafted from Adam,
-                              and once with AdamW.Prints losses and accuracies.
+      Trains a 64-128-64-10 network on handwritten digits twice, from the same weights and on the same batches: once
+      with Shampoo, grafted from Adam, and once with AdamW. Prints losses and accuracies.
 
-                              --epochs N passes over the training images(25)-- batch N images per
-                              step(64)-- lr X learning rate of Shampoo(0.03)-- adamw
-            - lr X learning rate of AdamW(0.03)-- weight
-            - decay X decoupled weight decay of both(0.1)-- threads N threads of a Shampoo step;
-  0 : all processors(0)-- seed N seed of the initial weights and of the order of the
-      images(1)-- set KEY = VALUE any hyper - parameter of libshampoo,
-                      by the names of docs / keys.md;
-  may be repeated-- data FILE the images(../ c_mlp / data / digits.bin)-- csv FILE receives the curves,
-      which../ plot.py draws(curves.csv);
-  "" : not written-- step
-       - losses FILE receives the loss before each step-- help this text "" ";
+        --epochs N           passes over the training images (25)
+        --batch N            images per step (64)
+        --lr X               learning rate of Shampoo (0.03)
+        --adamw-lr X         learning rate of AdamW (0.03)
+        --weight-decay X     decoupled weight decay of both (0.1)
+        --threads N          threads of a Shampoo step; 0: all processors (0)
+        --seed N             seed of the initial weights and of the order of the images (1)
+        --set KEY=VALUE      any hyper-parameter of libshampoo, by the names of docs/keys.md; may be repeated
+        --data FILE          the images (../c_mlp/data/digits.bin)
+        --csv FILE           receives the curves, which ../plot.py draws (curves.csv); "": not written
+        --step-losses FILE   receives the loss before each step
+        --help               this text
+      """;
 
-       int epochs = 25;
+  int epochs = 25;
   int batch = 64;
   double adamwLr = 0.03;
   double weightDecay = 0.1;
@@ -41,7 +37,8 @@ final class Options {
   String stepLosses = "";
 
   /** Hyper-parameters of libshampoo as KEY=VALUE; a later value of a key replaces an earlier one. */
-  final List<String> settings = new ArrayList<>(List.of("lr=0.03", "weight_decay=0.1"));
+  final List<String> settings =
+      new ArrayList<>(List.of("lr=0.03", "weight_decay=0.1"));
 
   /** Parses the command line. Returns null after --help, which it prints. */
   static Options parse(String[] args) {
