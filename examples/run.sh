@@ -86,7 +86,7 @@ run_on_gpu() {
 }
 
 # Prints the folder of a file: one next to nvcc or a usual one.
-find_beside() {
+find_near() {
   local folder
   for folder in "${nvcc%/bin/nvcc}" /usr/local/cuda /usr /usr/local; do
     if [[ -e $folder/$1 ]]; then
@@ -113,9 +113,9 @@ cuda_examples() {
 
   begin "the same with ranks of NCCL"
   local header library
-  header=$(find_beside include/nccl.h)
-  library=$(find_beside lib/libnccl.so)
-  [[ -n $library ]] || library=$(find_beside lib/x86_64-linux-gnu/libnccl.so)
+  header=$(find_near include/nccl.h)
+  library=$(find_near lib/libnccl.so)
+  [[ -n $library ]] || library=$(find_near lib/x86_64-linux-gnu/libnccl.so)
   if [[ -z $header || -z $library ]]; then
     skipped+=("c_nccl was not built: nccl.h or libnccl.so was not found")
     return

@@ -26,7 +26,7 @@ TRAIN = 1437
 
 
 def read_safetensors(path):
-    """Returns the tensors of a file by name, and the JSON text under `case` in its metadata."""
+    """Return the tensors of a file by name, and the JSON text under `case` in its metadata."""
     raw = path.read_bytes()
     begin = 8 + struct.unpack("<Q", raw[:8])[0]
     header = json.loads(raw[8:begin])
@@ -39,7 +39,7 @@ def read_safetensors(path):
 
 
 def to_settings(case):
-    """Returns the options of the trainer that set the keys of the optimizer as in the case."""
+    """Return the options of the trainer that set the keys of the optimizer as in the case."""
     if len(case["groups"]) != 1 or case["param_dtype"] != "f64":
         raise ValueError("only float64 cases with one group can be compared")
     group = dict(case["groups"][0])
@@ -57,7 +57,7 @@ def to_settings(case):
 
 
 def train(trainer, data, tensors, case):
-    """Returns two columns of losses, one row per step: with Shampoo and with AdamW. Uses temporary files."""
+    """Return two columns of losses, one row per step: with Shampoo and with AdamW. Uses temporary files."""
     batches = tensors.get("batches")
     if batches is None:  # all images in every step
         batches = np.tile(np.arange(TRAIN), (case["steps"], 1))

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-import io.github.libshampoo.Shampoo;
 import java.nio.DoubleBuffer;
 import java.util.Arrays;
+import io.github.libshampoo.Shampoo;
 
 /**
  * A small network, 64-128-64-10 with tanh between the layers: the mean cross entropy and its gradient.
@@ -61,10 +61,7 @@ final class Network {
     return offset;
   }
 
-  /**
-   * Draws weights uniformly from +-sqrt(6 / (inputs + outputs)) of their layer (Glorot and Bengio, 2010); biases are
-   * 0.
-   */
+  /** Draws weights uniformly from +-sqrt(6 / (inputs + outputs)) of their layer (Glorot and Bengio, 2010); biases are 0. */
   void init(Random random) {
     for (int t = 0, i = 0; t < NAMES.length; ++t) {
       double bound = SHAPES[t].length == 2 ? Math.sqrt(6.0 / (SHAPES[t][0] + SHAPES[t][1])) : 0;

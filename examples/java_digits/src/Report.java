@@ -40,7 +40,8 @@ final class Report {
     clearProgress();
     Curve one = curves.get(0);
     Curve other = curves.get(1);
-    print("%5d  %9.5f %9.5f  %7.2f %% %7.2f %%%n", epoch, one.loss[epoch], other.loss[epoch], 100 * one.accuracy[epoch],
+    print(
+        "%5d  %9.5f %9.5f  %7.2f %% %7.2f %%%n", epoch, one.loss[epoch], other.loss[epoch], 100 * one.accuracy[epoch],
         100 * other.accuracy[epoch]);
   }
 

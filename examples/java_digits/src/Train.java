@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
+import java.util.List;
 import io.github.libshampoo.Shampoo;
 import io.github.libshampoo.ShampooException;
-import java.util.List;
 
 /**
  * Trains the network on handwritten digits with Shampoo and with AdamW, side by side from the same weights and on the
@@ -26,8 +26,7 @@ final class Train {
 
   private static void evaluate(Network net, Digits digits, Curve curve, int epoch) {
     curve.loss[epoch] = net.evaluate(digits, 0, digits.trainCount).loss();
-    curve.accuracy[epoch] =
-        (double) net.evaluate(digits, digits.trainCount, digits.testCount).correct() / digits.testCount;
+    curve.accuracy[epoch] = (double) net.evaluate(digits, digits.trainCount, digits.testCount).correct() / digits.testCount;
   }
 
   private static void train(Options options) {
@@ -53,8 +52,7 @@ final class Train {
       Report.print("libshampoo %s, float64%n", Shampoo.version());
       Report.print("digits      %d training images, %d test images%n", digits.trainCount, digits.testCount);
       Report.print("network     64-128-64-10, tanh, %d parameters%n", Network.VALUES);
-      Report.print(
-          "steps       %d epochs of %d steps with %d images each%n", options.epochs, stepsPerEpoch, options.batch);
+      Report.print("steps       %d epochs of %d steps with %d images each%n", options.epochs, stepsPerEpoch, options.batch);
       Report.print("state       Shampoo %d KiB, AdamW %d KiB%n", shampoo.stateBytes / 1024, 16 * Network.VALUES / 1024);
       Report.showHead();
       for (int c = 0; c < 2; ++c) {

@@ -1,13 +1,13 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
+import java.nio.DoubleBuffer;
+import java.util.List;
 import io.github.libshampoo.Config;
 import io.github.libshampoo.DType;
 import io.github.libshampoo.Optimizer;
 import io.github.libshampoo.Param;
 import io.github.libshampoo.Plan;
-import java.nio.DoubleBuffer;
-import java.util.List;
 
 /** All calls of libshampoo: config, plan, optimizer, bind, step. */
 final class WithShampoo implements AutoCloseable {
