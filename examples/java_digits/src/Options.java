@@ -83,7 +83,7 @@ final class Options {
         return value;
       }
     } catch (NumberFormatException error) {
-      // Told below.
+      // Reported below.
     }
     throw new Failure(name + ": \"" + text + "\" is not a number of 0 or more");
   }
@@ -95,7 +95,7 @@ final class Options {
         return value;
       }
     } catch (NumberFormatException error) {
-      // Told below.
+      // Reported below.
     }
     throw new Failure(name + ": \"" + text + "\" is not an integer of " + least + " or more");
   }
