@@ -30,18 +30,19 @@ def main() -> None:
                                  "--runs", str(RUNS)], stdout=subprocess.PIPE, universal_newlines=True, check=True)
         require(not os.listdir(disk), f"it left {os.listdir(disk)}")
         with open(report, encoding="utf-8") as file:
-            result = json.load(file)
+            written = json.load(file)
     # 20 bytes for each element of the matrices that fit, without headers and the d / 2 diagonals of triangles.
     least = MIB * 2**20 // (20 * DIM * DIM) * 20 * DIM * DIM
-    require(least < result["bytes"] < 1.2 * least, f"{result['bytes']} bytes in files, expected slightly more than {least}")
-    require(len(result["runs"]) == RUNS, f"{len(result['runs'])} runs, expected {RUNS}")
-    for run in result["runs"]:
+    require(least < written["bytes"] < 1.2 * least,
+            f"{written['bytes']} bytes in files, expected slightly more than {least}")
+    require(len(written["runs"]) == RUNS, f"{len(written['runs'])} runs, expected {RUNS}")
+    for run in written["runs"]:
         require(all(math.isfinite(run[name]) and run[name] > 0 for name in NUMBERS), f"a run has no rate: {run}")
-    median = result["median"]
+    median = written["median"]
     for name in NUMBERS:
-        expected = statistics.median(run[name] for run in result["runs"])
+        expected = statistics.median(run[name] for run in written["runs"])
         require(math.isclose(median[name], expected), f"the median of {name} is {median[name]}, expected {expected}")
-    for run in result["runs"] + [median]:
+    for run in written["runs"] + [median]:
         require(math.isclose(run["write_ratio"], run["save_mb_s"] / run["dd_write_mb_s"]), f"write_ratio of {run}")
         require(math.isclose(run["read_ratio"], run["load_mb_s"] / run["dd_read_mb_s"]), f"read_ratio of {run}")
     last = result.stdout.splitlines()[-1].split()
