@@ -43,28 +43,32 @@ Status CheckCodesOrAbort(Communicator* comm) {
   return {};
 }
 
-// buffer: zeros, kTextBytes for each rank.
-Status GatherTexts(Communicator* comm, const std::string& own, std::vector<char>* buffer,
-                   std::vector<std::string>* texts) {
-  const std::string_view sent = Utf8Prefix(own, kTextBytes - 1);
-  std::copy(sent.begin(), sent.end(), buffer->data() + static_cast<size_t>(comm->rank()) * kTextBytes);
-  SHAMPOO_RETURN_IF_ERROR(comm->GatherInPlace(buffer->data(), kTextBytes));
+}  // namespace
+
+Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts) {
   texts->clear();
-  for (const char* text = buffer->data(); text < buffer->data() + buffer->size(); text += kTextBytes) {
+  std::vector<char> buffer;
+  const Status allocated =
+      CatchExceptions([&] { return buffer.resize(static_cast<size_t>(comm->world()) * kTextBytes), Status(); });
+  SHAMPOO_RETURN_IF_ERROR(comm->AllGatherInt(static_cast<int64_t>(allocated.code())));
+  SHAMPOO_RETURN_IF_ERROR(CheckCodesOrAbort(comm));
+  if (FirstNotZero(*comm) != comm->world()) return {};
+  const std::string_view sent = Utf8Prefix(own, kTextBytes - 1);
+  std::copy(sent.begin(), sent.end(), buffer.data() + static_cast<size_t>(comm->rank()) * kTextBytes);
+  SHAMPOO_RETURN_IF_ERROR(comm->GatherInPlace(buffer.data(), kTextBytes));
+  for (const char* text = buffer.data(); text < buffer.data() + buffer.size(); text += kTextBytes) {
     texts->emplace_back(text, strnlen(text, kTextBytes - 1));
   }
   return {};
 }
 
-}  // namespace
-
-Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts) {
-  std::vector<char> buffer(static_cast<size_t>(comm->world()) * kTextBytes, '\0');
-  return GatherTexts(comm, own, &buffer, texts);
-}
-
-std::string TextOfFailure(const Communicator& comm, int rank, const std::string& text) {
-  return text.empty() ? Cat(comm.rank_name(), " ", rank, " failed, but sent no error text") : text;
+std::string TextOfFailure(const Communicator& comm, int rank, const std::vector<std::string>& texts, bool* has_text) {
+  const bool sent = !texts.empty() && !texts[static_cast<size_t>(rank)].empty();
+  if (has_text != nullptr) *has_text = sent;
+  if (sent) return texts[static_cast<size_t>(rank)];
+  return Cat(comm.rank_name(), " ", rank,
+             texts.empty() ? " failed; the reason could not be transferred because a rank is out of memory"
+                           : " failed, but sent no error text");
 }
 
 Status AllGatherInts(Communicator* comm, int64_t own, std::vector<int64_t>* numbers) {
@@ -111,22 +115,12 @@ Status AgreeOnStatus(Communicator* comm, const Status& own) {
   const int rank = FirstNotZero(*comm);
   if (rank == comm->world()) return {};
   const auto code = static_cast<Code>(comm->GatheredInt(rank));
-  // Texts need memory. The ranks agree on whether all of them could allocate it.
-  std::vector<char> buffer;
-  const Status allocated =
-      CatchExceptions([&] { return buffer.resize(static_cast<size_t>(comm->world()) * kTextBytes), Status(); });
-  SHAMPOO_RETURN_IF_ERROR(comm->AllGatherInt(static_cast<int64_t>(allocated.code())));
-  SHAMPOO_RETURN_IF_ERROR(CheckCodesOrAbort(comm));
-  if (FirstNotZero(*comm) != comm->world()) {
-    if (code == Code::kNoMemory) return Status::OutOfMemory();
-    return Status(code, Cat(comm->rank_name(), " ", rank,
-                            " failed; the reason could not be transferred because a rank is out of memory"));
-  }
   std::vector<std::string> texts;
-  SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own.message(), &buffer, &texts));
-  const std::string& text = texts[static_cast<size_t>(rank)];
-  if (text.empty()) return Status(code, TextOfFailure(*comm, rank, text));
-  return Status(code, Cat(comm->rank_name(), " ", rank, ": ", text));
+  SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own.message(), &texts));
+  if (texts.empty() && code == Code::kNoMemory) return Status::OutOfMemory();
+  bool has_text = false;
+  std::string text = TextOfFailure(*comm, rank, texts, &has_text);
+  return Status(code, has_text ? Cat(comm->rank_name(), " ", rank, ": ", text) : std::move(text));
 }
 
 Status NoDifferenceFound(Communicator* comm, const char* what) {
@@ -163,6 +157,7 @@ Status CompareLines(Communicator* comm, std::span<const std::string> lines) {
   SHAMPOO_RETURN_IF_ERROR(AllGatherInts(comm, static_cast<int64_t>(HashBytes(own.data(), own.size(), 0)), &numbers));
   std::vector<std::string> texts;
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own, &texts));
+  if (texts.empty()) return Status::OutOfMemory();
   const size_t other = FirstThatDiffers(numbers);
   if (other == 0) return NoDifferenceFound(comm, "the plans");
   const char* const who = comm->rank_name();

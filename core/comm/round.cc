@@ -48,10 +48,10 @@ Status Rounds::CheckHeaders(const RoundHeader& own) {
 }
 
 Status Rounds::GatherCodes(const Status& own) {
-  std::vector<int64_t> codes;
-  SHAMPOO_RETURN_IF_ERROR(AllGatherInts(comm_.get(), static_cast<int64_t>(own.code()), &codes));
+  // It allocates nothing, so that a rank without memory can report that.
+  SHAMPOO_RETURN_IF_ERROR(comm_->AllGatherInt(static_cast<int64_t>(own.code())));
   for (int rank = 0; rank < comm_->world(); ++rank) {
-    const int64_t code = codes[static_cast<size_t>(rank)];
+    const int64_t code = comm_->GatheredInt(rank);
     SHAMPOO_RETURN_IF_ERROR(CheckCodeOrAbort(comm_.get(), rank, code));
     headers_[static_cast<size_t>(rank)] = {static_cast<int32_t>(code), 0, 0};
   }
@@ -83,10 +83,11 @@ RoundFailure Rounds::FindFailure() const {
 Status Rounds::FetchError(const RoundFailure& failure, const std::string& own_text) {
   std::vector<std::string> texts;
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm_.get(), own_text, &texts));
-  std::string text = TextOfFailure(*comm_, failure.rank, texts[static_cast<size_t>(failure.rank)]);
+  bool has_text = false;
+  std::string text = TextOfFailure(*comm_, failure.rank, texts, &has_text);
   // The text of a failed collective names its rank.
   if (failure.code == Code::kComm) return comm_->FailTogether(Status(failure.code, std::move(text)));
-  return Status(failure.code, Cat(comm_->rank_name(), " ", failure.rank, ": ", text));
+  return Status(failure.code, has_text ? Cat(comm_->rank_name(), " ", failure.rank, ": ", text) : std::move(text));
 }
 
 Status RoundsDiffer(const Communicator& comm, int other_rank, int64_t other_place, int64_t own_place) {

@@ -62,6 +62,9 @@ TEST_CASE("a number of plan lines that exceeds this rank's causes no access out 
       comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
         if (from != 1 || bytes != 64) return;
         if (call == 2) return Put(segment, 0, count);
+        int64_t sent = 0;
+        std::memcpy(&sent, segment, sizeof sent);
+        if (sent == 0) return;  // not a hash: the status of the memory for texts
         if (call == 1 || differs) Put(segment, 0, int64_t{12345} + call);
       };
       const Status status = CompareLines(comm.get(), kLines);
@@ -92,7 +95,9 @@ TEST_CASE("with any received numbers, the comparison of plans ends") {
     };
     const std::vector<std::string> lines(random() % 20, "line");
     const Status status = CompareLines(comm.get(), lines);
-    CHECK((status.code() == Code::kInvalid || status.code() == Code::kComm || status.ok()));
+    // kNoMemory: the random number says that a rank has no memory for texts.
+    CHECK((status.code() == Code::kInvalid || status.code() == Code::kComm || status.code() == Code::kNoMemory ||
+           status.ok()));
     compared += status.code() == Code::kInvalid ? 1 : 0;
     lost += status.code() == Code::kComm ? 1 : 0;
     CHECK(comm.calls < 20);

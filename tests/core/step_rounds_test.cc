@@ -106,6 +106,20 @@ TEST_CASE("of several failures a lost collective has priority, then the lowest r
   }
 }
 
+TEST_CASE("if a rank has no memory for error texts, all ranks get the error without its text") {
+  MirrorComm comm;
+  Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
+  RoundFailure failure;
+  failure.rank = 1;
+  failure.code = Code::kNumeric;
+  comm.change = [](int64_t, int from, char* segment, size_t) {
+    if (from == 1) Put(segment, 0, static_cast<int64_t>(Code::kNoMemory));
+  };
+  CheckError(rounds.FetchError(failure, "a text"), Code::kNumeric,
+             "rank 1 failed; the reason could not be transferred because a rank is out of memory");
+  CHECK(comm.calls == 1);
+}
+
 TEST_CASE("the flags of a round are those of any rank") {
   MirrorComm comm(3, 0);
   Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
@@ -216,7 +230,7 @@ TEST_CASE("a failure on one replica fails the step on all with its text and the 
   Replica replica;
   replica.comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
     if (call == 1) Put(segment, offsetof(RoundHeader, code), from == 1 ? static_cast<int32_t>(Code::kNumeric) : 0);
-    if (call == 2 && from == 1) std::strncpy(segment, "NaN somewhere; nothing has changed. Try less", bytes);
+    if (bytes == kTextBytes && from == 1) std::strncpy(segment, "NaN somewhere; nothing has changed. Try less", bytes);
   };
   const Status status = replica.Share();
   CHECK(status.code() == Code::kNumeric);

@@ -73,7 +73,7 @@ Tensors Gpt2() {
   return tensors;
 }
 
-// The two MLPs of a DLRM with 26 embedding tables of width 128. The input of the second MLP are 27 * 26 / 2 products
+// The two MLPs of a DLRM with 26 embedding tables of width 128. The inputs of the second MLP are 27 * 26 / 2 products
 // and 128 dense features. The tables are left out, because Shampoo is not used for them.
 Tensors Recommendation() {
   Tensors tensors;
