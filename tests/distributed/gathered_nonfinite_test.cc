@@ -186,7 +186,7 @@ TEST_CASE("NaN on one replica of a shard is reported by all ranks as a differenc
 }
 
 // A vector whose factor matrix in f16 can hold one such gradient but not two, and other ordinary parameters.
-TEST_CASE("a state overflow that only the owner can detect skips the update of the block on all ranks") {
+TEST_CASE("a state that would overflow, which only its owner can detect, skips the gathered block on all ranks") {
   for (const char* const choice : {"error", "skip_block"}) {
     for (const Kind kind : kKinds) {
       CAPTURE(std::string(choice));
