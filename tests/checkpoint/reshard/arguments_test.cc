@@ -74,7 +74,7 @@ TEST_CASE("a wrong argument on one rank fails on all ranks with its name and the
         wrong.set(&world[odd]);
         saves ? world.Save() : world.Load();
         CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
-        CHECK(Lacking(world[0].error, {"rank " + std::to_string(odd) + ": ", wrong.words}) == "");
+        CHECK(MissingWord(world[0].error, {"rank " + std::to_string(odd) + ": ", wrong.words}) == "");
       }
     }
   }
@@ -91,18 +91,18 @@ TEST_CASE("wrong arguments of a single process are errors") {
   shampoo_optimizer* const opts[] = {one.optimizer(), nullptr};
   for (const auto& function : {&shampoo_save, &shampoo_load}) {
     CHECK(function(nullptr, 1, nullptr, "x", nullptr) == SHAMPOO_E_INVALID);
-    CHECK(Lacking(shampoo_last_error(), {"opts is NULL"}) == "");
+    CHECK(MissingWord(shampoo_last_error(), {"opts is NULL"}) == "");
     CHECK(function(opts, 2, nullptr, "x", nullptr) == SHAMPOO_E_INVALID);
-    CHECK(Lacking(shampoo_last_error(), {"opts[1] is NULL"}) == "");
+    CHECK(MissingWord(shampoo_last_error(), {"opts[1] is NULL"}) == "");
     CHECK(shampoo_optimizer_error(one.optimizer()) == std::string(shampoo_last_error()));
     CHECK(function(opts, -1, nullptr, "x", nullptr) == SHAMPOO_E_INVALID);
-    CHECK(Lacking(shampoo_last_error(), {"count is -1"}) == "");
+    CHECK(MissingWord(shampoo_last_error(), {"count is -1"}) == "");
     CHECK(function(opts, 1, nullptr, nullptr, nullptr) == SHAMPOO_E_INVALID);
-    CHECK(Lacking(shampoo_last_error(), {"directory is NULL"}) == "");
+    CHECK(MissingWord(shampoo_last_error(), {"directory is NULL"}) == "");
     CHECK(function(opts, 1, nullptr, "", nullptr) == SHAMPOO_E_INVALID);
-    CHECK(Lacking(shampoo_last_error(), {"directory is empty"}) == "");
+    CHECK(MissingWord(shampoo_last_error(), {"directory is empty"}) == "");
     CHECK(function(opts, 1, nullptr, "x", &one) == SHAMPOO_E_INVALID);
-    CHECK(Lacking(shampoo_last_error(), {"stream is not NULL"}) == "");
+    CHECK(MissingWord(shampoo_last_error(), {"stream is not NULL"}) == "");
   }
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("a job of several ranks needs a communicator of all ranks and of host 
   for (int rank = 0; rank < 4; ++rank) {
     for (const auto& function : {&shampoo_save, &shampoo_load}) {
       CHECK(function(&grid[rank].optimizer, 1, nullptr, directory.c_str(), nullptr) == SHAMPOO_E_INVALID);
-      CHECK(Lacking(shampoo_last_error(), {"world is NULL, and an optimizer has 4 replicas and shards",
+      CHECK(MissingWord(shampoo_last_error(), {"world is NULL, and an optimizer has 4 replicas and shards",
                                            "give a communicator of all ranks of the job"}) == "");
     }
   }
@@ -127,10 +127,10 @@ TEST_CASE("a job of several ranks needs a communicator of all ranks and of host 
   }
   copy.Save(directory);
   CHECK_MESSAGE(copy.All(SHAMPOO_E_INVALID), copy.Errors());
-  CHECK(Lacking(copy[0].error, {"world has 2 ranks, and an optimizer has 4 replicas and shards"}) == "");
+  CHECK(MissingWord(copy[0].error, {"world has 2 ranks, and an optimizer has 4 replicas and shards"}) == "");
   device.Save(directory);
   CHECK_MESSAGE(device.All(SHAMPOO_E_UNSUPPORTED), device.Errors());
-  CHECK(Lacking(device[0].error, {"memory of a GPU", "SHAMPOO_CPU"}) == "");
+  CHECK(MissingWord(device[0].error, {"memory of a GPU", "SHAMPOO_CPU"}) == "");
   CHECK(NamesIn(scratch.path()).empty());
 }
 

@@ -103,17 +103,17 @@ TEST_CASE("deferred errors of earlier steps are discarded by a load that replace
     if (!loads) {
       roots.Step();
       CHECK(roots.status == SHAMPOO_E_NUMERIC);
-      CHECK(Lacking(roots.error, {"could not be computed at 3 refreshes in a row"}) == "");
+      CHECK(MissingWord(roots.error, {"could not be computed at 3 refreshes in a row"}) == "");
       moves.Step();
       CHECK(moves.status == SHAMPOO_E_NUMERIC);
-      CHECK(Lacking(moves.error, {"the direction of block", "was not finite"}) == "");
+      CHECK(MissingWord(moves.error, {"the direction of block", "was not finite"}) == "");
       continue;
     }
     roots.Load(directory);
     REQUIRE_MESSAGE(roots.status == SHAMPOO_OK, roots.error);
     StepWithZeros(&roots, 3);  // the count has restarted
     roots.Step();
-    CHECK(Lacking(roots.error, {"could not be computed at 3 refreshes in a row"}) == "");
+    CHECK(MissingWord(roots.error, {"could not be computed at 3 refreshes in a row"}) == "");
     Rank other(SmallModel());
     other.Save(scratch / "other");
     moves.Load(scratch / "other");

@@ -86,7 +86,7 @@ TEST_CASE("a name that is not valid UTF-8 is rejected") {
     spec.params[1].name = name;
     const Rank rank(spec);
     CHECK(rank.status == SHAMPOO_E_INVALID);
-    CHECK(Lacking(rank.error, {"name is not valid UTF-8", "store names as UTF-8"}) == "");
+    CHECK(MissingWord(rank.error, {"name is not valid UTF-8", "store names as UTF-8"}) == "");
   }
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("a save creates the directory, and paths that do not exist or are not 
     CAPTURE(path);
     saves ? saver.rank.Save(path) : saver.rank.Load(path);
     CHECK(saver.rank.status == SHAMPOO_E_IO);
-    CHECK(Lacking(saver.rank.error, words) == "");
+    CHECK(MissingWord(saver.rank.error, words) == "");
   };
   const std::string missing = scratch / "missing";
   fails(true, missing + "/checkpoints", {missing + "/checkpoints", "No such file or directory", "check the path"});

@@ -86,7 +86,7 @@ TEST_CASE("parameters of one optimizer can be loaded into two and back with the 
   shampoo_optimizer* const opts[] = {two[0]->optimizer(), two[1]->optimizer()};
   for (int half = 0; half < 2; ++half) {
     CHECK(shampoo_load(&opts[half], 1, nullptr, (scratch / "one").c_str(), nullptr) == SHAMPOO_E_INVALID);
-    CHECK(Lacking(shampoo_last_error(), {"no optimizer has", "of the parameters of the checkpoint"}) == "");
+    CHECK(MissingWord(shampoo_last_error(), {"no optimizer has", "of the parameters of the checkpoint"}) == "");
   }
   REQUIRE(shampoo_load(opts, 2, nullptr, (scratch / "one").c_str(), nullptr) == SHAMPOO_OK);
   CHECK(Merged(two) == StatesOf(one->rank));
@@ -226,7 +226,7 @@ TEST_CASE("ranks with identical states write them once") {
   REQUIRE(shampoo_optimizer_set(loaders[1]->optimizer(), 0, "lr", 0.5) == SHAMPOO_OK);
   world.Save(directory);
   CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
-  CHECK(Lacking(world[0].error, {"parameter \"weight\" is not the same on all ranks", "rank 1", "hyper-parameters",
+  CHECK(MissingWord(world[0].error, {"parameter \"weight\" is not the same on all ranks", "rank 1", "hyper-parameters",
                                  "earlier checkpoints are unchanged"}) == "");
   CHECK(NamesIn(directory) == names);
   Trainee part(With({SmallModel().params[0]}));
@@ -234,7 +234,7 @@ TEST_CASE("ranks with identical states write them once") {
   world[1].opts = {part.optimizer()};
   world.Save(directory);
   CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
-  CHECK(Lacking(world[0].error, {"blocks of parameter \"weight\" have 126 elements in total, but the parameter has 63",
+  CHECK(MissingWord(world[0].error, {"blocks of parameter \"weight\" have 126 elements in total, but the parameter has 63",
                                  "separate directories"}) == "");
   CHECK(NamesIn(directory) == names);
   // The same holds for different parameters of the same name, because the states of one would be lost.
@@ -244,7 +244,7 @@ TEST_CASE("ranks with identical states write them once") {
   world[1].opts = {other.optimizer()};
   world.Save(directory);
   CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
-  CHECK(Lacking(world[0].error, {"ranks 0 and 1 both have parameter \"weight\"", "different names"}) == "");
+  CHECK(MissingWord(world[0].error, {"ranks 0 and 1 both have parameter \"weight\"", "different names"}) == "");
   CHECK(NamesIn(directory) == names);
 }
 

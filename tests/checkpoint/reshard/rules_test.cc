@@ -130,7 +130,7 @@ TEST_CASE("a missing state is an error, and a saved state that is not needed is 
     Trainee loader(SmallModel(rule.without));
     const auto warnings = Load(saved, &loader);
     REQUIRE(warnings.size() == 2);
-    CHECK(Lacking(warnings[0], {"1 group 0 keeps its own hyper-parameters", rule.warning}) == "");
+    CHECK(MissingWord(warnings[0], {"1 group 0 keeps its own hyper-parameters", rule.warning}) == "");
     CHECK(warnings[1] == "1 the " + std::string(rule.state) +
                              " of 10 blocks of the checkpoint is not loaded: the optimizer does not use it");
     States expected = StatesOf(saved.saver.rank);
@@ -183,7 +183,7 @@ TEST_CASE("blocks that are cut differently are an error that names them, or are 
   loader.Train(1, 2);
   const auto warnings = Load(saved, &loader);
   REQUIRE(warnings.size() == 2);
-  CHECK(Lacking(warnings[0],
+  CHECK(MissingWord(warnings[0],
                 {"1 on_block_mismatch reset", "factor matrices of 7 of 7 blocks of this rank are reset"}) == "");
   const States states = StatesOf(loader.rank);
   for (const auto& [key, bytes] : StatesOf(fresh.rank)) {
@@ -269,7 +269,7 @@ TEST_CASE("the dtype of a parameter may change because only the dtypes of states
     CHECK(shampoo_load(&optimizer, 1, nullptr, saved.path().c_str(), nullptr) == SHAMPOO_OK);
     const auto warnings = log.Take();
     REQUIRE(warnings.size() == 1);
-    CHECK(Lacking(warnings[0], {"1 parameter \"bias\" is bf16 here and was f32 when it was saved"}) == "");
+    CHECK(MissingWord(warnings[0], {"1 parameter \"bias\" is bf16 here and was f32 when it was saved"}) == "");
   }
   shampoo_optimizer_destroy(optimizer);
   shampoo_plan_destroy(plan);

@@ -77,11 +77,11 @@ void CheckRefused(Rank* rank, const std::string& path, shampoo_status status, co
   const auto before = Everything(*rank);
   rank->Load(path);
   CHECK(rank->status == status);
-  CHECK(Lacking(rank->error, words) == "");
+  CHECK(MissingWord(rank->error, words) == "");
   CHECK(Everything(*rank) == before);
 }
 
-std::string Lacking(const std::string& text, const std::vector<std::string>& words) {
+std::string MissingWord(const std::string& text, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (text.find(word) == std::string::npos) return "\"" + word + "\" is not in: " + text;
   }

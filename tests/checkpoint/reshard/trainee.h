@@ -37,7 +37,7 @@ States StatesOf(const Rank& rank);
 // Checks that a load fails with all words in its error and changes nothing.
 void CheckRefused(Rank* rank, const std::string& path, shampoo_status status, const std::vector<std::string>& words);
 // Returns a message about the first of the words that is not in the text, or "" if all are.
-std::string Lacking(const std::string& text, const std::vector<std::string>& words);
+std::string MissingWord(const std::string& text, const std::vector<std::string>& words);
 
 // Collects the log messages of the library during its lifetime.
 class Log {

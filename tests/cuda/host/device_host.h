@@ -20,7 +20,7 @@ using Keys = std::vector<std::pair<std::string, std::string>>;
 FakeDevice& TheFake();
 
 // Returns the first word that a text does not contain, or "".
-inline std::string Lacking(const std::string& text, std::initializer_list<std::string> words) {
+inline std::string MissingWord(const std::string& text, std::initializer_list<std::string> words) {
   for (const std::string& word : words) {
     if (text.find(word) == std::string::npos) return word + " is not in: " + text;
   }

@@ -69,7 +69,7 @@ class Ranks {
     for (Rank& rank : ranks) {
       CHECK(rank.status == status);
       if (status == SHAMPOO_OK) continue;
-      CHECK(Lacking(rank.text, words) == "");
+      CHECK(MissingWord(rank.text, words) == "");
       CHECK(rank.text == ranks[0].text);
     }
   }

@@ -81,7 +81,7 @@ TEST_CASE("creating a plan reports the keys that are not supported on a GPU yet"
     place.shard_world = 2;
     shampoo_plan* plan = nullptr;
     CHECK(shampoo_plan_create(&plan, config, &place) == SHAMPOO_E_UNSUPPORTED);
-    CHECK(Lacking(shampoo_last_error(), {std::string("key ") + key, value, "SHAMPOO_CUDA"}) == "");
+    CHECK(MissingWord(shampoo_last_error(), {std::string("key ") + key, value, "SHAMPOO_CUDA"}) == "");
     shampoo_config_destroy(config);
   }
 }

@@ -52,7 +52,7 @@ TEST_CASE("the next call reports a rejected step, and makes no step") {
   FindNan();
   Must(host.Step());
   CHECK(host.Step() == SHAMPOO_E_NUMERIC);
-  CHECK(Lacking(shampoo_last_error(), {"the previous step was rejected", "changed nothing either",
+  CHECK(MissingWord(shampoo_last_error(), {"the previous step was rejected", "changed nothing either",
                                        "the gradient of parameter \"w\" has NaN at element 5 (block w/0)",
                                        "nothing has changed", "on_nonfinite"}) == "");
   CHECK(TheFake().steps_given == 2);
@@ -120,7 +120,7 @@ TEST_CASE("every reason of a rejection has its error text") {
     TheFake().finds.dim = one.dim;
     TheFake().finds.element = 7;
     CHECK(host.Step() == one.code);
-    for (const std::string& word : one.words) CHECK(Lacking(shampoo_last_error(), {word}) == "");
+    for (const std::string& word : one.words) CHECK(MissingWord(shampoo_last_error(), {word}) == "");
     Must(host.Step());
   }
 }
@@ -143,7 +143,7 @@ TEST_CASE("the next step reports a skipped update once") {
   TheFake().skipped_updates = 1;
   Must(host.Step());
   CHECK(host.Step() == SHAMPOO_E_NUMERIC);
-  CHECK(Lacking(shampoo_last_error(), {"the direction of block w/0 was not finite"}) == "");
+  CHECK(MissingWord(shampoo_last_error(), {"the direction of block w/0 was not finite"}) == "");
   Must(host.Step());
   CHECK(host.Stat("nonfinite_blocks") == 1);
 }
@@ -179,7 +179,7 @@ TEST_CASE("the host does not write a recovered root to an arena that later steps
   CHECK(TheFake().expected_step[0] == 1);
   Must(shampoo_optimizer_bind_state(host.optimizer, second, first));
   CHECK(host.Step() == SHAMPOO_E_NUMERIC);
-  CHECK(Lacking(shampoo_last_error(), {"inverse root of w/0/factor.0", "root_failure_tolerance (0)"}) == "");
+  CHECK(MissingWord(shampoo_last_error(), {"inverse root of w/0/factor.0", "root_failure_tolerance (0)"}) == "");
   CHECK(host.Stat("root_reused") == 2);
   Must(host.Step());
   CHECK(TheFake().expected_step[0] == 2);
@@ -199,7 +199,7 @@ TEST_CASE("a state that other code has written is rejected once, unless the call
   std::copy(snapshot.begin(), snapshot.end(), arena);
   Must(host.Step());
   CHECK(host.Step() == SHAMPOO_E_STATE);
-  CHECK(Lacking(shampoo_last_error(), {"\"group.0/step\" is 1", "left 4", "shampoo_optimizer_bind_state"}) == "");
+  CHECK(MissingWord(shampoo_last_error(), {"\"group.0/step\" is 1", "left 4", "shampoo_optimizer_bind_state"}) == "");
   Must(host.Step());
   CHECK(TheFake().expected_step[0] == 2);
   std::copy(snapshot.begin(), snapshot.end(), arena);
@@ -226,7 +226,7 @@ TEST_CASE("a written counter and a learning rate in device memory take effect in
   lr = -1;
   Must(host.Step());
   CHECK(host.Step() == SHAMPOO_E_INVALID);
-  CHECK(Lacking(shampoo_last_error(), {"the scalar bound to group 0: key lr: the value -1"}) == "");
+  CHECK(MissingWord(shampoo_last_error(), {"the scalar bound to group 0: key lr: the value -1"}) == "");
 }
 
 }  // namespace
