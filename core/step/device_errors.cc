@@ -20,10 +20,9 @@ Status RejectBlock(const StepInputs& inputs, const cuda::StepReport& report) {
       return RejectElement(at);
     case Rejection::kMomentTooLarge:
       return RejectMoment(at);
-    case Rejection::kFactorTooLarge: {
-      const auto in_slice = static_cast<double>(block.elements / block.shape[report.dim]);
-      return RejectFactor(at, report.dim, report.value * report.value * in_slice < ProductLimit(block.computation));
-    }
+    case Rejection::kProductTooLarge:
+    case Rejection::kFactorTooLarge:
+      return RejectFactor(at, report.dim, report.rejection == Rejection::kFactorTooLarge);
     case Rejection::kFactorNotFinite:
       return RejectFactorState(at.param, block, static_cast<size_t>(report.dim), report.value);
     default:
@@ -73,6 +72,7 @@ Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std
     case Rejection::kParamNotFinite:
     case Rejection::kElementTooLarge:
     case Rejection::kMomentTooLarge:
+    case Rejection::kProductTooLarge:
     case Rejection::kFactorTooLarge:
     case Rejection::kFactorNotFinite:
       return RejectBlock(inputs, report);

@@ -55,18 +55,17 @@ Status HostStep::CheckBeforeListing(Status caller_status, bool* is_forwarded) co
   return inputs_.state.hyper_parameters().CheckBoundScalars();
 }
 
-void HostStep::CheckOwnGradients(StepDecision* decision) {
+CheckResult HostStep::CheckOwnGradients(StepDecision* decision) {
   CheckResult result;
   decision->status = CatchExceptions([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(std::move(decision->status), &decision->is_forwarded));
     context_.TakeOwnGradients();
     SHAMPOO_RETURN_IF_ERROR(context_.List());
     SHAMPOO_RETURN_IF_ERROR(checker_.CheckFactors(context_.items()));
-    SHAMPOO_RETURN_IF_ERROR(checker_.CheckGradients(&context_, &result));
-    result.LogMessages();
-    return {};
+    return checker_.CheckGradients(&context_, &result);
   });
   decision->skip_step = result.skip_step;
+  return result;
 }
 
 LocalStep::LocalStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend,
@@ -76,9 +75,10 @@ LocalStep::LocalStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backe
 Status LocalStep::Step(Status caller_status, void* /*stream*/) {
   SHAMPOO_RETURN_IF_ERROR(ReportPriorFailure(shards_.get(), &replicas_));
   StepDecision decision{.status = std::move(caller_status)};
-  CheckOwnGradients(&decision);
+  CheckResult checked = CheckOwnGradients(&decision);
   shards_->Agree(&decision, &context_);
   SHAMPOO_RETURN_IF_ERROR(std::move(decision.status));
+  checked.LogMessages();
   if (decision.skip_step) {
     context_.FinishSkipped();
     return {};
@@ -99,11 +99,12 @@ ReplicatedStep::ReplicatedStep(const StepInputs& inputs, std::shared_ptr<CpuBack
 Status ReplicatedStep::Step(Status caller_status, void* /*stream*/) {
   SHAMPOO_RETURN_IF_ERROR(ReportPriorFailure(shards_.get(), replicas_.get()));
   StepDecision decision{.status = std::move(caller_status)};
-  CheckOwnGradients(&decision);
+  CheckResult checked = CheckOwnGradients(&decision);
   shards_->Agree(&decision, &context_);
   // A rank that makes no step joins the first exchange nevertheless, so that the other ranks see its decision.
   if (!decision.makes_step()) {
     SHAMPOO_RETURN_IF_ERROR(replicas_->Share(0, decision, context_, shards_.get()));
+    checked.LogMessages();
     context_.FinishSkipped();
     return {};
   }
@@ -112,6 +113,7 @@ Status ReplicatedStep::Step(Status caller_status, void* /*stream*/) {
     context_.Compute(context_.ItemsOfBucket(bucket, true));
     if (bucket + 1 == replicas_->buckets()) context_.RecordRoots();
     SHAMPOO_RETURN_IF_ERROR(replicas_->Share(bucket, decision, context_, shards_.get()));
+    if (bucket == 0) checked.LogMessages();
     backend_->ApplyExchanged(context_.ItemsOfBucket(bucket, false));
   }
   context_.Finish(true);

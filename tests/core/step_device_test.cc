@@ -102,6 +102,7 @@ TEST_CASE("each reason for which a device rejects a step has its own error") {
         Case{Rejection::kParamNotFinite, std::nan(""), Code::kNumeric, "parameter \"p0\" has NaN at element 4"},
         Case{Rejection::kElementTooLarge, 1e39, Code::kNumeric, "is too large: it would overflow f32"},
         Case{Rejection::kMomentTooLarge, 1e30, Code::kNumeric, "is too large: the grafting state would overflow f32"},
+        Case{Rejection::kProductTooLarge, 1e30, Code::kNumeric, "is too large: factor.1 would overflow f32"},
         Case{Rejection::kFactorTooLarge, 1e30, Code::kNumeric, "is too large: factor.1 would overflow f32"},
         Case{Rejection::kFactorNotFinite, infinity, Code::kNumeric, "the factor matrix p0/0/factor.1 has an infinity"},
         Case{Rejection::kCounter, -3, Code::kState, "the state \"group.0/step\" is -3"},

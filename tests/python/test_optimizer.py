@@ -200,7 +200,7 @@ def test_updates_outputs_and_copies() -> None:
 
 def test_errors_for_the_options_of_adam_name_their_counterparts() -> None:
     for name, words in (("betas", "beta1, and grafting_beta2 .* or beta2"), ("eps", "grafting_epsilon .* or epsilon")):
-        with pytest.raises(TypeError, match=f'there is no key "{name}": it is {words}'):
+        with pytest.raises(TypeError, match=f'there is no key "{name}": use {words}'):
             libshampoo.Optimizer(params(), **{name: 0.9})
 
 

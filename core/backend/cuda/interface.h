@@ -20,7 +20,7 @@
 namespace shampoo::cuda {
 
 // Raise this number if anything in this file, or in the structs of the plan that it refers to, changes.
-inline constexpr int32_t kInterface = 5;
+inline constexpr int32_t kInterface = 6;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -116,7 +116,8 @@ enum class Rejection : int32_t {
   kParamNotFinite,     // the same for the parameter
   kElementTooLarge,    // |G| exceeds the dtype that must hold it
   kMomentTooLarge,     // the grafting state would overflow
-  kFactorTooLarge,     // factor matrix `dim` would overflow
+  kProductTooLarge,    // C_k of dim `dim` alone would overflow the computation dtype
+  kFactorTooLarge,     // factor matrix `dim` would overflow, although C_k fits
   kFactorNotFinite,    // factor matrix `dim` of the state contains `value`, NaN or infinity
   kCounter,            // the group's step counter is `value`, which is out of range
   // The step was prepared for another step counter than `value`. If `block` is not -1, the state of the block requires

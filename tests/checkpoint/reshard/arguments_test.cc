@@ -116,7 +116,7 @@ TEST_CASE("a job of several ranks needs a communicator of all ranks and of host 
     for (const auto& function : {&shampoo_save, &shampoo_load}) {
       CHECK(function(&grid[rank].optimizer, 1, nullptr, directory.c_str(), nullptr) == SHAMPOO_E_INVALID);
       CHECK(MissingWord(shampoo_last_error(), {"world is NULL, and an optimizer has 4 replicas and shards",
-                                           "give a communicator of all ranks of the job"}) == "");
+                                               "give a communicator of all ranks of the job"}) == "");
     }
   }
   World copy(2);  // as large as the replicas or the shards alone

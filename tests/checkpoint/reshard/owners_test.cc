@@ -227,15 +227,16 @@ TEST_CASE("ranks with identical states write them once") {
   world.Save(directory);
   CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
   CHECK(MissingWord(world[0].error, {"parameter \"weight\" is not the same on all ranks", "rank 1", "hyper-parameters",
-                                 "earlier checkpoints are unchanged"}) == "");
+                                     "earlier checkpoints are unchanged"}) == "");
   CHECK(NamesIn(directory) == names);
   Trainee part(With({SmallModel().params[0]}));
   part.Train(1, 3);
   world[1].opts = {part.optimizer()};
   world.Save(directory);
   CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
-  CHECK(MissingWord(world[0].error, {"blocks of parameter \"weight\" have 126 elements in total, but the parameter has 63",
-                                 "separate directories"}) == "");
+  CHECK(MissingWord(world[0].error,
+                    {"blocks of parameter \"weight\" have 126 elements in total, but the parameter has 63",
+                     "separate directories"}) == "");
   CHECK(NamesIn(directory) == names);
   // The same holds for different parameters of the same name, because the states of one would be lost.
   Trainee other(SmallModel());

@@ -184,7 +184,7 @@ TEST_CASE("blocks that are cut differently are an error that names them, or are 
   const auto warnings = Load(saved, &loader);
   REQUIRE(warnings.size() == 2);
   CHECK(MissingWord(warnings[0],
-                {"1 on_block_mismatch reset", "factor matrices of 7 of 7 blocks of this rank are reset"}) == "");
+                    {"1 on_block_mismatch reset", "factor matrices of 7 of 7 blocks of this rank are reset"}) == "");
   const States states = StatesOf(loader.rank);
   for (const auto& [key, bytes] : StatesOf(fresh.rank)) {
     CAPTURE(key);

@@ -34,7 +34,8 @@ TEST_CASE("a step at which roots are due is not captured, and a replay of it is 
   fake.replay();  // step 3
   fake.replay();  // stale
   CHECK(host.Step() == SHAMPOO_E_STATE);
-  CHECK(MissingWord(shampoo_last_error(), {"a captured step was replayed as step 3 of group 0", "roots are due"}) == "");
+  CHECK(MissingWord(shampoo_last_error(), {"a captured step was replayed as step 3 of group 0", "roots are due"}) ==
+        "");
   fake.capturing = true;
   CHECK(host.Step() == SHAMPOO_E_STATE);  // the host knows the step number
   fake.capturing = false;
@@ -45,7 +46,8 @@ TEST_CASE("a step at which roots are due is not captured, and a replay of it is 
   Must(host.Step());
   fake.capturing = true;
   CHECK(host.Step() == SHAMPOO_E_STATE);
-  CHECK(MissingWord(shampoo_last_error(), {"at step 6 of group 0 inverse roots are due", "outside of a capture"}) == "");
+  CHECK(MissingWord(shampoo_last_error(), {"at step 6 of group 0 inverse roots are due", "outside of a capture"}) ==
+        "");
   fake.capturing = false;
   Must(host.Step());
   CHECK(host.Steps() == 6);

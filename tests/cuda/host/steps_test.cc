@@ -53,8 +53,8 @@ TEST_CASE("the next call reports a rejected step, and makes no step") {
   Must(host.Step());
   CHECK(host.Step() == SHAMPOO_E_NUMERIC);
   CHECK(MissingWord(shampoo_last_error(), {"the previous step was rejected", "changed nothing either",
-                                       "the gradient of parameter \"w\" has NaN at element 5 (block w/0)",
-                                       "nothing has changed", "on_nonfinite"}) == "");
+                                           "the gradient of parameter \"w\" has NaN at element 5 (block w/0)",
+                                           "nothing has changed", "on_nonfinite"}) == "");
   CHECK(TheFake().steps_given == 2);
   Must(host.Step());
   CHECK(TheFake().expected_step[0] == 2);
@@ -105,7 +105,8 @@ TEST_CASE("every reason of a rejection has its error text") {
       {Rejection::kParamNotFinite, infinity, 0, SHAMPOO_E_NUMERIC, {"parameter \"w\" has an infinity at element 7"}},
       {Rejection::kElementTooLarge, 1e39, 0, SHAMPOO_E_NUMERIC, {"too large: it would overflow f32", "1e+39"}},
       {Rejection::kMomentTooLarge, 1e30, 0, SHAMPOO_E_NUMERIC, {"the grafting state would overflow f32"}},
-      {Rejection::kFactorTooLarge, 1e30, 1, SHAMPOO_E_NUMERIC, {"factor.1 would overflow f32"}},
+      {Rejection::kProductTooLarge, 1e30, 1, SHAMPOO_E_NUMERIC, {"factor.1 would overflow f32"}},
+      {Rejection::kProductTooLarge, 1e9, 0, SHAMPOO_E_NUMERIC, {"factor.0 would overflow f32"}},
       {Rejection::kFactorTooLarge, 1e9, 0, SHAMPOO_E_NUMERIC, {"factor.0 would overflow f16", "wider factor_dtype"}},
       {Rejection::kFactorNotFinite, infinity, 1, SHAMPOO_E_NUMERIC, {"the factor matrix w/0/factor.1 has an infinity"}},
       {Rejection::kCounter, -4, 0, SHAMPOO_E_STATE, {"group.0/step\" is -4"}},

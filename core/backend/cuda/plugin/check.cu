@@ -171,9 +171,10 @@ class BlockCheck {
       const GrowthFault fault =
           GrowthBy(by_state != 0).FindFault(largest, rounding, [&](int k) { return LargestSliceSquare(k); });
       if (fault.state == GrowthFault::State::kNone) continue;
-      const bool is_moment = fault.state == GrowthFault::State::kMoment;
-      return Reject(is_moment ? Rejection::kMomentTooLarge : Rejection::kFactorTooLarge, fault.dim, element, value,
-                    by_state != 0);
+      const Rejection rejection = fault.state == GrowthFault::State::kMoment ? Rejection::kMomentTooLarge
+                                  : fault.product_fits                       ? Rejection::kFactorTooLarge
+                                                                             : Rejection::kProductTooLarge;
+      return Reject(rejection, fault.dim, element, value, by_state != 0);
     }
   }
 
