@@ -5,7 +5,7 @@
 
 use crate::mlp::TENSORS;
 use crate::options::Result;
-use libshampoo::{Buffers, Config, Optimizer, Param, Place, PlanBuilder};
+use libshampoo::{Buffers, Config, Optimizer, Param, PlanBuilder, PlanOptions};
 
 pub struct WithShampoo {
     optimizer: Optimizer,
@@ -25,7 +25,7 @@ impl WithShampoo {
         }
 
         // 2. The shapes of the parameters.
-        let mut plan = PlanBuilder::new(&config, Place::default())?;
+        let mut plan = PlanBuilder::new(&config, PlanOptions::default())?;
         for tensor in &TENSORS {
             plan.param(Param::new(tensor.name, tensor.shape))?;
         }

@@ -4,7 +4,7 @@
 //! Callbacks may panic with any payload and call the library.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, step, steps, trained};
-use libshampoo::{BoxError, Code, Comm, Communicator, Config, Executor, Level, Optimizer, Place};
+use libshampoo::{BoxError, Code, Comm, Communicator, Config, Executor, Level, Optimizer, PlanOptions};
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -65,7 +65,7 @@ impl Drop for Hooks {
 }
 
 fn with_comm(comm: &Comm) -> Optimizer {
-    let plan = builder(&config(), Place::default().replica(0, 2).threads(1)).finish().unwrap();
+    let plan = builder(&config(), PlanOptions::default().replica(0, 2).threads(1)).finish().unwrap();
     Optimizer::builder(&plan).replica_comm(comm).build().unwrap()
 }
 
@@ -107,7 +107,7 @@ fn a_panic_payload_may_panic_when_it_is_dropped() {
         }
     }
 
-    let plan = builder(&config(), Place::default().threads(2)).finish().unwrap();
+    let plan = builder(&config(), PlanOptions::default().threads(2)).finish().unwrap();
     let mut opt = Optimizer::builder(&plan).executor(Throws).build().unwrap();
     let mut values = model();
     steps(&mut opt, &mut values, 0, 4);
@@ -129,7 +129,7 @@ fn a_log_callback_may_panic_with_any_payload() {
     let mut other = config();
     other.set("lr", 0.5).unwrap();
     optimizer().save(None, &folder).unwrap();
-    let mut opt = Optimizer::new(&builder(&other, Place::default()).finish().unwrap()).unwrap();
+    let mut opt = Optimizer::new(&builder(&other, PlanOptions::default()).finish().unwrap()).unwrap();
     opt.load(None, &folder).unwrap(); // logs that the learning rate differs
     libshampoo::clear_log().unwrap();
     std::fs::remove_dir_all(folder).unwrap();

@@ -4,7 +4,7 @@
 //! Executors, allocators, arenas and addresses that the caller provides.
 
 use crate::tools::{bits, builder, config, gradients, model, steps, trained};
-use libshampoo::{Executor, Optimizer, Place};
+use libshampoo::{Executor, Optimizer, PlanOptions};
 use std::alloc::{alloc, dealloc, Layout};
 use std::os::raw::c_void;
 use std::ptr::null_mut;
@@ -60,7 +60,7 @@ fn any_executor_gives_the_same_bits_even_if_it_breaks_its_contract() {
             finished: Arc::clone(&finished),
             dropped: Arc::clone(&dropped),
         };
-        let plan = builder(&config(), Place::default().threads(3)).finish().unwrap();
+        let plan = builder(&config(), PlanOptions::default().threads(3)).finish().unwrap();
         let mut opt = Optimizer::builder(&plan).executor(executor).build().unwrap();
         let mut values = model();
         steps(&mut opt, &mut values, 0, 4);
@@ -80,7 +80,7 @@ fn an_executor_of_an_optimizer_that_fails_is_dropped() {
     let dropped = Arc::default();
     let executor =
         Scoped { mistake: "", calls: Arc::default(), finished: Arc::default(), dropped: Arc::clone(&dropped) };
-    let plan = builder(&config(), Place::default()).finish().unwrap();
+    let plan = builder(&config(), PlanOptions::default()).finish().unwrap();
     let builder = Optimizer::builder(&plan).executor(executor).device_id(99);
     builder.build().unwrap_err();
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
@@ -88,7 +88,7 @@ fn an_executor_of_an_optimizer_that_fails_is_dropped() {
 
 /// Steps with addresses and a bound learning rate. The state is in the arena of create, or in one that is bound.
 fn over_addresses(bound: bool) {
-    let plan = builder(&config(), Place::default()).finish().unwrap();
+    let plan = builder(&config(), PlanOptions::default()).finish().unwrap();
     let bytes = plan.bytes("state").unwrap();
     let mut arenas = [vec![0u8; bytes + 64], vec![0u8; bytes + 64]];
     let start = |arena: &mut Vec<u8>| unsafe { arena.as_mut_ptr().add(arena.as_ptr().align_offset(64)) };
@@ -178,7 +178,7 @@ fn a_caller_can_provide_an_allocator() {
     allocator.allocate = Some(allocate);
     allocator.deallocate = Some(deallocate);
     allocator.release = Some(release);
-    let plan = builder(&config(), Place::default()).finish().unwrap();
+    let plan = builder(&config(), PlanOptions::default()).finish().unwrap();
     // SAFETY: counts outlives the optimizer, and the functions may be called on any thread.
     let mut opt = unsafe { Optimizer::builder(&plan).allocator(allocator).stream(null_mut()).build() }.unwrap();
     assert!(counts.given.load(Ordering::SeqCst) >= plan.bytes("state").unwrap());

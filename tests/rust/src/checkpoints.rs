@@ -4,7 +4,7 @@
 //! State entries and checkpoints.
 
 use crate::tools::{bits, builder, config, in_threads, model, optimizer, steps, trained, Meeting, Thread};
-use libshampoo::{Code, Comm, Dtype, Optimizer, Place};
+use libshampoo::{Code, Comm, Dtype, Optimizer, PlanOptions};
 use std::path::PathBuf;
 
 /// A folder that is deleted after the test.
@@ -77,7 +77,7 @@ fn a_loaded_checkpoint_continues_with_the_same_bits() {
 fn several_optimizers_are_one_checkpoint() {
     let folder = Folder::new("several");
     let make = |name: &str| {
-        let mut plan = libshampoo::PlanBuilder::new(&config(), Place::default()).unwrap();
+        let mut plan = libshampoo::PlanBuilder::new(&config(), PlanOptions::default()).unwrap();
         plan.param(libshampoo::Param::new(name, &[3])).unwrap();
         Optimizer::new(&plan.finish().unwrap()).unwrap()
     };
@@ -93,7 +93,7 @@ fn two_ranks_save_and_one_loads() {
     let meeting = Meeting::new(2);
     let values = in_threads(2, |rank| {
         let comm = Comm::new(Thread { meeting: meeting.clone(), rank, all_to_all: false }).unwrap();
-        let plan = builder(&config(), Place::default().replica(rank, 2).threads(1)).finish().unwrap();
+        let plan = builder(&config(), PlanOptions::default().replica(rank, 2).threads(1)).finish().unwrap();
         let mut opt = Optimizer::builder(&plan).replica_comm(&comm).build().unwrap();
         let mut values = model();
         steps(&mut opt, &mut values, 0, 2);

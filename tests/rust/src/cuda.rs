@@ -5,7 +5,7 @@
 //! backend is loaded once.
 
 use crate::tools::from_environment;
-use libshampoo::{sys, Buffers, Code, Config, Device, Optimizer, Param, Place, PlanBuilder};
+use libshampoo::{sys, Buffers, Code, Config, Device, Optimizer, Param, PlanBuilder, PlanOptions};
 use std::ffi::CString;
 use std::mem::{size_of_val, transmute};
 use std::os::raw::{c_char, c_int, c_void};
@@ -70,7 +70,7 @@ fn optimizer(device: Device) -> Optimizer {
     let mut config = Config::new().unwrap();
     config.set("lr", 0.1).unwrap().set("grafting", "adam").unwrap().set("use_merge_dims", false).unwrap();
     config.set("epsilon", 1e-3).unwrap(); // keeps the roots of both well conditioned
-    let mut plan = PlanBuilder::new(&config, Place::default().device(device)).unwrap();
+    let mut plan = PlanBuilder::new(&config, PlanOptions::default().device(device)).unwrap();
     plan.param(Param::new("w", &[6, 4])).unwrap();
     Optimizer::new(&plan.finish().unwrap()).unwrap()
 }

@@ -4,7 +4,7 @@
 //! Errors describe wrong input and change nothing.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, step, steps, trained};
-use libshampoo::{Buffers, Code, Comm, Config, Device, Error, Optimizer, Param, Place, PlanBuilder, Shard};
+use libshampoo::{Buffers, Code, Comm, Config, Device, Error, Optimizer, Param, PlanBuilder, PlanOptions, Shard};
 
 /// Checks the code of an error, and that its text contains the words.
 #[track_caller]
@@ -61,7 +61,7 @@ fn keys_accept_values_of_all_types() {
 
 #[test]
 fn wrong_parameters_and_places_are_rejected() {
-    let mut plan = PlanBuilder::new(&config(), Place::default()).unwrap();
+    let mut plan = PlanBuilder::new(&config(), PlanOptions::default()).unwrap();
     plan.param(Param::new("w", &[2, 3])).unwrap();
     expect(plan.param(Param::new("w", &[2])), Code::Invalid, &["w"]);
     expect(plan.param(Param::new("", &[2])), Code::Invalid, &["name"]);
@@ -79,8 +79,8 @@ fn wrong_parameters_and_places_are_rejected() {
     let plan = plan.finish().unwrap();
     expect(plan.bytes("rent"), Code::Invalid, &["rent"]);
     expect(plan.bytes_on(1, "state"), Code::Invalid, &["1"]);
-    expect(PlanBuilder::new(&config(), Place::default().replica(2, 2)), Code::Invalid, &["2"]);
-    expect(PlanBuilder::new(&config(), Place::default().threads(1 << 40)), Code::Invalid, &["1099511627776"]);
+    expect(PlanBuilder::new(&config(), PlanOptions::default().replica(2, 2)), Code::Invalid, &["2"]);
+    expect(PlanBuilder::new(&config(), PlanOptions::default().threads(1 << 40)), Code::Invalid, &["1099511627776"]);
 }
 
 #[test]
@@ -137,13 +137,13 @@ fn wrong_numbers_and_counters_are_rejected() {
 
 #[test]
 fn missing_devices_and_backends_are_reported() {
-    let plan = builder(&config(), Place::default()).finish().unwrap();
+    let plan = builder(&config(), PlanOptions::default()).finish().unwrap();
     expect(Optimizer::builder(&plan).device_id(3).build(), Code::Invalid, &["3"]);
-    let plan = builder(&config(), Place::default().replica(0, 2)).finish().unwrap();
+    let plan = builder(&config(), PlanOptions::default().replica(0, 2)).finish().unwrap();
     expect(Optimizer::new(&plan), Code::Invalid, &["replica_comm"]);
     let cuda = libshampoo::backends().unwrap().into_iter().find(|backend| backend.name == "cuda").unwrap();
     if !cuda.usable {
-        let plan = builder(&config(), Place::default().device(Device::Cuda)).finish().unwrap();
+        let plan = builder(&config(), PlanOptions::default().device(Device::Cuda)).finish().unwrap();
         expect(Optimizer::new(&plan), Code::Unsupported, &[]);
     }
     expect(libshampoo::load_backend("/no/such/file.so"), Code::Unsupported, &["/no/such/file.so"]);

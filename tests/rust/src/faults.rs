@@ -4,7 +4,7 @@
 //! Communicators that deliver wrong data, and states with wrong values.
 
 use crate::tools::{builder, config, gradients, model, step, SHAPES};
-use libshampoo::{BoxError, Comm, Communicator, Dtype, Optimizer, Param, Place, PlanBuilder, Shard};
+use libshampoo::{BoxError, Comm, Communicator, Dtype, Optimizer, Param, PlanBuilder, PlanOptions, Shard};
 
 /// The first of three ranks. Its exchanges deliver noise instead of the whole data or of half of each segment.
 struct FaultyComm {
@@ -62,7 +62,7 @@ fn a_communicator_with_wrong_results_causes_no_undefined_behaviour() {
         for (gather, all_to_all) in [(false, false), (true, false), (true, true)] {
             let mut config = config();
             config.set("shard_mode", if gather { "gather" } else { "local" }).unwrap();
-            let place = Place::default().threads(1);
+            let place = PlanOptions::default().threads(1);
             let place = if gather { place.shard(0, 3) } else { place.replica(0, 3) };
             let held = |count: usize| if gather { (count + 2) / 3 } else { count };
             let mut plan = PlanBuilder::new(&config, place).unwrap();
@@ -104,7 +104,7 @@ fn a_state_with_wrong_values_causes_no_undefined_behaviour() {
         for wrong in [i64::MIN, -1, 1, 1 << 31, 1 << 52, i64::MAX] {
             let mut config = config();
             config.set("root_async", root_async).unwrap().set("momentum", 0.5).unwrap();
-            let mut opt = Optimizer::new(&builder(&config, Place::default()).finish().unwrap()).unwrap();
+            let mut opt = Optimizer::new(&builder(&config, PlanOptions::default()).finish().unwrap()).unwrap();
             let (mut values, grads) = (model(), gradients(&model(), 0));
             step(&mut opt, &mut values, &grads).unwrap();
             for entry in opt.state().unwrap() {

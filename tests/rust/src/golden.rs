@@ -4,7 +4,7 @@
 //! Recorded trajectories that are replayed from tapes (tests/golden/tapes.py) give the same bits as in C.
 
 use crate::tools::from_environment;
-use libshampoo::{Bf16, Buffers, Config, Dtype, Element, Optimizer, Param, Place, PlanBuilder, F16};
+use libshampoo::{Bf16, Buffers, Config, Dtype, Element, Optimizer, Param, PlanBuilder, PlanOptions, F16};
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
@@ -98,7 +98,7 @@ fn replay(path: &Path) -> usize {
             head
         };
         if words[0] != "key" && plan.is_none() && optimizer.is_none() {
-            let mut made = PlanBuilder::new(&configs[0], Place::default()).unwrap();
+            let mut made = PlanBuilder::new(&configs[0], PlanOptions::default()).unwrap();
             for config in &configs[1..] {
                 made.group(config).unwrap();
             }

@@ -4,7 +4,7 @@
 //! Version, keys, backends, log and inverse roots.
 
 use crate::tools::{builder, config, model, optimizer, steps};
-use libshampoo::{inverse_root, Code, Config, Level, Optimizer, Place, RootMethod};
+use libshampoo::{inverse_root, Code, Config, Level, Optimizer, PlanOptions, RootMethod};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,7 @@ fn log_messages_reach_the_callback() {
         .unwrap();
     let mut other = config();
     other.set("beta2", 0.5).unwrap();
-    let mut opt = Optimizer::new(&builder(&other, Place::default()).finish().unwrap()).unwrap();
+    let mut opt = Optimizer::new(&builder(&other, PlanOptions::default()).finish().unwrap()).unwrap();
     opt.load(None, &folder).unwrap();
     let count = |seen: &[(Level, String)]| seen.iter().filter(|(_, message)| message.contains("beta2")).count();
     assert_eq!(count(&seen.lock().unwrap()), 1, "{seen:?}");

@@ -4,10 +4,10 @@
 //! Buffers, groups, hyper-parameters and threads of an optimizer.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, steps, trained, SHAPES};
-use libshampoo::{Bf16, Buffers, Config, Dtype, Optimizer, Param, Place, PlanBuilder, Shard, F16};
+use libshampoo::{Bf16, Buffers, Config, Dtype, Optimizer, Param, PlanBuilder, PlanOptions, Shard, F16};
 
 fn one_param(config: &Config, param: Param) -> Optimizer {
-    let mut plan = PlanBuilder::new(config, Place::default()).unwrap();
+    let mut plan = PlanBuilder::new(config, PlanOptions::default()).unwrap();
     plan.param(param).unwrap();
     Optimizer::new(&plan.finish().unwrap()).unwrap()
 }
@@ -62,7 +62,7 @@ fn updates_of_a_group_leave_its_parameters_unchanged() {
         let mut configs = [config(), config()];
         configs[0].set("output", first).unwrap();
         configs[1].set("output", second).unwrap();
-        let mut plan = PlanBuilder::new(&configs[0], Place::default()).unwrap();
+        let mut plan = PlanBuilder::new(&configs[0], PlanOptions::default()).unwrap();
         let group = plan.group(&configs[1]).unwrap();
         let (updated, other) = if second == "updates" { (group, 0) } else { (0, group) };
         plan.param(Param::new("updated", &[2]).group(updated)).unwrap();
@@ -107,7 +107,7 @@ fn a_parameter_without_a_gradient_does_not_change() {
 fn groups_have_their_own_hyper_parameters() {
     let mut other = config();
     other.set("lr", 0.01).unwrap();
-    let mut plan = PlanBuilder::new(&config(), Place::default()).unwrap();
+    let mut plan = PlanBuilder::new(&config(), PlanOptions::default()).unwrap();
     let group = plan.group(&other).unwrap();
     plan.param(Param::new("a", &[4])).unwrap();
     plan.param(Param::new("b", &[4]).group(group)).unwrap();
@@ -128,7 +128,7 @@ fn groups_have_their_own_hyper_parameters() {
 
 #[test]
 fn a_learning_rate_is_set_in_all_groups_or_in_none() {
-    let mut plan = PlanBuilder::new(&config(), Place::default()).unwrap();
+    let mut plan = PlanBuilder::new(&config(), PlanOptions::default()).unwrap();
     let group = plan.group(&config()).unwrap();
     plan.param(Param::new("wide", &[4]).dtype(Dtype::F64)).unwrap();
     plan.param(Param::new("narrow", &[4]).group(group)).unwrap();
@@ -142,7 +142,7 @@ fn a_learning_rate_is_set_in_all_groups_or_in_none() {
 
 #[test]
 fn an_optimizer_outlives_its_config_and_plan_and_moves_to_another_thread() {
-    let plan = builder(&config(), Place::default()).finish().unwrap();
+    let plan = builder(&config(), PlanOptions::default()).finish().unwrap();
     let mut first = Optimizer::new(&plan).unwrap();
     drop(plan);
     let mut values = model();
@@ -156,7 +156,7 @@ fn an_optimizer_outlives_its_config_and_plan_and_moves_to_another_thread() {
 
 #[test]
 fn descriptions_of_parameters_take_effect() {
-    let mut plan = PlanBuilder::new(&config(), Place::default().shard(1, 2).threads(3)).unwrap();
+    let mut plan = PlanBuilder::new(&config(), PlanOptions::default().shard(1, 2).threads(3)).unwrap();
     plan.param(Param::new("stacked", &[2, 2, 3]).stack_dims(1)).unwrap();
     let rectangle = Shard::Rectangle { offset: vec![0, 3], shape: vec![8, 4] };
     plan.param(Param::new("cut", &[8, 7]).shard(rectangle)).unwrap();
@@ -194,7 +194,7 @@ fn each_buffer_may_have_its_own_dtype() {
 
 #[test]
 fn a_plan_describes_blocks_and_bytes() {
-    let plan = builder(&config(), Place::default().replica(1, 2)).finish().unwrap();
+    let plan = builder(&config(), PlanOptions::default().replica(1, 2)).finish().unwrap();
     let blocks = plan.blocks().unwrap();
     assert_eq!(blocks[0].shape, [8, 8]);
     assert_eq!(blocks[0].stride, [8, 1]);

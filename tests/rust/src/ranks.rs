@@ -4,7 +4,7 @@
 //! Ranks in threads that use a communicator in Rust.
 
 use crate::tools::{bits, builder, config, gradients, in_threads, model, steps, trained, Meeting, Thread, SHAPES};
-use libshampoo::{BoxError, Buffers, Code, Comm, Communicator, Optimizer, Param, Place, PlanBuilder, Shard};
+use libshampoo::{BoxError, Buffers, Code, Comm, Communicator, Optimizer, Param, PlanBuilder, PlanOptions, Shard};
 use std::os::raw::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn replicas_give_the_bits_of_one_rank() {
         let meeting = Meeting::new(world);
         let all = in_threads(world, |rank| {
             let comm = Comm::new(Thread { meeting: meeting.clone(), rank, all_to_all: false }).unwrap();
-            let plan = builder(&config(), Place::default().replica(rank, world).threads(1)).finish().unwrap();
+            let plan = builder(&config(), PlanOptions::default().replica(rank, world).threads(1)).finish().unwrap();
             let mut opt = Optimizer::builder(&plan).replica_comm(&comm).build().unwrap();
             drop((comm, plan)); // the optimizer keeps its own references
             let mut values = model();
@@ -47,7 +47,7 @@ fn gathered(all_to_all: bool, odd: bool) {
             let held = cut(count, rank, odd);
             Shard::Flat { offset: held.start, count: held.len() }
         };
-        let mut plan = PlanBuilder::new(&config, Place::default().shard(rank, 2).threads(1)).unwrap();
+        let mut plan = PlanBuilder::new(&config, PlanOptions::default().shard(rank, 2).threads(1)).unwrap();
         for (p, shape) in SHAPES.iter().enumerate() {
             let count = shape.iter().product();
             plan.param(Param::new(format!("p{p}"), shape).shard(shard(count, rank))).unwrap();
@@ -144,7 +144,7 @@ fn a_failure_in_a_communicator_is_an_error_of_the_step() {
             let seen: Arc<Seen> = Arc::default();
             let thread = Thread { meeting: meeting.clone(), rank, all_to_all: false };
             let comm = Comm::new(Fails { thread, how, seen: Arc::clone(&seen) }).unwrap();
-            let plan = builder(&config(), Place::default().replica(rank, 2).threads(1)).finish().unwrap();
+            let plan = builder(&config(), PlanOptions::default().replica(rank, 2).threads(1)).finish().unwrap();
             let mut opt = Optimizer::builder(&plan).replica_comm(&comm).build().unwrap();
             ready.wait();
             seen.stepping.store(true, Ordering::SeqCst);
@@ -182,7 +182,7 @@ fn one_communicator_serves_several_optimizers() {
     let meeting = Meeting::new(2);
     let all = in_threads(2, |rank| {
         let comm = Comm::new(Thread { meeting: meeting.clone(), rank, all_to_all: false }).unwrap();
-        let plan = builder(&config(), Place::default().replica(rank, 2).threads(1)).finish().unwrap();
+        let plan = builder(&config(), PlanOptions::default().replica(rank, 2).threads(1)).finish().unwrap();
         let make = || Optimizer::builder(&plan).replica_comm(&comm).build().unwrap();
         let (mut first, mut second) = (make(), make());
         drop(comm);
@@ -223,7 +223,7 @@ fn communicators_can_be_functions_in_c() {
     assert!(error.code() == Code::Invalid && error.message().contains("all_gather"), "{error}");
     ops.all_gather = Some(alone);
     let comm = unsafe { Comm::from_ops(&ops) }.unwrap();
-    let plan = builder(&config(), Place::default()).finish().unwrap();
+    let plan = builder(&config(), PlanOptions::default()).finish().unwrap();
     let mut opt = Optimizer::builder(&plan).replica_comm(&comm).build().unwrap();
     let mut values = model();
     steps(&mut opt, &mut values, 0, 4);

@@ -3,7 +3,7 @@
 
 //! Tools of several tests: a small model, and ranks in threads.
 
-use libshampoo::{BoxError, Buffers, Communicator, Config, Optimizer, Param, Place, PlanBuilder};
+use libshampoo::{BoxError, Buffers, Communicator, Config, Optimizer, Param, PlanBuilder, PlanOptions};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -35,7 +35,7 @@ pub fn config() -> Config {
 }
 
 /// Creates a plan of the model.
-pub fn builder(config: &Config, place: Place) -> PlanBuilder {
+pub fn builder(config: &Config, place: PlanOptions) -> PlanBuilder {
     let mut plan = PlanBuilder::new(config, place).unwrap();
     for (p, shape) in SHAPES.iter().enumerate() {
         plan.param(Param::new(format!("p{p}"), shape)).unwrap();
@@ -44,7 +44,7 @@ pub fn builder(config: &Config, place: Place) -> PlanBuilder {
 }
 
 pub fn optimizer() -> Optimizer {
-    Optimizer::new(&builder(&config(), Place::default()).finish().unwrap()).unwrap()
+    Optimizer::new(&builder(&config(), PlanOptions::default()).finish().unwrap()).unwrap()
 }
 
 /// Runs the steps first .. last of the model.

@@ -52,9 +52,9 @@ impl Slot {
 /// Create new `Buffers` for each step, or keep them and access the slices through them between steps:
 ///
 /// ```
-/// use libshampoo::{Buffers, Config, Optimizer, Param, Place, PlanBuilder};
+/// use libshampoo::{Buffers, Config, Optimizer, Param, PlanOptions, PlanBuilder};
 ///
-/// let mut plan = PlanBuilder::new(&Config::new()?, Place::default())?;
+/// let mut plan = PlanBuilder::new(&Config::new()?, PlanOptions::default())?;
 /// plan.param(Param::new("w", &[2, 2]))?;
 /// let mut opt = Optimizer::new(&plan.finish()?)?;
 ///

@@ -39,6 +39,6 @@ pub use libshampoo_sys as sys;
 pub use log::{clear_log, set_log, Level};
 pub use optimizer::Optimizer;
 pub use param::{Param, Shard};
-pub use plan::{Block, Place, Plan, PlanBuilder};
+pub use plan::{Block, Plan, PlanBuilder, PlanOptions};
 pub use root::{inverse_root, RootInfo, RootMethod};
 pub use state::StateEntry;

@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::error::{c_string, check, to_i32, Code, Error, Result};
 use crate::library::Device;
 use crate::param::Param;
-use crate::plan::{Place, PlanBuilder, PlanInfo};
+use crate::plan::{PlanBuilder, PlanInfo, PlanOptions};
 use libshampoo_sys as sys;
 use std::fmt;
 use std::os::raw::c_void;
@@ -77,7 +77,7 @@ impl Optimizer {
     pub fn create(options: &str, params: impl IntoIterator<Item = Param>) -> Result<Self> {
         let mut config = Config::new()?;
         config.parse(options)?;
-        let mut plan = PlanBuilder::new(&config, Place::default())?;
+        let mut plan = PlanBuilder::new(&config, PlanOptions::default())?;
         for param in params {
             plan.param(param)?;
         }
@@ -88,10 +88,10 @@ impl Optimizer {
     /// order of the plan. They are not used after the call.
     ///
     /// ```
-    /// # use libshampoo::{Buffers, Config, Optimizer, Param, Place, PlanBuilder};
+    /// # use libshampoo::{Buffers, Config, Optimizer, Param, PlanOptions, PlanBuilder};
     /// let mut config = Config::new()?;
     /// config.set("lr", 0.5)?.set("grafting", "adam")?;
-    /// let mut plan = PlanBuilder::new(&config, Place::default())?;
+    /// let mut plan = PlanBuilder::new(&config, PlanOptions::default())?;
     /// plan.param(Param::new("w", &[4, 3]))?;
     /// let mut opt = Optimizer::new(&plan.finish()?)?;
     ///

@@ -12,20 +12,20 @@ use std::sync::Arc;
 
 /// Options of a plan: the device, the number of threads and the ranks. The default is one process on the CPU.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct PlanOptions {
     device: Device,
     threads: usize,
     replica: (usize, usize),
     shard: (usize, usize),
 }
 
-impl Default for Place {
+impl Default for PlanOptions {
     fn default() -> Self {
-        Place { device: Device::Cpu, threads: 0, replica: (0, 1), shard: (0, 1) }
+        PlanOptions { device: Device::Cpu, threads: 0, replica: (0, 1), shard: (0, 1) }
     }
 }
 
-impl Place {
+impl PlanOptions {
     /// Sets the type of device of the optimizers. The device does not have to exist when the plan is created.
     pub fn device(mut self, device: Device) -> Self {
         self.device = device;
@@ -105,7 +105,7 @@ impl PlanBuilder {
     /// - [`Code::Invalid`](crate::Code::Invalid): values of the config contradict each other, or a rank is not below
     ///   its world.
     /// - [`Code::Unsupported`](crate::Code::Unsupported): the value of a key is not supported on CUDA.
-    pub fn new(config: &Config, place: Place) -> Result<Self> {
+    pub fn new(config: &Config, place: PlanOptions) -> Result<Self> {
         let mut handle = null_mut();
         let desc = place.desc()?;
         // SAFETY: all arguments are valid.

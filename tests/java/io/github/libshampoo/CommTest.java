@@ -37,7 +37,7 @@ class CommTest {
             rank -> {
               Ranks.Rank comm = ranks.new Rank(rank);
               OptimizerOptions options = new OptimizerOptions().replicas(comm);
-              List<float[]> values = Model.train(new Place().replica(rank, world), options, "local", 0, 1);
+              List<float[]> values = Model.train(new PlanOptions().replica(rank, world), options, "local", 0, 1);
               assertEquals(1, comm.released);
               return values;
             });
@@ -56,7 +56,7 @@ class CommTest {
             rank -> {
               Ranks.Rank comm = allToAll ? ranks.new Exchanging(rank) : ranks.new Rank(rank);
               OptimizerOptions options = new OptimizerOptions().shards(comm);
-              List<float[]> values = Model.train(new Place().shard(rank, 2), options, "gather", rank, 2);
+              List<float[]> values = Model.train(new PlanOptions().shard(rank, 2), options, "gather", rank, 2);
               assertTrue(!allToAll || ((Ranks.Exchanging) comm).exchanges > 0);
               return values;
             });
@@ -107,7 +107,7 @@ class CommTest {
 
   private static Optimizer alone(Communicator communicator) {
     try (Config config = Model.config();
-        Plan plan = new Plan(config, new Place().replica(0, 2))) {
+        Plan plan = new Plan(config, new PlanOptions().replica(0, 2))) {
       plan.addParam("w", 4);
       return new Optimizer(plan.finish(), new OptimizerOptions().replicas(communicator));
     }
@@ -165,7 +165,7 @@ class CommTest {
               OptimizerOptions options = new OptimizerOptions().replicas(comm);
               return assertThrows(
                   ShampooException.Collective.class,
-                  () -> Model.train(new Place().replica(rank, 2), options, "local", 0, 1));
+                  () -> Model.train(new PlanOptions().replica(rank, 2), options, "local", 0, 1));
             });
     assertInstanceOf(java.io.IOException.class, errors.get(1).getCause());
     assertEquals("cut off", errors.get(1).getCause().getMessage());
@@ -206,7 +206,7 @@ class CommTest {
           }
         };
     try (Config config = Model.config().set("comm_bucket_bytes", 1024);
-        Plan plan = new Plan(config, new Place().replica(0, 2))) {
+        Plan plan = new Plan(config, new PlanOptions().replica(0, 2))) {
       for (int p = 0; p < 64; ++p) {
         plan.addParam("p" + p, 256);
       }
@@ -235,7 +235,7 @@ class CommTest {
     int released = Foreign.releases();
     Comm comm = Comm.ofAddress(Foreign.ops());
     try (Config config = Model.config();
-        Plan plan = new Plan(config, new Place().replica(0, 2))) {
+        Plan plan = new Plan(config, new PlanOptions().replica(0, 2))) {
       plan.addParam("w", 4);
       try (Optimizer optimizer = new Optimizer(plan.finish(), new OptimizerOptions().replicas(comm))) {
         comm.close();
@@ -269,7 +269,7 @@ class CommTest {
           }
         };
     try (Config config = Model.config();
-        Plan plan = new Plan(config, new Place().replica(0, 2));
+        Plan plan = new Plan(config, new PlanOptions().replica(0, 2));
         Comm comm = Comm.of(mirror)) {
       plan.addParam("w", 4);
       OptimizerOptions options = new OptimizerOptions().replicas(comm);
@@ -319,7 +319,7 @@ class CommTest {
         2,
         rank -> {
           try (Config config = Model.config();
-              Plan plan = new Plan(config, new Place().replica(rank, 2));
+              Plan plan = new Plan(config, new PlanOptions().replica(rank, 2));
               Comm all = Comm.of(world.new Rank(rank))) {
             plan.addParam("w", 16);
             try (Optimizer optimizer =

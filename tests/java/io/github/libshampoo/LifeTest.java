@@ -24,7 +24,7 @@ import org.junit.jupiter.api.function.Executable;
 
 /** Closing, garbage collection and threads. */
 class LifeTest {
-  private static Optimizer make(Place place, OptimizerOptions options) {
+  private static Optimizer make(PlanOptions place, OptimizerOptions options) {
     try (Config config = Model.config();
         Plan plan = new Plan(config, place)) {
       plan.addParam("w", 6, 4);
@@ -33,11 +33,11 @@ class LifeTest {
   }
 
   private static Optimizer make(Communicator comm) {
-    return make(new Place().replica(comm.rank(), comm.world()), new OptimizerOptions().replicas(comm));
+    return make(new PlanOptions().replica(comm.rank(), comm.world()), new OptimizerOptions().replicas(comm));
   }
 
   private static Optimizer make() {
-    return make(new Place(), new OptimizerOptions());
+    return make(new PlanOptions(), new OptimizerOptions());
   }
 
   @Test
@@ -147,7 +147,7 @@ class LifeTest {
   @Test
   void aPlanIsNotClosedWhileAnOptimizerIsCreatedFromIt() {
     try (Config config = Model.config();
-        Plan plan = new Plan(config, new Place().replica(0, 2))) {
+        Plan plan = new Plan(config, new PlanOptions().replica(0, 2))) {
       plan.addParam("w", 4);
       plan.finish();
       Throwable[] thrown = new Throwable[1];

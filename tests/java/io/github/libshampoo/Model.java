@@ -41,7 +41,7 @@ final class Model {
   }
 
   /** Trains the part [rank, rank + 1) / shards of each parameter for four steps, with the ranks of place and options. */
-  static List<float[]> train(Place place, OptimizerOptions options, String mode, int rank, int shards) {
+  static List<float[]> train(PlanOptions place, OptimizerOptions options, String mode, int rank, int shards) {
     List<FloatBuffer> values = new ArrayList<>();
     List<float[]> results = new ArrayList<>();
     try (Config config = config().set("shard_mode", mode);
@@ -65,7 +65,7 @@ final class Model {
   }
 
   static List<float[]> trainAlone() {
-    return train(new Place(), new OptimizerOptions(), "local", 0, 1);
+    return train(new PlanOptions(), new OptimizerOptions(), "local", 0, 1);
   }
 
   private static int begin(int param, int rank, int shards) {

@@ -358,7 +358,7 @@ class OptimizerTest {
     Memory memory = Memory.of(Buffers.filled(4, 1));
     assertRejected("address on the device", () -> memory.check("w", DType.F32, 4, DeviceType.CUDA, false));
     try (Config config = Model.config();
-        Plan plan = new Plan(config, new Place().device(DeviceType.CUDA))) {
+        Plan plan = new Plan(config, new PlanOptions().device(DeviceType.CUDA))) {
       plan.addParam("w", 4);
       plan.finish();
       if (!Shampoo.backends().get(1).usable()) {

@@ -138,7 +138,7 @@ class ShampooTest {
   @Test
   void aPlanDescribesBlocksAndBytes() {
     try (Config config = new Config().set("max_preconditioner_dim", 32);
-        Plan plan = new Plan(config, new Place().replica(1, 2))) {
+        Plan plan = new Plan(config, new PlanOptions().replica(1, 2))) {
       int group = plan.addGroup(config);
       assertEquals(1, group);
       assertEquals(0, plan.addParam("w", 64, 32));
@@ -177,8 +177,8 @@ class ShampooTest {
       assertContains(message(ShampooException.Invalid.class, () -> plan.addParam(cut)), "2 offsets and 1 extents");
       assertContains(message(ShampooException.Invalid.class, () -> plan.addShard(0, 0, cut)), "the parameter has 1 dims");
       assertThrows(ShampooException.Invalid.class, () -> plan.addShard(9, 0, new Param("w", 4).flatShard(0, 4)));
-      assertThrows(ShampooException.Invalid.class, () -> new Plan(config, new Place().replica(2, 2)));
-      assertThrows(ShampooException.Invalid.class, () -> new Plan(config, new Place().threads(-1)));
+      assertThrows(ShampooException.Invalid.class, () -> new Plan(config, new PlanOptions().replica(2, 2)));
+      assertThrows(ShampooException.Invalid.class, () -> new Plan(config, new PlanOptions().threads(-1)));
       assertEquals(1, plan.params().size());
     }
   }
@@ -186,14 +186,14 @@ class ShampooTest {
   @Test
   void shardsOfOtherRanksAreDescribed() {
     try (Config config = new Config().set("shard_mode", "gather");
-        Plan plan = new Plan(config, new Place().shard(0, 2))) {
+        Plan plan = new Plan(config, new PlanOptions().shard(0, 2))) {
       int index = plan.addParam(new Param("w", 10).flatShard(0, 3));
       plan.addShard(index, 1, new Param("w", 10).flatShard(3, 7));
       plan.finish();
       assertFalse(plan.blocks().get(0).ofShard());
     }
     try (Config config = new Config();
-        Plan plan = new Plan(config, new Place().shard(0, 2))) {
+        Plan plan = new Plan(config, new PlanOptions().shard(0, 2))) {
       plan.addParam(new Param("w", 4, 6).rectangle(new long[] {0, 2}, new long[] {4, 4}));
       assertEquals(16, plan.finish().params().get(0).localElements());
       assertTrue(plan.blocks().get(0).ofShard());

@@ -83,7 +83,7 @@ final class Tape {
 
   private Optimizer optimizer() {
     if (optimizer == null) {
-      try (Plan plan = new Plan(configs.get(0), new Place().threads(2))) {
+      try (Plan plan = new Plan(configs.get(0), new PlanOptions().threads(2))) {
         configs.tailMap(1).values().forEach(plan::addGroup);
         params.forEach(plan::addParam);
         optimizer = new Optimizer(plan.finish());

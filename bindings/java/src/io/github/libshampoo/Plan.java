@@ -27,7 +27,7 @@ public final class Plan implements AutoCloseable {
    * @throws ShampooException.Invalid if values of the config contradict each other.
    */
   public Plan(Config config) {
-    this(config, new Place());
+    this(config, new PlanOptions());
   }
 
   /**
@@ -39,7 +39,7 @@ public final class Plan implements AutoCloseable {
    *     the number of threads is out of range.
    * @throws ShampooException.Unsupported if the value of a key is not supported on CUDA yet.
    */
-  public Plan(Config config, Place place) {
+  public Plan(Config config, PlanOptions place) {
     device = place.device();
     long address;
     try (shampoo_plan_desc desc = place.toRaw()) {

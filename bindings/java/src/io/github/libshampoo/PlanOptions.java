@@ -5,7 +5,7 @@ package io.github.libshampoo;
 import java.util.Objects;
 
 /** Options of a plan: the device, the number of threads and the ranks. The defaults are the CPU and one process. */
-public final class Place {
+public final class PlanOptions {
   private DeviceType device = DeviceType.CPU;
   private int threads;
   private int replicaRank;
@@ -14,7 +14,7 @@ public final class Place {
   private int shardWorld = 1;
 
   /** Creates options for one process on the CPU, with the number of threads of the key "threads". */
-  public Place() {}
+  public PlanOptions() {}
 
   /**
    * Sets the type of device. The device does not have to exist.
@@ -22,7 +22,7 @@ public final class Place {
    * @param type CPU (default) or CUDA.
    * @return this.
    */
-  public Place device(DeviceType type) {
+  public PlanOptions device(DeviceType type) {
     device = Objects.requireNonNull(type, "device");
     return this;
   }
@@ -33,7 +33,7 @@ public final class Place {
    * @param count number of threads; 0 (default) uses the key "threads".
    * @return this.
    */
-  public Place threads(int count) {
+  public PlanOptions threads(int count) {
     threads = count;
     return this;
   }
@@ -45,7 +45,7 @@ public final class Place {
    * @param world number of processes.
    * @return this.
    */
-  public Place replica(int rank, int world) {
+  public PlanOptions replica(int rank, int world) {
     replicaRank = rank;
     replicaWorld = world;
     return this;
@@ -58,7 +58,7 @@ public final class Place {
    * @param world number of processes.
    * @return this.
    */
-  public Place shard(int rank, int world) {
+  public PlanOptions shard(int rank, int world) {
     shardRank = rank;
     shardWorld = world;
     return this;
