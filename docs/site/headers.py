@@ -4,7 +4,7 @@
 """headers.py HEADER: writes a public header to the standard output as Doxygen is to read it.
 
 Lines keep their numbers. The comments at the beginning of the header and of its sections become pages of Doxygen, which
-Breathe can show by themselves. The public functions of header-only adapters lose ``static inline``, because Doxygen
+Breathe can show by themselves. The public inline functions lose ``static inline`` or ``SHAMPOO_INLINE``, because Doxygen
 leaves static functions out.
 """
 from __future__ import annotations
@@ -20,8 +20,8 @@ SECTION = re.compile(r"^/\* ={20,}\n \* (?P<title>[^\n]+)\n(?P<text>(?: \*[^\n]*
 UPPER_RULE = re.compile(r"^ \* [=-]{20,}\n(?= \* [^\n]+\n \* [=-]{20,}\n)", re.MULTILINE)
 #: The beginning of the comment about the header.
 FILE = re.compile(r"^/\*\*\n \* @file\n", re.MULTILINE)
-#: A function of an adapter that is public, which the version in its comment shows.
-PUBLIC = re.compile(r"(@since [^\n]*\n \*/\n)static inline ")
+#: An inline function that is public: its comment describes its result.
+PUBLIC = re.compile(r"(\n \* @return (?:(?!\*/).)*\*/\n)(?:static inline|SHAMPOO_INLINE) ", re.DOTALL)
 
 
 class Section(NamedTuple):
