@@ -103,11 +103,11 @@ Status CheckRootMethod(const Settings& settings) {
   }
   if (pseudo_inverse && settings.epsilon != 0) {
     return Invalid("key epsilon: the value ", settings.epsilon,
-                   " is not allowed with root_rank_handling pseudo_inverse, which needs none: expected 0");
+                   " is not allowed with root_rank_handling pseudo_inverse, which adds no epsilon: expected 0");
   }
   if (pseudo_inverse && settings.root_relative_epsilon != 0) {
     return Invalid("key root_relative_epsilon: the value ", settings.root_relative_epsilon,
-                   " is not allowed with root_rank_handling pseudo_inverse, which needs none: expected 0");
+                   " is not allowed with root_rank_handling pseudo_inverse, which adds no epsilon: expected 0");
   }
   return {};
 }
@@ -226,10 +226,11 @@ Status Config::ResolveSchedule(Settings* settings) const {
   if (start == -1) start = grows ? 1 : frequency;
   if (start == 0 && (grows || frequency == 1)) start = 1;
   if (start < frequency && !grows) {
-    return Invalid("start_preconditioning_step is ", start, " and precondition_frequency is ", frequency,
-                   ": the start must not be before the first refresh of the roots; use -1 (the same as the frequency), "
-                   "a value of at least ",
-                   frequency, ", or refresh_growth above 0");
+    return Invalid(
+        "start_preconditioning_step is ", start, " and precondition_frequency is ", frequency,
+        ": with refresh_growth 0 the start must be at least the frequency; use -1 (the same as the frequency), "
+        "a value of at least ",
+        frequency, ", or refresh_growth above 0");
   }
   if (settings->root_async >= frequency) {
     return Invalid("root_async is ", settings->root_async, " and precondition_frequency is ", frequency,

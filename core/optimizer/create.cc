@@ -113,11 +113,11 @@ Status CheckCallerState(const PlanData& plan, const OptimizerDesc& desc) {
   if (desc.state == nullptr) return {};
   const int64_t needed = plan.state_bytes();
   if (desc.state_bytes < static_cast<size_t>(needed)) {
-    return Invalid("state_bytes is ", desc.state_bytes, ": expected at least the plan's \"state\" bytes, which are ",
-                   needed);
+    return Invalid("desc.state_bytes is ", desc.state_bytes,
+                   ": expected at least the plan's \"state\" bytes, which are ", needed);
   }
   if (reinterpret_cast<uintptr_t>(desc.state) % kStateAlignment == 0) return {};
-  return Invalid("state is not aligned: expected a multiple of ", kStateAlignment, " bytes");
+  return Invalid("desc.state is not aligned: expected an address that is a multiple of ", kStateAlignment);
 }
 
 }  // namespace

@@ -97,10 +97,10 @@ Status ShardLayout::Find(const ParamDesc& own, int rank, int world, const std::m
     return Invalid("shard_mode gather needs the shards of all ranks; missing: shard rank", count > 1 ? "s " : " ",
                    missing, count > 4 ? ", ..." : "",
                    nothing_added
-                       ? ". They cannot be derived from this rank's shard, which is not an equal chunk of the "
+                       ? ". They cannot be derived from this rank's shard, because it is neither an equal chunk of the "
                          "flattened parameter or of dim 0, nor the whole parameter"
                        : "",
-                   ": describe them with shampoo_plan_add_shard");
+                   ". Describe them with shampoo_plan_add_shard");
   }
   const bool everywhere = std::all_of(
       all.begin(), all.end(), [&](const ParamDesc& desc) { return Region::Of(desc).elements() == layout.elements_; });

@@ -93,9 +93,10 @@ Status HyperParameters::Set(int group, const char* name, double value, bool* roo
     }
   }
   if (key->number == &Settings::grafting_beta2 && settings.grafting == Grafting::kAdagrad && value != 1) {
-    return Invalid("key grafting_beta2: the value ", value,
-                   " is not allowed with grafting adagrad, which is an "
-                   "unweighted sum: use grafting rmsprop for a decaying average");
+    return Invalid(
+        "key grafting_beta2: the value ", value,
+        " is not allowed with grafting adagrad, whose second moment is an unweighted sum: expected 1; use grafting "
+        "rmsprop for a decaying average");
   }
   if (key->arithmetic)
     SHAMPOO_RETURN_IF_ERROR(CheckArithmetic(*key, value, groups_[static_cast<size_t>(group)].narrowest));
@@ -119,7 +120,9 @@ Status HyperParameters::Get(int group, const char* name, double* value) const {
   // Keys of the whole optimizer are set in the config of the plan, which is that of group 0.
   const Settings& settings = groups_[key->scope == Scope::kOptimizer ? 0 : static_cast<size_t>(group)].settings;
   if (key->number == &Settings::root_rank_rtol && settings.root_rank_rtol < 0) {
-    return Invalid("key root_rank_rtol is auto: the order of each matrix times the machine epsilon of its root_dtype");
+    return Invalid(
+        "key root_rank_rtol is auto, which has no single value: it is the order of each matrix times the machine "
+        "epsilon of its root_dtype; shampoo_config_get returns the text auto");
   }
   if (key->number != nullptr) {
     *value = settings.*key->number;
@@ -153,7 +156,8 @@ Status HyperParameters::Bind(int group, const char* name, int dtype, const void*
   }
   const size_t alignment = std::min(scalar_alignment_, SizeOf(static_cast<Dtype>(dtype)));
   if (reinterpret_cast<uintptr_t>(value) % alignment != 0) {
-    return Invalid("value is not aligned: on a GPU expected a multiple of ", alignment, " bytes");
+    return Invalid("value is not aligned: expected an address that is a multiple of ", alignment,
+                   ", because the optimizer is on a GPU");
   }
   *scalar = {value, static_cast<Dtype>(dtype)};
   return {};

@@ -100,7 +100,7 @@ TEST_CASE("create rejects arguments that do not match the plan") {
              small_desc,
              Code::kInvalid,
              "state_bytes is 1: expected at least the plan's \"state\" bytes, which are"},
-        Case{{}, odd_desc, Code::kInvalid, "state is not aligned: expected a multiple of 64 bytes"},
+        Case{{}, odd_desc, Code::kInvalid, "state is not aligned: expected an address that is a multiple of 64"},
         Case{first_of_two, plain, Code::kInvalid, "desc.replica_comm is NULL and the plan's replica_world is 2"},
         Case{first_of_two, three_desc, Code::kInvalid,
              "desc.replica_comm is rank 0 of 3, and the plan's replica_rank is 0"},

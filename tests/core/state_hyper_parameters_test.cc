@@ -151,9 +151,10 @@ TEST_CASE("Bind rejects other keys, other dtypes, and addresses that a device ca
   CheckError(groups.values.Bind(0, "beta1", f32, memory), Code::kInvalid, "key is \"beta1\"");
   CheckError(groups.values.Bind(5, "lr", f32, memory), Code::kInvalid, "group is 5");
   CheckError(groups.values.Bind(0, "lr", 99, memory), Code::kInvalid, "dtype is 99: expected SHAMPOO_F32");
-  CheckError(groups.values.Bind(0, "lr", f32, memory + 2), Code::kInvalid, "expected a multiple of 4 bytes");
+  CheckError(groups.values.Bind(0, "lr", f32, memory + 2), Code::kInvalid,
+             "expected an address that is a multiple of 4");
   CheckError(groups.values.Bind(0, "lr", static_cast<int>(Dtype::kF64), memory + 4), Code::kInvalid,
-             "expected a multiple of 8 bytes");
+             "expected an address that is a multiple of 8");
   CHECK(groups.values.bound_lr(0).value == nullptr);
   CheckOk(TwoGroups().values.Bind(0, "lr", f32, memory + 1));  // the host copies the number
 }

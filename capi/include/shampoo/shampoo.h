@@ -53,27 +53,30 @@
  * }
  * @endcode
  *
- * The API has two tiers. The simple one is shampoo_create(). The full one has these objects:
+ * The API has two tiers. The simple one is shampoo_create(). The full one works with three kinds of objects, and steps:
  *
  * 1. A *config* holds hyper-parameters by name (learning rate, decays, grafting, ...). Every key has a default.
  * 2. A *plan* takes a config and the shapes of the parameters. It computes the blocks, their owners and their sizes in
- *    bytes. It uses no device and no buffers, so it is cheap to make plans only to compare choices.
+ *    bytes. It uses no device and no buffers, so plans can be made cheaply just to compare settings.
  * 3. An *optimizer* is created from a finished plan. It allocates all state, workspace and threads. The buffers of
  *    parameters and gradients are then bound to it.
  * 4. A *step* reads the bound buffers and the state, and writes the new parameters (or the updates) and the new state.
  *
- * It runs on the CPU and on NVIDIA GPUs (CUDA), in one process or in several that share the work through communicators
- * of the caller. docs/ has guides: getting_started.md, many_ranks.md, cuda.md, checkpoints.md and others.
+ * The library runs on the CPU, and has a backend for NVIDIA GPUs (CUDA). It works in one process or in several that
+ * share the work through communicators of the caller. docs/ has guides: getting_started.md, many_ranks.md, cuda.md,
+ * checkpoints.md and others.
  *
  * ====================================================================================================================
  * Conventions
  * ====================================================================================================================
  *
- * Comments of functions mention only what differs from these rules.
+ * Comments on functions mention only exceptions to these rules.
  *
- * Language. The header is C89 with <stdint.h>, and C++98. No signature has an enum, a bool, an unsigned 64-bit integer,
- * a variable argument list or a struct by value, so that every foreign-function interface can call it. Platforms are
- * 64-bit. Dtypes and flags are int32_t, counts and indices of elements int64_t, sizes of memory in bytes size_t.
+ * Language. The header is C89 with <stdint.h>, and C++98. No signature has an enum, a bool, an unsigned integer other
+ * than size_t, a variable argument list or a struct by value, so that every foreign-function interface can call it.
+ * Platforms are 64-bit. Dtypes, flags, ranks, and counts and indices of parameters, groups and keys are int32_t. Counts
+ * and indices of elements, blocks and state entries, and sizes in bytes that the library reports, are int64_t. Sizes in
+ * bytes that the caller passes are size_t.
  *
  * NULL. Pointer arguments must not be NULL, unless their description allows it; otherwise SHAMPOO_E_INVALID.
  *
@@ -81,8 +84,7 @@
  * - An object that a function returns through its first argument `T** out` is owned by the caller, who releases it with
  *   the destroy function of its type. On failure *out is unchanged.
  * - Destroy functions accept NULL, and wait until work of the object has ended.
- * - Strings and pointers that functions return are owned by the library. Their lifetime is documented at the function
- *   or field.
+ * - Strings and pointers that functions return are owned by the library. Their lifetime is documented there.
  * - Strings that the caller passes are UTF-8, end with a zero byte, and are copied. Structs are copied, too. Only
  *   buffers that are *bound* (parameters, gradients, states, scalars) are kept as pointers: they must live until they
  *   are bound again or the optimizer is destroyed.
@@ -92,10 +94,12 @@
  * which sets struct_size and gives all other fields their defaults. This lets old callers run with new libraries, and
  * new callers with old ones:
  * - The library reads or writes the smaller of the caller's size and its own.
- * - Fields that the caller's struct does not have count as 0; 0 always means what it meant before the field existed.
+ * - Fields that the caller's struct does not have count as 0. In every later field, 0 selects the behavior from before
+ *   the field existed.
  * - A size below that of version 0.1 is SHAMPOO_E_INVALID. The usual cause is a missing _INIT macro.
  * - Nonzero bytes beyond the library's own struct are SHAMPOO_E_UNSUPPORTED: the caller uses a field that this library
  *   does not know.
+ *
  * New fields are only added at the end.
  *
  * Errors. Functions that can fail return shampoo_status; SHAMPOO_OK is 0. A function that fails changes nothing, unless
@@ -115,10 +119,10 @@
  * step is enqueued on a stream; see docs/cuda.md.
  *
  * Streams. On the CPU, arguments named stream must be NULL. On CUDA they are a cudaStream_t of the optimizer's device;
- * NULL is the legacy default stream. Calls read and write in the order of that stream; the caller orders other streams.
- * Functions leave the current device of the thread as it was.
+ * NULL is the legacy default stream. Calls read and write in the order of that stream; the caller must synchronize
+ * other streams with it. Functions leave the current device of the thread as it was.
  *
- * Process. Loading the library starts no thread and calls no device. The CUDA backend is a separate library,
+ * Process. Loading the library starts no thread and uses no device. The CUDA backend is a separate library,
  * libshampoo_cuda.so, which is loaded when it is first needed (shampoo_backend_load()). The library changes no
  * environment variable, locale, signal handler or floating-point mode; floating-point traps are masked during a call.
  * It reads no environment variable, except that the private BLAS reads its own to choose kernels. Create optimizers
@@ -128,8 +132,8 @@
  * Determinism. On one kind of CPU, the same inputs give the same bits, in every run and with every number of threads.
  * On CUDA, they give the same bits on one kind of GPU with the same versions of the CUDA libraries.
  *
- * Versions. Everything in this header exists since version 0.1, unless its comment says otherwise. Names that begin
- * with shampoo_ or SHAMPOO_ are reserved for the library.
+ * Versions. Everything in this header has existed since version 0.1, unless its comment says otherwise. Names that
+ * begin with shampoo_ or SHAMPOO_ are reserved for the library.
  */
 
 /* ====================================================================================================================
@@ -160,11 +164,11 @@ typedef int32_t shampoo_status;
 enum {
   /** Success. */
   SHAMPOO_OK = 0,
-  /** An argument or a value of a config is wrong. Fix the call: the same call fails again. */
+  /** An argument or a value of a config is wrong. Fix the call: repeating it fails again. */
   SHAMPOO_E_INVALID = 1,
   /** The call is valid, but not at this time, such as a step before the buffers are bound. Fix the order of calls. */
   SHAMPOO_E_STATE = 2,
-  /** This version, build or machine does not support it. Another build, backend or device may. */
+  /** This version, build or machine does not support the call. Another build, backend or device may. */
   SHAMPOO_E_UNSUPPORTED = 3,
   /** Out of memory or of another system resource. Free some, or use smaller blocks or fewer threads. */
   SHAMPOO_E_NOMEM = 4,
@@ -258,7 +262,7 @@ typedef struct shampoo_tensor {
   { NULL, NULL, NULL, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0 }
 
 /**
- * Creates an optimizer of tensors. Call shampoo_create(), which passes tensor_size.
+ * Creates an optimizer for tensors. Call shampoo_create(), which passes tensor_size.
  *
  * @param out receives the optimizer. Release it with shampoo_optimizer_destroy().
  * @param options keys and values as for shampoo_config_parse(), such as "lr=0.01 weight_decay=0.1". NULL or "": the
@@ -278,7 +282,7 @@ shampoo_status shampoo_create_sized(shampoo_optimizer** out, const char* options
 #define SHAMPOO_INLINE static __inline__
 
 /**
- * Creates an optimizer of tensors.
+ * Creates an optimizer for tensors.
  *
  * @param out as for shampoo_create_sized().
  * @param options as for shampoo_create_sized().
@@ -315,8 +319,7 @@ const char* shampoo_build_info(void);
  * Returns the name of a status code.
  *
  * @param status any number.
- * @return its name in this header, such as "SHAMPOO_E_STATE", or "unknown status". Valid as long as the library is
- *     loaded.
+ * @return its name in this header, such as "SHAMPOO_E_STATE", or "unknown status". Never released.
  */
 const char* shampoo_status_name(shampoo_status status);
 
@@ -332,7 +335,7 @@ const char* shampoo_last_error(void);
 /**
  * Receives messages of the library. It is called on threads that are inside a call of the library, possibly on several
  * at once. It must return normally (no exception, no longjmp). It must not call the library with an object that the
- * interrupted call uses.
+ * call in progress uses.
  *
  * @param user the pointer that was passed to shampoo_set_log().
  * @param level 0 error, 1 warning, 2 information, 3 debugging.
@@ -353,8 +356,8 @@ shampoo_status shampoo_set_log(shampoo_log_callback callback, void* user, int32_
 
 /**
  * Loads the CUDA backend, once per process. This call is only needed if the backend is in an unusual place: plans and
- * optimizers load it automatically from the folder of this library or from where the system finds it. It starts no
- * driver and needs no GPU.
+ * optimizers load it automatically from the folder of this library or from where the system finds it. It does not
+ * initialize the driver and needs no GPU.
  *
  * Blocks while libraries are loaded.
  *
@@ -362,8 +365,8 @@ shampoo_status shampoo_set_log(shampoo_log_callback callback, void* user, int32_
  *     library, or libshampoo_cuda.so.0 as dlopen() finds it. Otherwise the path of that file.
  * @retval SHAMPOO_OK it is loaded, by this call or an earlier one.
  * @retval SHAMPOO_E_STATE another file was loaded before.
- * @retval SHAMPOO_E_UNSUPPORTED the file or a library that it needs (cuBLAS, cuSOLVER) was not found, or it has another
- *     version than this library. The error says which.
+ * @retval SHAMPOO_E_UNSUPPORTED the file or a library that it needs (cuBLAS, cuSOLVER) was not found, or its version
+ *     differs from that of this library. The error says which.
  */
 shampoo_status shampoo_backend_load(const char* name_or_path);
 
@@ -383,7 +386,7 @@ typedef struct shampoo_backend_info {
   /** Why the backend cannot be used on this machine, as a sentence; "" if it can. Valid as long as the library is
    * loaded. */
   const char* unavailable_reason;
-  /** 1: optimizers can be created on it. 0: they cannot, for unavailable_reason. */
+  /** 1: optimizers can be created on it. 0: they cannot; unavailable_reason says why. */
   int32_t usable;
   /** Number of its devices; the CPU counts as one. 0 if usable is 0. */
   int32_t device_count;
@@ -394,10 +397,10 @@ typedef struct shampoo_backend_info {
   { sizeof(shampoo_backend_info), NULL, NULL, 0, 0 }
 
 /**
- * Describes a backend. For CUDA this loads the backend and starts the driver. As with every use of CUDA, do not call it
- * in a process that forks and uses CUDA in the child.
+ * Describes a backend. For CUDA this loads the backend and initializes the driver. As with every use of CUDA, do not
+ * call it in a process that later forks a child that uses CUDA.
  *
- * Blocks while libraries and the driver are loaded.
+ * Blocks until the libraries are loaded and the driver is initialized.
  *
  * @param index 0 for the CPU, 1 for CUDA.
  * @param info filled; struct_size must be set.
@@ -415,9 +418,10 @@ shampoo_status shampoo_backend_describe(int32_t index, shampoo_backend_info* inf
  *
  * docs/keys.md lists all keys with type, default, range and meaning. It is generated from the library's own table,
  * which shampoo_config_key_count() and shampoo_config_describe_key() enumerate. Most important are "lr", the learning
- * rate, whose best value is about 2 to 4 times that of AdamW; "weight_decay"; "grafting", the method that determines
- * the length of each block's step (adam); "precondition_frequency", the number of steps between computations of the
- * inverse roots (25); and "max_preconditioner_dim", the largest dimension of a block (1024).
+ * rate, whose best value is usually 1 to 4 times that of AdamW; "weight_decay"; "grafting", the method that determines
+ * the length of each block's step (adam); "precondition_frequency", the largest number of steps between computations of
+ * the inverse roots (25; early ones are closer, see "refresh_growth"); and "max_preconditioner_dim", the largest
+ * dimension of a block (1024).
  *
  * Values as text are the same in every locale: numbers with a point, "true" and "false" (or "1" and "0"), choices by
  * name, dtypes as "f32", "f64", "f16", "bf16", lists with commas ("0,2,4"). Keys whose default is "auto" accept "auto".
@@ -474,7 +478,7 @@ shampoo_status shampoo_config_set_i64(shampoo_config* config, const char* key, i
  *
  * @param config changed.
  * @param key name of the key.
- * @param value in the spelling that the head of this section gives. Blanks and tabs around it are ignored.
+ * @param value in the format described at the head of this section. Blanks and tabs around it are ignored.
  * @retval SHAMPOO_E_INVALID there is no such key, the text is not a value of its type, or the value is out of range.
  */
 shampoo_status shampoo_config_set_str(shampoo_config* config, const char* key, const char* value);
@@ -482,9 +486,8 @@ shampoo_status shampoo_config_set_str(shampoo_config* config, const char* key, c
 /**
  * Sets keys from a text of pairs, such as "lr=0.01 grafting=adam" from a command line, or a whole settings file.
  *
- * Pairs `key=value` are separated by blanks, tabs or line ends. Blanks around "=" are allowed, blanks in values are
- * not.
- * "#" begins a comment that ends with its line. If a key occurs twice, its last value counts.
+ * Pairs `key=value` are separated by blanks, tabs or line ends. Blanks are allowed around "=" but not in values. "#"
+ * begins a comment that ends with its line. If a key occurs twice, its last value counts.
  *
  * @param config changed. If the call fails, no key is changed.
  * @param options the text.
@@ -551,13 +554,14 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * not depend on the machine, except for the number of threads if that is not given.
  *
  * A parameter becomes blocks in these steps:
- * 1. Stack. The first stack_dims dims enumerate separate tensors; the next steps treat each of them alone.
- * 2. Shard, with "shard_mode" local. A flat shard is divided into its largest dense pieces: whole slices along the
- * first dim form one tensor, and the remainders on both sides are divided in the same way, one dim deeper. A
- * rectangular shard is one tensor of local_shape. With "shard_mode" gather, blocks are those of the whole parameter.
- * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped. Then, from right to left, a dim below "merge_min_dim" is
- *    multiplied into its neighbor while the product is at most max_preconditioner_dim and two dims remain. With
- *    merge_min_dim 0, from left to right, the next dim is multiplied into the current one while the product fits.
+ * 1. Stack. The first stack_dims dims enumerate separate tensors; steps 2 to 4 are applied to each of them separately.
+ * 2. Shard, with "shard_mode" local. A flat shard is divided into dense pieces. Its whole slices along the first dim
+ *    form one tensor. The incomplete slice on each side, if any, is divided in the same way along the next dim. A
+ *    rectangular shard is one tensor of local_shape. With "shard_mode" gather, blocks are those of the whole parameter.
+ * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped. Then, from right to left, two neighboring dims are merged if
+ *    at least one of them is below "merge_min_dim", their product is at most max_preconditioner_dim, and at least two
+ *    dims remain afterwards. With merge_min_dim 0, dims are instead merged from left to right, each with the next one
+ *    as long as the product is at most max_preconditioner_dim.
  * 4. Split. Every dim is divided into chunks of max_preconditioner_dim; the last one may be shorter.
  *
  * Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has no blocks; a scalar
@@ -586,8 +590,7 @@ typedef struct shampoo_param_desc {
   int32_t group;
   /** What this rank holds of the parameter, and so what its buffers contain. 0 (default): all of it. 1: a flat shard,
    * elements [flat_offset, flat_offset + flat_count) of the row-major flattened parameter. 2: a rectangle of shape
-   * local_shape whose first element is at local_offset, row-major and dense. The key "shard_mode" says how shards are
-   * preconditioned. */
+   * local_shape whose first element is at local_offset, row-major and dense. See "shard_mode". */
   int32_t shard_form;
   /** Form 1: index of the first element in the flattened parameter. Otherwise 0. */
   int64_t flat_offset;
@@ -642,15 +645,15 @@ typedef struct shampoo_block_info {
 #define SHAMPOO_BLOCK_INFO_INIT \
   { sizeof(shampoo_block_info), 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0 }
 
-/** Where a plan is carried out. Begin with SHAMPOO_PLAN_DESC_INIT: one process on the CPU. */
+/** Device, threads and ranks of a plan. Begin with SHAMPOO_PLAN_DESC_INIT, which describes one process on the CPU. */
 typedef struct shampoo_plan_desc {
   /** sizeof(shampoo_plan_desc), set by the _INIT macro. */
   size_t struct_size;
   /** Device of the plan's optimizers: SHAMPOO_CPU (default) or SHAMPOO_CUDA. A plan for CUDA needs no GPU. */
   int32_t device_type;
   /** Threads of a step, including the caller's, 0..4096. 0 (default): as the key "threads" says. If that is 0 as well:
-   * up to all processors that the affinity mask and the CPU quota of the control group allow; a step wakes only as many
-   * threads as its work is worth. */
+   * up to all processors that the affinity mask and the CPU quota of the control group allow; small steps wake fewer.
+   */
   int32_t threads;
   /** Rank of this process among those that hold the same parameters, in [0, replica_world). Default: 0. */
   int32_t replica_rank;
@@ -674,11 +677,9 @@ typedef struct shampoo_plan_desc {
  * @param out receives the plan. Release it with shampoo_plan_destroy().
  * @param config hyper-parameters of group 0 and of the whole optimizer (keys of scope 0). Copied.
  * @param desc device, threads and ranks.
- * @retval SHAMPOO_E_INVALID values of the config contradict each other, such as epsilon 0 without
- *     root_relative_epsilon and without root_rank_handling pseudo_inverse; a rank is not below its world; or threads is
- *     out of range.
- * @retval SHAMPOO_E_UNSUPPORTED device_type is unknown, or a key has a value that CUDA does not support yet. The error
- *     names it.
+ * @retval SHAMPOO_E_INVALID values of the config contradict each other, such as epsilon 0 without root_relative_epsilon
+ *     and without root_rank_handling pseudo_inverse; a rank is not below its world; or threads is out of range.
+ * @retval SHAMPOO_E_UNSUPPORTED device_type is unknown, or CUDA does not support the value of a key yet.
  */
 shampoo_status shampoo_plan_create(shampoo_plan** out, const shampoo_config* config, const shampoo_plan_desc* desc);
 
@@ -694,7 +695,7 @@ void shampoo_plan_destroy(shampoo_plan* plan);
  *
  * @param plan not finished yet.
  * @param config hyper-parameters of the group. Copied. Keys of scope 0 are taken from the plan's config; one that is
- * set here must have the same value.
+ *     set here must have the same value.
  * @param group_out receives the number of the group: 1, 2, ... May be NULL.
  * @retval SHAMPOO_E_INVALID values of the config contradict each other, or a key of scope 0 differs from the plan's.
  * @retval SHAMPOO_E_STATE the plan is finished.
@@ -728,7 +729,7 @@ shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_de
  * @param shard_rank in [0, shard_world). This rank itself is allowed.
  * @param desc the shard. Only shard_form, flat_offset, flat_count, local_offset and local_shape are read.
  * @retval SHAMPOO_E_INVALID param or shard_rank is out of range, the shard is not within the parameter, or this rank
- * was described differently before.
+ *     was described differently before.
  * @retval SHAMPOO_E_STATE the plan is finished.
  */
 shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t shard_rank,
@@ -739,10 +740,10 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  * number of optimizers can be created from it.
  *
  * @param plan not finished yet.
- * @retval SHAMPOO_E_INVALID a block has a dim above 32750 or more than 2^31 - 1 elements, or there are more than 2^20
- *     blocks: choose another "max_preconditioner_dim". Or a value of a config does not fit the arithmetic of a
- *     parameter ("computation_dtype"): the error names both. Or, with "shard_mode" gather, the shard of a rank is not
- *     known, or the shards of a parameter do not hold each element exactly once.
+ * @retval SHAMPOO_E_INVALID a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1
+ *     elements, or there are more than 2^20 blocks: choose another "max_preconditioner_dim". Or a value of a config is
+ *     out of range for the "computation_dtype" of a parameter; the error names both. Or, with "shard_mode" gather, the
+ *     shard of a rank is not known, or the shards of a parameter do not hold each element exactly once.
  * @retval SHAMPOO_E_STATE the plan is finished already.
  */
 shampoo_status shampoo_plan_finish(shampoo_plan* plan);
@@ -768,8 +769,8 @@ shampoo_status shampoo_plan_block_count(const shampoo_plan* plan, int64_t* count
 shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shampoo_block_info* info);
 
 /**
- * Returns how many bytes an optimizer of the plan allocates or sends on one rank. State and workspace are accurate to
- * 1 %; on CUDA the workspace is an upper bound. Tables of the blocks take about 2 kB per block on the host in addition.
+ * Returns how many bytes an optimizer of the plan allocates or sends on one rank. The state is exact and the workspace
+ * accurate to 1 %; on CUDA the workspace is an upper bound. Tables take 2 kB per block on the host.
  *
  * @param plan finished.
  * @param rank replica rank, in [0, replica_world). With "shard_mode" gather over several shard ranks: replica rank *
@@ -782,8 +783,8 @@ shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shamp
  *     - "comm": what the rank sends to other ranks in a step, with padding and headers, but without the few bytes of
  *       status (docs/many_ranks.md).
  *
- *     With "shard_mode" gather, these hold for a shard_comm with all_to_all; "workspace.all_gather",
- *     "total.all_gather" and "comm.all_gather" for one without.
+ *     With "shard_mode" gather, these are the sizes for a shard_comm that has all_to_all. For one without it, use
+ *     "workspace.all_gather", "total.all_gather" and "comm.all_gather".
  * @param bytes_out receives the number of bytes.
  * @retval SHAMPOO_E_STATE the plan is not finished.
  */
@@ -807,7 +808,8 @@ shampoo_status shampoo_plan_bytes(const shampoo_plan* plan, int32_t rank, const 
  *
  * Both together are hybrid sharding (HSDP). Every rank must create and step its optimizers in the same order, and must
  * pass gradients for the same parameters. Optimizers that share a communicator must be used by one thread at a time,
- * and not from within a callback of it. docs/many_ranks.md has the details, and what happens when a rank fails.
+ * and must not be used inside a callback of that communicator. docs/many_ranks.md has the details, and what happens
+ * when a rank fails.
  * ================================================================================================================= */
 
 /** Functions of the caller's communicator. Begin with SHAMPOO_COMM_OPS_INIT; set at least rank, world and all_gather.
@@ -824,10 +826,9 @@ typedef struct shampoo_comm_ops {
   /** Memory that the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA. It must be that of the optimizer. */
   int32_t device_type;
   /** All-gather: recv receives world segments of bytes_per_rank bytes (> 0), segment r from rank r. send may be
-   * recv + rank * bytes_per_rank. On CUDA it is ordered on stream; on the CPU stream is NULL, and the function returns
-   * when recv is filled. Every rank makes the same sequence of calls with the same sizes. Returns 0, or another number
-   * on failure, which the error text shows. It is called on a thread that is inside a call with the optimizer.
-   * Required. */
+   * recv + rank * bytes_per_rank. On CUDA it is enqueued on stream; on the CPU stream is NULL, and the function returns
+   * when recv is filled. Every rank makes the same sequence of calls with the same sizes. Returns 0, or, on failure,
+   * another number, which the error text contains. It is called on a thread that is inside a call. Required. */
   int32_t (*all_gather)(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream);
   /** All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes[r] bytes to each rank r, including this
    * one, and receives recv_bytes[r] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,
@@ -838,8 +839,8 @@ typedef struct shampoo_comm_ops {
   /** Returns a failure that was detected after the call that caused it, or 0. It is called before each all_gather and
    * all_to_all. Default: NULL. */
   int32_t (*async_error)(void* user);
-  /** Makes collectives of other ranks that wait for this rank fail. It is called once, after a collective failed on
-   * this rank. Default: NULL. */
+  /** Makes other ranks that wait for this rank in a collective return with a failure. It is called once, after a
+   * collective failed on this rank. Default: NULL. */
   void (*abort)(void* user);
   /** Called once, after the last use: when the shampoo_comm and every optimizer with it have been destroyed.
    * Default: NULL. */
@@ -855,8 +856,8 @@ typedef struct shampoo_comm_ops {
  *
  * @param out receives the communicator. Release it with shampoo_comm_destroy().
  * @param ops the functions. user must live until release is called.
- * @retval SHAMPOO_E_INVALID all_gather is NULL, rank is not below world, or device_type is unknown. release is not
- *     called.
+ * @retval SHAMPOO_E_INVALID all_gather is NULL, rank is not below world, or device_type is unknown. If the call fails,
+ *     release is never called.
  */
 shampoo_status shampoo_comm_from_ops(shampoo_comm** out, const shampoo_comm_ops* ops);
 
@@ -884,26 +885,27 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  * Optimizer
  *
  * One step computes the following for each group. W is a parameter, G its gradient times gradient_scale, t the step of
- * the group, counted from 1. Names in quotes are keys. Vectors use the grafting method alone (without 2 and 4), unless
- * "precondition_1d" is true or there is no grafting.
+ * the group, counted from 1. Names in quotes are keys. Parameters with at most one dim above 1 use only the grafting
+ * method (2 and 4 are left out), unless "precondition_1d" is true or there is no grafting.
  *
  *  1. Coupled weight decay ("weight_decay_type" coupled): G <- G + "weight_decay" W, in workspace; the caller's
- * gradient is never written.
+ *     gradient is never written.
  *  2. Factor matrices, for each dim k of a block: F_k <- "beta2" F_k + w C_k. C_k is G contracted with itself over all
  *     dims except k (for a matrix: G G^T and G^T G). w is 1 if beta2 is 1, otherwise 1 - beta2.
- *  3. Second moment of the grafting method (adagrad, rmsprop, adam), elementwise: V <- b V + w G G, b "grafting_beta2".
+ *  3. Second moment of the grafting method (adagrad, rmsprop, adam), elementwise: V <- b V + v G G, where b is
+ *     "grafting_beta2", and v is 1 if b is 1, otherwise 1 - b.
  *  4. Inverse roots: X_k = (F_k, bias-corrected, + e I)^(-"exponent_multiplier" / r). r is "inverse_root_override" (2),
  *     or twice the order of the block if that is 0. e is "root_relative_epsilon" times the mean eigenvalue of F_k, or
  *     "epsilon" if that key is set instead. With root_relative_epsilon, the root of a factor matrix of zeros or
  *     subnormal numbers is the identity. Roots are refreshed at step s ("start_preconditioning_step"). Later refreshes
- *     are at every step that is a multiple of f ("precondition_frequency") or, with g > 0 ("refresh_growth"), at
- *     t + max(1, min(f, floor(g t))) after a refresh at t.
+ *     are at every step that is a multiple of f ("precondition_frequency") or, with g > 0 ("refresh_growth"), at t +
+ *     max(1, min(f, floor(g t))) after a refresh at t.
  *  5. Direction. H is the filtered gradient: the moving average of G with decay "beta1", bias-corrected by default. D
- * is the direction of the grafting method: H for sgd, otherwise H / (sqrt(V) + "grafting_epsilon") elementwise; adam
- *     corrects the bias of V first. From step s on, P is H contracted with X_k in every dim (for a matrix: X_0 H X_1),
- *     and with grafting each block of P is scaled by |D| / (|P| + c). The norms are Frobenius norms; c is 1e-37 with
- *     root_relative_epsilon, otherwise 1e-16. Before step s, P is D, or without grafting H contracted with the initial
- *     X_k ("initial_inverse").
+ *     is the direction of the grafting method: H for sgd, otherwise H / (sqrt(V) + "grafting_epsilon") elementwise;
+ *     adam corrects the bias of V first. From step s on, P is H contracted with X_k in every dim (for a matrix: X_0 H
+ *     X_1), and with grafting each block of P is scaled by |D| / (|P| + c). The norms are Frobenius norms; c is 1e-37
+ *     with root_relative_epsilon, otherwise 1e-16. Before step s, P is D or, without grafting, H contracted with the
+ *     initial X_k ("initial_inverse").
  *  6. Decoupled weight decay: P <- P + "weight_decay" W.
  *  7. Momentum: M <- "momentum" M + P, and P is M, or P + "momentum" M with "use_nesterov".
  *  8. The update is U = -"lr" P. W + U is computed in the computation dtype and rounded once to the output dtype.
@@ -919,8 +921,8 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  * On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
  * memory of the solver stay on the library's heap. On CUDA they allocate device memory: arena, workspace and exchange
  * buffers; cuBLAS and cuSOLVER allocate theirs themselves. They are called only inside shampoo_optimizer_create() and
- * shampoo_optimizer_destroy(), and inside shampoo_save() and shampoo_load() if world takes device memory, on the thread
- * that makes the call.
+ * shampoo_optimizer_destroy(), and inside shampoo_save() and shampoo_load() if their communicator takes device memory,
+ * on the thread that makes the call.
  */
 typedef struct shampoo_allocator {
   /** sizeof(shampoo_allocator), set by the _INIT macro. */
@@ -931,7 +933,8 @@ typedef struct shampoo_allocator {
    * SHAMPOO_E_NOMEM. device_type and device_id are those of the optimizer. The memory is used in the order of stream.
    * On the CPU the last three are SHAMPOO_CPU, 0 and NULL. */
   void* (*allocate)(void* user, size_t bytes, size_t align, int32_t device_type, int32_t device_id, void* stream);
-  /** Frees what allocate returned, with the same bytes. It must not fail. On CUDA all work on the memory is done. */
+  /** Frees memory that allocate returned; bytes is the size that was requested. It must not fail. On CUDA all work on
+   * the memory has finished before the call. */
   void (*deallocate)(void* user, void* ptr, size_t bytes, int32_t device_type, int32_t device_id, void* stream);
   /** Called once, after the last use. Not called if shampoo_optimizer_create() fails. Default: NULL. */
   void (*release)(void* user);
@@ -950,8 +953,8 @@ typedef struct shampoo_executor {
   size_t struct_size;
   /** Passed to the callbacks. Default: NULL. */
   void* user;
-  /** Largest count that parallel_for accepts, >= 1. The threads of the plan are another limit, because workspace is
-   * allocated for as many. */
+  /** Largest count that parallel_for accepts, >= 1. count also never exceeds the number of threads of the plan, because
+   * workspace is allocated for that many. */
   int32_t threads;
   /** Runs task(argument, i) once for every i in [0, count), on any threads and in any order, and returns when all tasks
    * have returned. count is at most threads. Tasks must see what the calling thread wrote before, and the caller what
@@ -970,16 +973,16 @@ typedef struct shampoo_executor {
 typedef struct shampoo_optimizer_desc {
   /** sizeof(shampoo_optimizer_desc), set by the _INIT macro. */
   size_t struct_size;
-  /** SHAMPOO_CPU (default) or SHAMPOO_CUDA: that of the plan. */
+  /** SHAMPOO_CPU (default) or SHAMPOO_CUDA. It must equal the device_type of the plan. */
   int32_t device_type;
   /** Number of the device, as CUDA counts. Default: 0, the only one on the CPU. */
   int32_t device_id;
-  /** Ranks that hold the same parameters. Its world and rank are the plan's replica_world and replica_rank. NULL
+  /** Ranks that hold the same parameters. Its world and rank must equal the plan's replica_world and replica_rank. NULL
    * (default): one rank. The optimizer keeps a reference of its own. On CUDA it must take device memory. */
   shampoo_comm* replica_comm;
-  /** Ranks that hold the shards of one copy. Its world and rank are the plan's shard_world and shard_rank. NULL
-   * (default): shards are stepped without agreement; not possible with "shard_mode" gather. The optimizer keeps a
-   * reference of its own. On CUDA it must be NULL. */
+  /** Ranks that hold the shards of one copy. Its world and rank must equal the plan's shard_world and shard_rank. NULL
+   * (default): each rank steps its shards on its own, and does not learn of errors on other ranks; not possible with
+   * "shard_mode" gather. The optimizer keeps a reference of its own. On CUDA it must be NULL. */
   shampoo_comm* shard_comm;
   /** Memory functions. NULL (default): the library's own. */
   const shampoo_allocator* allocator;
@@ -1007,19 +1010,20 @@ typedef struct shampoo_optimizer_desc {
  * error that names the rank. A rank that has failed before, such as in shampoo_plan_finish(), must still make this
  * call, with its unfinished plan, so that the other ranks do not wait for it.
  *
- * Blocks while memory is initialized and while other ranks have not made the call.
+ * Blocks until memory is initialized and all other ranks have made the call.
  *
  * @param out receives the optimizer. Release it with shampoo_optimizer_destroy().
  * @param plan finished, and equal on all ranks.
  * @param desc device, communicators and resources.
  * @retval SHAMPOO_E_INVALID a field of desc, or of a struct that it points to, is wrong; world or rank of a
- * communicator is not that of the plan, or a communicator is missing; or the plans of two ranks differ.
+ *     communicator is not that of the plan, or a communicator is missing; or the plans of two ranks differ.
  * @retval SHAMPOO_E_STATE the plan is not finished.
  * @retval SHAMPOO_E_UNSUPPORTED CUDA cannot be used, for the reason that shampoo_backend_describe() gives; a
  *     communicator takes memory of another device type; or device_type is unknown.
  * @retval SHAMPOO_E_COMM a collective failed.
- * @retval SHAMPOO_E_NOMEM out of memory or threads. The error has the number. Reduce "max_preconditioner_dim", use
- *     narrower states ("factor_dtype", ...) or fewer "threads"; shampoo_plan_bytes() predicts the sizes.
+ * @retval SHAMPOO_E_NOMEM out of memory or threads. The error says how many bytes or threads were requested. Reduce
+ *     "max_preconditioner_dim", use narrower states ("factor_dtype", ...) or fewer "threads"; shampoo_plan_bytes()
+ *     predicts the sizes.
  */
 shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_plan* plan,
                                         const shampoo_optimizer_desc* desc);
@@ -1065,9 +1069,9 @@ typedef struct shampoo_buffers {
  *
  * @param opt changed.
  * @param first index of the first parameter.
- * @param count number of parameters, >= 0. All of first .. first + count - 1 are bound or, on failure, none.
+ * @param count number of parameters, >= 0. On failure, none of them is bound.
  * @param buffers count elements, buffers[0].struct_size bytes apart, all with the same struct_size. May be NULL if
- * count is 0.
+ *     count is 0.
  * @retval SHAMPOO_E_INVALID a parameter is out of range, a required address is NULL or misaligned, or out or copy
  *     overlaps another buffer of its parameter.
  */
@@ -1075,9 +1079,10 @@ shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int
                                       const shampoo_buffers* buffers);
 
 /**
- * Binds a hyper-parameter to a number in memory, which every step reads when it begins: for hosts that compute the
- * learning rate or the loss scale. While bound, it takes precedence over shampoo_optimizer_set(). On CUDA the number is
- * in device memory: a step reads it in the order of its stream, a captured step at each replay.
+ * Binds a hyper-parameter to a number in memory, which every step reads when it begins: for hosts that keep the
+ * learning rate or the loss scale in a variable, for example in device memory. While bound, it takes precedence over
+ * shampoo_optimizer_set(). On CUDA the number is in device memory: a step reads it in the order of its stream, a
+ * captured step at each replay.
  *
  * @param opt changed.
  * @param group a group of the plan; 0 is that of the plan's own config.
@@ -1097,13 +1102,13 @@ shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t gro
  * The arenas stay bound until the next call: if they are distinct, each step reads the same state_in again. Functions
  * of the sections State and Checkpoints use the last state_out.
  *
- * On CUDA the host must know how many steps a state has made. It knows this for the arena that the last step wrote; for
- * another arena, the next step reads it and waits for the stream once. If the host itself has written an arena, for
- * example to restore a copy, first call this function with NULL and NULL. Otherwise the next step can be rejected with
- * SHAMPOO_E_STATE, or use inverse roots of the previous state (with "root_async").
+ * On CUDA the library must know on the host how many steps a state has made. For the arena that the last step wrote, it
+ * does. For another arena, the next step copies the number from the device and waits for the stream once. If the caller
+ * has written to an arena, for example to restore a copy, first call this function with NULL and NULL. Otherwise the
+ * next step can be rejected with SHAMPOO_E_STATE, or use inverse roots of the previous state (with "root_async").
  *
  * @param opt changed.
- * @param state_in arena that steps read, with the bytes of an optimizer of an equal plan. It is not initialized here.
+ * @param state_in arena that steps read. It contains the state of an optimizer whose plan is equal.
  * @param state_out arena that steps write: state_in itself for steps in place, otherwise without overlap. Both are
  *     memory of the optimizer's device, aligned to 64 bytes, of the size that shampoo_plan_bytes() returns for "state".
  *     Both NULL: the arena with which the optimizer was created.
@@ -1118,9 +1123,9 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  * @param group a group of the plan; 0 is that of the plan's own config.
  * @param key a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
  *     "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon" or "gradient_scale".
- * @param value in the range of the key and of the arithmetic of the group's blocks. Of epsilon and
- *     root_relative_epsilon, the one that the group was created with must stay above 0 and the other one 0; both are 0
- *     with root_rank_handling pseudo_inverse. grafting_beta2 is 1 with grafting adagrad.
+ * @param value in the range of the key and of the computation dtype of the group's blocks. Only one of epsilon and
+ *     root_relative_epsilon is in use: it must stay above 0, and the other must stay 0. With root_rank_handling
+ *     pseudo_inverse both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
  * @retval SHAMPOO_E_INVALID there is no such group or key, the key cannot be changed, or the value is out of range.
  * @retval SHAMPOO_E_STATE beta1 or momentum is 0 in the plan, so that there is no state for it. Create the plan with a
  *     value above 0, and set it to 0 until it is needed.
@@ -1130,7 +1135,8 @@ shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, cons
 /**
  * Returns the value of a hyper-parameter of a group: the last one that was set by the config, by
  * shampoo_optimizer_set() or by a step that read a bound scalar (except on CUDA, where the host does not see it). For
- * "auto", for -1 of "start_preconditioning_step" and for 0 of "threads" it returns the resulting number.
+ * "auto" (except of "root_rank_rtol"), for -1 of "start_preconditioning_step" and for 0 of "threads" it returns the
+ * resulting number.
  *
  * @param opt read.
  * @param group a group of the plan; 0 is that of the plan's own config.
@@ -1143,13 +1149,13 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
 /**
  * Makes one step of all groups.
  *
- * A step first checks that all parameters are bound, that no gradient (with coupled weight decay, no parameter) has a
- * NaN, an infinity or a magnitude that would overflow a state, and, if inverse roots are due, that factor matrices are
- * finite. If it fails, parameters, state and step counters are unchanged, and the caller may continue: skip the batch,
- * lower the loss scale, and call again. Steps allocate no memory.
+ * A step first checks that all parameters are bound, that no gradient and, with coupled weight decay, no parameter
+ * contains a NaN, an infinity or a magnitude that would overflow a state, and, if inverse roots are due, that factor
+ * matrices are finite. If it fails, parameters, state and step counters are unchanged, and the caller may continue:
+ * skip the batch, lower the loss scale, and call again. Steps allocate no memory.
  *
- * With the key "on_nonfinite" set to skip_block or skip_step, blocks with such a gradient, or the whole step, are
- * skipped instead, outputs are completed as for a missing gradient, and the call succeeds.
+ * With the key "on_nonfinite" set to skip_block or skip_step, such blocks, or the whole step, are skipped instead.
+ * Their outputs are written as for a missing gradient (shampoo_buffers.grad), and the call succeeds.
  *
  * If an inverse root cannot be computed, other methods are tried (docs/roots.md). If all fail, the block keeps its
  * previous root. This is logged once per refresh, and counted (shampoo_optimizer_stat()). If the roots of a factor
@@ -1160,9 +1166,9 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * momentum, the parameter or the copy, the update of the block is skipped, logged and counted ("nonfinite_blocks").
  * With "on_nonfinite" error the next step reports it once, before it writes anything.
  *
- * With several ranks the call is collective, and a failure of one rank is the error of all: see docs/many_ranks.md for
- * what may have been written. On CUDA the step is enqueued on the stream, checks its inputs there, and is reported by a
- * later call ("status_lag"); it can be captured into a CUDA graph: see docs/cuda.md.
+ * With several ranks the call is collective, and if one rank fails, all ranks return an error: see docs/many_ranks.md,
+ * also for what may have been written. On CUDA the step is enqueued on the stream, checks its inputs there, and is
+ * reported by a later call ("status_lag"); it can be captured into a CUDA graph: see docs/cuda.md.
  *
  * Blocks until the step is done; on CUDA see docs/cuda.md.
  *
@@ -1172,10 +1178,10 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * @retval SHAMPOO_E_INVALID a bound scalar is out of range, or ranks differ in their gradients or hyper-parameters.
  * @retval SHAMPOO_E_STATE a parameter has never been bound: call shampoo_optimizer_bind(), with grad NULL if it has no
  *     gradient. Or a step counter in the state is out of range, or counters or parameters (key "verify_replicas")
- * differ between ranks. On CUDA also: a step at which roots are due was captured, a graph was replayed at such a step,
- * or the arena was written by something else (shampoo_optimizer_bind_state()).
+ *     differ between ranks. On CUDA also: a step at which roots are due was captured, a graph was replayed at such a
+ *     step, or the arena was written by something else (shampoo_optimizer_bind_state()).
  * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or a state would overflow: the error names the parameter, the
- * block and the element, and what to try. Or a factor matrix is not finite, or its root has failed too often.
+ *     block and the element, and what to try. Or a factor matrix is not finite, or its root has failed too often.
  * @retval SHAMPOO_E_COMM a collective failed, in this step or an earlier one. Parameters may be partly written, and
  *     every later step fails.
  */
@@ -1183,26 +1189,27 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
 
 /**
  * Reports the first error of the CUDA steps that were enqueued since the last report, as shampoo_optimizer_step()
- * would. Errors of roots and skipped updates are left to the next step. On the CPU there is never anything to report.
+ * would. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
+ * anything to report.
  *
- * Collective if there are several ranks. Blocks, with wait, until all steps are done, including replays on the stream
- * of the last call.
+ * Collective if there are several ranks. If wait is not 0, it blocks until all steps are done, including replays on the
+ * stream of the last call.
  *
  * @param opt queried.
  * @param wait 0: report only what is known without waiting; several ranks always wait. Otherwise: wait.
- * @param step_out receives the number of the rejected step: the number of its call of shampoo_optimizer_step() among
- *     those that enqueued a step, from 1; a replay has the number of the captured call. 0: none. May be NULL.
+ * @param step_out receives the number of the rejected step, or 0 if there is none. Calls of shampoo_optimizer_step()
+ *     that enqueued a step are numbered from 1; a graph replay has the number of the captured call. May be NULL.
  * @retval SHAMPOO_OK no step has been rejected since the last report.
- * @retval SHAMPOO_E_INVALID as for shampoo_optimizer_step(), of a rejected step; also the next three.
- * @retval SHAMPOO_E_STATE as above.
- * @retval SHAMPOO_E_NUMERIC as above.
- * @retval SHAMPOO_E_COMM as above.
+ * @retval SHAMPOO_E_INVALID a step was rejected for this reason; see shampoo_optimizer_step().
+ * @retval SHAMPOO_E_STATE a step was rejected for this reason.
+ * @retval SHAMPOO_E_NUMERIC a step was rejected for this reason.
+ * @retval SHAMPOO_E_COMM a collective failed.
  */
 shampoo_status shampoo_optimizer_status(shampoo_optimizer* opt, int32_t wait, int64_t* step_out);
 
 /**
- * Returns the text of the last failure of a call that takes this optimizer and is not const, on any thread: for hosts
- * that move an optimizer between threads.
+ * Returns the text of the last failure of a call that takes this optimizer as a non-const pointer, on any thread: for
+ * hosts that move an optimizer between threads.
  *
  * @param opt queried. NULL gives "".
  * @return the text; "" if no such call has failed. Valid until the next call with the optimizer.
@@ -1210,33 +1217,34 @@ shampoo_status shampoo_optimizer_status(shampoo_optimizer* opt, int32_t wait, in
 const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
 
 /**
- * Returns a counter of the optimizer. Counters begin at its creation unless noted. On CUDA they include what calls have
- * reported so far. Keys:
+ * Returns a counter of the optimizer. Counters start at 0 when it is created, unless noted. On CUDA they include only
+ * the steps whose results a call has already reported. Keys:
  *
  * - "steps": steps made.
  * - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it, and a step
  *   without a gradient in the group does not count. On CUDA it is read in the order of the last call's stream, and the
  *   call waits for it; it does not wait for replays on other streams.
  * - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
- * - "nonfinite_blocks": blocks with a gradient that cannot be used that were skipped by "on_nonfinite", alone or with
- *   their step. With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
+ * - "nonfinite_blocks": number of block updates that were skipped: blocks whose gradient cannot be used, alone or with
+ *   their step ("on_nonfinite"), and blocks whose direction is not finite or would overflow. With "shard_mode" gather,
+ *   a rank counts blocks that it owns or holds a part of.
  * - "root_computed": inverse roots computed, and of these by method: "root_scalar", "root_diagonal", "root_eigen",
  *   "root_newton", "root_higher_order".
  * - "root_retried": roots that needed the recovery ladder, and of these by rung: "root_retried_float64" (the same
- * method in float64), "root_retried_eigen" (eigendecomposition in float64), "root_retried_dsyevr", "root_retried_dsyev"
- *   (other drivers of LAPACK).
+ *   method in float64), "root_retried_eigen" (eigendecomposition in float64), "root_retried_dsyevr",
+ *   "root_retried_dsyev" (other drivers of LAPACK).
  * - "root_reused": previous roots kept because every rung failed.
  * - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
  *   the key "track_times": thread time of each phase over all steps, in seconds.
- * - "root_error.W", with the key "track_root_residuals", over the last refresh of each factor matrix: the largest
- *   |X - X64| relative to the largest |X64|, where X64 is the root in float64.
- * - "root_residual.W", likewise: the largest |X^(-1/e) - (A + epsilon I)| relative to the largest |A + epsilon I|,
- * where e is the exponent (infinity if X has no such power).
+ * - "root_error.W", with the key "track_root_residuals", over the last refresh of each factor matrix: the largest |X -
+ *   X64| relative to the largest |X64|, where X64 is the root in float64.
+ * - "root_residual.W", likewise: the largest |X^(-1/q) - (A + epsilon I)| relative to the largest |A + epsilon I|,
+ *   where X is (A + epsilon I)^(-q) (infinity if X has no such power).
  *
  * W is mean, median, p90 (90 % are not above it), max, or worst: the index of the factor matrix with the max, over all
  * blocks in the order of the plan, or -1 if nothing is tracked. The log names it (level 2).
  *
- * Blocks only for "step.G" on CUDA.
+ * It blocks only on CUDA, and only for "step.G".
  *
  * @param opt queried.
  * @param key one of those above.
@@ -1250,8 +1258,9 @@ shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* 
  * State: named entries
  *
  * Everything that an optimizer remembers between steps, as a list of named arrays. Names stay the same in every run of
- * the same plan. An optimizer of an equal plan into which every entry is written continues with the same bits. Below,
- * parameter is the name, block counts the blocks of the parameter from 0, k is a dim of the block and g a group:
+ * the same plan. If every entry is written into an optimizer whose plan is equal, that optimizer continues with the
+ * same bits. Below, parameter stands for the name of the parameter, block for the index of the block within it (from
+ * 0), k for a dim of the block, and g for a group:
  *
  *   "parameter/block/factor.k"       factor matrix F_k, symmetric, shape[k] x shape[k]
  *   "parameter/block/inverse.k"      inverse root X_k, symmetric, shape[k] x shape[k]
@@ -1368,18 +1377,18 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  * The index is written last. A save that fails, or is killed at any moment, leaves earlier checkpoints of the directory
  * intact. A successful one removes all but the last checkpoint_keep.
  *
- * Collective over world. Blocks until the files are on the disk.
+ * Collective over world. Blocks until the files have been written to disk.
  *
- * @param opts the optimizers of this rank. Usually all ranks have the same one, but ranks may also have different ones,
- *     such as experts with replicas of their own. The name of a parameter must not be in two optimizers of a rank; on
- *     different ranks, optimizers with the same name must have the same states.
+ * @param opts the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
+ *     different optimizers, for example for experts with replicas of their own. The name of a parameter must not be in
+ *     two optimizers of a rank. On different ranks, parameters of the same name must have the same states.
  * @param count number of optimizers of this rank, >= 0.
  * @param world communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
  *     optimizer on CUDA. NULL: one rank.
  * @param directory path that all ranks see. It is created if it does not exist; its parent must exist.
  * @param stream on CUDA the stream of the copies. NULL on the CPU.
- * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, names clash, or world is smaller than replicas times
- *     shards of an optimizer.
+ * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, names clash, or world has fewer ranks than an
+ *     optimizer has replicas times shards.
  * @retval SHAMPOO_E_STATE a load that failed has spoiled the state of an optimizer.
  * @retval SHAMPOO_E_UNSUPPORTED world takes device memory, and no optimizer of this rank is on CUDA.
  * @retval SHAMPOO_E_IO a file could not be written. The error is the same on all ranks.
@@ -1397,23 +1406,24 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
  * hyper-parameters are those of the loading optimizer; the log lists the differences. The key on_block_mismatch says
  * what happens to blocks that are divided differently.
  *
- * A load that fails leaves the optimizers unchanged, with one exception: if memory or a file fails after all files have
- * been verified, a state of more than 24 MiB that is not in its initial state can be spoiled. Then steps fail with
- * SHAMPOO_E_STATE until a load succeeds.
+ * A load that fails leaves the optimizers unchanged, with one exception: if memory, a file or a collective fails after
+ * all files have been verified, and the optimizers of the rank that are no longer in their initial state have more than
+ * 24 MiB of state, their state can be partly overwritten. Steps then fail with SHAMPOO_E_STATE until a load succeeds.
  *
  * Collective over world. Blocks until it is done.
  *
- * @param opts the optimizers of this rank. Together, the optimizers of all ranks have all parameters of the checkpoint.
- *     If arenas are bound, the last state_out is written: bind it as the next state_in.
+ * @param opts the optimizers of this rank. Together, the optimizers of all ranks must have all parameters of the
+ *     checkpoint. If arenas are bound, the last state_out is written: bind it as the next state_in.
  * @param count number of optimizers of this rank, >= 0.
  * @param world as for shampoo_save().
  * @param directory directory of checkpoints, of which the last one is loaded, or path of the index of one of them.
  * @param stream on CUDA the stream of the copies. NULL on the CPU.
  * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, or the checkpoint has other parameters, dtypes, grafting
- *     or blocks. The error names the first.
+ *     or blocks. The error names the first difference.
  * @retval SHAMPOO_E_IO there is no checkpoint, or a file is missing, unreadable, truncated or damaged. The error is the
  *     same on all ranks.
- * @retval SHAMPOO_E_UNSUPPORTED the checkpoint has a later format, or world as for shampoo_save().
+ * @retval SHAMPOO_E_UNSUPPORTED the checkpoint has a newer format than this library reads, or world takes device memory
+ *     and no optimizer of this rank is on CUDA.
  * @retval SHAMPOO_E_COMM a collective failed. If the failure is on one rank only, the others wait, unless the
  *     communicator has an abort function.
  */
@@ -1454,20 +1464,20 @@ typedef struct shampoo_root_info {
  * (its trace divided by n), or epsilon if that key is set instead. With root_relative_epsilon, the root of a matrix of
  * zeros or subnormal numbers is the identity. Methods (key "root_method"; docs/roots.md):
  *
- * - eigen: by eigendecomposition; inverse square roots in float32 of order 8 to 512 by a rational approximation of the
- *   same accuracy. If the smallest eigenvalue is negative, all are raised until it is 0, and then e is added. 1x1 and
- *   diagonal matrices are computed elementwise, without raising them unless the result would not be finite. With
- *   root_rank_handling pseudo_inverse, eigenvalues that count as 0 are left out instead (root_rank_rtol,
+ * - eigen: by eigendecomposition, except that inverse square roots in float32 of order 8 to 512 use a rational
+ *   approximation of the same accuracy. If the smallest eigenvalue is negative, all are raised until it is 0, and then
+ *   e is added. 1x1 and diagonal matrices are computed elementwise, without raising them unless the result would not be
+ *   finite. With root_rank_handling pseudo_inverse, eigenvalues that count as 0 are left out instead (root_rank_rtol,
  *   root_rank_atol).
  * - newton: the coupled inverse Newton iteration; root_num / root_den must be an integer.
  * - higher_order: a coupled iteration of order root_order. If epsilon is used, it is relative: max(epsilon * L, 1e-16)
  *   is added, where L is a bound of the largest eigenvalue.
  *
- * Unlike a step, this function returns an iterate that has not converged. It allocates its workspace, and runs on the
- * calling thread.
+ * If an iteration does not converge, this function returns its last iterate (info->converged is 0), whereas a step
+ * tries other methods. It allocates its workspace, and runs on the calling thread.
  *
  * @param config the keys that begin with "root_", "epsilon" (which may be 0 here) and "exponent_multiplier" are read.
- *     "root_dtype" auto is dtype.
+ *     If "root_dtype" is auto, dtype is used.
  * @param n order of the matrix, 1..32750.
  * @param dtype of a and x: SHAMPOO_F32 or SHAMPOO_F64.
  * @param a n * n elements, row-major, symmetric. Elements on and below the diagonal are read.
@@ -1476,8 +1486,8 @@ typedef struct shampoo_root_info {
  * @param root_den denominator of the root, >= 1: 1 for the inverse fourth root.
  * @param info filled; struct_size must be set. May be NULL.
  * @retval SHAMPOO_E_INVALID n, dtype or the root is out of range, or values of the config contradict each other.
- * @retval SHAMPOO_E_NUMERIC a has a NaN or an infinity, or no finite root was found (an eigenvalue that is not above 0
- *     with an epsilon of 0). x is unchanged.
+ * @retval SHAMPOO_E_NUMERIC a has a NaN or an infinity, or no finite root was found, for example because epsilon is 0
+ *     and an eigenvalue is not above 0. x is unchanged.
  */
 shampoo_status shampoo_matrix_inverse_root(const shampoo_config* config, int64_t n, int32_t dtype, const void* a,
                                            void* x, int32_t root_num, int32_t root_den, shampoo_root_info* info);

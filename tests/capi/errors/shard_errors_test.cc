@@ -97,7 +97,7 @@ TEST_CASE("gathered shards must be described and contain each element once") {
   const shampoo_param_desc whole_rectangle = Rectangle(0, 6, 0, 4);
   CheckFinish(ParamDesc("p", {6, 4}), &flat_whole, &whole_rectangle, {});  // on every rank, in any form
   CheckFinish(Flat(8, 7), nullptr, nullptr,
-              {"\"p\"", "shard ranks 0, 2", "shampoo_plan_add_shard", "not an equal chunk"});
+              {"\"p\"", "shard ranks 0, 2", "shampoo_plan_add_shard", "neither an equal chunk"});
   CheckFinish(Rectangle(2, 2, 0, 3), nullptr, nullptr, {"shard ranks 0, 2", "shampoo_plan_add_shard"});
 
   const shampoo_param_desc to_10 = Flat(0, 10);

@@ -21,13 +21,13 @@ pub const SHAMPOO_VERSION_PATCH: i32 = 0;
 /// Success.
 pub const SHAMPOO_OK: i32 = 0;
 
-/// An argument or a value of a config is wrong. Fix the call: the same call fails again.
+/// An argument or a value of a config is wrong. Fix the call: repeating it fails again.
 pub const SHAMPOO_E_INVALID: i32 = 1;
 
 /// The call is valid, but not at this time, such as a step before the buffers are bound. Fix the order of calls.
 pub const SHAMPOO_E_STATE: i32 = 2;
 
-/// This version, build or machine does not support it. Another build, backend or device may.
+/// This version, build or machine does not support the call. Another build, backend or device may.
 pub const SHAMPOO_E_UNSUPPORTED: i32 = 3;
 
 /// Out of memory or of another system resource. Free some, or use smaller blocks or fewer threads.
@@ -77,7 +77,7 @@ pub type shampoo_status = i32;
 
 /// Receives messages of the library. It is called on threads that are inside a call of the library, possibly on several
 /// at once. It must return normally (no exception, no longjmp). It must not call the library with an object that the
-/// interrupted call uses.
+/// call in progress uses.
 ///
 /// - `user` the pointer that was passed to shampoo_set_log().
 /// - `level` 0 error, 1 warning, 2 information, 3 debugging.
@@ -148,7 +148,7 @@ pub struct shampoo_backend_info {
     /// Why the backend cannot be used on this machine, as a sentence; "" if it can. Valid as long as the library is
     /// loaded.
     pub unavailable_reason: *const c_char,
-    /// 1: optimizers can be created on it. 0: they cannot, for unavailable_reason.
+    /// 1: optimizers can be created on it. 0: they cannot; unavailable_reason says why.
     pub usable: i32,
     /// Number of its devices; the CPU counts as one. 0 if usable is 0.
     pub device_count: i32,
@@ -200,8 +200,7 @@ pub struct shampoo_param_desc {
     pub group: i32,
     /// What this rank holds of the parameter, and so what its buffers contain. 0 (default): all of it. 1: a flat shard,
     /// elements \[flat_offset, flat_offset + flat_count) of the row-major flattened parameter. 2: a rectangle of shape
-    /// local_shape whose first element is at local_offset, row-major and dense. The key "shard_mode" says how shards are
-    /// preconditioned.
+    /// local_shape whose first element is at local_offset, row-major and dense. See "shard_mode".
     pub shard_form: i32,
     /// Form 1: index of the first element in the flattened parameter. Otherwise 0.
     pub flat_offset: i64,
@@ -247,7 +246,7 @@ pub struct shampoo_block_info {
     pub state_bytes: i64,
 }
 
-/// Where a plan is carried out. Begin with SHAMPOO_PLAN_DESC_INIT: one process on the CPU.
+/// Device, threads and ranks of a plan. Begin with SHAMPOO_PLAN_DESC_INIT, which describes one process on the CPU.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_plan_desc {
@@ -256,8 +255,7 @@ pub struct shampoo_plan_desc {
     /// Device of the plan's optimizers: SHAMPOO_CPU (default) or SHAMPOO_CUDA. A plan for CUDA needs no GPU.
     pub device_type: i32,
     /// Threads of a step, including the caller's, 0..4096. 0 (default): as the key "threads" says. If that is 0 as well:
-    /// up to all processors that the affinity mask and the CPU quota of the control group allow; a step wakes only as many
-    /// threads as its work is worth.
+    /// up to all processors that the affinity mask and the CPU quota of the control group allow; small steps wake fewer.
     pub threads: i32,
     /// Rank of this process among those that hold the same parameters, in \[0, replica_world). Default: 0.
     pub replica_rank: i32,
@@ -286,10 +284,9 @@ pub struct shampoo_comm_ops {
     /// Memory that the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA. It must be that of the optimizer.
     pub device_type: i32,
     /// All-gather: recv receives world segments of bytes_per_rank bytes (\> 0), segment r from rank r. send may be
-    /// recv + rank \* bytes_per_rank. On CUDA it is ordered on stream; on the CPU stream is NULL, and the function returns
-    /// when recv is filled. Every rank makes the same sequence of calls with the same sizes. Returns 0, or another number
-    /// on failure, which the error text shows. It is called on a thread that is inside a call with the optimizer.
-    /// Required.
+    /// recv + rank \* bytes_per_rank. On CUDA it is enqueued on stream; on the CPU stream is NULL, and the function returns
+    /// when recv is filled. Every rank makes the same sequence of calls with the same sizes. Returns 0, or, on failure,
+    /// another number, which the error text contains. It is called on a thread that is inside a call. Required.
     pub all_gather: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, usize, *mut c_void) -> i32>,
     /// All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes\[r\] bytes to each rank r, including this
     /// one, and receives recv_bytes\[r\] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,
@@ -299,8 +296,8 @@ pub struct shampoo_comm_ops {
     /// Returns a failure that was detected after the call that caused it, or 0. It is called before each all_gather and
     /// all_to_all. Default: NULL.
     pub async_error: Option<unsafe extern "C" fn(*mut c_void) -> i32>,
-    /// Makes collectives of other ranks that wait for this rank fail. It is called once, after a collective failed on
-    /// this rank. Default: NULL.
+    /// Makes other ranks that wait for this rank in a collective return with a failure. It is called once, after a
+    /// collective failed on this rank. Default: NULL.
     pub abort: Option<unsafe extern "C" fn(*mut c_void)>,
     /// Called once, after the last use: when the shampoo_comm and every optimizer with it have been destroyed.
     /// Default: NULL.
@@ -312,8 +309,8 @@ pub struct shampoo_comm_ops {
 /// On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
 /// memory of the solver stay on the library's heap. On CUDA they allocate device memory: arena, workspace and exchange
 /// buffers; cuBLAS and cuSOLVER allocate theirs themselves. They are called only inside shampoo_optimizer_create() and
-/// shampoo_optimizer_destroy(), and inside shampoo_save() and shampoo_load() if world takes device memory, on the thread
-/// that makes the call.
+/// shampoo_optimizer_destroy(), and inside shampoo_save() and shampoo_load() if their communicator takes device memory,
+/// on the thread that makes the call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_allocator {
@@ -325,7 +322,8 @@ pub struct shampoo_allocator {
     /// SHAMPOO_E_NOMEM. device_type and device_id are those of the optimizer. The memory is used in the order of stream.
     /// On the CPU the last three are SHAMPOO_CPU, 0 and NULL.
     pub allocate: Option<unsafe extern "C" fn(*mut c_void, usize, usize, i32, i32, *mut c_void) -> *mut c_void>,
-    /// Frees what allocate returned, with the same bytes. It must not fail. On CUDA all work on the memory is done.
+    /// Frees memory that allocate returned; bytes is the size that was requested. It must not fail. On CUDA all work on
+    /// the memory has finished before the call.
     pub deallocate: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, usize, i32, i32, *mut c_void)>,
     /// Called once, after the last use. Not called if shampoo_optimizer_create() fails. Default: NULL.
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -340,8 +338,8 @@ pub struct shampoo_executor {
     pub struct_size: usize,
     /// Passed to the callbacks. Default: NULL.
     pub user: *mut c_void,
-    /// Largest count that parallel_for accepts, \>= 1. The threads of the plan are another limit, because workspace is
-    /// allocated for as many.
+    /// Largest count that parallel_for accepts, \>= 1. count also never exceeds the number of threads of the plan, because
+    /// workspace is allocated for that many.
     pub threads: i32,
     /// Runs task(argument, i) once for every i in \[0, count), on any threads and in any order, and returns when all tasks
     /// have returned. count is at most threads. Tasks must see what the calling thread wrote before, and the caller what
@@ -358,16 +356,16 @@ pub struct shampoo_executor {
 pub struct shampoo_optimizer_desc {
     /// sizeof(shampoo_optimizer_desc), set by the \_INIT macro.
     pub struct_size: usize,
-    /// SHAMPOO_CPU (default) or SHAMPOO_CUDA: that of the plan.
+    /// SHAMPOO_CPU (default) or SHAMPOO_CUDA. It must equal the device_type of the plan.
     pub device_type: i32,
     /// Number of the device, as CUDA counts. Default: 0, the only one on the CPU.
     pub device_id: i32,
-    /// Ranks that hold the same parameters. Its world and rank are the plan's replica_world and replica_rank. NULL
+    /// Ranks that hold the same parameters. Its world and rank must equal the plan's replica_world and replica_rank. NULL
     /// (default): one rank. The optimizer keeps a reference of its own. On CUDA it must take device memory.
     pub replica_comm: *mut shampoo_comm,
-    /// Ranks that hold the shards of one copy. Its world and rank are the plan's shard_world and shard_rank. NULL
-    /// (default): shards are stepped without agreement; not possible with "shard_mode" gather. The optimizer keeps a
-    /// reference of its own. On CUDA it must be NULL.
+    /// Ranks that hold the shards of one copy. Its world and rank must equal the plan's shard_world and shard_rank. NULL
+    /// (default): each rank steps its shards on its own, and does not learn of errors on other ranks; not possible with
+    /// "shard_mode" gather. The optimizer keeps a reference of its own. On CUDA it must be NULL.
     pub shard_comm: *mut shampoo_comm,
     /// Memory functions. NULL (default): the library's own.
     pub allocator: *const shampoo_allocator,
@@ -458,7 +456,7 @@ pub struct shampoo_root_info {
 }
 
 extern "C" {
-    /// Creates an optimizer of tensors. Call shampoo_create(), which passes tensor_size.
+    /// Creates an optimizer for tensors. Call shampoo_create(), which passes tensor_size.
     ///
     /// - `out` receives the optimizer. Release it with shampoo_optimizer_destroy().
     /// - `options` keys and values as for shampoo_config_parse(), such as "lr=0.01 weight_decay=0.1". NULL or "": the
@@ -488,8 +486,7 @@ extern "C" {
     /// Returns the name of a status code.
     ///
     /// - `status` any number.
-    /// - returns its name in this header, such as "SHAMPOO_E_STATE", or "unknown status". Valid as long as the library is
-    ///   loaded.
+    /// - returns its name in this header, such as "SHAMPOO_E_STATE", or "unknown status". Never released.
     pub fn shampoo_status_name(status: shampoo_status) -> *const c_char;
     /// Returns the text of the last call that failed on this thread. Successful calls do not clear it.
     /// shampoo_optimizer_error() has the last failure of one optimizer, on any thread.
@@ -506,8 +503,8 @@ extern "C" {
     /// - returns `SHAMPOO_E_INVALID`: max_level is out of range.
     pub fn shampoo_set_log(callback: shampoo_log_callback, user: *mut c_void, max_level: i32) -> shampoo_status;
     /// Loads the CUDA backend, once per process. This call is only needed if the backend is in an unusual place: plans and
-    /// optimizers load it automatically from the folder of this library or from where the system finds it. It starts no
-    /// driver and needs no GPU.
+    /// optimizers load it automatically from the folder of this library or from where the system finds it. It does not
+    /// initialize the driver and needs no GPU.
     ///
     /// Blocks while libraries are loaded.
     ///
@@ -515,17 +512,17 @@ extern "C" {
     ///   library, or libshampoo_cuda.so.0 as dlopen() finds it. Otherwise the path of that file.
     /// - returns `SHAMPOO_OK`: it is loaded, by this call or an earlier one.
     /// - returns `SHAMPOO_E_STATE`: another file was loaded before.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: the file or a library that it needs (cuBLAS, cuSOLVER) was not found, or it has another
-    ///   version than this library. The error says which.
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: the file or a library that it needs (cuBLAS, cuSOLVER) was not found, or its version
+    ///   differs from that of this library. The error says which.
     pub fn shampoo_backend_load(name_or_path: *const c_char) -> shampoo_status;
     /// Returns the number of backends that this version knows, available or not.
     ///
     /// - returns 2: the CPU and CUDA.
     pub fn shampoo_backend_count() -> i32;
-    /// Describes a backend. For CUDA this loads the backend and starts the driver. As with every use of CUDA, do not call it
-    /// in a process that forks and uses CUDA in the child.
+    /// Describes a backend. For CUDA this loads the backend and initializes the driver. As with every use of CUDA, do not
+    /// call it in a process that later forks a child that uses CUDA.
     ///
-    /// Blocks while libraries and the driver are loaded.
+    /// Blocks until the libraries are loaded and the driver is initialized.
     ///
     /// - `index` 0 for the CPU, 1 for CUDA.
     /// - `info` filled; struct_size must be set.
@@ -565,7 +562,7 @@ extern "C" {
     ///
     /// - `config` changed.
     /// - `key` name of the key.
-    /// - `value` in the spelling that the head of this section gives. Blanks and tabs around it are ignored.
+    /// - `value` in the format described at the head of this section. Blanks and tabs around it are ignored.
     /// - returns `SHAMPOO_E_INVALID`: there is no such key, the text is not a value of its type, or the value is out of range.
     pub fn shampoo_config_set_str(
         config: *mut shampoo_config,
@@ -574,9 +571,8 @@ extern "C" {
     ) -> shampoo_status;
     /// Sets keys from a text of pairs, such as "lr=0.01 grafting=adam" from a command line, or a whole settings file.
     ///
-    /// Pairs `key=value` are separated by blanks, tabs or line ends. Blanks around "=" are allowed, blanks in values are
-    /// not.
-    /// "#" begins a comment that ends with its line. If a key occurs twice, its last value counts.
+    /// Pairs `key=value` are separated by blanks, tabs or line ends. Blanks are allowed around "=" but not in values. "#"
+    /// begins a comment that ends with its line. If a key occurs twice, its last value counts.
     ///
     /// - `config` changed. If the call fails, no key is changed.
     /// - `options` the text.
@@ -605,11 +601,9 @@ extern "C" {
     /// - `out` receives the plan. Release it with shampoo_plan_destroy().
     /// - `config` hyper-parameters of group 0 and of the whole optimizer (keys of scope 0). Copied.
     /// - `desc` device, threads and ranks.
-    /// - returns `SHAMPOO_E_INVALID`: values of the config contradict each other, such as epsilon 0 without
-    ///   root_relative_epsilon and without root_rank_handling pseudo_inverse; a rank is not below its world; or threads is
-    ///   out of range.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: device_type is unknown, or a key has a value that CUDA does not support yet. The error
-    ///   names it.
+    /// - returns `SHAMPOO_E_INVALID`: values of the config contradict each other, such as epsilon 0 without root_relative_epsilon
+    ///   and without root_rank_handling pseudo_inverse; a rank is not below its world; or threads is out of range.
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: device_type is unknown, or CUDA does not support the value of a key yet.
     pub fn shampoo_plan_create(
         out: *mut *mut shampoo_plan,
         config: *const shampoo_config,
@@ -671,10 +665,10 @@ extern "C" {
     /// number of optimizers can be created from it.
     ///
     /// - `plan` not finished yet.
-    /// - returns `SHAMPOO_E_INVALID`: a block has a dim above 32750 or more than 2^31 - 1 elements, or there are more than 2^20
-    ///   blocks: choose another "max_preconditioner_dim". Or a value of a config does not fit the arithmetic of a
-    ///   parameter ("computation_dtype"): the error names both. Or, with "shard_mode" gather, the shard of a rank is not
-    ///   known, or the shards of a parameter do not hold each element exactly once.
+    /// - returns `SHAMPOO_E_INVALID`: a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1
+    ///   elements, or there are more than 2^20 blocks: choose another "max_preconditioner_dim". Or a value of a config is
+    ///   out of range for the "computation_dtype" of a parameter; the error names both. Or, with "shard_mode" gather, the
+    ///   shard of a rank is not known, or the shards of a parameter do not hold each element exactly once.
     /// - returns `SHAMPOO_E_STATE`: the plan is finished already.
     pub fn shampoo_plan_finish(plan: *mut shampoo_plan) -> shampoo_status;
     /// Returns the number of blocks of all owners.
@@ -691,8 +685,8 @@ extern "C" {
     /// - `info` filled; struct_size must be set.
     /// - returns `SHAMPOO_E_STATE`: the plan is not finished.
     pub fn shampoo_plan_block(plan: *const shampoo_plan, index: i64, info: *mut shampoo_block_info) -> shampoo_status;
-    /// Returns how many bytes an optimizer of the plan allocates or sends on one rank. State and workspace are accurate to
-    /// 1 %; on CUDA the workspace is an upper bound. Tables of the blocks take about 2 kB per block on the host in addition.
+    /// Returns how many bytes an optimizer of the plan allocates or sends on one rank. The state is exact and the workspace
+    /// accurate to 1 %; on CUDA the workspace is an upper bound. Tables take 2 kB per block on the host.
     ///
     /// - `plan` finished.
     /// - `rank` replica rank, in \[0, replica_world). With "shard_mode" gather over several shard ranks: replica rank \*
@@ -705,8 +699,8 @@ extern "C" {
     ///   - "comm": what the rank sends to other ranks in a step, with padding and headers, but without the few bytes of
     ///   status (docs/many_ranks.md).
     ///
-    ///   With "shard_mode" gather, these hold for a shard_comm with all_to_all; "workspace.all_gather",
-    ///   "total.all_gather" and "comm.all_gather" for one without.
+    ///   With "shard_mode" gather, these are the sizes for a shard_comm that has all_to_all. For one without it, use
+    ///   "workspace.all_gather", "total.all_gather" and "comm.all_gather".
     /// - `bytes_out` receives the number of bytes.
     /// - returns `SHAMPOO_E_STATE`: the plan is not finished.
     pub fn shampoo_plan_bytes(
@@ -719,8 +713,8 @@ extern "C" {
     ///
     /// - `out` receives the communicator. Release it with shampoo_comm_destroy().
     /// - `ops` the functions. user must live until release is called.
-    /// - returns `SHAMPOO_E_INVALID`: all_gather is NULL, rank is not below world, or device_type is unknown. release is not
-    ///   called.
+    /// - returns `SHAMPOO_E_INVALID`: all_gather is NULL, rank is not below world, or device_type is unknown. If the call fails,
+    ///   release is never called.
     pub fn shampoo_comm_from_ops(out: *mut *mut shampoo_comm, ops: *const shampoo_comm_ops) -> shampoo_status;
     /// Creates a communicator from an ncclComm_t, with the NCCL that the process has loaded; the library never loads one.
     /// For callers that cannot compile \<shampoo/shampoo_nccl.h\>, such as Python and Java.
@@ -747,7 +741,7 @@ extern "C" {
     /// error that names the rank. A rank that has failed before, such as in shampoo_plan_finish(), must still make this
     /// call, with its unfinished plan, so that the other ranks do not wait for it.
     ///
-    /// Blocks while memory is initialized and while other ranks have not made the call.
+    /// Blocks until memory is initialized and all other ranks have made the call.
     ///
     /// - `out` receives the optimizer. Release it with shampoo_optimizer_destroy().
     /// - `plan` finished, and equal on all ranks.
@@ -758,8 +752,9 @@ extern "C" {
     /// - returns `SHAMPOO_E_UNSUPPORTED`: CUDA cannot be used, for the reason that shampoo_backend_describe() gives; a
     ///   communicator takes memory of another device type; or device_type is unknown.
     /// - returns `SHAMPOO_E_COMM`: a collective failed.
-    /// - returns `SHAMPOO_E_NOMEM`: out of memory or threads. The error has the number. Reduce "max_preconditioner_dim", use
-    ///   narrower states ("factor_dtype", ...) or fewer "threads"; shampoo_plan_bytes() predicts the sizes.
+    /// - returns `SHAMPOO_E_NOMEM`: out of memory or threads. The error says how many bytes or threads were requested. Reduce
+    ///   "max_preconditioner_dim", use narrower states ("factor_dtype", ...) or fewer "threads"; shampoo_plan_bytes()
+    ///   predicts the sizes.
     pub fn shampoo_optimizer_create(
         out: *mut *mut shampoo_optimizer,
         plan: *const shampoo_plan,
@@ -776,7 +771,7 @@ extern "C" {
     ///
     /// - `opt` changed.
     /// - `first` index of the first parameter.
-    /// - `count` number of parameters, \>= 0. All of first .. first + count - 1 are bound or, on failure, none.
+    /// - `count` number of parameters, \>= 0. On failure, none of them is bound.
     /// - `buffers` count elements, buffers\[0\].struct_size bytes apart, all with the same struct_size. May be NULL if
     ///   count is 0.
     /// - returns `SHAMPOO_E_INVALID`: a parameter is out of range, a required address is NULL or misaligned, or out or copy
@@ -787,9 +782,10 @@ extern "C" {
         count: i32,
         buffers: *const shampoo_buffers,
     ) -> shampoo_status;
-    /// Binds a hyper-parameter to a number in memory, which every step reads when it begins: for hosts that compute the
-    /// learning rate or the loss scale. While bound, it takes precedence over shampoo_optimizer_set(). On CUDA the number is
-    /// in device memory: a step reads it in the order of its stream, a captured step at each replay.
+    /// Binds a hyper-parameter to a number in memory, which every step reads when it begins: for hosts that keep the
+    /// learning rate or the loss scale in a variable, for example in device memory. While bound, it takes precedence over
+    /// shampoo_optimizer_set(). On CUDA the number is in device memory: a step reads it in the order of its stream, a
+    /// captured step at each replay.
     ///
     /// - `opt` changed.
     /// - `group` a group of the plan; 0 is that of the plan's own config.
@@ -811,13 +807,13 @@ extern "C" {
     /// The arenas stay bound until the next call: if they are distinct, each step reads the same state_in again. Functions
     /// of the sections State and Checkpoints use the last state_out.
     ///
-    /// On CUDA the host must know how many steps a state has made. It knows this for the arena that the last step wrote; for
-    /// another arena, the next step reads it and waits for the stream once. If the host itself has written an arena, for
-    /// example to restore a copy, first call this function with NULL and NULL. Otherwise the next step can be rejected with
-    /// SHAMPOO_E_STATE, or use inverse roots of the previous state (with "root_async").
+    /// On CUDA the library must know on the host how many steps a state has made. For the arena that the last step wrote, it
+    /// does. For another arena, the next step copies the number from the device and waits for the stream once. If the caller
+    /// has written to an arena, for example to restore a copy, first call this function with NULL and NULL. Otherwise the
+    /// next step can be rejected with SHAMPOO_E_STATE, or use inverse roots of the previous state (with "root_async").
     ///
     /// - `opt` changed.
-    /// - `state_in` arena that steps read, with the bytes of an optimizer of an equal plan. It is not initialized here.
+    /// - `state_in` arena that steps read. It contains the state of an optimizer whose plan is equal.
     /// - `state_out` arena that steps write: state_in itself for steps in place, otherwise without overlap. Both are
     ///   memory of the optimizer's device, aligned to 64 bytes, of the size that shampoo_plan_bytes() returns for "state".
     ///   Both NULL: the arena with which the optimizer was created.
@@ -833,9 +829,9 @@ extern "C" {
     /// - `group` a group of the plan; 0 is that of the plan's own config.
     /// - `key` a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
     ///   "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon" or "gradient_scale".
-    /// - `value` in the range of the key and of the arithmetic of the group's blocks. Of epsilon and
-    ///   root_relative_epsilon, the one that the group was created with must stay above 0 and the other one 0; both are 0
-    ///   with root_rank_handling pseudo_inverse. grafting_beta2 is 1 with grafting adagrad.
+    /// - `value` in the range of the key and of the computation dtype of the group's blocks. Only one of epsilon and
+    ///   root_relative_epsilon is in use: it must stay above 0, and the other must stay 0. With root_rank_handling
+    ///   pseudo_inverse both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
     /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key cannot be changed, or the value is out of range.
     /// - returns `SHAMPOO_E_STATE`: beta1 or momentum is 0 in the plan, so that there is no state for it. Create the plan with a
     ///   value above 0, and set it to 0 until it is needed.
@@ -847,7 +843,8 @@ extern "C" {
     ) -> shampoo_status;
     /// Returns the value of a hyper-parameter of a group: the last one that was set by the config, by
     /// shampoo_optimizer_set() or by a step that read a bound scalar (except on CUDA, where the host does not see it). For
-    /// "auto", for -1 of "start_preconditioning_step" and for 0 of "threads" it returns the resulting number.
+    /// "auto" (except of "root_rank_rtol"), for -1 of "start_preconditioning_step" and for 0 of "threads" it returns the
+    /// resulting number.
     ///
     /// - `opt` read.
     /// - `group` a group of the plan; 0 is that of the plan's own config.
@@ -862,13 +859,13 @@ extern "C" {
     ) -> shampoo_status;
     /// Makes one step of all groups.
     ///
-    /// A step first checks that all parameters are bound, that no gradient (with coupled weight decay, no parameter) has a
-    /// NaN, an infinity or a magnitude that would overflow a state, and, if inverse roots are due, that factor matrices are
-    /// finite. If it fails, parameters, state and step counters are unchanged, and the caller may continue: skip the batch,
-    /// lower the loss scale, and call again. Steps allocate no memory.
+    /// A step first checks that all parameters are bound, that no gradient and, with coupled weight decay, no parameter
+    /// contains a NaN, an infinity or a magnitude that would overflow a state, and, if inverse roots are due, that factor
+    /// matrices are finite. If it fails, parameters, state and step counters are unchanged, and the caller may continue:
+    /// skip the batch, lower the loss scale, and call again. Steps allocate no memory.
     ///
-    /// With the key "on_nonfinite" set to skip_block or skip_step, blocks with such a gradient, or the whole step, are
-    /// skipped instead, outputs are completed as for a missing gradient, and the call succeeds.
+    /// With the key "on_nonfinite" set to skip_block or skip_step, such blocks, or the whole step, are skipped instead.
+    /// Their outputs are written as for a missing gradient (shampoo_buffers.grad), and the call succeeds.
     ///
     /// If an inverse root cannot be computed, other methods are tried (docs/roots.md). If all fail, the block keeps its
     /// previous root. This is logged once per refresh, and counted (shampoo_optimizer_stat()). If the roots of a factor
@@ -879,9 +876,9 @@ extern "C" {
     /// momentum, the parameter or the copy, the update of the block is skipped, logged and counted ("nonfinite_blocks").
     /// With "on_nonfinite" error the next step reports it once, before it writes anything.
     ///
-    /// With several ranks the call is collective, and a failure of one rank is the error of all: see docs/many_ranks.md for
-    /// what may have been written. On CUDA the step is enqueued on the stream, checks its inputs there, and is reported by a
-    /// later call ("status_lag"); it can be captured into a CUDA graph: see docs/cuda.md.
+    /// With several ranks the call is collective, and if one rank fails, all ranks return an error: see docs/many_ranks.md,
+    /// also for what may have been written. On CUDA the step is enqueued on the stream, checks its inputs there, and is
+    /// reported by a later call ("status_lag"); it can be captured into a CUDA graph: see docs/cuda.md.
     ///
     /// Blocks until the step is done; on CUDA see docs/cuda.md.
     ///
@@ -891,62 +888,64 @@ extern "C" {
     /// - returns `SHAMPOO_E_INVALID`: a bound scalar is out of range, or ranks differ in their gradients or hyper-parameters.
     /// - returns `SHAMPOO_E_STATE`: a parameter has never been bound: call shampoo_optimizer_bind(), with grad NULL if it has no
     ///   gradient. Or a step counter in the state is out of range, or counters or parameters (key "verify_replicas")
-    ///   differ between ranks. On CUDA also: a step at which roots are due was captured, a graph was replayed at such a step,
-    ///   or the arena was written by something else (shampoo_optimizer_bind_state()).
+    ///   differ between ranks. On CUDA also: a step at which roots are due was captured, a graph was replayed at such a
+    ///   step, or the arena was written by something else (shampoo_optimizer_bind_state()).
     /// - returns `SHAMPOO_E_NUMERIC`: a gradient is not finite, or a state would overflow: the error names the parameter, the
     ///   block and the element, and what to try. Or a factor matrix is not finite, or its root has failed too often.
     /// - returns `SHAMPOO_E_COMM`: a collective failed, in this step or an earlier one. Parameters may be partly written, and
     ///   every later step fails.
     pub fn shampoo_optimizer_step(opt: *mut shampoo_optimizer, stream: *mut c_void) -> shampoo_status;
     /// Reports the first error of the CUDA steps that were enqueued since the last report, as shampoo_optimizer_step()
-    /// would. Errors of roots and skipped updates are left to the next step. On the CPU there is never anything to report.
+    /// would. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
+    /// anything to report.
     ///
-    /// Collective if there are several ranks. Blocks, with wait, until all steps are done, including replays on the stream
-    /// of the last call.
+    /// Collective if there are several ranks. If wait is not 0, it blocks until all steps are done, including replays on the
+    /// stream of the last call.
     ///
     /// - `opt` queried.
     /// - `wait` 0: report only what is known without waiting; several ranks always wait. Otherwise: wait.
-    /// - `step_out` receives the number of the rejected step: the number of its call of shampoo_optimizer_step() among
-    ///   those that enqueued a step, from 1; a replay has the number of the captured call. 0: none. May be NULL.
+    /// - `step_out` receives the number of the rejected step, or 0 if there is none. Calls of shampoo_optimizer_step()
+    ///   that enqueued a step are numbered from 1; a graph replay has the number of the captured call. May be NULL.
     /// - returns `SHAMPOO_OK`: no step has been rejected since the last report.
-    /// - returns `SHAMPOO_E_INVALID`: as for shampoo_optimizer_step(), of a rejected step; also the next three.
-    /// - returns `SHAMPOO_E_STATE`: as above.
-    /// - returns `SHAMPOO_E_NUMERIC`: as above.
-    /// - returns `SHAMPOO_E_COMM`: as above.
+    /// - returns `SHAMPOO_E_INVALID`: a step was rejected for this reason; see shampoo_optimizer_step().
+    /// - returns `SHAMPOO_E_STATE`: a step was rejected for this reason.
+    /// - returns `SHAMPOO_E_NUMERIC`: a step was rejected for this reason.
+    /// - returns `SHAMPOO_E_COMM`: a collective failed.
     pub fn shampoo_optimizer_status(opt: *mut shampoo_optimizer, wait: i32, step_out: *mut i64) -> shampoo_status;
-    /// Returns the text of the last failure of a call that takes this optimizer and is not const, on any thread: for hosts
-    /// that move an optimizer between threads.
+    /// Returns the text of the last failure of a call that takes this optimizer as a non-const pointer, on any thread: for
+    /// hosts that move an optimizer between threads.
     ///
     /// - `opt` queried. NULL gives "".
     /// - returns the text; "" if no such call has failed. Valid until the next call with the optimizer.
     pub fn shampoo_optimizer_error(opt: *const shampoo_optimizer) -> *const c_char;
-    /// Returns a counter of the optimizer. Counters begin at its creation unless noted. On CUDA they include what calls have
-    /// reported so far. Keys:
+    /// Returns a counter of the optimizer. Counters start at 0 when it is created, unless noted. On CUDA they include only
+    /// the steps whose results a call has already reported. Keys:
     ///
     /// - "steps": steps made.
     /// - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it, and a step
     ///   without a gradient in the group does not count. On CUDA it is read in the order of the last call's stream, and the
     ///   call waits for it; it does not wait for replays on other streams.
     /// - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
-    /// - "nonfinite_blocks": blocks with a gradient that cannot be used that were skipped by "on_nonfinite", alone or with
-    ///   their step. With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
+    /// - "nonfinite_blocks": number of block updates that were skipped: blocks whose gradient cannot be used, alone or with
+    ///   their step ("on_nonfinite"), and blocks whose direction is not finite or would overflow. With "shard_mode" gather,
+    ///   a rank counts blocks that it owns or holds a part of.
     /// - "root_computed": inverse roots computed, and of these by method: "root_scalar", "root_diagonal", "root_eigen",
     ///   "root_newton", "root_higher_order".
     /// - "root_retried": roots that needed the recovery ladder, and of these by rung: "root_retried_float64" (the same
-    ///   method in float64), "root_retried_eigen" (eigendecomposition in float64), "root_retried_dsyevr", "root_retried_dsyev"
-    ///   (other drivers of LAPACK).
+    ///   method in float64), "root_retried_eigen" (eigendecomposition in float64), "root_retried_dsyevr",
+    ///   "root_retried_dsyev" (other drivers of LAPACK).
     /// - "root_reused": previous roots kept because every rung failed.
     /// - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
     ///   the key "track_times": thread time of each phase over all steps, in seconds.
-    /// - "root_error.W", with the key "track_root_residuals", over the last refresh of each factor matrix: the largest
-    ///   |X - X64| relative to the largest |X64|, where X64 is the root in float64.
-    /// - "root_residual.W", likewise: the largest |X^(-1/e) - (A + epsilon I)| relative to the largest |A + epsilon I|,
-    ///   where e is the exponent (infinity if X has no such power).
+    /// - "root_error.W", with the key "track_root_residuals", over the last refresh of each factor matrix: the largest |X -
+    ///   X64| relative to the largest |X64|, where X64 is the root in float64.
+    /// - "root_residual.W", likewise: the largest |X^(-1/q) - (A + epsilon I)| relative to the largest |A + epsilon I|,
+    ///   where X is (A + epsilon I)^(-q) (infinity if X has no such power).
     ///
     /// W is mean, median, p90 (90 % are not above it), max, or worst: the index of the factor matrix with the max, over all
     /// blocks in the order of the plan, or -1 if nothing is tracked. The log names it (level 2).
     ///
-    /// Blocks only for "step.G" on CUDA.
+    /// It blocks only on CUDA, and only for "step.G".
     ///
     /// - `opt` queried.
     /// - `key` one of those above.
@@ -1031,18 +1030,18 @@ extern "C" {
     /// The index is written last. A save that fails, or is killed at any moment, leaves earlier checkpoints of the directory
     /// intact. A successful one removes all but the last checkpoint_keep.
     ///
-    /// Collective over world. Blocks until the files are on the disk.
+    /// Collective over world. Blocks until the files have been written to disk.
     ///
-    /// - `opts` the optimizers of this rank. Usually all ranks have the same one, but ranks may also have different ones,
-    ///   such as experts with replicas of their own. The name of a parameter must not be in two optimizers of a rank; on
-    ///   different ranks, optimizers with the same name must have the same states.
+    /// - `opts` the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
+    ///   different optimizers, for example for experts with replicas of their own. The name of a parameter must not be in
+    ///   two optimizers of a rank. On different ranks, parameters of the same name must have the same states.
     /// - `count` number of optimizers of this rank, \>= 0.
     /// - `world` communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
     ///   optimizer on CUDA. NULL: one rank.
     /// - `directory` path that all ranks see. It is created if it does not exist; its parent must exist.
     /// - `stream` on CUDA the stream of the copies. NULL on the CPU.
-    /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, names clash, or world is smaller than replicas times
-    ///   shards of an optimizer.
+    /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, names clash, or world has fewer ranks than an
+    ///   optimizer has replicas times shards.
     /// - returns `SHAMPOO_E_STATE`: a load that failed has spoiled the state of an optimizer.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: world takes device memory, and no optimizer of this rank is on CUDA.
     /// - returns `SHAMPOO_E_IO`: a file could not be written. The error is the same on all ranks.
@@ -1062,23 +1061,24 @@ extern "C" {
     /// hyper-parameters are those of the loading optimizer; the log lists the differences. The key on_block_mismatch says
     /// what happens to blocks that are divided differently.
     ///
-    /// A load that fails leaves the optimizers unchanged, with one exception: if memory or a file fails after all files have
-    /// been verified, a state of more than 24 MiB that is not in its initial state can be spoiled. Then steps fail with
-    /// SHAMPOO_E_STATE until a load succeeds.
+    /// A load that fails leaves the optimizers unchanged, with one exception: if memory, a file or a collective fails after
+    /// all files have been verified, and the optimizers of the rank that are no longer in their initial state have more than
+    /// 24 MiB of state, their state can be partly overwritten. Steps then fail with SHAMPOO_E_STATE until a load succeeds.
     ///
     /// Collective over world. Blocks until it is done.
     ///
-    /// - `opts` the optimizers of this rank. Together, the optimizers of all ranks have all parameters of the checkpoint.
-    ///   If arenas are bound, the last state_out is written: bind it as the next state_in.
+    /// - `opts` the optimizers of this rank. Together, the optimizers of all ranks must have all parameters of the
+    ///   checkpoint. If arenas are bound, the last state_out is written: bind it as the next state_in.
     /// - `count` number of optimizers of this rank, \>= 0.
     /// - `world` as for shampoo_save().
     /// - `directory` directory of checkpoints, of which the last one is loaded, or path of the index of one of them.
     /// - `stream` on CUDA the stream of the copies. NULL on the CPU.
     /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, or the checkpoint has other parameters, dtypes, grafting
-    ///   or blocks. The error names the first.
+    ///   or blocks. The error names the first difference.
     /// - returns `SHAMPOO_E_IO`: there is no checkpoint, or a file is missing, unreadable, truncated or damaged. The error is the
     ///   same on all ranks.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: the checkpoint has a later format, or world as for shampoo_save().
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: the checkpoint has a newer format than this library reads, or world takes device memory
+    ///   and no optimizer of this rank is on CUDA.
     /// - returns `SHAMPOO_E_COMM`: a collective failed. If the failure is on one rank only, the others wait, unless the
     ///   communicator has an abort function.
     pub fn shampoo_load(
@@ -1093,20 +1093,20 @@ extern "C" {
     /// (its trace divided by n), or epsilon if that key is set instead. With root_relative_epsilon, the root of a matrix of
     /// zeros or subnormal numbers is the identity. Methods (key "root_method"; docs/roots.md):
     ///
-    /// - eigen: by eigendecomposition; inverse square roots in float32 of order 8 to 512 by a rational approximation of the
-    ///   same accuracy. If the smallest eigenvalue is negative, all are raised until it is 0, and then e is added. 1x1 and
-    ///   diagonal matrices are computed elementwise, without raising them unless the result would not be finite. With
-    ///   root_rank_handling pseudo_inverse, eigenvalues that count as 0 are left out instead (root_rank_rtol,
+    /// - eigen: by eigendecomposition, except that inverse square roots in float32 of order 8 to 512 use a rational
+    ///   approximation of the same accuracy. If the smallest eigenvalue is negative, all are raised until it is 0, and then
+    ///   e is added. 1x1 and diagonal matrices are computed elementwise, without raising them unless the result would not be
+    ///   finite. With root_rank_handling pseudo_inverse, eigenvalues that count as 0 are left out instead (root_rank_rtol,
     ///   root_rank_atol).
     /// - newton: the coupled inverse Newton iteration; root_num / root_den must be an integer.
     /// - higher_order: a coupled iteration of order root_order. If epsilon is used, it is relative: max(epsilon \* L, 1e-16)
     ///   is added, where L is a bound of the largest eigenvalue.
     ///
-    /// Unlike a step, this function returns an iterate that has not converged. It allocates its workspace, and runs on the
-    /// calling thread.
+    /// If an iteration does not converge, this function returns its last iterate (info-\>converged is 0), whereas a step
+    /// tries other methods. It allocates its workspace, and runs on the calling thread.
     ///
     /// - `config` the keys that begin with "root\_", "epsilon" (which may be 0 here) and "exponent_multiplier" are read.
-    ///   "root_dtype" auto is dtype.
+    ///   If "root_dtype" is auto, dtype is used.
     /// - `n` order of the matrix, 1..32750.
     /// - `dtype` of a and x: SHAMPOO_F32 or SHAMPOO_F64.
     /// - `a` n \* n elements, row-major, symmetric. Elements on and below the diagonal are read.
@@ -1115,8 +1115,8 @@ extern "C" {
     /// - `root_den` denominator of the root, \>= 1: 1 for the inverse fourth root.
     /// - `info` filled; struct_size must be set. May be NULL.
     /// - returns `SHAMPOO_E_INVALID`: n, dtype or the root is out of range, or values of the config contradict each other.
-    /// - returns `SHAMPOO_E_NUMERIC`: a has a NaN or an infinity, or no finite root was found (an eigenvalue that is not above 0
-    ///   with an epsilon of 0). x is unchanged.
+    /// - returns `SHAMPOO_E_NUMERIC`: a has a NaN or an infinity, or no finite root was found, for example because epsilon is 0
+    ///   and an eigenvalue is not above 0. x is unchanged.
     pub fn shampoo_matrix_inverse_root(
         config: *const shampoo_config,
         n: i64,

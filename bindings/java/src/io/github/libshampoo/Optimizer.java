@@ -254,7 +254,8 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Throws the first error that steps on CUDA have found and not yet reported. On the CPU there is none. Collective.
+   * Throws the first error of steps on CUDA that has not been reported yet. On the CPU there is none. Collective if there
+   * are several ranks.
    *
    * @param wait whether to wait until all steps so far have finished.
    * @throws ShampooException as in {@link #step()}; {@link ShampooException#step} is the number of the step that
