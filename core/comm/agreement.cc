@@ -45,6 +45,18 @@ Status CheckCodesOrAbort(Communicator* comm) {
 
 }  // namespace
 
+Status GatherTexts(Communicator* comm, std::string_view own, std::span<char> buffer) {
+  const std::string_view sent = Utf8Prefix(own, kTextBytes - 1);
+  const std::span<char> segment = buffer.subspan(static_cast<size_t>(comm->rank()) * kTextBytes, kTextBytes);
+  std::fill(std::copy(sent.begin(), sent.end(), segment.begin()), segment.end(), '\0');
+  return comm->GatherInPlace(buffer.data(), kTextBytes);
+}
+
+std::string TextIn(std::span<const char> buffer, int rank) {
+  const char* const text = buffer.data() + static_cast<size_t>(rank) * kTextBytes;
+  return {text, strnlen(text, kTextBytes - 1)};
+}
+
 Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts) {
   texts->clear();
   std::vector<char> buffer;
@@ -53,22 +65,14 @@ Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::
   SHAMPOO_RETURN_IF_ERROR(comm->AllGatherInt(static_cast<int64_t>(allocated.code())));
   SHAMPOO_RETURN_IF_ERROR(CheckCodesOrAbort(comm));
   if (FirstNotZero(*comm) != comm->world()) return {};
-  const std::string_view sent = Utf8Prefix(own, kTextBytes - 1);
-  std::copy(sent.begin(), sent.end(), buffer.data() + static_cast<size_t>(comm->rank()) * kTextBytes);
-  SHAMPOO_RETURN_IF_ERROR(comm->GatherInPlace(buffer.data(), kTextBytes));
-  for (const char* text = buffer.data(); text < buffer.data() + buffer.size(); text += kTextBytes) {
-    texts->emplace_back(text, strnlen(text, kTextBytes - 1));
-  }
+  SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own, buffer));
+  for (int rank = 0; rank < comm->world(); ++rank) texts->push_back(TextIn(buffer, rank));
   return {};
 }
 
-std::string TextOfFailure(const Communicator& comm, int rank, const std::vector<std::string>& texts, bool* has_text) {
-  const bool sent = !texts.empty() && !texts[static_cast<size_t>(rank)].empty();
-  if (has_text != nullptr) *has_text = sent;
-  if (sent) return texts[static_cast<size_t>(rank)];
-  return Cat(comm.rank_name(), " ", rank,
-             texts.empty() ? " failed; the reason could not be transferred because a rank is out of memory"
-                           : " failed, but sent no error text");
+std::string FailureText(const Communicator& comm, int rank, const std::string& text) {
+  const std::string name = Cat(comm.rank_name(), " ", rank);
+  return text.empty() ? Cat(name, " failed, but sent no error text") : Cat(name, ": ", text);
 }
 
 Status AllGatherInts(Communicator* comm, int64_t own, std::vector<int64_t>* numbers) {
@@ -117,10 +121,10 @@ Status AgreeOnStatus(Communicator* comm, const Status& own) {
   const auto code = static_cast<Code>(comm->GatheredInt(rank));
   std::vector<std::string> texts;
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own.message(), &texts));
-  if (texts.empty() && code == Code::kNoMemory) return Status::OutOfMemory();
-  bool has_text = false;
-  std::string text = TextOfFailure(*comm, rank, texts, &has_text);
-  return Status(code, has_text ? Cat(comm->rank_name(), " ", rank, ": ", text) : std::move(text));
+  if (!texts.empty()) return Status(code, FailureText(*comm, rank, texts[static_cast<size_t>(rank)]));
+  if (code == Code::kNoMemory) return Status::OutOfMemory();
+  return Status(code, Cat(comm->rank_name(), " ", rank,
+                          " failed; the reason could not be transferred because a rank is out of memory"));
 }
 
 Status NoDifferenceFound(Communicator* comm, const char* what) {

@@ -18,14 +18,17 @@ inline constexpr char kNothingChanged[] = "; nothing has changed";
 // otherwise, they are collective: every rank calls them at the same point.
 
 inline constexpr size_t kTextBytes = 1024;
-// Gathers a text from every rank, truncated to kTextBytes - 1 bytes. If a rank has no memory for the texts, all ranks
-// learn of it, and texts is empty.
+// Gathers a text from every rank, truncated to kTextBytes - 1 bytes, in one exchange. buffer: kTextBytes for each rank.
+// It allocates nothing. TextIn() returns the text of a rank.
+Status GatherTexts(Communicator* comm, std::string_view own, std::span<char> buffer);
+std::string TextIn(std::span<const char> buffer, int rank);
+
+// Gathers a text from every rank in the same way, with a buffer of its own. If a rank has no memory for the texts, all
+// ranks learn of it, and texts is empty.
 Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts);
 
-// Returns the error text of a rank among the gathered texts, or why there is none. *has_text: whether it sent one. Not
-// collective.
-std::string TextOfFailure(const Communicator& comm, int rank, const std::vector<std::string>& texts,
-                          bool* has_text = nullptr);
+// Returns the error of a rank: its name and its text, or that it sent none. Not collective.
+std::string FailureText(const Communicator& comm, int rank, const std::string& text);
 
 // Gathers an integer from every rank.
 Status AllGatherInts(Communicator* comm, int64_t own, std::vector<int64_t>* numbers);

@@ -23,7 +23,10 @@ int FailurePriority(const RoundHeader& header) {
 }  // namespace
 
 Rounds::Rounds(std::shared_ptr<Communicator> comm, int32_t optimizer)
-    : comm_(std::move(comm)), optimizer_(optimizer), headers_(static_cast<size_t>(comm_->world())) {}
+    : comm_(std::move(comm)),
+      optimizer_(optimizer),
+      headers_(static_cast<size_t>(comm_->world())),
+      texts_(static_cast<size_t>(comm_->world()) * kTextBytes) {}
 
 RoundHeader Rounds::HeaderFor(int64_t round, const Status& own, uint32_t flags) const {
   return {static_cast<int32_t>(own.code()), flags, PlaceOfRound(optimizer_, round)};
@@ -81,13 +84,12 @@ RoundFailure Rounds::FindFailure() const {
 }
 
 Status Rounds::FetchError(const RoundFailure& failure, const std::string& own_text) {
-  std::vector<std::string> texts;
-  SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm_.get(), own_text, &texts));
-  bool has_text = false;
-  std::string text = TextOfFailure(*comm_, failure.rank, texts, &has_text);
+  SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm_.get(), own_text, texts_));
+  std::string text = TextIn(texts_, failure.rank);
   // The text of a failed collective names its rank.
-  if (failure.code == Code::kComm) return comm_->FailTogether(Status(failure.code, std::move(text)));
-  return Status(failure.code, has_text ? Cat(comm_->rank_name(), " ", failure.rank, ": ", text) : std::move(text));
+  if (failure.code == Code::kComm && !text.empty()) return comm_->FailTogether(Status(failure.code, std::move(text)));
+  Status error(failure.code, FailureText(*comm_, failure.rank, text));
+  return failure.code == Code::kComm ? comm_->FailTogether(std::move(error)) : std::move(error);
 }
 
 Status RoundsDiffer(const Communicator& comm, int other_rank, int64_t other_place, int64_t own_place) {

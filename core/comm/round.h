@@ -76,7 +76,8 @@ class Rounds {
   // Chooses the failure that all ranks return: that of a failed collective, otherwise one that is not forwarded,
   // otherwise a forwarded one; of several, that of the lowest rank.
   RoundFailure FindFailure() const;
-  // Exchanges the error texts and returns the error of all ranks. Collective.
+  // Exchanges the error texts and returns the error of all ranks. Collective; one exchange, for which it allocates
+  // nothing, so that a rank without memory takes part.
   Status FetchError(const RoundFailure& failure, const std::string& own_text);
 
   // Calls join(), which joins a round only to report a failure. After a failed collective it is called at most once.
@@ -92,6 +93,7 @@ class Rounds {
   std::shared_ptr<Communicator> comm_;
   int32_t optimizer_;
   std::vector<RoundHeader> headers_;  // by rank
+  std::vector<char> texts_;           // for FetchError
 };
 
 // Returns the error of ranks that are at different rounds.

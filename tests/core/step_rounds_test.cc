@@ -106,18 +106,20 @@ TEST_CASE("of several failures a lost collective has priority, then the lowest r
   }
 }
 
-TEST_CASE("if a rank has no memory for error texts, all ranks get the error without its text") {
-  MirrorComm comm;
-  Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
-  RoundFailure failure;
-  failure.rank = 1;
-  failure.code = Code::kNumeric;
-  comm.change = [](int64_t, int from, char* segment, size_t) {
-    if (from == 1) Put(segment, 0, static_cast<int64_t>(Code::kNoMemory));
-  };
-  CheckError(rounds.FetchError(failure, "a text"), Code::kNumeric,
-             "rank 1 failed; the reason could not be transferred because a rank is out of memory");
-  CHECK(comm.calls == 1);
+TEST_CASE("an error text is fetched in one exchange, and a rank that sent none is named") {
+  for (const char* const sent : {"no more memory", ""}) {
+    MirrorComm comm;
+    Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
+    RoundFailure failure;
+    failure.rank = 1;
+    failure.code = Code::kNoMemory;
+    comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
+      if (from == 1) std::strncpy(segment, sent, bytes);
+    };
+    CheckError(rounds.FetchError(failure, "a text of this rank"), Code::kNoMemory,
+               *sent != '\0' ? "rank 1: no more memory" : "rank 1 failed, but sent no error text");
+    CHECK(comm.calls == 1);
+  }
 }
 
 TEST_CASE("the flags of a round are those of any rank") {
