@@ -12,7 +12,7 @@ namespace shampoo {
 // The header of a replica's segment in the exchange of updates.
 struct SegmentHeader {
   RoundHeader round;
-  int64_t step;               // the largest step counter of any group
+  int64_t step;               // the largest counter of a group: on a device, of groups that step, after this step
   uint64_t inputs;            // hash of ReplicaInputs
   uint64_t hyper_parameters;  // hash of those that can be changed
   uint64_t parameters;        // hash of the parameters, in steps that compare them
