@@ -10,8 +10,9 @@
 namespace shampoo {
 namespace {
 
-Status CheckTransfer(const Optimizer& optimizer, int32_t device_type, const void* stream) {
-  SHAMPOO_RETURN_IF_ERROR(optimizer.state().memory().CheckBuffer(static_cast<DeviceType>(device_type)));
+// name: of the argument that device_type is.
+Status CheckTransfer(const Optimizer& optimizer, const char* name, int32_t device_type, const void* stream) {
+  SHAMPOO_RETURN_IF_ERROR(optimizer.state().memory().CheckBuffer(name, static_cast<DeviceType>(device_type)));
   return optimizer.state().memory().CheckStream(stream);
 }
 
@@ -57,7 +58,7 @@ shampoo_status shampoo_state_read(shampoo_optimizer* opt, int64_t index, int64_t
       [&]() -> Status {
         SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
         SHAMPOO_RETURN_IF_ERROR(RequireArgument(dst, "dst"));
-        SHAMPOO_RETURN_IF_ERROR(shampoo::CheckTransfer(*opt->optimizer, dst_device_type, stream));
+        SHAMPOO_RETURN_IF_ERROR(shampoo::CheckTransfer(*opt->optimizer, "dst_device_type", dst_device_type, stream));
         return shampoo::ReadElements(&opt->optimizer->state(), {index, first, count}, dst, dst_bytes,
                                      {static_cast<shampoo::DeviceType>(dst_device_type), stream});
       },
@@ -70,7 +71,7 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
       [&]() -> Status {
         SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
         SHAMPOO_RETURN_IF_ERROR(RequireArgument(src, "src"));
-        SHAMPOO_RETURN_IF_ERROR(shampoo::CheckTransfer(*opt->optimizer, src_device_type, stream));
+        SHAMPOO_RETURN_IF_ERROR(shampoo::CheckTransfer(*opt->optimizer, "src_device_type", src_device_type, stream));
         return shampoo::WriteElements(&opt->optimizer->state(), {index, first, count}, src, src_bytes,
                                       {static_cast<shampoo::DeviceType>(src_device_type), stream});
       },

@@ -25,9 +25,9 @@ class StateMemory {
 
   // Sets the stream of the calls that follow. The host has none.
   virtual void UseStream(void* stream) = 0;
-  // Check arguments of the caller: a stream, and the device of a buffer.
+  // Check arguments of the caller: a stream, and the device of a buffer. name: of the argument with the device.
   virtual Status CheckStream(const void* stream) const = 0;
-  virtual Status CheckBuffer(DeviceType buffer) const = 0;
+  virtual Status CheckBuffer(const char* name, DeviceType buffer) const = 0;
   // Fails while the stream is being captured, because nothing can be read then. what: how the error names the request.
   virtual Status CheckReadable(const std::string& what) const = 0;
 

@@ -97,8 +97,8 @@ TEST_CASE("streams and buffers of a device are rejected") {
   const auto memory = matrix.Create(nullptr);
   CheckOk(memory->CheckStream(nullptr));
   CheckError(memory->CheckStream(&matrix), Code::kInvalid, "stream is not NULL");
-  CheckOk(memory->CheckBuffer(DeviceType::kCpu));
-  CheckError(memory->CheckBuffer(DeviceType::kCuda), Code::kUnsupported, "device type of the buffer is 2");
+  CheckOk(memory->CheckBuffer("dst", DeviceType::kCpu));
+  CheckError(memory->CheckBuffer("dst", DeviceType::kCuda), Code::kUnsupported, "dst is 2: expected SHAMPOO_CPU (1)");
 }
 
 }  // namespace

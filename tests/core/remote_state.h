@@ -21,7 +21,7 @@ class RemoteMemory final : public StateMemory {
   bool allocated_arena() const override { return true; }
   void UseStream(void* stream) override { last_stream = stream; }
   Status CheckStream(const void* /*stream*/) const override { return {}; }
-  Status CheckBuffer(DeviceType /*buffer*/) const override { return {}; }
+  Status CheckBuffer(const char* /*name*/, DeviceType /*buffer*/) const override { return {}; }
   Status CheckReadable(const std::string& /*what*/) const override { return {}; }
   Status Initialize(char* arena) override {
     std::memset(arena, 0, 1);

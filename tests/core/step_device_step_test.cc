@@ -221,8 +221,9 @@ TEST_CASE("device memory is copied, and is not read while its stream is captured
   one.memory->UseStream(&stream);
   CHECK(one.memory->stream() == &stream);
   CheckOk(one.memory->CheckStream(&stream));
-  CheckOk(one.memory->CheckBuffer(DeviceType::kCuda));
-  CheckError(one.memory->CheckBuffer(static_cast<DeviceType>(7)), Code::kUnsupported, "device type of the buffer is 7");
+  CheckOk(one.memory->CheckBuffer("dst", DeviceType::kCuda));
+  CheckError(one.memory->CheckBuffer("dst", static_cast<DeviceType>(7)), Code::kUnsupported,
+             "dst is 7: expected SHAMPOO_CPU (1) or SHAMPOO_CUDA (2)");
   CheckOk(one.memory->CheckReadable("the state"));
   one.device.captures = true;
   CheckError(one.memory->CheckReadable("the state"), Code::kState, "the state is read in the order of the stream");

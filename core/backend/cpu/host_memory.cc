@@ -27,9 +27,9 @@ Status HostMemory::CheckStream(const void* stream) const {
   return Invalid("stream is not NULL: expected NULL on the CPU, which has no streams");
 }
 
-Status HostMemory::CheckBuffer(DeviceType buffer) const {
+Status HostMemory::CheckBuffer(const char* name, DeviceType buffer) const {
   if (buffer == DeviceType::kCpu) return {};
-  return Unsupported("the device type of the buffer is ", static_cast<int32_t>(buffer),
+  return Unsupported(name, " is ", static_cast<int32_t>(buffer),
                      ": expected SHAMPOO_CPU (1), because the optimizer is on the CPU");
 }
 

@@ -33,10 +33,9 @@ DeviceStateMemory::DeviceStateMemory(const PlanData& plan, std::shared_ptr<const
 
 Status DeviceStateMemory::CheckStream(const void* /*stream*/) const { return {}; }
 
-Status DeviceStateMemory::CheckBuffer(DeviceType buffer) const {
+Status DeviceStateMemory::CheckBuffer(const char* name, DeviceType buffer) const {
   if (buffer == DeviceType::kCpu || buffer == DeviceType::kCuda) return {};
-  return Unsupported("the device type of the buffer is ", static_cast<int32_t>(buffer),
-                     ": expected SHAMPOO_CPU (1) or SHAMPOO_CUDA (2)");
+  return Unsupported(name, " is ", static_cast<int32_t>(buffer), ": expected SHAMPOO_CPU (1) or SHAMPOO_CUDA (2)");
 }
 
 Status DeviceStateMemory::CheckReadable(const std::string& what) const {

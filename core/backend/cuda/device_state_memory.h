@@ -38,7 +38,7 @@ class DeviceStateMemory final : public StateMemory {
   bool allocated_arena() const override { return allocated_; }
   void UseStream(void* stream) override { stream_ = stream; }
   Status CheckStream(const void* stream) const override;
-  Status CheckBuffer(DeviceType buffer) const override;
+  Status CheckBuffer(const char* name, DeviceType buffer) const override;
   Status CheckReadable(const std::string& what) const override;
   Status Initialize(char* arena) override;
   Status InitializeFactors(const Block& block, InitialInverse initial, char* arena) override;

@@ -62,8 +62,8 @@ TEST_CASE("state transfers outside an entry or in device memory are rejected") {
       {{index, 1, INT64_MAX, 256, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "count " + Text(INT64_MAX)}},
       {{index, 0, 16, 63, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "_bytes is 63", "16 elements", "f32", "64"}},
       {{index, 0, 1, 0, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "_bytes is 0", "4"}},
-      {{index, 0, 16, 64, 2, nullptr}, SHAMPOO_E_UNSUPPORTED, {"device type", "2", "SHAMPOO_CPU (1)"}},
-      {{index, 0, 16, 64, 0, nullptr}, SHAMPOO_E_UNSUPPORTED, {"device type", "0", "SHAMPOO_CPU (1)"}},
+      {{index, 0, 16, 64, 2, nullptr}, SHAMPOO_E_UNSUPPORTED, {"device_type is", "2", "SHAMPOO_CPU (1)"}},
+      {{index, 0, 16, 64, 0, nullptr}, SHAMPOO_E_UNSUPPORTED, {"device_type is", "0", "SHAMPOO_CPU (1)"}},
       {{index, 0, 16, 64, SHAMPOO_CPU, &stream}, SHAMPOO_E_INVALID, {"stream is not NULL"}},
   };
   for (const Case& wrong : cases) {
