@@ -258,7 +258,7 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
   std::unique_ptr<DeviceReplicas> replicas = std::make_unique<SingleDevice>();
   if (plan_->placement.replica_world > 1) {
     SHAMPOO_RETURN_IF_ERROR(
-        SeveralDevices::Create(inputs, desc.replica_comm, ids.of_replicas, engine, device_memory, &replicas));
+        SeveralDevices::Create(inputs, desc.replica_comm, ids.of_replicas, *engine, device_memory, &replicas));
   }
   step_ = std::make_unique<DeviceStep>(inputs, engine, device_memory, std::move(replicas));
   return {};

@@ -46,7 +46,10 @@ struct Memory {
     ld = RoundUp(n, TridiagonalKernels::kRowMultiple);
     v = memory;
     x = v + n * ld;
-    auto* next_wide = reinterpret_cast<double*>(RoundUp(reinterpret_cast<intptr_t>(x + n * n), kAlignment));
+    float* const end = x + n * n;
+    const auto address = reinterpret_cast<intptr_t>(end);
+    auto* next_wide =
+        reinterpret_cast<double*>(reinterpret_cast<char*>(end) + (RoundUp(address, kAlignment) - address));
     const auto wide = [&next_wide](int64_t count) { return std::exchange(next_wide, next_wide + count); };
     d = wide(n);
     e = wide(n);

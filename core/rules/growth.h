@@ -106,7 +106,8 @@ class Growth {
   SHAMPOO_CALLS_BACK SHAMPOO_HD bool CannotOverflow(double largest) const {
     if (!(largest < LargestFinite(ElementDtype(block_)) && MomentFits(largest * largest))) return false;
     for (int k = 0; k < block_.factor_count(); ++k) {
-      const double slice_square = largest * largest * static_cast<double>(block_.elements / block_.shape[k]);
+      const int64_t slice = block_.elements / block_.shape[k];
+      const double slice_square = largest * largest * static_cast<double>(slice);
       if (!(ProductFits(slice_square) && FactorFits(k, slice_square))) return false;
     }
     return true;

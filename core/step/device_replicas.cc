@@ -22,12 +22,12 @@ SeveralDevices::SeveralDevices(const StepInputs& inputs, std::shared_ptr<Communi
       captured_inputs_(inputs.plan) {}
 
 Status SeveralDevices::Create(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
-                              std::shared_ptr<const cuda::DeviceEngine> engine, const cuda::DeviceStateMemory* memory,
+                              const cuda::DeviceEngine& engine, const cuda::DeviceStateMemory* memory,
                               std::unique_ptr<DeviceReplicas>* out) {
   std::unique_ptr<SeveralDevices> made(new SeveralDevices(inputs, std::move(comm), optimizer, memory));
   const int64_t segment = std::max(static_cast<int64_t>(kTextBytes), made->step_inputs_.bytes());
   void* unused = nullptr;
-  SHAMPOO_RETURN_IF_ERROR(engine->Staging(segment * inputs.plan.placement.replica_world, &unused));
+  SHAMPOO_RETURN_IF_ERROR(engine.Staging(segment * inputs.plan.placement.replica_world, &unused));
   *out = std::move(made);
   return {};
 }

@@ -50,7 +50,7 @@ class SeveralDevices final : public DeviceReplicas {
  public:
   // optimizer: from Communicator::TakeOptimizerId(). Allocates the device memory for the exchange of error texts.
   static Status Create(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
-                       std::shared_ptr<const cuda::DeviceEngine> engine, const cuda::DeviceStateMemory* memory,
+                       const cuda::DeviceEngine& engine, const cuda::DeviceStateMemory* memory,
                        std::unique_ptr<DeviceReplicas>* out);
 
   Status PriorFailure() const override { return rounds_.PriorFailure(); }

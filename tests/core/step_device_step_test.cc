@@ -44,7 +44,7 @@ struct OnDevice {
     std::unique_ptr<DeviceReplicas> replicas = std::make_unique<SingleDevice>();
     if (comm != nullptr) {
       const int32_t number = comm->TakeOptimizerId();
-      StepFixture::Ok(SeveralDevices::Create(inputs(), std::move(comm), number, engine, memory, &replicas));
+      StepFixture::Ok(SeveralDevices::Create(inputs(), std::move(comm), number, *engine, memory, &replicas));
     }
     step = std::make_unique<DeviceStep>(inputs(), engine, memory, std::move(replicas));
     state->Observe(step.get());
