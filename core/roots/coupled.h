@@ -13,7 +13,7 @@ struct CoupledResult {
   int iterations = 0;
   int converged = 1;    // 1: yes; 0: max_iterations was reached; -1: stopped early without improvement
   double error = 0;     // max |Y - I| at the end, where Y = B X^p converges to I
-  double shift = 0;     // for the scaled matrix
+  double shift = 0;     // added to the diagonal of the scaled matrix
   Root* x = nullptr;    // n x n, in the workspace
   Root* spare[3] = {};  // the other three matrices of the workspace, which the caller may use
 };
@@ -31,8 +31,8 @@ CoupledResult<Root> NewtonRoot(const RootSpec& spec, int64_t n, int scale, const
 template <typename Root>
 CoupledResult<Root> HigherOrderRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace);
 
-// y <- t^power y for symmetric matrices that commute, power >= 1. t and spare are destroyed. *y and *spare may be
-// swapped.
+// y <- t^power y for symmetric matrices that commute, power >= 1. Destroys t and spare. The result is in *y, which may
+// be the memory that was *spare before the call, and vice versa.
 template <typename Root>
 void MultiplyByPower(int64_t n, int64_t power, Root** t, Root** y, Root** spare);
 

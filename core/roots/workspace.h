@@ -29,7 +29,8 @@ struct RootWorkspace {
     // A coupled iteration that fails is followed by an eigendecomposition.
     return 4 * n + (method == RootMethod::kEigen ? eigen : std::max(eigen, 4 * n * n));
   }
-  // Returns how many elements a root without eigenvectors needs in addition to the matrix (resolvent_root.cc).
+  // Returns how many elements a root without eigenvectors needs in addition to the matrix: an upper bound, which
+  // resolvent_root.cc asserts.
   static constexpr int64_t ResolventWork(int64_t n) {
     const int64_t largest = std::min(n, kMaxResolventOrder);
     return n < kMinResolventOrder ? 0 : 2 * largest * largest + 168 * largest + 512;

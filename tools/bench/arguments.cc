@@ -26,7 +26,8 @@ std::vector<Int> SplitInts(const std::string& text, const std::string& option) {
   for (const std::string& part : SplitList(text, option)) {
     char* end = nullptr;
     const long long value = std::strtoll(part.c_str(), &end, 10);
-    if (*end != '\0' || value < 1 || value > (1 << 30)) Fail(option + ": '" + part + "' is no number of 1 or more");
+    if (*end != '\0' || value < 1 || value > (1 << 30))
+      Fail(option + ": '" + part + "' is not an integer from 1 to " + std::to_string(1 << 30));
     values.push_back(static_cast<Int>(value));
   }
   return values;

@@ -40,7 +40,7 @@ class Group(MutableMapping[str, Value]):
 
     @property
     def step(self) -> int:
-        """Number of steps of the group's state, including those before a load. Use it to resume a schedule."""
+        """Number of steps of the group, including those of a loaded checkpoint. Use it to resume a schedule."""
         with self._using() as handle:
             return int(_native.shampoo_optimizer_stat(handle, f"step.{self._number}"))
 

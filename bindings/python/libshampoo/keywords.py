@@ -10,7 +10,8 @@ from typing import Any, TypedDict
 class Keywords(TypedDict, total=False):
     """All keys of ``libshampoo.KEYS`` except ``lr``, ``output`` and ``threads``.
 
-    Editors and type checkers use this list to complete and check keyword arguments. A test compares it with the table.
+    Editors and type checkers use this list to complete and check keyword arguments. A test compares it
+    with ``libshampoo.KEYS``.
     """
 
     preset: str | None

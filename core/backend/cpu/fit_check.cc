@@ -43,7 +43,7 @@ class FitCheck {
         arena_(arena),
         targets_(TargetsOf(item)),
         limits_(LimitsOf(targets_)),
-        // With a directed rounding mode, any update may move a parameter at the limit past it.
+        // With a rounding mode other than to nearest, even a tiny update may push a parameter at the limit past it.
         bounds_suffice_(BoundsSuffice(limits_, targets_) && std::fegetround() == FE_TONEAREST) {}
 
   bool Fits(Tiles* tiles) const {

@@ -19,8 +19,8 @@ struct Allocation {
   size_t block_bytes;  // including the guards around it
   int device;
   Place place;
-  bool live;     // allocated in the order of streams, which lags behind the order of calls
-  bool leaving;  // the host has called a free function
+  bool live;     // usable by device work: the stream has reached the allocation (Begin())
+  bool leaving;  // the host has called a free function, which the stream may not have reached
 };
 
 // Device memory, which the host can access only while work of a device runs, and pinned host memory. Memory outside of
@@ -34,7 +34,7 @@ class Memory {
 
   static constexpr int kMaxDevices = 8;
 
-  // Returns nullptr if no memory is left. live: the allocation is accessible at once; otherwise after Begin().
+  // Returns nullptr if no memory is left. If live is true, the allocation can be used at once, otherwise after Begin().
   void* AllocateDevice(int device, size_t bytes, bool live);
   void* AllocatePinned(int device, size_t bytes);
   void Begin(void* data);

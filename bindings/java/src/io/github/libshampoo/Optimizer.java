@@ -464,7 +464,7 @@ public final class Optimizer implements AutoCloseable {
   /**
    * Saves the state of one rank as a checkpoint. For several ranks or optimizers, use {@link Shampoo#save}.
    *
-   * @param directory created if it does not exist. It keeps the last checkpoints.
+   * @param directory created if it does not exist. The last checkpoint_keep checkpoints in it are kept.
    * @throws ShampooException.Files if a file could not be written; the text names the file and the reason.
    */
   public void save(Path directory) {
