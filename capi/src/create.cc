@@ -14,16 +14,10 @@
 namespace shampoo {
 namespace {
 
-template <auto Destroy>
-struct Deleter {
-  template <typename Object>
-  void operator()(Object* object) const {
-    Destroy(object);
-  }
-};
-using ConfigOwner = std::unique_ptr<shampoo_config, Deleter<shampoo_config_destroy>>;
-using PlanOwner = std::unique_ptr<shampoo_plan, Deleter<shampoo_plan_destroy>>;
-using OptimizerOwner = std::unique_ptr<shampoo_optimizer, Deleter<shampoo_optimizer_destroy>>;
+// Returns the result of a function of the API. Its text is the last error of this thread.
+Status ResultOf(shampoo_status status) {
+  return status == SHAMPOO_OK ? Status() : Status(static_cast<Code>(status), shampoo_last_error());
+}
 
 std::string TensorText(int32_t index) { return Cat("tensors[", index, "]"); }
 
@@ -61,29 +55,23 @@ shampoo_param_desc DescribeParam(const shampoo_tensor& tensor, const std::string
   return param;
 }
 
-// Makes the plan of all tensors.
-shampoo_status CreatePlan(const shampoo_config* config, const std::vector<shampoo_tensor>& tensors, PlanOwner* plan) {
-  shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
-  if (!tensors.empty()) desc.device_type = tensors.front().device_type;
-  shampoo_plan* made = nullptr;
-  shampoo_status status = shampoo_plan_create(&made, config, &desc);
-  plan->reset(made);
-  for (size_t i = 0; status == SHAMPOO_OK && i < tensors.size(); ++i) {
+Status AddParams(const std::vector<shampoo_tensor>& tensors, shampoo_plan* plan) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
     const std::string name = tensors[i].name != nullptr ? std::string(tensors[i].name) : Cat("param.", i);
     const shampoo_param_desc param = DescribeParam(tensors[i], name);
-    status = shampoo_plan_add_param(made, &param, nullptr);
+    SHAMPOO_RETURN_IF_ERROR(ResultOf(shampoo_plan_add_param(plan, &param, nullptr)));
   }
-  return status == SHAMPOO_OK ? shampoo_plan_finish(made) : status;
+  return ResultOf(shampoo_plan_finish(plan));
 }
 
-shampoo_status BindTensors(shampoo_optimizer* opt, const std::vector<shampoo_tensor>& tensors) {
+Status BindTensors(const std::vector<shampoo_tensor>& tensors, shampoo_optimizer* opt) {
   std::vector<shampoo_buffers> buffers(tensors.size(), shampoo_buffers(SHAMPOO_BUFFERS_INIT));
   for (size_t i = 0; i < tensors.size(); ++i) {
     buffers[i].param = tensors[i].data;
     buffers[i].grad = tensors[i].grad;
     buffers[i].out = tensors[i].data;
   }
-  return shampoo_optimizer_bind(opt, 0, static_cast<int32_t>(tensors.size()), buffers.data());
+  return ResultOf(shampoo_optimizer_bind(opt, 0, static_cast<int32_t>(tensors.size()), buffers.data()));
 }
 
 Status ReadOptions(const char* options, Config* config) {
@@ -95,30 +83,37 @@ Status ReadOptions(const char* options, Config* config) {
                  "shampoo_optimizer_create and shampoo_optimizer_bind");
 }
 
+Status CreateOptimizer(const char* options, const std::vector<shampoo_tensor>& tensors, shampoo_optimizer** out) {
+  shampoo_config config;
+  SHAMPOO_RETURN_IF_ERROR(ReadOptions(options, &config.config));
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  if (!tensors.empty()) {
+    plan_desc.device_type = optimizer_desc.device_type = tensors.front().device_type;
+    optimizer_desc.device_id = tensors.front().device_id;
+  }
+  shampoo_plan* made_plan = nullptr;
+  SHAMPOO_RETURN_IF_ERROR(ResultOf(shampoo_plan_create(&made_plan, &config, &plan_desc)));
+  const std::unique_ptr<shampoo_plan> plan(made_plan);
+  SHAMPOO_RETURN_IF_ERROR(AddParams(tensors, plan.get()));
+  shampoo_optimizer* made = nullptr;
+  SHAMPOO_RETURN_IF_ERROR(ResultOf(shampoo_optimizer_create(&made, plan.get(), &optimizer_desc)));
+  std::unique_ptr<shampoo_optimizer, decltype(&shampoo_optimizer_destroy)> optimizer(made, shampoo_optimizer_destroy);
+  SHAMPOO_RETURN_IF_ERROR(BindTensors(tensors, made));
+  *out = optimizer.release();
+  return {};
+}
+
 }  // namespace
 }  // namespace shampoo
 
 shampoo_status shampoo_create_sized(shampoo_optimizer** out, const char* options, const shampoo_tensor* tensors,
                                     int32_t count, size_t tensor_size) {
   using namespace shampoo;
-  std::vector<shampoo_tensor> own;
-  ConfigOwner config;
-  const shampoo_status read = Guard([&]() -> Status {
+  return Guard([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(out, "out"));
+    std::vector<shampoo_tensor> own;
     SHAMPOO_RETURN_IF_ERROR(ReadTensors(tensors, count, tensor_size, &own));
-    config.reset(new shampoo_config);
-    return ReadOptions(options, &config->config);
+    return CreateOptimizer(options, own, out);
   });
-  if (read != SHAMPOO_OK) return read;
-  PlanOwner plan;
-  shampoo_status status = CreatePlan(config.get(), own, &plan);
-  if (status != SHAMPOO_OK) return status;
-  shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-  if (!own.empty()) desc.device_type = own.front().device_type, desc.device_id = own.front().device_id;
-  shampoo_optimizer* made = nullptr;
-  status = shampoo_optimizer_create(&made, plan.get(), &desc);
-  OptimizerOwner optimizer(made);
-  if (status == SHAMPOO_OK) status = BindTensors(made, own);
-  if (status == SHAMPOO_OK) *out = optimizer.release();
-  return status;
 }
