@@ -183,7 +183,7 @@ Status ParseGroup(const Json& member, StoredGroup* group) {
   if (!Get(member, "step", &group->step) || config == nullptr || !config->is_object()) {
     return Malformed("a group has no step or config");
   }
-  if (group->step < 0 || group->step >= kStepLimit) return Malformed("the step of a group is out of range");
+  if (!IsStepCounter(group->step)) return Malformed("the step of a group is out of range");
   for (size_t i = 0; i < config->names.size(); ++i) {
     std::string& value = group->config.emplace_back(config->names[i], "").second;
     if (!Read(config->values[i], &value)) return Malformed("a config value is not a string");

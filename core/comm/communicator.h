@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.h"
@@ -46,7 +47,7 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  // How errors name a rank: "rank" or "shard rank".
+  // How errors name a rank: "rank", or "shard rank" once an optimizer uses the communicator for shards.
   void SetRankName(const char* name) { rank_name_ = name; }
   const char* rank_name() const { return rank_name_; }
   // Returns the number of the next optimizer that is created with this communicator. It is the same on all ranks.
@@ -71,8 +72,8 @@ class Communicator {
   // is one, so that the other ranks fail instead of waiting.
   void Abort();
 
-  // Sets the device memory for host buffers; see StagingScope.
-  void SetStaging(Staging* staging) { staging_ = staging; }
+  // Sets the device memory for host buffers, and returns the previous one; see StagingScope.
+  Staging* SetStaging(Staging* staging) { return std::exchange(staging_, staging); }
 
   // All-gather in place. buffer: world() segments of segment_bytes each; before the call only this rank's segment is
   // filled, afterwards all are. A failure aborts the communicator.
@@ -110,13 +111,14 @@ class Communicator {
 // For its lifetime, the communicator copies host buffers through `staging`.
 class StagingScope {
  public:
-  StagingScope(Communicator* comm, Staging* staging) : comm_(comm) { comm_->SetStaging(staging); }
-  ~StagingScope() { comm_->SetStaging(nullptr); }
+  StagingScope(Communicator* comm, Staging* staging) : comm_(comm), previous_(comm->SetStaging(staging)) {}
+  ~StagingScope() { comm_->SetStaging(previous_); }
   StagingScope(const StagingScope&) = delete;
   StagingScope& operator=(const StagingScope&) = delete;
 
  private:
   Communicator* comm_;
+  Staging* previous_;
 };
 
 }  // namespace shampoo

@@ -28,6 +28,14 @@ constexpr double StateLimit(Dtype computation, Dtype state) {
   return of_state < of_products ? of_state : of_products;
 }
 
+// Returns the limit of the elements of the inverse root of dim k.
+template <typename Block>
+constexpr double RootLimit(const Block& block, size_t k) {
+  const double of_state = LargestFinite(block.inverse[k].dtype);
+  const double of_computation = LargestFinite(block.computation);
+  return of_state < of_computation ? of_state : of_computation;
+}
+
 // Returns the dtype that |G| itself must fit: that of the filtered gradient, an average of gradients, if it is narrow.
 template <typename Block>
 constexpr Dtype ElementDtype(const Block& block) {

@@ -13,6 +13,7 @@ namespace shampoo {
 
 // Step counters stay below this limit, so that they are exact as doubles.
 inline constexpr int64_t kStepLimit = int64_t{1} << 53;
+constexpr bool IsStepCounter(int64_t value) { return value >= 0 && value < kStepLimit; }
 
 // How the direction P of a block follows from the filtered gradient H.
 enum class DirectionRule {
@@ -114,20 +115,13 @@ struct GroupSchedule {
   int64_t t = 0;
   Refresh last;         // at or before t
   Refresh last_usable;  // at or before t - async; its roots are in use at step t
-  int64_t first_interval = 1;
   Grafting grafting = Grafting::kNone;
   InitialInverse initial_inverse = InitialInverse::kIdentity;
 };
 
 constexpr GroupSchedule MakeGroupSchedule(const RefreshKeys& keys, int64_t t, Grafting grafting,
                                           InitialInverse initial_inverse) {
-  return {keys,
-          t,
-          LastRefresh(keys, t),
-          LastRefresh(keys, t - keys.async),
-          IntervalAfter(keys, keys.start),
-          grafting,
-          initial_inverse};
+  return {keys, t, LastRefresh(keys, t), LastRefresh(keys, t - keys.async), grafting, initial_inverse};
 }
 
 // Returns by how many steps a block's refresh follows the refresh of its group: floor(phase * interval / frequency),
@@ -208,8 +202,7 @@ constexpr int64_t SnapshotStepAfter(RootTask task, int64_t before, int64_t t) {
 }
 
 constexpr DirectionRule DirectionRuleOf(const GroupSchedule& group, int64_t phase, bool is_preconditioned) {
-  const int64_t first = group.keys.start + SpreadOffset(group.keys, phase, group.first_interval);
-  if (is_preconditioned && group.t >= first) return DirectionRule::kPrecondition;
+  if (is_preconditioned && group.t >= FirstRefreshOf(group.keys, phase)) return DirectionRule::kPrecondition;
   if (group.grafting != Grafting::kNone) return DirectionRule::kGraft;
   return group.initial_inverse == InitialInverse::kIdentity ? DirectionRule::kFiltered : DirectionRule::kZero;
 }

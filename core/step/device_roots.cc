@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/step/device_roots.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "core/backend/cpu/factor_pair.h"
 #include "core/base/round_up.h"
 #include "core/blas/scratch.h"
 #include "core/roots/ladder.h"
+#include "core/rules/growth.h"
 #include "core/rules/step_program.h"
 
 namespace shampoo {
@@ -34,8 +34,7 @@ RootOutcome RecoverPair(const RootSpec& spec, const Block& block, int k, double 
   pair.LoadFactor();
   std::vector<double> elements(static_cast<size_t>(RootWorkspace<double>::Elements(spec.method, pair.d())));
   std::vector<int32_t> ints(static_cast<size_t>(RootWorkspace<double>::Ints(pair.d())));
-  const double limit =
-      std::min(LargestFinite(block.inverse[static_cast<size_t>(k)].dtype), LargestFinite(DtypeOf<Real>()));
+  const double limit = RootLimit(block, static_cast<size_t>(k));
   const bool is_square = block.factor[static_cast<size_t>(k)].form == SymmetricForm::kSquare;
   const SymmetricView<Real> factor{pair.d(), pair.factor(), correction, is_square ? pair.d() : pair.ld()};
   const SymmetricTarget<Real> inverse{pair.inverse(), pair.ld(), pair.full()};

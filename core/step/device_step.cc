@@ -122,7 +122,7 @@ Status DeviceStep::Prepare(bool captured) {
     next_.settings[g].bound_gradient_scale = {gradient_scale.value, gradient_scale.dtype};
     if (next_.steps[g] == 0) continue;
     const int64_t counter = is_pending && pending_.steps[g] != 0 ? pending_.steps[g] : counters_.steps[g];
-    if (counter < 0 || counter >= kStepLimit) return RejectCounter(g, counter);
+    if (!IsStepCounter(counter)) return RejectCounter(g, counter);
     next_.steps[g] = counter + 1;
   }
   ListTasks();
@@ -270,8 +270,10 @@ Status DeviceStep::RaiseRejection(const char* prefix) {
   if (report_.rejections <= raised_rejections_) return {};
   raised_rejections_ = report_.rejections;
   Status own;
-  if (report_.rejection != cuda::Rejection::kOtherRank)
-    own = DeviceError(inputs_, report_, pending_.steps, last_ticket_);
+  if (report_.rejection != cuda::Rejection::kOtherRank) {
+    // Without memory for the text, the rank still joins the exchange of RejectionError().
+    own = CatchExceptions([&] { return DeviceError(inputs_, report_, pending_.steps, last_ticket_); });
+  }
   if (report_.rejection == cuda::Rejection::kCounter) counters_.Forget();
   // Something other than a step wrote the state, or the step was a replay.
   if (report_.rejection == cuda::Rejection::kSchedule) OnWrite(true);

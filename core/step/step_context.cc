@@ -52,7 +52,7 @@ Status StepContext::List() {
   const auto* const counters = reinterpret_cast<const int64_t*>(inputs_.state.in());
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (!groups_[g].active) continue;
-    if (counters[g] < 0 || counters[g] >= kStepLimit) return RejectCounter(g, counters[g]);
+    if (!IsStepCounter(counters[g])) return RejectCounter(g, counters[g]);
     Activate(g, counters[g] + 1);
   }
   items_.clear();

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cpu/root_refresh.h"
 
-#include <algorithm>
 #include <mutex>
 
 #include "core/base/convert.h"
 #include "core/roots/residual.h"
+#include "core/rules/growth.h"
 
 namespace shampoo {
 namespace {
@@ -27,8 +27,7 @@ bool RefreshRoot(const StepItem& item, int k, const SymmetricView<Real>& factor,
   const Block& block = *item.block;
   int32_t* const flag = reinterpret_cast<int32_t*>(arena + block.diagonal.offset) + k;
   const RootSpec spec = SpecOf(item, k, *flag != 0);
-  const double limit =
-      std::min(LargestFinite(block.inverse[static_cast<size_t>(k)].dtype), LargestFinite(DtypeOf<Real>()));
+  const double limit = RootLimit(block, static_cast<size_t>(k));
   RootReport& report = item.roots[k];
   report.outcome = ComputeRoot(spec, factor, memory, limit, inverse);
   if (!report.outcome.diagonal_input) *flag = 0;

@@ -106,7 +106,7 @@ struct BeginGroupsBody {
     StepState* const state = tables.state;
 
     const int64_t counter = reinterpret_cast<const int64_t*>(tables.state_in)[group];
-    if (counter < 0 || counter >= kStepLimit) {
+    if (!IsStepCounter(counter)) {
       return RejectGroup(state, Rejection::kCounter, group, static_cast<double>(counter));
     }
     step = StepOf(settings[i], counter + 1);

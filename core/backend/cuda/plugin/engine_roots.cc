@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The inverse roots of a step: computed within the step or, with root_async, during the following steps.
-#include <algorithm>
 
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/engine.h"
+#include "core/rules/growth.h"
 
 namespace shampoo::cuda {
 
@@ -123,7 +123,7 @@ Status Engine::ComputeRun(const StepArgs& args, const BlockBatch& batch, const R
     roots.stride = run.shape_group->matrix_stride[at];
     roots.computation = batch.computation;
     roots.root_dtype = block.root_dtype;
-    roots.limit = std::min(LargestFinite(block.inverse[at].dtype), LargestFinite(batch.computation));
+    roots.limit = RootLimit(block, at);
     roots.root = block.root;
     roots.matrices = static_cast<char*>(context.matrices) + item.matrix_at[at] * element;
     const int64_t b = &block - plan_.blocks;

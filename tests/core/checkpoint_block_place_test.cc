@@ -1,0 +1,121 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which elements of a parameter a stored block has.
+#include <doctest/doctest.h>
+
+#include <tuple>
+
+#include "core/checkpoint/block_place.h"
+#include "tests/core/status_check.h"
+#include "tests/core/step_fixture.h"
+
+namespace shampoo {
+namespace {
+
+// Rows 1 and 2, columns 2 and 3, of a parameter of 4 rows and 5 columns, which a rank holds as a whole.
+BlockPlace Corner() { return {Shape::Of({2, 2}), {5, 1}, 7, Region::Interval(0, 20, 20)}; }
+
+// The same elements as the whole of a rectangular piece.
+BlockPlace RectangularPiece() {
+  return {Shape::Of({2, 2}), {2, 1}, 0, Region::Rectangle(Shape::Of({4, 5}), Shape::Of({1, 2}), Shape::Of({2, 2}))};
+}
+
+using Runs = std::vector<std::tuple<int64_t, int64_t, int64_t>>;  // in the block, in the parameter, elements
+Runs RunsOf(const BlockPlace& place, int64_t begin, int64_t end) {
+  Runs runs;
+  ForEachRunOf(place, {begin, end},
+               [&](int64_t in_block, int64_t at, int64_t count) { runs.emplace_back(in_block, at, count); });
+  return runs;
+}
+
+TEST_CASE("a block is the same elements, however its piece is described") {
+  for (const BlockPlace& place : {Corner(), RectangularPiece()}) {
+    CheckOk(place.Check(20));
+    CHECK(place.elements() == 4);
+    CHECK(place.first() == 7);
+    CHECK(RunsOf(place, 0, 4) == Runs{{0, 7, 2}, {2, 12, 2}});
+    CHECK(RunsOf(place, 1, 3) == Runs{{1, 8, 1}, {2, 12, 1}});
+  }
+  CHECK(Corner().is_whole());
+  CHECK(!RectangularPiece().is_whole());
+  CHECK(SamePlace(Corner(), RectangularPiece()));
+  BlockPlace other = RectangularPiece();
+  other.piece = Region::Rectangle(Shape::Of({4, 5}), Shape::Of({1, 1}), Shape::Of({2, 2}));
+  CHECK(!SamePlace(Corner(), other));
+  other = Corner();
+  other.stride[0] = 6;  // begins at the same element
+  CHECK(!SamePlace(Corner(), other));
+  other = Corner();
+  other.shape = Shape::Of({4});
+  CHECK(!SamePlace(Corner(), other));
+}
+
+TEST_CASE("the part of a block in an interval of the parameter is a range of its elements") {
+  const auto check = [](int64_t first, int64_t count, int64_t begin, int64_t end) {
+    for (const BlockPlace& place : {Corner(), RectangularPiece()}) {
+      CAPTURE(first);
+      const DenseRange range = Within(place, first, count);
+      CHECK(range.begin == begin);
+      CHECK(range.end == end);
+    }
+  };
+  check(0, 20, 0, 4);
+  check(0, 7, 0, 0);
+  check(8, 4, 1, 2);
+  check(8, 5, 1, 3);
+  check(13, 7, 3, 4);
+}
+
+TEST_CASE("the place of a block of a plan covers the block's elements") {
+  const StepFixture fixture({{"max_preconditioner_dim", "2"}, {"use_merge_dims", "false"}}, {{4, 5}});
+  std::vector<int> owners(20);
+  for (const Block& block : fixture.plan().blocks) {
+    const BlockPlace place = BlockPlace::Of(fixture.plan().params[0].desc, block);
+    CheckOk(place.Check(20));
+    for (const auto& [in_block, at, count] : RunsOf(place, 0, place.elements())) {
+      for (int64_t i = 0; i < count; ++i) ++owners[static_cast<size_t>(at + i)];
+    }
+  }
+  CHECK(owners == std::vector<int>(20, 1));
+}
+
+TEST_CASE("a place that is not within its parameter is malformed, and the error says in what") {
+  struct Case {
+    const char* says;
+    void (*change)(BlockPlace* place);
+  };
+  const Case cases[] = {
+      {"its parameter has a different size", [](BlockPlace* place) { place->piece = Region::Interval(0, 19, 19); }},
+      {"its parameter has a different size", [](BlockPlace* place) { place->piece.shape = Shape::Of({0}); }},
+      {"its piece is empty", [](BlockPlace* place) { place->piece.extent = Shape::Of({0}); }},
+      {"its piece has a wrong number of dims",
+       [](BlockPlace* place) {
+         place->piece.extent = Shape::Of({4, 5});
+       }},
+      {"its piece is not within the parameter", [](BlockPlace* place) { place->piece.offset = Shape::Of({1}); }},
+      {"its piece is not within the parameter", [](BlockPlace* place) { place->piece.offset = Shape::Of({-1}); }},
+      {"its shape or offset", [](BlockPlace* place) { place->offset = 20; }},
+      {"its shape or offset",
+       [](BlockPlace* place) {
+         place->shape = Shape::Of({2, 0});
+       }},
+      {"its last stride is not 1", [](BlockPlace* place) { place->stride[1] = 2; }},
+      {"its strides", [](BlockPlace* place) { place->stride[0] = 13; }},
+      {"its strides", [](BlockPlace* place) { place->stride[0] = 1; }},
+      {"its strides",
+       [](BlockPlace* place) {
+         place->shape = Shape::Of({2, 14});
+       }},
+      {"its strides", [](BlockPlace* place) { place->stride[0] = -5; }},
+  };
+  for (const Case& one : cases) {
+    CAPTURE(one.says);
+    BlockPlace place = Corner();
+    one.change(&place);
+    CheckError(place.Check(20), Code::kIo, one.says);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo

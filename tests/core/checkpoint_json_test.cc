@@ -1,0 +1,136 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// JSON texts of an index: what is read from them, and how they are written.
+#include <doctest/doctest.h>
+
+#include "core/checkpoint/index.h"
+#include "core/checkpoint/index_writer.h"
+#include "core/checkpoint/json.h"
+#include "tests/core/status_check.h"
+#include "tests/core/temporary_directory.h"
+
+namespace shampoo {
+namespace {
+
+Json Parsed(std::string_view text) {
+  Json value;
+  REQUIRE(ParseJson(text, {}, &value));
+  return value;
+}
+
+TEST_CASE("members are read by name, and only with their own type") {
+  const Json object = Parsed(R"({"text": "a\"b", "number": -3, "numbers": [2, 3], "fraction": 0.5, "number": 4})");
+  std::string text;
+  int64_t number = 0;
+  std::vector<int64_t> numbers;
+  Shape shape;
+  CHECK(Get(object, "text", &text));
+  CHECK(text == "a\"b");
+  CHECK(Get(object, "number", &number));
+  CHECK(number == -3);  // the first of that name
+  CHECK(Get(object, "numbers", &numbers));
+  CHECK(numbers == std::vector<int64_t>{2, 3});
+  CHECK(Get(object, "numbers", &shape));
+  CHECK(shape == Shape::Of({2, 3}));
+  CHECK(!Get(object, "absent", &number));
+  CHECK(!Get(object, "fraction", &number));
+  CHECK(!Get(object, "number", &text));
+  CHECK(!Get(object, "text", &numbers));
+  CHECK(Parsed("[1]").Find("text") == nullptr);
+}
+
+TEST_CASE("integers beyond 64 bits, mixed arrays and too many dims are not numbers, arrays of numbers and shapes") {
+  int64_t number = 0;
+  std::vector<int64_t> numbers;
+  Shape shape;
+  CHECK(Read(Parsed("9223372036854775807"), &number));
+  CHECK(!Read(Parsed("9223372036854775808"), &number));
+  CHECK(!Read(Parsed("[1, null]"), &numbers));
+  CHECK(!Read(Parsed("[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"), &shape));
+}
+
+TEST_CASE("a text that is not JSON, or is nested more deeply than any index, is rejected") {
+  Json value;
+  for (const char* text : {"", "{", "[1,]", "{\"a\" 1}", "1 2"}) {
+    CAPTURE(text);
+    CHECK(!ParseJson(text, {}, &value));
+  }
+  const auto nested = [](size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
+  CHECK(ParseJson(nested(16), {}, &value));
+  CHECK(!ParseJson(nested(17), {}, &value));
+}
+
+TEST_CASE("complete objects can be consumed, with the path to each") {
+  std::vector<std::string> paths;
+  const auto consume = [&](std::span<const std::string> where, const Json& object) {
+    std::string path;
+    for (const std::string& name : where) path += "/" + name;
+    paths.push_back(path);
+    return object.Find("id") != nullptr;
+  };
+  Json value;
+  REQUIRE(ParseJson(R"({"list": [{"id": 1}, {"other": {}}]})", consume, &value));
+  CHECK(paths == std::vector<std::string>{"/list/", "/list//other", "/list/", ""});
+  REQUIRE(value.Find("list") != nullptr);
+  CHECK(value.Find("list")->values.size() == 1);  // the object with an id was consumed
+}
+
+TEST_CASE("texts and lists are written as they are read") {
+  const std::string text = "line\nquote\" \\ \xc3\xa9";
+  std::string read;
+  CHECK(Read(Parsed(Quoted(text)), &read));
+  CHECK(read == text);
+  const int64_t numbers[] = {0, -1, 7};
+  CHECK(Listed(numbers) == "[0,-1,7]");
+  CHECK(Listed({}) == "[]");
+}
+
+TEST_CASE("the index that is written array by array is the one that is read") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "checkpoint-000001.json";
+  StoredGroup group;
+  group.step = 5;
+  group.config = {{"lr", "0.1"}, {"name", "a \"quoted\" value"}};
+  StoredParam param{"weight", Shape::Of({2, 3}), Dtype::kBf16, 0};
+  IndexWriter writer;
+  CheckOk(writer.Create(path, "1.2.3", 4));
+  writer.Begin("groups");
+  writer.Add(ToJson(group));
+  writer.Begin("parameters");
+  for (const char* name : {"weight", "bias"}) {
+    param.name = name;
+    writer.Add(ToJson(param));
+  }
+  writer.Begin("files");
+  writer.Begin("blocks");
+  CheckOk(writer.Finish());
+
+  CheckpointIndex index;
+  CheckOk(ReadIndex(
+      path, [](const CheckpointIndex&, const StoredBlock&) { return true; }, &index));
+  CHECK(index.format == kCheckpointFormat);
+  CHECK(index.library == "1.2.3");
+  CHECK(index.world == 4);
+  REQUIRE(index.groups.size() == 1);
+  CHECK(index.groups[0] == group);
+  REQUIRE(index.params.size() == 2);
+  CHECK(index.params[0].name == "weight");
+  CHECK(index.params[1].name == "bias");
+  CHECK(index.params[1].shape == Shape::Of({2, 3}));
+  CHECK(index.params[1].dtype == Dtype::kBf16);
+  CHECK(index.files.empty());
+  CHECK(index.blocks.empty());
+}
+
+TEST_CASE("a write of the index that fails is reported at its end") {
+  IndexWriter writer;
+  CheckError(writer.Create("/dev/null/index.json", "1.2.3", 1), Code::kIo, "/dev/null/index.json");
+  CheckOk(writer.Create("/dev/full", "1.2.3", 1));
+  writer.Begin("groups");
+  writer.Add("{}");
+  CheckError(writer.Finish(), Code::kIo, "/dev/full");
+}
+
+}  // namespace
+}  // namespace shampoo
