@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <random>
 
+#include "core/comm/agreement.h"
 #include "core/comm/round.h"
 #include "core/comm/segment_header.h"
 #include "core/rules/step_program.h"
