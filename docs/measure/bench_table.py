@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Makes Markdown tables from a report of shampoo_bench: machine, step times, parts of a step, memory, simulation.
+"""Makes Markdown tables from a report of shampoo_bench: machine, step times, phases of a step, memory, simulation.
 
     build/release/tools/bench/shampoo_bench --json bench.json
     python3 docs/measure/bench_table.py bench.json [--table times]
@@ -50,7 +50,7 @@ def machine(report: dict) -> None:
     print(f"{report['processor']}; {blas['library']}, kernel {blas['kernel']}; limits measured in vectors of "
           f"{report['vectors']}.")
     print_table("What the machine can do", ["threads", "multiply-adds, Gflop/s", "memory, GB/s", "cache, GB/s"],
-                [[str(m["threads"]), number(m["gflops"]), number(m["memory_gbs"]), number(m["cache_gbs"])]
+                [[str(m["threads"]), number(m["gflops"]), number(m["memory_gb_per_s"]), number(m["cache_gb_per_s"])]
                  for m in report["machines"]])
 
 
@@ -65,19 +65,19 @@ def times(report: dict) -> None:
     ])
 
 
-def part(found: dict) -> str:
+def phase(found: dict) -> str:
     if found is None:
         return "-"
-    rate = f"{number(found['gflops'])} Gflop/s" if found["bound_by"] == "flops" else f"{number(found['gbs'])} GB/s"
+    rate = f"{number(found['gflops'])} Gflop/s" if found["bound_by"] == "flops" else f"{number(found['gb_per_s'])} GB/s"
     return f"{number(found['thread_ms'])} ms, {rate}, {percent(found['fraction_of_limit'])}"
 
 
-def parts(report: dict) -> None:
-    rows = [row for row in report["rows"] if row["parts"]]
-    names = list(rows[0]["parts"]) if rows else []
-    print_table("Parts of a step: ms summed over threads, rate of one thread, part of its own limit",
+def phases(report: dict) -> None:
+    rows = [row for row in report["rows"] if row["phases"]]
+    names = list(rows[0]["phases"]) if rows else []
+    print_table("Phases of a step: ms summed over threads, rate of one thread, fraction of its own limit",
                 SETTING + [name.replace("_", " ") for name in names],
-                [setting(row) + [part(row["parts"][name]) for name in names] for row in rows])
+                [setting(row) + [phase(row["phases"][name]) for name in names] for row in rows])
 
 
 def memory(report: dict) -> None:
@@ -103,7 +103,7 @@ def simulation(report: dict) -> None:
 
 
 TABLES: Dict[str, Callable[[dict], None]] = {
-    "machine": machine, "times": times, "parts": parts, "memory": memory, "simulation": simulation}
+    "machine": machine, "times": times, "phases": phases, "memory": memory, "simulation": simulation}
 
 
 def main() -> None:

@@ -1,9 +1,10 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Copies the pages of the repository into the folder that Sphinx reads, with the links that the site needs.
+"""Copies the pages of the repository into the folder that Sphinx reads, and rewrites their links for the site.
 
-Folders stay as they are, so relative links between pages do, too. README.md becomes index.md, the home page. A link to
-the header leads to the C reference, a link to any other file leads to a page that shows the file.
+The site has the same folders as the repository, so relative links between pages stay valid. README.md becomes index.md,
+the home page. A link to a public header becomes a link to the C reference. A link to any other file becomes a link to a
+page that shows the file.
 """
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from anchors import lines_with_code
 
 #: Patterns of the pages, relative to the root of the repository.
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/adr/*.md", "examples/**/*.md")
-#: Pages that only the site has. A folder here is a folder of the site.
-OWN = Path("docs/site/pages")
+#: Folder of the pages that only the site has. Its root is the root of the site.
+SITE_PAGES = Path("docs/site/pages")
 IMAGES = (".svg", ".png")
 
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
@@ -27,7 +28,7 @@ _LANGUAGES = {".c": "c", ".h": "c", ".cc": "cpp", ".py": "python", ".java": "jav
 
 
 class LinkError(Exception):
-    """A link leads to a file that the site cannot show."""
+    """Raised for a link to a file that the site cannot show."""
 
 
 def page_paths(root: Path) -> list[Path]:
@@ -37,7 +38,7 @@ def page_paths(root: Path) -> list[Path]:
 
 
 class Stage:
-    """The folder that Sphinx reads."""
+    """Fills the folder that Sphinx reads."""
 
     def __init__(self, root: Path, out: Path) -> None:
         self._root, self._out = root, out
@@ -45,8 +46,8 @@ class Stage:
         self._sources: set[Path] = set()
 
     def fill(self) -> None:
-        """Copy all pages, the files that they show, and the site's own pages."""
-        for path in sorted((self._root / OWN).rglob("*.*")):
+        """Copy all pages, create pages for the files that they link to, and copy the pages that only the site has."""
+        for path in sorted((self._root / SITE_PAGES).rglob("*.*")):
             page, text = path.relative_to(self._root), path.read_text(encoding="utf-8")
             self._write(self._staged(page), self._rewrite(page, text) if path.suffix == ".md" else text)
         for page in sorted(self._pages):
@@ -63,7 +64,7 @@ class Stage:
         self._write(Path("sources/index.md"), index + self._toctree("", *entries))
 
     def _children(self, page: Path) -> list[str]:
-        """Return the README files of the folders below that of a README file, without those of their own folders."""
+        """Return the README files in subfolders of a README file that have no closer README file above them."""
         found = []
         for other in sorted(self._pages):
             ancestors = (folder / "README.md" for folder in other.parent.parents)
@@ -82,8 +83,8 @@ class Stage:
 
     @staticmethod
     def _staged(page: Path) -> Path:
-        if page.is_relative_to(OWN):
-            return page.relative_to(OWN)
+        if page.is_relative_to(SITE_PAGES):
+            return page.relative_to(SITE_PAGES)
         return Path("index.md") if page == Path("README.md") else page
 
     @staticmethod
@@ -91,13 +92,13 @@ class Stage:
         return Path("sources") / source.parent / f"{source.name}.md"
 
     def _show(self, source: Path) -> str:
-        """Return the page of a file. It stays out of the search, which would find it more often than the guides."""
+        """Return a page that shows a file. It is excluded from the search, where it would rank above the guides."""
         text = (self._root / source).read_text(encoding="utf-8")
         language = _LANGUAGES.get(source.suffix, "text")
         return f"---\nnosearch: true\n---\n# {source.name}\n\n`{source}`\n\n``````{language}\n{text}``````\n"
 
     def _rewrite(self, page: Path, text: str) -> str:
-        """Rewrite the links of a page, except in code. Lines keep their numbers."""
+        """Rewrite the links of a page, except in code. Keep the line numbers, which messages of Sphinx refer to."""
         chunks: list[tuple[bool, list[str]]] = []
         for _, line, is_code in lines_with_code(text):
             if not chunks or chunks[-1][0] != is_code:

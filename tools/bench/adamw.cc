@@ -27,13 +27,13 @@ void AdamwStep(const AdamwScalars& s, const float* __restrict g, float* __restri
 
 }  // namespace
 
-double TimeAdamw(const Case& of, int runs) {
+double TimeAdamw(const Case& model, int runs) {
   using Clock = std::chrono::steady_clock;
   struct Buffers {
     std::vector<float> gradient, parameter, first_moment, second_moment;
   };
   std::vector<Buffers> tensors;
-  for (const Tensor& tensor : of.tensors) {
+  for (const Tensor& tensor : model.tensors) {
     const auto n = static_cast<size_t>(Elements(tensor.shape));
     tensors.push_back({std::vector<float>(n, 0.01f), std::vector<float>(n, 0.1f), std::vector<float>(n, 0.0f),
                        std::vector<float>(n, 0.0f)});

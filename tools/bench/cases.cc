@@ -129,9 +129,9 @@ int64_t Elements(const Dims& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-int64_t Parameters(const Case& of) {
+int64_t Parameters(const Case& model) {
   int64_t sum = 0;
-  for (const Tensor& tensor : of.tensors) sum += Elements(tensor.shape);
+  for (const Tensor& tensor : model.tensors) sum += Elements(tensor.shape);
   return sum;
 }
 

@@ -33,7 +33,7 @@ Case CaseOfShapes(const std::string& shapes);
 Case CaseOfFile(const std::string& path);
 
 int64_t Elements(const Dims& shape);
-int64_t Parameters(const Case& of);
+int64_t Parameters(const Case& model);
 std::string ShapeName(const Dims& shape);  // "4096x1024"
 
 }  // namespace bench

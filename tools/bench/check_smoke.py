@@ -20,7 +20,7 @@ from typing import Dict, List, Tuple
 SHAPES = ((64, 48), (5, 9, 40), (100,))
 BLOCK = 40
 FREQUENCIES = (1, 10, 50)
-PARTS = ("check", "factor_update", "roots", "preconditioning", "elementwise")
+PHASES = ("check", "factor_update", "roots", "preconditioning", "elementwise")
 DTYPE_BYTES = {"f32": 4, "bf16": 2}
 ROW_NUMBERS = ("threads", "block", "tensors", "parameters", "blocks", "state_bytes", "workspace_bytes",
                "bytes_per_parameter", "ordinary_ms", "ordinary_runs", "with_roots_ms", "with_roots_runs", "gflops",
@@ -36,7 +36,7 @@ def blocks_of(shape: Tuple[int, ...]) -> List[Tuple[int, ...]]:
 def expected_work(state_dtype: str) -> Dict[str, Dict[str, int]]:
     """The formulas of the program's documentation, with grafting adam: E and V in addition to the parameter."""
     state = DTYPE_BYTES[state_dtype]
-    work = {part: {"flops": 0, "bytes": 0} for part in PARTS}
+    work = {phase: {"flops": 0, "bytes": 0} for phase in PHASES}
     for shape in SHAPES:
         for block in blocks_of(shape):
             n = 1
@@ -72,10 +72,10 @@ def check_row(row: dict) -> None:
     require(row["blocks"] == sum(len(blocks_of(shape)) for shape in SHAPES), f"{where}: {row['blocks']} blocks")
     require(row["parameters"] == 64 * 48 + 5 * 9 * 40 + 100, f"{where}: {row['parameters']} parameters")
     work, expected = row["work"], expected_work(row["state_dtype"])
-    for part in PARTS:
+    for phase in PHASES:
         for what in ("flops", "bytes"):
             # The JSON has rounded numbers.
-            require(abs(work[part][what] - expected[part][what]) <= 1e-9 * expected[part][what],
+            require(abs(work[phase][what] - expected[phase][what]) <= 1e-9 * expected[phase][what],
                     f"{where}: work is {work}, not {expected}")
     require(row["keys"] == {"momentum_dtype": "f32"} and row["root_retried"] == 0, f"{where}: keys or roots")
     require(row["ordinary_runs"] >= 2 and row["with_roots_runs"] >= 2, f"{where}: too few runs")
@@ -84,23 +84,23 @@ def check_row(row: dict) -> None:
         require(abs(row["mean_ms"][str(frequency)] - mean) < 1e-6 * mean, f"{where}: mean at {frequency}")
     require_fraction(row["fraction_of_peak"], f"{where}: fraction_of_peak")
     require_fraction(row["fraction_of_limit"], f"{where}: fraction_of_limit")
-    require(row["parts"] is None or sorted(row["parts"]) == sorted(PARTS), f"{where}: parts")
-    for name, part in (row["parts"] or {}).items():
-        if part is not None:  # None: too short for the clock
-            require(part["thread_ms"] > 0 and part["bound_by"] in ("flops", "bytes"), f"{where}: {name}")
+    require(row["phases"] is None or sorted(row["phases"]) == sorted(PHASES), f"{where}: phases")
+    for name, phase in (row["phases"] or {}).items():
+        if phase is not None:  # None: too short for the clock
+            require(phase["thread_ms"] > 0 and phase["bound_by"] in ("flops", "bytes"), f"{where}: {name}")
             # So little data fits into the first-level cache, which may be far faster than the measured second-level
             # one.
-            if part["bound_by"] == "flops":
-                require_fraction(part["fraction_of_limit"], f"{where}: {name}")
+            if phase["bound_by"] == "flops":
+                require_fraction(phase["fraction_of_limit"], f"{where}: {name}")
             else:
-                require(part["fraction_of_limit"] > 0, f"{where}: {name}")
+                require(phase["fraction_of_limit"] > 0, f"{where}: {name}")
 
 
 def check_machines(report: dict, threads: List[int]) -> None:
     require(report["build_info"]["blas"]["kernel"] != "", "no kernel in build_info")
     require([machine["threads"] for machine in report["machines"]] == threads, "threads of machines")
     for machine in report["machines"]:
-        for name in ("gflops", "memory_gbs", "cache_gbs"):
+        for name in ("gflops", "memory_gb_per_s", "cache_gb_per_s"):
             require(machine[name] > 0, f"{name} is {machine[name]}")
 
 

@@ -90,7 +90,7 @@ CheckpointRuns::~CheckpointRuns() {
 
 double CheckpointRuns::Save() {
   fs::remove_all(saved_);
-  Settle(folder_);
+  Sync(folder_);
   return TimeOf(rank_.get(), [this] { rank_->Save(saved_); });
 }
 
@@ -100,7 +100,7 @@ CheckpointRun CheckpointRuns::TimeOnce(bool dd_first) {
   for (const bool dd : {dd_first, !dd_first}) {
     if (dd) {
       fs::remove(dd_file_);
-      Settle(folder_);
+      Sync(folder_);
       run.dd_write = rate(TimeDdWrite(dd_file_, bytes_));
     } else {
       run.save = rate(Save());
@@ -108,7 +108,7 @@ CheckpointRun CheckpointRuns::TimeOnce(bool dd_first) {
   }
   fs::remove(dd_file_);
   const std::unique_ptr<shampoo_test::Rank> fresh = Make(model_);
-  Settle(folder_);
+  Sync(folder_);
   // Layers below the file system may still cache the files, but equally for both programs.
   for (const auto& file : fs::directory_iterator(saved_)) DropCache(file.path().string());
   (void)TimeDdRead(states_);

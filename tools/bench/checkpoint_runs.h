@@ -21,7 +21,7 @@ struct CheckpointRun {
   double dd_write, save, dd_read, load;  // bytes per second
 };
 
-// Runs of shampoo_save and shampoo_load of one rank, and of dd with as many bytes, in a temporary directory.
+// Times shampoo_save and shampoo_load of one rank, and dd with as many bytes, in a temporary directory.
 class CheckpointRuns {
  public:
   CheckpointRuns(const CheckpointSize& size, const std::string& directory);
@@ -29,9 +29,9 @@ class CheckpointRuns {
   CheckpointRuns(const CheckpointRuns&) = delete;
   CheckpointRuns& operator=(const CheckpointRuns&) = delete;
 
-  // Measures all four. dd_first: whether dd is before the library.
+  // Measures all four rates. dd_first: whether dd runs before the library.
   CheckpointRun TimeOnce(bool dd_first);
-  int64_t bytes() const { return bytes_; }  // size of the files of states
+  int64_t bytes() const { return bytes_; }  // size of the data files
 
  private:
   double Save();
@@ -39,7 +39,7 @@ class CheckpointRuns {
   shampoo_test::RankSpec model_;
   std::string folder_, saved_, dd_file_;
   std::unique_ptr<shampoo_test::Rank> rank_;
-  std::vector<std::string> states_;  // always the same names: each checkpoint is the first of its directory
+  std::vector<std::string> states_;  // paths; the same for each save, because each goes to an empty directory
   int64_t bytes_ = 0;
 };
 

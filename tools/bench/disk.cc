@@ -47,7 +47,7 @@ double TimeDdRead(const std::vector<std::string>& paths) {
   return seconds;
 }
 
-void Settle(const std::string& directory) {
+void Sync(const std::string& directory) {
   const int fd = Open(directory);
   if (syncfs(fd) != 0) Fail("cannot sync " + directory);
   close(fd);

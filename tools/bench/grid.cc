@@ -16,10 +16,10 @@ constexpr double kMebi = 1 << 20;
 
 }  // namespace
 
-void PrintGridHead(const Case& of, const std::vector<int64_t>& frequencies) {
+void PrintGridHead(const Case& model, const std::vector<int64_t>& frequencies) {
   std::printf("%s: %zu tensors, %" PRId64
               " parameters; times in ms, memory in MiB; AdamW keeps %g bytes per parameter\n",
-              of.about.c_str(), of.tensors.size(), Parameters(of), kAdamwBytes);
+              model.about.c_str(), model.tensors.size(), Parameters(model), kAdamwBytes);
   std::printf("%5s %-8s %-5s %3s %7s %10s %11s", "block", "grafting", "state", "thr", "blocks", "ordinary",
               "with roots");
   for (const int64_t frequency : frequencies) std::printf(" %10s", ("mean@" + std::to_string(frequency)).c_str());
@@ -51,15 +51,15 @@ void WriteGridChart(const std::vector<Row>& rows, const std::vector<int64_t>& fr
 
   Chart chart;
   chart.title = "Step time and memory by block size";
-  chart.note = first.of->about + ": " + std::to_string(first.work.parameters) + " parameters, " +
+  chart.note = first.model->about + ": " + std::to_string(first.work.parameters) + " parameters, " +
                std::to_string(threads) + (threads == 1 ? " thread" : " threads") + ", grafting " +
                first.settings.grafting + ", states in " + first.settings.state_dtype;
   chart.x_title = "max_preconditioner_dim";
   for (const Row* row : shown) chart.x.push_back(static_cast<double>(row->settings.block));
   const auto curve = [&shown](const std::string& name, const auto& value) {
-    Curve made{name, {}};
-    for (const Row* row : shown) made.y.push_back(value(*row));
-    return made;
+    Curve result{name, {}};
+    for (const Row* row : shown) result.y.push_back(value(*row));
+    return result;
   };
   chart.panels[0].title = "ms per step, mean at each precondition_frequency";
   for (const int64_t frequency : frequencies) {

@@ -10,7 +10,7 @@
 namespace bench {
 
 // Print the head and a row of the table of block sizes and frequencies.
-void PrintGridHead(const Case& of, const std::vector<int64_t>& frequencies);
+void PrintGridHead(const Case& model, const std::vector<int64_t>& frequencies);
 void PrintGridRow(const Row& row, const std::vector<int64_t>& frequencies);
 
 // Draws the rows with the most threads and the first grafting method and dtype.

@@ -18,23 +18,23 @@ using Json = nlohmann::ordered_json;
 
 Json WorkJson(const Work& work) { return {{"flops", work.flops}, {"bytes", work.bytes}}; }
 
-Json PartJson(const PartLimit& part) {
-  if (!std::isfinite(part.seconds) || part.seconds <= 0) return nullptr;
-  return {{"thread_ms", part.seconds * 1e3},
-          {"gflops", part.work.flops / part.seconds / 1e9},
-          {"gbs", part.work.bytes / part.seconds / 1e9},
-          {"bound_by", part.bound_by_flops ? "flops" : "bytes"},
-          {"fraction_of_limit", part.limit / part.seconds}};
+Json PhaseJson(const PhaseLimit& phase) {
+  if (!std::isfinite(phase.seconds) || phase.seconds <= 0) return nullptr;
+  return {{"thread_ms", phase.seconds * 1e3},
+          {"gflops", phase.work.flops / phase.seconds / 1e9},
+          {"gb_per_s", phase.work.bytes / phase.seconds / 1e9},
+          {"bound_by", phase.bound_by_flops ? "flops" : "bytes"},
+          {"fraction_of_limit", phase.limit / phase.seconds}};
 }
 
 Json RowJson(const Row& row, const Machine& machine, const std::vector<int64_t>& frequencies) {
-  Json json = {{"case", row.of->name},
+  Json json = {{"case", row.model->name},
                {"threads", row.settings.threads},
                {"block", row.settings.block},
                {"grafting", row.settings.grafting},
                {"state_dtype", row.settings.state_dtype},
                {"keys", Json::object()},
-               {"tensors", row.of->tensors.size()},
+               {"tensors", row.model->tensors.size()},
                {"parameters", row.work.parameters},
                {"blocks", row.work.blocks},
                {"state_bytes", row.memory.state},
@@ -46,25 +46,25 @@ Json RowJson(const Row& row, const Machine& machine, const std::vector<int64_t>&
                {"with_roots_runs", row.with_roots.runs},
                {"mean_ms", Json::object()},
                {"gflops", row.work.ProductFlops() / row.ordinary.seconds / 1e9},
-               {"fraction_of_peak", PartOfPeak(row, machine)},
-               {"fraction_of_limit", LimitOf(row, machine) / row.ordinary.seconds},
+               {"fraction_of_peak", FractionOfPeak(row, machine)},
+               {"fraction_of_limit", StepLimit(row, machine) / row.ordinary.seconds},
                {"root_retried", row.root_retried},
                {"work", Json::object()},
-               {"parts", nullptr}};
+               {"phases", nullptr}};
   for (const auto& [key, value] : row.settings.keys) json["keys"][key] = value;
   for (const int64_t frequency : frequencies) {
     json["mean_ms"][std::to_string(frequency)] = row.Mean(frequency) * 1e3;
   }
-  for (const PartLimit& part : LimitParts(row, machine)) json["work"][part.name] = WorkJson(part.work);
-  if (row.has_parts) {
-    json["parts"] = Json::object();
-    for (const PartLimit& part : LimitParts(row, machine)) json["parts"][part.name] = PartJson(part);
+  for (const PhaseLimit& phase : PhaseLimits(row, machine)) json["work"][phase.name] = WorkJson(phase.work);
+  if (row.has_phases) {
+    json["phases"] = Json::object();
+    for (const PhaseLimit& phase : PhaseLimits(row, machine)) json["phases"][phase.name] = PhaseJson(phase);
   }
   return json;
 }
 
 Json SimulationJson(const Simulation& simulation) {
-  Json json = {{"case", simulation.of->name},
+  Json json = {{"case", simulation.model->name},
                {"block", simulation.block},
                {"blocks", simulation.blocks},
                {"distinct_shapes", simulation.distinct_shapes},
@@ -84,14 +84,14 @@ void WriteJson(const std::string& path, const Machines& machines, const std::vec
                const std::vector<int64_t>& frequencies, const std::vector<Simulation>& simulations) {
   if (path.empty()) return;
   Json report = {{"program", "shampoo_bench"}, {"build_info", Json::parse(shampoo_build_info())},
-                 {"processor", CpuName()},     {"vectors", VectorName()},
+                 {"processor", CpuName()},     {"vectors", InstructionSetName()},
                  {"machines", Json::array()},  {"rows", Json::array()},
                  {"simulation", Json::array()}};
   for (const auto& [threads, machine] : machines) {
     report["machines"].push_back({{"threads", threads},
                                   {"gflops", machine.peak / 1e9},
-                                  {"memory_gbs", machine.memory_rate / 1e9},
-                                  {"cache_gbs", machine.cache_rate / 1e9}});
+                                  {"memory_gb_per_s", machine.memory_rate / 1e9},
+                                  {"cache_gb_per_s", machine.cache_rate / 1e9}});
   }
   for (const Row& row : rows) report["rows"].push_back(RowJson(row, machines.at(row.settings.threads), frequencies));
   for (const Simulation& simulation : simulations) report["simulation"].push_back(SimulationJson(simulation));

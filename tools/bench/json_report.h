@@ -10,9 +10,9 @@
 
 namespace bench {
 
-// Writes all results of a run as JSON. Times are in milliseconds, rates and sizes in plain units.
+// Writes all results of a run as JSON. Times are in milliseconds, gflops are 1e9 flops per second.
 //   build_info, processor, vectors
-//   machines    a list: threads, gflops, memory_gbs, cache_gbs
+//   machines    a list: threads, gflops, memory_gb_per_s, cache_gb_per_s
 //   rows        a list, one for each case and setting
 //   simulation  a list, one for each case and block size; empty without --simulate
 // If path is empty, nothing is written.

@@ -7,39 +7,39 @@
 namespace bench {
 namespace {
 
-// Returns the bandwidth of one thread. States that do not fit into the last-level cache are read from memory at every
-// step.
-double RateOfBytes(const Row& row, const Machine& machine) {
+// Returns the bandwidth of one thread: that of the cache if the states fit into half of the last-level cache, otherwise
+// that of the memory.
+double MemoryRate(const Row& row, const Machine& machine) {
   const double touched = static_cast<double>(row.memory.state) + 8 * static_cast<double>(row.work.parameters);
-  const bool cached = touched < static_cast<double>(LastCacheBytes()) / 2;
+  const bool cached = touched < static_cast<double>(LastLevelCacheBytes()) / 2;
   return (cached ? machine.cache_rate : machine.memory_rate) / machine.threads;
 }
 
 }  // namespace
 
-std::array<PartLimit, kParts> LimitParts(const Row& row, const Machine& machine) {
-  const Work of_parts[kParts] = {row.work.check, row.work.factor_update, row.work.roots, row.work.preconditioning,
-                                 row.work.elementwise};
-  std::array<PartLimit, kParts> parts;
-  for (size_t i = 0; i < kParts; ++i) {
+std::array<PhaseLimit, kPhases> PhaseLimits(const Row& row, const Machine& machine) {
+  const Work work[kPhases] = {row.work.check, row.work.factor_update, row.work.roots, row.work.preconditioning,
+                              row.work.elementwise};
+  std::array<PhaseLimit, kPhases> phases;
+  for (size_t i = 0; i < kPhases; ++i) {
     // Elementwise flops include roots and divisions, whose rate is not measured, so only bytes limit them.
-    const double by_flops = i == kElementwise ? 0 : of_parts[i].flops / (machine.peak / machine.threads);
-    const double by_bytes = of_parts[i].bytes / RateOfBytes(row, machine);
-    parts[i] = {kPartNames[i], of_parts[i], row.parts[i], std::max(by_flops, by_bytes), by_flops >= by_bytes};
+    const double by_flops = i == kElementwise ? 0 : work[i].flops / (machine.peak / machine.threads);
+    const double by_bytes = work[i].bytes / MemoryRate(row, machine);
+    phases[i] = {kPhaseNames[i], work[i], row.phases[i], std::max(by_flops, by_bytes), by_flops >= by_bytes};
   }
-  return parts;
+  return phases;
 }
 
-double LimitOf(const Row& row, const Machine& machine) {
+double StepLimit(const Row& row, const Machine& machine) {
   double seconds = 0;
-  const std::array<PartLimit, kParts> parts = LimitParts(row, machine);
-  for (size_t i = 1; i < kParts; ++i) {  // not the check, which reads the same bytes again
-    if (i != kRoots) seconds += parts[i].limit;
+  const std::array<PhaseLimit, kPhases> phases = PhaseLimits(row, machine);
+  for (size_t i = 1; i < kPhases; ++i) {  // not the check, which reads the same bytes again
+    if (i != kRoots) seconds += phases[i].limit;
   }
   return seconds / machine.threads;
 }
 
-double PartOfPeak(const Row& row, const Machine& machine) {
+double FractionOfPeak(const Row& row, const Machine& machine) {
   return row.work.ProductFlops() / row.ordinary.seconds / machine.peak;
 }
 

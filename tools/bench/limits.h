@@ -9,22 +9,22 @@
 
 namespace bench {
 
-// The measured time of a phase, and the limit that its flops and bytes set on the same threads: the longer of the two;
-// for elementwise work, that of the bytes. All seconds are summed over threads.
-struct PartLimit {
+// The measured time of a phase and the least possible time of its work. The least time is that of its flops or that of
+// its bytes, whichever is longer; for elementwise work it is that of the bytes. Seconds are summed over threads.
+struct PhaseLimit {
   const char* name = "";
   Work work;
-  double seconds = 0;  // taken; 0: not known
-  double limit = 0;
+  double seconds = 0;  // measured; 0: not known
+  double limit = 0;    // least possible
   bool bound_by_flops = true;
 };
-std::array<PartLimit, kParts> LimitParts(const Row& row, const Machine& machine);
+std::array<PhaseLimit, kPhases> PhaseLimits(const Row& row, const Machine& machine);
 
-// Returns the seconds of an ordinary step at these limits, with all threads: factor updates, preconditioning and
+// Returns the least possible seconds of an ordinary step on all threads: factor updates, preconditioning and
 // elementwise work.
-double LimitOf(const Row& row, const Machine& machine);
+double StepLimit(const Row& row, const Machine& machine);
 
-// Returns the rate of the products of an ordinary step, relative to that of multiply-adds in registers.
-double PartOfPeak(const Row& row, const Machine& machine);
+// Returns the flop rate of the matrix products of an ordinary step, divided by the peak of the machine.
+double FractionOfPeak(const Row& row, const Machine& machine);
 
 }  // namespace bench

@@ -17,7 +17,7 @@ namespace bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kMoment = std::chrono::seconds(5);
+constexpr auto kMinRemeasureInterval = std::chrono::seconds(5);  // of MeasureAgain
 
 // Parses texts such as "32768K". Returns 0 if the system has no such file.
 int64_t CacheBytes(int level) {
@@ -41,11 +41,11 @@ using Floats = std::unique_ptr<float[], Free>;
 // Runs are short (a few milliseconds) and many, so that some are not disturbed by other load on the machine.
 constexpr int kRuns = 96;
 
-// Returns the bytes per second of the update, `passes` times over one slice of two arrays of each thread. Each run
-// takes the next slice.
+// Returns the bytes per second of Kernels::update. Each thread updates one slice of its two arrays `passes` times. Each
+// run uses the next slice.
 double MeasureRate(int threads, int64_t bytes_per_array, int64_t slices, int64_t passes) {
   const Kernels& kernels = KernelsOfThisCpu();
-  const int64_t n = std::max<int64_t>(bytes_per_array / slices / 4 / 32 * 32, 32);  // of a slice
+  const int64_t n = std::max<int64_t>(bytes_per_array / slices / 4 / 32 * 32, 32);  // elements per slice
   std::vector<Floats> arrays(static_cast<size_t>(2 * threads));
   // Each thread touches its own arrays first, so that they are in the memory of its NUMA node.
   ShortestAtOnce(threads, 1, [&](int thread) {
@@ -79,7 +79,7 @@ double MeasurePeak(int threads) {
 
 }  // namespace
 
-int64_t LastCacheBytes() {
+int64_t LastLevelCacheBytes() {
   const int64_t third = CacheBytes(3);
   return third > 0 ? third : int64_t{32} << 20;
 }
@@ -89,7 +89,7 @@ Machine MeasureMachine(int threads) {
   machine.threads = threads;
   machine.peak = MeasurePeak(threads);
   // Several times the last-level cache, but small enough for small machines.
-  const int64_t large = std::clamp(3 * LastCacheBytes(), int64_t{64} << 20, int64_t{256} << 20);
+  const int64_t large = std::clamp(3 * LastLevelCacheBytes(), int64_t{64} << 20, int64_t{256} << 20);
   machine.memory_rate = MeasureRate(threads, large / threads, 16, 1);
   const int64_t second = CacheBytes(2) > 0 ? CacheBytes(2) : int64_t{512} << 10;
   machine.cache_rate = MeasureRate(threads, second / 4, 1, 800);
@@ -98,7 +98,7 @@ Machine MeasureMachine(int threads) {
 }
 
 void MeasureAgain(Machine* machine) {
-  if (Clock::now() - machine->when < kMoment) return;
+  if (Clock::now() - machine->when < kMinRemeasureInterval) return;
   const Machine again = MeasureMachine(machine->threads);
   machine->peak = std::max(machine->peak, again.peak);
   machine->memory_rate = std::max(machine->memory_rate, again.memory_rate);
@@ -115,6 +115,6 @@ std::string CpuName() {
   return "unknown";
 }
 
-std::string VectorName() { return KernelsOfThisCpu().name; }
+std::string InstructionSetName() { return KernelsOfThisCpu().name; }
 
 }  // namespace bench

@@ -8,23 +8,24 @@
 
 namespace bench {
 
-// The limits of a number of threads on this machine, at the time of the measurement.
+// Measured speed of a number of threads on this machine. Measured times are compared with it.
 struct Machine {
   int threads = 1;
-  double peak = 0;         // flops per second, multiply-adds in registers
-  double memory_rate = 0;  // bytes per second from memory, two streams read and one written back
+  double peak = 0;         // flops per second of multiply-adds in registers
+  double memory_rate = 0;  // bytes per second from memory: two arrays are read, one is written
   double cache_rate = 0;   // the same within half of each core's second-level cache
   std::chrono::steady_clock::time_point when;
 };
 
 Machine MeasureMachine(int threads);
-// Measures again, unless the last measurement was a moment ago, and keeps the better values, because other load on the
-// machine only reduces them.
+// Measures again and keeps the better values, because other load on the machine only reduces them. Does nothing within
+// five seconds of the last measurement.
 void MeasureAgain(Machine* machine);
 
-int64_t LastCacheBytes();
+// Returns the size of the third-level cache, or 32 MiB if the system does not report it.
+int64_t LastLevelCacheBytes();
 std::string CpuName();
-// Returns the vectors with which the machine was measured: "avx512", "avx2" or "baseline".
-std::string VectorName();
+// Returns the vector instructions that MeasureMachine uses: "avx512", "avx2" or "baseline".
+std::string InstructionSetName();
 
 }  // namespace bench

@@ -39,9 +39,9 @@ shampoo_plan* PlanOfMany(int64_t count, const std::vector<std::pair<std::string,
   Try(shampoo_config_set_str(config, "precondition_frequency", std::to_string(kRootsAt).c_str()));
   for (const auto& [key, value] : keys) Try(shampoo_config_set_str(config, key.c_str(), value.c_str()));
   shampoo_plan* plan = nullptr;
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  place.threads = 1;
-  Try(shampoo_plan_create(&plan, config, &place));
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  plan_desc.threads = 1;
+  Try(shampoo_plan_create(&plan, config, &plan_desc));
   shampoo_config_destroy(config);
   for (int64_t i = 0; i < count; ++i) {
     const std::string name = std::to_string(i);

@@ -85,7 +85,7 @@ std::vector<Tensor> Llama(int layers, int64_t width, int64_t key_width, int64_t 
 
 Case CaseOf(const std::string& name, const std::vector<Tensor>& tensors) { return {name, "", tensors, {}}; }
 
-Model ModelOf(const Case& of) { return {"shapes", of.about, of, kTokens, 0, ""}; }
+Model ModelOf(const Case& shapes) { return {"shapes", shapes.about, shapes, kTokens, 0, ""}; }
 
 // In the order of the tables.
 std::vector<Model> AllModels() {
@@ -110,24 +110,24 @@ Model FindModel(const std::string& name) {
 
 }  // namespace
 
-std::vector<Model> ChooseModels(const ModelChoice& given) {
-  if (!given.names.empty() + !given.shapes.empty() + !given.shapes_file.empty() > 1) {
+std::vector<Model> ChooseModels(const ModelChoice& choice) {
+  if (!choice.names.empty() + !choice.shapes.empty() + !choice.shapes_file.empty() > 1) {
     Fail("--model, --shapes and --shapes-file exclude each other");
   }
-  if (given.tokens != 0 && given.step_seconds != 0) Fail("--tokens and --step-seconds exclude each other");
+  if (choice.tokens != 0 && choice.step_seconds != 0) Fail("--tokens and --step-seconds exclude each other");
   std::vector<Model> models;
-  if (!given.shapes.empty()) {
-    models = {ModelOf(CaseOfShapes(given.shapes))};
-  } else if (!given.shapes_file.empty()) {
-    models = {ModelOf(CaseOfFile(given.shapes_file))};
-  } else if (given.names.empty() || given.names == "all") {
+  if (!choice.shapes.empty()) {
+    models = {ModelOf(CaseOfShapes(choice.shapes))};
+  } else if (!choice.shapes_file.empty()) {
+    models = {ModelOf(CaseOfFile(choice.shapes_file))};
+  } else if (choice.names.empty() || choice.names == "all") {
     models = AllModels();
   } else {
-    for (const std::string& name : SplitList(given.names, "--model")) models.push_back(FindModel(name));
+    for (const std::string& name : SplitList(choice.names, "--model")) models.push_back(FindModel(name));
   }
   for (Model& model : models) {
-    if (given.tokens != 0) model.tokens = given.tokens, model.step_seconds = 0, model.batch = "";
-    if (given.step_seconds != 0) model.tokens = 0, model.step_seconds = given.step_seconds, model.batch = "";
+    if (choice.tokens != 0) model.tokens = choice.tokens, model.step_seconds = 0, model.batch = "";
+    if (choice.step_seconds != 0) model.tokens = 0, model.step_seconds = choice.step_seconds, model.batch = "";
   }
   return models;
 }

@@ -14,7 +14,7 @@ namespace bench {
 struct Model {
   std::string name;   // on the command line
   std::string title;  // in tables and plots
-  Case of;
+  Case shapes;
   int64_t tokens = 0;       // per rank and step, if the step is estimated as 6 flops per parameter and token
   double step_seconds = 0;  // assumed time otherwise
   std::string batch;        // of one rank, in words
@@ -31,6 +31,6 @@ struct ModelChoice {
 
 // Returns the named models, or all predefined ones if none is named, or the user's own parameters, which are treated as
 // a transformer with 8192 tokens per rank. Exits after an error.
-std::vector<Model> ChooseModels(const ModelChoice& given);
+std::vector<Model> ChooseModels(const ModelChoice& choice);
 
 }  // namespace bench

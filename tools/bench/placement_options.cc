@@ -95,7 +95,7 @@ bool ReadShardMode(const std::string& text) {
 
 PlacementOptions ReadPlacementOptions(int argc, char** argv) {
   PlacementOptions options;
-  ModelChoice given;
+  ModelChoice choice;
   Rates& rates = options.rates;
   std::vector<int> worlds;
   std::string name;
@@ -109,9 +109,9 @@ PlacementOptions ReadPlacementOptions(int argc, char** argv) {
     };
   };
   const std::map<std::string, std::function<void(const std::string&)>> readers = {
-      {"--model", into(&given.names)},
-      {"--shapes", into(&given.shapes)},
-      {"--shapes-file", into(&given.shapes_file)},
+      {"--model", into(&choice.names)},
+      {"--shapes", into(&choice.shapes)},
+      {"--shapes-file", into(&choice.shapes_file)},
       {"--world",
        [&](const std::string& value) {
          worlds.clear();
@@ -132,8 +132,8 @@ PlacementOptions ReadPlacementOptions(int argc, char** argv) {
       {"--root-flops", into(&rates.root_flops)},
       {"--link", into(&rates.link_bytes)},
       {"--latency", into(&rates.latency)},
-      {"--tokens", into(&given.tokens)},
-      {"--step-seconds", into(&given.step_seconds)},
+      {"--tokens", into(&choice.tokens)},
+      {"--step-seconds", into(&choice.step_seconds)},
       {"--json", into(&options.json)},
       {"--svg", into(&options.svg)},
   };
@@ -148,7 +148,7 @@ PlacementOptions ReadPlacementOptions(int argc, char** argv) {
     if (i + 1 == argc) Fail(name + " needs a value");
     reader->second(argv[++i]);
   }
-  options.models = ChooseModels(given);
+  options.models = ChooseModels(choice);
   if (options.gather && (options.shards != 1 || options.group != 0)) {
     Fail("--shard-mode gather: all ranks are shards of one copy, so --shards and --group do not go with it");
   }

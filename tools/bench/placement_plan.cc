@@ -55,17 +55,17 @@ void CutFirstShard(int shards, bool flat, shampoo_param_desc* param) {
 
 }  // namespace
 
-ModelPlan::ModelPlan(const Case& of, int replicas, int shards, const std::string& balance,
+ModelPlan::ModelPlan(const Case& shapes, int replicas, int shards, const std::string& balance,
                      const PlacementOptions& options) {
   shampoo_config* const config = MakeConfig(balance, options);
   shampoo_plan* plan = nullptr;
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  place.threads = 1;
-  place.replica_world = replicas;
-  place.shard_world = shards;
-  Try(shampoo_plan_create(&plan, config, &place));
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  plan_desc.threads = 1;
+  plan_desc.replica_world = replicas;
+  plan_desc.shard_world = shards;
+  Try(shampoo_plan_create(&plan, config, &plan_desc));
   plan_.reset(plan);
-  for (const Tensor& tensor : of.tensors) {
+  for (const Tensor& tensor : shapes.tensors) {
     shampoo_param_desc param = SHAMPOO_PARAM_DESC_INIT;
     param.name = tensor.name.c_str();
     param.ndim = static_cast<int32_t>(tensor.shape.size());

@@ -16,7 +16,7 @@ namespace bench {
 // the first of equal chunks of the flattened parameter.
 class ModelPlan {
  public:
-  ModelPlan(const Case& of, int replicas, int shards, const std::string& balance, const PlacementOptions& options);
+  ModelPlan(const Case& shapes, int replicas, int shards, const std::string& balance, const PlacementOptions& options);
 
   int64_t Bytes(int rank, const char* what) const;
   int64_t BlockCount() const;

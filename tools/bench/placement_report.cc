@@ -57,8 +57,8 @@ Curve CurveOf(const Placement& placement, const std::string& balance, const Valu
 
 void PrintPlacement(const Placement& placement, const PlacementOptions& options) {
   const Model& model = placement.model;
-  std::printf("**%s**: %" PRId64 " parameters, %" PRId64 " blocks; %s\n\n", model.title.c_str(), Parameters(model.of),
-              placement.rows.front().blocks, TrainingStep(model, options.rates).c_str());
+  std::printf("**%s**: %" PRId64 " parameters, %" PRId64 " blocks; %s\n\n", model.title.c_str(),
+              Parameters(model.shapes), placement.rows.front().blocks, TrainingStep(model, options.rates).c_str());
   const Table table({"world", "balance", "no block", "state max/mean", "time max/mean", "state, most", "state, mean",
                      "sent", "gathered", "compute, ms", "all-gather, ms", "overhead"});
   for (const PlacementRow& row : placement.rows) {
@@ -84,7 +84,7 @@ void WritePlacementJson(const std::vector<Placement>& placements, const Placemen
   report["models"] = Json::array();
   for (const Placement& placement : placements) {
     Json model = {{"model", placement.model.name},
-                  {"parameters", Parameters(placement.model.of)},
+                  {"parameters", Parameters(placement.model.shapes)},
                   {"train_seconds", TrainSeconds(placement.model, rates)},
                   {"rows", Json::array()}};
     for (const PlacementRow& row : placement.rows) model["rows"].push_back(RowJson(row));

@@ -31,7 +31,7 @@ double GatherSeconds(double ranks, double sent, const Rates& rates) {
 
 double TrainSeconds(const Model& model, const Rates& rates) {
   if (model.tokens == 0) return model.step_seconds;
-  return 6 * static_cast<double>(Parameters(model.of)) * static_cast<double>(model.tokens) / rates.train_flops;
+  return 6 * static_cast<double>(Parameters(model.shapes)) * static_cast<double>(model.tokens) / rates.train_flops;
 }
 
 PlacementRow PlaceModel(const Model& model, int world, const std::string& balance, const PlacementOptions& options) {
@@ -40,7 +40,7 @@ PlacementRow PlaceModel(const Model& model, int world, const std::string& balanc
   row.balance = balance;
   row.replicas = world / options.shards;
   if (options.group != 0) row.replicas = std::min(row.replicas, options.group);
-  const ModelPlan plan(model.of, row.replicas, options.shards, balance, options);
+  const ModelPlan plan(model.shapes, row.replicas, options.shards, balance, options);
 
   const auto ranks = static_cast<size_t>(row.replicas);
   std::vector<double> blocks(ranks), updates(ranks), state(ranks), compute(ranks);

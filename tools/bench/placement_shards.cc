@@ -25,12 +25,12 @@ ShardsLoad ShardsLoadOf(const ModelPlan& plan, int world, const std::string& suf
 
 ShardsRow PlaceShards(const Model& model, int world, const std::string& balance, const PlacementOptions& options) {
   // One plan knows the bytes of all ranks.
-  const ModelPlan plan(model.of, 1, world, balance, options);
-  const ModelPlan alone(model.of, 1, 1, balance, options);
+  const ModelPlan plan(model.shapes, 1, world, balance, options);
+  const ModelPlan alone(model.shapes, 1, 1, balance, options);
   ShardsRow row;
   row.world = world;
   row.balance = balance;
-  row.elements = Parameters(model.of);
+  row.elements = Parameters(model.shapes);
   row.blocks = plan.BlockCount();
   std::vector<bool> has_block(static_cast<size_t>(world));
   for (int64_t i = 0; i < row.blocks; ++i) has_block[static_cast<size_t>(plan.Block(i).shard_owner)] = true;

@@ -63,7 +63,8 @@ void WriteShardsJson(const std::vector<Shards>& all, const PlacementOptions& opt
   Json report = HeadJson(options);
   report["models"] = Json::array();
   for (const Shards& shards : all) {
-    Json model = {{"model", shards.model.name}, {"parameters", Parameters(shards.model.of)}, {"rows", Json::array()}};
+    Json model = {
+        {"model", shards.model.name}, {"parameters", Parameters(shards.model.shapes)}, {"rows", Json::array()}};
     for (const ShardsRow& row : shards.rows) model["rows"].push_back(RowJson(row));
     report["models"].push_back(model);
   }

@@ -111,10 +111,10 @@ Measured Measure(const shampoo_test::RankSpec& model, int world, int runs, int64
     spec.replica_world = world;
     spec.replica_ops = &ops[static_cast<size_t>(rank)];
     ranks[static_cast<size_t>(rank)] = std::make_unique<shampoo_test::Rank>(spec);
-    shampoo_test::Rank& made = *ranks[static_cast<size_t>(rank)];
-    if (made.status != SHAMPOO_OK) Fail(made.error);
-    SkipToOrdinarySteps(made);
-    shampoo_test::Fill(1, &made.g);
+    shampoo_test::Rank& own = *ranks[static_cast<size_t>(rank)];
+    if (own.status != SHAMPOO_OK) Fail(own.error);
+    SkipToOrdinarySteps(own);
+    shampoo_test::Fill(1, &own.g);
   });
   Measured best;
   for (int run = 0; run <= runs; ++run) {
@@ -140,14 +140,15 @@ Measured Measure(const shampoo_test::RankSpec& model, int world, int runs, int64
 }
 
 void Run(const Options& options) {
-  const Case& of = FindCase(options.name);
+  const Case& shapes = FindCase(options.name);
   shampoo_test::RankSpec model;
   model.keys = {{"lr", "0.001"},
                 {"grafting", "adam"},
                 {"max_preconditioner_dim", options.block},
                 {"precondition_frequency", std::to_string(kFrequency)}};
-  for (const Tensor& tensor : of.tensors) model.params.push_back({tensor.name, tensor.shape});
-  std::printf("%s in blocks of %s, ordinary steps, one thread for each rank\n", of.name.c_str(), options.block.c_str());
+  for (const Tensor& tensor : shapes.tensors) model.params.push_back({tensor.name, tensor.shape});
+  std::printf("%s in blocks of %s, ordinary steps, one thread for each rank\n", shapes.name.c_str(),
+              options.block.c_str());
   std::printf("%5s %12s %10s %16s %18s %14s\n", "ranks", "step, ms", "against 1", "communication", "state, MB a rank",
               "sent, MB");
   double of_one = 0;

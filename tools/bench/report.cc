@@ -14,28 +14,28 @@
 namespace bench {
 namespace {
 
-void PrintPart(const PartLimit& part) {
-  if (part.seconds <= 0) {
-    std::printf("    %-16s nothing to do, or too short for the clock\n", part.name);
+void PrintPhase(const PhaseLimit& phase) {
+  if (phase.seconds <= 0) {
+    std::printf("    %-16s nothing to do, or too short for the clock\n", phase.name);
     return;
   }
-  const double rate = (part.bound_by_flops ? part.work.flops : part.work.bytes) / part.seconds / 1e9;
-  std::printf("    %-16s %9.3f ms of threads %8.1f %s", part.name, part.seconds * 1e3, rate,
-              part.bound_by_flops ? "Gflop/s" : "GB/s   ");
-  std::printf("  %5.1f %% of the %s\n", part.limit / part.seconds * 100,
-              part.bound_by_flops ? "FMA peak" : "bandwidth");
+  const double rate = (phase.bound_by_flops ? phase.work.flops : phase.work.bytes) / phase.seconds / 1e9;
+  std::printf("    %-16s %9.3f ms of threads %8.1f %s", phase.name, phase.seconds * 1e3, rate,
+              phase.bound_by_flops ? "Gflop/s" : "GB/s   ");
+  std::printf("  %5.1f %% of the %s\n", phase.limit / phase.seconds * 100,
+              phase.bound_by_flops ? "FMA peak" : "bandwidth");
 }
 
 }  // namespace
 
-void PrintLibrary(bool parts_wanted) {
+void PrintLibrary(bool with_phases) {
   std::printf("library    %s\n", shampoo_build_info());
-  std::printf("processor  %s, measured in vectors of %s\n", CpuName().c_str(), VectorName().c_str());
+  std::printf("processor  %s, measured with %s instructions\n", CpuName().c_str(), InstructionSetName().c_str());
   for (const char* name : {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"}) {
     const char* const value = std::getenv(name);
     if (value != nullptr) std::printf("attention  %s=%s is set: BLAS may be slower than it could be\n", name, value);
   }
-  if (parts_wanted && !CanTrackTimes()) std::puts("parts      left out: this library has no key track_times");
+  if (with_phases && !CanTrackTimes()) std::puts("phases     not measured: this library has no key track_times");
 }
 
 void PrintMachines(const char* when, const Machines& machines) {
@@ -59,15 +59,15 @@ void PrintRow(const Row& row, const Machine& machine, const std::vector<int64_t>
     std::snprintf(text, sizeof text, "%.3f (%d)", shortest.seconds * 1e3, shortest.runs);
     return std::string(text);
   };
-  std::printf("%-15s %5" PRId64 " %-8s %-5s %3d %11" PRId64 " %6" PRId64 " %16s %16s", row.of->name.c_str(),
+  std::printf("%-15s %5" PRId64 " %-8s %-5s %3d %11" PRId64 " %6" PRId64 " %16s %16s", row.model->name.c_str(),
               row.settings.block, row.settings.grafting.c_str(), row.settings.state_dtype.c_str(), row.settings.threads,
               row.work.parameters, row.work.blocks, time(row.ordinary).c_str(), time(row.with_roots).c_str());
   for (const int64_t frequency : frequencies) std::printf(" %11.3f", row.Mean(frequency) * 1e3);
   std::printf(" %8.1f %6.1f %7.1f\n", row.work.ProductFlops() / row.ordinary.seconds / 1e9,
-              PartOfPeak(row, machine) * 100, LimitOf(row, machine) / row.ordinary.seconds * 100);
+              FractionOfPeak(row, machine) * 100, StepLimit(row, machine) / row.ordinary.seconds * 100);
   if (row.root_retried > 0) std::printf("    %.0f roots needed the recovery\n", row.root_retried);
-  if (row.has_parts) {
-    for (const PartLimit& part : LimitParts(row, machine)) PrintPart(part);
+  if (row.has_phases) {
+    for (const PhaseLimit& phase : PhaseLimits(row, machine)) PrintPhase(phase);
   }
   std::fflush(stdout);
 }

@@ -15,7 +15,7 @@ namespace bench {
 using Machines = std::map<int, Machine>;
 
 // Prints library and processor, and a note if the library cannot measure the phases of a step.
-void PrintLibrary(bool parts_wanted);
+void PrintLibrary(bool with_phases);
 // Prints the limits of each number of threads. when: a text such as "at start".
 void PrintMachines(const char* when, const Machines& machines);
 

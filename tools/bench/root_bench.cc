@@ -59,9 +59,9 @@ std::vector<double> MakeMatrix(int64_t n) {
 
 // Returns the matrix of order n, which is the same for all methods and dtypes. Made when it is first needed.
 const std::vector<double>& MatrixOf(int64_t n) {
-  static std::map<int64_t, std::vector<double>> made;
-  auto found = made.find(n);
-  if (found == made.end()) found = made.emplace(n, MakeMatrix(n)).first;
+  static std::map<int64_t, std::vector<double>> matrices;
+  auto found = matrices.find(n);
+  if (found == matrices.end()) found = matrices.emplace(n, MakeMatrix(n)).first;
   return found->second;
 }
 

@@ -11,20 +11,21 @@
 
 namespace bench {
 
-// The shortest of several runs.
+// Time of the shortest of several runs.
 struct Shortest {
   double seconds = 0;
   int runs = 0;
 };
 
-inline constexpr size_t kParts = 5;
-inline constexpr const char* kPartNames[kParts] = {"check", "factor_update", "roots", "preconditioning", "elementwise"};
-inline constexpr size_t kRoots = 2;  // only steps with roots have it
+inline constexpr size_t kPhases = 5;
+inline constexpr const char* kPhaseNames[kPhases] = {"check", "factor_update", "roots", "preconditioning",
+                                                     "elementwise"};
+inline constexpr size_t kRoots = 2;  // index of the phase that only steps with roots have
 inline constexpr size_t kElementwise = 4;
 
-// One case in one setting.
+// Measurements of one model with one choice of settings.
 struct Row {
-  const Case* of = nullptr;
+  const Case* model = nullptr;
   Settings settings;
   StepWork work;
   Memory memory;
@@ -32,8 +33,8 @@ struct Row {
   Shortest with_roots;
   double root_retried = 0;  // roots that needed the recovery ladder, in all steps
   // Seconds summed over threads: roots from a step with roots, the other phases from an ordinary step.
-  bool has_parts = false;
-  std::array<double, kParts> parts{};
+  bool has_phases = false;
+  std::array<double, kPhases> phases{};
 
   double Mean(int64_t frequency) const {
     return ordinary.seconds + (with_roots.seconds - ordinary.seconds) / static_cast<double>(frequency);
@@ -43,9 +44,9 @@ struct Row {
   }
 };
 
-// Makes at least min_runs runs, but fewer if steps take more than two seconds. with_parts: measure the phases in a
-// second pass.
-Row MeasureRow(const Case& of, const Settings& settings, int min_runs, bool with_parts);
+// Measures a model with at least min_runs runs, or fewer if a step takes more than two seconds. with_phases: also
+// measures the phases, in a second pass.
+Row MeasureRow(const Case& model, const Settings& settings, int min_runs, bool with_phases);
 
 // Returns the shortest of at least min_runs steps.
 Shortest TimeSteps(Session* session, bool with_roots, int min_runs);

@@ -12,26 +12,26 @@ class Rows {
  public:
   explicit Rows(const Options& options) : options_(options) {}
 
-  void Add(const Case& of, int64_t block, const std::string& grafting, const std::string& dtype) {
+  void Add(const Case& model, int64_t block, const std::string& grafting, const std::string& dtype) {
     for (const int threads : options_.threads) {
-      rows_.push_back({&of, Settings{threads, block, grafting, dtype, options_.keys, false}});
+      rows_.push_back({&model, Settings{threads, block, grafting, dtype, options_.keys, false}});
     }
   }
 
   // Adds every combination of the lists in the options.
-  void AddAll(const Case& of) {
+  void AddAll(const Case& model) {
     const auto or_one = [](std::vector<std::string> list, const char* otherwise) {
       if (list.empty()) list.emplace_back(otherwise);
       return list;
     };
-    for (const int64_t block : options_.blocks.empty() ? of.blocks : options_.blocks) {
+    for (const int64_t block : options_.blocks.empty() ? model.blocks : options_.blocks) {
       for (const std::string& grafting : or_one(options_.graftings, kGrafting)) {
-        for (const std::string& dtype : or_one(options_.state_dtypes, kDtype)) Add(of, block, grafting, dtype);
+        for (const std::string& dtype : or_one(options_.state_dtypes, kDtype)) Add(model, block, grafting, dtype);
       }
     }
   }
 
-  // Takes half an hour on two cores. 8192x8192 in one block is left out, because it alone takes as long.
+  // Adds the rows of --case all, which take half an hour on two cores. 8192x8192 in one block would take as long alone.
   void AddSelection() {
     const Case& transformer = FindCase("transformer");
     for (const int64_t block : transformer.blocks) Add(transformer, block, kGrafting, kDtype);
@@ -44,7 +44,7 @@ class Rows {
     Add(FindCase("huge"), 1024, kGrafting, kDtype);
   }
 
-  std::vector<Wanted> rows_;
+  std::vector<RowSpec> rows_;
 
  private:
   const Options& options_;
@@ -52,7 +52,7 @@ class Rows {
 
 }  // namespace
 
-std::vector<Wanted> RowsFor(const Options& options, const Case* shapes) {
+std::vector<RowSpec> RowsFor(const Options& options, const Case* shapes) {
   Rows rows(options);
   if (shapes != nullptr) {
     rows.AddAll(*shapes);

@@ -10,14 +10,14 @@
 
 namespace bench {
 
-// A row to measure.
-struct Wanted {
-  const Case* of = nullptr;
+// Model and settings of a row to measure.
+struct RowSpec {
+  const Case* model = nullptr;
   Settings settings;
 };
 
-// Returns all rows of the options in the order of measurement. The number of threads varies fastest, so that rows of a
-// comparison are measured shortly after each other. shapes: the user's own, or nullptr.
-std::vector<Wanted> RowsFor(const Options& options, const Case* shapes);
+// Returns all rows to measure, in this order. The number of threads varies fastest, so that rows that are compared are
+// measured shortly after each other. shapes: parameters from --shapes or --shapes-file, or nullptr.
+std::vector<RowSpec> RowsFor(const Options& options, const Case* shapes);
 
 }  // namespace bench

@@ -13,14 +13,15 @@
 namespace bench {
 namespace {
 
-// Large, so that roots are computed only at multiples of it (without refresh_growth), to which the counter is set.
+// Roots are computed only at multiples of this frequency. TimeStep sets the step counter just before one when it needs
+// a step with roots.
 constexpr int64_t kFrequency = int64_t{1} << 20;
 
 void Set(shampoo_config* config, const std::string& key, const std::string& value) {
   Try(shampoo_config_set_str(config, key.c_str(), value.c_str()));
 }
 
-shampoo_plan* MakePlan(const Case& of, const Settings& settings) {
+shampoo_plan* MakePlan(const Case& model, const Settings& settings) {
   shampoo_config* config = nullptr;
   Try(shampoo_config_create(&config));
   Set(config, "lr", "0.001");
@@ -37,10 +38,10 @@ shampoo_plan* MakePlan(const Case& of, const Settings& settings) {
   if (settings.track_times) Set(config, "track_times", "true");
 
   shampoo_plan* plan = nullptr;
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  place.threads = settings.threads;
-  Try(shampoo_plan_create(&plan, config, &place));
-  for (const Tensor& tensor : of.tensors) {
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  plan_desc.threads = settings.threads;
+  Try(shampoo_plan_create(&plan, config, &plan_desc));
+  for (const Tensor& tensor : model.tensors) {
     shampoo_param_desc param = SHAMPOO_PARAM_DESC_INIT;
     param.name = tensor.name.c_str();
     param.ndim = static_cast<int32_t>(tensor.shape.size());
@@ -66,7 +67,7 @@ void FillAtRandom(std::vector<float>* values) {
 
 }  // namespace
 
-bool TakesSquareRoots(const Settings& settings) {
+bool UsesSquareRoots(const Settings& settings) {
   for (const auto& [key, value] : settings.keys) {
     for (const char* const other : {"preset", "inverse_root_override", "exponent_multiplier", "root_method",
                                     "root_dtype", "root_rank_handling"}) {
@@ -76,11 +77,11 @@ bool TakesSquareRoots(const Settings& settings) {
   return true;
 }
 
-Session::Session(const Case& of, const Settings& settings)
-    : plan_(MakePlan(of, settings)), square_roots_(TakesSquareRoots(settings)) {
-  shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
-  Try(shampoo_optimizer_create(&optimizer_, plan_, &device));
-  BindBuffers(of);
+Session::Session(const Case& model, const Settings& settings)
+    : plan_(MakePlan(model, settings)), square_roots_(UsesSquareRoots(settings)) {
+  shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  Try(shampoo_optimizer_create(&optimizer_, plan_, &optimizer_desc));
+  BindBuffers(model);
   FillFactors();
 }
 
@@ -89,11 +90,11 @@ Session::~Session() {
   shampoo_plan_destroy(plan_);
 }
 
-void Session::BindBuffers(const Case& of) {
-  // Aligned to cache lines, as those of a trainer usually are.
+void Session::BindBuffers(const Case& model) {
+  // Buffers start at a multiple of 64 bytes, as in most trainers.
   const auto padded = [](const Tensor& tensor) { return static_cast<size_t>((Elements(tensor.shape) + 15) / 16 * 16); };
   size_t elements = 16;
-  for (const Tensor& tensor : of.tensors) elements += padded(tensor);
+  for (const Tensor& tensor : model.tensors) elements += padded(tensor);
   params_.assign(elements, 0.0f);
   grads_.resize(elements);
   FillAtRandom(&grads_);
@@ -103,7 +104,7 @@ void Session::BindBuffers(const Case& of) {
   float* param = first_aligned(params_);
   float* grad = first_aligned(grads_);
   std::vector<shampoo_buffers> all;
-  for (const Tensor& tensor : of.tensors) {
+  for (const Tensor& tensor : model.tensors) {
     shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
     buffers.param = buffers.out = param;
     buffers.grad = grad;
@@ -150,7 +151,7 @@ double Session::TimeStep(bool with_roots) {
   Try(shampoo_optimizer_step(optimizer_, nullptr));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if ((Stat("root_computed") > roots_before) != (with_roots && has_factors_) || Stat("nonfinite_blocks") > 0) {
-    Fail("the step was not of the kind that was to be timed");
+    Fail("the timed step computed roots although it should not, or computed none, or skipped blocks");
   }
   return seconds;
 }
@@ -168,8 +169,8 @@ Memory Session::memory() const {
   return memory;
 }
 
-std::vector<Dims> BlockShapes(const Case& of, const Settings& settings) {
-  shampoo_plan* const plan = MakePlan(of, settings);
+std::vector<Dims> BlockShapes(const Case& model, const Settings& settings) {
+  shampoo_plan* const plan = MakePlan(model, settings);
   int64_t count = 0;
   Try(shampoo_plan_block_count(plan, &count));
   std::vector<Dims> shapes;

@@ -32,7 +32,7 @@ struct Memory {
 // An optimizer over the parameters of a case, which can make ordinary steps and steps with all roots.
 class Session {
  public:
-  Session(const Case& of, const Settings& settings);
+  Session(const Case& model, const Settings& settings);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -45,7 +45,7 @@ class Session {
   Memory memory() const;
 
  private:
-  void BindBuffers(const Case& of);
+  void BindBuffers(const Case& model);
   void FillFactors();
   void SetStepCounter(int64_t step);
 
@@ -58,11 +58,11 @@ class Session {
   bool has_factors_ = false;  // false if all parameters are vectors that use the grafting method alone
 };
 
-// Returns whether all roots are inverse square roots in float32 by the default method.
-bool TakesSquareRoots(const Settings& settings);
+// Returns whether all roots are inverse square roots that are computed by the default method in float32.
+bool UsesSquareRoots(const Settings& settings);
 
 // Returns the shapes of the blocks of a case.
-std::vector<Dims> BlockShapes(const Case& of, const Settings& settings);
+std::vector<Dims> BlockShapes(const Case& model, const Settings& settings);
 
 // Returns whether the library has the key track_times, and therefore the counters seconds.*.
 bool CanTrackTimes();

@@ -20,10 +20,10 @@ namespace bench {
 namespace {
 
 void ListCases() {
-  for (const Case& of : AllCases()) {
-    std::printf("%-15s %5zu tensors %10" PRId64 " parameters  %s; blocks of", of.name.c_str(), of.tensors.size(),
-                Parameters(of), of.about.c_str());
-    for (const int64_t block : of.blocks) std::printf(" %" PRId64, block);
+  for (const Case& model : AllCases()) {
+    std::printf("%-15s %5zu tensors %10" PRId64 " parameters  %s; blocks of", model.name.c_str(), model.tensors.size(),
+                Parameters(model), model.about.c_str());
+    for (const int64_t block : model.blocks) std::printf(" %" PRId64, block);
     std::puts("");
   }
 }
@@ -42,24 +42,24 @@ Machines MeasureMachines(const std::vector<int>& threads) {
 
 void MeasureRows(const Options& options) {
   const bool grid = options.mode == Mode::kGrid;
-  const bool with_parts = !grid && CanTrackTimes();
+  const bool with_phases = !grid && CanTrackTimes();
   const std::optional<Case> shapes = OwnShapes(options);
-  const std::vector<Wanted> wanted = RowsFor(options, shapes ? &*shapes : nullptr);
+  const std::vector<RowSpec> specs = RowsFor(options, shapes ? &*shapes : nullptr);
   Machines machines = MeasureMachines(options.threads);
   PrintLibrary(!grid);
   PrintMachines("at start", machines);
   std::puts("");
-  grid ? PrintGridHead(*wanted.front().of, options.frequencies) : PrintHead(options.frequencies);
+  grid ? PrintGridHead(*specs.front().model, options.frequencies) : PrintHead(options.frequencies);
   std::fflush(stdout);
   std::vector<Row> rows;
-  for (const Wanted& next : wanted) {
-    const Settings& settings = next.settings;
+  for (const RowSpec& spec : specs) {
+    const Settings& settings = spec.settings;
     std::fprintf(stderr, "[%zu/%zu] %s in blocks of %" PRId64 ", grafting %s, states in %s, %d thread%s\n",
-                 rows.size() + 1, wanted.size(), next.of->name.c_str(), settings.block, settings.grafting.c_str(),
+                 rows.size() + 1, specs.size(), spec.model->name.c_str(), settings.block, settings.grafting.c_str(),
                  settings.state_dtype.c_str(), settings.threads, settings.threads == 1 ? "" : "s");
     Machine& machine = machines.at(settings.threads);
     MeasureAgain(&machine);
-    rows.push_back(MeasureRow(*next.of, settings, options.min_runs, with_parts));
+    rows.push_back(MeasureRow(*spec.model, settings, options.min_runs, with_phases));
     grid ? PrintGridRow(rows.back(), options.frequencies) : PrintRow(rows.back(), machine, options.frequencies);
     WriteJson(options.json, machines, rows, options.frequencies, {});  // after each row: a run may be interrupted
   }

@@ -33,22 +33,22 @@ void AddTensor(Case* to, const std::string& name, const Dims& shape, const std::
 }  // namespace
 
 Case CaseOfShapes(const std::string& shapes) {
-  Case made{"shapes", shapes, {}, {128, 256, 512, 1024, 2048}};
+  Case model{"shapes", shapes, {}, {128, 256, 512, 1024, 2048}};
   std::istringstream list(shapes);
   for (std::string one; std::getline(list, one, ',');) {
     Dims shape;
     std::istringstream dims(one);
     for (std::string dim; std::getline(dims, dim, 'x');) shape.push_back(ReadDim(dim, "--shapes " + shapes));
-    AddTensor(&made, "tensor." + std::to_string(made.tensors.size()), shape, "--shapes " + shapes);
+    AddTensor(&model, "tensor." + std::to_string(model.tensors.size()), shape, "--shapes " + shapes);
   }
-  if (made.tensors.empty()) Fail("--shapes is empty: expected such as 4096x1024,1024");
-  return made;
+  if (model.tensors.empty()) Fail("--shapes is empty: expected such as 4096x1024,1024");
+  return model;
 }
 
 Case CaseOfFile(const std::string& path) {
   std::ifstream file(path);
   if (!file) Fail("cannot read " + path);
-  Case made{"shapes", path.substr(path.rfind('/') + 1), {}, {128, 256, 512, 1024, 2048}};
+  Case model{"shapes", path.substr(path.rfind('/') + 1), {}, {128, 256, 512, 1024, 2048}};
   int number = 0;
   for (std::string line; std::getline(file, line);) {
     const std::string where = path + ", line " + std::to_string(++number);
@@ -57,10 +57,10 @@ Case CaseOfFile(const std::string& path) {
     if (!(words >> name) || name[0] == '#') continue;
     Dims shape;
     for (std::string dim; words >> dim;) shape.push_back(ReadDim(dim, where));
-    AddTensor(&made, name, shape, where);
+    AddTensor(&model, name, shape, where);
   }
-  if (made.tensors.empty()) Fail(path + " has no shapes: expected lines such as 'weight 4096 1024'");
-  return made;
+  if (model.tensors.empty()) Fail(path + " has no shapes: expected lines such as 'weight 4096 1024'");
+  return model;
 }
 
 }  // namespace bench

@@ -14,14 +14,14 @@ namespace bench {
 namespace {
 
 constexpr int kThreads[] = {2, 8, 32, 96};
-// Small blocks are measured several at a time, so that the fixed overhead of a step is not counted as theirs.
-constexpr int64_t kElementsAtOnce = 1 << 20;
-constexpr int64_t kMostAtOnce = 64;
+// Several copies of a small block are measured in one session, so that the fixed overhead of a step does not count.
+constexpr int64_t kElementsPerSession = 1 << 20;
+constexpr int64_t kMaxCopies = 64;
 
 BlockTask TimeAlone(const Dims& shape, Settings settings, int min_runs) {
   int64_t squares = 0;
   for (const int64_t d : shape) squares += d * d;
-  const int64_t copies = std::clamp<int64_t>(kElementsAtOnce / squares, 1, kMostAtOnce);
+  const int64_t copies = std::clamp<int64_t>(kElementsPerSession / squares, 1, kMaxCopies);
   Case alone{ShapeName(shape), "", {}, {}};
   for (int64_t i = 0; i < copies; ++i) alone.tensors.push_back({"block." + std::to_string(i), shape});
   settings.threads = 1;
@@ -40,27 +40,27 @@ double EfficiencyOf(const std::vector<BlockTask>& blocks, int threads) {
 
 }  // namespace
 
-Simulation Simulate(const Case& of, const Settings& settings, int min_runs) {
-  Simulation made;
-  made.of = &of;
-  made.block = settings.block;
+Simulation Simulate(const Case& model, const Settings& settings, int min_runs) {
+  Simulation simulation;
+  simulation.model = &model;
+  simulation.block = settings.block;
   std::map<Dims, BlockTask> task_of;
   std::vector<BlockTask> with_roots;
-  for (const Dims& shape : BlockShapes(of, settings)) {
+  for (const Dims& shape : BlockShapes(model, settings)) {
     auto found = task_of.find(shape);
     if (found == task_of.end()) found = task_of.emplace(shape, TimeAlone(shape, settings, min_runs)).first;
     with_roots.push_back(found->second);
   }
   std::vector<BlockTask> ordinary = with_roots;
   for (BlockTask& task : ordinary) task.roots = 0;
-  made.blocks = static_cast<int64_t>(with_roots.size());
-  made.distinct_shapes = static_cast<int64_t>(task_of.size());
-  made.ordinary_work = TotalWork(ordinary);
-  made.with_roots_work = TotalWork(with_roots);
+  simulation.blocks = static_cast<int64_t>(with_roots.size());
+  simulation.distinct_shapes = static_cast<int64_t>(task_of.size());
+  simulation.ordinary_work = TotalWork(ordinary);
+  simulation.with_roots_work = TotalWork(with_roots);
   for (const int threads : kThreads) {
-    made.efficiency.push_back({threads, EfficiencyOf(ordinary, threads), EfficiencyOf(with_roots, threads)});
+    simulation.efficiency.push_back({threads, EfficiencyOf(ordinary, threads), EfficiencyOf(with_roots, threads)});
   }
-  return made;
+  return simulation;
 }
 
 std::vector<Simulation> RunSimulations(const Options& options) {
@@ -81,13 +81,15 @@ std::vector<Simulation> RunSimulations(const Options& options) {
       settings.keys = options.keys;
       if (!options.graftings.empty()) settings.grafting = options.graftings[0];
       if (!options.state_dtypes.empty()) settings.state_dtype = options.state_dtypes[0];
-      const Simulation made = Simulate(FindCase(name), settings, options.min_runs);
-      std::printf("%-15s %5" PRId64 " %7" PRId64 " %7" PRId64 " %12.1f %12.1f", name.c_str(), block, made.blocks,
-                  made.distinct_shapes, made.ordinary_work * 1e3, (made.with_roots_work - made.ordinary_work) * 1e3);
-      for (const Efficiency& point : made.efficiency) std::printf("   %5.3f / %.3f", point.ordinary, point.with_roots);
+      const Simulation simulation = Simulate(FindCase(name), settings, options.min_runs);
+      std::printf("%-15s %5" PRId64 " %7" PRId64 " %7" PRId64 " %12.1f %12.1f", name.c_str(), block, simulation.blocks,
+                  simulation.distinct_shapes, simulation.ordinary_work * 1e3,
+                  (simulation.with_roots_work - simulation.ordinary_work) * 1e3);
+      for (const Efficiency& point : simulation.efficiency)
+        std::printf("   %5.3f / %.3f", point.ordinary, point.with_roots);
       std::puts("");
       std::fflush(stdout);
-      all.push_back(made);
+      all.push_back(simulation);
     }
   }
   return all;

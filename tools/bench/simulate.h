@@ -11,7 +11,7 @@
 
 namespace bench {
 
-// Work of a step / (threads * time), by schedule_model.h.
+// Work of a step / (threads * time), computed by schedule_model.h.
 struct Efficiency {
   int threads = 0;
   double ordinary = 0;
@@ -19,7 +19,7 @@ struct Efficiency {
 };
 
 struct Simulation {
-  const Case* of = nullptr;
+  const Case* model = nullptr;
   int64_t block = 0;
   int64_t blocks = 0;
   int64_t distinct_shapes = 0;
@@ -28,9 +28,9 @@ struct Simulation {
   std::vector<Efficiency> efficiency;
 };
 
-// Measures a block of each shape on one thread, then computes how long steps of the whole case would take on more
-// threads than this machine may have.
-Simulation Simulate(const Case& of, const Settings& settings, int min_runs);
+// Measures a block of each shape on one thread. From these times computes the time of a step of the whole model on
+// other numbers of threads.
+Simulation Simulate(const Case& model, const Settings& settings, int min_runs);
 
 // Simulates each case (by default gpt2 and resnet50) and block size (1024 and 512), and prints a table.
 std::vector<Simulation> RunSimulations(const Options& options);

@@ -110,15 +110,15 @@ class Rates {
 };
 
 // Returns the seconds that the flops of a mean step take at the rates of its blocks.
-double SecondsOfFlops(const Case& of, const Settings& settings, const StepWork& work, int64_t frequency, Rates* rates) {
+double FlopSeconds(const Case& model, const Settings& settings, const StepWork& work, int64_t frequency, Rates* rates) {
   if (work.ProductFlops() == 0) return 0;
   double seconds = 0;
-  for (const Dims& block : BlockShapes(of, settings)) {
+  for (const Dims& block : BlockShapes(model, settings)) {
     const auto elements = static_cast<double>(Elements(block));
     double flops = 0;
     for (const int64_t dim : block) {
       const auto d = static_cast<double>(dim);
-      flops += 3 * d * elements + RootFlops(d, TakesSquareRoots(settings)) / static_cast<double>(frequency);
+      flops += 3 * d * elements + RootFlops(d, UsesSquareRoots(settings)) / static_cast<double>(frequency);
     }
     seconds += flops / rates->Of(*std::max_element(block.begin(), block.end()));
   }
@@ -145,7 +145,7 @@ void MeasureModels(const Options& options) {
       row.with_roots = TimeSteps(&session, true, options.min_runs);
       row.ordinary = TimeSteps(&session, false, options.min_runs);
     }
-    const double flops = SecondsOfFlops(model, settings, work, options.frequency, &rates);
+    const double flops = FlopSeconds(model, settings, work, options.frequency, &rates);
     const double mean = row.Mean(options.frequency);
     const double bound = kTimesAdamw * adamw + kOverhead + kTimesFlops * flops;
     std::printf("%-17s %9.2f %9.2f %11.2f %9.2f %9.2f %9.2f %7.0f %6s\n", model.name.c_str(), adamw * 1e6,

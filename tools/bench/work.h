@@ -10,14 +10,15 @@
 
 namespace bench {
 
-// The least work of a phase: flops, of which products with a symmetric result count one triangle, and bytes, as if
-// everything were read and written once.
+// The least work of a phase. Flops: products with a symmetric result count one triangle. Bytes: each array is read and
+// written once.
 struct Work {
   double flops = 0;
   double bytes = 0;
 };
 
-// One step with roots of all blocks. For a block of dims d_k with N elements:
+// The work of a step with roots of all blocks. For a block with dims d_k and N elements:
+//   phase             flops                  bytes
 //   factor update     sum d_k N              gradient; one triangle of each factor, read and written
 //   roots             sum RootFlops(d_k)     (for information)
 //   preconditioning   sum 2 d_k N            filtered gradient and direction; each inverse
@@ -36,10 +37,9 @@ struct StepWork {
   double ProductFlops() const { return factor_update.flops + preconditioning.flops; }
 };
 
-// Returns the flops of an inverse root of order d. By eigenvectors it is about 10 d^3: 9 for the eigendecomposition, 1
-// to put the root together. An inverse square root in float32 of order 8 to 512 needs no eigenvectors and takes 8/3 d^3
-// and terms in d^2: 4/3 for the reduction to tridiagonal form, 4/3 to multiply by the orthogonal matrix from both
-// sides.
+// Returns the flops of an inverse root of order d. With eigenvectors it is about 10 d^3: 9 for the eigendecomposition
+// and 1 to build the root. An inverse square root in float32 of order 8 to 512 needs no eigenvectors and takes 8/3 d^3:
+// 4/3 for the reduction to tridiagonal form and 4/3 to multiply by the orthogonal matrix from both sides.
 inline double RootFlops(double d, bool square_root) {
   const bool by_resolvents = square_root && d >= static_cast<double>(shampoo::kMinResolventOrder) &&
                              d <= static_cast<double>(shampoo::kMaxResolventOrder);
@@ -47,8 +47,8 @@ inline double RootFlops(double d, bool square_root) {
   return per_cube * d * d * d;
 }
 
-// Computes the work of a step. plan must be finished and have float32 parameters and gradients; optimizer was created
-// from it. square_roots: its roots are inverse square roots in float32 by the default method.
+// Returns the work of a step. plan must be finished and have float32 parameters and gradients; optimizer must be
+// created from it. square_roots: whether all roots are inverse square roots in float32 by the default method.
 StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bool square_roots);
 
 }  // namespace bench

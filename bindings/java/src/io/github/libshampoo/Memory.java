@@ -15,12 +15,11 @@ import java.util.Objects;
 import java.util.Set;
 
 /**
- * Memory that the library reads or writes in place, without copying it: the remaining elements of a direct buffer, or
- * an address.
+ * Memory that the library reads or writes in place, without a copy: the remaining elements of a direct buffer, or a
+ * range of addresses.
  *
- * <p>A Memory from a buffer keeps the buffer alive. The caller must keep the memory at an address valid. The same holds
- * for buffers whose memory can be freed explicitly: do not close the arena of a MemorySegment while its asByteBuffer()
- * is bound.
+ * <p>A Memory of a buffer keeps the buffer alive. Memory that can be freed explicitly must stay valid while it is
+ * bound: memory at an address, and the arena of a MemorySegment whose asByteBuffer() is bound.
  */
 public final class Memory {
   private final Buffer buffer;
@@ -83,8 +82,8 @@ public final class Memory {
   }
 
   /**
-   * Returns the memory at an address, such as memory of another library, of a GPU or of a MemorySegment. It must stay
-   * valid while it is bound. A wrong address crashes the process.
+   * Returns the memory at an address: memory of another library, of a GPU or of a MemorySegment. It must stay valid
+   * while it is bound. A wrong address crashes the process.
    *
    * @param address address of the first byte.
    * @param bytes size in bytes.
@@ -122,7 +121,12 @@ public final class Memory {
     return memory != null ? memory.address : 0;
   }
 
-  /** Throws unless the memory holds this number of elements of this type. what is its name in the message. */
+  /**
+   * Throws unless the memory has exactly this size and is accessible on the device. Throws if a step writes to it and it
+   * is read-only.
+   *
+   * @param what description of the memory, with which the error text begins.
+   */
   void check(String what, DType dtype, long elements, DeviceType device, boolean written) {
     if (!dtypes.contains(dtype)) {
       throw new ShampooException.Invalid(what + ": " + buffer + "; expected a buffer of " + dtype);

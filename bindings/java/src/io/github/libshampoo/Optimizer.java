@@ -15,12 +15,12 @@ import java.util.stream.LongStream;
 import java.util.stream.Stream;
 
 /**
- * A Shampoo optimizer. Steps read and write bound memory in place. The optimizer keeps buffers alive until other memory
- * is bound or the optimizer is closed.
+ * A Shampoo optimizer. Steps read and write bound memory in place. The optimizer keeps bound buffers alive until other
+ * memory is bound or the optimizer is closed.
  *
- * <p>Only one thread at a time can use an optimizer: a call during another call throws {@link ShampooException.State}.
- * The exception is {@link #close}, which waits for the call of another thread. Different threads can use different
- * optimizers at the same time. An optimizer that is not closed is destroyed some time after it becomes unreachable.
+ * <p>Only one thread at a time can use an optimizer. A call while another thread is in a call throws
+ * {@link ShampooException.State}, except {@link #close}, which waits. Different threads can use different optimizers at
+ * the same time. An optimizer that is not closed is destroyed some time after it becomes unreachable.
  */
 public final class Optimizer implements AutoCloseable {
   final Handle handle;
@@ -40,13 +40,13 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Creates an optimizer, and initializes its state. With a communicator, this is collective: the ranks compare their
-   * plans, and all ranks fail if the plans differ or one rank fails.
+   * Creates an optimizer, and initializes its state. With a communicator, all ranks must call this. They compare their
+   * plans; if the plans differ or one rank fails, the call fails on all ranks.
    *
-   * @param plan a finished plan, which must be the same on all ranks.
+   * @param plan a finished plan. All ranks need the same one.
    * @param options communicators, memory and device.
-   * @throws ShampooException.Invalid if the memory for the state has the wrong size or alignment, the rank or world of
-   *     a communicator differs from the plan, or plans differ.
+   * @throws ShampooException.Invalid if the memory for the state has the wrong size or alignment, if a communicator has
+   *     another rank or world than the plan, or if the plans of the ranks differ.
    * @throws ShampooException.State if the plan is not finished.
    * @throws ShampooException.Unsupported if CUDA cannot be used in this process.
    * @throws ShampooException.Collective if an exchange failed.
@@ -78,7 +78,7 @@ public final class Optimizer implements AutoCloseable {
    * Creates an optimizer that updates tensors in place, with one parameter group, for one rank on the CPU.
    *
    * @param options hyper-parameters, as in {@link Config#parse}, such as "lr=0.1 weight_decay=0.01"; "" for the defaults.
-   * @param tensors the parameters with their gradients. They are bound: steps use their buffers until others are bound.
+   * @param tensors the parameters with their gradients. Their buffers are bound.
    * @return the optimizer.
    * @throws ShampooException.Invalid if an option or a tensor is wrong; the text names it.
    * @throws ShampooException.OutOfMemory if there are not enough memory or threads.
@@ -147,7 +147,7 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Binds a parameter, which later steps update in place, and its gradient. They stay bound until the parameter is
+   * Binds a parameter and its gradient. Steps update the parameter in place. Both stay bound until the parameter is
    * bound again.
    *
    * @param index index of the parameter in the plan.
@@ -173,12 +173,12 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Binds consecutive parameters, starting with first. On failure, none of them is bound.
+   * Binds several consecutive parameters of the plan. If one is wrong, none of them is bound.
    *
    * @param first index of the first parameter.
    * @param bindings memory of each parameter.
-   * @throws ShampooException.Invalid if memory does not match the plan, is misaligned or overlaps, or if updates would
-   *     overwrite the parameter; the text names the parameter.
+   * @throws ShampooException.Invalid if memory does not match the plan, is misaligned or overlaps other memory, or if
+   *     updates would overwrite the parameter; the text names the parameter.
    */
   public void bind(int first, List<Binding> bindings) {
     List<Binding> copy = List.copyOf(bindings);
@@ -189,7 +189,7 @@ public final class Optimizer implements AutoCloseable {
    * Replaces the gradient of a parameter that has been bound.
    *
    * @param index index of the parameter in the plan.
-   * @param grad direct buffer of the gradient. If it is null, the parameter and its state do not change.
+   * @param grad direct buffer of the gradient, or null. With null, steps leave the parameter and its state unchanged.
    * @throws ShampooException.Invalid if there is no such parameter, or the buffer does not match the plan.
    * @throws ShampooException.State if the parameter has not been bound.
    */
@@ -199,13 +199,13 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Makes each step read a hyper-parameter from memory when it begins. The value in memory overrides {@link #set}.
+   * Binds memory from which each step reads a hyper-parameter. The value in memory overrides {@link #set}.
    *
    * @param group number of the parameter group.
    * @param key "lr" or "gradient_scale".
    * @param dtype type of the number, F32 or F64. Ignored if value is null.
-   * @param value memory of one number, or null to stop reading memory. After null, the value that was read last stays
-   *     in effect on the CPU until the key is set; on CUDA, the value that was set last applies again.
+   * @param value memory of one number, or null to stop reading memory. After null, the CPU keeps the value that it
+   *     read last until the key is set. On CUDA the value that was set last applies again.
    * @throws ShampooException.Invalid if there is no such group, or the key or dtype is not supported.
    */
   public void bindScalar(int group, String key, DType dtype, Memory value) {
@@ -213,14 +213,14 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Sets the arenas from which steps read the state and to which they write it. An arena contains the complete state,
-   * including the step counters, so a copy of its bytes is a copy of the state.
+   * Binds the arena from which steps read the state, and the arena to which they write it. An arena contains the
+   * complete state, including the step counters. A copy of its bytes is a copy of the state.
    *
-   * <p>Both arenas have plan.bytes("state") bytes and are aligned to 64 bytes. If both are null, steps use the arena of
-   * the optimizer again.
+   * <p>An arena has plan.bytes("state") bytes and is aligned to 64 bytes. If both arguments are null, steps use the
+   * optimizer's own arena again.
    *
-   * @param in arena that steps read. It contains the state of an optimizer with an equal plan.
-   * @param out arena that steps write. It may be in.
+   * @param in arena that steps read. It must contain the state of an optimizer with an equal plan.
+   * @param out arena that steps write. It may be the same as in.
    * @throws ShampooException.Invalid if only one is null, an arena has the wrong size or alignment, or they partly
    *     overlap.
    */
@@ -229,9 +229,8 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Runs one step of all groups: reads the bound memory, and writes the new parameters and the new state. A step that
-   * fails changes neither; docs/many_ranks.md describes failures with several ranks. Collective if there are several
-   * ranks.
+   * Runs one step of all groups: reads the gradients, and updates the parameters and the state. A step that fails
+   * changes nothing on one rank. With several ranks all ranks must call it; docs/many_ranks.md describes failures.
    *
    * @throws ShampooException.State if a parameter has not been bound; the text names it.
    * @throws ShampooException.Numeric if a gradient is not finite, or a state would overflow; the text names the
@@ -247,18 +246,18 @@ public final class Optimizer implements AutoCloseable {
    * Runs one step on CUDA, where it is enqueued in a stream.
    *
    * @param stream address of the cudaStream_t. 0 is the legacy default stream; it is the only valid value on the CPU.
-   * @throws ShampooException as in {@link #step()}. Errors that the device finds are reported by a later call.
+   * @throws ShampooException as in {@link #step()}. A later call throws errors that the device detects.
    */
   public void step(long stream) {
     exchange(opt -> Raw.shampoo_optimizer_step(opt, stream));
   }
 
   /**
-   * Throws the first error of steps on CUDA that has not been reported yet. On the CPU there is none. Collective if there
-   * are several ranks.
+   * Throws the first error of a step on CUDA that no call has thrown yet. Does nothing on the CPU. With several ranks
+   * all ranks must call it.
    *
-   * @param wait whether to wait until all steps so far have finished.
-   * @throws ShampooException as in {@link #step()}; {@link ShampooException#step} is the number of the step that
+   * @param wait whether to wait until all steps that were enqueued have finished.
+   * @throws ShampooException as in {@link #step()}. {@link ShampooException#step} is the number of the step that
    *     failed.
    */
   public void status(boolean wait) {
@@ -270,10 +269,10 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param group number of the parameter group.
    * @param key a key for which {@link Key#changeable} is true, such as "lr" or "weight_decay".
-   * @param value within the range of the key.
+   * @param value a number in the range of the key.
    * @throws ShampooException.Invalid if there is no such group or key, the key is fixed, or the value is out of range.
-   * @throws ShampooException.State if the key is beta1 or momentum, and is 0 in the plan, so that there is no state for
-   *     it.
+   * @throws ShampooException.State if the key is beta1 or momentum and the plan has 0 for it: then there is no state
+   *     for it.
    */
   public void set(int group, String key, double value) {
     handle.change(this, opt -> Raw.shampoo_optimizer_set(opt, group, key, value));
@@ -320,7 +319,7 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param group number of the parameter group.
    * @param key a key of type "f64", "i64" or "bool" (0 or 1).
-   * @return the value. For "auto" it is the resulting number.
+   * @return the value. If the key is "auto", the number that is used.
    * @throws ShampooException.Invalid if there is no such group or key, or the value is not a single number.
    */
   public double get(int group, String key) {
@@ -334,10 +333,10 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Returns a counter, which counts from the creation of the optimizer.
+   * Returns the value of a counter. Counters are 0 when the optimizer is created.
    *
    * @param key "steps", "skipped_steps", "root_computed", ...; the C header lists all counters.
-   * @return the number.
+   * @return the value.
    * @throws ShampooException.Invalid if there is no such counter.
    */
   public double stat(String key) {
@@ -351,7 +350,7 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Returns the text of the last error of a call that can change this optimizer, on any thread.
+   * Returns the text of the last failed call that can change this optimizer, on any thread.
    *
    * @return the text, or "" if no call has failed.
    */
@@ -387,7 +386,7 @@ public final class Optimizer implements AutoCloseable {
    * Copies an entry of the state into a new direct buffer, in the native byte order.
    *
    * @param entry an entry of this optimizer with at most 2^31 - 1 bytes.
-   * @return its elements, dense and row-major. Both triangles of a symmetric matrix are filled.
+   * @return the elements, dense and row-major. A symmetric matrix has both triangles.
    * @throws ShampooException.Invalid if there is no such entry, or it is too large.
    */
   public ByteBuffer readState(StateEntry entry) {
@@ -410,7 +409,7 @@ public final class Optimizer implements AutoCloseable {
    * @param count number of elements.
    * @param to receives the elements, without gaps.
    * @param where device of the memory.
-   * @param stream CUDA stream on which they are copied; 0 on the CPU.
+   * @param stream CUDA stream of the copy; 0 on the CPU.
    * @throws ShampooException.Invalid if there is no such entry or element, or the memory has the wrong type or size.
    */
   public void readState(StateEntry entry, long first, long count, Memory to, DeviceType where, long stream) {
@@ -443,7 +442,7 @@ public final class Optimizer implements AutoCloseable {
    * @param count number of elements.
    * @param from contains the elements, without gaps.
    * @param where device of the memory.
-   * @param stream CUDA stream on which they are copied; 0 on the CPU.
+   * @param stream CUDA stream of the copy; 0 on the CPU.
    * @throws ShampooException.Invalid if there is no such entry or element, or the memory has the wrong type or size.
    */
   public void writeState(StateEntry entry, long first, long count, Memory from, DeviceType where, long stream) {
@@ -464,7 +463,8 @@ public final class Optimizer implements AutoCloseable {
   /**
    * Saves the state of one rank as a checkpoint. For several ranks or optimizers, use {@link Shampoo#save}.
    *
-   * @param directory created if it does not exist. The last checkpoint_keep checkpoints in it are kept.
+   * @param directory directory of the checkpoints, created if it does not exist. It keeps the last checkpoint_keep
+   *     checkpoints.
    * @throws ShampooException.Files if a file could not be written; the text names the file and the reason.
    */
   public void save(Path directory) {
@@ -475,7 +475,7 @@ public final class Optimizer implements AutoCloseable {
    * Loads the last checkpoint of a directory on one rank. For several ranks or optimizers, use {@link Shampoo#load}.
    *
    * @param directory directory in which checkpoints were saved.
-   * @throws ShampooException.Files if there is no checkpoint, or a file is damaged. The state does not change.
+   * @throws ShampooException.Files if there is no checkpoint, or a file is damaged. The state is unchanged.
    * @throws ShampooException.Invalid if the checkpoint has other parameters, dtypes, grafting or blocks.
    */
   public void load(Path directory) {
@@ -483,10 +483,10 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Frees the memory and threads of the optimizer, and releases bound memory. Waits for a call of another thread.
-   * Further calls have no effect.
+   * Frees the memory and threads of the optimizer, and releases bound memory. If another thread is in a call, waits for
+   * it. Closing a second time has no effect.
    *
-   * @throws ShampooException.State if it is called by a callback of a call of this optimizer, such as a communicator.
+   * @throws ShampooException.State if a callback of this optimizer, such as one of a communicator, calls it.
    */
   @Override
   public void close() {

@@ -3,13 +3,13 @@
 package io.github.libshampoo;
 
 /**
- * How an inverse root was computed.
+ * Describes how an inverse root was computed.
  *
  * @param method 0 scalar, 1 diagonal, 2 eigendecomposition, 3 newton, 4 higher_order.
  * @param iterations number of iterations; 0 for methods that are not iterative.
- * @param converged 1 if root_tolerance was reached, 0 if root_max_iterations was reached, -1 if the error stopped
- *     decreasing.
- * @param retried number of further attempts after the first one failed.
- * @param residual largest element of |A x^p - I|, in float64.
+ * @param converged 1 if the iteration reached root_tolerance; always 1 for methods 0 to 2. 0 if it stopped at
+ *     root_max_iterations: check residual. -1 if it stopped earlier because the error no longer decreased.
+ * @param retried number of attempts of the recovery ladder after the first one failed.
+ * @param residual largest element of |A x^p - I|, computed in float64.
  */
 public record RootInfo(int method, int iterations, int converged, int retried, double residual) {}
