@@ -15,11 +15,13 @@ static trainer t;
 static double moved_param[2][TRAINER_MOST_PARAMS][TRAINER_MOST_ELEMENTS];
 static double moved_grad[TRAINER_MOST_PARAMS][TRAINER_MOST_ELEMENTS];
 
+enum { kAlignment = 64 };
+
+// Returns memory that is aligned as documented and no more.
 static char* new_arena(size_t bytes, int fill) {
-  void* arena = NULL;
-  REQUIRE(posix_memalign(&arena, 256, bytes) == 0, "no memory");
-  memset(arena, fill, bytes);
-  return arena;
+  void* memory = NULL;
+  REQUIRE(posix_memalign(&memory, 2 * kAlignment, bytes + kAlignment) == 0, "no memory");
+  return memset((char*)memory + kAlignment, fill, bytes);
 }
 
 // Binds other memory: parameters are read from one buffer and written to another.
@@ -109,9 +111,7 @@ int main(void) {
           trainer_hash(&in_place));
   REQUIRE(memcmp(snapshot, arena[1], bytes) == 0, "an arena that is no longer bound was written");
   trainer_end(&t);
-  free(arena[0]);
-  free(arena[1]);
-  free(again);
-  free(snapshot);
+  char* const all[] = {arena[0], arena[1], again, snapshot};
+  for (int i = 0; i < 4; ++i) free(all[i] - kAlignment);
   return 0;
 }

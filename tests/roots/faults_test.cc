@@ -244,7 +244,7 @@ TEST_CASE("shampoo_matrix_inverse_root uses the same ladder and reports the rung
   std::vector<float> x(9);
   for (const Ladder& ladder : Ladders()) {
     CAPTURE(std::string(ladder.method));
-    shampoo_config* const config =
+    const ConfigPtr config =
         MakeConfig({{"root_method", ladder.method}, {"root_dtype", ladder.root_dtype}, {"epsilon", "1e-6"}});
     for (size_t failing = 0; failing <= ladder.rungs.size(); ++failing) {
       Faults().Clear();
@@ -252,7 +252,7 @@ TEST_CASE("shampoo_matrix_inverse_root uses the same ladder and reports the rung
       shampoo_root_info info = SHAMPOO_ROOT_INFO_INIT;
       const std::vector<float> before = x;
       const shampoo_status status =
-          shampoo_matrix_inverse_root(config, 3, SHAMPOO_F32, a.data(), x.data(), 4, 1, &info);
+          shampoo_matrix_inverse_root(config.get(), 3, SHAMPOO_F32, a.data(), x.data(), 4, 1, &info);
       if (failing == ladder.rungs.size()) {
         CHECK(status == SHAMPOO_E_NUMERIC);
         CHECK_MESSAGE(Has(shampoo_last_error(), {"3 x 3", "wrong result"}), shampoo_last_error());
@@ -263,7 +263,6 @@ TEST_CASE("shampoo_matrix_inverse_root uses the same ladder and reports the rung
         CHECK(info.residual < 1e-4);
       }
     }
-    shampoo_config_destroy(config);
   }
   Faults().Clear();
 }

@@ -49,7 +49,7 @@ inline double Rounded(double value, int32_t dtype) {
   return std::fabs(rounded) > format.largest ? std::copysign(INFINITY, value) : rounded;
 }
 
-// An array of any floating-point dtype. The library reads and writes its bytes; the test reads and writes float64.
+// An array of any dtype. The library reads and writes its bytes; the test reads and writes float64.
 class Array {
  public:
   Array() = default;
@@ -64,6 +64,8 @@ class Array {
   double Get(size_t i) const {
     if (dtype_ == SHAMPOO_F64) return Load<double>(i);
     if (dtype_ == SHAMPOO_F32) return static_cast<double>(Load<float>(i));
+    if (dtype_ == SHAMPOO_I32) return Load<int32_t>(i);
+    if (dtype_ == SHAMPOO_I64) return static_cast<double>(Load<int64_t>(i));
     const uint16_t bits = Load<uint16_t>(i);
     const int fraction_bits = FormatOf(dtype_).precision - 1;
     const int fraction = bits & ((1 << fraction_bits) - 1);
@@ -79,6 +81,8 @@ class Array {
   // Rounds to the dtype.
   void Set(size_t i, double value) {
     if (dtype_ == SHAMPOO_F64) return Store(i, value);
+    if (dtype_ == SHAMPOO_I32) return Store(i, static_cast<int32_t>(value));
+    if (dtype_ == SHAMPOO_I64) return Store(i, static_cast<int64_t>(value));
     const double rounded = Rounded(value, dtype_);
     if (dtype_ == SHAMPOO_F32) return Store(i, static_cast<float>(rounded));
     const int fraction_bits = FormatOf(dtype_).precision - 1;
@@ -125,5 +129,11 @@ class Array {
   int32_t dtype_ = SHAMPOO_F32;
   std::vector<char> bytes_;
 };
+
+inline Array ArrayOf(int32_t dtype, const std::vector<double>& values) {
+  Array array(dtype, values.size());
+  for (size_t i = 0; i < values.size(); ++i) array.Set(i, values[i]);
+  return array;
+}
 
 }  // namespace shampoo_test

@@ -80,30 +80,57 @@ TEST_CASE("updates are rounded once, to the dtype of the output") {
   }
 }
 
-TEST_CASE("a parameter without a gradient is copied to out and copy, rounded once to their dtypes") {
+TEST_CASE("adding the updates to the parameters in float32 gives the bits of a step in place") {
+  const std::vector<shampoo_param_desc> params = {Param("a", {4, 3}), Param("b", {5})};
+  Host in_place(kKeys, params);
+  Host updates(kKeys + Keys{{"output", "updates"}}, params);
+  std::mt19937_64 random(1);
+  in_place.Fill(random);
+  for (size_t p = 0; p < 2; ++p) updates.tensors[p].w = in_place.tensors[p].w;
+  for (int t = 0; t < 6; ++t) {
+    in_place.FillGradients(random);
+    for (size_t p = 0; p < 2; ++p) {
+      updates.tensors[p].g = in_place.tensors[p].g;
+      updates.tensors[p].separate = true;
+    }
+    in_place.Step();
+    updates.Bind();
+    RequireOk(shampoo_optimizer_step(updates.optimizer, nullptr));
+    for (size_t p = 0; p < 2; ++p) {
+      Array& w = updates.tensors[p].w;
+      for (size_t i = 0; i < w.size(); ++i) w.Set(i, w.Get(i) + updates.tensors[p].out.Get(i));
+      CHECK(w == in_place.tensors[p].w);
+    }
+  }
+}
+
+TEST_CASE("without a gradient, out is the parameter or zero updates and copy the parameter, each rounded once") {
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t out_dtype : kFloatDtypes) {
       for (const int32_t copy_dtype : kFloatDtypes) {
-        shampoo_param_desc desc = Param("w", {700}, param_dtype);
-        desc.out_dtype = out_dtype;
-        desc.copy_dtype = copy_dtype;
-        Host host(Keys{{"max_preconditioner_dim", "8"}}, {desc});
-        Host::Tensors& tensor = host.tensors[0];
-        std::mt19937_64 random(2);
-        tensor.w.Fill(random);
-        tensor.w.Set(1, 1e30);
-        tensor.w.Set(2, -1e-7);
-        // Just above the midpoint between two numbers of bf16 and f16: rounding through float32 gives a wrong result
-        // here.
-        tensor.w.Set(3, 1 + std::ldexp(1, -8) + std::ldexp(1, -40));
-        tensor.w.Set(4, 1 + std::ldexp(1, -11) + std::ldexp(1, -40));
-        tensor.has_grad = false;
-        tensor.separate = true;
-        const Array before = tensor.w;
-        host.Step();
-        CHECK(tensor.out == before.As(out_dtype));
-        CHECK(tensor.copy == before.As(copy_dtype));
-        CHECK(host.Steps(0) == 0);
+        for (const char* const output : {"parameters", "updates"}) {
+          shampoo_param_desc desc = Param("w", {700}, param_dtype);
+          desc.out_dtype = out_dtype;
+          desc.copy_dtype = copy_dtype;
+          Host host(Keys{{"max_preconditioner_dim", "8"}, {"output", output}}, {desc});
+          Host::Tensors& tensor = host.tensors[0];
+          std::mt19937_64 random(2);
+          tensor.w.Fill(random);
+          tensor.w.Set(1, 1e30);
+          tensor.w.Set(2, -1e-7);
+          // Just above the midpoint between two numbers of bf16 and f16: rounding through float32 gives a wrong result
+          // here.
+          tensor.w.Set(3, 1 + std::ldexp(1, -8) + std::ldexp(1, -40));
+          tensor.w.Set(4, 1 + std::ldexp(1, -11) + std::ldexp(1, -40));
+          tensor.has_grad = false;
+          tensor.separate = true;
+          tensor.out.Fill(random);
+          const Array before = tensor.w;
+          host.Step();
+          CHECK(tensor.out == (output == std::string("updates") ? Array(out_dtype, 700) : before.As(out_dtype)));
+          CHECK(tensor.copy == before.As(copy_dtype));
+          CHECK(host.Steps(0) == 0);
+        }
       }
     }
   }
@@ -163,9 +190,8 @@ TEST_CASE("a root is computed in the root dtype") {
     host.Step();
     Array a = host.Read("w/0/factor.0").As(root_dtype);
     Array x(root_dtype, a.size());
-    shampoo_config* config = MakeConfig(keys);
-    RequireOk(shampoo_matrix_inverse_root(config, 6, root_dtype, a.data(), x.data(), 4, 1, nullptr));
-    shampoo_config_destroy(config);
+    const ConfigPtr config = MakeConfig(keys);
+    RequireOk(shampoo_matrix_inverse_root(config.get(), 6, root_dtype, a.data(), x.data(), 4, 1, nullptr));
     CHECK(host.Read("w/0/inverse.0") == x.As(param_dtype));
   }
 }

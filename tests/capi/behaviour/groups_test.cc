@@ -1,6 +1,5 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include <cstring>
 #include <memory>
 
 #include "tests/capi/behaviour/host.h"
@@ -77,7 +76,7 @@ struct Together {
         CHECK(alone[g]->tensors[p].out == all.tensors[At(g, p)].out);
       }
       CHECK(alone[g]->Steps(0) == all.Steps(static_cast<int>(g)));
-      CHECK(all.Stat(("step." + std::to_string(g)).c_str()) == static_cast<double>(all.Steps(static_cast<int>(g))));
+      CHECK(all.Stat(("step." + std::to_string(g)).c_str()) == all.Steps(static_cast<int>(g)));
       for (const Host::Entry& entry : alone[g]->Entries()) {
         const std::string key = entry.info.key;
         if (key.rfind("group.", 0) != 0) CHECK_MESSAGE(alone[g]->Read(entry) == all.Read(key), key);
@@ -182,10 +181,7 @@ TEST_CASE("step.<group> equals the step counter in the state, and exists for gro
   Together together;
   for (uint64_t seed = 1; seed <= 3; ++seed) together.Step(seed);
   CHECK(together.all.Stat("step.2") == 3);
-  Array other(SHAMPOO_I64, 1);
-  const int64_t step = 41;
-  std::memcpy(other.data(), &step, sizeof step);
-  together.all.Write("group.1/step", other);
+  together.all.WriteValues("group.1/step", {41});
   CHECK(together.all.Stat("step.1") == 41);
   CHECK(together.all.Stat("steps") == 3);
   for (const char* key :

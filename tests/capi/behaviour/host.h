@@ -2,42 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <doctest/doctest.h>
-#include <shampoo/shampoo.h>
-
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tests/capi/behaviour/array.h"
-#include "tests/preset.h"
+#include "tests/capi/objects.h"
 
 namespace shampoo_test {
-
-using Keys = std::vector<std::pair<std::string, std::string>>;
-
-inline void RequireOk(shampoo_status status) { REQUIRE_MESSAGE(status == SHAMPOO_OK, shampoo_last_error()); }
-
-inline Keys operator+(Keys keys, const Keys& more) {
-  keys.insert(keys.end(), more.begin(), more.end());
-  return keys;
-}
-
-inline shampoo_param_desc Param(const char* name, const std::vector<int64_t>& shape, int32_t dtype = SHAMPOO_F32) {
-  shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
-  desc.name = name;
-  for (const int64_t dim : shape) desc.shape[desc.ndim++] = dim;
-  desc.param_dtype = desc.grad_dtype = dtype;
-  return desc;
-}
-
-inline shampoo_config* MakeConfig(const Keys& keys) {
-  shampoo_config* config = nullptr;
-  RequireOk(shampoo_config_create(&config));
-  RequireOk(SetPreset(config));
-  for (const auto& [key, value] : keys) RequireOk(shampoo_config_set_str(config, key.c_str(), value.c_str()));
-  return config;
-}
 
 // An optimizer of parameters with any dtypes and groups, and the arrays of its host. Updates are in place where
 // possible.
@@ -55,10 +27,9 @@ class Host {
     shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
     place.threads = threads;
     for (const Keys& keys : groups) {
-      shampoo_config* config = MakeConfig(keys);
-      RequireOk(plan == nullptr ? shampoo_plan_create(&plan, config, &place)
-                                : shampoo_plan_add_group(plan, config, nullptr));
-      shampoo_config_destroy(config);
+      const ConfigPtr config = MakeConfig(keys);
+      RequireOk(plan == nullptr ? shampoo_plan_create(&plan, config.get(), &place)
+                                : shampoo_plan_add_group(plan, config.get(), nullptr));
     }
     for (const shampoo_param_desc& desc : params) Add(desc);
     RequireOk(shampoo_plan_finish(plan));
@@ -79,14 +50,18 @@ class Host {
     for (Tensors& tensor : tensors) tensor.g.Fill(random);
   }
 
+  shampoo_buffers Buffers(size_t p) {
+    Tensors& tensor = tensors[p];
+    shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
+    buffers.param = tensor.w.data();
+    buffers.out = tensor.separate ? tensor.out.data() : tensor.w.data();
+    if (tensor.has_grad) buffers.grad = tensor.g.data();
+    if (tensor.copy.size() != 0) buffers.copy = tensor.copy.data();
+    return buffers;
+  }
   void Bind() {
     for (size_t p = 0; p < tensors.size(); ++p) {
-      Tensors& tensor = tensors[p];
-      shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
-      buffers.param = tensor.w.data();
-      buffers.out = tensor.separate ? tensor.out.data() : tensor.w.data();
-      if (tensor.has_grad) buffers.grad = tensor.g.data();
-      if (tensor.copy.size() != 0) buffers.copy = tensor.copy.data();
+      const shampoo_buffers buffers = Buffers(p);
       RequireOk(shampoo_optimizer_bind(optimizer, static_cast<int32_t>(p), 1, &buffers));
     }
   }
@@ -136,12 +111,10 @@ class Host {
     RequireOk(shampoo_state_write(optimizer, entry.index, 0, static_cast<int64_t>(entry.elements), values.data(),
                                   values.bytes().size(), SHAMPOO_CPU, nullptr));
   }
-  int64_t Steps(int group) const {
-    int64_t steps = -1;
-    const std::string key = "group." + std::to_string(group) + "/step";
-    RequireOk(shampoo_state_read(optimizer, Find(key).index, 0, 1, &steps, sizeof steps, SHAMPOO_CPU, nullptr));
-    return steps;
+  void WriteValues(const std::string& key, const std::vector<double>& values) {
+    Write(key, ArrayOf(Find(key).info.dtype, values));
   }
+  double Steps(int group) const { return Read("group." + std::to_string(group) + "/step").Get(0); }
   double Stat(const char* key) const {
     double value = -1;
     RequireOk(shampoo_optimizer_stat(optimizer, key, &value));

@@ -2,20 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <initializer_list>
+#include <doctest/doctest.h>
+#include <shampoo/shampoo.h>
+
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "tests/capi/behaviour/host.h"
 
 namespace shampoo_test {
 
 // Collects the log messages of the library during its lifetime.
 class Listener {
  public:
-  explicit Listener(int32_t max_level) { RequireOk(shampoo_set_log(&Receive, this, max_level)); }
+  explicit Listener(int32_t max_level) { REQUIRE(shampoo_set_log(&Receive, this, max_level) == SHAMPOO_OK); }
   ~Listener() { shampoo_set_log(nullptr, nullptr, 0); }
 
   std::vector<std::string> Take() {
@@ -32,12 +32,5 @@ class Listener {
   std::mutex mutex_;
   std::vector<std::string> messages_;
 };
-
-inline bool Has(const std::string& text, std::initializer_list<const char*> words) {
-  for (const char* word : words) {
-    if (text.find(word) == std::string::npos) return false;
-  }
-  return true;
-}
 
 }  // namespace shampoo_test

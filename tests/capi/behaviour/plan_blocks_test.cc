@@ -114,7 +114,6 @@ TEST_CASE("blocks are ordered by parameter, stacked tensor and chunk, with the f
 }
 
 TEST_CASE("plans of several ranks assign each block to one rank and report the bytes of each rank") {
-  shampoo_config* config = MakeConfig({{"max_preconditioner_dim", "8"}});
   for (const int32_t world : {1, 3, 40}) {
     CAPTURE(world);
     shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
@@ -122,17 +121,15 @@ TEST_CASE("plans of several ranks assign each block to one rank and report the b
     place.replica_rank = world - 1;
     place.shard_world = 5;
     place.shard_rank = 3;
-    shampoo_plan* plan = nullptr;
-    RequireOk(shampoo_plan_create(&plan, config, &place));
-    const shampoo_param_desc params[] = {Param("a", {30, 20}), Param("b", {3, 3, 3}), Param("c", {50})};
-    for (const shampoo_param_desc& param : params) RequireOk(shampoo_plan_add_param(plan, &param, nullptr));
-    RequireOk(shampoo_plan_finish(plan));
+    const PlanPtr plan = MakePlan({{"max_preconditioner_dim", "8"}}, place);
+    for (const auto& param : {Param("a", {30, 20}), Param("b", {3, 3, 3}), Param("c", {50})}) AddParam(plan, param);
+    RequireOk(shampoo_plan_finish(plan.get()));
     int64_t count = 0;
-    RequireOk(shampoo_plan_block_count(plan, &count));
+    RequireOk(shampoo_plan_block_count(plan.get(), &count));
     std::vector<int64_t> owned(static_cast<size_t>(world), 0);
     for (int64_t i = 0; i < count; ++i) {
       shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
-      RequireOk(shampoo_plan_block(plan, i, &block));
+      RequireOk(shampoo_plan_block(plan.get(), i, &block));
       REQUIRE(block.owner >= 0);
       REQUIRE(block.owner < world);
       CHECK(block.shard_owner == 3);
@@ -141,7 +138,7 @@ TEST_CASE("plans of several ranks assign each block to one rank and report the b
     for (int32_t rank = 0; rank < world; ++rank) {
       int64_t bytes[4] = {};
       const char* const what[] = {"state", "workspace", "total", "comm"};
-      for (int i = 0; i < 4; ++i) RequireOk(shampoo_plan_bytes(plan, rank, what[i], &bytes[i]));
+      for (int i = 0; i < 4; ++i) RequireOk(shampoo_plan_bytes(plan.get(), rank, what[i], &bytes[i]));
       CHECK(bytes[0] >= owned[static_cast<size_t>(rank)]);
       CHECK(bytes[0] <= owned[static_cast<size_t>(rank)] + 512);
       CHECK(bytes[2] == bytes[0] + bytes[1]);
@@ -149,9 +146,7 @@ TEST_CASE("plans of several ranks assign each block to one rank and report the b
       // A rank without blocks needs little more than the gather buffer.
       CHECK((owned[static_cast<size_t>(rank)] > 0) == (bytes[1] > bytes[3] * world + 512));
     }
-    shampoo_plan_destroy(plan);
   }
-  shampoo_config_destroy(config);
 }
 
 }  // namespace

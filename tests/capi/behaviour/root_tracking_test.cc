@@ -97,15 +97,14 @@ TEST_CASE("with pseudo_inverse directions without gradient are not part of the i
 
 TEST_CASE("the rank is cut off at the larger of the relative and the absolute tolerance") {
   const auto root = [](const char* rtol, const char* atol) {
-    shampoo_config* const config = MakeConfig({{"root_rank_handling", "pseudo_inverse"},
-                                               {"epsilon", "0"},
-                                               {"root_rank_rtol", rtol},
-                                               {"root_rank_atol", atol}});
+    const ConfigPtr config = MakeConfig({{"root_rank_handling", "pseudo_inverse"},
+                                         {"epsilon", "0"},
+                                         {"root_rank_rtol", rtol},
+                                         {"root_rank_atol", atol}});
     std::vector<double> a = {100, 0, 0, 0, 4, 0, 0, 0, 0.01};
     a[1] = a[3] = 1e-9;  // not diagonal
     std::vector<double> x(9);
-    RequireOk(shampoo_matrix_inverse_root(config, 3, SHAMPOO_F64, a.data(), x.data(), 2, 1, nullptr));
-    shampoo_config_destroy(config);
+    RequireOk(shampoo_matrix_inverse_root(config.get(), 3, SHAMPOO_F64, a.data(), x.data(), 2, 1, nullptr));
     return x;
   };
   const auto kept = [&](const char* rtol, const char* atol) {

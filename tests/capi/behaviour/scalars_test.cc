@@ -58,12 +58,11 @@ void CheckSchedule(OneElement reference, const std::map<int, std::pair<std::stri
                {"use_nesterov", reference.nesterov ? "true" : "false"},
                {"weight_decay_type", reference.coupled ? "coupled" : "decoupled"},
                {"use_bias_correction", reference.corrected ? "true" : "false"}};
-  shampoo_config* config = MakeConfig(keys);
+  const ConfigPtr config = MakeConfig(keys);
   for (const auto& [key, value] : reference.scalar) {
-    RequireOk(shampoo_config_set_f64(config, key.c_str(), static_cast<double>(value)));
-    keys.emplace_back(key, shampoo_config_get(config, key.c_str()));
+    RequireOk(shampoo_config_set_f64(config.get(), key.c_str(), static_cast<double>(value)));
+    keys.emplace_back(key, shampoo_config_get(config.get(), key.c_str()));
   }
-  shampoo_config_destroy(config);
   Host host(keys, {Param("w", {}, SHAMPOO_F64)});
   host.tensors[0].w.Set(0, static_cast<double>(reference.w));
   std::mt19937_64 random(5);
@@ -119,6 +118,22 @@ TEST_CASE("all scalars change in one run") {
                      {12, {"grafting_epsilon", 0.5}},
                      {13, {"grafting_beta2", 0.875}},
                      {15, {"gradient_scale", 0}}});
+}
+
+TEST_CASE("gradient_scale reverses the scaling of a loss, exactly for powers of two") {
+  const Keys keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"epsilon", "1e-3"}};
+  Host plain(keys, {Param("w", {4, 3})});
+  Host scaled(keys + Keys{{"gradient_scale", "0.0009765625"}}, {Param("w", {4, 3})});
+  std::mt19937_64 random(1);
+  plain.Fill(random);
+  scaled.tensors[0].w = plain.tensors[0].w;
+  for (int t = 0; t < 5; ++t) {
+    plain.FillGradients(random);
+    for (size_t i = 0; i < 12; ++i) scaled.tensors[0].g.Set(i, 1024 * plain.tensors[0].g.Get(i));
+    plain.Step();
+    scaled.Step();
+    CHECK(plain.tensors[0].w == scaled.tensors[0].w);
+  }
 }
 
 }  // namespace

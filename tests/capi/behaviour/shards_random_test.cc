@@ -101,6 +101,16 @@ TEST_CASE("random flat shards have the bits of separate parameters with the shap
   }
 }
 
+TEST_CASE("a stacked parameter has the bits of separate layers") {
+  shampoo_param_desc stacked = Param("layers", {3, 5, 6});
+  stacked.stack_dims = 1;
+  std::mt19937_64 random(9);
+  const Keys keys = {{"grafting", "rmsprop"}, {"momentum", "0.5"}, {"max_preconditioner_dim", "4"}};
+  Host one(keys, {stacked});
+  Host many(keys, {Param("0", {5, 6}), Param("1", {5, 6}), Param("2", {5, 6})});
+  CheckSame(&one, &many, random);
+}
+
 TEST_CASE("random rectangles have the bits of parameters with their shapes") {
   std::mt19937_64 random(12);
   for (int round = 0; round < 30; ++round) {

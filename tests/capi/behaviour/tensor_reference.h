@@ -2,22 +2,74 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "tests/capi/behaviour/host.h"
-#include "tests/capi/semantics/dense_reference.h"
 
 namespace shampoo_test {
 
-// Reference for the step of one dense block of any order: computed from the formulas, one element at a time.
+inline std::vector<double> IdentityMatrix(int d) {
+  std::vector<double> x(static_cast<size_t>(d * d), 0);
+  for (int i = 0; i < d; ++i) x[static_cast<size_t>(i * d + i)] = 1;
+  return x;
+}
+
+// Cyclic Jacobi: makes a diagonal and returns the rotations, whose columns are the eigenvectors.
+inline std::vector<double> Diagonalize(int d, std::vector<double>* a) {
+  std::vector<double> q = IdentityMatrix(d);
+  auto at = [d](std::vector<double>* x, int i, int j) -> double& { return (*x)[static_cast<size_t>(i * d + j)]; };
+  for (int sweep = 0; sweep < 60; ++sweep) {
+    for (int i = 0; i < d; ++i) {
+      for (int j = i + 1; j < d; ++j) {
+        if (at(a, i, j) == 0) continue;
+        const double theta = 0.5 * std::atan2(2 * at(a, i, j), at(a, j, j) - at(a, i, i));
+        const double c = std::cos(theta), s = std::sin(theta);
+        const auto rotate = [&](double* x, double* y) {
+          const double turned = c * *x - s * *y;
+          *y = s * *x + c * *y;
+          *x = turned;
+        };
+        for (int k = 0; k < d; ++k) {
+          rotate(&at(a, k, i), &at(a, k, j));
+          rotate(&at(&q, k, i), &at(&q, k, j));
+        }
+        for (int k = 0; k < d; ++k) rotate(&at(a, i, k), &at(a, j, k));
+      }
+    }
+  }
+  return q;
+}
+
+// Returns (a + epsilon)^-exponent after shifting the eigenvalues until the least is not negative.
+inline std::vector<double> InversePower(int d, std::vector<double> a, double epsilon, double exponent) {
+  const std::vector<double> q = Diagonalize(d, &a);
+  double least = 0;
+  for (int i = 0; i < d; ++i) least = std::min(least, a[static_cast<size_t>(i * d + i)]);
+  std::vector<double> x(static_cast<size_t>(d * d), 0);
+  for (int k = 0; k < d; ++k) {
+    const double power = std::pow(a[static_cast<size_t>(k * d + k)] - least + epsilon, -exponent);
+    for (int i = 0; i < d; ++i) {
+      for (int j = 0; j < d; ++j) {
+        x[static_cast<size_t>(i * d + j)] +=
+            q[static_cast<size_t>(i * d + k)] * power * q[static_cast<size_t>(j * d + k)];
+      }
+    }
+  }
+  return x;
+}
+
+// Reference for the step of one block of any order: computed from the formulas, one element at a time. It shares no
+// code with the library.
 struct TensorReference {
   std::vector<int> shape;
   double lr = 0.1, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-4, momentum = 0.5, weight_decay = 0.01, scale = 1;
   double graft_beta2 = 0.9, graft_epsilon = 1e-8, multiplier = 1, root = 0;  // root 0: twice the order
-  bool rmsprop = true;                                                       // the grafting method, or none
+  bool nesterov = false, coupled = false, bias_correction = true;
+  std::string grafting = "rmsprop";
   int frequency = 1, start = 1;
   bool spread = false;  // refreshes occur at the phase of `start`
   int async = 0;        // steps from a refresh to the first use of its roots, except for the first refresh
@@ -31,7 +83,7 @@ struct TensorReference {
     v = m = e;
     for (const int d : shape) {
       factor.emplace_back(static_cast<size_t>(d * d), 0.0);
-      inverse.push_back(DenseReference::Identity(d));
+      inverse.push_back(IdentityMatrix(d));
     }
   }
 
@@ -59,39 +111,43 @@ struct TensorReference {
     return result;
   }
 
+  // The weight of a new term in a sum (beta 1) or in an average.
+  static double WeightOf(double beta) { return beta == 1 ? 1 : 1 - beta; }
+
   // Makes step t of the group. The block may have missed earlier steps.
   void Step(int t, std::vector<double> g, std::vector<double>* w) {
-    for (double& x : g) x *= scale;
-    DenseReference roots(1, 1);
-    roots.epsilon = epsilon;
-    roots.multiplier = multiplier;
-    roots.root = root != 0 ? root : 2 * static_cast<double>(shape.size());
+    const auto correction = [t](bool corrects, double beta) {
+      return corrects && beta < 1 ? 1 - std::pow(beta, t) : 1;
+    };
+    for (size_t i = 0; i < g.size(); ++i) g[i] = scale * g[i] + (coupled ? weight_decay * (*w)[i] : 0);
+    const double order = root != 0 ? root : 2 * static_cast<double>(shape.size());
     for (size_t k = 0; k < shape.size(); ++k) {
       const auto d = static_cast<size_t>(shape[k]);
       for (double& x : factor[k]) x *= beta2;
       for (size_t at = 0; at < g.size(); ++at) {
         const size_t j = Index(at, k);
         for (size_t i = 0; i < d; ++i) {
-          factor[k][i * d + j] += (1 - beta2) * g[at] * g[at - j * Stride(k) + i * Stride(k)];
+          factor[k][i * d + j] += WeightOf(beta2) * g[at] * g[at - j * Stride(k) + i * Stride(k)];
         }
       }
       if (t == start || (t > start && (spread ? t - start : t) % frequency == 0)) {
         std::vector<double> a = factor[k];
-        for (double& x : a) x /= 1 - std::pow(beta2, t);
+        for (double& x : a) x /= correction(bias_correction, beta2);
         next.resize(shape.size());
-        next[k] = roots.InverseRoot(shape[k], a);
+        next[k] = InversePower(shape[k], a, epsilon, multiplier / order);
         next_from = t == start ? t : t + async;
       }
     }
     if (t == next_from) inverse = next;
+    const bool scales = grafting != "none" && grafting != "sgd";
     std::vector<double> h = g;
     std::vector<double> d = g;
     double d_square = 0;
     for (size_t i = 0; i < g.size(); ++i) {
-      v[i] = graft_beta2 * v[i] + (1 - graft_beta2) * g[i] * g[i];
+      v[i] = graft_beta2 * v[i] + WeightOf(graft_beta2) * g[i] * g[i];
       e[i] = beta1 * e[i] + (1 - beta1) * g[i];
-      h[i] = e[i] / (1 - std::pow(beta1, t));
-      d[i] = rmsprop ? h[i] / (std::sqrt(v[i]) + graft_epsilon) : h[i];
+      h[i] = e[i] / correction(bias_correction, beta1);
+      d[i] = scales ? h[i] / (std::sqrt(v[i] / correction(grafting == "adam", graft_beta2)) + graft_epsilon) : h[i];
       d_square += d[i] * d[i];
     }
     std::vector<double> p = d;
@@ -100,13 +156,14 @@ struct TensorReference {
       for (size_t k = 0; k < shape.size(); ++k) p = Contract(p, k, inverse[k]);
       double p_square = 0;
       for (const double x : p) p_square += x * x;
-      if (rmsprop) {
+      if (grafting != "none") {
         for (double& x : p) x *= std::sqrt(d_square) / (std::sqrt(p_square) + 1e-16);
       }
     }
     for (size_t i = 0; i < p.size(); ++i) {
-      m[i] = momentum * m[i] + p[i] + weight_decay * (*w)[i];
-      (*w)[i] -= lr * m[i];
+      if (!coupled) p[i] += weight_decay * (*w)[i];
+      m[i] = momentum * m[i] + p[i];
+      (*w)[i] -= lr * (nesterov ? p[i] + momentum * m[i] : m[i]);
     }
   }
 };
@@ -123,9 +180,12 @@ inline Keys KeysOf(const TensorReference& r) {
           {"beta2", Text(r.beta2)},
           {"epsilon", Text(r.epsilon)},
           {"momentum", Text(r.momentum)},
+          {"use_nesterov", r.nesterov ? "true" : "false"},
           {"weight_decay", Text(r.weight_decay)},
+          {"weight_decay_type", r.coupled ? "coupled" : "decoupled"},
+          {"use_bias_correction", r.bias_correction ? "true" : "false"},
           {"gradient_scale", Text(r.scale)},
-          {"grafting", r.rmsprop ? "rmsprop" : "none"},
+          {"grafting", r.grafting},
           {"grafting_beta2", Text(r.graft_beta2)},
           {"grafting_epsilon", Text(r.graft_epsilon)},
           {"exponent_multiplier", Text(r.multiplier)},
@@ -134,6 +194,12 @@ inline Keys KeysOf(const TensorReference& r) {
           {"root_spread", r.spread ? "true" : "false"},
           {"root_async", std::to_string(r.async)},
           {"use_merge_dims", "false"}};
+}
+
+inline double LargestDifference(const std::vector<double>& a, const std::vector<double>& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(a[i] - b[i]));
+  return largest;
 }
 
 }  // namespace shampoo_test

@@ -6,42 +6,63 @@
 namespace shampoo_test {
 namespace {
 
-double LargestDifference(const std::vector<double>& a, const std::vector<double>& b) {
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(a[i] - b[i]));
-  return largest;
-}
-
 std::vector<int64_t> Wide(const std::vector<int>& shape) { return {shape.begin(), shape.end()}; }
 
-// Makes 10 steps of a parameter that is one block.
+// Makes 12 steps of a parameter that is one block and returns the largest difference of an element after any step.
 double DifferenceOf(TensorReference reference, const Keys& more, const std::vector<int64_t>& param_shape) {
   Host host(KeysOf(reference) + more, {Param("w", param_shape, SHAMPOO_F64)});
   std::mt19937_64 random(8);
   host.Fill(random);
   std::vector<double> w = host.tensors[0].w.Values();
-  for (int t = 1; t <= 10; ++t) {
+  double largest = 0;
+  for (int t = 1; t <= 12; ++t) {
     host.FillGradients(random);
     reference.Step(t, host.tensors[0].g.Values(), &w);
     host.Step();
+    largest = std::max(largest, LargestDifference(w, host.tensors[0].w.Values()));
   }
-  return LargestDifference(w, host.tensors[0].w.Values());
+  return largest;
 }
 
 TEST_CASE("blocks of every order agree with the reference") {
   const std::vector<std::vector<int>> shapes = {{1},       {7},          {4, 1},       {1, 5},          {3, 4, 2},
                                                 {2, 1, 3}, {2, 3, 2, 4}, {1, 1, 1, 1}, {2, 2, 2, 2, 3}, {8, 9, 10}};
   for (const std::vector<int>& shape : shapes) {
-    for (const bool grafted : {true, false}) {
+    for (const char* const grafting : {"rmsprop", "none"}) {
       TensorReference reference(shape);
-      reference.rmsprop = grafted;
+      reference.grafting = grafting;
       reference.frequency = 2;
-      reference.start = grafted ? 5 : 3;
+      reference.start = reference.grafting == "none" ? 3 : 5;
       reference.multiplier = shape.size() == 2 ? 1.25 : 1;
       reference.scale = 0.75;
       CAPTURE(shape.size());
       CAPTURE(shape[0]);
       CHECK(DifferenceOf(reference, {}, Wide(shape)) < 1e-9);
+    }
+  }
+}
+
+TEST_CASE("every combination of options agrees with the reference") {
+  for (const std::string grafting : {"none", "sgd", "adagrad", "rmsprop", "adam"}) {
+    for (int bits = 0; bits < 64; ++bits) {
+      TensorReference reference({5, 4});
+      reference.grafting = grafting;
+      reference.graft_beta2 = grafting == "rmsprop" || grafting == "adam" ? 0.95 : 1;
+      reference.coupled = (bits & 1) != 0;
+      reference.weight_decay = (bits & 3) != 0 ? 0.05 : 0;
+      reference.momentum = (bits & 2) != 0 ? 0.8 : 0;
+      reference.nesterov = (bits & 4) != 0;
+      reference.bias_correction = (bits & 8) != 0;
+      reference.beta1 = (bits & 16) != 0 ? 0.9 : 0;
+      reference.beta2 = (bits & 32) != 0 ? 0.97 : 1;
+      reference.epsilon = 1e-6;
+      reference.frequency = 1 + bits % 3;
+      reference.start = reference.frequency + bits % 5;
+      reference.root = bits % 7 == 0 ? 2 : 4;
+      reference.multiplier = bits % 5 == 0 ? 1.5 : 1;
+      CAPTURE(grafting);
+      CAPTURE(bits);
+      CHECK(DifferenceOf(reference, {{"inverse_root_override", bits % 7 == 0 ? "2" : "0"}}, {5, 4}) < 1e-9);
     }
   }
 }

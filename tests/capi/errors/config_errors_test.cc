@@ -18,7 +18,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 ConfigPtr MakeChangedConfig() {
   ConfigPtr config = MakeConfig();
   for (const shampoo_key_info& key : KeyTable()) {
-    REQUIRE_OK(shampoo_config_set_str(config.get(), key.name, AnotherValue(key).c_str()));
+    RequireOk(shampoo_config_set_str(config.get(), key.name, AnotherValue(key).c_str()));
   }
   return config;
 }
@@ -173,6 +173,9 @@ TEST_CASE("a key name of another optimizer gets the name of the matching key as 
     const char* name;
     const char* answer;
   } cases[] = {
+      {"learning_rate", "use lr"},
+      {"eps", "use grafting_epsilon (of the grafted method) or epsilon (of the inverse roots)"},
+      {"betas", "beta1, and grafting_beta2"},
       {"update_freq", "use precondition_frequency"},
       {"preconditioning_compute_steps", "use precondition_frequency"},
       {"precondition_every", "use precondition_frequency"},
@@ -258,15 +261,15 @@ TEST_CASE("shampoo_config_describe_key accepts indices from 0 to the count only"
 
 TEST_CASE("a text from shampoo_config_get sets the same value again") {
   shampoo_config* made = nullptr;
-  REQUIRE_OK(shampoo_config_create(&made));
+  RequireOk(shampoo_config_create(&made));
   const ConfigPtr config(made);
   for (const shampoo_key_info& key : KeyTable()) {
     if (std::string_view(key.name) == "preset") continue;  // can be set only once
     CAPTURE(key.name);
     CHECK(std::string(shampoo_config_get(config.get(), key.name)) == key.default_value);
-    REQUIRE_OK(shampoo_config_set_str(config.get(), key.name, AnotherValue(key).c_str()));
+    RequireOk(shampoo_config_set_str(config.get(), key.name, AnotherValue(key).c_str()));
     CHECK(std::string(shampoo_config_get(config.get(), key.name)) == AnotherValue(key));
-    REQUIRE_OK(shampoo_config_set_str(config.get(), key.name, key.default_value));
+    RequireOk(shampoo_config_set_str(config.get(), key.name, key.default_value));
     CHECK(std::string(shampoo_config_get(config.get(), key.name)) == key.default_value);
   }
 }

@@ -2,17 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <doctest/doctest.h>
-#include <shampoo/shampoo.h>
-
 #include <charconv>
 #include <cstdint>
-#include <cstring>
 #include <initializer_list>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "tests/capi/objects.h"
 
 namespace shampoo_test {
 
@@ -34,19 +30,6 @@ inline std::string MissingWord(std::initializer_list<std::string> words) {
     CHECK(::shampoo_test::MissingWord(__VA_ARGS__) == "");        \
   } while (false)
 
-#define REQUIRE_OK(call) REQUIRE_MESSAGE((call) == SHAMPOO_OK, shampoo_last_error())
-
-struct Destroy {
-  void operator()(shampoo_config* config) const { shampoo_config_destroy(config); }
-  void operator()(shampoo_plan* plan) const { shampoo_plan_destroy(plan); }
-  void operator()(shampoo_optimizer* optimizer) const { shampoo_optimizer_destroy(optimizer); }
-};
-using ConfigPtr = std::unique_ptr<shampoo_config, Destroy>;
-using PlanPtr = std::unique_ptr<shampoo_plan, Destroy>;
-using OptimizerPtr = std::unique_ptr<shampoo_optimizer, Destroy>;
-
-using Values = std::vector<std::pair<const char*, const char*>>;
-
 // Returns a number as the library writes it: in its shortest form, independent of the locale.
 template <typename Number>
 std::string Text(Number number) {
@@ -55,66 +38,17 @@ std::string Text(Number number) {
   return std::string(text, end);
 }
 
-inline ConfigPtr MakeConfig(const Values& values = {}) {
-  shampoo_config* config = nullptr;
-  REQUIRE_OK(shampoo_config_create(&config));
-  ConfigPtr made(config);
-  REQUIRE_OK(shampoo_config_set_str(config, "preset", "shampoo_2024"));
-  for (const auto& [key, value] : values) REQUIRE_OK(shampoo_config_set_str(config, key, value));
-  return made;
+// The parameters "weight" (6 x 5) and "bias" (5), and keys that divide them into blocks with dims of at most 4.
+inline std::vector<shampoo_param_desc> SmallParams(int32_t dtype = SHAMPOO_F32) {
+  return {Param("weight", {6, 5}, dtype), Param("bias", {5}, dtype)};
 }
+inline Keys SmallKeys(const Keys& more) { return Keys{{"max_preconditioner_dim", "4"}, {"threads", "2"}} + more; }
 
-// Creates an unfinished plan.
-inline PlanPtr MakePlan(const Values& values = {}, shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT) {
-  const ConfigPtr config = MakeConfig(values);
-  shampoo_plan* plan = nullptr;
-  REQUIRE_OK(shampoo_plan_create(&plan, config.get(), &desc));
-  return PlanPtr(plan);
-}
-
-inline shampoo_param_desc ParamDesc(const char* name, std::initializer_list<int64_t> shape,
-                                    int32_t dtype = SHAMPOO_F32) {
-  shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
-  desc.name = name;
-  for (const int64_t dim : shape) desc.shape[desc.ndim++] = dim;
-  desc.param_dtype = desc.grad_dtype = dtype;
-  return desc;
-}
-
-// Creates a plan of "weight" (6 x 5) and "bias" (5) with block dims of at most 4.
-inline PlanPtr MakeSmallPlan(Values values = {}, int32_t dtype = SHAMPOO_F32, bool finished = true) {
-  values.insert(values.begin(), {{"max_preconditioner_dim", "4"}, {"threads", "2"}});
-  PlanPtr plan = MakePlan(values);
-  const shampoo_param_desc weight = ParamDesc("weight", {6, 5}, dtype);
-  const shampoo_param_desc bias = ParamDesc("bias", {5}, dtype);
-  REQUIRE_OK(shampoo_plan_add_param(plan.get(), &weight, nullptr));
-  REQUIRE_OK(shampoo_plan_add_param(plan.get(), &bias, nullptr));
-  if (finished) REQUIRE_OK(shampoo_plan_finish(plan.get()));
+inline PlanPtr MakeSmallPlan(const Keys& keys = {}, bool finished = true) {
+  PlanPtr plan = MakePlan(SmallKeys(keys));
+  for (const shampoo_param_desc& param : SmallParams()) AddParam(plan, param);
+  if (finished) RequireOk(shampoo_plan_finish(plan.get()));
   return plan;
-}
-
-inline OptimizerPtr MakeOptimizer(const PlanPtr& plan) {
-  const shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-  shampoo_optimizer* optimizer = nullptr;
-  REQUIRE_OK(shampoo_optimizer_create(&optimizer, plan.get(), &desc));
-  return OptimizerPtr(optimizer);
-}
-
-// Returns every entry of the state as bytes.
-inline std::vector<std::vector<char>> ReadState(shampoo_optimizer* optimizer) {
-  int64_t count = 0;
-  REQUIRE_OK(shampoo_state_count(optimizer, &count));
-  std::vector<std::vector<char>> state;
-  for (int64_t i = 0; i < count; ++i) {
-    shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
-    REQUIRE_OK(shampoo_state_describe(optimizer, i, &entry));
-    int64_t elements = 1;
-    for (int32_t k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
-    std::vector<char> bytes(static_cast<size_t>(elements) * 8);  // enough for the widest dtype
-    REQUIRE_OK(shampoo_state_read(optimizer, i, 0, elements, bytes.data(), bytes.size(), SHAMPOO_CPU, nullptr));
-    state.push_back(std::move(bytes));
-  }
-  return state;
 }
 
 }  // namespace shampoo_test

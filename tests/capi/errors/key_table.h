@@ -14,7 +14,7 @@ inline std::vector<shampoo_key_info> KeyTable() {
   std::vector<shampoo_key_info> keys;
   for (int32_t i = 0; i < shampoo_config_key_count(); ++i) {
     shampoo_key_info info = SHAMPOO_KEY_INFO_INIT;
-    REQUIRE_OK(shampoo_config_describe_key(i, &info));
+    RequireOk(shampoo_config_describe_key(i, &info));
     keys.push_back(info);
   }
   return keys;

@@ -23,7 +23,7 @@ TEST_CASE("the last error belongs to the thread, and only a failed call changes 
   CHECK(shampoo_last_error() == here);
   SmallModel model;
   model.Bind();
-  REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
+  RequireOk(shampoo_optimizer_step(model.get(), nullptr));
   CHECK(shampoo_last_error() == here);
 }
 
@@ -38,7 +38,7 @@ TEST_CASE("an optimizer keeps the text of its last failure on any thread") {
   CHECK(std::string(shampoo_optimizer_error(other.get())) == "");
   // A success does not change it, nor does a failure of a call that only reads.
   model.Bind();
-  REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
+  RequireOk(shampoo_optimizer_step(model.get(), nullptr));
   double value = 0;
   CHECK_ERROR(shampoo_optimizer_stat(model.get(), "no such", &value), SHAMPOO_E_INVALID, {"\"no such\""});
   CHECK_ERROR(shampoo_optimizer_get(model.get(), 0, "no such", &value), SHAMPOO_E_INVALID, {"\"no such\""});
@@ -49,7 +49,7 @@ TEST_CASE("a text that is too long is truncated between two characters and marke
   constexpr size_t kKept = 4095;  // bytes of a text
   constexpr char kMark[] = " ... (cut off)";
   shampoo_config* config = nullptr;
-  REQUIRE_OK(shampoo_config_create(&config));
+  RequireOk(shampoo_config_create(&config));
   // One character of each length at each position where the text may be truncated.
   for (const std::string character : {"a", "ä", "权", "\U0001F680"}) {
     for (size_t shift = 0; shift < character.size(); ++shift) {

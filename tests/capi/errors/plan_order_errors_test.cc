@@ -8,7 +8,7 @@ namespace {
 TEST_CASE("functions of a plan reject NULL with the name of the argument") {
   const ConfigPtr config = MakeConfig();
   const shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  const shampoo_param_desc desc = ParamDesc("p", {2});
+  const shampoo_param_desc desc = Param("p", {2});
   const PlanPtr plan = MakeSmallPlan();
   shampoo_plan* out = plan.get();
   int64_t number = -5;
@@ -54,15 +54,15 @@ TEST_CASE("a plan cannot be queried before it is finished") {
 TEST_CASE("nothing can be added to a finished plan") {
   const PlanPtr plan = MakeSmallPlan();
   const ConfigPtr config = MakeConfig();
-  const shampoo_param_desc late = ParamDesc("late", {64, 64});
+  const shampoo_param_desc late = Param("late", {64, 64});
   int64_t before = 0;
   int64_t after = 0;
   int32_t number = -5;
-  REQUIRE_OK(shampoo_plan_bytes(plan.get(), 0, "total", &before));
+  RequireOk(shampoo_plan_bytes(plan.get(), 0, "total", &before));
   CHECK_ERROR(shampoo_plan_add_param(plan.get(), &late, &number), SHAMPOO_E_STATE, {"finished", "before"});
   CHECK_ERROR(shampoo_plan_add_group(plan.get(), config.get(), &number), SHAMPOO_E_STATE, {"finished", "before"});
   CHECK_ERROR(shampoo_plan_finish(plan.get()), SHAMPOO_E_STATE, {"finished already", "once"});
-  REQUIRE_OK(shampoo_plan_bytes(plan.get(), 0, "total", &after));
+  RequireOk(shampoo_plan_bytes(plan.get(), 0, "total", &after));
   CHECK(number == -5);
   CHECK(before == after);
 }
@@ -70,7 +70,7 @@ TEST_CASE("nothing can be added to a finished plan") {
 TEST_CASE("queries of a plan accept only its blocks, its ranks and known names") {
   const PlanPtr plan = MakeSmallPlan();
   int64_t count = 0;
-  REQUIRE_OK(shampoo_plan_block_count(plan.get(), &count));
+  RequireOk(shampoo_plan_block_count(plan.get(), &count));
   CHECK(count == 6);
   shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
   info.param = -5;
@@ -92,21 +92,21 @@ TEST_CASE("queries of a plan accept only its blocks, its ranks and known names")
 
 TEST_CASE("a block that is too large for the solver is rejected, and the plan stays unfinished") {
   const PlanPtr plan = MakePlan({{"max_preconditioner_dim", "1000000"}});
-  const shampoo_param_desc long_vector = ParamDesc("long", {32751});
-  REQUIRE_OK(shampoo_plan_add_param(plan.get(), &long_vector, nullptr));
+  const shampoo_param_desc long_vector = Param("long", {32751});
+  RequireOk(shampoo_plan_add_param(plan.get(), &long_vector, nullptr));
   CHECK_ERROR(shampoo_plan_finish(plan.get()), SHAMPOO_E_INVALID,
               {"\"long\"", "(32751)", "32750", "max_preconditioner_dim"});
   int64_t count = -5;
   CHECK_ERROR(shampoo_plan_block_count(plan.get(), &count), SHAMPOO_E_STATE, {"not finished"});
   CHECK(count == -5);
-  const shampoo_param_desc more = ParamDesc("more", {2});
+  const shampoo_param_desc more = Param("more", {2});
   CHECK(shampoo_plan_add_param(plan.get(), &more, nullptr) == SHAMPOO_OK);
 }
 
 TEST_CASE("too many blocks are rejected") {
   const PlanPtr plan = MakePlan({{"max_preconditioner_dim", "1"}});
-  const shampoo_param_desc wide = ParamDesc("wide", {2048, 2048});
-  REQUIRE_OK(shampoo_plan_add_param(plan.get(), &wide, nullptr));
+  const shampoo_param_desc wide = Param("wide", {2048, 2048});
+  RequireOk(shampoo_plan_add_param(plan.get(), &wide, nullptr));
   CHECK_ERROR(shampoo_plan_finish(plan.get()), SHAMPOO_E_INVALID,
               {"\"wide\"", "(2048, 2048)", Text(1 << 20), "max_preconditioner_dim", "1"});
 }

@@ -8,7 +8,7 @@ namespace {
 
 double Get(const SmallModel& model, const char* key) {
   double value = -77;
-  REQUIRE_OK(shampoo_optimizer_get(model.get(), 0, key, &value));
+  RequireOk(shampoo_optimizer_get(model.get(), 0, key, &value));
   return value;
 }
 
@@ -55,12 +55,12 @@ TEST_CASE("a number that does not fit float32 is rejected if steps compute in fl
       {"lr", "1e39"}, {"gradient_scale", "-1e300"}, {"weight_decay", "1e39"}, {"grafting_epsilon", "1e-50"}};
   for (const auto& [key, value] : beyond) {
     CAPTURE(key);
-    const Values keys = {{key, value}, {"grafting", "adam"}};
-    const PlanPtr plan = MakeSmallPlan(keys, SHAMPOO_F32, /*finished=*/false);
+    const Keys keys = {{key, value}, {"grafting", "adam"}};
+    const PlanPtr plan = MakeSmallPlan(keys, /*finished=*/false);
     CHECK_ERROR(shampoo_plan_finish(plan.get()), SHAMPOO_E_INVALID,
                 {"parameter \"weight\"", std::string("key ") + key, "computation_dtype of f32"});
     const SmallModel wide(keys, SHAMPOO_F64);  // it fits float64
-    const SmallModel model(Values{{"grafting", "adam"}});
+    const SmallModel model(Keys{{"grafting", "adam"}});
     const double before = Get(model, key);
     const double number = std::strtod(value, nullptr);
     CHECK_ERROR(shampoo_optimizer_set(model.get(), 0, key, number), SHAMPOO_E_INVALID,
@@ -72,20 +72,20 @@ TEST_CASE("a number that does not fit float32 is rejected if steps compute in fl
   model.Bind();
   const auto before = model.Everything();
   const double lr = 1e39;
-  REQUIRE_OK(shampoo_optimizer_bind_scalar(model.get(), 0, "lr", SHAMPOO_F64, &lr));
+  RequireOk(shampoo_optimizer_bind_scalar(model.get(), 0, "lr", SHAMPOO_F64, &lr));
   CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_INVALID, {"group 0", "key lr", "f32"});
   CHECK(model.Everything() == before);
 }
 
 TEST_CASE("beta1 and momentum cannot be set if the plan has no state for them") {
-  const SmallModel model(Values{{"beta1", "0"}});
+  const SmallModel model(Keys{{"beta1", "0"}});
   for (const char* key : {"beta1", "momentum"}) {
     CHECK_ERROR(shampoo_optimizer_set(model.get(), 0, key, 0.5), SHAMPOO_E_STATE,
                 {std::string("key ") + key, "was 0", "above 0"});
     CHECK(Get(model, key) == 0);
     CHECK(shampoo_optimizer_set(model.get(), 0, key, 0) == SHAMPOO_OK);
   }
-  const SmallModel adagrad(Values{{"grafting", "adagrad"}});
+  const SmallModel adagrad(Keys{{"grafting", "adagrad"}});
   CHECK_ERROR(shampoo_optimizer_set(adagrad.get(), 0, "grafting_beta2", 0.5), SHAMPOO_E_INVALID,
               {"grafting_beta2", "0.5", "adagrad", "rmsprop"});
   CHECK(Get(adagrad, "grafting_beta2") == 1);
@@ -111,37 +111,16 @@ TEST_CASE("get returns numbers only, and changes nothing on failure") {
   CHECK_ERROR(shampoo_optimizer_stat(model.get(), nullptr, &value), SHAMPOO_E_INVALID, {"key is NULL"});
   CHECK_ERROR(shampoo_optimizer_stat(model.get(), "steps", nullptr), SHAMPOO_E_INVALID, {"value_out is NULL"});
   CHECK_ERROR(shampoo_optimizer_stat(nullptr, "steps", &value), SHAMPOO_E_INVALID, {"opt is NULL"});
-  CHECK(value == -77);
-}
-
-TEST_CASE("only lr and gradient_scale can be bound, as float32 or float64") {
-  SmallModel model;
-  SmallModel other;
-  const double value = 0.75;
-  const auto bind = [&](int32_t group, const char* key, int32_t dtype) {
-    return shampoo_optimizer_bind_scalar(model.get(), group, key, dtype, &value);
-  };
-  CHECK_ERROR(bind(0, "epsilon", SHAMPOO_F64), SHAMPOO_E_INVALID, {"\"epsilon\"", "lr or gradient_scale"});
-  CHECK_ERROR(bind(0, nullptr, SHAMPOO_F64), SHAMPOO_E_INVALID, {"key is", "lr or gradient_scale"});
-  for (const int32_t dtype : {0, SHAMPOO_F16 + 0, SHAMPOO_BF16 + 0, SHAMPOO_I32 + 0, -1, 99}) {
-    CHECK_ERROR(bind(0, "lr", dtype), SHAMPOO_E_INVALID, {"dtype is " + Text(dtype), "SHAMPOO_F32 (1)"});
-  }
-  CHECK_ERROR(bind(1, "lr", SHAMPOO_F64), SHAMPOO_E_INVALID, {"group is 1", "0 to 0"});
   CHECK_ERROR(shampoo_optimizer_bind_scalar(nullptr, 0, "lr", SHAMPOO_F64, &value), SHAMPOO_E_INVALID, {"opt is NULL"});
-  model.Bind();
-  other.Bind();
-  REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
-  REQUIRE_OK(shampoo_optimizer_step(other.get(), nullptr));
-  CHECK(Get(model, "lr") == 0.01);  // nothing was bound
-  CHECK(model.Everything() == other.Everything());
+  CHECK(value == -77);
 }
 
 TEST_CASE("a step that fails because of its gradients does not store the bound scalars") {
   SmallModel model;
   model.Bind();
   const double lr = 0.5;
-  REQUIRE_OK(shampoo_optimizer_bind_scalar(model.get(), 0, "lr", SHAMPOO_F64, &lr));
-  model.grad[0].Set(0, NAN);
+  RequireOk(shampoo_optimizer_bind_scalar(model.get(), 0, "lr", SHAMPOO_F64, &lr));
+  model.tensors[0].g.Set(0, NAN);
   CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC, {"NaN"});
   CHECK(Get(model, "lr") == 0.01);
 }
@@ -151,9 +130,9 @@ TEST_CASE("a step checks the bound scalars that it reads") {
   model.Bind();
   double lr = 0.5;
   float scale = 1;
-  REQUIRE_OK(shampoo_optimizer_bind_scalar(model.get(), 0, "lr", SHAMPOO_F64, &lr));
-  REQUIRE_OK(shampoo_optimizer_bind_scalar(model.get(), 0, "gradient_scale", SHAMPOO_F32, &scale));
-  REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
+  RequireOk(shampoo_optimizer_bind_scalar(model.get(), 0, "lr", SHAMPOO_F64, &lr));
+  RequireOk(shampoo_optimizer_bind_scalar(model.get(), 0, "gradient_scale", SHAMPOO_F32, &scale));
+  RequireOk(shampoo_optimizer_step(model.get(), nullptr));
   const auto before = model.Everything();
   for (const double bad : {double{NAN}, double{INFINITY}, -1.0}) {
     lr = bad;

@@ -1,7 +1,5 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "errors_test_util.h"
@@ -9,19 +7,15 @@
 namespace shampoo_test {
 namespace {
 
-// Creates the plan of rank 1 of three shard ranks that gather their blocks.
-PlanPtr MakeShardPlan(const char* shard_mode = "gather") {
-  const ConfigPtr config = MakeConfig({{"shard_mode", shard_mode}});
+PlanPtr MakeShardPlan(const char* shard_mode = "gather", int32_t rank = 1, int32_t world = 3) {
   shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
-  desc.shard_rank = 1;
-  desc.shard_world = 3;
-  shampoo_plan* plan = nullptr;
-  REQUIRE_OK(shampoo_plan_create(&plan, config.get(), &desc));
-  return PlanPtr(plan);
+  desc.shard_rank = rank;
+  desc.shard_world = world;
+  return MakePlan({{"shard_mode", shard_mode}}, desc);
 }
 
 shampoo_param_desc Flat(int64_t offset, int64_t count) {
-  shampoo_param_desc desc = ParamDesc("p", {6, 4});
+  shampoo_param_desc desc = Param("p", {6, 4});
   desc.shard_form = 1;
   desc.flat_offset = offset;
   desc.flat_count = count;
@@ -29,7 +23,7 @@ shampoo_param_desc Flat(int64_t offset, int64_t count) {
 }
 
 shampoo_param_desc Rectangle(int64_t row, int64_t rows, int64_t column, int64_t columns) {
-  shampoo_param_desc desc = ParamDesc("p", {6, 4});
+  shampoo_param_desc desc = Param("p", {6, 4});
   desc.shard_form = 2;
   desc.local_offset[0] = row;
   desc.local_shape[0] = rows;
@@ -38,13 +32,9 @@ shampoo_param_desc Rectangle(int64_t row, int64_t rows, int64_t column, int64_t 
   return desc;
 }
 
-void Add(const PlanPtr& plan, const shampoo_param_desc& desc) {
-  REQUIRE_OK(shampoo_plan_add_param(plan.get(), &desc, nullptr));
-}
-
 TEST_CASE("shampoo_plan_add_shard rejects impossible shards of other ranks and changes nothing") {
   const PlanPtr plan = MakeShardPlan();
-  Add(plan, Flat(10, 4));
+  AddParam(plan, Flat(10, 4));
   const auto refused = [&](int32_t param, int32_t rank, const shampoo_param_desc& desc,
                            std::initializer_list<std::string> words) {
     CHECK_ERROR(shampoo_plan_add_shard(plan.get(), param, rank, &desc), SHAMPOO_E_INVALID, words);
@@ -78,9 +68,9 @@ TEST_CASE("shampoo_plan_add_shard rejects impossible shards of other ranks and c
 void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, const shampoo_param_desc* two,
                  std::initializer_list<std::string> words) {
   const PlanPtr plan = MakeShardPlan();
-  Add(plan, own);
-  if (zero != nullptr) REQUIRE_OK(shampoo_plan_add_shard(plan.get(), 0, 0, zero));
-  if (two != nullptr) REQUIRE_OK(shampoo_plan_add_shard(plan.get(), 0, 2, two));
+  AddParam(plan, own);
+  if (zero != nullptr) RequireOk(shampoo_plan_add_shard(plan.get(), 0, 0, zero));
+  if (two != nullptr) RequireOk(shampoo_plan_add_shard(plan.get(), 0, 2, two));
   if (words.size() == 0) {
     CHECK_MESSAGE(shampoo_plan_finish(plan.get()) == SHAMPOO_OK, shampoo_last_error());
   } else {
@@ -92,10 +82,10 @@ TEST_CASE("gathered shards must be described and contain each element once") {
   // Known layouts: equal chunks of elements, equal chunks of rows, the whole parameter.
   CheckFinish(Flat(8, 8), nullptr, nullptr, {});
   CheckFinish(Rectangle(2, 2, 0, 4), nullptr, nullptr, {});
-  CheckFinish(ParamDesc("p", {6, 4}), nullptr, nullptr, {});
+  CheckFinish(Param("p", {6, 4}), nullptr, nullptr, {});
   const shampoo_param_desc flat_whole = Flat(0, 24);
   const shampoo_param_desc whole_rectangle = Rectangle(0, 6, 0, 4);
-  CheckFinish(ParamDesc("p", {6, 4}), &flat_whole, &whole_rectangle, {});  // on every rank, in any form
+  CheckFinish(Param("p", {6, 4}), &flat_whole, &whole_rectangle, {});  // on every rank, in any form
   CheckFinish(Flat(8, 7), nullptr, nullptr,
               {"\"p\"", "shard ranks 0, 2", "shampoo_plan_add_shard", "neither an equal chunk"});
   CheckFinish(Rectangle(2, 2, 0, 3), nullptr, nullptr, {"shard ranks 0, 2", "shampoo_plan_add_shard"});
@@ -123,22 +113,14 @@ TEST_CASE("gathered shards must be described and contain each element once") {
 }
 
 TEST_CASE("only a flat shard that is a chunk of dim 0 is recognised") {
-  const auto finish = [](int32_t rank, std::vector<int64_t> shape, int64_t offset, int64_t count) {
-    const ConfigPtr config = MakeConfig({{"shard_mode", "gather"}});
-    shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-    place.shard_rank = rank;
-    place.shard_world = 2;
-    shampoo_plan* plan = nullptr;
-    REQUIRE_OK(shampoo_plan_create(&plan, config.get(), &place));
-    const PlanPtr own(plan);
-    shampoo_param_desc desc = ParamDesc("p", {1});
-    desc.ndim = static_cast<int32_t>(shape.size());
-    std::copy(shape.begin(), shape.end(), desc.shape);
+  const auto finish = [](int32_t rank, const std::vector<int64_t>& shape, int64_t offset, int64_t count) {
+    const PlanPtr plan = MakeShardPlan("gather", rank, 2);
+    shampoo_param_desc desc = Param("p", shape);
     desc.shard_form = 1;
     desc.flat_offset = offset;
     desc.flat_count = count;
-    Add(own, desc);
-    return shampoo_plan_finish(plan);
+    AddParam(plan, desc);
+    return shampoo_plan_finish(plan.get());
   };
   CHECK(finish(0, {9, 7}, 0, 35) == SHAMPOO_OK);  // 5 rows
   CHECK(finish(1, {9, 7}, 35, 28) == SHAMPOO_OK);
@@ -151,7 +133,7 @@ TEST_CASE("only a flat shard that is a chunk of dim 0 is recognised") {
 
 TEST_CASE("gathered shards need a communicator; other modes and plans without shards do not") {
   const auto create = [](const PlanPtr& plan) {
-    REQUIRE_OK(shampoo_plan_finish(plan.get()));
+    RequireOk(shampoo_plan_finish(plan.get()));
     shampoo_optimizer* optimizer = nullptr;
     shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
     const shampoo_status status = shampoo_optimizer_create(&optimizer, plan.get(), &desc);
@@ -159,23 +141,23 @@ TEST_CASE("gathered shards need a communicator; other modes and plans without sh
     return status;
   };
   const PlanPtr gather = MakeShardPlan();
-  Add(gather, Flat(8, 8));
+  AddParam(gather, Flat(8, 8));
   CHECK_ERROR(create(gather), SHAMPOO_E_INVALID, {"shard_comm is NULL", "shard_mode is gather", "shard_world is 3"});
   const PlanPtr local = MakeShardPlan("local");
-  Add(local, Flat(8, 8));
+  AddParam(local, Flat(8, 8));
   CHECK(create(local) == SHAMPOO_OK);
   const PlanPtr one = MakePlan({{"shard_mode", "gather"}});
-  Add(one, Flat(0, 24));
+  AddParam(one, Flat(0, 24));
   CHECK(create(one) == SHAMPOO_OK);
   const PlanPtr part = MakePlan({{"shard_mode", "gather"}});
-  Add(part, Flat(8, 8));
+  AddParam(part, Flat(8, 8));
   CHECK_ERROR(shampoo_plan_finish(part.get()), SHAMPOO_E_INVALID, {"\"p\"", "8 of 24 elements"});
 }
 
 TEST_CASE("shampoo_plan_bytes accepts ranks of the plan and known names only") {
   const PlanPtr plan = MakeShardPlan();
-  Add(plan, Flat(8, 8));
-  REQUIRE_OK(shampoo_plan_finish(plan.get()));
+  AddParam(plan, Flat(8, 8));
+  RequireOk(shampoo_plan_finish(plan.get()));
   int64_t bytes = -5;
   CHECK(shampoo_plan_bytes(plan.get(), 2, "comm.all_gather", &bytes) == SHAMPOO_OK);
   int64_t own = -5;

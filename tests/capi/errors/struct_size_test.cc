@@ -62,11 +62,11 @@ void CheckWritten(const Struct& init, const std::string& name, const std::functi
     CHECK(std::memcmp(extended.bytes, before.bytes, sizeof extended.bytes) == 0);
   }
   Struct exact = init;
-  REQUIRE_OK(call(&exact));
+  RequireOk(call(&exact));
   CHECK(exact.struct_size == sizeof(Struct));
   std::memset(extended.bytes, 0x5a, sizeof extended.bytes);
   extended.SetSize(sizeof extended.bytes);
-  REQUIRE_OK(call(extended.get()));
+  RequireOk(call(extended.get()));
   CHECK(extended.get()->struct_size == sizeof extended.bytes);
   CHECK(std::memcmp(extended.bytes + sizeof(size_t), reinterpret_cast<const char*>(&exact) + sizeof(size_t),
                     sizeof(Struct) - sizeof(size_t)) == 0);
@@ -82,7 +82,7 @@ TEST_CASE("structs of plans and parameters are read up to struct_size") {
     shampoo_plan_destroy(plan);
     return status;
   });
-  CheckRead<shampoo_param_desc>(ParamDesc("p", {2}), "desc", [&](const shampoo_param_desc* desc) {
+  CheckRead<shampoo_param_desc>(Param("p", {2}), "desc", [&](const shampoo_param_desc* desc) {
     const PlanPtr plan = MakePlan();
     int32_t index = -5;
     const shampoo_status status = shampoo_plan_add_param(plan.get(), desc, &index);
@@ -163,9 +163,8 @@ TEST_CASE("the library fills structs up to struct_size") {
                                  [](shampoo_key_info* info) { return shampoo_config_describe_key(0, info); });
   CheckWritten<shampoo_backend_info>(SHAMPOO_BACKEND_INFO_INIT, "info",
                                      [](shampoo_backend_info* info) { return shampoo_backend_describe(0, info); });
-  CheckWritten<shampoo_block_info>(SHAMPOO_BLOCK_INFO_INIT, "info", [&](shampoo_block_info* info) {
-    return shampoo_plan_block(model.plan.get(), 0, info);
-  });
+  CheckWritten<shampoo_block_info>(SHAMPOO_BLOCK_INFO_INIT, "info",
+                                   [&](shampoo_block_info* info) { return shampoo_plan_block(model.plan, 0, info); });
   CheckWritten<shampoo_state_entry>(SHAMPOO_STATE_ENTRY_INIT, "entry", [&](shampoo_state_entry* entry) {
     return shampoo_state_describe(model.get(), 0, entry);
   });

@@ -1,0 +1,78 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <doctest/doctest.h>
+#include <shampoo/shampoo.h>
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/preset.h"
+
+namespace shampoo_test {
+
+using Keys = std::vector<std::pair<std::string, std::string>>;
+
+inline Keys operator+(Keys keys, const Keys& more) {
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+inline bool Has(const std::string& text, std::initializer_list<const char*> words) {
+  for (const char* word : words) {
+    if (text.find(word) == std::string::npos) return false;
+  }
+  return true;
+}
+
+struct Destroy {
+  void operator()(shampoo_config* config) const { shampoo_config_destroy(config); }
+  void operator()(shampoo_plan* plan) const { shampoo_plan_destroy(plan); }
+  void operator()(shampoo_optimizer* optimizer) const { shampoo_optimizer_destroy(optimizer); }
+};
+using ConfigPtr = std::unique_ptr<shampoo_config, Destroy>;
+using PlanPtr = std::unique_ptr<shampoo_plan, Destroy>;
+using OptimizerPtr = std::unique_ptr<shampoo_optimizer, Destroy>;
+
+inline void RequireOk(shampoo_status status) { REQUIRE_MESSAGE(status == SHAMPOO_OK, shampoo_last_error()); }
+
+inline ConfigPtr MakeConfig(const Keys& keys = {}) {
+  shampoo_config* config = nullptr;
+  RequireOk(shampoo_config_create(&config));
+  ConfigPtr made(config);
+  RequireOk(SetPreset(config));
+  for (const auto& [key, value] : keys) RequireOk(shampoo_config_set_str(config, key.c_str(), value.c_str()));
+  return made;
+}
+
+// Creates an unfinished plan.
+inline PlanPtr MakePlan(const Keys& keys = {}, const shampoo_plan_desc& desc = SHAMPOO_PLAN_DESC_INIT) {
+  shampoo_plan* plan = nullptr;
+  RequireOk(shampoo_plan_create(&plan, MakeConfig(keys).get(), &desc));
+  return PlanPtr(plan);
+}
+
+inline OptimizerPtr MakeOptimizer(const PlanPtr& plan) {
+  const shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  shampoo_optimizer* optimizer = nullptr;
+  RequireOk(shampoo_optimizer_create(&optimizer, plan.get(), &desc));
+  return OptimizerPtr(optimizer);
+}
+
+inline shampoo_param_desc Param(const char* name, const std::vector<int64_t>& shape, int32_t dtype = SHAMPOO_F32) {
+  shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
+  desc.name = name;
+  for (const int64_t dim : shape) desc.shape[desc.ndim++] = dim;
+  desc.param_dtype = desc.grad_dtype = dtype;
+  return desc;
+}
+
+inline void AddParam(const PlanPtr& plan, const shampoo_param_desc& desc) {
+  RequireOk(shampoo_plan_add_param(plan.get(), &desc, nullptr));
+}
+
+}  // namespace shampoo_test
