@@ -65,6 +65,12 @@ sources() {
   git ls-files --cached --others --exclude-standard | sort -u | comm -23 - <(git ls-files --deleted | sort)
 }
 
+# Returns what identifies a run of the tests of a patch. Only pytest runs a single case; others run all of them.
+tests_of() {
+  printf '%s' "$(field test "$1")"
+  case $(area_of "$1") in python | docs) printf ' %s' "$(field case "$1")" ;; esac
+}
+
 field() { sed -n "s/^$1: //p" "$2"; }
 area_of() { basename "$(dirname "$1")"; }
 
@@ -127,7 +133,7 @@ done
 declare -A baseline
 for file in "${patches[@]}"; do
   use_area "$(area_of "$file")"
-  tests="$(field test "$file") $(field case "$file")"
+  tests=$(tests_of "$file")
   [ -z "${baseline[$tests]:-}" ] || continue
   run_tests "$file"
   baseline[$tests]=$result
@@ -139,7 +145,7 @@ for file in "${patches[@]}"; do
   use_area "$(area_of "$file")"
   name=$(area_of "$file")/$(basename "$file" .patch)
   tests="$(field test "$file") $(field case "$file")"
-  case ${baseline[$tests]} in
+  case ${baseline[$(tests_of "$file")]} in
     passed) ;;
     skipped)
       printf '%s: %s is skipped here\n' "$name" "$tests"
@@ -147,7 +153,7 @@ for file in "${patches[@]}"; do
       ;;
     *)
       missed=$((missed + 1))
-      printf '%s: NOT noticed, because without any change %s: %s\n' "$name" "$tests" "${baseline[$tests]}"
+      printf '%s: NOT noticed, because without any change %s: %s\n' "$name" "$tests" "${baseline[$(tests_of "$file")]}"
       continue
       ;;
   esac
