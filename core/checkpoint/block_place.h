@@ -28,8 +28,8 @@ struct BlockPlace {
   // Returns the position of the first element in the flattened parameter. It is different for all blocks of a
   // parameter.
   int64_t first() const;
-  // Fails unless this is a valid block of a parameter of so many elements. Must be called for a place that was read
-  // from a file before any other function.
+  // Fails unless this is a valid block of a parameter with this number of elements. Call it before any other function
+  // for a place that was read from a file.
   Status Check(int64_t param_elements) const;
 };
 

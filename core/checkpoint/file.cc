@@ -69,7 +69,8 @@ Status NotRegular(const std::string& path, mode_t mode) {
 // Opens a regular file. Opening a FIFO would wait for a writer, and a device might return endless data.
 Status OpenRegular(const std::string& path, int* fd) {
   *fd = Retry([&] { return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
-  // Another process has a lease on the file, which must be a regular file then: wait until the lease is released.
+  // EWOULDBLOCK means that another process has a lease on the file. Only regular files can have a lease, so wait until
+  // it is released.
   if (*fd < 0 && errno == EWOULDBLOCK) *fd = Retry([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
   struct stat info;
   if (*fd < 0) {
@@ -182,7 +183,7 @@ Status KindOf(const std::string& path, PathKind* kind) {
 
 Status MakeDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0777) == 0) {
-    // Make it durable, if its parent can be opened.
+    // Make the directory durable, if its parent can be opened.
     const size_t slash = path.find_last_of('/', path.find_last_not_of('/'));
     (void)SyncDirectory(slash == std::string::npos ? "." : path.substr(0, slash + 1)).ok();
     return {};

@@ -86,7 +86,7 @@ std::string ToJson(const StoredParam& param);
 std::string ToJson(const StoredFile& file);
 std::string ToJson(const StoredBlock& block, const std::string& param, const std::string& file);
 
-// Parse them. Malformed members are errors.
+// Parse members of the arrays. Malformed members are errors.
 Status ParseGroup(const Json& member, StoredGroup* group);
 Status ParseParam(const Json& member, StoredParam* param);
 

@@ -11,8 +11,8 @@
 
 namespace shampoo {
 
-// Writes an index, array by array, in the order of CheckpointIndex. Finish() reports a failed write, so that the ranks
-// that send members can go on until then.
+// Writes an index, array by array, in the order of CheckpointIndex. Only Finish() reports a failed write, so that
+// the ranks can send all members before they learn of it.
 class IndexWriter {
  public:
   // library: version of the library. world: number of ranks that save.

@@ -7,9 +7,9 @@
 
 namespace shampoo {
 
-// Loads a checkpoint. Collective. A failed load leaves the optimizers unchanged. The exception is a large state: it is
-// not backed up, so if a file passes the checks and then cannot be read again, the optimizers cannot step
-// until a load succeeds.
+// Loads a checkpoint. Collective. A failed load leaves the optimizers unchanged. The exception is a large state, which
+// is not backed up: if a file passes the checks and then cannot be read again, the optimizers cannot step until a load
+// succeeds.
 Status LoadCheckpoint(const CheckpointCall& call);
 
 }  // namespace shampoo

@@ -78,8 +78,8 @@ int64_t HashPlaces(std::span<const BlockToSave> blocks) {
   return static_cast<int64_t>(hash.value());
 }
 
-// Hashes only the first and last elements of each state. Different parameters have the same values there only if
-// neither of them ever had a gradient at these elements.
+// Hashes only the first and last elements of each state. Different parameters have different values there, unless
+// neither of them has ever had a gradient at these elements.
 Status HashContents(std::span<const BlockToSave> blocks, int64_t* contents) {
   constexpr int64_t kSample = int64_t{32} << 10;
   StreamHash hash;

@@ -13,9 +13,9 @@
 
 namespace shampoo {
 
-// The share of a checkpoint that one rank writes. If several ranks have the same blocks or descriptions, the lowest
-// rank writes them. That is the case for replicas that do not share the work, and for parameters that every shard rank
-// holds as a whole.
+// The share of a checkpoint that one rank writes. If several ranks have the same blocks or descriptions, the lowest of
+// them writes these. Replicas that do not share the work have the same blocks, and so do shard ranks that hold a whole
+// parameter.
 struct LocalShare {
   std::vector<std::string> descriptions;  // for Descriptions
   std::vector<BlockToSave> blocks;

@@ -123,7 +123,7 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
     for (int from = 0; from < world(); ++from) {
       const char* const received = buffer.data() + segment * from;
       std::memcpy(&header, received, sizeof header);
-      // All ranks decide by these numbers whether there is another exchange. They decrease in each one.
+      // These numbers determine on all ranks whether there is another exchange. They decrease with each exchange.
       int64_t& most = most_left[static_cast<size_t>(from)];
       SHAMPOO_RETURN_IF_ERROR(
           CheckReceivedOrAbort(comm_, {"number of texts that are left", from, header.left}, 0, most));

@@ -25,7 +25,7 @@ class StatesReader {
 
   // Checks that a file exists, and that its size and header are those that were written.
   Status CheckFile(int file);
-  // Checks that an entry has so many bytes, and their checksum.
+  // Checks the size and the checksum of an entry.
   Status Check(const StoredBlock& block, const StoredEntry& entry, int64_t bytes);
   // The same for a state that has one element for each element of its block.
   Status CheckElementwise(const StoredBlock& block, const StoredEntry& entry) {

@@ -23,11 +23,11 @@ inline constexpr size_t kTextBytes = 1024;
 Status GatherTexts(Communicator* comm, std::string_view own, std::span<char> buffer);
 std::string TextIn(std::span<const char> buffer, int rank);
 
-// Gathers a text from every rank in the same way, with a buffer of its own. If a rank has no memory for the texts, all
-// ranks learn of it, and texts is empty.
+// Does the same, and allocates the memory. If a rank cannot allocate it, texts is empty on all ranks.
 Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts);
 
-// Returns the error of a rank: its name and its text, or that it sent none. Not collective.
+// Returns the error text of a rank: the name of the rank and the text that it sent, or a note that it sent none. Not
+// collective.
 std::string FailureText(const Communicator& comm, int rank, const std::string& text);
 
 // Gathers an integer from every rank.
@@ -45,7 +45,7 @@ struct Difference {
   int64_t usual = 0;   // the most frequent value
   int usual_rank = 0;  // the first rank that has it
 };
-// Finds it in the result of AllGatherInts(). Not collective.
+// Returns the first difference in the result of AllGatherInts(). Not collective.
 Difference FirstDifference(std::span<const int64_t> numbers, int world);
 
 // Returns the error of the lowest rank that failed, with its text, on every rank; success if no rank failed.

@@ -78,7 +78,7 @@ class Communicator {
   // All-gather in place. buffer: world() segments of segment_bytes each; before the call only this rank's segment is
   // filled, afterwards all are. A failure aborts the communicator.
   Status GatherInPlace(void* buffer, int64_t segment_bytes);
-  // The same, in memory that the communicator takes directly and in the order of a stream.
+  // Does the same in the order of a stream. buffer must be memory that the communicator takes directly.
   Status GatherInStream(void* buffer, int64_t segment_bytes, void* stream);
 
   // Gathers an integer from every rank. Allocates nothing, so that a rank that is out of memory can report that.
@@ -87,7 +87,8 @@ class Communicator {
   int64_t GatheredInt(int rank) const { return gathered_ints_[static_cast<size_t>(rank) * kIntStride]; }
 
   bool has_all_to_all() const { return ops_.all_to_all != nullptr; }
-  // send: send_bytes[r] bytes for each rank r, in rank order; recv likewise. A failure aborts the communicator.
+  // Exchanges different data with each rank. send: send_bytes[r] bytes for each rank r, in rank order; recv likewise. A
+  // failure aborts the communicator.
   Status AllToAll(const void* send, std::span<const size_t> send_bytes, void* recv, std::span<const size_t> recv_bytes);
 
  private:

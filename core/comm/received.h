@@ -27,11 +27,11 @@ struct Received {
 // Fails with kComm unless the number is in [least, most]. For callers that agree on their status afterwards.
 Status CheckReceived(const Communicator& comm, const Received& received, int64_t least, int64_t most);
 
-// The same for callers that do not: a failure aborts the communicator, as a failed collective does.
+// The same for callers that do not agree on a status: a failure aborts the communicator, as a failed collective does.
 Status CheckReceivedOrAbort(Communicator* comm, const Received& received, int64_t least, int64_t most);
-// The same for a Code.
+// Checks a Code in the same way.
 Status CheckCodeOrAbort(Communicator* comm, int rank, int64_t number);
-// The same for the number of an optimizer of the communicator.
+// Checks the number of an optimizer of the communicator in the same way.
 Status CheckOptimizerIdOrAbort(Communicator* comm, int rank, int64_t number);
 
 }  // namespace shampoo

@@ -73,8 +73,8 @@ class Rounds {
   const RoundHeader& header(int rank) const { return headers_[static_cast<size_t>(rank)]; }
   // Returns the bits that any rank set in its flags.
   uint32_t AnyFlags() const;
-  // Chooses the failure that all ranks return: that of a failed collective, otherwise one that is not forwarded,
-  // otherwise a forwarded one; of several, that of the lowest rank.
+  // Returns the failure that all ranks return. A failed collective has priority over other failures, and those over
+  // forwarded ones. Among failures of one kind, that of the lowest rank is returned.
   RoundFailure FindFailure() const;
   // Exchanges the error texts and returns the error of all ranks. Collective; one exchange, for which it allocates
   // nothing, so that a rank without memory takes part.

@@ -48,8 +48,9 @@ class DeviceCounters {
   bool has_snapshots_ = false;  // a block of this rank has the state snapshot_step
 };
 
-// Inverse roots that the device computes while later steps run (root_async). They can be used if since their start only
-// steps with the same settings have changed the state. Otherwise they are computed again when they are due.
+// Inverse roots that the device computes while later steps run (root_async). They are usable if, since they were
+// started, only steps with the same settings have changed the state. Otherwise they are computed again when they are
+// due.
 class AsyncRoots {
  public:
   explicit AsyncRoots(size_t blocks) : step_of_block_(blocks) {}
@@ -62,7 +63,7 @@ class AsyncRoots {
   void SetArena(const char* arena) { arena_ = arena; }
   // Call after a step that takes a snapshot of a block was enqueued.
   void SetStarted(size_t block, int64_t step) { step_of_block_[block] = step; }
-  // Call after a captured step that writes another arena than it reads: its replays move the state unseen.
+  // Call after a captured step that writes another arena than it reads: the host does not see its replays.
   void DisableAfterCapture() { usable_ = false; }
 
  private:

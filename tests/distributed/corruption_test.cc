@@ -215,9 +215,7 @@ class GarbledJob {
     victim_ = static_cast<int>(random_() % static_cast<uint64_t>(grid_.world() + 1));  // the last: all of them
     garbled_phase_ = static_cast<int>(random_() % 5);                                  // the last: all of them
     grid_.SetAllToAll(random_() % 2 == 0);
-    // A failed rank ends its job by aborting all communicators. Ranks that wait for each other in different
-    // communicators
-    // time out.
+    // A failed rank aborts all communicators. Ranks that wait for each other in different communicators time out.
     grid_.SetPatience(std::chrono::milliseconds(100));
     for (int s = 0; s < kind_.shards; ++s) {
       Garble(&grid_.replicas(s), [s, shards = kind_.shards](int copy) { return copy * shards + s; });

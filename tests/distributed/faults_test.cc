@@ -141,7 +141,7 @@ TEST_CASE("in steps of several exchanges, a failure on one rank fails the others
       if (kind.copies == 1 && !Gathers(kind)) continue;  // only one exchange
       for (const int faulty : {0, world - 1}) {
         for (const char* const bad : {"nothing", "nan", "large", "error"}) {
-          // Among replicas only, a rank whose collective fails in the exchange that reports an error does not receive
+          // With replicas only, a rank does not receive the error if its collective fails in the exchange that reports
           // the error.
           if (bad == std::string("error") && !Gathers(kind)) continue;
           for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 12; ++k) {

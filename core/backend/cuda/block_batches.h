@@ -12,7 +12,7 @@ namespace shampoo::cuda {
 
 // A device steps blocks in batches. The tensors of a batch are stored one after another in working memory, dense and in
 // the computation dtype. The same holds for the square matrices of their dims. Tensors and matrices of equal shape are
-// stored at equal distances, so that one batched call processes all of them.
+// at equal distances, so that one batched call processes all of them.
 
 // Elements of a tile, the smallest unit of work of a CTA in elementwise kernels.
 inline constexpr int64_t kTileElements = 4096;

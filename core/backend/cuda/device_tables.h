@@ -88,8 +88,8 @@ struct BlockWork {
 struct StepState {
   int32_t go;        // blocks are stepped
   int32_t rejected;  // the step is rejected: it writes nothing, not even outputs
-  // 1: the rejection is counted; 2: the other ranks know it too, from this step's first exchange or from an earlier
-  // step.
+  // 1: the rejection is counted. 2: the other ranks also know it, from the first exchange of this step or from an
+  // earlier step.
   int32_t counted;
   Code failure;                     // failure of this rank's host; kOk: none
   int64_t acknowledged_rejections;  // see StepArgs

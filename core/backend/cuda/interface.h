@@ -96,8 +96,8 @@ struct StepArgs {
   int32_t any_task;               // some block of any rank has a task
   int32_t any_refresh;            // some roots are refreshed in this step
   int32_t captured;  // the stream is being captured into a graph; each replay determines its own step number
-  // The number of rejections whose errors the host has returned. A step is stale if the device has counted more.
-  // Replays of a captured step use the largest number that any step has passed.
+  // The number of rejections whose errors the host has returned. A step is stale if the device has counted more
+  // rejections. A replay uses the largest number that any step has passed.
   int64_t acknowledged_rejections;
   // The following members are used with several ranks only.
   DeviceGather gather;
@@ -148,7 +148,7 @@ struct StepReport {
   int64_t element;  // index in the caller's buffer
   double value;
   int32_t rank;
-  int32_t state_at_fault;  // the fault is in the state: the gradient alone would have passed
+  int32_t state_at_fault;  // the gradient alone is valid, but the state cannot take it
   int64_t steps;           // steps made
   int64_t skipped_steps;
   int64_t nonfinite_blocks;      // blocks skipped by the gradient check, and skipped updates

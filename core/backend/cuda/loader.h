@@ -10,8 +10,8 @@ namespace shampoo::cuda {
 
 struct Table;
 
-// The plugin is loaded once per process, by the first call of these functions that finds it. Nothing is loaded and no
-// driver is called before. All of them may be called on any thread.
+// The first of these calls that finds the plugin loads it, once per process. Before that, nothing is loaded and no
+// driver is called. All functions may be called on any thread.
 
 // Loads the plugin. name_or_path: "cuda" searches the folder of this library and then the system's library path;
 // otherwise the path of the file. Fails if there is no plugin or if it does not match this library. Does not check

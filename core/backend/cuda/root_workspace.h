@@ -16,13 +16,13 @@
 namespace shampoo::cuda {
 
 // Up to this order, eigendecompositions use Jacobi's method (cusolverDn<t>syevjBatched); above it they use
-// cusolverDnXsyevBatched. The number is a guess; it has not been measured.
+// cusolverDnXsyevBatched. The number is an estimate; it has not been measured.
 inline constexpr int64_t kJacobiUpTo = 32;
 
 // The most bytes that a chunk uses, unless a single matrix needs more.
 inline constexpr int64_t kTargetRootWorkspace = int64_t{1} << 30;
-// The most matrices of a chunk. cuSOLVER limits batches to 2^31 elements, and batches of more than about 32000 matrices
-// of any size have been seen to fail.
+// The most matrices of a chunk. cuSOLVER limits batches to 2^31 elements. Batches of more than about 32000 matrices of
+// any size have been observed to fail.
 inline constexpr int64_t kMaxRootsAtOnce = 16384;
 
 // Kernels process a matrix in pieces of some rows.

@@ -37,7 +37,7 @@ SHAMPOO_FAKE_EXPORT void fake_cuda_set_query_progress(int operations);
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_progress(int64_t operations);
 
 // Sets whether device memory is protected from the host while no work runs; the default is true. If the system has no
-// large pages, long tests with much memory run faster without protection.
+// large pages, tests that use much memory run faster without protection.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_protection(int protect);
 
 // --- Devices and versions ---
@@ -96,16 +96,16 @@ SHAMPOO_FAKE_EXPORT const char* fake_cuda_leaks(void);
 
 // --- Misuse that was detected ---
 
-// Describes each detected misuse in a line; "" if there was none. Detected are accesses outside of allocations, writes
-// next to them or after they were freed, and outputs that overlap. The text is valid until the next call.
+// Returns a line for each detected misuse; "" if there was none. The fake detects accesses outside of allocations,
+// writes next to them or after they were freed, and outputs that overlap. The text is valid until the next call.
 SHAMPOO_FAKE_EXPORT const char* fake_cuda_problems(void);
 SHAMPOO_FAKE_EXPORT void fake_cuda_clear_problems(void);
 
 // --- Failures to inject ---
 
 // Makes the nth call of the function fail once. NULL: any function, except those that free or destroy. `code` is an
-// error of the function's library; for NULL it is a cudaError, which cuBLAS and cuSOLVER convert to their own. Several
-// failures can be pending at a time.
+// error of the function's library. For NULL it is a cudaError, which cuBLAS and cuSOLVER convert to their own errors.
+// Several failures can be pending.
 SHAMPOO_FAKE_EXPORT void fake_cuda_fail(const char* function, int64_t nth, int code);
 // Does the same for calls of this thread only.
 SHAMPOO_FAKE_EXPORT void fake_cuda_fail_here(const char* function, int64_t nth, int code);

@@ -34,7 +34,7 @@ class Memory {
 
   static constexpr int kMaxDevices = 8;
 
-  // Returns nullptr if no memory is left. If live is true, the allocation can be used at once, otherwise after Begin().
+  // Returns nullptr if no memory is left. live: the allocation can be used at once; otherwise only after Begin().
   void* AllocateDevice(int device, size_t bytes, bool live);
   void* AllocatePinned(int device, size_t bytes);
   void Begin(void* data);

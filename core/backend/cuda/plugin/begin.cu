@@ -114,7 +114,7 @@ struct BeginGroupsBody {
     if (!IsUsableGradientScale(step.gradient_scale, narrowest[i])) {
       return RejectGroup(state, Rejection::kGradientScale, group, step.gradient_scale);
     }
-    // The launches that follow must be those of this step; the host or the capture may have prepared another one.
+    // The host or the capture has prepared the following launches for one step. It must be this step.
     if (!IsPreparedFor(i, counter + 1)) {
       RejectGroup(state, Rejection::kSchedule, group, static_cast<double>(counter));
     }
@@ -126,7 +126,7 @@ struct BeginGroupsBody {
     const GroupSchedule schedule = MakeSchedule(settings[i], t);
     const RefreshKeys& keys = schedule.keys;
     if (keys.spread) return false;  // each step may have different tasks
-    // CheckBlocks checks for each block whether snapshots are waiting.
+    // CheckBlocks checks for each block whether there are snapshots.
     return !IsDue(schedule, 0) && (t >= keys.start) == (expected[i] >= keys.start);
   }
 };

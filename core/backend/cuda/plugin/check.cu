@@ -117,7 +117,7 @@ class BlockCheck {
     return GradientBound(group_, of_gradient, part(1));
   }
 
-  // by_state: whether to include the states. They are left out if another rank owns them.
+  // by_state: whether to include the states, which only the owner has.
   SHAMPOO_DEVICE Growth<DeviceBlock, LargestOfStates> GrowthBy(bool by_state) const {
     return {group_, block_, {&cta_, &block_, tables_.state_in}, by_state};
   }

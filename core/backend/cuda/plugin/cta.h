@@ -44,7 +44,7 @@ class Cta {
     if (threadIdx.x == 0) work();
     __syncthreads();
   }
-  // Makes the host see the calling thread's earlier writes before its later ones.
+  // Makes the host see the earlier writes of the calling thread before its later ones.
   __device__ static void FenceHost() { __threadfence_system(); }
   // Returns the sum of term(i) to every thread. The order of the additions is fixed.
   template <typename Term>

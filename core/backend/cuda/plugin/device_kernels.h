@@ -55,7 +55,7 @@ cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, vo
 // Computes F <- factor_decay F + factor_weight C, where C is in the lower triangles of the batch's matrices, and takes
 // snapshots. Then fills these matrices with the input of the following calls:
 //   - F or its snapshot, if the step computes the block's roots;
-//   - the async roots, if the step takes them over;
+//   - the async roots, if the step begins to use them;
 //   - otherwise X, if the block is preconditioned.
 cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 // Records the divisors and flags that the roots of the batch's snapshots are computed with, and the step of the

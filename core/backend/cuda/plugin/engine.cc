@@ -85,7 +85,7 @@ Engine::~Engine() {
   async_roots_.reset();
   if (has_work_) (void)cudaEventSynchronize(done_.get());
   if (copies_.get() != nullptr) (void)cudaStreamSynchronize(copies_.get());
-  // Replays may run on streams that this library does not know.
+  // Replays of graphs may still run, on streams that this library does not know.
   if (was_captured_) (void)cudaDeviceSynchronize();
 }
 

@@ -28,8 +28,8 @@ struct Engine::RootContext {
   const double* divisors = nullptr;  // by block; nullptr: use BlockWork::divisor
 };
 
-// Makes the step wait for the async roots of blocks whose roots it takes over, and of blocks whose copied factor
-// matrices it overwrites. Called before the kernels of the step.
+// Makes the step wait for async roots: those that it begins to use, and those whose copied factor matrices it
+// overwrites. Called before the kernels of the step.
 Status Engine::WaitForAsyncRoots(const StepArgs& args) {
   const auto stream = static_cast<cudaStream_t>(args.stream);
   for (int64_t b = 0; b < plan_.block_count; ++b) {

@@ -165,7 +165,7 @@ Status Engine::FillTables(cudaStream_t stream) {
       // Clear everything from the matrices to the statuses, so that no kernel reads uninitialized memory even if the
       // first step is rejected.
       SHAMPOO_RETURN_IF_ERROR(clear(layout_.async.matrices, layout_.async.active - layout_.async.matrices));
-      // Any number except 0: async roots are computed regardless of whether a later step is rejected.
+      // Not 0, because async roots are also computed if a later step is rejected.
       SHAMPOO_CUDA_TRY(cudaMemsetAsync(base + layout_.async.active, 1, sizeof(int32_t), stream));
       SHAMPOO_RETURN_IF_ERROR(upload(layout_.async.flag_addresses, host.async_flags));
     }

@@ -76,7 +76,7 @@ Status RootSolver::Prepare(const RootSizes& sizes, const Handles& handles) {
   for (;; chunk.count = (chunk.count + 1) / 2) {
     int64_t device = 0;
     int64_t host = 0;
-    // A chunk may be smaller than this, and the required memory need not decrease with its size.
+    // Query smaller chunks, too: they may need more memory than larger ones.
     for (RootSizes part = chunk;; part.count = (part.count + 1) / 2) {
       SHAMPOO_RETURN_IF_ERROR(SolverBytes(part, handles, &device, &host));
       if (part.count == 1) break;

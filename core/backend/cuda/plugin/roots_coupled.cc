@@ -155,15 +155,13 @@ class CoupledIteration {
 
 // An iteration maps an eigenvalue y of Y in (0, 1] to y T(y)^p, where T(y) is the sum of b_i (1 - y)^i for i < order.
 // Newton's T is that of order 2. The number of iterations until y is 1 is bounded as follows.
-//   - All terms are positive, so T decreases from y = 0 to T(1) = 1 and is at most the whole series, y^(-1/p).
-//   Therefore
-//     y stays in (0, 1], and as long as it is below 0.1 it grows by a factor of at least T(0.1)^p.
+//   - All terms are positive, so T decreases from y = 0 to T(1) = 1 and is at most the whole series, y^(-1/p). So y
+//     stays in (0, 1], and while it is below 0.1 it grows by a factor of at least T(0.1)^p.
 //   - From 0.1 on, each iteration at least squares 1 - y, because (1 + (1 - y) / p)^p >= 1 + (1 - y). 9 iterations
 //     suffice: 0.9^(2^9) is less than the rounding error of float64.
 //   - The first iteration starts with y up to (p + 1) / 2 and can reduce it by a factor of at most 2^p.
-//   - The smallest possible y is the smallest number of float64, divided by a norm of Y that is at most the order of
-//   the
-//     matrix.
+//   - The smallest possible y is the smallest number of float64, divided by a norm of Y. This norm is at most the order
+//     of the matrix.
 int64_t MaxUsefulIterations(int64_t root, int64_t order) {
   constexpr double kDoublingsOfFloat64 = 1074;
   constexpr double kDoublingsOfOrder = 31;
