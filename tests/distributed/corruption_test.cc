@@ -11,25 +11,16 @@
 #include <random>
 
 #include "tests/checkpoint/faults/files.h"
-#include "tests/distributed/grid.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
 
 constexpr int64_t kCallsOfCreate = 2;  // of each communicator
 
-struct Kind {
-  int copies, shards;
-  const char* shard_mode = "local";
-  bool all_to_all = true;
-};
-
-RankSpec Spec(const Kind& kind, const Keys& more = {}) {
+RankSpec Spec(const Keys& more = {}) {
   RankSpec spec;
-  spec.keys =
-      Keys{
-          {"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}, {"shard_mode", kind.shard_mode}} +
-      more;
+  spec.keys = Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}} + more;
   spec.params = {{"matrix", {9, 7}}, {"vector", {6}}};
   return spec;
 }
@@ -84,10 +75,9 @@ void Arm(Grid* grid, const Number& number, int faulty, int64_t call) {
 // Steps every rank until it fails; once_more: the faulty rank then steps again. Checks that all fail without a timeout.
 void StepUntilFailed(Grid* grid, const Number& number, int faulty, std::chrono::milliseconds patience,
                      bool once_more = false) {
-  grid->SetAllToAll(number.kind.all_to_all);
   Arm(grid, number, faulty, kCallsOfCreate + 1);
   Start(grid, patience);
-  REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+  RequireOk(*grid);
   OnEveryRank(grid->world(), [&](int rank) {
     for (int t = 0; t < 5 && (*grid)[rank].status == SHAMPOO_OK; ++t) (*grid)[rank].Step();
     if (once_more && rank == faulty) (*grid)[rank].Step();
@@ -102,7 +92,7 @@ TEST_CASE("an impossible number in a step is SHAMPOO_E_COMM, and abort ends the 
       CAPTURE(number.what);
       CAPTURE(number.value);
       CAPTURE(faulty);
-      Grid grid(Spec(number.kind), number.kind.copies, number.kind.shards, true);
+      Grid grid(Spec(), number.kind, true);
       StepUntilFailed(&grid, number, faulty, std::chrono::seconds(20));
       const std::string& error = grid[faulty < 0 ? 1 : faulty].error;
       CHECK_MESSAGE(Has(error, std::string("received an impossible ") + number.what), error);
@@ -118,7 +108,7 @@ TEST_CASE("without an abort the other ranks learn of an impossible number in the
       CAPTURE(number.value);
       CAPTURE(bucket);
       const int faulty = 1;
-      Grid grid(Spec(number.kind, {{"comm_bucket_bytes", bucket}}), number.kind.copies, number.kind.shards);
+      Grid grid(Spec({{"comm_bucket_bytes", bucket}}), number.kind);
       StepUntilFailed(&grid, number, faulty, std::chrono::seconds(5), true);
       for (int rank = 0; rank < grid.world(); ++rank) {
         if (rank != faulty) CHECK_MESSAGE(Has(grid[rank].error, "rank 1"), grid[rank].error);
@@ -143,8 +133,8 @@ TEST_CASE("an impossible number in create is SHAMPOO_E_COMM on all ranks") {
         CAPTURE(one.call);
         CAPTURE(one.value);
         CAPTURE(all);
-        CAPTURE(kind.shards);
-        Grid grid(Spec(kind), kind.copies, kind.shards, true);
+        CAPTURE(kind);
+        Grid grid(Spec(), kind, true);
         const int world = grid.world();
         grid.comm().change = [&](int rank, int64_t call, char* received, size_t bytes) {
           if (!all && rank != 0) return;
@@ -209,8 +199,7 @@ class Garbler {
 // them.
 class GarbledJob {
  public:
-  explicit GarbledJob(uint64_t seed)
-      : random_(seed), kind_(RandomKind()), grid_(RandomSpec(), kind_.copies, kind_.shards, true) {
+  explicit GarbledJob(uint64_t seed) : random_(seed), kind_(RandomKind()), grid_(RandomSpec(), kind_, true) {
     for (int rank = 0; rank < grid_.world(); ++rank) garblers_.emplace_back(seed * 1000 + static_cast<uint64_t>(rank));
     victim_ = static_cast<int>(random_() % static_cast<uint64_t>(grid_.world() + 1));  // the last: all of them
     garbled_phase_ = static_cast<int>(random_() % 5);                                  // the last: all of them
@@ -249,8 +238,8 @@ class GarbledJob {
     return kinds[random_() % std::size(kinds)];
   }
   RankSpec RandomSpec() {
-    return Spec(kind_, {{"comm_bucket_bytes", random_() % 2 == 0 ? "0" : "600"},
-                        {"verify_replicas", random_() % 2 == 0 ? "0" : "1"}});
+    return Spec(
+        {{"comm_bucket_bytes", random_() % 2 == 0 ? "0" : "600"}, {"verify_replicas", random_() % 2 == 0 ? "0" : "1"}});
   }
   template <typename RankOf>
   void Garble(ThreadComm* comm, RankOf&& rank_of) {

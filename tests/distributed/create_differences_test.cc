@@ -8,14 +8,11 @@
 #include <cstdlib>
 #include <memory>
 
-#include "tests/distributed/grid.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
 
-struct Kind {
-  int copies, shards;
-};
 constexpr Kind kKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}};
 
 RankSpec Spec() {
@@ -101,19 +98,16 @@ TEST_CASE("create fails on every rank with the same text if one rank has differe
     const int world = kind.copies * kind.shards;
     for (int odd = 0; odd < world; ++odd) {
       for (const Difference& difference : Differences()) {
-        CAPTURE(kind.copies);
-        CAPTURE(kind.shards);
+        CAPTURE(kind);
         CAPTURE(odd);
         CAPTURE(difference.name);
-        Grid grid(Spec(), kind.copies, kind.shards);
+        Grid grid(Spec(), kind);
         grid.SetPatience(std::chrono::seconds(5));
         difference.make(&grid.spec(odd));
         grid.Create();
-        CHECK_MESSAGE(grid.All(difference.status), grid.Errors());
-        CHECK_MESSAGE(grid.SameError(), grid.Errors());
+        CheckFailed(&grid, difference.status, difference.words);
         const std::string who = (kind.copies > 1 ? "rank " : "shard rank ") + std::to_string(odd);
         CHECK_MESSAGE(Has(grid[0].error, who), grid[0].error);
-        for (const std::string& word : difference.words) CHECK_MESSAGE(Has(grid[0].error, word), grid[0].error);
         for (int rank = 0; rank < world; ++rank) CHECK(grid[rank].optimizer == nullptr);
         grid.Destroy();
         CHECK(grid.comm().released() == world);

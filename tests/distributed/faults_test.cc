@@ -6,16 +6,11 @@
 
 #include <cmath>
 
-#include "tests/distributed/grid.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
 
-struct Kind {
-  int copies, shards;
-  const char* shard_mode = "local";
-  bool all_to_all = true;
-};
 constexpr Kind kKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}, {1, 2, "gather"}, {1, 4, "gather"}, {1, 3, "gather", false}};
 constexpr int64_t kCallsOfCreate = 2;  // of each communicator
 
@@ -25,16 +20,6 @@ RankSpec Spec(const Keys& more = {}) {
   spec.params = {{"matrix", {9, 7}}, {"vector", {6}}};
   return spec;
 }
-
-// Returns whether a step has several exchanges even with one bucket.
-bool Gathers(const Kind& kind) { return kind.shard_mode == std::string("gather"); }
-
-struct KindGrid : Grid {
-  KindGrid(const Kind& kind, const Keys& more = {}, bool with_abort = false)
-      : Grid(Spec(Keys{{"shard_mode", kind.shard_mode}} + more), kind.copies, kind.shards, with_abort) {
-    SetAllToAll(kind.all_to_all);
-  }
-};
 
 void Start(Grid* grid) {
   grid->SetPatience(std::chrono::seconds(5));
@@ -68,14 +53,11 @@ TEST_CASE("any collective that fails on all ranks fails all ranks in this and in
     for (const char* const bucket : {"0", "600"}) {
       for (const bool dead : {false, true}) {  // or only once
         for (int64_t k = 1; k <= 20; ++k) {
-          CAPTURE(kind.copies);
-          CAPTURE(kind.shards);
-          CAPTURE(std::string(kind.shard_mode));
-          CAPTURE(kind.all_to_all);
+          CAPTURE(kind);
           CAPTURE(bucket);
           CAPTURE(dead);
           CAPTURE(k);
-          KindGrid grid(kind, {{"comm_bucket_bytes", bucket}});
+          Grid grid(Spec({{"comm_bucket_bytes", bucket}}), kind);
           grid.comm().before = [&](int, int64_t call) { return call == k || (dead && call > k) ? 7 : 0; };
           Start(&grid);
           CHECK(grid.All(SHAMPOO_E_COMM) == (k <= kCallsOfCreate));
@@ -88,7 +70,7 @@ TEST_CASE("any collective that fails on all ranks fails all ranks in this and in
             CHECK(Has(grid[rank].error, "rank " + std::to_string(rank)));
             // In a step of several exchanges, ranks may report the failure in the next exchange.
             CHECK(grid.comm().calls(rank) >= k);
-            CHECK(grid.comm().calls(rank) <= k + (bucket == std::string("0") && !Gathers(kind) ? 0 : 2));
+            CHECK(grid.comm().calls(rank) <= k + (bucket == std::string("0") && !kind.gathers() ? 0 : 2));
           }
           if (k > kCallsOfCreate) {
             grid.Step();  // ranks may report the failure in this step
@@ -106,19 +88,16 @@ TEST_CASE("any collective that fails on all ranks fails all ranks in this and in
 TEST_CASE("a collective that failed after one rank took part fails the other ranks in the next step") {
   for (const Kind kind : kKinds) {
     const int world = kind.copies * kind.shards;
-    if (Gathers(kind)) continue;  // they may learn of it in the same step
+    if (kind.gathers()) continue;  // they may learn of it in the same step
     for (const int faulty : {0, world - 1}) {
       for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 3; ++k) {
-        CAPTURE(kind.copies);
-        CAPTURE(kind.shards);
-        CAPTURE(std::string(kind.shard_mode));
-        CAPTURE(kind.all_to_all);
+        CAPTURE(kind);
         CAPTURE(faulty);
         CAPTURE(k);
-        KindGrid grid(kind);
+        Grid grid(Spec(), kind);
         grid.comm().after = [&](int rank, int64_t call) { return rank == faulty && call == k ? 7 : 0; };
         Start(&grid);
-        REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+        RequireOk(grid);
         for (int64_t step = kCallsOfCreate + 1; step <= k; ++step) grid.Step();
         for (int rank = 0; rank < world; ++rank) {
           CHECK_MESSAGE(grid[rank].status == (rank == faulty ? SHAMPOO_E_COMM : SHAMPOO_OK), grid[rank].error);
@@ -138,27 +117,24 @@ TEST_CASE("in steps of several exchanges, a failure on one rank fails the others
   for (const Kind kind : kKinds) {
     const int world = kind.copies * kind.shards;
     for (const char* const bucket : {"0", "600"}) {
-      if (kind.copies == 1 && !Gathers(kind)) continue;  // only one exchange
+      if (kind.copies == 1 && !kind.gathers()) continue;  // only one exchange
       for (const int faulty : {0, world - 1}) {
         for (const char* const bad : {"nothing", "nan", "large", "error"}) {
           // With replicas only, a rank does not receive the error if its collective fails in the exchange that reports
           // the error.
-          if (bad == std::string("error") && !Gathers(kind)) continue;
+          if (bad == std::string("error") && !kind.gathers()) continue;
           for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 12; ++k) {
-            CAPTURE(kind.copies);
-            CAPTURE(kind.shards);
-            CAPTURE(std::string(kind.shard_mode));
-            CAPTURE(kind.all_to_all);
+            CAPTURE(kind);
             CAPTURE(std::string(bucket));
             CAPTURE(faulty);
             CAPTURE(std::string(bad));
             CAPTURE(k);
             // Gradients that are checked and may be skipped.
             const bool refused = bad == std::string("error");
-            KindGrid grid(kind, {{"comm_bucket_bytes", bucket}, {"on_nonfinite", refused ? "error" : "skip_step"}});
+            Grid grid(Spec({{"comm_bucket_bytes", bucket}, {"on_nonfinite", refused ? "error" : "skip_step"}}), kind);
             grid.comm().after = [&](int rank, int64_t call) { return rank == faulty && call == k ? 7 : 0; };
             Start(&grid);
-            REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+            RequireOk(grid);
             if (bad != std::string("nothing")) {
               for (int rank = 0; rank < world; ++rank) {
                 if (kind.copies == 1 && rank != 0) continue;
@@ -189,14 +165,11 @@ TEST_CASE("abort ends the waiting for a rank that does not take part or that dis
     for (const int faulty : {0, world - 1}) {
       for (const bool takes_part : {false, true}) {
         for (int64_t k = 1; k <= kCallsOfCreate + 3; ++k) {
-          CAPTURE(kind.copies);
-          CAPTURE(kind.shards);
-          CAPTURE(std::string(kind.shard_mode));
-          CAPTURE(kind.all_to_all);
+          CAPTURE(kind);
           CAPTURE(faulty);
           CAPTURE(takes_part);
           CAPTURE(k);
-          KindGrid grid(kind, {}, true);
+          Grid grid(Spec(), kind, true);
           (takes_part ? grid.comm().after : grid.comm().before) = [&](int rank, int64_t call) {
             return rank == faulty && call == k ? 7 : 0;
           };
@@ -221,13 +194,10 @@ TEST_CASE("a failure that async_error reports ends the next step before its exch
   for (const Kind kind : kKinds) {
     for (const bool all : {true, false}) {
       for (int64_t k = 1; k <= kCallsOfCreate + 2; ++k) {
-        CAPTURE(kind.copies);
-        CAPTURE(kind.shards);
-        CAPTURE(std::string(kind.shard_mode));
-        CAPTURE(kind.all_to_all);
+        CAPTURE(kind);
         CAPTURE(all);
         CAPTURE(k);
-        KindGrid grid(kind, {}, !all);
+        Grid grid(Spec(), kind, !all);
         grid.comm().async = [&](int rank, int64_t call) { return (all || rank == 1) && call == k ? 5 : 0; };
         Start(&grid);
         CHECK(grid.All(SHAMPOO_OK) == (k > kCallsOfCreate));

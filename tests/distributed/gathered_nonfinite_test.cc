@@ -12,25 +12,23 @@
 #include <string>
 
 #include "tests/capi/behaviour/overflow_cases.h"
-#include "tests/distributed/grid.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
 
-struct Kind {
-  int copies, shards;
-};
-constexpr Kind kKinds[] = {{1, 2}, {1, 4}, {2, 2}, {2, 3}};
+constexpr Kind kKinds[] = {{1, 2, "gather"}, {1, 4, "gather"}, {2, 2, "gather"}, {2, 3, "gather"}};
 
 // Ranks that hold shards, and a single rank that holds everything.
 struct Pair {
-  Pair(const RankSpec& spec, const Kind& kind) : one(spec), grid(spec, kind.copies, kind.shards) {
-    grid.SetPatience(std::chrono::seconds(10));
-    grid.Create();
-    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
-    REQUIRE_MESSAGE(one.status == SHAMPOO_OK, one.error);
+  Pair(const RankSpec& spec, const Kind& kind) : one(spec), grid(spec, kind) {
+    RequireCreate(&grid);
+    RequireOk(one);
     grid.FillParams(1);
     Fill(1, &one.w);
+  }
+  void DistributeParams() {
+    for (int rank = 0; rank < grid.world(); ++rank) grid[rank].w = PartOf(grid.spec(rank).params, one.w);
   }
   // Elements of the whole parameters.
   void SetGradients(const Tensors& whole) {
@@ -59,7 +57,7 @@ struct Pair {
 
 RankSpec Spec(const Keys& more = {}) {
   RankSpec spec;
-  spec.keys = Keys{{"shard_mode", "gather"}, {"max_preconditioner_dim", "4"}, {"momentum", "0.5"}} + more;
+  spec.keys = Keys{{"max_preconditioner_dim", "4"}, {"momentum", "0.5"}} + more;
   spec.groups = {Keys{{"lr", "0.1"}, {"max_preconditioner_dim", "3"}} + more};
   spec.params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}};
   return spec;
@@ -73,8 +71,7 @@ TEST_CASE(
       for (const char* const bucket : {"0", "600"}) {
         for (const char* const grafting : {"adam", "none"}) {
           CAPTURE(std::string(choice));
-          CAPTURE(kind.copies);
-          CAPTURE(kind.shards);
+          CAPTURE(kind);
           CAPTURE(std::string(bucket));
           CAPTURE(std::string(grafting));
           Pair pair(Spec({{"comm_bucket_bytes", bucket}, {"on_nonfinite", choice}, {"grafting", grafting}}), kind);
@@ -107,9 +104,7 @@ TEST_CASE("with coupled decay, NaN in a parameter is reported by the rank that h
     pair.StepBoth();
     pair.CheckSame();
     pair.one.w[0][40] = NAN;
-    for (int rank = 0; rank < pair.grid.world(); ++rank) {
-      pair.grid[rank].w = PartOf(pair.grid.spec(rank).params, pair.one.w);
-    }
+    pair.DistributeParams();
     pair.StepBoth();
     CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
     CHECK_MESSAGE(Has(pair.grid[0].error, pair.one.error), pair.grid[0].error);
@@ -121,12 +116,12 @@ TEST_CASE("a parameter that contains the NaN that marks skipped updates is updat
   for (const char* const communicate : {"updates", "params"}) {
     CAPTURE(std::string(communicate));
     RankSpec spec;
-    spec.keys = {{"shard_mode", "gather"}, {"communicate", communicate}};
+    spec.keys = {{"communicate", communicate}};
     spec.params = {{"matrix", {8, 8}}};
-    Pair pair(spec, {1, 2});
+    Pair pair(spec, kKinds[0]);
     const uint32_t all_ones = 0xffffffff;
     for (const size_t at : {size_t{0}, size_t{40}}) std::memcpy(&pair.one.w[0][at], &all_ones, sizeof all_ones);
-    for (int rank = 0; rank < 2; ++rank) pair.grid[rank].w = PartOf(pair.grid.spec(rank).params, pair.one.w);
+    pair.DistributeParams();
     pair.SetRandomGradients(1, 0, nullptr);
     pair.StepBoth();
     REQUIRE_MESSAGE(pair.grid.All(pair.one.status), pair.grid.Errors());
@@ -145,10 +140,9 @@ TEST_CASE("a gathered block whose new value would not be finite is unchanged, as
   for (const OverflowCase& one : OverflowCases(FLT_MAX)) {
     for (const Kind kind : kKinds) {
       CAPTURE(one.what);
-      CAPTURE(kind.copies);
-      CAPTURE(kind.shards);
+      CAPTURE(kind);
       RankSpec spec;
-      spec.keys = Keys{{"shard_mode", "gather"}, {"lr", "1"}, {"max_preconditioner_dim", "4"}} + one.keys;
+      spec.keys = Keys{{"lr", "1"}, {"max_preconditioner_dim", "4"}} + one.keys;
       spec.params = {{"bad", {9, 7}}, {"sound", {5, 4}}};
       Pair pair(spec, kind);
       const auto set = [&](Rank* rank) {
@@ -160,7 +154,7 @@ TEST_CASE("a gathered block whose new value would not be finite is unchanged, as
       const Tensors before = pair.one.w;
       pair.SetRandomGradients(5, 0, nullptr);
       pair.StepBoth();
-      REQUIRE_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+      RequireOk(pair.grid);
       pair.CheckSame();
       CHECK(SameBits({pair.one.w[0]}, {before[0]}));
       CHECK_FALSE(SameBits({pair.one.w[1]}, {before[1]}));
@@ -173,16 +167,15 @@ TEST_CASE("a gathered block whose new value would not be finite is unchanged, as
 }
 
 TEST_CASE("NaN on one replica of a shard is reported by all ranks as a difference between replicas") {
-  Pair pair(Spec({{"on_nonfinite", "skip_block"}}), {2, 2});
+  Pair pair(Spec({{"on_nonfinite", "skip_block"}}), kKinds[2]);
   pair.SetRandomGradients(1, 0, nullptr);
   pair.StepBoth();
   pair.grid[3].g[0][1] = NAN;
-  std::vector<Tensors> before;
-  for (int rank = 0; rank < 4; ++rank) before.push_back(pair.grid[rank].w);
+  const std::vector<Tensors> before = ParamsOf(&pair.grid);
   pair.grid.Step();
   CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
   CHECK_MESSAGE(Has(pair.grid.Errors(), "Gradients must be the same on all ranks"), pair.grid.Errors());
-  for (int rank = 0; rank < 4; ++rank) CHECK(SameBits(pair.grid[rank].w, before[static_cast<size_t>(rank)]));
+  CHECK(SameBits(ParamsOf(&pair.grid), before));
 }
 
 // A vector whose factor matrix in f16 can hold one such gradient but not two, and other ordinary parameters.
@@ -190,22 +183,18 @@ TEST_CASE("a state that would overflow, which only its owner can detect, skips t
   for (const char* const choice : {"error", "skip_block"}) {
     for (const Kind kind : kKinds) {
       CAPTURE(std::string(choice));
-      CAPTURE(kind.copies);
-      CAPTURE(kind.shards);
+      CAPTURE(kind);
       RankSpec spec;
-      spec.keys = {{"factor_dtype", "f16"}, {"beta1", "0"}, {"shard_mode", "gather"}, {"on_nonfinite", choice}};
+      spec.keys = {{"factor_dtype", "f16"}, {"beta1", "0"}, {"on_nonfinite", choice}};
       spec.params = {{"large", {8}}, {"sound", {8}}, {"other", {8}}, {"last", {8}}};
       Pair pair(spec, kind);
       Tensors whole = pair.one.g;
       for (std::vector<float>& g : whole) std::fill(g.begin(), g.end(), 1.0F);
       whole[0].assign(8, 200.0F);
       pair.SetGradients(whole);
-      pair.grid.Step();
-      REQUIRE_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
-      std::vector<Tensors> before;
-      for (int rank = 0; rank < pair.grid.world(); ++rank) before.push_back(pair.grid[rank].w);
-      pair.grid.Step();
-      CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+      RequireStep(&pair.grid);
+      const std::vector<Tensors> before = ParamsOf(&pair.grid);
+      RequireStep(&pair.grid);
       for (int rank = 0; rank < pair.grid.world(); ++rank) {
         const Tensors& w = pair.grid[rank].w;
         CHECK(w[0] == before[static_cast<size_t>(rank)][0]);
@@ -225,14 +214,12 @@ TEST_CASE("a state that would overflow, which only its owner can detect, skips t
 TEST_CASE("roots that fail too often on their owner are reported by all ranks in the same step") {
   for (const Kind kind : kKinds) {
     for (const char* const bucket : {"0", "200"}) {
-      CAPTURE(kind.copies);
-      CAPTURE(kind.shards);
+      CAPTURE(kind);
       CAPTURE(std::string(bucket));
       RankSpec spec;
       spec.keys = {{"exponent_multiplier", "10"},
                    {"root_failure_tolerance", "2"},
                    {"max_preconditioner_dim", "1"},
-                   {"shard_mode", "gather"},
                    {"comm_bucket_bytes", bucket}};
       spec.params = {{"first", {5}}, {"second", {1}}, {"third", {1}}, {"fourth", {5}}};
       Pair pair(spec, kind);
@@ -265,8 +252,7 @@ TEST_CASE("an update that does not fit the communication dtype is skipped, and o
       for (const Kind kind : kKinds) {
         CAPTURE(std::string(communicate));
         CAPTURE(std::string(lr));
-        CAPTURE(kind.copies);
-        CAPTURE(kind.shards);
+        CAPTURE(kind);
         const RankSpec spec = Spec({{"communication_dtype", "f16"},
                                     {"communicate", communicate},
                                     {"on_nonfinite", "skip_block"},
@@ -281,7 +267,7 @@ TEST_CASE("an update that does not fit the communication dtype is skipped, and o
           for (int rank = 0; rank < 2; ++rank) replicas[rank].g = pair.one.g;
           pair.grid.Step();
           replicas.Step();
-          REQUIRE_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+          RequireOk(pair.grid);
         }
         for (int rank = 0; rank < pair.grid.world(); ++rank) {
           CHECK(SameBits(pair.grid[rank].w, PartOf(pair.grid.spec(rank).params, replicas[0].w)));

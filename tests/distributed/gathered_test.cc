@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 #include <numeric>
 #include <random>
 #include <string>
 
-#include "tests/distributed/grid.h"
+#include "tests/capi/behaviour/listener.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -46,10 +46,8 @@ void CheckSame(Grid* grid, const Rank& one) {
 }
 
 void Start(Grid* grid, Rank* one) {
-  grid->SetPatience(std::chrono::seconds(20));
-  grid->Create();
-  REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
-  REQUIRE_MESSAGE(one->status == SHAMPOO_OK, one->error);
+  RequireCreate(grid);
+  RequireOk(*one);
   grid->FillParams(1);
   Fill(1, &one->w);
 }
@@ -60,16 +58,10 @@ void RunSteps(Grid* grid, Rank* one, uint64_t first, uint64_t last) {
     Fill(100 + t, &one->g);
     for (int rank = 0; rank < grid->world(); ++rank) (*grid)[rank].has_grad[1] = t % 3 != 0;
     one->has_grad[1] = t % 3 != 0;
-    grid->Step();
-    REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
-    one->Step();
-    REQUIRE_MESSAGE(one->status == SHAMPOO_OK, one->error);
+    RequireStep(grid);
+    RequireStep(one);
   }
 }
-
-struct Kind {
-  int copies, shards;
-};
 
 TEST_CASE("shards and replicas of shards have the bits of one rank for every kind of communication") {
   for (const Division division : {Division::kFlat, Division::kRows}) {
@@ -79,8 +71,7 @@ TEST_CASE("shards and replicas of shards have the bits of one rank for every kin
           for (const char* const bucket : {"0", "600"}) {
             for (const bool all_to_all : {true, false}) {
               CAPTURE(static_cast<int>(division));
-              CAPTURE(kind.copies);
-              CAPTURE(kind.shards);
+              CAPTURE(kind);
               CAPTURE(std::string(balance));
               CAPTURE(std::string(communicate));
               CAPTURE(std::string(bucket));
@@ -201,7 +192,7 @@ void CheckRandomShapes(uint64_t count) {
       Fill(100 + t, &whole.g);
       grid.Step();
       whole.Step();
-      REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+      RequireOk(grid);
     }
     CheckSame(&grid, whole);
   }
@@ -242,7 +233,7 @@ TEST_CASE("rectangles of two dims, as in tensor parallelism within data parallel
     Fill(t, &one.g);
     grid.Step();
     one.Step();
-    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    RequireOk(grid);
   }
   CheckSame(&grid, one);
 }
@@ -262,7 +253,7 @@ TEST_CASE("missing gradients on one rank or on all, and a group without gradient
     }
     grid.Step();
     one.Step();
-    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    RequireOk(grid);
     CHECK(StepsOf(grid[0], 1) == StepsOf(one, 1));
     CHECK(StepsOf(grid[3], 0) == StepsOf(one, 0));
   }
@@ -323,8 +314,7 @@ TEST_CASE("a plan reports that gathered blocks are whole and who owns them") {
   // The other shard mode with the same shards.
   RankSpec local = Spec({{"shard_mode", "local"}});
   Grid grid(local, 1, 3);
-  grid.Create();
-  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  RequireCreate(&grid);
   shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
   REQUIRE(shampoo_plan_block(grid[1].plan, 0, &info) == SHAMPOO_OK);
   CHECK(info.of_shard == 1);
@@ -345,12 +335,8 @@ TEST_CASE("descriptions of shards and capabilities of communicators must be the 
     shards_of[1][0].flat_count -= 1;
     if (odd < 2) cuts.spec(odd).params[0] = shards_of[static_cast<size_t>(odd)][0];
     cuts.Create();
-    CHECK_MESSAGE(cuts.All(SHAMPOO_E_INVALID), cuts.Errors());
-    CHECK_MESSAGE(cuts.SameError(), cuts.Errors());
-    for (const char* const word :
-         {"shard rank ", "parameter 0: \"matrix\"", "held in shards (shard_form, shampoo_plan_add_shard)"}) {
-      CHECK_MESSAGE(Has(cuts[0].error, word), cuts[0].error);
-    }
+    CheckFailed(&cuts, SHAMPOO_E_INVALID,
+                {"shard rank ", "parameter 0: \"matrix\"", "held in shards (shard_form, shampoo_plan_add_shard)"});
 
     Grid functions(Spec(), 1, 3);
     functions.SetPatience(std::chrono::seconds(5));
@@ -366,38 +352,28 @@ TEST_CASE("descriptions of shards and capabilities of communicators must be the 
   const Shards shards = Divide(spec.params, Division::kRows, 3);
   Grid grid(spec, 1, shards);
   grid.spec(1).all_shards = shards;
-  grid.Create();
-  CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  RequireCreate(&grid);
 }
 
 TEST_CASE("the log of create summarizes how parameters are preconditioned") {
-  struct Log {
-    std::mutex mutex;
-    std::string text;
-  } log;
-  const auto write = [](void* user, int32_t, const char* message) {
-    auto* const own = static_cast<Log*>(user);
-    const std::lock_guard lock(own->mutex);
-    own->text += std::string(message) + "\n";
-  };
-  REQUIRE(shampoo_set_log(write, &log, 2) == SHAMPOO_OK);
+  Listener log(2);
   RankSpec spec = Spec();
   spec.params.push_back({"empty", {0, 4}});
   const Shards shards = Divide(spec.params, Division::kFlat, 4);
   for (const char* const mode : {"gather", "local"}) {
     spec.keys.emplace_back("shard_mode", mode);
     Grid grid(spec, 1, shards);
-    grid.Create();
-    CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    RequireCreate(&grid);
   }
-  REQUIRE(shampoo_set_log(nullptr, nullptr, 0) == SHAMPOO_OK);
+  std::string text;
+  for (const std::string& message : log.Take()) text += message + "\n";
   for (const char* const words :
        {"shards: shard_mode gather, 4 shard ranks; 5 parameters are preconditioned whole, 0 as pieces of this rank's "
         "shards, 1 have no elements here and are skipped",
         // The last rank holds one piece of three.
         "shards: shard_mode local, 4 shard ranks; 0 parameters are preconditioned whole, 3 as pieces of this rank's "
         "shards, 3 have no elements here and are skipped"}) {
-    CHECK_MESSAGE(Has(log.text, words), log.text);
+    CHECK_MESSAGE(Has(text, words), text);
   }
 }
 

@@ -3,6 +3,7 @@
 #include "tests/distributed/grid.h"
 
 #include <algorithm>
+#include <ostream>
 #include <tuple>
 #include <utility>
 
@@ -40,7 +41,17 @@ int64_t FindEntry(const Rank& rank, const std::string& key, shampoo_state_entry*
 
 std::string StepKey(int group) { return "group." + std::to_string(group) + "/step"; }
 
+RankSpec InMode(RankSpec spec, const char* shard_mode) {
+  spec.keys.emplace_back("shard_mode", shard_mode);
+  return spec;
+}
+
 }  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Kind& kind) {
+  return out << kind.copies << " x " << kind.shards << ", " << kind.shard_mode
+             << (kind.all_to_all ? "" : " without all_to_all");
+}
 
 Shards Divide(const std::vector<ParamSpec>& whole, Division division, int ranks) {
   Shards shards(static_cast<size_t>(ranks), whole);
@@ -72,6 +83,11 @@ Tensors PartOf(const std::vector<ParamSpec>& shard, const Tensors& whole) {
 Grid::Grid(const RankSpec& whole, int copies, int shards, bool with_abort)
     : Grid(whole, copies, shards == 1 ? Shards{whole.params} : Divide(whole.params, Division::kFlat, shards),
            with_abort) {}
+
+Grid::Grid(const RankSpec& whole, const Kind& kind, bool with_abort)
+    : Grid(InMode(whole, kind.shard_mode), kind.copies, kind.shards, with_abort) {
+  SetAllToAll(kind.all_to_all);
+}
 
 Grid::Grid(const RankSpec& whole, int copies, const Shards& shards, bool with_abort)
     : copies_(copies),
@@ -222,6 +238,17 @@ std::vector<std::vector<std::vector<char>>> Everything(Grid* grid) {
   std::vector<std::vector<std::vector<char>>> all;
   for (int rank = 0; rank < grid->world(); ++rank) all.push_back(Everything((*grid)[rank]));
   return all;
+}
+
+std::vector<Tensors> ParamsOf(Grid* grid) {
+  std::vector<Tensors> all;
+  for (int rank = 0; rank < grid->world(); ++rank) all.push_back((*grid)[rank].w);
+  return all;
+}
+
+bool SameBits(const std::vector<Tensors>& a, const std::vector<Tensors>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Tensors& x, const Tensors& y) { return SameBits(x, y); });
 }
 
 void SetSteps(const Rank& rank, int group, int64_t steps) {

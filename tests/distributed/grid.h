@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,16 @@ using Shards = std::vector<std::vector<ParamSpec>>;
 
 enum class Division { kFlat, kRows };
 
+// The ranks of a job and how they communicate.
+struct Kind {
+  int copies, shards;
+  const char* shard_mode = "local";
+  bool all_to_all = true;  // whether communicators of shards have all_to_all
+
+  bool gathers() const { return shard_mode == std::string("gather"); }
+};
+std::ostream& operator<<(std::ostream& out, const Kind& kind);
+
 // Divides parameters into equal shares; the last ranks may hold less or nothing.
 Shards Divide(const std::vector<ParamSpec>& whole, Division division, int ranks);
 // Returns a rank's part of whole tensors.
@@ -29,6 +40,8 @@ class Grid {
   // whole: the specification of a single rank. Ranks and communicators are set here.
   Grid(const RankSpec& whole, int copies, const Shards& shards, bool with_abort = false);
   Grid(const RankSpec& whole, int copies, int shards, bool with_abort = false);
+  // With flat shards.
+  Grid(const RankSpec& whole, const Kind& kind, bool with_abort = false);
 
   int world() const { return copies_ * shards_; }
   int copies() const { return copies_; }
@@ -79,6 +92,9 @@ class Grid {
 // Returns everything that a step may write: the parameters and every entry of the state.
 std::vector<std::vector<char>> Everything(const Rank& rank);
 std::vector<std::vector<std::vector<char>>> Everything(Grid* grid);
+// Returns the parameters of all ranks.
+std::vector<Tensors> ParamsOf(Grid* grid);
+bool SameBits(const std::vector<Tensors>& a, const std::vector<Tensors>& b);
 // Write or read the step counter of a group.
 void SetSteps(const Rank& rank, int group, int64_t steps);
 int64_t StepsOf(const Rank& rank, int group);

@@ -7,14 +7,11 @@
 #include <cmath>
 #include <memory>
 
-#include "tests/distributed/grid.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
 
-struct Kind {
-  int copies, shards;
-};
 constexpr Kind kKinds[] = {{2, 2}, {2, 4}, {4, 2}};
 
 RankSpec Spec(const Keys& more = {}) {
@@ -30,9 +27,7 @@ RankSpec Spec(const Keys& more = {}) {
 }
 
 void Start(Grid* grid) {
-  grid->SetPatience(std::chrono::seconds(5));
-  grid->Create();
-  REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+  RequireCreate(grid);
   grid->FillParams(1);
 }
 
@@ -40,8 +35,7 @@ void RunSteps(Grid* grid, uint64_t first, uint64_t last) {
   for (uint64_t t = first; t <= last; ++t) {
     grid->FillGradients(100 + t);
     for (int rank = 0; rank < grid->world(); ++rank) (*grid)[rank].has_grad[1] = t % 3 != 0;
-    grid->Step();
-    REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+    RequireStep(grid);
   }
 }
 
@@ -52,8 +46,7 @@ TEST_CASE("replicas of shards have the bits of one replica") {
         for (const char* const communicate : {"updates", "params"}) {
           for (const char* const bucket : {"0", "600"}) {
             CAPTURE(static_cast<int>(division));
-            CAPTURE(kind.copies);
-            CAPTURE(kind.shards);
+            CAPTURE(kind);
             CAPTURE(balance);
             CAPTURE(communicate);
             CAPTURE(bucket);
@@ -82,12 +75,11 @@ TEST_CASE("replicas of shards have the bits of one replica") {
 
 TEST_CASE("groups of ranks that share the work through separate communicators have the bits of one rank") {
   Rank one(Spec());
-  REQUIRE_MESSAGE(one.status == SHAMPOO_OK, one.error);
+  RequireOk(one);
   Fill(1, &one.w);
   for (uint64_t t = 1; t <= 5; ++t) {
     Fill(100 + t, &one.g);
-    one.Step();
-    REQUIRE_MESSAGE(one.status == SHAMPOO_OK, one.error);
+    RequireStep(&one);
   }
   for (const int size : {2, 4}) {
     CAPTURE(size);
@@ -116,9 +108,8 @@ TEST_CASE("all ranks of a shard agree on the owners, and every rank owns a block
   for (const char* const balance : {"bytes", "cost"}) {
     for (const Kind kind : kKinds) {
       CAPTURE(balance);
-      CAPTURE(kind.copies);
-      CAPTURE(kind.shards);
-      Grid grid(Spec({{"balance", balance}}), kind.copies, kind.shards);
+      CAPTURE(kind);
+      Grid grid(Spec({{"balance", balance}}), kind);
       Start(&grid);
       std::vector<std::vector<int32_t>> owners(static_cast<size_t>(grid.world()));
       for (int rank = 0; rank < grid.world(); ++rank) {
@@ -141,16 +132,11 @@ TEST_CASE("all ranks of a shard agree on the owners, and every rank owns a block
 
 // Checks that a step fails on all ranks with the same text and changes nothing.
 void CheckStops(Grid* grid, shampoo_status status, const std::vector<std::string>& words) {
-  std::vector<Tensors> before;
-  for (int rank = 0; rank < grid->world(); ++rank) before.push_back((*grid)[rank].w);
+  const std::vector<Tensors> before = ParamsOf(grid);
   grid->Step();
-  CHECK_MESSAGE(grid->All(status), grid->Errors());
-  CHECK_MESSAGE(grid->SameError(), grid->Errors());
-  for (const std::string& word : words) CHECK_MESSAGE(Has((*grid)[0].error, word), (*grid)[0].error);
-  for (int rank = 0; rank < grid->world(); ++rank) {
-    CHECK(SameBits((*grid)[rank].w, before[static_cast<size_t>(rank)]));
-    CHECK(StepsOf((*grid)[rank], 0) == 2);
-  }
+  CheckFailed(grid, status, words);
+  CHECK(SameBits(ParamsOf(grid), before));
+  for (int rank = 0; rank < grid->world(); ++rank) CHECK(StepsOf((*grid)[rank], 0) == 2);
 }
 
 TEST_CASE(
@@ -199,17 +185,15 @@ TEST_CASE("an error that only the ranks of one shard can detect fails the step o
     const float kept = grid[odd].g[0][1];
     grid[odd].g[0][1] = NAN;
     // For the other shards this rank skips a block, and for its replica it has other gradients.
-    std::vector<Tensors> before;
-    for (int rank = 0; rank < 4; ++rank) before.push_back(grid[rank].w);
+    const std::vector<Tensors> before = ParamsOf(&grid);
     grid.Step();
     CHECK_MESSAGE(grid.All(SHAMPOO_E_NUMERIC), grid.Errors());
+    CHECK(SameBits(ParamsOf(&grid), before));
     for (int rank = 0; rank < 4; ++rank) {
-      CHECK(SameBits(grid[rank].w, before[static_cast<size_t>(rank)]));
       CHECK_MESSAGE(Has(grid[rank].error, "parameter \"matrix\" with a gradient that is not finite"), grid[rank].error);
     }
     grid[odd].g[0][1] = kept;
-    grid.Step();
-    CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    RequireStep(&grid);
     for (int rank = 2; rank < 4; ++rank) CHECK(SameBits(grid[rank].w, grid[rank - 2].w));
   }
 }

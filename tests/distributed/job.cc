@@ -37,6 +37,7 @@ shampoo_param_desc DescOf(const ParamSpec& param) {
   desc.name = param.name.c_str();
   desc.ndim = static_cast<int32_t>(param.shape.size());
   desc.stack_dims = param.stack_dims;
+  desc.param_dtype = param.dtype;
   desc.group = param.group;
   desc.shard_form = param.shard_form;
   desc.flat_offset = param.flat_offset;

@@ -16,7 +16,7 @@ namespace shampoo_test {
 
 using Keys = std::vector<std::pair<std::string, std::string>>;
 
-// A float32 parameter and the part of it that a rank holds.
+// A parameter and the part of it that a rank holds.
 struct ParamSpec {
   std::string name;
   std::vector<int64_t> shape;
@@ -27,6 +27,7 @@ struct ParamSpec {
   std::vector<int64_t> local_offset = {};
   std::vector<int64_t> local_shape = {};
   int32_t stack_dims = 0;
+  int32_t dtype = SHAMPOO_F32;  // a Rank makes steps in float32 only
 
   int64_t Elements() const;  // number of elements in this rank's buffers
   // Make it a flat shard or a rectangle that is a slice along one dim.

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "tests/distributed/grid.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -39,13 +39,11 @@ struct Counter {
 
 // Ranks with one counter each.
 struct CountedGrid {
-  CountedGrid(const RankSpec& spec, int copies, int shards, bool all_to_all = true)
-      : counters(static_cast<size_t>(copies * shards)), grid(spec, copies, shards) {
-    grid.SetAllToAll(all_to_all);
+  CountedGrid(const RankSpec& spec, const Kind& kind)
+      : counters(static_cast<size_t>(kind.copies * kind.shards)), grid(spec, kind) {
     for (Counter& counter : counters) allocators.push_back(counter.Allocator());
     for (int rank = 0; rank < grid.world(); ++rank) grid.spec(rank).allocator = &allocators[static_cast<size_t>(rank)];
-    grid.Create();
-    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    RequireCreate(&grid);
   }
   const Counter& Of(int rank) const { return counters[static_cast<size_t>(rank)]; }
 
@@ -60,7 +58,7 @@ int64_t Scratch(int64_t extent) {
   RankSpec spec;
   spec.keys = {{"use_merge_dims", "false"}};
   spec.params = {{"matrix", {extent, extent}}};
-  CountedGrid one(spec, 1, 1);
+  CountedGrid one(spec, {1, 1});
   return one.grid[0].PlanBytes("total", 0) - one.Of(0).bytes;
 }
 
@@ -96,31 +94,21 @@ RankSpec Transformer() {
 }
 
 TEST_CASE("every rank allocates what the plan predicts, in create only, and frees all of it") {
-  struct Kind {
-    int copies, shards;
-    const char* shard_mode = "local";
-    bool all_to_all = true;
-  };
   for (const Kind kind :
        {Kind{1, 1}, Kind{2, 1}, Kind{4, 1}, Kind{20, 1}, Kind{1, 4}, Kind{2, 2}, Kind{1, 2, "gather"},
         Kind{1, 8, "gather"}, Kind{2, 2, "gather"}, Kind{1, 3, "gather", false}, Kind{2, 2, "gather", false}}) {
     for (const char* const bucket : {"0", "2000"}) {
-      CAPTURE(kind.copies);
-      CAPTURE(kind.shards);
-      CAPTURE(std::string(kind.shard_mode));
-      CAPTURE(kind.all_to_all);
+      CAPTURE(kind);
       CAPTURE(bucket);
-      const bool gathers = kind.shard_mode == std::string("gather");
       const std::string suffix = kind.all_to_all ? "" : ".all_gather";
-      CountedGrid counted(Mixed({{"comm_bucket_bytes", bucket}, {"shard_mode", kind.shard_mode}}), kind.copies,
-                          kind.shards, kind.all_to_all);
+      CountedGrid counted(Mixed({{"comm_bucket_bytes", bucket}}), kind);
       Grid& grid = counted.grid;
       std::vector<int64_t> calls;
       int idle = 0;
       for (int rank = 0; rank < grid.world(); ++rank) {
         const Counter& counter = counted.Of(rank);
         const int replica = rank / kind.shards;
-        const int asked = gathers ? rank : replica;
+        const int asked = kind.gathers() ? rank : replica;
         const int64_t state = grid[rank].PlanBytes("state", asked);
         const int64_t planned = grid[rank].PlanBytes(("total" + suffix).c_str(), asked);
         CHECK(planned == state + grid[rank].PlanBytes(("workspace" + suffix).c_str(), asked));
@@ -134,8 +122,7 @@ TEST_CASE("every rank allocates what the plan predicts, in create only, and free
       grid.FillParams(1);
       for (uint64_t t = 1; t <= 3; ++t) {
         grid.FillGradients(t);
-        grid.Step();
-        CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+        RequireStep(&grid);
       }
       for (int rank = 0; rank < grid.world(); ++rank) {
         CHECK(counted.Of(rank).calls == calls[static_cast<size_t>(rank)]);
@@ -165,9 +152,9 @@ TEST_CASE("each of 4 ranks holds at most 27 % of the state, and together they ho
     RankSpec spec = Transformer();
     spec.keys.emplace_back("balance", balance);
     const Rank one(spec);
-    REQUIRE_MESSAGE(one.status == SHAMPOO_OK, one.error);
+    RequireOk(one);
     const auto whole = static_cast<double>(one.PlanBytes("state", 0));
-    CountedGrid counted(spec, 4, 1);
+    CountedGrid counted(spec, {4, 1});
     Grid& grid = counted.grid;
     int64_t stored = 0;
     for (int rank = 0; rank < 4; ++rank) {
@@ -190,19 +177,17 @@ TEST_CASE("with all-to-all the memory and the sent bytes of gathered shards fall
   constexpr int64_t kHeader = 16;     // to each rank
   constexpr int64_t kAlignment = 64;  // of each buffer
   const int64_t elements = 8 * 128 * 128 + 4 * 512 * 128;
-  RankSpec spec = Transformer();
-  spec.keys.emplace_back("shard_mode", "gather");
-  CountedGrid one(spec, 1, 1);
+  const RankSpec spec = Transformer();
+  CountedGrid one(spec, {1, 1, "gather"});
   const int64_t step_memory = one.Of(0).bytes - one.grid[0].PlanBytes("state", 0);
   for (const int ranks : {2, 4, 8}) {
     CAPTURE(ranks);
-    CountedGrid counted(spec, 1, ranks);
+    CountedGrid counted(spec, {1, ranks, "gather"});
     Grid& grid = counted.grid;
     grid.FillParams(1);
     grid.FillGradients(2);
     grid.comm().ResetCounts();
-    grid.Step();
-    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    RequireStep(&grid);
     for (int rank = 0; rank < ranks; ++rank) {
       const int64_t sent = grid.comm().bytes_sent(rank) - 64;  // the status
       CHECK(sent == grid[rank].PlanBytes("comm", rank));
@@ -221,18 +206,16 @@ TEST_CASE("ranks without a block take part in all steps") {
   spec.keys = {{"grafting", "adam"}};
   spec.params = {{"matrix", {6, 5}}, {"vector", {4}}};
   Rank one(spec);
-  REQUIRE_MESSAGE(one.status == SHAMPOO_OK, one.error);
+  RequireOk(one);
   Grid grid(spec, 6, 1);
-  grid.Create();
-  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  RequireCreate(&grid);
   grid.FillParams(1);
   one.w = grid[0].w;
   for (uint64_t t = 1; t <= 5; ++t) {
     grid.FillGradients(100 + t);
     one.g = grid[0].g;
     one.Step();
-    grid.Step();
-    CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    RequireStep(&grid);
   }
   int idle = 0;
   for (int rank = 0; rank < 6; ++rank) {

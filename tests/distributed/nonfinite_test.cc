@@ -11,14 +11,11 @@
 #include <string>
 
 #include "tests/capi/behaviour/overflow_cases.h"
-#include "tests/distributed/grid.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
 
-struct Kind {
-  int copies, shards;
-};
 constexpr Kind kKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}, {2, 2}};
 
 RankSpec Spec(const Keys& more = {}) {
@@ -29,14 +26,10 @@ RankSpec Spec(const Keys& more = {}) {
   return spec;
 }
 
-void RequireOk(const Rank& rank) { REQUIRE_MESSAGE(rank.status == SHAMPOO_OK, rank.error); }
-
 // A grid of ranks, and one independent rank for each shard.
 struct Pair {
-  Pair(const RankSpec& spec, Kind kind) : grid(spec, kind.copies, kind.shards) {
-    grid.SetPatience(std::chrono::seconds(5));
-    grid.Create();
-    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  Pair(const RankSpec& spec, Kind kind) : grid(spec, kind) {
+    RequireCreate(&grid);
     grid.FillParams(1);
     for (int s = 0; s < kind.shards; ++s) {
       alone.push_back(std::make_unique<Rank>(grid.Alone(s)));
@@ -51,8 +44,7 @@ struct Pair {
     for (size_t s = 0; s < alone.size(); ++s) alone[s]->g = grid[static_cast<int>(s)].g;
   }
   void StepBoth() {
-    grid.Step();
-    CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    RequireStep(&grid);
     for (const auto& rank : alone) {
       rank->Step();
       RequireOk(*rank);
@@ -72,8 +64,7 @@ TEST_CASE("NaN on all ranks is an error that changes nothing, and the run contin
   const float bad[] = {NAN, INFINITY, 1e30F};
   for (const Kind kind : kKinds) {
     for (const char* const bucket : {"0", "600"}) {
-      CAPTURE(kind.copies);
-      CAPTURE(kind.shards);
+      CAPTURE(kind);
       CAPTURE(bucket);
       Pair pair(Spec({{"comm_bucket_bytes", bucket}}), kind);
       for (uint64_t t = 1; t <= 9; ++t) {
@@ -85,8 +76,7 @@ TEST_CASE("NaN on all ranks is an error that changes nothing, and the run contin
         pair.FillGradients(t, t % 2, &bad[t / 3 - 1]);
         const auto before = Everything(&pair.grid);
         pair.grid.Step();
-        CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
-        CHECK_MESSAGE(pair.grid.SameError(), pair.grid.Errors());
+        CheckFailed(&pair.grid, SHAMPOO_E_NUMERIC, {});
         CHECK_FALSE_MESSAGE(Has(pair.grid[0].error, "Other ranks"), pair.grid[0].error);
         CHECK(Everything(&pair.grid) == before);
         for (const auto& rank : pair.alone) {
@@ -112,8 +102,7 @@ TEST_CASE("a gradient with NaN or too large for a state of any owner is skipped 
       for (const Kind kind : kKinds) {
         CAPTURE(choice);
         CAPTURE(communicate);
-        CAPTURE(kind.copies);
-        CAPTURE(kind.shards);
+        CAPTURE(kind);
         CAPTURE(bad.value);
         CAPTURE(bad.grafting);
         Pair pair(Spec({{"on_nonfinite", choice}, {"communicate", communicate}, {"grafting", bad.grafting}}), kind);
@@ -133,8 +122,7 @@ TEST_CASE("a gradient with NaN or too large for a state of any owner is skipped 
 
 TEST_CASE("a shard that skips a step makes all shards skip it") {
   for (const Kind kind : {Kind{1, 2}, Kind{1, 4}, Kind{2, 2}}) {
-    CAPTURE(kind.copies);
-    CAPTURE(kind.shards);
+    CAPTURE(kind);
     Pair pair(Spec({{"on_nonfinite", "skip_step"}}), kind);
     for (uint64_t t = 1; t <= 3; ++t) {
       pair.FillGradients(t);
@@ -144,8 +132,7 @@ TEST_CASE("a shard that skips a step makes all shards skip it") {
       }
       for (int copy = 0; copy < kind.copies; ++copy) pair.grid[copy * kind.shards + 1].g[0][3] = NAN;
       const auto before = Everything(&pair.grid);
-      pair.grid.Step();
-      CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+      RequireStep(&pair.grid);
       CHECK(Everything(&pair.grid) == before);
       for (int rank = 0; rank < pair.grid.world(); ++rank) CHECK(pair.grid[rank].Stat("skipped_steps") == 1);
     }
@@ -167,29 +154,21 @@ void FillOverflow(Rank* rank) {
 
 TEST_CASE("a state that would overflow, which only its owner can detect, is an error on all ranks") {
   for (const Kind kind : {Kind{2, 1}, Kind{4, 1}, Kind{1, 2}, Kind{2, 2}}) {
-    CAPTURE(kind.copies);
-    CAPTURE(kind.shards);
+    CAPTURE(kind);
     Pair pair(OverflowSpec({}), kind);
     for (int rank = 0; rank < pair.grid.world(); ++rank) FillOverflow(&pair.grid[rank]);
-    pair.grid.Step();
-    REQUIRE_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
-    std::vector<Tensors> before;
-    for (int rank = 0; rank < pair.grid.world(); ++rank) before.push_back(pair.grid[rank].w);
+    RequireStep(&pair.grid);
+    const std::vector<Tensors> before = ParamsOf(&pair.grid);
     for (int i = 0; i < 2; ++i) {
       pair.grid.Step();
-      CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
-      CHECK_MESSAGE(pair.grid.SameError(), pair.grid.Errors());
-      CHECK_MESSAGE(Has(pair.grid[0].error, "\"large\" is too large: factor.0 would overflow f16"), pair.grid[0].error);
+      CheckFailed(&pair.grid, SHAMPOO_E_NUMERIC, {"\"large\" is too large: factor.0 would overflow f16"});
       CHECK(Has(pair.grid[0].error, "Other ranks could not detect this") == (kind.copies > 1));
-      for (int rank = 0; rank < pair.grid.world(); ++rank) {
-        CHECK(SameBits(pair.grid[rank].w, before[static_cast<size_t>(rank)]));
-        CHECK(pair.grid[rank].Stat("steps") == 1);
-      }
+      CHECK(SameBits(ParamsOf(&pair.grid), before));
+      for (int rank = 0; rank < pair.grid.world(); ++rank) CHECK(pair.grid[rank].Stat("steps") == 1);
     }
     // This batch is omitted, and the next one is ordinary.
     for (int rank = 0; rank < pair.grid.world(); ++rank) pair.grid[rank].g[0].assign(pair.grid[rank].g[0].size(), 1.0F);
-    pair.grid.Step();
-    CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+    RequireStep(&pair.grid);
     for (int rank = kind.shards; rank < pair.grid.world(); ++rank) {
       CHECK(SameBits(pair.grid[rank].w, pair.grid[rank % kind.shards].w));
     }
@@ -202,7 +181,7 @@ TEST_CASE("a state that would overflow, which only its owner can detect, is skip
       for (const Kind kind : {Kind{2, 1}, Kind{4, 1}}) {
         CAPTURE(choice);
         CAPTURE(communicate);
-        CAPTURE(kind.copies);
+        CAPTURE(kind);
         Pair pair(OverflowSpec({{"on_nonfinite", choice}, {"communicate", communicate}}), kind);
         Tensors before;
         for (int step = 1; step <= 3; ++step) {
@@ -236,8 +215,7 @@ TEST_CASE("an update that does not fit the communication dtype is skipped and re
         Pair pair(spec, {world, 1});
         pair.FillGradients(5);
         const Tensors before = pair.grid[0].w;
-        pair.grid.Step();
-        CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+        RequireStep(&pair.grid);
         for (int rank = 0; rank < world; ++rank) {
           CHECK(SameBits(pair.grid[rank].w, pair.grid[0].w));
           CHECK(pair.grid[rank].w[1] == before[1]);
@@ -250,9 +228,7 @@ TEST_CASE("an update that does not fit the communication dtype is skipped and re
           CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
           continue;
         }
-        CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
-        CHECK_MESSAGE(pair.grid.SameError(), pair.grid.Errors());
-        CHECK_MESSAGE(Has(pair.grid[0].error, "the direction of block vector/0 was not finite"), pair.grid[0].error);
+        CheckFailed(&pair.grid, SHAMPOO_E_NUMERIC, {"the direction of block vector/0 was not finite"});
         CHECK(Everything(&pair.grid) == untouched);
       }
     }
@@ -272,10 +248,15 @@ RankSpec FailingRoots(const Keys& more) {
 void CheckRaised(Grid* grid, const std::string& words) {
   const auto untouched = Everything(grid);
   grid->Step();
-  CHECK_MESSAGE(grid->All(SHAMPOO_E_NUMERIC), grid->Errors());
-  CHECK_MESSAGE(grid->SameError(), grid->Errors());
-  CHECK_MESSAGE(Has((*grid)[0].error, words), (*grid)[0].error);
+  CheckFailed(grid, SHAMPOO_E_NUMERIC, {words});
   CHECK(Everything(grid) == untouched);
+}
+
+RankSpec CaseSpec(const OverflowCase& one, const Keys& more = {}) {
+  RankSpec spec;
+  spec.keys = Keys{{"lr", "1"}, {"max_preconditioner_dim", "4"}} + more + one.keys;
+  spec.params = {{"bad", {8, 4}}, {"sound", {8, 4}}};
+  return spec;
 }
 
 // Sets parameter "bad" and its momentum to the values of the case.
@@ -290,17 +271,12 @@ TEST_CASE("a block whose new value would not be finite is unchanged on every ran
       for (const Kind kind : kKinds) {
         CAPTURE(one.what);
         CAPTURE(std::string(communicate));
-        CAPTURE(kind.copies);
-        CAPTURE(kind.shards);
-        RankSpec spec;
-        spec.keys = Keys{{"lr", "1"}, {"max_preconditioner_dim", "4"}, {"communicate", communicate}} + one.keys;
-        spec.params = {{"bad", {8, 4}}, {"sound", {8, 4}}};
-        Pair pair(spec, kind);
+        CAPTURE(kind);
+        Pair pair(CaseSpec(one, {{"communicate", communicate}}), kind);
         for (int rank = 0; rank < pair.grid.world(); ++rank) SetValues(one, &pair.grid[rank]);
         for (const auto& rank : pair.alone) SetValues(one, rank.get());
         pair.FillGradients(5);
-        std::vector<Tensors> before;
-        for (int rank = 0; rank < pair.grid.world(); ++rank) before.push_back(pair.grid[rank].w);
+        const std::vector<Tensors> before = ParamsOf(&pair.grid);
         pair.StepBoth();
         pair.CheckSame();
         for (int rank = 0; rank < pair.grid.world(); ++rank) {
@@ -321,16 +297,11 @@ TEST_CASE("a block whose new value would not be finite is unchanged on every ran
 TEST_CASE("all ranks return a deferred error in the same call, even if one rank has another failure") {
   const OverflowCase one = OverflowCases(FLT_MAX).front();
   for (const Kind kind : kKinds) {
-    CAPTURE(kind.copies);
-    CAPTURE(kind.shards);
-    RankSpec spec;
-    spec.keys = Keys{{"lr", "1"}, {"max_preconditioner_dim", "4"}} + one.keys;
-    spec.params = {{"bad", {8, 4}}, {"sound", {8, 4}}};
-    Pair pair(spec, kind);
+    CAPTURE(kind);
+    Pair pair(CaseSpec(one), kind);
     for (int rank = 0; rank < pair.grid.world(); ++rank) SetValues(one, &pair.grid[rank]);
     pair.FillGradients(5);
-    pair.grid.Step();
-    CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+    RequireStep(&pair.grid);
     pair.grid[0].stream = &pair;
     CheckRaised(&pair.grid, "the direction of block bad/0 was not finite");
     pair.grid.Step();
@@ -356,8 +327,7 @@ TEST_CASE("an update that overflows the parameter only after rounding to the com
       pair.grid[rank].w[0] = {start, 0, 0, 0};
       pair.grid[rank].g[0] = {-1, -1, -1, -1};
     }
-    pair.grid.Step();
-    CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+    RequireStep(&pair.grid);
     const bool moves = update == 0x1p+120;
     for (int rank = 0; rank < 2; ++rank) {
       CHECK(pair.grid[rank].w[0][0] == (moves ? start + 0x1p+120F : start));
@@ -370,8 +340,7 @@ TEST_CASE("an update that overflows the parameter only after rounding to the com
 TEST_CASE("roots that fail too often on their owner are reported by all ranks in the same step") {
   for (const Kind kind : kKinds) {
     for (const char* const bucket : {"0", "200"}) {
-      CAPTURE(kind.copies);
-      CAPTURE(kind.shards);
+      CAPTURE(kind);
       CAPTURE(bucket);
       Pair pair(FailingRoots({{"comm_bucket_bytes", bucket}}), kind);
       for (int rank = 0; rank < pair.grid.world(); ++rank) {
@@ -379,8 +348,7 @@ TEST_CASE("roots that fail too often on their owner are reported by all ranks in
         std::fill(pair.grid[rank].g[1].begin(), pair.grid[rank].g[1].end(), 0.0F);
       }
       for (int refresh = 1; refresh <= 5; ++refresh) {
-        pair.grid.Step();
-        CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+        RequireStep(&pair.grid);
         if (refresh < 3) continue;
         CheckRaised(&pair.grid, "the inverse root of second/0/factor.0 could not be computed at " +
                                     std::to_string(refresh) + " refreshes in a row");
@@ -405,8 +373,7 @@ TEST_CASE("roots of several owners that fail at the same refresh are reported on
     }
     REQUIRE(owners[0] != owners[1]);
     for (int refresh = 1; refresh <= 5; ++refresh) {
-      pair.grid.Step();
-      CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+      RequireStep(&pair.grid);
       if (refresh >= 3) CheckRaised(&pair.grid, std::to_string(refresh) + " refreshes in a row");
     }
   }

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "tests/distributed/job.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -34,13 +35,12 @@ RankSpec MixedSpec(Keys more = {}) {
 // Returns the parameters after some steps on one rank, for comparison.
 std::vector<std::vector<float>> OneRank(const RankSpec& spec, int steps) {
   Rank rank(spec);
-  REQUIRE_MESSAGE(rank.status == SHAMPOO_OK, rank.error);
+  RequireOk(rank);
   Fill(1, &rank.w);
   for (int t = 1; t <= steps; ++t) {
     Fill(100 + static_cast<uint64_t>(t), &rank.g);
     rank.has_grad[1] = t % 3 != 0;
-    rank.Step();
-    REQUIRE_MESSAGE(rank.status == SHAMPOO_OK, rank.error);
+    RequireStep(&rank);
   }
   return rank.w;
 }
@@ -212,7 +212,7 @@ TEST_CASE("communicators are released with their last user") {
   spec.replica_ops = &ops;
   {
     const Rank rank(spec);
-    REQUIRE_MESSAGE(rank.status == SHAMPOO_OK, rank.error);
+    RequireOk(rank);
     CHECK(comm.released() == 0);
   }
   CHECK(comm.released() == 1);

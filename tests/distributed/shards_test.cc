@@ -10,7 +10,7 @@
 #include <random>
 #include <string>
 
-#include "tests/distributed/grid.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -135,25 +135,22 @@ void Scatter(const Tensors& from, const std::vector<size_t>& first, Tensors* to)
 
 void CheckShards(const Case& one, const Shards& shards, int steps) {
   Grid grid(one.spec, 1, shards);
-  grid.Create();
-  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  RequireCreate(&grid);
   const auto ranks = shards.size();
   std::vector<std::unique_ptr<Rank>> pieces;
   std::vector<std::vector<size_t>> first(ranks);
   grid.FillParams(1);
   for (size_t r = 0; r < ranks; ++r) {
     pieces.push_back(std::make_unique<Rank>(PiecesOf(grid.Alone(static_cast<int>(r)), &first[r])));
-    REQUIRE_MESSAGE(pieces[r]->status == SHAMPOO_OK, pieces[r]->error);
+    RequireOk(*pieces[r]);
     Scatter(grid[static_cast<int>(r)].w, first[r], &pieces[r]->w);
   }
   for (int t = 1; t <= steps; ++t) {
     grid.FillGradients(100 + static_cast<uint64_t>(t));
-    grid.Step();
-    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    RequireStep(&grid);
     for (size_t r = 0; r < ranks; ++r) {
       Scatter(grid[static_cast<int>(r)].g, first[r], &pieces[r]->g);
-      pieces[r]->Step();
-      REQUIRE_MESSAGE(pieces[r]->status == SHAMPOO_OK, pieces[r]->error);
+      RequireStep(pieces[r].get());
     }
   }
   for (size_t r = 0; r < ranks; ++r) {
@@ -197,7 +194,7 @@ TEST_CASE("random rectangles on several ranks have the bits of parameters with t
 
 struct Blocks {
   explicit Blocks(const RankSpec& spec) : rank(spec) {
-    REQUIRE_MESSAGE(rank.status == SHAMPOO_OK, rank.error);
+    RequireOk(rank);
     int64_t count = 0;
     REQUIRE(shampoo_plan_block_count(rank.plan, &count) == SHAMPOO_OK);
     for (int64_t i = 0; i < count; ++i) {
@@ -269,21 +266,16 @@ TEST_CASE("NaN in one shard fails the step on all ranks and changes nothing") {
   for (const Division division : {Division::kFlat, Division::kRows}) {
     for (int odd = 0; odd < 4; ++odd) {
       Grid grid(Spec(), 1, Divide(Spec().params, division, 4));
-      grid.Create();
-      REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+      RequireCreate(&grid);
       grid.FillParams(1);
       grid.FillGradients(2);
-      grid.Step();
-      CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+      RequireStep(&grid);
       const size_t param = grid[odd].g[0].empty() ? 2 : 0;
       if (grid[odd].g[param].empty()) continue;
       grid[odd].g[param][0] = NAN;
       const auto before = Everything(&grid);
       grid.Step();
-      CHECK_MESSAGE(grid.All(SHAMPOO_E_NUMERIC), grid.Errors());
-      CHECK_MESSAGE(grid.SameError(), grid.Errors());
-      CHECK_MESSAGE(Has(grid[0].error, "shard rank " + std::to_string(odd) + ": "), grid[0].error);
-      CHECK_MESSAGE(Has(grid[0].error, "nothing has changed"), grid[0].error);
+      CheckFailed(&grid, SHAMPOO_E_NUMERIC, {"shard rank " + std::to_string(odd) + ": ", "nothing has changed"});
       CHECK(Everything(&grid) == before);
     }
   }
@@ -291,8 +283,7 @@ TEST_CASE("NaN in one shard fails the step on all ranks and changes nothing") {
 
 TEST_CASE("ranks without elements of a group count the same steps as the others, also without gradients") {
   Grid grid(Spec(), 1, Divide(Spec().params, Division::kFlat, 4));
-  grid.Create();
-  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  RequireCreate(&grid);
   CHECK(grid[3].w[1].empty());
   grid.FillParams(1);
   int64_t expected[2] = {0, 0};
@@ -305,8 +296,7 @@ TEST_CASE("ranks without elements of a group count the same steps as the others,
       // The gradient of an empty shard does not matter.
       if (!grid[rank].w[1].empty()) grid[rank].has_grad[1] = second;
     }
-    grid.Step();
-    CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    RequireStep(&grid);
     expected[0] += first ? 1 : 0;
     expected[1] += second ? 1 : 0;
     for (int rank = 0; rank < 4; ++rank) {
@@ -318,8 +308,7 @@ TEST_CASE("ranks without elements of a group count the same steps as the others,
 
 TEST_CASE("a step makes one exchange whose size does not depend on the sizes of parameters") {
   Grid grid(Spec(), 1, 4);
-  grid.Create();
-  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  RequireCreate(&grid);
   grid.FillParams(1);
   grid.FillGradients(2);
   grid.comm().ResetCounts();

@@ -65,9 +65,8 @@ RankSpec Spec(const Keys& more) {
   return spec;
 }
 
-int64_t AllocationsOf(const Keys& keys, int copies, int shards, bool all_to_all) {
-  Grid grid(Spec(keys), copies, shards);
-  grid.SetAllToAll(all_to_all);
+int64_t AllocationsOf(const Keys& keys, const Kind& kind) {
+  Grid grid(Spec(keys), kind);
   counted = 0;
   counting = true;
   std::free(std::malloc(1));
@@ -90,18 +89,12 @@ int64_t AllocationsOf(const Keys& keys, int copies, int shards, bool all_to_all)
 }
 
 int Run() {
-  struct Kind {
-    int copies, shards;
-    const char* shard_mode = "local";
-    bool all_to_all = true;
-  };
   int failed = 0;
   for (const Kind kind : {Kind{2, 1}, Kind{4, 1}, Kind{1, 4}, Kind{2, 2}, Kind{1, 4, "gather"}, Kind{2, 2, "gather"},
                           Kind{1, 3, "gather", false}}) {
     for (const Keys& keys : {Keys{}, Keys{{"comm_bucket_bytes", "1000"}}, Keys{{"verify_replicas", "1"}},
                              Keys{{"communicate", "params"}, {"communication_dtype", "bf16"}}}) {
-      const Keys all = Keys{{"shard_mode", kind.shard_mode}} + keys;
-      const int64_t allocations = AllocationsOf(all, kind.copies, kind.shards, kind.all_to_all);
+      const int64_t allocations = AllocationsOf(keys, kind);
       if (allocations == 0) continue;
       ++failed;
       std::fprintf(stderr, "%d x %d, %s, %s: %lld allocations in steps (-1: something failed)\n", kind.copies,

@@ -7,14 +7,11 @@
 #include <cmath>
 #include <span>
 
-#include "tests/distributed/grid.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
 
-struct Kind {
-  int copies, shards;
-};
 constexpr Kind kReplicas[] = {{2, 1}, {4, 1}};
 constexpr Kind kKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}};
 
@@ -27,32 +24,24 @@ RankSpec Spec(const Keys& more = {}) {
 }
 
 void Start(Grid* grid) {
-  grid->SetPatience(std::chrono::seconds(5));
-  grid->Create();
-  REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+  RequireCreate(grid);
   grid->FillParams(1);
   for (uint64_t t = 1; t <= 2; ++t) {
     grid->FillGradients(100 + t);
-    grid->Step();
-    REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+    RequireStep(grid);
   }
   grid->FillGradients(103);
 }
 
 // Checks that a step fails on all ranks with the same error and changes no parameter.
 void CheckFails(Grid* grid, shampoo_status status, int odd, const std::vector<std::string>& words) {
-  std::vector<Tensors> before;
-  for (int rank = 0; rank < grid->world(); ++rank) before.push_back((*grid)[rank].w);
+  const std::vector<Tensors> before = ParamsOf(grid);
   const auto everything = Everything(grid);
   grid->Step();
-  CHECK_MESSAGE(grid->All(status), grid->Errors());
-  CHECK_MESSAGE(grid->SameError(), grid->Errors());
+  CheckFailed(grid, status, words);
   CHECK_MESSAGE(Has((*grid)[0].error, "rank " + std::to_string(odd)), (*grid)[0].error);
-  for (const std::string& word : words) CHECK_MESSAGE(Has((*grid)[0].error, word), (*grid)[0].error);
-  for (int rank = 0; rank < grid->world(); ++rank) {
-    CHECK(SameBits((*grid)[rank].w, before[static_cast<size_t>(rank)]));
-    CHECK((*grid)[rank].Stat("steps") == 2);
-  }
+  CHECK(SameBits(ParamsOf(grid), before));
+  for (int rank = 0; rank < grid->world(); ++rank) CHECK((*grid)[rank].Stat("steps") == 2);
   // Shards compare their inputs before anything is written.
   if (grid->shards() > 1) CHECK(Everything(grid) == everything);
 }
@@ -69,11 +58,10 @@ void ForEveryRank(std::span<const Kind> kinds, Test&& test) {
   for (const Kind kind : kinds) {
     for (const char* const bucket : {"0", "600"}) {
       for (int odd = 0; odd < kind.copies * kind.shards; ++odd) {
-        CAPTURE(kind.copies);
-        CAPTURE(kind.shards);
+        CAPTURE(kind);
         CAPTURE(bucket);
         CAPTURE(odd);
-        Grid grid(Spec({{"comm_bucket_bytes", bucket}}), kind.copies, kind.shards);
+        Grid grid(Spec({{"comm_bucket_bytes", bucket}}), kind);
         Start(&grid);
         test(&grid, odd);
       }
@@ -144,7 +132,7 @@ TEST_CASE("a gradient with NaN on one rank is an error on all ranks even if NaN 
     for (const Kind kind : kReplicas) {
       for (int odd = 0; odd < kind.copies; ++odd) {
         CAPTURE(choice);
-        CAPTURE(kind.copies);
+        CAPTURE(kind);
         CAPTURE(odd);
         Grid grid(Spec({{"on_nonfinite", choice}}), kind.copies, 1);
         Start(&grid);
@@ -160,9 +148,8 @@ TEST_CASE("a gradient with NaN on one rank is an error on all ranks even if NaN 
 
 TEST_CASE("a rank without bound buffers fails the step of all ranks") {
   for (const Kind kind : kKinds) {
-    CAPTURE(kind.copies);
-    CAPTURE(kind.shards);
-    Grid grid(Spec(), kind.copies, kind.shards);
+    CAPTURE(kind);
+    Grid grid(Spec(), kind);
     grid.SetPatience(std::chrono::seconds(5));
     grid.Create();
     REQUIRE(grid.All(SHAMPOO_OK));

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/checkpoint/faults/failing.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -60,8 +61,7 @@ class Damaged {
   }
   void CheckWhole() {
     SavingJob job(SmallSpec(), 1);
-    job.Load(saves_.directory);
-    CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+    RequireLoad(&job, saves_.directory);
     CHECK(saves_.Loads(saves_.older));
   }
 
@@ -231,8 +231,7 @@ TEST_CASE("a load waits for a file on which another process has a lease") {
     const bool is_first = call.name == "open" && ++refused == 1;
     return FileFault{.error = is_first ? EWOULDBLOCK : 0};
   });
-  job.Load(saves.directory);
-  CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+  RequireLoad(&job, saves.directory);
   CHECK(refused > 1);
   CHECK(job.States() == saves.older);
 }

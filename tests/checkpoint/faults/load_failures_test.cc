@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "tests/checkpoint/faults/failing.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -38,8 +39,7 @@ std::vector<LoadingJob> LoadingJobs() {
 // Returns the state of a job after it has loaded the checkpoint.
 std::vector<Bytes> Loaded(const LoadingJob& kind, const std::string& directory) {
   SavingJob job(kind.spec);
-  job.Load(directory);
-  REQUIRE_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+  RequireLoad(&job, directory);
   return job.States();
 }
 
@@ -64,8 +64,7 @@ TEST_CASE("a load with one failed file call leaves the optimizer unchanged") {
             SavingJob other(kind.spec);
             other.StepTo(kind.steps);
             other.WatchFiles(rank, FailAt(call.number, {.error = error}));
-            other.Load(saves.directory);
-            CHECK_MESSAGE(other.All(SHAMPOO_OK), other.Errors());
+            RequireLoad(&other, saves.directory);
             CHECK(other.States() == loaded);
             continue;
           }
@@ -80,8 +79,7 @@ TEST_CASE("a load with one failed file call leaves the optimizer unchanged") {
       }
     }
     job.Undisturbed();
-    job.Load(saves.directory);
-    CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+    RequireLoad(&job, saves.directory);
     CHECK(job.States() == loaded);
   }
   CHECK(OpenDescriptors() == descriptors);
@@ -106,8 +104,7 @@ TEST_CASE("a short read is continued, and a read of no bytes is an error") {
         cut += call.bytes > most ? 1 : 0;
         return FileFault{.most_bytes = most};
       });
-      job.Load(saves.directory);
-      CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+      RequireLoad(&job, saves.directory);
       CHECK(cut > 10);
       CHECK(job.States() == loaded);
     }

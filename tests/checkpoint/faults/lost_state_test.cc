@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "tests/checkpoint/faults/failing.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -52,8 +53,7 @@ TEST_CASE("after a failed read in the second pass of a load, steps fail until a 
     const Scratch scratch(Scratch::On::kDisk);
     SavingJob saved(spec);
     saved.StepTo(1);
-    saved.Save(scratch / "saves");
-    REQUIRE_MESSAGE(saved.All(SHAMPOO_OK), saved.Errors());
+    RequireSave(&saved, scratch / "saves");
     const std::vector<Bytes> loaded = saved.States();
     saved.StepTo(2);
     SavingJob job(spec);
@@ -81,8 +81,7 @@ TEST_CASE("after a failed read in the second pass of a load, steps fail until a 
         BindAnotherAndBack(&job);  // the state is still lost
       }
     }
-    job.Load(scratch / "saves");
-    CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+    RequireLoad(&job, scratch / "saves");
     CHECK(job.States() == loaded);
     job.StepTo(2);
     CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());

@@ -48,67 +48,41 @@ int64_t PeakOf(Work&& work) {
   return Resident("VmHWM:") - before;
 }
 
-// A model whose optimizer makes no steps, so its parameters need no memory.
 struct Model {
   int64_t rows, columns;
   const char* block_dim;
 };
 
-class Trained {
- public:
-  explicit Trained(const Model& model) {
-    shampoo_config* config = nullptr;
-    Try(shampoo_config_create(&config));
-    for (const auto& [key, value] : Keys{{"preset", "shampoo_2024"},
-                                         {"max_preconditioner_dim", model.block_dim},
-                                         {"use_merge_dims", "false"},
-                                         {"on_block_mismatch", "reset"},
-                                         {"momentum", "0.9"},
-                                         {"grafting", "adam"},
-                                         {"factor_dtype", "bf16"},
-                                         {"inverse_dtype", "bf16"}}) {
-      Try(shampoo_config_set_str(config, key.c_str(), value.c_str()));
-    }
-    shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-    Try(shampoo_plan_create(&plan_, config, &place));
-    shampoo_config_destroy(config);
-    shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
-    desc.name = "matrix";
-    desc.ndim = 2;
-    desc.shape[0] = model.rows;
-    desc.shape[1] = model.columns;
-    Try(shampoo_plan_add_param(plan_, &desc, nullptr));
-    Try(shampoo_plan_finish(plan_));
-    shampoo_optimizer_desc made = SHAMPOO_OPTIMIZER_DESC_INIT;
-    Try(shampoo_optimizer_create(&optimizer_, plan_, &made));
-  }
-  ~Trained() {
-    shampoo_optimizer_destroy(optimizer_);
-    shampoo_plan_destroy(plan_);
-  }
-  Trained(const Trained&) = delete;
-  Trained& operator=(const Trained&) = delete;
+struct Trained : Rank {
+  explicit Trained(const Model& model) : Rank(SpecOf(model)) { RequireOk(); }
 
-  int64_t StateBytes() const {
-    int64_t bytes = 0;
-    Try(shampoo_plan_bytes(plan_, 0, "state", &bytes));
-    return bytes;
+  static RankSpec SpecOf(const Model& model) {
+    RankSpec spec;
+    spec.keys = {{"max_preconditioner_dim", model.block_dim},
+                 {"use_merge_dims", "false"},
+                 {"on_block_mismatch", "reset"},
+                 {"momentum", "0.9"},
+                 {"grafting", "adam"},
+                 {"factor_dtype", "bf16"},
+                 {"inverse_dtype", "bf16"}};
+    spec.params = {{"matrix", {model.rows, model.columns}}};
+    return spec;
   }
+  int64_t StateBytes() const { return PlanBytes("state", 0); }
   int64_t Blocks() const {
-    int64_t count = 0;
-    Try(shampoo_plan_block_count(plan_, &count));
+    int64_t count = -1;
+    shampoo_plan_block_count(plan, &count);
     return count;
   }
-  void Save(const std::string& directory) { Try(shampoo_save(&optimizer_, 1, nullptr, directory.c_str(), nullptr)); }
-  void Load(const std::string& directory) { Try(shampoo_load(&optimizer_, 1, nullptr, directory.c_str(), nullptr)); }
-
- private:
-  static void Try(shampoo_status status) {
-    if (status != SHAMPOO_OK) Require(false, shampoo_last_error());
+  void Save(const std::string& directory) {
+    Rank::Save(directory);
+    RequireOk();
   }
-
-  shampoo_plan* plan_ = nullptr;
-  shampoo_optimizer* optimizer_ = nullptr;
+  void Load(const std::string& directory) {
+    Rank::Load(directory);
+    RequireOk();
+  }
+  void RequireOk() const { Require(status == SHAMPOO_OK, error); }
 };
 
 // other: the block dim of the optimizer that loads with other blocks.

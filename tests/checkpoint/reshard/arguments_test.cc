@@ -11,6 +11,7 @@
 #include "tests/checkpoint/faults/files.h"
 #include "tests/checkpoint/reshard/trainee.h"
 #include "tests/checkpoint/reshard/world.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -19,11 +20,9 @@ namespace {
 class Copies {
  public:
   Copies() : world(3), grid_(SmallModel(), 3, 1) {
-    grid_.Create();
-    REQUIRE_MESSAGE(grid_.All(SHAMPOO_OK), grid_.Errors());
+    RequireCreate(&grid_);
     grid_.FillGradients(1);
-    grid_.Step();
-    REQUIRE_MESSAGE(grid_.All(SHAMPOO_OK), grid_.Errors());
+    RequireStep(&grid_);
     SetAll(nullptr);
   }
   void SetAll(const char* directory) {
@@ -60,8 +59,7 @@ TEST_CASE("a wrong argument on one rank fails on all ranks with its name and the
   const std::string directory = scratch / "checkpoints";
   Copies copies;
   World& world = copies.world;
-  world.Save(directory);
-  REQUIRE_MESSAGE(world.All(SHAMPOO_OK), world.Errors());
+  RequireSave(&world, directory);
   const auto names = NamesIn(directory);
   const auto before = Everything(&copies.grid());
   for (const Wrong& wrong : wrongs) {
@@ -82,7 +80,7 @@ TEST_CASE("a wrong argument on one rank fails on all ranks with its name and the
   CHECK(Everything(&copies.grid()) == before);
   copies.SetAll(directory.c_str());
   world.Load();
-  CHECK_MESSAGE(world.All(SHAMPOO_OK), world.Errors());
+  RequireOk(world);
   CHECK(Everything(&copies.grid()) == before);
 }
 
@@ -110,8 +108,7 @@ TEST_CASE("a job of several ranks needs a communicator of all ranks and of host 
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
   Grid grid(SmallModel({{"shard_mode", "gather"}}), 2, 2);
-  grid.Create();
-  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  RequireCreate(&grid);
   for (int rank = 0; rank < 4; ++rank) {
     for (const auto& function : {&shampoo_save, &shampoo_load}) {
       CHECK(function(&grid[rank].optimizer, 1, nullptr, directory.c_str(), nullptr) == SHAMPOO_E_INVALID);
@@ -142,29 +139,23 @@ TEST_CASE("a rank may have no optimizer, and a job may have no parameters") {
     World world(3);
     world[odd].opts = {saver.optimizer()};
     const std::string directory = scratch / std::to_string(odd);
-    world.Save(directory);
-    REQUIRE_MESSAGE(world.All(SHAMPOO_OK), world.Errors());
+    RequireSave(&world, directory);
     Trainee loader(SmallModel());
     World other(2);
     other[1].opts = {loader.optimizer()};
-    other.Load(directory);
-    REQUIRE_MESSAGE(other.All(SHAMPOO_OK), other.Errors());
+    RequireLoad(&other, directory);
     CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
   }
   World nobody(2);
-  nobody.Save(scratch / "nobody");
-  CHECK_MESSAGE(nobody.All(SHAMPOO_OK), nobody.Errors());
-  nobody.Load(scratch / "nobody");
-  CHECK_MESSAGE(nobody.All(SHAMPOO_OK), nobody.Errors());
+  RequireSave(&nobody, scratch / "nobody");
+  RequireLoad(&nobody, scratch / "nobody");
   CHECK(shampoo_save(nullptr, 0, nullptr, (scratch / "nobody").c_str(), nullptr) == SHAMPOO_OK);
   CHECK(shampoo_load(nullptr, 0, nullptr, (scratch / "nobody").c_str(), nullptr) == SHAMPOO_OK);
   RankSpec empty = SmallModel();
   empty.params = {{"nothing", {0, 4}}, {"no rows", {5, 0}}};
   Trainee without(empty);
-  without.rank.Save(scratch / "empty");
-  CHECK_MESSAGE(without.rank.status == SHAMPOO_OK, without.rank.error);
-  without.rank.Load(scratch / "empty");
-  CHECK_MESSAGE(without.rank.status == SHAMPOO_OK, without.rank.error);
+  RequireSave(&without.rank, scratch / "empty");
+  RequireLoad(&without.rank, scratch / "empty");
 }
 
 }  // namespace

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "tests/checkpoint/faults/files.h"
-#include "tests/distributed/grid.h"
+#include "tests/checkpoint/reshard/trainee.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -17,16 +18,12 @@ namespace {
 constexpr uint64_t kLast = 18;
 
 RankSpec Spec(const Keys& more) {
-  RankSpec spec;
-  spec.keys = Keys{{"max_preconditioner_dim", "4"},
-                   {"grafting", "adam"},
-                   {"momentum", "0.9"},
-                   {"beta2", "0.9"},
-                   {"start_preconditioning_step", "5"},
-                   {"precondition_frequency", "4"},
-                   {"root_async", "2"},
-                   {"shard_mode", "gather"}} +
-              more;
+  RankSpec spec = SmallModel(Keys{{"beta2", "0.9"},
+                                  {"start_preconditioning_step", "5"},
+                                  {"precondition_frequency", "4"},
+                                  {"root_async", "2"},
+                                  {"shard_mode", "gather"}} +
+                             more);
   spec.params = {{"all", {9, 7}}, {"late", {6, 5}}, {"rare", {3, 5}}, {"gaps", {4, 4}}};
   return spec;
 }
@@ -51,17 +48,14 @@ const std::vector<Job> kJobs = {{1, 1, Division::kFlat},
 class Run {
  public:
   Run(const RankSpec& spec, const Job& job) : grid(spec, job.copies, Divide(spec.params, job.division, job.shards)) {
-    grid.SetPatience(std::chrono::seconds(20));
-    grid.Create();
-    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    RequireCreate(&grid);
   }
   void Step(uint64_t t) {
     grid.FillGradients(100 + t);
     for (int rank = 0; rank < grid.world(); ++rank) {
       for (size_t p = 0; p < grid[rank].has_grad.size(); ++p) grid[rank].has_grad[p] = HasGradient(p, t);
     }
-    grid.Step();
-    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    RequireStep(&grid);
   }
   void SetParams(const Tensors& whole) {
     for (int rank = 0; rank < grid.world(); ++rank) grid[rank].w = PartOf(grid.spec(rank).params, whole);
@@ -78,14 +72,13 @@ class Run {
 void CheckJobs(const Keys& more) {
   const RankSpec spec = Spec(more);
   Rank one(spec);
-  REQUIRE_MESSAGE(one.status == SHAMPOO_OK, one.error);
+  RequireOk(one);
   Fill(1, &one.w);
   std::vector<Tensors> expected = {one.w};  // by step
   for (uint64_t t = 1; t <= kLast; ++t) {
     Fill(100 + t, &one.g);
     for (size_t p = 0; p < one.has_grad.size(); ++p) one.has_grad[p] = HasGradient(p, t);
-    one.Step();
-    REQUIRE_MESSAGE(one.status == SHAMPOO_OK, one.error);
+    RequireStep(&one);
     expected.push_back(one.w);
   }
   for (size_t saver = 0; saver < kJobs.size(); ++saver) {
@@ -98,14 +91,12 @@ void CheckJobs(const Keys& more) {
       CAPTURE(saver);
       CAPTURE(t);
       CHECK(saved.HasParams(expected[t]));
-      saved.grid.Save(directory(t));
-      REQUIRE_MESSAGE(saved.grid.All(SHAMPOO_OK), saved.grid.Errors());
+      RequireSave(&saved.grid, directory(t));
     }
     for (uint64_t from = 1; from < kLast; ++from) {
       const size_t loader = (saver + 1 + from % (kJobs.size() - 1)) % kJobs.size();
       Run resumed(spec, kJobs[loader]);
-      resumed.grid.Load(directory(from));
-      REQUIRE_MESSAGE(resumed.grid.All(SHAMPOO_OK), resumed.grid.Errors());
+      RequireLoad(&resumed.grid, directory(from));
       resumed.SetParams(expected[from]);
       for (uint64_t t = from + 1; t <= kLast; ++t) {
         resumed.Step(t);

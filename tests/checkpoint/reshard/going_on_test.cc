@@ -11,19 +11,10 @@
 
 #include "tests/checkpoint/faults/files.h"
 #include "tests/checkpoint/reshard/trainee.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
-
-void Save(Trainee* saver, const std::string& directory) {
-  saver->rank.Save(directory);
-  REQUIRE_MESSAGE(saver->rank.status == SHAMPOO_OK, saver->rank.error);
-}
-
-void Load(Trainee* loader, const std::string& directory) {
-  loader->rank.Load(directory);
-  REQUIRE_MESSAGE(loader->rank.status == SHAMPOO_OK, loader->rank.error);
-}
 
 // Changes the byte in the middle of the only state file.
 void Spoil(const std::string& directory) {
@@ -37,15 +28,15 @@ TEST_CASE("after failed loads, training continues with the bits of a run without
   const Scratch scratch;
   Trainee saver(SmallModel());
   saver.Train(1, 4);
-  Save(&saver, scratch / "spoiled");
-  Save(&saver, scratch / "whole");
+  RequireSave(&saver.rank, scratch / "spoiled");
+  RequireSave(&saver.rank, scratch / "whole");
   Spoil(scratch / "spoiled");
   RankSpec renamed = SmallModel();
   renamed.params[2].name = "tables";
   Trainee with_other_names(renamed);
-  Save(&with_other_names, scratch / "renamed");
+  RequireSave(&with_other_names.rank, scratch / "renamed");
   Trainee with_other_blocks(SmallModel({{"max_preconditioner_dim", "5"}}));
-  Save(&with_other_blocks, scratch / "blocks");
+  RequireSave(&with_other_blocks.rank, scratch / "blocks");
   for (const int steps : {0, 1, 3}) {
     CAPTURE(steps);
     Trainee loader(SmallModel());
@@ -62,7 +53,7 @@ TEST_CASE("after failed loads, training continues with the bits of a run without
     CHECK_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
     CHECK(Everything(loader.rank) == Everything(other.rank));
     // A successful load replaces the whole state.
-    Load(&loader, scratch / "whole");
+    RequireLoad(&loader.rank, scratch / "whole");
     CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
     CHECK(StepsOf(loader.rank, 0) == 4);
   }
@@ -79,8 +70,7 @@ RankSpec FailingRoots() {
 
 void StepWithZeros(Rank* rank, int steps) {
   for (int t = 0; t < steps; ++t) {
-    rank->Step();
-    CHECK_MESSAGE(rank->status == SHAMPOO_OK, rank->error);
+    RequireStep(rank);
   }
 }
 
@@ -88,8 +78,7 @@ TEST_CASE("deferred errors of earlier steps are discarded by a load that replace
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
   Rank saver(FailingRoots());
-  saver.Save(directory);
-  REQUIRE_MESSAGE(saver.status == SHAMPOO_OK, saver.error);
+  RequireSave(&saver, directory);
   for (const bool loads : {false, true}) {
     CAPTURE(loads);
     Rank roots(FailingRoots());
@@ -109,18 +98,15 @@ TEST_CASE("deferred errors of earlier steps are discarded by a load that replace
       CHECK(MissingWord(moves.error, {"the direction of block", "was not finite"}) == "");
       continue;
     }
-    roots.Load(directory);
-    REQUIRE_MESSAGE(roots.status == SHAMPOO_OK, roots.error);
+    RequireLoad(&roots, directory);
     StepWithZeros(&roots, 3);  // the count has restarted
     roots.Step();
     CHECK(MissingWord(roots.error, {"could not be computed at 3 refreshes in a row"}) == "");
     Rank other(SmallModel());
     other.Save(scratch / "other");
-    moves.Load(scratch / "other");
-    REQUIRE_MESSAGE(moves.status == SHAMPOO_OK, moves.error);
+    RequireLoad(&moves, scratch / "other");
     REQUIRE(shampoo_optimizer_set(moves.optimizer, 0, "lr", 0.1) == SHAMPOO_OK);
-    moves.Step();
-    CHECK_MESSAGE(moves.status == SHAMPOO_OK, moves.error);
+    RequireStep(&moves);
   }
   // A load that fails replaces nothing.
   Rank roots(FailingRoots());
@@ -135,8 +121,8 @@ TEST_CASE("with arenas of the host, a load writes to the last state_out, and a f
   const Scratch scratch;
   Trainee saver(SmallModel());
   saver.Train(1, 3);
-  Save(&saver, scratch / "whole");
-  Save(&saver, scratch / "spoiled");
+  RequireSave(&saver.rank, scratch / "whole");
+  RequireSave(&saver.rank, scratch / "spoiled");
   Spoil(scratch / "spoiled");
   for (const bool in_place : {true, false}) {
     CAPTURE(in_place);
@@ -154,7 +140,7 @@ TEST_CASE("with arenas of the host, a load writes to the last state_out, and a f
     REQUIRE(shampoo_optimizer_bind_state(loader.optimizer(), in.get(), to) == SHAMPOO_OK);
     CheckRefused(&loader.rank, scratch / "spoiled", SHAMPOO_E_IO, {"checksum"});
     CHECK(std::string(to, bytes) == std::string(bytes, '\0'));
-    Load(&loader, scratch / "whole");
+    RequireLoad(&loader.rank, scratch / "whole");
     CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
     CHECK(StepsOf(loader.rank, 0) == 3);
     if (!in_place) CHECK(std::string(in.get(), bytes) == std::string(bytes, '\0'));

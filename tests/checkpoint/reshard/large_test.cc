@@ -8,16 +8,14 @@
 
 #include "tests/checkpoint/faults/files.h"
 #include "tests/checkpoint/reshard/expected_states.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
 
 constexpr uint64_t kSalt = 17;
 
-void Create(Grid* grid) {
-  grid->Create();
-  REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
-}
+void Create(Grid* grid) { RequireCreate(grid); }
 
 void WriteAndSave(Grid* grid, const std::string& directory) {
   for (int rank = 0; rank < grid->world(); ++rank) {
@@ -25,8 +23,7 @@ void WriteAndSave(Grid* grid, const std::string& directory) {
       REQUIRE(WriteBytes((*grid)[rank], entry, ExpectedBytes(entry, kSalt)));
     }
   }
-  grid->Save(directory);
-  REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+  RequireSave(grid, directory);
 }
 
 // Returns the number of entries that are equal to what was written.
@@ -62,8 +59,7 @@ TEST_CASE("a parameter that is larger than the window for assembling blocks is l
   const RankSpec loaded = Matrix(kRows, 1000, "75", "reset");
   Grid loader(loaded, 1, Divide(loaded.params, Division::kFlat, 3));
   Create(&loader);
-  loader.Load(scratch / "checkpoints");
-  REQUIRE_MESSAGE(loader.All(SHAMPOO_OK), loader.Errors());
+  RequireLoad(&loader, scratch / "checkpoints");
   int64_t states = 0;
   for (int rank = 0; rank < 3; ++rank) {
     for (const PlacedEntry& entry : EntriesOf(loader[rank], loader.spec(rank).params)) {
@@ -89,8 +85,7 @@ TEST_CASE("shards that end where blocks end keep their factor matrices when load
     Create(saver);
     Create(loader);
     WriteAndSave(saver, scratch / "checkpoints");
-    loader->Load(scratch / "checkpoints");
-    REQUIRE_MESSAGE(loader->All(SHAMPOO_OK), loader->Errors());
+    RequireLoad(loader, scratch / "checkpoints");
     CHECK(CountExpected(loader, true) == 4);
     CHECK(CountExpected(loader, false) == 4 * 5);
   }
@@ -148,19 +143,16 @@ TEST_CASE("more entries than fit one file are written to several") {
                                                              "checkpoint-000001.rank-00001-of-00002.safetensors"});
   Grid one(spec, 1, 1);
   Create(&one);
-  one.Load(scratch / "two");
-  REQUIRE_MESSAGE(one.All(SHAMPOO_OK), one.Errors());
+  RequireLoad(&one, scratch / "two");
   CHECK(CountExpected(&one, true) == 5000);
   CHECK(CountExpected(&one, false) == 15000);
-  one.Save(scratch / "one");
-  REQUIRE_MESSAGE(one.All(SHAMPOO_OK), one.Errors());
+  RequireSave(&one, scratch / "one");
   CHECK(NamesIn(scratch / "one") == std::vector<std::string>{"checkpoint-000001.json",
                                                              "checkpoint-000001.rank-00000-of-00001.part-2.safetensors",
                                                              "checkpoint-000001.rank-00000-of-00001.safetensors"});
   Grid back(spec, 2, 1);
   Create(&back);
-  back.Load(scratch / "one");
-  REQUIRE_MESSAGE(back.All(SHAMPOO_OK), back.Errors());
+  RequireLoad(&back, scratch / "one");
   CHECK(CountExpected(&back, true) == 5000);
   CHECK(CountExpected(&back, false) == 15000);
 }

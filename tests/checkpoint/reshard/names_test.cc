@@ -11,6 +11,7 @@
 #include "tests/checkpoint/faults/files.h"
 #include "tests/checkpoint/reshard/trainee.h"
 #include "tests/checkpoint/reshard/world.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -50,27 +51,21 @@ TEST_CASE("any valid UTF-8 is accepted as a name, in the index and in the names 
   const std::string directory = scratch / "checkpoints";
   RankSpec spec = OddNames();
   Trainee saver(spec);
-  REQUIRE_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+  RequireOk(saver.rank);
   saver.Train(1, 3);
-  saver.rank.Save(directory);
-  REQUIRE_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+  RequireSave(&saver.rank, directory);
   std::swap(spec.params.front(), spec.params.back());
   Trainee loader(spec);
-  loader.rank.Load(directory);
-  REQUIRE_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
+  RequireLoad(&loader.rank, directory);
   CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
   CHECK(StatesOf(loader.rank).size() == std::size(kNames) * 16);
   // The same with pieces of the parameters, whose keys differ.
   Grid grid(OddNames({{"on_block_mismatch", "reset"}}), 1, 2);
-  grid.Create();
-  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
-  grid.Load(directory);
-  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
-  grid.Save(directory);
-  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  RequireCreate(&grid);
+  RequireLoad(&grid, directory);
+  RequireSave(&grid, directory);
   Trainee back(OddNames({{"on_block_mismatch", "reset"}}));
-  back.rank.Load(directory);
-  REQUIRE_MESSAGE(back.rank.status == SHAMPOO_OK, back.rank.error);
+  RequireLoad(&back.rank, directory);
   const States expected = StatesOf(saver.rank);
   for (const auto& [key, bytes] : StatesOf(back.rank)) {
     if (key.ends_with("momentum") || key.ends_with("filtered_grad") || key.ends_with("grafting")) {
@@ -105,8 +100,7 @@ TEST_CASE("checkpoint_keep checkpoints are kept, and older ones are loaded by th
   std::vector<States> states;
   for (int t = 1; t <= 5; ++t) {
     saver.Train(t, t);
-    saver.rank.Save(directory);
-    REQUIRE_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+    RequireSave(&saver.rank, directory);
     states.push_back(StatesOf(saver.rank));
   }
   CHECK(CheckpointsIn(directory) ==
@@ -114,8 +108,7 @@ TEST_CASE("checkpoint_keep checkpoints are kept, and older ones are loaded by th
   CHECK(NamesIn(directory).size() == 6);
   Trainee loader(SmallModel());
   for (const int number : {4, 3, 5}) {
-    loader.rank.Load(directory + "/checkpoint-00000" + std::to_string(number) + ".json");
-    CHECK_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
+    RequireLoad(&loader.rank, directory + "/checkpoint-00000" + std::to_string(number) + ".json");
     CHECK(StepsOf(loader.rank, 0) == number);
     CHECK(StatesOf(loader.rank) == states[static_cast<size_t>(number) - 1]);
   }
@@ -123,8 +116,7 @@ TEST_CASE("checkpoint_keep checkpoints are kept, and older ones are loaded by th
   loader.rank.Load(directory);
   CHECK(StepsOf(loader.rank, 0) == 5);
   // With 1, the default, the others are removed and the numbers continue.
-  loader.rank.Save(directory);
-  REQUIRE_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
+  RequireSave(&loader.rank, directory);
   CHECK(NamesIn(directory) ==
         std::vector<std::string>{"checkpoint-000006.json", "checkpoint-000006.rank-00000-of-00001.safetensors"});
   // Other files are not removed.
@@ -154,7 +146,7 @@ TEST_CASE("the largest checkpoint_keep of all optimizers and ranks applies") {
     world[order].opts = {first.optimizer()};
     world[1 - order].opts = {second.optimizer()};
     for (int t = 0; t < 3; ++t) world.Save(scratch / "of ranks");
-    REQUIRE_MESSAGE(world.All(SHAMPOO_OK), world.Errors());
+    RequireOk(world);
     CHECK(CheckpointsIn(scratch / "of ranks").size() == 2);
     first.rank.Save(scratch / "of ranks");  // it keeps one
   }
@@ -187,22 +179,17 @@ TEST_CASE("a save creates the directory, and paths that do not exist or are not 
   fails(false, file + "/x", {file + "/x"});
   // A path that ends with a slash, a relative path, and a path in UTF-8.
   for (const std::string& name : {scratch / "slash/", scratch / "öffentlich \"1\"\n"}) {
-    saver.rank.Save(name);
-    CHECK_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
-    saver.rank.Load(name);
-    CHECK_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+    RequireSave(&saver.rank, name);
+    RequireLoad(&saver.rank, name);
   }
   char before[4096];
   REQUIRE(getcwd(before, sizeof before) != nullptr);
   REQUIRE(chdir(scratch.path().c_str()) == 0);
   for (const char* const name : {"relative", "."}) {
-    saver.rank.Save(name);
-    CHECK_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
-    saver.rank.Load(name);
-    CHECK_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+    RequireSave(&saver.rank, name);
+    RequireLoad(&saver.rank, name);
   }
-  saver.rank.Load("checkpoint-000001.json");
-  CHECK_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+  RequireLoad(&saver.rank, "checkpoint-000001.json");
   REQUIRE(chdir(before) == 0);
   // The next save has removed the files of the killed one and has the next number.
   saver.rank.Save(empty);

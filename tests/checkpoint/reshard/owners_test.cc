@@ -11,6 +11,7 @@
 #include "tests/checkpoint/faults/files.h"
 #include "tests/checkpoint/reshard/trainee.h"
 #include "tests/checkpoint/reshard/world.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -27,9 +28,8 @@ RankSpec With(const std::vector<ParamSpec>& params) {
 std::unique_ptr<Trainee> SavedByOne(const RankSpec& spec, int steps, const std::string& directory) {
   auto saver = std::make_unique<Trainee>(spec);
   saver->Train(1, steps);
-  REQUIRE_MESSAGE(saver->rank.status == SHAMPOO_OK, saver->rank.error);
-  saver->rank.Save(directory);
-  REQUIRE_MESSAGE(saver->rank.status == SHAMPOO_OK, saver->rank.error);
+  RequireOk(saver->rank);
+  RequireSave(&saver->rank, directory);
   return saver;
 }
 
@@ -47,16 +47,14 @@ TEST_CASE("a group continues at the step of its parameters if they all have the 
   two.params[1].group = 1;
   Trainee saver(two);
   saver.Train(1, 2);
-  saver.rank.Save(directory);
-  REQUIRE_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+  RequireSave(&saver.rank, directory);
   // Parameters at the same step can be grouped in any way.
   RankSpec other = two;
   other.params[0].group = 1;
   Trainee moved(other);
   Trainee merged(SmallModel());
   for (Trainee* const loader : {&moved, &merged}) {
-    loader->rank.Load(directory);
-    CHECK_MESSAGE(loader->rank.status == SHAMPOO_OK, loader->rank.error);
+    RequireLoad(&loader->rank, directory);
     CHECK(StatesOf(loader->rank) == StatesOf(saver.rank));
     CHECK(StepsOf(loader->rank, 0) == 2);
   }
@@ -64,11 +62,9 @@ TEST_CASE("a group continues at the step of its parameters if they all have the 
 
   saver.rank.has_grad[1] = false;  // the group makes no step
   saver.Train(3, 3);
-  saver.rank.Save(directory);
-  REQUIRE_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+  RequireSave(&saver.rank, directory);
   Trainee same(two);
-  same.rank.Load(directory);
-  CHECK_MESSAGE(same.rank.status == SHAMPOO_OK, same.rank.error);
+  RequireLoad(&same.rank, directory);
   CHECK(StepsOf(same.rank, 0) == 3);
   CHECK(StepsOf(same.rank, 1) == 2);
   CheckRefused(&merged.rank, directory, SHAMPOO_E_INVALID,
@@ -98,8 +94,7 @@ TEST_CASE("parameters of one optimizer can be loaded into two and back with the 
   REQUIRE(shampoo_save(opts, 2, nullptr, (scratch / "two").c_str(), nullptr) == SHAMPOO_OK);
   one->Train(4, 5);
   Trainee back(all);
-  back.rank.Load(scratch / "two");
-  REQUIRE_MESSAGE(back.rank.status == SHAMPOO_OK, back.rank.error);
+  RequireLoad(&back.rank, scratch / "two");
   CHECK(StatesOf(back.rank) == StatesOf(one->rank));
   for (const auto& half : two)
     back.TakeParams([&] {
@@ -126,8 +121,8 @@ class Experts {
       expert[rank] = std::make_unique<Trainee>(expert_specs_[rank]);
     });
     for (int rank = 0; rank < 4; ++rank) {
-      REQUIRE_MESSAGE(shared[rank]->rank.status == SHAMPOO_OK, shared[rank]->rank.error);
-      REQUIRE_MESSAGE(expert[rank]->rank.status == SHAMPOO_OK, expert[rank]->rank.error);
+      RequireOk(shared[rank]->rank);
+      RequireOk(expert[rank]->rank);
       world[rank].opts = {shared[rank]->optimizer(), expert[rank]->optimizer()};
     }
     // Each rank may pass its optimizers in a different order.
@@ -177,18 +172,14 @@ TEST_CASE("a checkpoint of experts that differ between ranks is loaded by one pr
     Experts experts;
     experts.Train(1, 3);
     experts.CheckParams(one);
-    experts.world.Save(scratch / "experts");
-    REQUIRE_MESSAGE(experts.world.All(SHAMPOO_OK), experts.world.Errors());
+    RequireSave(&experts.world, scratch / "experts");
   }
   Trainee loader(Experts::InOne());
-  loader.rank.Load(scratch / "experts");
-  REQUIRE_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
+  RequireLoad(&loader.rank, scratch / "experts");
   CHECK(StatesOf(loader.rank) == StatesOf(one.rank));
-  loader.rank.Save(scratch / "one");
-  REQUIRE_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
+  RequireSave(&loader.rank, scratch / "one");
   Experts experts;
-  experts.world.Load(scratch / "one");
-  REQUIRE_MESSAGE(experts.world.All(SHAMPOO_OK), experts.world.Errors());
+  RequireLoad(&experts.world, scratch / "one");
   for (int rank = 0; rank < 4; ++rank) {
     experts.shared[rank]->TakeParams(one.Params());
     experts.expert[rank]->TakeParams(one.Params());
@@ -208,8 +199,7 @@ TEST_CASE("ranks with identical states write them once") {
     ranks.back()->Train(1, 3);
     world[rank].opts = {ranks.back()->optimizer()};
   }
-  world.Save(directory);
-  REQUIRE_MESSAGE(world.All(SHAMPOO_OK), world.Errors());
+  RequireSave(&world, directory);
   const std::vector<std::string> names = {"checkpoint-000001.json",
                                           "checkpoint-000001.rank-00000-of-00003.safetensors"};
   CHECK(NamesIn(directory) == names);
@@ -218,8 +208,7 @@ TEST_CASE("ranks with identical states write them once") {
     loaders.push_back(std::make_unique<Trainee>(SmallModel()));
     world[rank].opts = {loaders.back()->optimizer()};
   }
-  world.Load(directory);
-  REQUIRE_MESSAGE(world.All(SHAMPOO_OK), world.Errors());
+  RequireLoad(&world, directory);
   for (const auto& loader : loaders) CHECK(StatesOf(loader->rank) == StatesOf(ranks[0]->rank));
 
   // Different states under the same name cannot be in one checkpoint.
@@ -241,7 +230,7 @@ TEST_CASE("ranks with identical states write them once") {
   // The same holds for different parameters of the same name, because the states of one would be lost.
   Trainee other(SmallModel());
   other.Train(2, 4);
-  REQUIRE_MESSAGE(other.rank.status == SHAMPOO_OK, other.rank.error);
+  RequireOk(other.rank);
   world[1].opts = {other.optimizer()};
   world.Save(directory);
   CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());

@@ -12,6 +12,7 @@
 #include "tests/checkpoint/faults/files.h"
 #include "tests/checkpoint/reshard/expected_states.h"
 #include "tests/checkpoint/reshard/random_model.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -26,9 +27,7 @@ using Bytes = std::vector<char>;
 class ModelJob {
  public:
   explicit ModelJob(const RandomModel::World& world) : grid(world.spec, world.copies, world.shards) {
-    grid.SetPatience(std::chrono::seconds(20));
-    grid.Create();
-    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    RequireCreate(&grid);
     for (int rank = 0; rank < grid.world(); ++rank) {
       entries.push_back(EntriesOf(grid[rank], grid.spec(rank).params));
     }
@@ -84,8 +83,7 @@ void CheckModel(uint64_t seed, const Scratch& scratch, Seen* seen) {
     for (int rank = 0; rank < saver.grid.world(); ++rank) {
       for (const ParamSpec& param : saver.grid.spec(rank).params) seen->empty_shards += param.Elements() == 0 ? 1 : 0;
     }
-    saver.grid.Save(directory);
-    REQUIRE_MESSAGE(saver.grid.All(SHAMPOO_OK), saver.grid.Errors());
+    RequireSave(&saver.grid, directory);
   }
   const bool resets = !model.OneIn(4);
   ModelJob loader(model.Draw(true, resets ? "reset" : "error"));

@@ -8,6 +8,7 @@
 
 #include "tests/checkpoint/faults/files.h"
 #include "tests/checkpoint/reshard/trainee.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -24,24 +25,19 @@ TEST_CASE("a group without elements on a shard makes no steps there and is saved
       Shards shards = Divide(spec.params, Division::kFlat, 3);
       for (int rank = 0; rank < 3; ++rank) shards[static_cast<size_t>(rank)][1].CutFlat(rank > odd, rank == odd);
       Grid grid(spec, copies, shards);
-      grid.Create();
-      REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+      RequireCreate(&grid);
       grid.FillParams(1);
       Grid resumed(spec, copies, shards);
-      resumed.Create();
-      REQUIRE_MESSAGE(resumed.All(SHAMPOO_OK), resumed.Errors());
+      RequireCreate(&resumed);
       const auto train = [](Grid* job, uint64_t first, uint64_t last) {
         for (uint64_t t = first; t <= last; ++t) {
           job->FillGradients(t);
-          job->Step();
-          REQUIRE_MESSAGE(job->All(SHAMPOO_OK), job->Errors());
+          RequireStep(job);
         }
       };
       train(&grid, 1, 3);
-      grid.Save(scratch / "checkpoints");
-      REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
-      resumed.Load(scratch / "checkpoints");
-      REQUIRE_MESSAGE(resumed.All(SHAMPOO_OK), resumed.Errors());
+      RequireSave(&grid, scratch / "checkpoints");
+      RequireLoad(&resumed, scratch / "checkpoints");
       for (int rank = 0; rank < grid.world(); ++rank) resumed[rank].w = grid[rank].w;
       train(&grid, 4, 6);
       train(&resumed, 4, 6);
@@ -49,8 +45,7 @@ TEST_CASE("a group without elements on a shard makes no steps there and is saved
       RankSpec whole = spec;
       whole.keys.emplace_back("on_block_mismatch", "reset");
       Rank loader(whole);
-      loader.Load(scratch / "checkpoints");
-      CHECK_MESSAGE(loader.status == SHAMPOO_OK, loader.error);
+      RequireLoad(&loader, scratch / "checkpoints");
       CHECK(StepsOf(loader, 0) == 3);
       CHECK(StepsOf(loader, 1) == 3);
     }
@@ -80,23 +75,18 @@ TEST_CASE("a parameter that is whole on all shard ranks or on one of them is sav
         of_ranks.keys.emplace_back("shard_mode", mode);
         if (mode == std::string("gather") && held == std::string("by one")) of_ranks.all_shards = shards;
         Grid grid(of_ranks, copies, shards);
-        grid.Create();
-        REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+        RequireCreate(&grid);
         grid.FillGradients(5);
-        grid.Step();
-        REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+        RequireStep(&grid);
         const Scratch scratch;
-        grid.Save(scratch / "checkpoints");
-        REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+        RequireSave(&grid, scratch / "checkpoints");
         Rank one(spec);
         Fill(5, &one.g);
         one.Step();
         Rank loader(spec);
-        loader.Load(scratch / "checkpoints");
-        REQUIRE_MESSAGE(loader.status == SHAMPOO_OK, loader.error);
+        RequireLoad(&loader, scratch / "checkpoints");
         CHECK(StatesOf(loader) == StatesOf(one));
-        grid.Load(scratch / "checkpoints");
-        CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+        RequireLoad(&grid, scratch / "checkpoints");
       }
     }
   }

@@ -6,7 +6,6 @@
 
 #include <functional>
 #include <random>
-#include <utility>
 
 namespace shampoo_test {
 namespace {
@@ -86,21 +85,6 @@ std::string MissingWord(const std::string& text, const std::vector<std::string>&
     if (text.find(word) == std::string::npos) return "\"" + word + "\" is not in: " + text;
   }
   return "";
-}
-
-Log::Log(int32_t max_level) { REQUIRE(shampoo_set_log(&Receive, this, max_level) == SHAMPOO_OK); }
-
-Log::~Log() { shampoo_set_log(nullptr, nullptr, 0); }
-
-std::vector<std::string> Log::Take() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(messages_, {});
-}
-
-void Log::Receive(void* user, int32_t level, const char* message) {
-  auto* const self = static_cast<Log*>(user);
-  const std::lock_guard lock(self->mutex_);
-  self->messages_.push_back(std::to_string(level) + " " + message);
 }
 
 }  // namespace shampoo_test

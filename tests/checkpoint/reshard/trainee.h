@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -38,20 +37,5 @@ States StatesOf(const Rank& rank);
 void CheckRefused(Rank* rank, const std::string& path, shampoo_status status, const std::vector<std::string>& words);
 // Returns a message about the first of the words that is not in the text, or "" if all are.
 std::string MissingWord(const std::string& text, const std::vector<std::string>& words);
-
-// Collects the log messages of the library during its lifetime.
-class Log {
- public:
-  explicit Log(int32_t max_level = 1);
-  ~Log();
-  Log(const Log&) = delete;
-  Log& operator=(const Log&) = delete;
-  std::vector<std::string> Take();
-
- private:
-  static void Receive(void* user, int32_t level, const char* message);
-  std::mutex mutex_;
-  std::vector<std::string> messages_;
-};
 
 }  // namespace shampoo_test

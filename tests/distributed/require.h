@@ -1,0 +1,53 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls of a rank, or of all ranks of a Grid, a World or a SavingJob, that must succeed.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/distributed/grid.h"
+
+namespace shampoo_test {
+
+template <typename Ranks>
+void RequireOk(const Ranks& ranks) {
+  REQUIRE_MESSAGE(ranks.All(SHAMPOO_OK), ranks.Errors());
+}
+inline void RequireOk(const Rank& rank) { REQUIRE_MESSAGE(rank.status == SHAMPOO_OK, rank.error); }
+
+inline void RequireCreate(Grid* grid) {
+  grid->SetPatience(std::chrono::seconds(20));
+  grid->Create();
+  RequireOk(*grid);
+}
+
+template <typename Ranks>
+void RequireStep(Ranks* ranks) {
+  ranks->Step();
+  RequireOk(*ranks);
+}
+
+template <typename Ranks>
+void RequireSave(Ranks* ranks, const std::string& directory) {
+  ranks->Save(directory);
+  RequireOk(*ranks);
+}
+
+template <typename Ranks>
+void RequireLoad(Ranks* ranks, const std::string& directory) {
+  ranks->Load(directory);
+  RequireOk(*ranks);
+}
+
+// Checks that the last call failed on all ranks with this status and the same text, which has these words.
+inline void CheckFailed(Grid* grid, shampoo_status status, const std::vector<std::string>& words) {
+  CHECK_MESSAGE(grid->All(status), grid->Errors());
+  CHECK_MESSAGE(grid->SameError(), grid->Errors());
+  for (const std::string& word : words) CHECK_MESSAGE(Has((*grid)[0].error, word), (*grid)[0].error);
+}
+
+}  // namespace shampoo_test
