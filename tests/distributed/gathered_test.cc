@@ -6,17 +6,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <random>
 #include <string>
 
 #include "tests/capi/behaviour/listener.h"
+#include "tests/distributed/random_shards.h"
 #include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
-
-using Shape = std::vector<int64_t>;
 
 const Keys kGather = {{"shard_mode", "gather"}};
 
@@ -113,70 +110,17 @@ TEST_CASE("gathered shards have the bits of one rank with threads, coupled decay
   }
 }
 
-// A random model with random shards.
-class Case {
- public:
-  explicit Case(uint64_t seed) : random_(seed) {
-    spec.keys = Keys{{"grafting", Draw(0, 1) == 0 ? "adagrad" : "none"},
-                     {"momentum", Draw(0, 1) == 0 ? "0.5" : "0"},
-                     {"weight_decay", Draw(0, 1) == 0 ? "0.1" : "0"},
-                     {"communicate", Draw(0, 1) == 0 ? "updates" : "params"},
-                     {"comm_bucket_bytes", Draw(0, 1) == 0 ? "0" : "200"},
-                     {"epsilon", "1e-3"},
-                     {"use_merge_dims", Draw(0, 1) == 0 ? "true" : "false"},
-                     {"max_preconditioner_dim", std::to_string(Draw(1, 9))}} +
-                kGather;
-    const int64_t params = Draw(1, 3);
-    for (int64_t p = 0; p < params; ++p) {
-      Shape shape(static_cast<size_t>(seed % 5 + 1));
-      for (int64_t& dim : shape) dim = Draw(1, shape.size() <= 2 ? 9 : 4);
-      spec.params.push_back({"p" + std::to_string(p), shape});
-    }
-  }
-
-  int64_t Draw(int64_t least, int64_t most) {
-    return least + static_cast<int64_t>(random_() % static_cast<uint64_t>(most - least + 1));
-  }
-  // Divides flat or along any dim into uneven parts on ranks in any order. Some parts may be empty.
-  Shards Cut(int64_t ranks) {
-    Shards shards(static_cast<size_t>(ranks), spec.params);
-    for (size_t p = 0; p < spec.params.size(); ++p) {
-      const Shape& shape = spec.params[p].shape;
-      const bool flat = Draw(0, 1) == 0;
-      const auto dim = static_cast<size_t>(Draw(0, static_cast<int64_t>(shape.size()) - 1));
-      const int64_t count =
-          flat ? std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()) : shape[dim];
-      std::vector<int64_t> cuts = {0, count};
-      while (static_cast<int64_t>(cuts.size()) <= ranks) cuts.push_back(Draw(0, count));
-      std::sort(cuts.begin(), cuts.end());
-      std::vector<size_t> order(shards.size());
-      std::iota(order.begin(), order.end(), size_t{0});
-      std::shuffle(order.begin(), order.end(), random_);
-      for (size_t i = 0; i < shards.size(); ++i) {
-        ParamSpec& param = shards[order[i]][p];
-        if (flat) {
-          param.CutFlat(cuts[i], cuts[i + 1] - cuts[i]);
-        } else {
-          param.CutAlong(dim, cuts[i], cuts[i + 1] - cuts[i]);
-        }
-      }
-    }
-    return shards;
-  }
-
-  RankSpec spec;
-
- private:
-  std::mt19937_64 random_;
-};
-
 void CheckRandomShapes(uint64_t count) {
   uint64_t empty = 0;
   uint64_t rectangles = 0;
   for (uint64_t seed = 0; seed < count; ++seed) {
     CAPTURE(seed);
-    Case one(seed);
-    const Shards shards = one.Cut(one.Draw(2, 6));
+    RandomCase one(seed);
+    one.spec.keys = one.spec.keys + kGather +
+                    Keys{{"weight_decay", one.OneOf({"0.1", "0"})},
+                         {"communicate", one.OneOf({"updates", "params"})},
+                         {"comm_bucket_bytes", one.OneOf({"0", "200"})}};
+    const Shards shards = one.CutAll(one.Draw(2, 6), [&] { return one.OneIn(2); });
     for (const auto& shard : shards) {
       empty += shard[0].Elements() == 0 ? 1 : 0;
       rectangles += shard[0].shard_form == 2 ? 1 : 0;

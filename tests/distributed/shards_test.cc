@@ -10,18 +10,11 @@
 #include <random>
 #include <string>
 
+#include "tests/distributed/random_shards.h"
 #include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
-
-using Shape = std::vector<int64_t>;
-
-int64_t Product(const Shape& shape) {
-  int64_t product = 1;
-  for (const int64_t dim : shape) product *= dim;
-  return product;
-}
 
 // Divides a flat shard into pieces by the documented rule: elements [s, e) of a row-major tensor are a left remainder
 // up to the next multiple of the stride of dim 0, whole slices along dim 0, and a right remainder. Remainders are
@@ -47,61 +40,6 @@ std::string Name(const char* prefix, size_t i) {
   std::string name = prefix;
   return name += std::to_string(i);
 }
-
-class Case {
- public:
-  explicit Case(uint64_t seed) : random_(seed) {
-    spec.keys = {{"grafting", Draw(0, 1) == 0 ? "adagrad" : "none"},
-                 {"momentum", Draw(0, 1) == 0 ? "0.5" : "0"},
-                 {"epsilon", "1e-3"},
-                 {"use_merge_dims", Draw(0, 1) == 0 ? "true" : "false"},
-                 {"max_preconditioner_dim", std::to_string(Draw(1, 9))}};
-    const int64_t params = Draw(1, 3);
-    for (int64_t p = 0; p < params; ++p) {
-      Shape shape(static_cast<size_t>(seed % 5 + 1));
-      for (int64_t& dim : shape) dim = Draw(1, shape.size() <= 2 ? 9 : 4);
-      spec.params.push_back({Name("p", static_cast<size_t>(p)), shape});
-    }
-  }
-
-  int64_t Draw(int64_t least, int64_t most) {
-    return least + static_cast<int64_t>(random_() % static_cast<uint64_t>(most - least + 1));
-  }
-  // Returns random borders between ranks in [0, count]; shards may be empty.
-  std::vector<int64_t> Cuts(int64_t count, int64_t ranks) {
-    std::vector<int64_t> cuts = {0, count};
-    while (static_cast<int64_t>(cuts.size()) <= ranks) cuts.push_back(Draw(0, count));
-    std::sort(cuts.begin(), cuts.end());
-    return cuts;
-  }
-  Shards FlatShards(int64_t ranks) {
-    Shards shards(static_cast<size_t>(ranks), spec.params);
-    for (size_t p = 0; p < spec.params.size(); ++p) {
-      const std::vector<int64_t> cuts = Cuts(Product(spec.params[p].shape), ranks);
-      for (size_t r = 0; r < shards.size(); ++r) {
-        shards[r][p].CutFlat(cuts[r], cuts[r + 1] - cuts[r]);
-      }
-    }
-    return shards;
-  }
-  Shards Rectangles(int64_t ranks) {
-    Shards shards(static_cast<size_t>(ranks), spec.params);
-    for (size_t p = 0; p < spec.params.size(); ++p) {
-      const Shape& shape = spec.params[p].shape;
-      const auto dim = static_cast<size_t>(Draw(0, static_cast<int64_t>(shape.size()) - 1));
-      const std::vector<int64_t> cuts = Cuts(shape[dim], ranks);
-      for (size_t r = 0; r < shards.size(); ++r) {
-        shards[r][p].CutAlong(dim, cuts[r], cuts[r + 1] - cuts[r]);
-      }
-    }
-    return shards;
-  }
-
-  RankSpec spec;
-
- private:
-  std::mt19937_64 random_;
-};
 
 // Returns the pieces of the shard as separate parameters; those of parameter p are [first[p], first[p + 1]).
 RankSpec PiecesOf(const RankSpec& shard, std::vector<size_t>* first) {
@@ -133,7 +71,7 @@ void Scatter(const Tensors& from, const std::vector<size_t>& first, Tensors* to)
   }
 }
 
-void CheckShards(const Case& one, const Shards& shards, int steps) {
+void CheckShards(const RandomCase& one, const Shards& shards, int steps) {
   Grid grid(one.spec, 1, shards);
   RequireCreate(&grid);
   const auto ranks = shards.size();
@@ -164,8 +102,8 @@ void CheckRandomFlatShards(uint64_t count) {
   uint64_t empty = 0;
   for (uint64_t seed = 0; seed < count; ++seed) {
     CAPTURE(seed);
-    Case one(seed);
-    const Shards shards = one.FlatShards(one.Draw(1, 8));
+    RandomCase one(seed);
+    const Shards shards = one.CutAll(one.Draw(1, 8), [] { return true; });
     for (const auto& shard : shards) empty += shard[0].flat_count == 0 ? 1 : 0;
     CheckShards(one, shards, static_cast<int>(one.Draw(1, 2)));
   }
@@ -184,8 +122,8 @@ TEST_CASE("random rectangles on several ranks have the bits of parameters with t
   int empty = 0;
   for (uint64_t seed = 0; seed < 500; ++seed) {
     CAPTURE(seed);
-    Case one(seed);
-    const Shards shards = one.Rectangles(one.Draw(1, 8));
+    RandomCase one(seed);
+    const Shards shards = one.CutAll(one.Draw(1, 8), [] { return false; });
     for (const auto& shard : shards) empty += Product(shard[0].local_shape) == 0 ? 1 : 0;
     CheckShards(one, shards, static_cast<int>(one.Draw(1, 2)));
   }
@@ -217,20 +155,17 @@ void Mark(const shampoo_block_info& block, int dim, int64_t at, std::vector<int>
 TEST_CASE("blocks of random shards cover every element once, and without merging or splitting they are the pieces") {
   int shards = 0;
   for (uint64_t seed = 0; seed < 110; ++seed) {
-    std::mt19937_64 random(seed);
-    const auto draw = [&](int64_t least, int64_t most) {
-      return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
-    };
+    RandomShards random(seed);
     RankSpec spec;
     const bool whole = seed % 2 == 0;
-    spec.keys = {{"use_merge_dims", whole || draw(0, 1) == 0 ? "false" : "true"},
-                 {"max_preconditioner_dim", std::to_string(whole ? 100 : draw(1, 6))}};
+    spec.keys = {{"use_merge_dims", whole || random.OneIn(2) ? "false" : "true"},
+                 {"max_preconditioner_dim", std::to_string(whole ? 100 : random.Draw(1, 6))}};
     for (int i = 0; i < 100; ++i) {
       ParamSpec param{Name("p", static_cast<size_t>(i)), Shape(static_cast<size_t>(i % 5 + 1))};
-      for (int64_t& dim : param.shape) dim = draw(1, i % 5 < 2 ? 12 : 4);
+      for (int64_t& dim : param.shape) dim = random.Draw(1, i % 5 < 2 ? 12 : 4);
       param.shard_form = 1;
-      param.flat_offset = draw(0, Product(param.shape));
-      param.flat_count = draw(0, Product(param.shape) - param.flat_offset);
+      param.flat_offset = random.Draw(0, Product(param.shape));
+      param.flat_count = random.Draw(0, Product(param.shape) - param.flat_offset);
       spec.params.push_back(param);
       ++shards;
     }

@@ -77,7 +77,7 @@ void CheckModel(uint64_t seed, const Scratch& scratch, Seen* seen) {
   const std::string directory = scratch / std::to_string(seed);
   std::set<std::string> saved_blocks;
   {
-    ModelJob saver(model.Draw(false, "error"));
+    ModelJob saver(model.DrawWorld(false, "error"));
     saver.Write(salt);
     saver.ForEach([&](const Rank&, const PlacedEntry& entry) { saved_blocks.insert(entry.block()); });
     for (int rank = 0; rank < saver.grid.world(); ++rank) {
@@ -86,7 +86,7 @@ void CheckModel(uint64_t seed, const Scratch& scratch, Seen* seen) {
     RequireSave(&saver.grid, directory);
   }
   const bool resets = !model.OneIn(4);
-  ModelJob loader(model.Draw(true, resets ? "reset" : "error"));
+  ModelJob loader(model.DrawWorld(true, resets ? "reset" : "error"));
   std::map<std::pair<const Rank*, int64_t>, Bytes> initial;
   bool is_same = true;
   loader.ForEach([&](const Rank& rank, const PlacedEntry& entry) {
