@@ -206,6 +206,10 @@ bool Grid::SameError() const {
                      [this](const auto& rank) { return rank->error == ranks_[0]->error; });
 }
 
+bool Grid::AllHold(const Tensors& w) const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& rank) { return SameBits(rank->w, w); });
+}
+
 std::string Grid::Errors() const {
   std::string text;
   for (const auto& rank : ranks_) text += std::to_string(rank->status) + ": " + rank->error + "\n";

@@ -74,6 +74,8 @@ class Grid {
   // Return whether the last call had this status, or the same text, on all ranks.
   bool All(shampoo_status status) const;
   bool SameError() const;
+  // Returns whether all ranks hold the bits of these parameters.
+  bool AllHold(const Tensors& w) const;
   // Returns all statuses and texts.
   std::string Errors() const;
 

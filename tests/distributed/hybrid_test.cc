@@ -83,16 +83,16 @@ TEST_CASE("groups of ranks that share the work through separate communicators ha
   }
   for (const int size : {2, 4}) {
     CAPTURE(size);
-    std::vector<std::unique_ptr<Job>> groups;
-    for (int group = 0; group < 8 / size; ++group) groups.push_back(std::make_unique<Job>(Spec(), size));
+    std::vector<std::unique_ptr<Grid>> groups;
+    for (int group = 0; group < 8 / size; ++group) groups.push_back(std::make_unique<Grid>(Spec(), size, 1));
     const auto at_once = [&](auto&& work) {
       OnEveryRank(8 / size, [&](int group) { work(groups[static_cast<size_t>(group)].get()); });
     };
-    at_once([](Job* job) { job->Create(); });
+    at_once([](Grid* job) { job->Create(); });
     for (const auto& job : groups) REQUIRE(job->All(SHAMPOO_OK));
-    at_once([](Job* job) { job->FillParams(1); });
+    for (const auto& job : groups) job->FillParams(1);
     for (uint64_t t = 1; t <= 5; ++t) {
-      at_once([&](Job* job) {
+      at_once([&](Grid* job) {
         job->FillGradients(100 + t);
         job->Step();
       });

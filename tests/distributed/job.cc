@@ -144,52 +144,6 @@ double Rank::Stat(const char* key) const {
   return shampoo_optimizer_stat(optimizer, key, &value) == SHAMPOO_OK ? value : -1;
 }
 
-Job::Job(const RankSpec& spec, int world, bool with_abort)
-    : Job(std::vector<RankSpec>(static_cast<size_t>(world), spec), with_abort) {}
-
-Job::Job(const std::vector<RankSpec>& specs, bool with_abort)
-    : comm(static_cast<int>(specs.size())), specs_(specs), ranks_(specs.size()) {
-  for (int rank = 0; rank < world(); ++rank) ops_.push_back(comm.OpsOf(rank, with_abort));
-  for (int rank = 0; rank < world(); ++rank) {
-    RankSpec& spec = specs_[static_cast<size_t>(rank)];
-    spec.replica_rank = rank;
-    spec.replica_world = world();
-    spec.replica_ops = &ops_[static_cast<size_t>(rank)];
-  }
-}
-
-void Job::Create() {
-  OnEveryRank(world(), [this](int rank) {
-    ranks_[static_cast<size_t>(rank)] = std::make_unique<Rank>(specs_[static_cast<size_t>(rank)]);
-  });
-}
-
-void Job::Step() {
-  OnEveryRank(world(), [this](int rank) { ranks_[static_cast<size_t>(rank)]->Step(); });
-}
-
-void Job::FillParams(uint64_t seed) {
-  for (const auto& rank : ranks_) Fill(seed, &rank->w);
-}
-
-void Job::FillGradients(uint64_t seed) {
-  for (const auto& rank : ranks_) Fill(seed, &rank->g);
-}
-
-bool Job::All(shampoo_status status) const {
-  for (const auto& rank : ranks_) {
-    if (rank->status != status) return false;
-  }
-  return true;
-}
-
-bool Job::AllHold(const std::vector<std::vector<float>>& w) const {
-  for (const auto& rank : ranks_) {
-    if (!SameBits(rank->w, w)) return false;
-  }
-  return true;
-}
-
 void Fill(uint64_t seed, std::vector<std::vector<float>>* tensors) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;

@@ -5,7 +5,6 @@
 #include <shampoo/shampoo.h>
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,35 +82,6 @@ class Rank {
   void Build(const RankSpec& spec);
 
   std::vector<shampoo_buffers> buffers_;
-};
-
-// Ranks with the same parameters, as threads with one ThreadComm.
-class Job {
- public:
-  // spec: specification of each rank; replica_rank, replica_world and replica_ops are set here.
-  Job(const RankSpec& spec, int world, bool with_abort = false);
-  Job(const std::vector<RankSpec>& specs, bool with_abort = false);
-
-  // Creates all ranks at once.
-  void Create();
-  void Step();
-  // Fill all ranks with the same numbers from the seed.
-  void FillParams(uint64_t seed);
-  void FillGradients(uint64_t seed);
-
-  Rank& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)]; }
-  int world() const { return comm.world(); }
-  // Returns whether the last call had this status on all ranks.
-  bool All(shampoo_status status) const;
-  // Returns whether all ranks hold the bits of these parameters.
-  bool AllHold(const std::vector<std::vector<float>>& w) const;
-
-  ThreadComm comm;
-
- private:
-  std::vector<RankSpec> specs_;
-  std::vector<shampoo_comm_ops> ops_;
-  std::vector<std::unique_ptr<Rank>> ranks_;
 };
 
 void Fill(uint64_t seed, std::vector<std::vector<float>>* tensors);

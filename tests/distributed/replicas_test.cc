@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/distributed/job.h"
 #include "tests/distributed/require.h"
 
 namespace shampoo_test {
@@ -45,22 +44,12 @@ std::vector<std::vector<float>> OneRank(const RankSpec& spec, int steps) {
   return rank.w;
 }
 
-void RunSteps(Job* job, int steps) {
+void RunSteps(Grid* job, int steps) {
   job->FillParams(1);
   for (int t = 1; t <= steps; ++t) {
     job->FillGradients(100 + static_cast<uint64_t>(t));
     for (int rank = 0; rank < job->world(); ++rank) (*job)[rank].has_grad[1] = t % 3 != 0;
-    job->Step();
-    for (int rank = 0; rank < job->world(); ++rank) {
-      REQUIRE_MESSAGE((*job)[rank].status == SHAMPOO_OK, (*job)[rank].error);
-    }
-  }
-}
-
-void RequireCreate(Job* job) {
-  job->Create();
-  for (int rank = 0; rank < job->world(); ++rank) {
-    REQUIRE_MESSAGE((*job)[rank].status == SHAMPOO_OK, (*job)[rank].error);
+    RequireStep(job);
   }
 }
 
@@ -74,8 +63,8 @@ TEST_CASE("any number of ranks gives the bits of one rank") {
           CAPTURE(bucket);
           CAPTURE(balance);
           CAPTURE(world);
-          Job job(MixedSpec({{"communicate", communicate}, {"comm_bucket_bytes", bucket}, {"balance", balance}}),
-                  world);
+          Grid job(MixedSpec({{"communicate", communicate}, {"comm_bucket_bytes", bucket}, {"balance", balance}}),
+                   world, 1);
           RequireCreate(&job);
           RunSteps(&job, 7);
           CHECK(job.AllHold(expected));
@@ -97,7 +86,7 @@ TEST_CASE("with a narrow communication dtype all ranks have the same bits, withi
     for (const char* const communicate : {"updates", "params"}) {
       CAPTURE(narrow.name);
       CAPTURE(communicate);
-      Job job(MixedSpec({{"communicate", communicate}, {"communication_dtype", narrow.name}}), 3);
+      Grid job(MixedSpec({{"communicate", communicate}, {"communication_dtype", narrow.name}}), 3, 1);
       RequireCreate(&job);
       RunSteps(&job, 1);
       CHECK(job.AllHold(job[0].w));
@@ -116,20 +105,20 @@ TEST_CASE("with a narrow communication dtype all ranks have the same bits, withi
 TEST_CASE("a step makes one exchange per bucket with the number of bytes that the plan predicts") {
   for (const char* const bucket : {"0", "2000"}) {
     CAPTURE(bucket);
-    Job job(MixedSpec({{"comm_bucket_bytes", bucket}}), 4);
+    Grid job(MixedSpec({{"comm_bucket_bytes", bucket}}), 4, 1);
     RequireCreate(&job);
-    job.comm.ResetCounts();
+    job.comm().ResetCounts();
     RunSteps(&job, 3);
     for (int rank = 0; rank < 4; ++rank) {
-      if (bucket == std::string("0")) CHECK(job.comm.calls(rank) == 3);
-      if (bucket != std::string("0")) CHECK(job.comm.calls(rank) > 3);
-      CHECK(job.comm.bytes_sent(rank) == 3 * job[rank].PlanBytes("comm", rank));
+      if (bucket == std::string("0")) CHECK(job.comm().calls(rank) == 3);
+      if (bucket != std::string("0")) CHECK(job.comm().calls(rank) > 3);
+      CHECK(job.comm().bytes_sent(rank) == 3 * job[rank].PlanBytes("comm", rank));
     }
   }
 }
 
 TEST_CASE("a skipped step copies the state from one arena to the other") {
-  Job job(MixedSpec({{"on_nonfinite", "skip_step"}}), 2);
+  Grid job(MixedSpec({{"on_nonfinite", "skip_step"}}), 2, 1);
   RequireCreate(&job);
   struct Arenas {
     std::vector<char> in, out;
@@ -156,15 +145,14 @@ TEST_CASE("a skipped step copies the state from one arena to the other") {
 }
 
 TEST_CASE("a wrong call on one rank fails on all ranks without waiting") {
-  std::vector<RankSpec> specs(3, MixedSpec());
-  specs[1].device_id = 1;  // a number that may differ between ranks
-  Job refused(specs);
+  Grid refused(MixedSpec(), 3, 1);
+  refused.spec(1).device_id = 1;  // a number that may differ between ranks
   refused.Create();
   CHECK(refused.All(SHAMPOO_E_INVALID));
   for (int rank = 0; rank < 3; ++rank) {
     CHECK_MESSAGE(refused[rank].error.find("rank 1: desc.device_id is 1") == 0, refused[rank].error);
   }
-  Job job(MixedSpec(), 3);
+  Grid job(MixedSpec(), 3, 1);
   RequireCreate(&job);
   RunSteps(&job, 2);
   const std::vector<std::vector<float>> before = job[0].w;
@@ -211,8 +199,10 @@ TEST_CASE("communicators are released with their last user") {
   RankSpec spec = MixedSpec();
   spec.replica_ops = &ops;
   {
-    const Rank rank(spec);
+    Rank rank(spec);
     RequireOk(rank);
+    Fill(2, &rank.g);
+    RequireStep(&rank);
     CHECK(comm.released() == 0);
   }
   CHECK(comm.released() == 1);
@@ -221,7 +211,7 @@ TEST_CASE("communicators are released with their last user") {
 TEST_CASE("a flipped bit in a replica is detected within verify_replicas steps") {
   for (const int every : {1, 3}) {
     CAPTURE(every);
-    Job job(MixedSpec({{"verify_replicas", std::to_string(every)}}), 3);
+    Grid job(MixedSpec({{"verify_replicas", std::to_string(every)}}), 3, 1);
     RequireCreate(&job);
     RunSteps(&job, every == 1 ? 1 : 2);
     auto* const bits = reinterpret_cast<uint32_t*>(&job[1].w[2][7]);
