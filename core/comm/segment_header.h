@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include "core/base/round_up.h"
 #include "core/comm/round_header.h"
 #include "core/plan/assignment.h"
 
@@ -20,5 +22,20 @@ struct SegmentHeader {
   int64_t unused;
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes);
+
+// The header of a shard rank's segment in the agreement of shards. It is followed by the step that the rank is about to
+// make, for each group (int64; 0: none), and by the GradientOnShard of each parameter.
+struct ShardHeader {
+  RoundHeader round;
+  uint64_t hyper_parameters;  // hash of those that can be changed
+};
+
+// What a shard rank has of the gradient of a parameter.
+enum GradientOnShard : unsigned char { kNoElements = 0, kNoGradient = 1, kGradient = 2, kGradientAndCopy = 3 };
+
+// Returns the bytes of a rank's segment in the agreement of shards.
+constexpr int64_t ShardSegmentBytes(size_t groups, size_t params) {
+  return RoundUp(static_cast<int64_t>(sizeof(ShardHeader) + groups * sizeof(int64_t) + params), kSegmentAlignment);
+}
 
 }  // namespace shampoo

@@ -1,5 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -27,11 +28,6 @@ Status CheckUsable(const OptimizerDesc& desc) {
        {std::pair{"replica", desc.replica_comm.get()}, std::pair{"shard", desc.shard_comm.get()}}) {
     if (comm == nullptr) continue;
     const bool on_device = desc.device == DeviceType::kCuda;
-    if (on_device && kind == std::string_view("shard")) {
-      return Unsupported(
-          "desc.shard_comm is not NULL, but shard ranks on a GPU (device_type SHAMPOO_CUDA) cannot agree on steps yet: "
-          "expected NULL");
-    }
     if (on_device && !comm->takes_device_memory()) {
       return Unsupported("desc.", kind,
                          "_comm takes memory of the host, and the optimizer is on a GPU: give a communicator whose "
@@ -54,7 +50,8 @@ Status CreatePlaceholderEngine(const OptimizerDesc& desc, std::unique_ptr<cuda::
   plan->placement.device = desc.device;
   plan->groups.emplace_back();
   plan->state_bytes_of_rank = {kArenaAlignment};
-  return cuda::DeviceEngine::Create(std::move(plan), {desc.device_id, desc.allocator, desc.stream, nullptr}, out);
+  return cuda::DeviceEngine::Create(std::move(plan), {desc.device_id, desc.allocator, desc.stream, nullptr, false},
+                                    out);
 }
 
 // Describes how parameters whose shards are on several ranks are preconditioned.
@@ -154,8 +151,14 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   }
   std::unique_ptr<cuda::DeviceEngine> placeholder;
   std::unique_ptr<Staging> staging;
-  std::optional<StagingScope> staged;
-  if (desc.device == DeviceType::kCuda && desc.replica_comm) {
+  const std::array<Communicator*, 2> comms = {desc.shard_comm.get(), desc.replica_comm.get()};
+  const auto abort_all = [&comms] {
+    for (Communicator* const comm : comms) {
+      if (comm != nullptr) comm->Abort();
+    }
+  };
+  std::array<std::optional<StagingScope>, 2> staged;
+  if (desc.device == DeviceType::kCuda && (desc.shard_comm || desc.replica_comm)) {
     const Status made = CatchExceptions([&]() -> Status {
       if (optimizer != nullptr) {
         staging = optimizer->state().memory().MakeStaging(desc.stream);
@@ -166,10 +169,12 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
       return {};
     });
     if (!made.ok()) {
-      desc.replica_comm->Abort();
+      abort_all();
       return status.ok() ? made.Copy() : std::move(status);
     }
-    staged.emplace(desc.replica_comm.get(), staging.get());
+    for (size_t i = 0; i < comms.size(); ++i) {
+      if (comms[i] != nullptr) staged[i].emplace(comms[i], staging.get());
+    }
   }
   struct Ranks {
     Communicator* comm;
@@ -187,7 +192,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   Status initialized = optimizer->state().Initialize();
   if (!initialized.ok()) {
     // The other ranks have created their optimizers and would wait for this rank in a step.
-    if (desc.replica_comm) desc.replica_comm->Abort();
+    abort_all();
     return initialized;
   }
   LogPlan(*plan);
@@ -246,8 +251,9 @@ Status Optimizer::BuildOnHost(const OptimizerDesc& desc, const Ids& ids) {
 
 Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
   std::unique_ptr<cuda::DeviceEngine> made;
-  SHAMPOO_RETURN_IF_ERROR(
-      cuda::DeviceEngine::Create(plan_, {desc.device_id, desc.allocator, desc.stream, desc.state}, &made));
+  const bool shards_agree = desc.shard_comm != nullptr && plan_->placement.shard_world > 1;
+  SHAMPOO_RETURN_IF_ERROR(cuda::DeviceEngine::Create(
+      plan_, {desc.device_id, desc.allocator, desc.stream, desc.state, shards_agree}, &made));
   const std::shared_ptr<const cuda::DeviceEngine> engine = std::move(made);
   auto memory = std::make_unique<cuda::DeviceStateMemory>(*plan_, engine, desc.state, desc.stream);
   cuda::DeviceStateMemory* const device_memory = memory.get();
@@ -255,12 +261,18 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
   state_ = std::make_unique<OptimizerState>(*plan_, std::move(memory), sizeof(double));
   const StepInputs inputs{*plan_, *state_, buffers_, history_};
 
-  std::unique_ptr<DeviceReplicas> replicas = std::make_unique<SingleDevice>();
+  std::unique_ptr<DeviceReplicas> replicas;
   if (plan_->placement.replica_world > 1) {
-    SHAMPOO_RETURN_IF_ERROR(
-        SeveralDevices::Create(inputs, desc.replica_comm, ids.of_replicas, *engine, device_memory, &replicas));
+    replicas = std::make_unique<DeviceReplicas>(inputs, desc.replica_comm, ids.of_replicas);
   }
-  step_ = std::make_unique<DeviceStep>(inputs, engine, device_memory, std::move(replicas));
+  std::unique_ptr<DeviceShards> shards;
+  if (shards_agree) shards = std::make_unique<DeviceShards>(inputs, desc.shard_comm, ids.of_shards);
+  std::unique_ptr<DevicePeers> peers = std::make_unique<SingleDevice>();
+  if (replicas != nullptr || shards != nullptr) {
+    SHAMPOO_RETURN_IF_ERROR(
+        SeveralDevices::Create(std::move(replicas), std::move(shards), *engine, device_memory, &peers));
+  }
+  step_ = std::make_unique<DeviceStep>(inputs, engine, device_memory, std::move(peers));
   return {};
 }
 

@@ -16,6 +16,12 @@ namespace {
 
 constexpr const char* kPreviousStep = "the previous step was rejected, and this one has changed nothing either";
 
+Status UnknownCounters() {
+  return WrongState(
+      "the number of steps in state_in is not known, and it cannot be read while the stream is captured: call "
+      "shampoo_optimizer_step once outside of a capture, or shampoo_optimizer_status");
+}
+
 }  // namespace
 
 DeviceCounters::DeviceCounters(const PlanData& plan) : steps(plan.groups.size()), snapshot_steps(plan.blocks.size()) {
@@ -52,11 +58,11 @@ void AsyncRoots::ForgetUnlessFrom(const char* arena) {
 void AsyncRoots::Forget() { std::fill(step_of_block_.begin(), step_of_block_.end(), 0); }
 
 DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::DeviceEngine> engine,
-                       cuda::DeviceStateMemory* memory, std::unique_ptr<DeviceReplicas> replicas)
+                       cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers> peers)
     : inputs_(inputs),
       engine_(std::move(engine)),
       memory_(memory),
-      replicas_(std::move(replicas)),
+      peers_(std::move(peers)),
       lags_(inputs.plan.groups[0].status_lag != 0),
       counters_(inputs.plan),
       async_roots_(inputs.plan.blocks.size()) {
@@ -72,7 +78,7 @@ DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::Dev
 }
 
 Status DeviceStep::Step(Status caller_status, void* stream) {
-  SHAMPOO_RETURN_IF_ERROR(replicas_->PriorFailure());
+  SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());
   bool captured = false;
   SHAMPOO_RETURN_IF_ERROR(engine_->IsCapturing(stream, &captured));
   memory_->UseStream(stream);
@@ -80,13 +86,13 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
   if (!captured && !counters_.AreKnown(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());
   // During a capture the host does not wait for the device, so the ranks may have different reports. If there are other
   // ranks, errors are therefore raised by a later call.
-  if (!captured || !replicas_->HasPeers()) {
+  if (!captured || !peers_->exist()) {
     SHAMPOO_RETURN_IF_ERROR(RaiseRejection(kPreviousStep));
     SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseSkippedUpdate(inputs_.state.hyper_parameters()));
   }
   Status checked = caller_status.ok() ? CatchExceptions([&] { return Prepare(captured); }) : std::move(caller_status);
   // If there are other ranks, a rank that cannot make the step joins it to report the error. All ranks return it.
-  if (!checked.ok() && (!replicas_->HasPeers() || captured)) return checked;
+  if (!checked.ok() && (!peers_->exist() || captured)) return checked;
   SHAMPOO_RETURN_IF_ERROR(Enqueue(captured, checked));
   if (captured || lags_) return {};
   SHAMPOO_RETURN_IF_ERROR(FinishSteps());
@@ -104,11 +110,7 @@ Status DeviceStep::Prepare(bool captured) {
   const char* const in = inputs_.state.in();
   const bool knows_counters =
       is_pending ? pending_.state_out == in && !counters_.has_unseen_write() : counters_.AreKnownUnlessReplayed(in);
-  if (!knows_counters) {
-    return WrongState(
-        "the number of steps in state_in is not known, and it cannot be read while the stream is captured: call "
-        "shampoo_optimizer_step once outside of a capture, or shampoo_optimizer_status");
-  }
+  if (!knows_counters) return UnknownCounters();
   const HyperParameters& hyper_parameters = inputs_.state.hyper_parameters();
   std::fill(next_.steps.begin(), next_.steps.end(), 0);
   for (const Param& param : inputs_.plan.params) {
@@ -121,7 +123,9 @@ Status DeviceStep::Prepare(bool captured) {
     next_.settings[g].bound_lr = {lr.value, lr.dtype};
     next_.settings[g].bound_gradient_scale = {gradient_scale.value, gradient_scale.dtype};
     if (next_.steps[g] == 0) continue;
-    const int64_t counter = is_pending && pending_.steps[g] != 0 ? pending_.steps[g] : counters_.steps[g];
+    const bool steps_in_pending = is_pending && pending_.steps[g] != 0;
+    if (is_pending && !steps_in_pending && peers_->activate_groups()) return UnknownCounters();
+    const int64_t counter = steps_in_pending ? pending_.steps[g] : counters_.steps[g];
     if (!IsStepCounter(counter)) return RejectCounter(g, counter);
     next_.steps[g] = counter + 1;
   }
@@ -167,20 +171,21 @@ void DeviceStep::ListTasks() {
 Status DeviceStep::Enqueue(bool captured, const Status& checked) {
   cuda::StepArgs args{};
   args.captured = captured ? 1 : 0;
-  replicas_->Prepare(counters_.steps.data(), checked, &args);
   if (!checked.ok()) {
     std::fill(next_.steps.begin(), next_.steps.end(), 0);
     std::fill(next_.tasks.begin(), next_.tasks.end(), RootTask::kNone);
     next_.any_refresh = false;
     next_.first_task = -1;
   }
+  args.expected_step = next_.steps.data();
+  args.scalars_hash = inputs_.state.hyper_parameters().Hash(false);
+  peers_->Prepare(counters_.steps.data(), checked, &args);
   args.stream = memory_->stream();
   args.groups = next_.settings.data();
   args.buffers = inputs_.buffers.all().data();
   args.buffers_changed = buffers_changed_ ? 1 : 0;
   args.state_in = inputs_.state.in();
   args.state_out = inputs_.state.out();
-  args.expected_step = next_.steps.data();
   args.tasks = next_.tasks.data();
   args.snapshot_steps = next_.snapshot_steps_before.data();
   args.any_task = next_.first_task >= 0 ? 1 : 0;
@@ -196,7 +201,7 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
     last_ticket_ = ticket;
     RecordAsyncRoots(enqueued.ok() && checked.ok());
   }
-  SHAMPOO_RETURN_IF_ERROR(replicas_->TakeFailure());
+  SHAMPOO_RETURN_IF_ERROR(peers_->TakeFailure());
   SHAMPOO_RETURN_IF_ERROR(std::move(enqueued));
   RecordEnqueued(captured, ticket);
   return {};
@@ -245,15 +250,16 @@ Status DeviceStep::FinishSteps() {
   if (!was_made && report_.skipped_steps == pending_.skipped_before) {
     if (pending_.state_in != pending_.state_out) async_roots_.Forget();  // state_out was not written
     // This rank's blocks may have been stepped before the rejection by another rank arrived.
-    if (replicas_->HasPeers() && counters_.has_snapshots()) counters_.Forget();
+    if (peers_->exist() && counters_.has_snapshots()) counters_.Forget();
     return {};
   }
   // A skipped step also copies the state.
   counters_.SetKnown(pending_.state_out);
   inputs_.state.MarkStepped(pending_.state_in, pending_.state_out);
   if (!was_made) return {};
+  const int64_t* const counted = peers_->activate_groups() ? engine_->counted_steps() : pending_.steps.data();
   for (size_t g = 0; g < pending_.steps.size(); ++g) {
-    if (pending_.steps[g] != 0) counters_.steps[g] = pending_.steps[g];
+    if (counted[g] != 0) counters_.steps[g] = counted[g];
   }
   if (counters_.has_snapshots() && pending_.any_task) counters_.TakeSnapshotSteps(*engine_);
   return RecordRoots(ticket);
@@ -279,7 +285,7 @@ Status DeviceStep::RaiseRejection(const char* prefix) {
   if (report_.rejection == cuda::Rejection::kSchedule) OnWrite(true);
   const int64_t step = *std::max_element(pending_.steps.begin(), pending_.steps.end()) - 1;
   const bool was_replayed = report_.rejected_ticket != last_ticket_;
-  Status rejected = replicas_->RejectionError(report_, std::move(own), step, was_replayed);
+  Status rejected = peers_->RejectionError(report_, std::move(own), step, was_replayed);
   return prefix == nullptr ? std::move(rejected) : std::move(rejected).Within(prefix);
 }
 
@@ -319,8 +325,8 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
 
 Status DeviceStep::ReportSteps(bool wait, int64_t* failed_call) {
   *failed_call = 0;
-  SHAMPOO_RETURN_IF_ERROR(replicas_->PriorFailure());
-  wait = wait || replicas_->HasPeers();  // all ranks must have the same report
+  SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());
+  wait = wait || peers_->exist();  // all ranks must have the same report
   SHAMPOO_RETURN_IF_ERROR(wait ? FinishSteps() : PollReport(0));
   if (wait && !counters_.AreKnown(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());
   const int64_t rejected = report_.rejected_ticket;

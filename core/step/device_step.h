@@ -9,7 +9,7 @@
 #include "core/backend/cuda/device_engine.h"
 #include "core/backend/cuda/device_state_memory.h"
 #include "core/rules/schedule.h"
-#include "core/step/device_replicas.h"
+#include "core/step/device_peers.h"
 #include "core/step/step_strategy.h"
 
 namespace shampoo {
@@ -79,7 +79,7 @@ class DeviceStep final : public StepStrategy {
  public:
   // memory: the memory of the state, which owns it.
   DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::DeviceEngine> engine,
-             cuda::DeviceStateMemory* memory, std::unique_ptr<DeviceReplicas> replicas);
+             cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers> peers);
 
   Status Step(Status caller_status, void* stream) override;
   Status ReportSteps(bool wait, int64_t* failed_call) override;
@@ -129,7 +129,7 @@ class DeviceStep final : public StepStrategy {
   StepInputs inputs_;
   std::shared_ptr<const cuda::DeviceEngine> engine_;
   cuda::DeviceStateMemory* memory_;
-  std::unique_ptr<DeviceReplicas> replicas_;
+  std::unique_ptr<DevicePeers> peers_;
   bool lags_;  // status_lag
   bool buffers_changed_ = true;
   DeviceCounters counters_;

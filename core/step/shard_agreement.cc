@@ -6,10 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "core/base/round_up.h"
 #include "core/comm/agreement.h"
 #include "core/comm/received.h"
-#include "core/plan/assignment.h"
 
 namespace shampoo {
 
@@ -18,13 +16,12 @@ ShardRounds::ShardRounds(const StepInputs& inputs, std::shared_ptr<Communicator>
       rounds_(std::move(comm), optimizer),
       steps_(inputs.plan.groups.size()),
       gradients_(inputs.plan.params.size()) {
-  const size_t bytes = sizeof(Header) + steps_.size() * sizeof steps_[0] + gradients_.size();
-  segment_bytes_ = RoundUp(static_cast<int64_t>(bytes), kSegmentAlignment);
+  segment_bytes_ = ShardSegmentBytes(steps_.size(), gradients_.size());
   buffer_.resize(static_cast<size_t>(segment_bytes_ * rounds_.comm()->world()));
 }
 
-ShardRounds::Header ShardRounds::HeaderOf(int rank) {
-  Header header;
+ShardHeader ShardRounds::HeaderOf(int rank) {
+  ShardHeader header;
   std::memcpy(&header, SegmentOf(rank), sizeof header);
   return header;
 }
@@ -39,7 +36,12 @@ void ShardRounds::Report(const Status& failure) {
   });
 }
 
-void ShardRounds::TakeInputs(const StepDecision& decision, const StepContext& context) {
+void ShardRounds::SetInputs(std::span<const int64_t> steps) {
+  std::copy(steps.begin(), steps.end(), steps_.begin());
+  TakeGradients();
+}
+
+void ShardRounds::TakeGradients() {
   for (size_t p = 0; p < gradients_.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
     gradients_[p] = param.elements == 0                        ? kNoElements
@@ -47,10 +49,14 @@ void ShardRounds::TakeInputs(const StepDecision& decision, const StepContext& co
                     : inputs_.buffers.all()[p].copy == nullptr ? kGradient
                                                                : kGradientAndCopy;
   }
+}
+
+void ShardRounds::TakeInputs(const StepDecision& decision, const StepContext& context) {
   for (size_t g = 0; g < steps_.size(); ++g) {
     const GroupStep& group = context.group(g);
     steps_[g] = decision.status.ok() && group.active ? group.program.t : 0;
   }
+  TakeGradients();
 }
 
 void ShardRounds::Agree(StepDecision* decision, StepContext* context) {
@@ -63,10 +69,14 @@ void ShardRounds::Agree(StepDecision* decision, StepContext* context) {
 
 Status ShardRounds::AgreeAgain(Status own) {
   if (comm()->failed()) return own;  // all shard ranks know of the failure
-  StepDecision decision;
-  decision.status = own.Copy();
+  Status agreed = AgreeOnError(own.Copy());
+  return own.ok() ? std::move(agreed) : std::move(own);
+}
+
+Status ShardRounds::AgreeOnError(Status own) {
+  StepDecision decision{.status = std::move(own)};
   AgreeWithText(&decision, nullptr);
-  return own.ok() ? std::move(decision.status) : std::move(own);
+  return std::move(decision.status);
 }
 
 void ShardRounds::AgreeWithText(StepDecision* decision, const StepContext* context) {
@@ -83,7 +93,10 @@ void ShardRounds::AgreeOnCode(StepDecision* decision, const StepContext* context
 Status ShardRounds::RunRound(StepDecision* decision) {
   const uint32_t flags = (decision->is_forwarded ? kFailureIsForwarded : 0) | (decision->skip_step ? kSkipsStep : 0) |
                          (decision->needs_exact_check ? kNeedsExactCheck : 0);
-  const Header own{rounds_.HeaderFor(kRound, decision->status, flags), inputs_.state.hyper_parameters().Hash(true)};
+  // A scalar that is bound on a device cannot be read here; devices compare those.
+  const bool on_host = inputs_.plan.placement.device == DeviceType::kCpu;
+  const ShardHeader own{rounds_.HeaderFor(kRound, decision->status, flags),
+                        inputs_.state.hyper_parameters().Hash(on_host)};
   failure_ = {};
   own_text_ = decision->status.message();
   char* to = SegmentOf(comm()->rank());
@@ -111,23 +124,20 @@ Status ShardRounds::FetchText() { return rounds_.FetchError(std::exchange(failur
 Status ShardRounds::CompareHyperParameters() {
   for (int rank = 1; rank < comm()->world(); ++rank) {
     if (HeaderOf(rank).hyper_parameters == HeaderOf(0).hyper_parameters) continue;
-    return Invalid(
-        "shard rank ", rank,
-        " has a different learning rate, gradient_scale or other changeable hyper-parameter than shard rank 0",
-        kNothingChanged, ". Set the same values on all ranks");
+    return ShardHyperParametersDiffer(rank);
   }
   return {};
 }
 
 Status ShardRounds::CompareGradients() {
-  const size_t before = sizeof(Header) + steps_.size() * sizeof steps_[0];
+  const size_t before = sizeof(ShardHeader) + steps_.size() * sizeof steps_[0];
   for (size_t p = 0; p < gradients_.size(); ++p) {
     int with = -1;
     int without = -1;
     for (int rank = 0; rank < comm()->world(); ++rank) {
-      const char gradient = SegmentOf(rank)[before + p];
-      SHAMPOO_RETURN_IF_ERROR(CheckReceivedOrAbort(
-          comm(), {"state of a gradient", rank, static_cast<unsigned char>(gradient)}, kNoElements, kGradientAndCopy));
+      const auto gradient = static_cast<unsigned char>(SegmentOf(rank)[before + p]);
+      SHAMPOO_RETURN_IF_ERROR(
+          CheckReceivedOrAbort(comm(), {"state of a gradient", rank, gradient}, kNoElements, kGradientAndCopy));
       if (gradient >= kGradient) with = rank;
       if (gradient == kNoGradient) without = rank;
       gradients_[p] = std::max(gradients_[p], gradient);
@@ -145,7 +155,7 @@ Status ShardRounds::CompareSteps() {
     int first = -1;
     for (int rank = 0; rank < comm()->world(); ++rank) {
       int64_t step = 0;
-      std::memcpy(&step, SegmentOf(rank) + sizeof(Header) + g * sizeof step, sizeof step);
+      std::memcpy(&step, SegmentOf(rank) + sizeof(ShardHeader) + g * sizeof step, sizeof step);
       SHAMPOO_RETURN_IF_ERROR(CheckReceivedOrAbort(comm(), {"step of a group", rank, step}, 0, kStepLimit));
       if (step == 0) continue;
       if (first < 0) {
@@ -159,6 +169,12 @@ Status ShardRounds::CompareSteps() {
     }
   }
   return {};
+}
+
+Status ShardHyperParametersDiffer(int rank) {
+  return Invalid("shard rank ", rank,
+                 " has a different learning rate, gradient_scale or other changeable hyper-parameter than shard rank 0",
+                 kNothingChanged, ". Set the same values on all ranks");
 }
 
 }  // namespace shampoo

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/comm/round.h"
+#include "core/comm/segment_header.h"
 #include "core/step/step_context.h"
 #include "core/step/step_strategy.h"
 
@@ -58,6 +60,7 @@ class ShardRounds final : public ShardAgreement {
   ShardRounds(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer);
 
   Communicator* comm() const { return rounds_.comm(); }
+  int32_t optimizer() const { return rounds_.optimizer(); }
   Status PriorFailure() const override { return rounds_.PriorFailure(); }
   void Agree(StepDecision* decision, StepContext* context) override;
   Status AgreeAgain(Status own) override;
@@ -67,6 +70,11 @@ class ShardRounds final : public ShardAgreement {
   // is fetched after one more exchange, in which ranks report that this agreement failed on them. context: nullptr: the
   // inputs of the last agreement.
   void AgreeOnCode(StepDecision* decision, const StepContext* context);
+  // Agrees with the inputs of the last agreement, or those that were set since. Returns the error of all ranks.
+  Status AgreeOnError(Status own);
+  // Sets the inputs that the next agreement without a context compares. steps: by group, the step that this rank is
+  // about to make; 0: none.
+  void SetInputs(std::span<const int64_t> steps);
   bool text_is_due() const { return failure_.found() && !comm()->failure_is_known(); }
   Status FetchText();
 
@@ -75,18 +83,12 @@ class ShardRounds final : public ShardAgreement {
   bool HasCopy(size_t param) const { return gradients_[param] == kGradientAndCopy; }
 
  private:
-  // What a rank has of the gradient of a parameter.
-  enum Gradient : char { kNoElements = 0, kNoGradient = 1, kGradient = 2, kGradientAndCopy = 3 };
-  struct Header {
-    RoundHeader round;
-    uint64_t hyper_parameters;  // hash
-  };
-
   void AgreeWithText(StepDecision* decision, const StepContext* context);
   void TakeInputs(const StepDecision& decision, const StepContext& context);
+  void TakeGradients();
   Status RunRound(StepDecision* decision);
   char* SegmentOf(int rank) { return buffer_.data() + rank * segment_bytes_; }
-  Header HeaderOf(int rank);
+  ShardHeader HeaderOf(int rank);
   Status CompareHyperParameters();
   Status CompareGradients();
   Status CompareSteps();
@@ -95,10 +97,13 @@ class ShardRounds final : public ShardAgreement {
   Rounds rounds_;
   RoundFailure failure_;  // the failure of the last agreement, while its text is due
   std::string own_text_;
-  std::vector<int64_t> steps_;   // by group: the step that the ranks are about to make; 0: none
-  std::vector<char> gradients_;  // by parameter: Gradient, the largest of any rank
+  std::vector<int64_t> steps_;            // by group: the step that the ranks are about to make; 0: none
+  std::vector<unsigned char> gradients_;  // by parameter: GradientOnShard, the largest of any rank
   int64_t segment_bytes_;
   std::vector<char> buffer_;
 };
+
+// Returns the error of shard ranks with different hyper-parameters.
+Status ShardHyperParametersDiffer(int rank);
 
 }  // namespace shampoo

@@ -27,6 +27,7 @@ class FakeDevice {
     bool captured = false;
     Code failure = Code::kOk;
     int64_t place = 0;
+    int64_t shard_place = 0;
   };
 
   // Returns the device of the process, reset to its initial state.
@@ -40,12 +41,14 @@ class FakeDevice {
   cuda::StepReport report{};
   std::vector<cuda::RootStatus> roots;
   std::vector<int64_t> snapshot_steps;
+  std::vector<int64_t> counted_steps;  // by group
   bool captures = false;
   // The next step is rejected for these reasons. Other steps are reported as made, and counted in the arena.
   struct Rejection {
     cuda::Rejection rejection;
     double value = 0;
     cuda::RankDifference difference = cuda::RankDifference::kNone;
+    bool among_shards = false;
   };
   std::optional<Rejection> rejection;
   std::string fails;  // the text with which the next step fails
@@ -87,6 +90,8 @@ class FakeDevice {
       the_device->groups_ = static_cast<size_t>(desc->plan.group_count);
       the_device->blocks_ = static_cast<size_t>(desc->plan.block_count);
       the_device->world_ = desc->plan.replica_world;
+      the_device->shard_world_ = desc->plan.shard_world;
+      the_device->shard_bytes_ = desc->plan.shard_segment_bytes;
       the_device->snapshot_steps.resize(the_device->blocks_);
       the_device->roots.resize(the_device->blocks_ * kMaxDims);
       *out = reinterpret_cast<cuda::Engine*>(the_device);
@@ -111,6 +116,7 @@ class FakeDevice {
       return Ok();
     };
     table.roots = [](cuda::Engine* engine) -> const cuda::RootStatus* { return Of(engine).roots.data(); };
+    table.counted_steps = [](cuda::Engine* engine) -> const int64_t* { return Of(engine).counted_steps.data(); };
     table.snapshot_steps = [](cuda::Engine* engine) -> const int64_t* { return Of(engine).snapshot_steps.data(); };
     table.read_snapshot_steps = [](cuda::Engine*, const void*, void*) { return Ok(); };
     table.download = [](cuda::Engine*, void* to, const void* from, int64_t bytes, void*) {
@@ -128,6 +134,12 @@ class FakeDevice {
     return table;
   }
 
+  bool Gather(const cuda::DeviceGather& with, int64_t segment_bytes, int32_t world, void* stream) {
+    if (with.gather == nullptr) return true;
+    exchange_.resize(static_cast<size_t>(segment_bytes * world));
+    return with.gather(with.user, exchange_.data(), segment_bytes, stream) == 0;
+  }
+
   cuda::Result Enqueue(const cuda::StepArgs& args, int64_t* ticket) {
     if (!fails.empty()) return {Code::kDevice, fails.c_str()};
     Step& step = steps.emplace_back();
@@ -137,11 +149,10 @@ class FakeDevice {
     step.captured = args.captured != 0;
     step.failure = args.failure;
     step.place = args.place;
-    if (args.gather.gather != nullptr) {
-      exchange_.resize(kExchangeBytes * static_cast<size_t>(world_));
-      if (args.gather.gather(args.gather.user, exchange_.data(), kExchangeBytes, args.stream) != 0) {
-        return {Code::kComm, "the collective of the step failed"};
-      }
+    step.shard_place = args.shard_place;
+    if (!Gather(args.shard_gather, shard_bytes_, shard_world_, args.stream) ||
+        !Gather(args.gather, kExchangeBytes, world_, args.stream)) {
+      return {Code::kComm, "the collective of the step failed"};
     }
     *ticket = ++last_ticket;
     if (args.captured != 0) return Ok();
@@ -151,6 +162,7 @@ class FakeDevice {
       report.rejection = rejection->rejection;
       report.value = rejection->value;
       report.difference = rejection->difference;
+      report.among_shards = rejection->among_shards ? 1 : 0;
       report.rank = 1;
       rejection.reset();
       return Ok();
@@ -167,6 +179,8 @@ class FakeDevice {
   std::vector<char> arena_;
   std::vector<char> staging_;
   std::vector<char> exchange_;
+  int32_t shard_world_ = 1;
+  int64_t shard_bytes_ = 0;
   int32_t world_ = 1;
   size_t groups_ = 0;
   size_t blocks_ = 0;

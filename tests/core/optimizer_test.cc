@@ -107,7 +107,7 @@ TEST_CASE("create rejects arguments that do not match the plan") {
         Case{first_shard, second_desc, Code::kInvalid,
              "desc.shard_comm is rank 1 of 2, and the plan's shard_rank is 0"},
         Case{{}, on_device_desc, Code::kUnsupported, "desc.replica_comm takes memory of a GPU"},
-        Case{{}, shards_on_device_desc, Code::kUnsupported, "desc.shard_comm is not NULL, but shard ranks on a GPU"},
+        Case{{}, shards_on_device_desc, Code::kUnsupported, "desc.shard_comm takes memory of the host"},
         Case{{}, host_comm_on_device_desc, Code::kUnsupported, "desc.replica_comm takes memory of the host"}}) {
     CAPTURE(one.says);
     std::unique_ptr<Optimizer> optimizer;

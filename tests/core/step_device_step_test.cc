@@ -18,11 +18,15 @@ using cuda::Rejection;
 // An optimizer with one matrix on a fake device.
 struct OnDevice {
   using Keys = StepFixture::Keys;
-  explicit OnDevice(const Keys& keys = {}, std::shared_ptr<Communicator> comm = nullptr) : device(FakeDevice::Reset()) {
+  // comm, shard_comm: of several copies, and of shards; nullptr: there are none.
+  explicit OnDevice(const Keys& keys = {}, std::shared_ptr<Communicator> comm = nullptr,
+                    std::shared_ptr<Communicator> shard_comm = nullptr)
+      : device(FakeDevice::Reset()) {
     Placement placement;
     placement.device = DeviceType::kCuda;
     placement.threads = 1;
     if (comm != nullptr) placement.replica_world = comm->world();
+    if (shard_comm != nullptr) placement.shard_world = shard_comm->world();
     std::unique_ptr<Plan> made;
     StepFixture::Ok(
         Plan::Create(StepFixture::MakeConfig(Keys{{"use_merge_dims", "false"}, {"refresh_growth", "0"}} + keys),
@@ -32,7 +36,9 @@ struct OnDevice {
     StepFixture::Ok(made->Finish());
     plan = made->data();
     std::unique_ptr<cuda::DeviceEngine> created;
-    StepFixture::Ok(cuda::DeviceEngine::Create(plan, {}, &created));
+    cuda::DeviceEngine::Desc desc;
+    desc.shards_agree = shard_comm != nullptr;
+    StepFixture::Ok(cuda::DeviceEngine::Create(plan, desc, &created));
     engine = std::move(created);
     auto owned = std::make_unique<cuda::DeviceStateMemory>(*plan, engine, nullptr, nullptr);
     memory = owned.get();
@@ -41,12 +47,17 @@ struct OnDevice {
     history = std::make_unique<StepHistory>(*plan);
     const Buffers bound{param, gradient, param, nullptr};
     StepFixture::Ok(buffers->Bind(0, {&bound, 1}));
-    std::unique_ptr<DeviceReplicas> replicas = std::make_unique<SingleDevice>();
-    if (comm != nullptr) {
-      const int32_t number = comm->TakeOptimizerId();
-      StepFixture::Ok(SeveralDevices::Create(inputs(), std::move(comm), number, *engine, memory, &replicas));
+    std::unique_ptr<DeviceReplicas> replicas;
+    if (comm != nullptr) replicas = std::make_unique<DeviceReplicas>(inputs(), comm, comm->TakeOptimizerId());
+    std::unique_ptr<DeviceShards> shards;
+    if (shard_comm != nullptr) {
+      shards = std::make_unique<DeviceShards>(inputs(), shard_comm, shard_comm->TakeOptimizerId());
     }
-    step = std::make_unique<DeviceStep>(inputs(), engine, memory, std::move(replicas));
+    std::unique_ptr<DevicePeers> peers = std::make_unique<SingleDevice>();
+    if (comm != nullptr || shard_comm != nullptr) {
+      StepFixture::Ok(SeveralDevices::Create(std::move(replicas), std::move(shards), *engine, memory, &peers));
+    }
+    step = std::make_unique<DeviceStep>(inputs(), engine, memory, std::move(peers));
     state->Observe(step.get());
     StepFixture::Ok(state->Initialize());
   }
@@ -282,6 +293,93 @@ TEST_CASE("a collective that failed while a step was enqueued fails this step an
   CheckError(rank.one.Step(), Code::kComm, "a collective failed before");
   int64_t failed_call = 0;
   CheckError(rank.one.step->ReportSteps(true, &failed_call), Code::kComm, "a collective failed before");
+}
+
+// A rank of two shards on a fake device. Both shards send the same, and each holds the whole parameter.
+struct DeviceShard {
+  explicit DeviceShard(std::shared_ptr<Communicator> replicas = nullptr) : one({}, std::move(replicas), comm.shared()) {
+    comm.get()->SetRankName("shard rank");
+    one.device.counted_steps = {0};
+  }
+  Status RejectFor(FakeDevice::Rejection rejection) {
+    one.device.rejection = rejection;
+    CheckOk(one.Step());
+    int64_t failed_call = 0;
+    return one.step->ReportSteps(true, &failed_call);
+  }
+
+  MirrorComm comm;
+  OnDevice one;
+};
+
+constexpr FakeDevice::Rejection RejectedBy(cuda::RankDifference difference) {
+  return {Rejection::kOtherRank, 0, difference, true};
+}
+
+TEST_CASE("shards on devices count the groups that the device reports, also those that other shards step") {
+  DeviceShard rank;
+  rank.one.device.counted_steps = {5};
+  CheckOk(rank.one.Step());
+  CheckOk(rank.one.Step());
+  CHECK(rank.one.device.steps[1].expected_step == Ints{6});
+  CHECK(rank.comm.calls == 2);  // one exchange in each step
+  CHECK(rank.one.device.steps[0].shard_place == rank.one.device.steps[1].shard_place);
+}
+
+TEST_CASE("the hosts find the text of a step that the devices of the shards rejected") {
+  const size_t step_at = sizeof(ShardHeader);
+  const size_t gradient_at = step_at + sizeof(int64_t);
+  struct Case {
+    cuda::RankDifference difference;
+    Code code;
+    const char* says;
+    std::function<void(char* segment)> change;  // of the other rank
+  };
+  const Case cases[] = {
+      {cuda::RankDifference::kPlace, Code::kComm, "shard rank 1 is at an exchange of another optimizer", [](char*) {}},
+      {cuda::RankDifference::kStep, Code::kState, "shard rank 1 is at step 7 of group 0 and shard rank 0 at step 1",
+       [&](char* segment) { Put(segment, step_at, int64_t{7}); }},
+      {cuda::RankDifference::kInputs, Code::kInvalid,
+       "shard rank 0 has a gradient for parameter \"p0\" and shard rank 1 has none",
+       [&](char* segment) { Put(segment, gradient_at, static_cast<unsigned char>(kNoGradient)); }},
+      // The hosts see no difference: the numbers are bound in device memory.
+      {cuda::RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate", [](char*) {}},
+      {cuda::RankDifference::kFailed, Code::kComm, "that it rejected a step, but then no error", [](char*) {}}};
+  for (const Case& one : cases) {
+    CAPTURE(one.says);
+    DeviceShard rank;
+    rank.comm.change = [&](int64_t call, int from, char* segment, size_t) {
+      if (from == 1 && call == 2) one.change(segment);
+    };
+    CheckError(rank.RejectFor(RejectedBy(one.difference)), one.code, one.says);
+    CHECK((rank.comm.aborts > 0) == (one.code == Code::kComm));
+  }
+}
+
+TEST_CASE("a shard's own error is that of all shards, and names its rank") {
+  DeviceShard rank;
+  rank.comm.change = [](int64_t call, int from, char* segment, size_t bytes) {
+    if (call == 2 && from == 1) std::memset(segment, 0, bytes);  // the other rank has no error
+  };
+  rank.one.device.rejection = {Rejection::kGradientNotFinite, std::numeric_limits<double>::infinity(),
+                               cuda::RankDifference::kFailed, true};
+  CheckOk(rank.one.Step());
+  int64_t failed_call = 0;
+  CheckError(rank.one.step->ReportSteps(true, &failed_call), Code::kNumeric, "shard rank 0: the gradient of");
+}
+
+TEST_CASE("a collective that fails among the shards aborts the communicator of the copies, and the other way round") {
+  for (const bool of_shards : {true, false}) {
+    CAPTURE(of_shards);
+    MirrorComm copies;
+    DeviceShard rank(copies.shared());
+    CheckOk(rank.one.Step());
+    (of_shards ? rank.comm : copies).error = 5;
+    CheckError(rank.one.Step(), Code::kComm, "all_gather of the communicator returned 5");
+    CHECK(rank.comm.aborts == 1);
+    CHECK(copies.aborts == 1);
+    CheckError(rank.one.Step(), Code::kComm, "a collective failed before");
+  }
 }
 
 }  // namespace

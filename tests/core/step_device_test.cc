@@ -189,7 +189,8 @@ TEST_CASE("a single device reports no failures of other ranks") {
   SingleDevice single;
   CheckOk(single.PriorFailure());
   CheckOk(single.TakeFailure());
-  CHECK(!single.HasPeers());
+  CHECK(!single.exist());
+  CHECK(!single.activate_groups());
   CheckError(single.RejectionError({}, Numeric("its own"), 0, false), Code::kNumeric, "its own");
 }
 

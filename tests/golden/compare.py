@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare the results of another implementation with golden cases.
 
-    compare.py CASE_DIR OUT_DIR [--missing-ok]
+    compare.py CASE_DIR OUT_DIR [--missing-ok] [--against DIR]
     compare.py --self-test CASE_DIR...
 
 CASE_DIR holds *.safetensors cases of one suite; OUT_DIR holds files of the same names with
@@ -11,6 +11,8 @@ CASE_DIR holds *.safetensors cases of one suite; OUT_DIR holds files of the same
     matrix_root, matrix_root_extra X (Q and L are optional)
     training                       loss
     residuals                      residuals
+With --against, DIR holds the expected results, of an implementation that is known to be right; the tolerances are
+those of the cases.
 A tensor with an additional first dim has the results of several runs, and all of them are compared.
 Cases marked "informative" without a tolerance pass if X is finite or missing in the output.
 Needs numpy only.  Prints one line per case and 'N passed, M failed'; exit status 1 if any failed or is missing.
@@ -107,7 +109,7 @@ def judge(ref, case, out):
     return worst <= 1.0, worst, f"worst at {where}" if where else "exact"
 
 
-def compare(case_dir, out_dir, quiet=False, missing_ok=False):
+def compare(case_dir, out_dir, quiet=False, missing_ok=False, against=None):
     good = bad = 0
     for f in sorted(os.listdir(case_dir)):
         if not f.endswith(".safetensors"):
@@ -122,6 +124,8 @@ def compare(case_dir, out_dir, quiet=False, missing_ok=False):
             ok, worst, why = False, float("inf"), "no output file"
         else:
             try:
+                if against is not None:
+                    ref.update(load(os.path.join(against, f))[0])
                 ok, worst, why = judge(ref, case, load(p)[0])
             except Exception as e:  # noqa: BLE001
                 ok, worst, why = False, float("inf"), f"unreadable: {type(e).__name__} {e}"
@@ -196,10 +200,15 @@ def self_test(dirs):
 
 if __name__ == "__main__":
     a = [x for x in sys.argv[1:] if x != "--missing-ok"]
+    against = None
+    if "--against" in a:
+        at = a.index("--against")
+        against = a[at + 1]
+        del a[at:at + 2]
     if a[:1] == ["--self-test"]:
         n = self_test(a[1:])
         print("self-test", "FAILED" if n else "passed")
         sys.exit(1 if n else 0)
     if len(a) != 2:
         sys.exit(__doc__)
-    sys.exit(1 if compare(a[0], a[1], missing_ok="--missing-ok" in sys.argv)[1] else 0)
+    sys.exit(1 if compare(a[0], a[1], missing_ok="--missing-ok" in sys.argv, against=against)[1] else 0)

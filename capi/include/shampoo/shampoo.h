@@ -982,7 +982,7 @@ typedef struct shampoo_optimizer_desc {
   shampoo_comm* replica_comm;
   /** Ranks that hold the shards of one copy. Its world and rank must equal the plan's shard_world and shard_rank. NULL
    * (default): each rank steps its shards on its own, and does not learn of errors on other ranks; not possible with
-   * "shard_mode" gather. The optimizer keeps a reference of its own. On CUDA it must be NULL. */
+   * "shard_mode" gather. The optimizer keeps a reference of its own. On CUDA it must take device memory. */
   shampoo_comm* shard_comm;
   /** Memory functions. NULL (default): the library's own. */
   const shampoo_allocator* allocator;

@@ -20,8 +20,9 @@ class DeviceEngine {
   struct Desc {
     int32_t device = 0;
     HostAllocator allocator;
-    void* stream = nullptr;  // memory is allocated in its order
-    void* state = nullptr;   // the arena; nullptr: the engine allocates it
+    void* stream = nullptr;     // memory is allocated in its order
+    void* state = nullptr;      // the arena; nullptr: the engine allocates it
+    bool shards_agree = false;  // the optimizer has a communicator of the shard ranks
   };
   // Creates an engine. Loads the plugin if it is not loaded yet.
   static Status Create(std::shared_ptr<const PlanData> plan, const Desc& desc, std::unique_ptr<DeviceEngine>* out);
@@ -37,6 +38,7 @@ class DeviceEngine {
   Status Step(const StepArgs& args, int64_t* ticket) const;
   Status ReadReport(int64_t ticket, StepReport* out) const;
   const RootStatus* roots() const { return table_->roots(engine_); }
+  const int64_t* counted_steps() const { return table_->counted_steps(engine_); }
   const int64_t* snapshot_steps() const { return table_->snapshot_steps(engine_); }
   Status ReadSnapshotSteps(const char* arena, void* stream) const;
   // Copy in the order of the stream, and wait for the copy.

@@ -52,6 +52,7 @@ struct DeviceBlock {
 };
 
 struct DeviceParam {
+  int64_t elements;
   Dtype param_dtype, grad_dtype, out_dtype, copy_dtype;
 };
 

@@ -20,7 +20,7 @@
 namespace shampoo::cuda {
 
 // Raise this number if anything in this file, or in the structs of the plan that it refers to, changes.
-inline constexpr int32_t kInterface = 6;
+inline constexpr int32_t kInterface = 7;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -62,6 +62,9 @@ struct PlanView {
   int32_t bucket_count;
   int32_t replica_rank, replica_world;
   int32_t exchange_params;  // replicas exchange new parameters instead of updates
+  // Of the agreement of shards; shard_world is 1 if there is none.
+  int32_t shard_rank, shard_world;
+  int64_t shard_segment_bytes;
 };
 
 struct EngineDesc {
@@ -99,11 +102,15 @@ struct StepArgs {
   // The number of rejections whose errors the host has returned. A step is stale if the device has counted more
   // rejections. A replay uses the largest number that any step has passed.
   int64_t acknowledged_rejections;
-  // The following members are used with several ranks only.
+  // The following members are used with several replicas only.
   DeviceGather gather;
-  uint64_t inputs_hash;  // of the inputs that must be equal on all ranks
-  uint64_t scalars_hash;
-  int64_t place;  // of the first exchange, as in SegmentHeader; later exchanges count up from it
+  uint64_t inputs_hash;  // of the inputs that must be equal on all replicas
+  int64_t place;         // of the first exchange, as in SegmentHeader; later exchanges count up from it
+  // The following members are used with an agreement of shards only.
+  DeviceGather shard_gather;
+  int64_t shard_place;  // of every agreement
+  // The following members are used with several ranks of either kind.
+  uint64_t scalars_hash;  // of the hyper-parameters that the host knows
   // The reason why this rank cannot make the step; kOk: it can. Such a rank still joins the exchanges to report the
   // failure there, and does nothing else.
   Code failure;
@@ -129,7 +136,7 @@ enum class Rejection : int32_t {
   kOtherRank,      // `rank` rejected the step, or its inputs differ; see `difference`
 };
 
-// The difference that a rank found in the headers of the other ranks.
+// The difference that a rank found in the headers of the other ranks, or of the other shards.
 enum class RankDifference : int32_t { kNone, kFailed, kStep, kScalars, kInputs, kPlace };
 
 // The device's report on its steps, in host memory. All counts start at create.
@@ -149,6 +156,7 @@ struct StepReport {
   double value;
   int32_t rank;
   int32_t state_at_fault;  // the gradient alone is valid, but the state cannot take it
+  int32_t among_shards;    // `rank` is a shard rank
   int64_t steps;           // steps made
   int64_t skipped_steps;
   int64_t nonfinite_blocks;      // blocks skipped by the gradient check, and skipped updates
@@ -191,6 +199,9 @@ struct Table {
   Result (*is_capturing)(Engine* engine, void* stream, int32_t* captured);
   // Waits for the step with this ticket (0: does not wait), and copies the report of the steps so far.
   Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);
+  // Returns, by group, the step that the last step counted; 0: the group was not active, or the step changed nothing.
+  // Valid with an agreement of shards, which may activate groups, for steps that read_report has waited for.
+  const int64_t* (*counted_steps)(Engine*);
   // Returns statuses by factor matrix, in the order of the plan, as left by the steps that read_report has waited for.
   const RootStatus* (*roots)(Engine* engine);
   // Returns, by block of this rank with root_async, its state snapshot_step, as left by the steps that read_report has

@@ -4,6 +4,7 @@
 
 #include "core/backend/cuda/device_engine.h"
 #include "core/backend/cuda/device_layout.h"
+#include "core/comm/segment_header.h"
 
 namespace shampoo::cuda {
 
@@ -15,7 +16,9 @@ int64_t WorkspaceBytes(const PlanData& plan, const std::vector<const Block*>& bl
   for (const Block& block : plan.blocks) counts.scan_tiles += TileCount(block.elements);
   // The exchange buffer is counted elsewhere. It is part of the same allocation, so alignment may move its start.
   constexpr int64_t kAlignment = 256;
-  return LayOutDevice(MakeBatches(blocks), groups.data(), counts, 0, 0).bytes + kAlignment;
+  const int shards = plan.placement.shard_world;
+  const int64_t agreement = shards > 1 ? shards * ShardSegmentBytes(plan.groups.size(), plan.params.size()) : 0;
+  return LayOutDevice(MakeBatches(blocks), groups.data(), counts, agreement, 0).bytes + kAlignment;
 }
 
 }  // namespace shampoo::cuda

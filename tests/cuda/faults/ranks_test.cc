@@ -99,6 +99,46 @@ TEST_CASE(
   }
 }
 
+// A rank that fails in one of its communicators aborts the other one, too, so that no rank waits. A program only aborts
+// them after another failure.
+TEST_CASE("a shard fails: all shards of all copies return, and later steps fail on all of them") {
+  for (const int copies : {1, 2}) {
+    std::map<shampoo_status, int> others_said;
+    for (int64_t n = 1;; ++n) {
+      CAPTURE(copies);
+      CAPTURE(n);
+      REQUIRE(n < 1000);
+      const Stage stage;
+      DeviceRanks ranks(SpecOfRanks("1"), copies, 2);
+      Begin(&ranks);
+      ranks.OnEvery([&](int rank, Model* model) {
+        model->Bind();
+        if (rank == kFaulty) FailHere(n);
+        const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
+        if (status != SHAMPOO_OK && status != SHAMPOO_E_COMM) ranks.Abort();
+        return status;
+      });
+      if (fake_cuda_cancel_failures() != 0) {
+        CHECK(ranks.Unless(SHAMPOO_OK) == "");
+        break;
+      }
+      CAPTURE(ranks.text(kFaulty));
+      const shampoo_status status = ranks.status(kFaulty);
+      CHECK((status == CodeOf(n) || status == SHAMPOO_E_COMM));
+      for (int rank = 0; rank < ranks.world(); ++rank) {
+        if (rank == kFaulty) continue;
+        CAPTURE(ranks.text(rank));
+        CHECK((ranks.status(rank) == SHAMPOO_OK || ranks.status(rank) == SHAMPOO_E_COMM));
+        ++others_said[ranks.status(rank)];
+      }
+      ranks.Step();
+      for (int rank = 0; rank < ranks.world(); ++rank) CHECK(ranks.status(rank) == SHAMPOO_E_COMM);
+    }
+    CHECK(others_said[SHAMPOO_E_COMM] > 10);
+    CHECK(others_said[SHAMPOO_OK] > 2);
+  }
+}
+
 // A rank that repeats its step joins the exchange in which the others wait. Otherwise all ranks detect that it is
 // behind, by its step number or by its exchange number within a step.
 TEST_CASE("a rank fails and repeats the step: training continues, or ends on all ranks") {
@@ -167,7 +207,7 @@ TEST_CASE("create of a rank fails: create or the first step of the others fails,
       shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
       desc.device_type = SHAMPOO_CUDA;
       desc.stream = model->stream;
-      Must(shampoo_comm_from_ops(&desc.replica_comm, &ranks.ops(rank)));
+      Must(shampoo_comm_from_ops(&desc.replica_comm, ranks.replica_ops(rank)));
       if (rank == kFaulty) FailHere(n);
       const shampoo_status status = shampoo_optimizer_create(&model->optimizer, model->plan, &desc);
       shampoo_comm_destroy(desc.replica_comm);

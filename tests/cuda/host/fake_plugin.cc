@@ -333,6 +333,7 @@ extern "C" __attribute__((visibility("default"))) const shampoo::cuda::Table* FA
                               Step,
                               IsCapturing,
                               ReadReport,
+                              [](Engine*) -> const int64_t* { return nullptr; },
                               Roots,
                               SnapshotSteps,
                               ReadSnapshotSteps,

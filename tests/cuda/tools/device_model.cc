@@ -18,6 +18,19 @@ using shampoo::Dtype;
 
 size_t BytesOf(int32_t dtype) { return shampoo::SizeOf(static_cast<Dtype>(dtype)); }
 
+// The elements [first, first + count) of a flattened parameter.
+struct Part {
+  int64_t first, count;
+};
+Part PartOf(const ModelSpec& spec, const ParamSpec& param) {
+  int64_t elements = 1;
+  for (const int64_t d : param.shape) elements *= d;
+  if (spec.shard_ops == nullptr) return {0, elements};
+  const int64_t most = (elements + spec.shard_ops->world - 1) / spec.shard_ops->world;
+  const int64_t first = std::min(elements, spec.shard_ops->rank * most);
+  return {first, std::min(most, elements - first)};
+}
+
 }  // namespace
 
 void UsePlugin() {
@@ -60,6 +73,10 @@ shampoo_plan* MakePlan(const ModelSpec& spec) {
     place.replica_rank = spec.replica_ops->rank;
     place.replica_world = spec.replica_ops->world;
   }
+  if (spec.shard_ops != nullptr) {
+    place.shard_rank = spec.shard_ops->rank;
+    place.shard_world = spec.shard_ops->world;
+  }
   shampoo_plan* plan = nullptr;
   Must(shampoo_plan_create(&plan, config, &place));
   for (const Keys& keys : spec.groups) {
@@ -83,6 +100,12 @@ shampoo_plan* MakePlan(const ModelSpec& spec) {
     desc.grad_dtype = param.grad_dtype;
     desc.out_dtype = param.in_place ? param.param_dtype : param.out_dtype;
     desc.copy_dtype = param.copy_dtype;  // 0: the dtype of the parameter
+    if (spec.shard_ops != nullptr) {
+      const Part part = PartOf(spec, param);
+      desc.shard_form = 1;  // flat
+      desc.flat_offset = part.first;
+      desc.flat_count = part.count;
+    }
     Must(shampoo_plan_add_param(plan, &desc, nullptr));
   }
   Must(shampoo_plan_finish(plan));
@@ -93,8 +116,7 @@ Model::Model(const ModelSpec& spec, cudaStream_t of_stream) : stream(of_stream),
   if (on_device()) UsePlugin();
   plan = MakePlan(spec);
   for (const ParamSpec& param : spec.params) {
-    size_t elements = 1;
-    for (const int64_t d : param.shape) elements *= static_cast<size_t>(d);
+    const auto elements = static_cast<size_t>(PartOf(spec, param).count);
     Buffers buffers{param, elements, nullptr, nullptr, nullptr, nullptr, false};
     buffers.param = Allocate(elements * BytesOf(param.param_dtype));
     buffers.grad = Allocate(elements * BytesOf(param.grad_dtype));
@@ -110,8 +132,10 @@ Model::Model(const ModelSpec& spec, cudaStream_t of_stream) : stream(of_stream),
   desc.state = spec.state;
   desc.state_bytes = spec.state_bytes;
   if (spec.replica_ops != nullptr) Must(shampoo_comm_from_ops(&desc.replica_comm, spec.replica_ops));
+  if (spec.shard_ops != nullptr) Must(shampoo_comm_from_ops(&desc.shard_comm, spec.shard_ops));
   const shampoo_status created = shampoo_optimizer_create(&optimizer, plan, &desc);
   shampoo_comm_destroy(desc.replica_comm);  // does not change the error text
+  shampoo_comm_destroy(desc.shard_comm);
   Must(created);
 }
 

@@ -49,6 +49,7 @@ struct ModelSpec {
   void* state = nullptr;  // nullptr: the optimizer's own
   size_t state_bytes = 0;
   const shampoo_comm_ops* replica_ops = nullptr;  // rank and number of ranks; nullptr: one rank
+  const shampoo_comm_ops* shard_ops = nullptr;    // the same of the shards, which are equal parts of each parameter
 };
 
 // Returns a finished plan with parameters "p0", "p1", ...

@@ -4,17 +4,40 @@
 
 namespace shampoo_test {
 
-DeviceRanks::DeviceRanks(const ModelSpec& spec, int world) : comm_(world), ranks_(static_cast<size_t>(world)) {
-  comm_.host().patience = std::chrono::seconds(20);
-  for (int rank = 0; rank < world; ++rank) ops_.push_back(comm_.OpsOf(rank, true));
+DeviceRanks::DeviceRanks(const ModelSpec& spec, int copies, int shards)
+    : ranks_(static_cast<size_t>(copies) * static_cast<size_t>(shards)) {
+  replica_ops_.resize(copies > 1 || shards == 1 ? ranks_.size() : 0);
+  shard_ops_.resize(shards > 1 ? ranks_.size() : 0);
+  const auto rank_at = [&](int copy, int shard) { return static_cast<size_t>(copy * shards + shard); };
+  for (int shard = 0; !replica_ops_.empty() && shard < shards; ++shard) {
+    StagedComm* const comm = AddComm(copies);
+    for (int copy = 0; copy < copies; ++copy) replica_ops_[rank_at(copy, shard)] = comm->OpsOf(copy, true);
+  }
+  for (int copy = 0; !shard_ops_.empty() && copy < copies; ++copy) {
+    StagedComm* const comm = AddComm(shards);
+    for (int shard = 0; shard < shards; ++shard) shard_ops_[rank_at(copy, shard)] = comm->OpsOf(shard, true);
+  }
   for (Rank& rank : ranks_) rank.stream = std::make_unique<TestStream>();
   UsePlugin();
-  OnEveryRank(world, [&](int rank) {
+  OnEveryRank(world(), [&](int rank) {
     ModelSpec own = spec;
-    own.replica_ops = &ops_[static_cast<size_t>(rank)];
+    own.replica_ops = replica_ops(rank);
+    own.shard_ops = shard_ops(rank);
     Rank& made = ranks_[static_cast<size_t>(rank)];
     made.model = std::make_unique<Model>(own, *made.stream);
   });
+}
+
+StagedComm* DeviceRanks::AddComm(int world) {
+  comms_.push_back(std::make_unique<StagedComm>(world));
+  comms_.back()->host().patience = std::chrono::seconds(20);
+  return comms_.back().get();
+}
+
+int DeviceRanks::timeouts() {
+  int timeouts = 0;
+  for (const auto& comm : comms_) timeouts += comm->host().timeouts();
+  return timeouts;
 }
 
 DeviceRanks::~DeviceRanks() { CHECK(timeouts() == 0); }
@@ -43,7 +66,11 @@ void DeviceRanks::FillGradients(uint64_t seed) {
   for (Rank& rank : ranks_) rank.model->FillGradients(seed);
 }
 
-void DeviceRanks::Abort() { ops_[0].abort(ops_[0].user); }
+void DeviceRanks::Abort() {
+  for (const auto& all : {replica_ops_, shard_ops_}) {
+    for (const shampoo_comm_ops& ops : all) ops.abort(ops.user);
+  }
+}
 
 std::string DeviceRanks::Unless(shampoo_status status, const std::vector<std::string>& words) const {
   bool as_expected = true;

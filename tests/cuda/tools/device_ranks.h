@@ -12,12 +12,13 @@
 
 namespace shampoo_test {
 
-// Copies of a model on one device, one for each rank, each with its own stream. Ranks are threads.
+// Copies of a model on one device, or shards of them, one for each rank, each with its own stream. Ranks are threads;
+// the shards of a copy have consecutive ranks.
 class DeviceRanks {
  public:
   using Work = std::function<shampoo_status(int rank, Model* model)>;
 
-  DeviceRanks(const ModelSpec& spec, int world);
+  DeviceRanks(const ModelSpec& spec, int copies, int shards = 1);
   ~DeviceRanks();
   DeviceRanks(const DeviceRanks&) = delete;
   DeviceRanks& operator=(const DeviceRanks&) = delete;
@@ -29,7 +30,7 @@ class DeviceRanks {
   // Do the same on every rank.
   void FillParams(uint64_t seed);
   void FillGradients(uint64_t seed);
-  // Aborts the communicator, as a program does that has lost a rank: no rank waits any more.
+  // Aborts all communicators, as a program does that has lost a rank: no rank waits any more.
   void Abort();
 
   int world() const { return static_cast<int>(ranks_.size()); }
@@ -42,8 +43,10 @@ class DeviceRanks {
   bool SameParams();
   // Returns the bytes of all ranks.
   std::vector<std::vector<double>> Params();
-  const shampoo_comm_ops& ops(int rank) const { return ops_[static_cast<size_t>(rank)]; }
-  int timeouts() { return comm_.host().timeouts(); }
+  // The communicators of a rank; nullptr: it has none of this kind.
+  const shampoo_comm_ops* replica_ops(int rank) const { return OpsIn(replica_ops_, rank); }
+  const shampoo_comm_ops* shard_ops(int rank) const { return OpsIn(shard_ops_, rank); }
+  int timeouts();
 
  private:
   struct Rank {
@@ -53,8 +56,14 @@ class DeviceRanks {
     std::string text;
   };
 
-  StagedComm comm_;
-  std::vector<shampoo_comm_ops> ops_;
+  static const shampoo_comm_ops* OpsIn(const std::vector<shampoo_comm_ops>& ops, int rank) {
+    return ops.empty() ? nullptr : &ops[static_cast<size_t>(rank)];
+  }
+  StagedComm* AddComm(int world);
+
+  std::vector<std::unique_ptr<StagedComm>> comms_;
+  std::vector<shampoo_comm_ops> replica_ops_;  // by rank
+  std::vector<shampoo_comm_ops> shard_ops_;
   std::vector<Rank> ranks_;
 };
 

@@ -365,7 +365,7 @@ pub struct shampoo_optimizer_desc {
     pub replica_comm: *mut shampoo_comm,
     /// Ranks that hold the shards of one copy. Its world and rank must equal the plan's shard_world and shard_rank. NULL
     /// (default): each rank steps its shards on its own, and does not learn of errors on other ranks; not possible with
-    /// "shard_mode" gather. The optimizer keeps a reference of its own. On CUDA it must be NULL.
+    /// "shard_mode" gather. The optimizer keeps a reference of its own. On CUDA it must take device memory.
     pub shard_comm: *mut shampoo_comm,
     /// Memory functions. NULL (default): the library's own.
     pub allocator: *const shampoo_allocator,

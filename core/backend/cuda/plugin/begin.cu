@@ -61,11 +61,16 @@ SHAMPOO_DEVICE inline double ScalarValue(const DeviceScalar& bound, double own) 
   return bound.value == nullptr ? own : ReadAs<double>(bound.value, bound.dtype, 0);
 }
 
+SHAMPOO_DEVICE inline GroupSettings InForce(const DeviceSettings& settings) {
+  GroupSettings in_force = settings;
+  in_force.lr = ScalarValue(settings.bound_lr, settings.lr);
+  in_force.gradient_scale = ScalarValue(settings.bound_gradient_scale, settings.gradient_scale);
+  return in_force;
+}
+
 SHAMPOO_DEVICE inline DeviceGroup StepOf(const DeviceSettings& settings, int64_t t) {
   DeviceGroup step;
-  step.settings = settings;
-  step.settings.lr = ScalarValue(settings.bound_lr, settings.lr);
-  step.settings.gradient_scale = ScalarValue(settings.bound_gradient_scale, settings.gradient_scale);
+  step.settings = InForce(settings);
   static_cast<StepScalars&>(step) = MakeStepScalars(step.settings, t);
   step.schedule = MakeSchedule(settings, t);
   step.active = 1;
@@ -100,7 +105,10 @@ struct BeginGroupsBody {
     const int32_t group = first + i;
     DeviceGroup& step = tables.groups[group];
     step.active = 0;
-    step.settings = settings[i];
+    // Also of groups that are not active: other shard ranks may step them, and all ranks compare these numbers.
+    step.settings = InForce(settings[i]);
+    step.lr = step.settings.lr;
+    step.gradient_scale = step.settings.gradient_scale;
     step.output = settings[i].output;
     if (expected[i] == 0) return;
     StepState* const state = tables.state;
@@ -154,6 +162,9 @@ struct EndStepBody {
           if (tables.groups[g].active != 0) reinterpret_cast<int64_t*>(tables.state_out)[g] = tables.groups[g].t;
         }
         ++report.steps;
+      }
+      for (int32_t g = 0; tables.counted_steps != nullptr && g < tables.group_count; ++g) {
+        tables.counted_steps[g] = made && tables.groups[g].active != 0 ? tables.groups[g].t : 0;
       }
       if (skipped > 0) {
         report.nonfinite_blocks += static_cast<int64_t>(skipped);

@@ -42,6 +42,13 @@ cudaError_t ScanGradients(cudaStream_t stream, const Tables& tables);
 // SetTasks has copied the tasks of the step; otherwise no block with root_async has one.
 cudaError_t CheckBlocks(cudaStream_t stream, const Tables& tables, bool has_tasks);
 
+// agree.cu
+// Writes this rank's segment in the agreement of shards. scalars_hash: see StepArgs.
+cudaError_t WriteShardSegment(cudaStream_t stream, const Tables& tables, uint64_t scalars_hash);
+// Compares the segments: rejects or skips the step if another shard rank does, or makes a different step. Otherwise
+// activates the groups that other shard ranks step.
+cudaError_t CompareShardSegments(cudaStream_t stream, const Tables& tables);
+
 // factors.cu
 // Writes G, dense, to the first buffer of tensors.
 cudaError_t LoadGradients(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);

@@ -26,10 +26,14 @@ PlanCounts CountsOf(const PlanView& plan) {
   return counts;
 }
 
-int64_t GatheredBytes(const PlanView& plan) {
+// The exchanges of replicas and the agreement of shards have a buffer each, one after the other.
+int64_t ReplicaBytes(const PlanView& plan) {
   int64_t bytes = 0;
   for (int32_t i = 0; i < plan.bucket_count; ++i) bytes = std::max(bytes, plan.bucket_segment_bytes[i]);
   return bytes * plan.replica_world;
+}
+int64_t ShardBytes(const PlanView& plan) {
+  return plan.shard_world > 1 ? plan.shard_segment_bytes * plan.shard_world : 0;
 }
 
 std::vector<RootSizes> SizesOfRoots(const PlanView& plan, const std::vector<BlockBatch>& batches) {
@@ -113,7 +117,7 @@ Status Engine::Build(const EngineDesc& desc) {
     for (const Block* block : owned) async = std::max(async, plan_.groups[block->group].root_async);
     if (async > 0) SHAMPOO_RETURN_IF_ERROR(AsyncRoots::Create(sizes, plan_.block_count, async, &async_roots_));
   }
-  layout_ = LayOutDevice(std::move(batches), plan_.groups, counts, GatheredBytes(plan_), root_bytes);
+  layout_ = LayOutDevice(std::move(batches), plan_.groups, counts, ReplicaBytes(plan_) + ShardBytes(plan_), root_bytes);
   tables_.scan_tile_count = counts.scan_tiles;
   SHAMPOO_RETURN_IF_ERROR(workspace_.Allocate(allocator_, device_, layout_.bytes, "workspace", stream));
   if (desc.state == nullptr) {
@@ -124,11 +128,12 @@ Status Engine::Build(const EngineDesc& desc) {
   }
   int64_t all_roots = 0;
   for (int64_t b = 0; b < plan_.block_count; ++b) all_roots += plan_.blocks[b].factor_count();
-  reported_snapshot_steps_at_ = RoundUp(
-      static_cast<int64_t>(sizeof(HostReport)) + all_roots * static_cast<int64_t>(sizeof(RootStatus)), sizeof(int64_t));
+  constexpr int64_t kStepBytes = sizeof(int64_t);
+  counted_steps_at_ = RoundUp(
+      static_cast<int64_t>(sizeof(HostReport)) + all_roots * static_cast<int64_t>(sizeof(RootStatus)), kStepBytes);
+  reported_snapshot_steps_at_ = counted_steps_at_ + plan_.group_count * kStepBytes;
   const int64_t reported_steps = async_roots_ ? plan_.block_count : 0;
-  SHAMPOO_RETURN_IF_ERROR(
-      host_memory_.Allocate(reported_snapshot_steps_at_ + reported_steps * static_cast<int64_t>(sizeof(int64_t))));
+  SHAMPOO_RETURN_IF_ERROR(host_memory_.Allocate(reported_snapshot_steps_at_ + reported_steps * kStepBytes));
   for (size_t i = 0; i < handles_.size(); ++i) {
     SHAMPOO_RETURN_IF_ERROR(handles_[i].SetWorkspace(
         workspace_.data() + layout_.blas + static_cast<int64_t>(i) * layout_.blas_bytes, layout_.blas_bytes));
@@ -170,6 +175,13 @@ void Engine::FindTables() {
   tables_.exchange_params = plan_.exchange_params;
   tables_.replica_rank = plan_.replica_rank;
   tables_.replica_world = plan_.replica_world;
+  tables_.param_count = plan_.param_count;
+  tables_.shard_rank = plan_.shard_rank;
+  tables_.shard_world = plan_.shard_world;
+  tables_.shard_segment_bytes = plan_.shard_segment_bytes;
+  if (plan_.shard_world == 1) return;
+  tables_.shard_segments = base + layout_.gathered + ReplicaBytes(plan_);
+  tables_.counted_steps = reinterpret_cast<int64_t*>(host_memory_.device() + counted_steps_at_);
 }
 
 Status Engine::Initialize(char* arena, int64_t block, cudaStream_t stream) {

@@ -37,6 +37,9 @@ struct Engine {
   const RootStatus* roots() const {
     return reinterpret_cast<const RootStatus*>(host_memory_.host() + sizeof(HostReport));
   }
+  const int64_t* counted_steps() const {
+    return reinterpret_cast<const int64_t*>(host_memory_.host() + counted_steps_at_);
+  }
   const int64_t* snapshot_steps() const {
     return reinterpret_cast<const int64_t*>(host_memory_.host() + reported_snapshot_steps_at_);
   }
@@ -54,6 +57,7 @@ struct Engine {
   Status Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables);
   Status StepBatch(const StepArgs& args, int64_t ticket, const Tables& tables, size_t batch);
   Status ExchangeBucket(const StepArgs& args, const Tables& tables, int32_t bucket);
+  Status AgreeWithShards(const StepArgs& args, const Tables& tables);
   template <typename Work>
   Status ForEachShapeGroup(cudaStream_t stream, const BlockBatch& batch, Work&& work);
   // See engine_roots.cc.
@@ -85,7 +89,8 @@ struct Engine {
   std::unique_ptr<DeviceMemory> staging_;
   int64_t staging_bytes_ = 0;
   MappedMemory host_memory_;
-  int64_t reported_snapshot_steps_at_ = 0;  // offset in host_memory_
+  int64_t counted_steps_at_ = 0;  // offsets in host_memory_
+  int64_t reported_snapshot_steps_at_ = 0;
   char* state_ = nullptr;
 
   Tables tables_{};

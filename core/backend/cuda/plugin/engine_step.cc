@@ -30,6 +30,7 @@ Status Engine::Step(const StepArgs& args, int64_t* ticket) {
   Tables tables = tables_;
   tables.state_in = static_cast<const char*>(args.state_in);
   tables.state_out = static_cast<char*>(args.state_out);
+  tables.shard_place = args.shard_place;
   if (!handles_.empty()) SHAMPOO_RETURN_IF_ERROR(handles_[0].Bind(stream));
   Status status = Enqueue(args, *ticket, tables);
   if (args.captured != 0) return status;
@@ -58,6 +59,7 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
   SHAMPOO_CUDA_TRY(BeginGroups(stream, tables, args.groups, args.expected_step, narrowest_.data(), args.any_task != 0));
   SHAMPOO_CUDA_TRY(ScanGradients(stream, tables));
   SHAMPOO_CUDA_TRY(CheckBlocks(stream, tables, has_tasks));
+  SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables));
   if (tables.state_in != tables.state_out) SHAMPOO_CUDA_TRY(CopyState(stream, tables, plan_.state_bytes));
   if (refreshes && layout_.root_count > 0) {
     auto* const flags = reinterpret_cast<const int32_t**>(workspace_.data() + layout_.flags);
@@ -123,7 +125,21 @@ Status Engine::ExchangeBucket(const StepArgs& args, const Tables& tables, int32_
   const int32_t error = args.gather.gather(args.gather.user, tables.gathered, exchange.segment_bytes, args.stream);
   if (error != 0) return CommFailed("all_gather returned ", error);
   SHAMPOO_CUDA_TRY(CompareHeaders(stream, tables, exchange));
+  // The other shards must know what the first exchange between the copies of this shard has shown.
+  if (bucket == 0) SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables));
   SHAMPOO_CUDA_TRY(ApplyExchanged(stream, tables, bucket));
+  return {};
+}
+
+// Every rank makes the same agreements, too.
+Status Engine::AgreeWithShards(const StepArgs& args, const Tables& tables) {
+  if (plan_.shard_world == 1) return {};
+  const auto stream = static_cast<cudaStream_t>(args.stream);
+  SHAMPOO_CUDA_TRY(WriteShardSegment(stream, tables, args.scalars_hash));
+  const DeviceGather& shards = args.shard_gather;
+  const int32_t error = shards.gather(shards.user, tables.shard_segments, tables.shard_segment_bytes, args.stream);
+  if (error != 0) return CommFailed("all_gather of the shards returned ", error);
+  SHAMPOO_CUDA_TRY(CompareShardSegments(stream, tables));
   return {};
 }
 

@@ -93,7 +93,7 @@ Status Engine::FillTables(cudaStream_t stream) {
   }
   for (int32_t p = 0; p < plan_.param_count; ++p) {
     const ParamOfPlan& param = plan_.params[p];
-    host.params.push_back({param.param_dtype, param.grad_dtype, param.out_dtype, param.copy_dtype});
+    host.params.push_back({param.elements, param.param_dtype, param.grad_dtype, param.out_dtype, param.copy_dtype});
   }
   for (const DeviceSettings& group : planned_) host.initial.push_back(group.initial_inverse);
 

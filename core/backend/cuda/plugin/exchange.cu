@@ -3,32 +3,12 @@
 //
 // The exchange between replicas: writes the header of this rank's segment, compares the headers of all ranks, and
 // writes outputs from the exchanged data. core/step/replica_exchange.cc does the same on the CPU.
+#include "core/backend/cuda/plugin/agreement.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
-#include "core/comm/segment_header.h"
 
 namespace shampoo::cuda {
 namespace {
-
-SHAMPOO_DEVICE inline uint64_t Mixed(uint64_t hash, uint64_t value) {
-  hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
-  return hash * 0xff51afd7ed558ccdu;
-}
-
-SHAMPOO_DEVICE inline int64_t CodeOf(const StepState& state) {
-  if (state.rejected == 0) return 0;
-  if (state.failure != Code::kOk) return static_cast<int64_t>(state.failure);
-  switch (state.report.rejection) {
-    case Rejection::kCounter:
-    case Rejection::kSchedule:
-      return static_cast<int64_t>(Code::kState);
-    case Rejection::kLearningRate:
-    case Rejection::kGradientScale:
-      return static_cast<int64_t>(Code::kInvalid);
-    default:
-      return static_cast<int64_t>(Code::kNumeric);
-  }
-}
 
 struct WriteHeaderBody {
   Tables tables;
@@ -69,14 +49,7 @@ struct CompareHeadersBody {
     return *reinterpret_cast<const SegmentHeader*>(tables.gathered + rank * args.segment_bytes);
   }
   SHAMPOO_DEVICE void Differ(int64_t rank, RankDifference difference) const {
-    StepState& state = *tables.state;
-    StepReport& report = state.report;
-    // Keep this rank's own rejection, whose report has more details.
-    if (state.counted == 0) report.rejection = Rejection::kOtherRank;
-    CountRejection(&state);
-    state.counted = 2;
-    report.rank = static_cast<int32_t>(rank);
-    report.difference = difference;
+    RejectWithRank(tables.state, rank, difference, false);
   }
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {

@@ -41,6 +41,13 @@ struct Tables {
   char* gathered;
   int32_t exchange_params;
   int32_t replica_rank, replica_world;
+  // The agreement of shards; the pointers are nullptr if there is none.
+  char* shard_segments;    // by shard rank: its header, its steps by group, and its gradients by parameter
+  int64_t* counted_steps;  // by group, in host memory
+  int64_t shard_segment_bytes;
+  int64_t shard_place;
+  int32_t shard_rank, shard_world;
+  int32_t param_count;
 };
 
 // Tables of a batch.

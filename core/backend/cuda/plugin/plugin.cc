@@ -106,6 +106,7 @@ const Table kTable = {
         },
     .read_report = [](Engine* engine, int64_t ticket,
                       StepReport* out) { return Guarded([&] { return engine->ReadReport(ticket, out); }); },
+    .counted_steps = [](Engine* engine) { return engine->counted_steps(); },
     .roots = [](Engine* engine) { return engine->roots(); },
     .snapshot_steps = [](Engine* engine) { return engine->snapshot_steps(); },
     .read_snapshot_steps =

@@ -1,0 +1,151 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The agreement of shards: before anything is written, the ranks that hold the shards of one copy of the parameters
+// make the same decision and activate the same groups. ShardRounds (core/step/shard_agreement.cc) does the same on the
+// CPU.
+#include "core/backend/cuda/plugin/agreement.h"
+#include "core/backend/cuda/plugin/device_kernels.h"
+
+namespace shampoo::cuda {
+namespace {
+
+// The segments of the shard ranks.
+class ShardSegments {
+ public:
+  SHAMPOO_DEVICE explicit ShardSegments(const Tables& tables) : tables_(tables) {}
+
+  SHAMPOO_DEVICE ShardHeader& HeaderOf(int64_t rank) const { return *reinterpret_cast<ShardHeader*>(At(rank)); }
+  // By group.
+  SHAMPOO_DEVICE int64_t* StepsOf(int64_t rank) const {
+    return reinterpret_cast<int64_t*>(At(rank) + sizeof(ShardHeader));
+  }
+  // By parameter.
+  SHAMPOO_DEVICE unsigned char* GradientsOf(int64_t rank) const {
+    return reinterpret_cast<unsigned char*>(StepsOf(rank) + tables_.group_count);
+  }
+  // Returns the first rank for which holds(header) is true, or the number of ranks.
+  template <typename Holds>
+  SHAMPOO_DEVICE int64_t First(const Cta& cta, const Holds& holds) const {
+    return cta.First(tables_.shard_world, [&](int64_t rank) { return holds(HeaderOf(rank)); });
+  }
+
+ private:
+  SHAMPOO_DEVICE char* At(int64_t rank) const { return tables_.shard_segments + rank * tables_.shard_segment_bytes; }
+
+  const Tables& tables_;
+};
+
+struct WriteShardSegmentBody {
+  Tables tables;
+  uint64_t scalars_hash;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const ShardSegments segments(tables);
+    const int64_t own = tables.shard_rank;
+    const StepState& state = *tables.state;
+    cta.Once([&] {
+      const bool skips = state.rejected == 0 && state.go == 0;
+      ShardHeader& header = segments.HeaderOf(own);
+      header.round = {static_cast<int32_t>(CodeOf(state)), skips ? kSkipsStep : 0, tables.shard_place};
+      header.hyper_parameters = scalars_hash;
+      for (int32_t g = 0; g < tables.group_count; ++g) {
+        const GroupSettings& settings = tables.groups[g].settings;
+        header.hyper_parameters = Mixed(Mixed(header.hyper_parameters, BitsAs<uint64_t>(settings.lr)),
+                                        BitsAs<uint64_t>(settings.gradient_scale));
+      }
+    });
+    cta.ForEach(tables.group_count, [&](int64_t g) {
+      const DeviceGroup& group = tables.groups[g];
+      segments.StepsOf(own)[g] = state.rejected == 0 && group.active != 0 ? group.t : 0;
+    });
+    cta.ForEach(tables.param_count, [&](int64_t p) {
+      const Buffers& buffers = tables.buffers[p];
+      segments.GradientsOf(own)[p] = tables.params[p].elements == 0 ? kNoElements
+                                     : buffers.grad == nullptr      ? kNoGradient
+                                     : buffers.copy == nullptr      ? kGradient
+                                                                    : kGradientAndCopy;
+    });
+  }
+};
+
+struct CompareShardSegmentsBody {
+  Tables tables;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    StepState* const state = tables.state;
+    const ShardSegments segments(tables);
+    const int64_t world = tables.shard_world;
+    const auto reject = [&](int64_t rank, RankDifference difference) {
+      cta.Once([&] { RejectWithRank(state, rank, difference, true); });
+    };
+    int64_t rank =
+        segments.First(cta, [&](const ShardHeader& header) { return header.round.place != tables.shard_place; });
+    if (rank < world) return reject(rank, RankDifference::kPlace);
+    // The other ranks already know this rejection and its reason.
+    if (state->counted == 2) return;
+    rank = segments.First(cta, [](const ShardHeader& header) { return header.round.code != 0; });
+    if (rank < world) return reject(rank, RankDifference::kFailed);
+    const uint64_t scalars = segments.HeaderOf(0).hyper_parameters;
+    rank = segments.First(cta, [&](const ShardHeader& header) { return header.hyper_parameters != scalars; });
+    if (rank < world) return reject(rank, RankDifference::kScalars);
+    if (cta.First(tables.param_count, [&](int64_t p) { return GradientDiffers(segments, p); }) < tables.param_count) {
+      return reject(0, RankDifference::kInputs);
+    }
+    if (cta.First(tables.group_count, [&](int64_t g) { return StepDiffers(segments, g); }) < tables.group_count) {
+      return reject(0, RankDifference::kStep);
+    }
+    const bool skips =
+        segments.First(cta, [](const ShardHeader& header) { return (header.round.flags & kSkipsStep) != 0; }) < world;
+    cta.Once([&] {
+      if (!skips || state->go == 0) return;
+      state->go = 0;
+      ++state->report.skipped_steps;
+    });
+    cta.ForEach(tables.group_count, [&](int64_t g) {
+      DeviceGroup& group = tables.groups[g];
+      const int64_t t = StepOf(segments, g);
+      if (group.active != 0 || t == 0) return;
+      group.active = 1;
+      group.t = t;
+    });
+  }
+
+  // Returns whether some ranks have a gradient of a parameter, and others have elements of it but no gradient.
+  SHAMPOO_DEVICE bool GradientDiffers(const ShardSegments& segments, int64_t p) const {
+    bool with = false;
+    bool without = false;
+    for (int64_t rank = 0; rank < tables.shard_world; ++rank) {
+      const unsigned char gradient = segments.GradientsOf(rank)[p];
+      with = with || gradient >= kGradient;
+      without = without || gradient == kNoGradient;
+    }
+    return with && without;
+  }
+  // Returns the step that the ranks are about to make of a group; 0: none.
+  SHAMPOO_DEVICE int64_t StepOf(const ShardSegments& segments, int64_t g) const {
+    int64_t step = 0;
+    for (int64_t rank = 0; step == 0 && rank < tables.shard_world; ++rank) step = segments.StepsOf(rank)[g];
+    return step;
+  }
+  SHAMPOO_DEVICE bool StepDiffers(const ShardSegments& segments, int64_t g) const {
+    const int64_t first = StepOf(segments, g);
+    for (int64_t rank = 0; rank < tables.shard_world; ++rank) {
+      const int64_t step = segments.StepsOf(rank)[g];
+      if (step != 0 && step != first) return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+cudaError_t WriteShardSegment(cudaStream_t stream, const Tables& tables, uint64_t scalars_hash) {
+  return Launch(stream, 1, WriteShardSegmentBody{tables, scalars_hash});
+}
+
+cudaError_t CompareShardSegments(cudaStream_t stream, const Tables& tables) {
+  return Launch(stream, 1, CompareShardSegmentsBody{tables});
+}
+
+}  // namespace shampoo::cuda

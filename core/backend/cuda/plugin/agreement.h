@@ -1,0 +1,45 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/plugin/kernel_common.h"
+#include "core/comm/segment_header.h"
+
+// Functions with which ranks agree on a step, among replicas (exchange.cu) and among shards (agree.cu).
+namespace shampoo::cuda {
+
+SHAMPOO_DEVICE inline uint64_t Mixed(uint64_t hash, uint64_t value) {
+  hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
+  return hash * 0xff51afd7ed558ccdu;
+}
+
+// Returns the Code with which this rank rejects the step; 0: it does not.
+SHAMPOO_DEVICE inline int64_t CodeOf(const StepState& state) {
+  if (state.rejected == 0) return 0;
+  if (state.failure != Code::kOk) return static_cast<int64_t>(state.failure);
+  switch (state.report.rejection) {
+    case Rejection::kCounter:
+    case Rejection::kSchedule:
+      return static_cast<int64_t>(Code::kState);
+    case Rejection::kLearningRate:
+    case Rejection::kGradientScale:
+      return static_cast<int64_t>(Code::kInvalid);
+    default:
+      return static_cast<int64_t>(Code::kNumeric);
+  }
+}
+
+// Rejects the step because of another rank.
+SHAMPOO_DEVICE inline void RejectWithRank(StepState* state, int64_t rank, RankDifference difference,
+                                          bool among_shards) {
+  StepReport& report = state->report;
+  // Keep this rank's own rejection, whose report has more details.
+  if (state->counted == 0) report.rejection = Rejection::kOtherRank;
+  CountRejection(state);
+  state->counted = 2;
+  report.rank = static_cast<int32_t>(rank);
+  report.difference = difference;
+  report.among_shards = among_shards ? 1 : 0;
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,81 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "core/backend/cuda/device_engine.h"
+#include "core/backend/cuda/device_state_memory.h"
+#include "core/step/device_replicas.h"
+#include "core/step/device_shards.h"
+
+namespace shampoo {
+
+// The other ranks that an optimizer on a device steps together with.
+class DevicePeers {
+ public:
+  virtual ~DevicePeers() = default;
+  // Returns an error if a collective of these ranks has failed before.
+  virtual Status PriorFailure() const = 0;
+  // Whether there are other ranks, which must make the same calls and return the same results.
+  virtual bool exist() const = 0;
+  // Whether other ranks may activate groups of which this rank has no gradient.
+  virtual bool activate_groups() const = 0;
+  // Fills in the values that the device compares with other ranks, and the functions that exchange them. own: the error
+  // of a rank that cannot make the step. counters: by group. args->captured and args->expected_step must be set.
+  virtual void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) = 0;
+  // Returns, once, the failure of a collective in the step that was enqueued last.
+  virtual Status TakeFailure() = 0;
+  // Returns the error of a rejected step. own: the error of this rank's device; step: that of the last call on this
+  // rank; was_replayed: the rejected step is the replay of a captured step.
+  virtual Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
+};
+
+// One rank.
+class SingleDevice final : public DevicePeers {
+ public:
+  Status PriorFailure() const override { return {}; }
+  bool exist() const override { return false; }
+  bool activate_groups() const override { return false; }
+  void Prepare(const int64_t* /*counters*/, const Status& /*own*/, cuda::StepArgs* /*args*/) override {}
+  Status TakeFailure() override { return {}; }
+  Status RejectionError(const cuda::StepReport& /*report*/, Status own, int64_t /*step*/,
+                        bool /*was_replayed*/) override {
+    return own;
+  }
+};
+
+// Several ranks: copies of the parameters, shards of them, or both. The devices agree in the order of the stream. The
+// hosts exchange error texts, only after a step was rejected.
+class SeveralDevices final : public DevicePeers {
+ public:
+  // replicas, shards: nullptr if there are none. Allocates the device memory for the exchange of error texts.
+  static Status Create(std::unique_ptr<DeviceReplicas> replicas, std::unique_ptr<DeviceShards> shards,
+                       const cuda::DeviceEngine& engine, const cuda::DeviceStateMemory* memory,
+                       std::unique_ptr<DevicePeers>* out);
+
+  Status PriorFailure() const override;
+  bool exist() const override { return true; }
+  bool activate_groups() const override { return shards_ != nullptr; }
+  void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) override;
+  Status TakeFailure() override;
+  Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
+
+ private:
+  SeveralDevices(std::unique_ptr<DeviceReplicas> replicas, std::unique_ptr<DeviceShards> shards,
+                 const cuda::DeviceStateMemory* memory);
+  Status AgreedError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed);
+  // The communicators of replicas and of shards; one of them may be nullptr.
+  std::array<Communicator*, 2> comms() const;
+  bool AnyFailed() const;
+  void AbortAll() const;
+
+  std::unique_ptr<DeviceReplicas> replicas_;
+  std::unique_ptr<DeviceShards> shards_;
+  const cuda::DeviceStateMemory* memory_;
+  Status own_failure_;  // the error of this rank's host in the last step that was not captured
+};
+
+}  // namespace shampoo

@@ -1,0 +1,234 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shards of a model, and copies of them: all ranks make the same decision, and return the same error.
+#include "tests/cuda/contract/pair.h"
+#include "tests/cuda/tools/device_ranks.h"
+
+namespace shampoo_test {
+namespace {
+
+struct Grid {
+  int copies, shards;
+  int world() const { return copies * shards; }
+};
+constexpr Grid kGrids[] = {{1, 3}, {2, 2}};
+const char* const kShardLags[] = {"0", "1"};
+
+ModelSpec SpecOfShards(const char* lag, const Keys& more = {}) {
+  ModelSpec spec = FiveShapes({{"max_preconditioner_dim", "4"}, {"status_lag", lag}, {"lr", "0.25"}});
+  spec.keys.insert(spec.keys.end(), more.begin(), more.end());
+  return spec;
+}
+
+void MakeTwoSteps(DeviceRanks* ranks) {
+  ranks->FillParams(1);
+  for (uint64_t t = 1; t <= 2; ++t) {
+    ranks->FillGradients(t);
+    ranks->Step();
+  }
+  ranks->Status();
+  REQUIRE(ranks->Unless(SHAMPOO_OK) == "");
+  ranks->FillGradients(3);
+}
+
+// The next step fails on all ranks, and changes no parameter.
+void CheckAllReject(DeviceRanks* ranks, const char* lag, shampoo_status status, const std::vector<std::string>& words) {
+  const auto before = ranks->Params();
+  ranks->Step();
+  if (lag == std::string("1")) {
+    CHECK(ranks->Unless(SHAMPOO_OK) == "");
+    ranks->Step();
+  }
+  CHECK(ranks->Unless(status, words) == "");
+  CHECK(ranks->Params() == before);
+  for (int rank = 0; rank < ranks->world(); ++rank) CHECK((*ranks)[rank].Stat("steps") == 2);
+}
+
+void CheckTheyContinue(DeviceRanks* ranks) {
+  ranks->FillGradients(5);
+  ranks->Step();
+  ranks->Status();
+  CHECK(ranks->Unless(SHAMPOO_OK) == "");
+  for (int rank = 0; rank < ranks->world(); ++rank) CHECK((*ranks)[rank].Stat("steps") == 3);
+}
+
+void PutNaN(Model* model) {
+  std::vector<double> gradient = Sequence(77, model->elements(3));
+  gradient[2] = NAN;
+  model->SetGradient(3, gradient);
+}
+
+struct ShardFault {
+  const char* what;
+  shampoo_status status;
+  std::vector<std::string> words;
+  std::function<void(Model* model)> spoil;  // of one rank
+  std::function<void(Model* model)> mend = [](Model*) {};
+};
+const std::vector<ShardFault> kShardFaults = {
+    {"NaN", SHAMPOO_E_NUMERIC, {"shard rank 1: the gradient of parameter \"p3\"", "has NaN"}, PutNaN},
+    {"a gradient that is missing",
+     SHAMPOO_E_INVALID,
+     {"shard rank ", " has a gradient for parameter \"p2\" and shard rank 1 has none"},
+     [](Model* model) { model->DropGradient(2, true); },
+     [](Model* model) { model->DropGradient(2, false); }},
+    {"a learning rate",
+     SHAMPOO_E_INVALID,
+     {"shard rank 1 has a different learning rate"},
+     [](Model* model) { Must(shampoo_optimizer_set(model->optimizer, 0, "lr", 0.5)); },
+     [](Model* model) { Must(shampoo_optimizer_set(model->optimizer, 0, "lr", 0.25)); }},
+    {"a step",
+     SHAMPOO_E_STATE,
+     {"shard rank 1 is at step 8 of group 0 and shard rank 0 at step 3"},
+     [](Model* model) { model->SetState("group.0/step", {7}); },
+     [](Model* model) { model->SetState("group.0/step", {2}); }},
+};
+
+TEST_CASE("if one shard finds an error or has other inputs, all shards of all copies report it") {
+  for (const ShardFault& fault : kShardFaults) {
+    for (const Grid& grid : kGrids) {
+      for (const char* lag : kShardLags) {
+        CAPTURE(std::string(fault.what));
+        CAPTURE(grid.copies);
+        CAPTURE(std::string(lag));
+        const Stage stage;
+        DeviceRanks ranks(SpecOfShards(lag), grid.copies, grid.shards);
+        MakeTwoSteps(&ranks);
+        // Shard rank 1 of the last copy.
+        const int faulty = (grid.copies - 1) * grid.shards + 1;
+        fault.spoil(&ranks[faulty]);
+        CheckAllReject(&ranks, lag, fault.status, fault.words);
+        fault.mend(&ranks[faulty]);
+        CheckTheyContinue(&ranks);
+      }
+    }
+  }
+}
+
+TEST_CASE("a difference between the copies of one shard is an error on the other shards, too") {
+  for (const char* lag : kShardLags) {
+    CAPTURE(std::string(lag));
+    const Stage stage;
+    DeviceRanks ranks(SpecOfShards(lag), 2, 2);
+    MakeTwoSteps(&ranks);
+    // Both shards of a copy: the shards of the copy agree with each other.
+    for (const int rank : {2, 3}) Must(shampoo_optimizer_set(ranks[rank].optimizer, 0, "lr", 0.5));
+    CheckAllReject(&ranks, lag, SHAMPOO_E_INVALID, {"rank 1 has a different learning rate"});
+    for (const int rank : {2, 3}) Must(shampoo_optimizer_set(ranks[rank].optimizer, 0, "lr", 0.25));
+    CheckTheyContinue(&ranks);
+  }
+}
+
+TEST_CASE("a hyper-parameter in device memory must be equal on all shards") {
+  for (const char* lag : kShardLags) {
+    CAPTURE(std::string(lag));
+    const Stage stage;
+    const DeviceBytes memory(3 * sizeof(float));
+    auto* const rates = static_cast<float*>(memory.get());
+    const auto put = [&](int rank, float rate) {
+      MustCuda(cudaMemcpy(rates + rank, &rate, sizeof rate, cudaMemcpyHostToDevice));
+    };
+    DeviceRanks ranks(SpecOfShards(lag), 1, 3);
+    for (int rank = 0; rank < 3; ++rank) {
+      put(rank, 0.25F);
+      Must(shampoo_optimizer_bind_scalar(ranks[rank].optimizer, 0, "lr", SHAMPOO_F32, rates + rank));
+    }
+    MakeTwoSteps(&ranks);
+    put(2, 0.5F);
+    CheckAllReject(&ranks, lag, SHAMPOO_E_INVALID, {"shard rank 2 has a different learning rate"});
+    put(2, NAN);
+    CheckAllReject(&ranks, lag, SHAMPOO_E_INVALID, {"shard rank 2: the scalar bound to group 0", "lr"});
+    put(2, 0.25F);
+    CheckTheyContinue(&ranks);
+  }
+}
+
+TEST_CASE("a shard that skips a step makes all shards skip it") {
+  for (const Grid& grid : kGrids) {
+    CAPTURE(grid.copies);
+    const Stage stage;
+    DeviceRanks ranks(SpecOfShards("0", {{"on_nonfinite", "skip_step"}}), grid.copies, grid.shards);
+    MakeTwoSteps(&ranks);
+    for (int copy = 0; copy < grid.copies; ++copy) PutNaN(&ranks[copy * grid.shards + 1]);
+    const auto before = ranks.Params();
+    ranks.Step();
+    CHECK(ranks.Unless(SHAMPOO_OK) == "");
+    CHECK(ranks.Params() == before);
+    for (int rank = 0; rank < grid.world(); ++rank) {
+      CHECK(ranks[rank].Stat("skipped_steps") == 1);
+      CHECK(ranks[rank].Stat("step.0") == 2);
+    }
+    CheckTheyContinue(&ranks);
+  }
+}
+
+TEST_CASE("a difference that only the copies of one shard can detect is an error on the other shards") {
+  for (const char* lag : kShardLags) {
+    CAPTURE(std::string(lag));
+    const Stage stage;
+    ModelSpec spec = SpecOfShards(lag);
+    spec.params = {{{6}}, {{1}}};  // only shard rank 0 holds an element of p1
+    DeviceRanks ranks(spec, 2, 2);
+    MakeTwoSteps(&ranks);
+    const auto before = ranks.Params();
+    ranks[2].DropGradient(1, true);
+    ranks.Step();
+    if (lag == std::string("1")) ranks.Step();
+    const std::string says = "rank 1 has no gradient for parameter \"p1\" and rank 0 has a gradient";
+    for (int rank = 0; rank < 4; ++rank) {
+      CAPTURE(ranks.text(rank));
+      CHECK(ranks.status(rank) == SHAMPOO_E_INVALID);
+      CHECK(ranks.text(rank).find(says) != std::string::npos);
+      CHECK((ranks.text(rank).find("shard rank 0: ") != std::string::npos) == (rank % 2 == 1));
+    }
+    CHECK(ranks.Params() == before);
+    ranks[2].DropGradient(1, false);
+    CheckTheyContinue(&ranks);
+  }
+}
+
+TEST_CASE("a rank that holds nothing of a group counts the steps of the others, also if it gets gradients later") {
+  for (const char* lag : kShardLags) {
+    CAPTURE(std::string(lag));
+    const Stage stage;
+    ModelSpec spec = SpecOfShards(lag, {{"precondition_frequency", "1"}});
+    spec.groups = {{{"lr", "0.125"}}};
+    spec.params = {{{6}}, {{1}}, {{6}}};  // only shard rank 0 holds an element of p1
+    spec.params[1].group = 1;
+    spec.params[2].group = 1;
+    DeviceRanks ranks(spec, 1, 3);
+    for (int rank = 0; rank < 3; ++rank) ranks[rank].DropGradient(2, true);
+    MakeTwoSteps(&ranks);
+    for (int rank = 0; rank < 3; ++rank) {
+      CHECK(ranks[rank].State("group.1/step")[0] == 2);
+      ranks[rank].DropGradient(2, false);
+    }
+    CheckTheyContinue(&ranks);
+    for (int rank = 0; rank < 3; ++rank) {
+      CHECK(ranks[rank].Stat("step.0") == 3);
+      CHECK(ranks[rank].Stat("step.1") == 3);
+      CHECK(ranks[rank].State("group.1/step")[0] == 3);
+    }
+  }
+}
+
+TEST_CASE("a rank that has bound no buffers fails the step of all shards") {
+  for (const Grid& grid : kGrids) {
+    CAPTURE(grid.copies);
+    const Stage stage;
+    DeviceRanks ranks(SpecOfShards("0"), grid.copies, grid.shards);
+    ranks.FillParams(1);
+    ranks.FillGradients(1);
+    ranks.OnEvery([&](int rank, Model* model) {
+      if (rank != 1) model->Bind();
+      return shampoo_optimizer_step(model->optimizer, model->stream);
+    });
+    CHECK(ranks.Unless(SHAMPOO_E_STATE, {"shard rank 1: ", "p0"}) == "");
+    ranks.Step();
+    CHECK(ranks.Unless(SHAMPOO_OK) == "");
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
