@@ -154,6 +154,18 @@ const char* fake_cuda_problems(void) {
 
 void fake_cuda_clear_problems(void) { Locked()->memory.problems().clear(); }
 
+int fake_cuda_check_collective(const void* data, size_t bytes) {
+  const Locked state;
+  const Allocation* const allocation = state->memory.Find(data);
+  std::string why = "it is not device memory";
+  if (allocation != nullptr && state->memory.Accessible(allocation->device, data, bytes, &why)) {
+    if (allocation->place == Place::kDevice && !allocation->pooled) return 1;
+    if (allocation->pooled) why = "it comes from a stream-ordered pool";
+  }
+  state->Problem("memory of a collective that other devices cannot access: " + why);
+  return 0;
+}
+
 void fake_cuda_fail(const char* function, int64_t nth, int code) {
   Locked()->planned.push_back({function != nullptr ? FunctionName(function) : "", "", nth, false, code});
 }

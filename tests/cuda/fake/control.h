@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 // Control functions of the fake of CUDA for tests. The fake runs asynchronous work on the CPU. By default it runs work
@@ -100,6 +101,11 @@ SHAMPOO_FAKE_EXPORT const char* fake_cuda_leaks(void);
 // writes next to them or after they were freed, and outputs that overlap. The text is valid until the next call.
 SHAMPOO_FAKE_EXPORT const char* fake_cuda_problems(void);
 SHAMPOO_FAKE_EXPORT void fake_cuda_clear_problems(void);
+
+// Checks the memory of a collective operation. NCCL lets the other devices of a process access it directly, so it must
+// be device memory that does not come from a stream-ordered pool. Otherwise records a misuse. Returns whether the
+// memory can be used.
+SHAMPOO_FAKE_EXPORT int fake_cuda_check_collective(const void* data, size_t bytes);
 
 // --- Failures to inject ---
 

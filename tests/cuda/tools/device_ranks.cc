@@ -4,7 +4,8 @@
 
 namespace shampoo_test {
 
-DeviceRanks::DeviceRanks(const ModelSpec& spec, int world) : comm_(world), ranks_(static_cast<size_t>(world)) {
+DeviceRanks::DeviceRanks(const ModelSpec& spec, int world, const shampoo_allocator* allocators)
+    : comm_(world, fake_cuda_check_collective), ranks_(static_cast<size_t>(world)) {
   comm_.host().patience = std::chrono::seconds(20);
   for (int rank = 0; rank < world; ++rank) ops_.push_back(comm_.OpsOf(rank, true));
   for (Rank& rank : ranks_) rank.stream = std::make_unique<TestStream>();
@@ -12,6 +13,7 @@ DeviceRanks::DeviceRanks(const ModelSpec& spec, int world) : comm_(world), ranks
   OnEveryRank(world, [&](int rank) {
     ModelSpec own = spec;
     own.replica_ops = &ops_[static_cast<size_t>(rank)];
+    if (allocators != nullptr) own.allocator = allocators + rank;
     Rank& made = ranks_[static_cast<size_t>(rank)];
     made.model = std::make_unique<Model>(own, *made.stream);
   });

@@ -113,14 +113,18 @@ Status Engine::Build(const EngineDesc& desc) {
     for (const Block* block : owned) async = std::max(async, plan_.groups[block->group].root_async);
     if (async > 0) SHAMPOO_RETURN_IF_ERROR(AsyncRoots::Create(sizes, plan_.block_count, async, &async_roots_));
   }
-  layout_ = LayOutDevice(std::move(batches), plan_.groups, counts, GatheredBytes(plan_), root_bytes);
+  layout_ = LayOutDevice(std::move(batches), plan_.groups, counts, root_bytes);
   tables_.scan_tile_count = counts.scan_tiles;
-  SHAMPOO_RETURN_IF_ERROR(workspace_.Allocate(allocator_, device_, layout_.bytes, "workspace", stream));
+  const DeviceMemory::Source source = MemorySource(stream);
+  SHAMPOO_RETURN_IF_ERROR(workspace_.Allocate(source, DeviceMemory::Access::kOwnDevice, layout_.bytes, "workspace"));
   if (desc.state == nullptr) {
-    SHAMPOO_RETURN_IF_ERROR(own_state_.Allocate(allocator_, device_, plan_.state_bytes, "state", stream));
+    SHAMPOO_RETURN_IF_ERROR(own_state_.Allocate(source, DeviceMemory::Access::kOwnDevice, plan_.state_bytes, "state"));
     state_ = own_state_.data();
   } else {
     state_ = static_cast<char*>(desc.state);
+  }
+  if (const int64_t bytes = GatheredBytes(plan_); bytes > 0) {
+    SHAMPOO_RETURN_IF_ERROR(gathered_.Allocate(source, DeviceMemory::Access::kPeers, bytes, "exchange buffers"));
   }
   int64_t all_roots = 0;
   for (int64_t b = 0; b < plan_.block_count; ++b) all_roots += plan_.blocks[b].factor_count();
@@ -158,7 +162,7 @@ void Engine::FindTables() {
     at(&tables_.async_flags, layout_.async.flags);
     at(&tables_.async_roots, layout_.async.statuses);
   }
-  if (plan_.replica_world > 1) tables_.gathered = base + layout_.gathered;
+  if (plan_.replica_world > 1) tables_.gathered = gathered_.data();
   tables_.host_report = reinterpret_cast<HostReport*>(host_memory_.device());
   tables_.host_roots = reinterpret_cast<RootStatus*>(host_memory_.device() + sizeof(HostReport));
   if (async_roots_) {
@@ -251,13 +255,15 @@ Status Engine::Staging(int64_t bytes, void** out) {
   const DeviceScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   if (bytes > staging_bytes_) {
-    staging_bytes_ = 0;
-    staging_ = std::make_unique<DeviceMemory>();
-    SHAMPOO_RETURN_IF_ERROR(staging_->Allocate(allocator_, device_, bytes, "staging", copies_.get()));
-    SHAMPOO_CUDA_TRY(cudaStreamSynchronize(copies_.get()));
-    staging_bytes_ = bytes;
+    auto made = std::make_unique<DeviceMemory>();
+    const int64_t grown = std::max(bytes, 2 * staging_bytes_);
+    SHAMPOO_RETURN_IF_ERROR(
+        made->Allocate(MemorySource(copies_.get()), DeviceMemory::Access::kPeers, grown, "exchange buffers"));
+    SHAMPOO_CUDA_TRY(cudaStreamSynchronize(copies_.get()));  // for an allocator that allocates in the stream's order
+    staging_.push_back(std::move(made));
+    staging_bytes_ = grown;
   }
-  *out = staging_->data();
+  *out = staging_.back()->data();
   return {};
 }
 

@@ -71,6 +71,7 @@ struct Engine {
   RootTask HostTaskOf(const StepArgs& args, const BatchItem& item) const {
     return args.tasks[item.block - plan_.blocks];
   }
+  DeviceMemory::Source MemorySource(cudaStream_t stream) const { return {allocator_, device_, stream}; }
   const Handles& HandlesOf(size_t i) const { return handles_[i].get(); }
 
   PlanView plan_;
@@ -82,7 +83,10 @@ struct Engine {
   DeviceLayout layout_;
   DeviceMemory workspace_;
   DeviceMemory own_state_;
-  std::unique_ptr<DeviceMemory> staging_;
+  DeviceMemory gathered_;  // segments of all ranks; empty with one rank
+  // Memory for exchanges of the host; the last piece is in use. Pieces are kept until the end because cudaFree waits
+  // for devices, on which another rank's collective may wait for this one.
+  std::vector<std::unique_ptr<DeviceMemory>> staging_;
   int64_t staging_bytes_ = 0;
   MappedMemory host_memory_;
   int64_t reported_snapshot_steps_at_ = 0;  // offset in host_memory_
