@@ -79,6 +79,10 @@ void CheckOverlap(const Batch& batch, size_t element) {
   }
 }
 
+// cuBLAS does not document a limit. Batches above this number have failed, because some kernels use one dimension of
+// the grid for the batch.
+constexpr int kMaxProducts = 65535;
+
 bool IsOperation(cublasOperation_t op) { return op == CUBLAS_OP_N || op == CUBLAS_OP_T || op == CUBLAS_OP_C; }
 
 cublasStatus_t FromCuda(cudaError_t error) {
@@ -185,8 +189,8 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
   State& state = TheState();
   const std::shared_ptr<BlasHandle> found = state.blas.Find(handle);
   if (found == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (!IsOperation(transa) || !IsOperation(transb) || m < 0 || n < 0 || k < 0 || batchCount < 0 || alpha == nullptr ||
-      beta == nullptr) {
+  if (!IsOperation(transa) || !IsOperation(transb) || m < 0 || n < 0 || k < 0 || batchCount < 0 ||
+      batchCount > kMaxProducts || alpha == nullptr || beta == nullptr) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const bool f64 = computeType == CUBLAS_COMPUTE_64F || computeType == CUBLAS_COMPUTE_64F_PEDANTIC;

@@ -110,10 +110,15 @@ size_t WorkspaceBytes(int64_t n, int64_t batch, size_t element) {
          1024;
 }
 
+// Larger batches of matrices of any size have failed; see kMaxRootsAtOnce.
+constexpr int64_t kMaxEigenproblems = 32767;
+constexpr int64_t kMaxEigenElements = std::numeric_limits<int32_t>::max();
+
 bool IsValid(cusolverEigMode_t jobz, cublasFillMode_t uplo, int64_t n, int64_t lda, int64_t batch) {
   return (jobz == CUSOLVER_EIG_MODE_NOVECTOR || jobz == CUSOLVER_EIG_MODE_VECTOR) &&
          (uplo == CUBLAS_FILL_MODE_LOWER || uplo == CUBLAS_FILL_MODE_UPPER) && n >= 0 &&
-         lda >= std::max<int64_t>(n, 1) && batch >= 0;
+         lda >= std::max<int64_t>(n, 1) && batch >= 0 && batch <= kMaxEigenproblems &&
+         (batch == 0 || n <= kMaxEigenElements / lda / batch);
 }
 
 constexpr size_t kHostWorkspace = 512;

@@ -81,6 +81,22 @@ TEST_CASE_FIXTURE(BlasFixture, "products in TF32 round their factors") {
   }
 }
 
+TEST_CASE_FIXTURE(BlasFixture, "batches of products have a limit") {
+  const float* const b = ToDevice(std::vector<float>(1, 3));
+  float* c = nullptr;
+  CHECK(cudaMalloc(reinterpret_cast<void**>(&c), 65536 * sizeof(float)) == cudaSuccess);
+  const float one = 1;
+  const float zero = 0;
+  const auto square = [&](int batch) {
+    return cublasGemmStridedBatchedEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one, b, CUDA_R_32F, 1, 0, b, CUDA_R_32F,
+                                      1, 0, &zero, c, CUDA_R_32F, 1, 1, batch, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+  };
+  CHECK(square(65536) == CUBLAS_STATUS_INVALID_VALUE);
+  CHECK(square(65535) == CUBLAS_STATUS_SUCCESS);
+  CHECK(cudaStreamSynchronize(stream[0]) == cudaSuccess);
+  CHECK(ToHost(c, 65535).back() == 9);
+}
+
 TEST_CASE_FIXTURE(BlasFixture, "an operand outside its allocation is a permanent fault") {
   const float* const a = ToDevice(std::vector<float>(11, 1));  // one too few
   const float* const b = ToDevice(std::vector<float>(12, 1));
