@@ -80,6 +80,14 @@ int64_t fake_cuda_launches_of(const char* part_of_name) {
   return sum;
 }
 
+void fake_cuda_begin_loading(void) { ++Locked()->loading; }
+
+void fake_cuda_end_loading(void) {
+  const Locked state;
+  --state->loading;
+  state->may_load = false;
+}
+
 void fake_cuda_mark(void) {
   const Locked state;
   state->calls.clear();

@@ -65,7 +65,8 @@ enum fake_cuda_kind {
   FAKE_CUDA_NONFINITE_EIGENPROBLEMS = 8,     // decomposed matrices that contained NaN or infinity
   FAKE_CUDA_OPERATIONS_RUN = 9,
   FAKE_CUDA_PAGEABLE_COPIES = 10,  // asynchronous copies from or to host memory that is not pinned
-  FAKE_CUDA_KINDS = 11,
+  FAKE_CUDA_LOADS = 11,            // kernels, of this library or of others, that were loaded onto a device
+  FAKE_CUDA_KINDS = 12,
 };
 // Returns the number of events of a kind since the mark. Work of a graph counts when it is captured, not when the graph
 // is launched.
@@ -74,6 +75,15 @@ SHAMPOO_FAKE_EXPORT int64_t fake_cuda_count(int kind);
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_launches_of(const char* part_of_name);
 // Sets the mark: all counts are 0.
 SHAMPOO_FAKE_EXPORT void fake_cuda_mark(void);
+
+// --- Loading of kernels ---
+
+// CUDA loads a kernel onto a device when it is first used there, which may wait for running work. Begin and end a
+// section in which kernels may be loaded. After the first section, the first use of a kernel outside of all sections is
+// an error, as if a collective were running that waits for a rank of this process. Products and eigenproblems of
+// different orders use different kernels.
+SHAMPOO_FAKE_EXPORT void fake_cuda_begin_loading(void);
+SHAMPOO_FAKE_EXPORT void fake_cuda_end_loading(void);
 
 // --- Objects that exist ---
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "tests/cuda/fake/dense.h"
@@ -123,12 +124,15 @@ bool IsValid(cusolverEigMode_t jobz, cublasFillMode_t uplo, int64_t n, int64_t l
 
 constexpr size_t kHostWorkspace = 512;
 
-cusolverStatus_t Enqueue(const SolverHandle& handle, EigenBatch batch, bool f64) {
+cusolverStatus_t Enqueue(const char* solver, const SolverHandle& handle, EigenBatch batch, bool f64) {
   State& state = TheState();
   const std::shared_ptr<Stream> stream = Call::StreamOf(handle.stream, handle.device);
   if (stream == nullptr || stream->device != handle.device || handle.device != CurrentDevice()) {
     return CUSOLVER_STATUS_EXECUTION_FAILED;
   }
+  const std::string kernel =
+      std::string(solver) + " of order " + std::to_string(batch.n) + (f64 ? " in f64" : " in f32");
+  if (!state.Load(handle.device, kernel)) return CUSOLVER_STATUS_EXECUTION_FAILED;
   ++state.counts[FAKE_CUDA_EIGENPROBLEMS];
   if (batch.n == 0 || batch.count == 0) return CUSOLVER_STATUS_SUCCESS;
   batch.device = handle.device;
@@ -162,7 +166,7 @@ cusolverStatus_t Jacobi(const Call& call, cusolverDnHandle_t handle, cusolverEig
       static_cast<size_t>(lwork) < WorkspaceBytes(n, batch, sizeof(Real)) / sizeof(Real)) {
     return CUSOLVER_STATUS_INVALID_VALUE;
   }
-  return Enqueue(*solver,
+  return Enqueue("syevjBatched", *solver,
                  {jobz == CUSOLVER_EIG_MODE_VECTOR, uplo == CUBLAS_FILL_MODE_LOWER, found->sorted, n, lda, batch, a, w,
                   info, work, static_cast<size_t>(lwork) * sizeof(Real), 0},
                  sizeof(Real) == sizeof(double));
@@ -257,7 +261,7 @@ cusolverStatus_t cusolverDnXsyevBatched(cusolverDnHandle_t handle, cusolverDnPar
     return CUSOLVER_STATUS_INVALID_VALUE;
   }
   std::memset(bufferOnHost, 0xff, workspaceInBytesOnHost);
-  return Enqueue(*solver,
+  return Enqueue("XsyevBatched", *solver,
                  {jobz == CUSOLVER_EIG_MODE_VECTOR, uplo == CUBLAS_FILL_MODE_LOWER, true, n, lda, batchSize, A, W, info,
                   bufferOnDevice, workspaceInBytesOnDevice, 0},
                  f64);

@@ -67,6 +67,17 @@ void State::Fault(const std::string& what) {
   if (fault == cudaSuccess) fault = cudaErrorIllegalAddress;
 }
 
+bool State::Load(int device, const std::string& kernel) {
+  if (IsLoaded(device, kernel)) return true;
+  if (loading == 0 && !may_load) {
+    Problem("device " + std::to_string(device) + " may be running a collective when " + kernel + " is loaded");
+    return false;
+  }
+  loaded.emplace(device, kernel);
+  ++counts[FAKE_CUDA_LOADS];
+  return true;
+}
+
 bool State::Check(int device, const void* address, size_t bytes, const char* what) {
   std::string why;
   if (memory.Accessible(device, address, bytes, &why)) return true;

@@ -11,9 +11,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/fake/control.h"
@@ -105,7 +107,14 @@ struct State {
   std::array<int64_t, FAKE_CUDA_KINDS> counts{};
   std::vector<PlannedCall> planned;
   std::vector<PlannedEigenFault> planned_eigen;
-  cudaError_t fault = cudaSuccess;  // all calls return it
+  cudaError_t fault = cudaSuccess;               // all calls return it
+  std::set<std::pair<int, std::string>> loaded;  // kernels, by device
+  int loading = 0;                               // number of sections in which kernels may be loaded
+  bool may_load = true;                          // outside of sections
+
+  bool IsLoaded(int device, const std::string& kernel) const { return loaded.count({device, kernel}) != 0; }
+  // Called when a kernel is used. Returns false if it cannot be loaded at this time, which is a misuse.
+  bool Load(int device, const std::string& kernel);
 
   // Reports an invalid access. The device is lost from then on.
   void Fault(const std::string& what);

@@ -7,6 +7,7 @@
 
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/backend/cuda/plugin/kernel_list.h"
 #include "core/base/round_up.h"
 
 namespace shampoo::cuda {
@@ -141,7 +142,31 @@ Status Engine::Build(const EngineDesc& desc) {
     SHAMPOO_RETURN_IF_ERROR(async_roots_->SetWorkspace(workspace_.data() + layout_.async.blas, layout_.blas_bytes));
   }
   FindTables();
-  return FillTables(stream);
+  SHAMPOO_RETURN_IF_ERROR(FillTables(stream));
+  SHAMPOO_RETURN_IF_ERROR(StatusOf(KernelEntry::LoadAll(), "cudaFuncGetAttributes"));
+  if (handles_.empty()) return {};
+  SHAMPOO_RETURN_IF_ERROR(handles_[0].Bind(stream));
+  Status called = CallLibraries();
+  // Wait on errors too, because calls before the error have enqueued work.
+  for (size_t i = 0; i < handles_.size(); ++i) {
+    Status waited = StatusOf(cudaStreamSynchronize(HandlesOf(i).stream), "cudaStreamSynchronize");
+    if (called.ok()) called = std::move(waited);
+  }
+  return called;
+}
+
+// Makes cuBLAS and cuSOLVER load the kernels that steps use; see KernelEntry. They choose kernels by the sizes of their
+// arguments, so this calls them with those of steps. The data are zeros, and the results are not used.
+Status Engine::CallLibraries() {
+  for (const BlockBatch& batch : layout_.batches) {
+    for (size_t i = 0; i < batch.shape_groups.size(); ++i) {
+      const ShapeGroup& shape_group = batch.shape_groups[i];
+      const Handles& handles = HandlesOf(i % handles_.size());
+      SHAMPOO_RETURN_IF_ERROR(MultiplyGradients(handles, batch, shape_group));
+      SHAMPOO_RETURN_IF_ERROR(Contract(handles, batch, shape_group, static_cast<int64_t>(shape_group.count)));
+    }
+  }
+  return ComputeAnyRoots();
 }
 
 void Engine::FindTables() {

@@ -46,6 +46,7 @@ struct Engine {
   Status Build(const EngineDesc& desc);
   void FindTables();
   Status FillTables(cudaStream_t stream);
+  Status CallLibraries();
   Status MakeHandles();
 
   // The phases of a step; see engine_step.cc.
@@ -59,11 +60,14 @@ struct Engine {
   // See engine_roots.cc.
   struct RootRun;
   struct RootContext;
+  RootContext ContextOf(const Tables& tables) const;
   Status WaitForAsyncRoots(const StepArgs& args);
   Status ComputeAsyncRoots(const StepArgs& args, int64_t ticket, const Tables& tables);
   Status RefreshRoots(const StepArgs& args, const Tables& tables, const BlockBatch& batch);
   Status ComputeRuns(const StepArgs& args, RootTask task, const BlockBatch& batch, const RootContext& context);
-  Status ComputeRun(const StepArgs& args, const BlockBatch& batch, const RootRun& run, const RootContext& context);
+  Status ComputeRun(const DeviceSettings* groups, const BlockBatch& batch, const RootRun& run, int k,
+                    const RootContext& context);
+  Status ComputeAnyRoots();
   // See engine_products.cc. The first writes C_k to the lower triangles of the matrices; the second contracts H with
   // the matrices.
   Status MultiplyGradients(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group);
