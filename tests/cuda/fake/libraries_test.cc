@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda/fake/test_util.h"
@@ -317,6 +318,30 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a call that a capture does not allow invalid
     begin();
     CHECK(cudaMemsetAsync(data, 0, 4, nullptr) == cudaSuccess);
     breaks = false;
+  }
+  SUBCASE("on another thread, by its mode") {
+    for (const cudaStreamCaptureMode mode : {cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed}) {
+      begin();
+      std::thread([&] {
+        cudaStreamCaptureMode exchanged = mode;
+        CHECK(cudaThreadExchangeStreamCaptureMode(&exchanged) == cudaSuccess);
+        CHECK(exchanged == cudaStreamCaptureModeGlobal);
+        CHECK(cudaEventQuery(outside) == cudaErrorNotReady);
+        CHECK(cudaStreamSynchronize(stream[1]) == cudaSuccess);
+        CHECK(cudaEventRecord(outside, stream[1]) == cudaSuccess);
+      }).join();
+      CHECK(cudaStreamEndCapture(captured, &graph) == cudaSuccess);
+    }
+    begin();
+    std::thread([&] { CHECK(cudaEventQuery(outside) == cudaErrorStreamCaptureUnsupported); }).join();
+  }
+  SUBCASE("in the thread-local mode, on the thread of the capture") {
+    begin();
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+    CHECK(cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess);
+    CHECK(cudaEventQuery(outside) == cudaErrorStreamCaptureUnsupported);
+    CHECK(cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess);
+    CHECK(mode == cudaStreamCaptureModeThreadLocal);
   }
   CHECK(cudaStreamEndCapture(captured, &graph) == (breaks ? cudaErrorStreamCaptureInvalidated : cudaSuccess));
   CHECK(cudaStreamSynchronize(captured) == cudaSuccess);

@@ -51,6 +51,11 @@ int& CurrentDevice() {
   return device;
 }
 
+cudaStreamCaptureMode& ThreadCaptureMode() {
+  static thread_local cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  return mode;
+}
+
 cudaError_t& LastError() {
   static thread_local cudaError_t error = cudaSuccess;
   return error;

@@ -128,7 +128,8 @@ void ResetState();
 std::recursive_mutex& TheMutex();
 uint64_t NextRandom();
 void SetSeed(uint64_t seed);
-int& CurrentDevice();  // of this thread
+int& CurrentDevice();                        // of this thread
+cudaStreamCaptureMode& ThreadCaptureMode();  // of this thread
 std::string FunctionName(const char* name);
 
 // One call of a function of CUDA. Other threads wait until it ends.

@@ -16,6 +16,7 @@ constexpr int32_t kDeviceType = 2;  // SHAMPOO_CUDA
 }  // namespace
 
 DeviceScope::DeviceScope(int device) {
+  is_mode_changed_ = cudaThreadExchangeStreamCaptureMode(&mode_before_) == cudaSuccess;
   error_ = cudaGetDevice(&before_);
   if (error_ != cudaSuccess) {
     before_ = -1;
@@ -30,6 +31,7 @@ DeviceScope::DeviceScope(int device) {
 
 DeviceScope::~DeviceScope() {
   if (before_ >= 0) (void)cudaSetDevice(before_);
+  if (is_mode_changed_) (void)cudaThreadExchangeStreamCaptureMode(&mode_before_);
 }
 
 Status DeviceScope::status() const { return StatusOf(error_, "cudaSetDevice"); }
@@ -77,7 +79,7 @@ DeviceMemory::~DeviceMemory() {
   } else if (access_ == Access::kPeers) {
     (void)cudaFree(data_);
   } else {
-    (void)cudaFreeAsync(data_, nullptr);
+    (void)cudaFreeAsync(data_, source_.free_stream);
   }
 }
 

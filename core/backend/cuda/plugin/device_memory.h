@@ -11,7 +11,8 @@
 
 namespace shampoo::cuda {
 
-// Makes a device the current device of this thread. The destructor restores the previous one.
+// Makes a device the current device of this thread, and selects the thread-local capture mode, in which calls of this
+// thread do not invalidate captures of other threads. The destructor restores both.
 class DeviceScope {
  public:
   explicit DeviceScope(int device);
@@ -23,6 +24,8 @@ class DeviceScope {
 
  private:
   int before_ = -1;
+  cudaStreamCaptureMode mode_before_ = cudaStreamCaptureModeThreadLocal;
+  bool is_mode_changed_ = false;
   cudaError_t error_ = cudaSuccess;
 };
 
@@ -39,7 +42,8 @@ class DeviceMemory {
   struct Source {
     HostAllocator allocator;  // if it has no functions, CUDA allocates
     int device;
-    cudaStream_t stream;  // memory of the pool is allocated in its order
+    cudaStream_t stream;       // memory of the pool is allocated in its order
+    cudaStream_t free_stream;  // memory of the pool is freed in its order; it must outlive this object
   };
 
   DeviceMemory() = default;

@@ -75,7 +75,7 @@ struct Engine {
   RootTask HostTaskOf(const StepArgs& args, const BatchItem& item) const {
     return args.tasks[item.block - plan_.blocks];
   }
-  DeviceMemory::Source MemorySource(cudaStream_t stream) const { return {allocator_, device_, stream}; }
+  DeviceMemory::Source MemorySource(cudaStream_t stream) const { return {allocator_, device_, stream, copies_.get()}; }
   const Handles& HandlesOf(size_t i) const { return handles_[i].get(); }
 
   PlanView plan_;
@@ -85,6 +85,7 @@ struct Engine {
   std::vector<DeviceSettings> planned_;
   std::vector<Dtype> narrowest_;  // by group: the narrowest computation dtype of its blocks, of all owners
   DeviceLayout layout_;
+  OwnedStream copies_;  // also frees memory, so it is destroyed after the memory
   DeviceMemory workspace_;
   DeviceMemory own_state_;
   DeviceMemory gathered_;  // segments of all ranks; empty with one rank
@@ -102,7 +103,6 @@ struct Engine {
   OwnedEvent forked_;
   std::vector<OwnedEvent> joined_;
   OwnedEvent done_;
-  OwnedStream copies_;
   std::unique_ptr<RootSolver> roots_;
   std::unique_ptr<AsyncRoots> async_roots_;  // nullptr: no group has root_async
   int64_t tickets_ = 0;
