@@ -53,6 +53,10 @@ void fake_cuda_set_system(int devices, int driver_version, int runtime_version) 
   state->runtime_version = runtime_version;
 }
 
+void fake_cuda_set_compute_capability(int device, int major, int minor) {
+  Locked()->compute_capabilities[device] = {major, minor};
+}
+
 void fake_cuda_set_memory_limit(int64_t bytes) { Locked()->memory_limit = bytes; }
 
 int64_t fake_cuda_calls(const char* function) {

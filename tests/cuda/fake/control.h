@@ -46,6 +46,8 @@ SHAMPOO_FAKE_EXPORT void fake_cuda_set_protection(int protect);
 // Sets the number of devices and the versions. driver_version 0: there is no driver. The defaults are two devices and
 // the versions of the headers.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_system(int devices, int driver_version, int runtime_version);
+// Sets the compute capability of a device. The default is 9.0.
+SHAMPOO_FAKE_EXPORT void fake_cuda_set_compute_capability(int device, int major, int minor);
 // Sets the bytes of each device; allocations that exceed them fail. 0: no limit.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_memory_limit(int64_t bytes);
 

@@ -90,6 +90,26 @@ cudaError_t cudaSetDevice(int device) {
   return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Cuda();
+  if (value == nullptr) return Call::Cuda(cudaErrorInvalidValue);
+  if (device < 0 || device >= TheState().devices) return Call::Cuda(cudaErrorInvalidDevice);
+  const auto& set = TheState().compute_capabilities;
+  const auto found = set.find(device);
+  const auto [major, minor] = found == set.end() ? std::pair(9, 0) : found->second;
+  switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = major;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = minor;
+      return cudaSuccess;
+    default:
+      return Call::Cuda(cudaErrorNotSupported);  // the plugin does not use it
+  }
+}
+
 cudaError_t cudaDriverGetVersion(int* version) {
   const Call call(__func__, Call::kNoDevice);
   if (call.over()) return call.Cuda();

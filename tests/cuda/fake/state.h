@@ -88,6 +88,7 @@ struct State {
   int devices = 2;
   int driver_version = CUDART_VERSION;
   int runtime_version = CUDART_VERSION;
+  std::map<int, std::pair<int, int>> compute_capabilities;  // by device; others have 9.0
   int64_t memory_limit = 0;
   int order = FAKE_CUDA_AS_LATE_AS_POSSIBLE;
   int query_progress = 0;

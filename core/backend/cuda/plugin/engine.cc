@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/backend/cuda/plugin/compute_capability.h"
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_list.h"
@@ -74,6 +75,7 @@ Engine::Engine(const EngineDesc& desc)
 Status Engine::Create(const EngineDesc& desc, std::unique_ptr<Engine>* out) {
   const DeviceScope scope(desc.device);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
+  SHAMPOO_RETURN_IF_ERROR(CheckComputeCapability(desc.device));
   std::unique_ptr<Engine> made(new Engine(desc));
   const Status status = made->Build(desc);
   if (!status.ok()) return status.Copy();
@@ -143,7 +145,9 @@ Status Engine::Build(const EngineDesc& desc) {
   }
   FindTables();
   SHAMPOO_RETURN_IF_ERROR(FillTables(stream));
-  SHAMPOO_RETURN_IF_ERROR(StatusOf(KernelEntry::LoadAll(), "cudaFuncGetAttributes"));
+  const cudaError_t loaded = KernelEntry::LoadAll();
+  if (loaded == cudaErrorNoKernelImageForDevice) return NoKernelsFor(device_);
+  SHAMPOO_RETURN_IF_ERROR(StatusOf(loaded, "cudaFuncGetAttributes"));
   if (handles_.empty()) return {};
   SHAMPOO_RETURN_IF_ERROR(handles_[0].Bind(stream));
   Status called = CallLibraries();
