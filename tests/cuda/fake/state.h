@@ -56,11 +56,13 @@ struct BlasHandle {
 struct SolverHandle {
   int device;
   cudaStream_t stream = nullptr;
+  bool deterministic = false;
 };
 
 struct SolverParams {
   bool is_jacobi;
   bool sorted = true;
+  bool one_algorithm = CUDART_VERSION < 13000;  // earlier versions have no choice
 };
 
 // A failure of a future call.
