@@ -70,6 +70,7 @@ struct Device {
     REQUIRE(cublasSetStream(handles.blas, handles.stream) == CUBLAS_STATUS_SUCCESS);
     REQUIRE(cublasSetWorkspace(handles.blas, blas_memory.data(), 1 << 20) == CUBLAS_STATUS_SUCCESS);
     REQUIRE(cusolverDnCreate(&handles.solver) == CUSOLVER_STATUS_SUCCESS);
+    REQUIRE(cusolverDnSetDeterministicMode(handles.solver, CUSOLVER_DETERMINISTIC_RESULTS) == CUSOLVER_STATUS_SUCCESS);
     REQUIRE(cusolverDnSetStream(handles.solver, handles.stream) == CUSOLVER_STATUS_SUCCESS);
   }
   ~Device() {

@@ -931,6 +931,7 @@ typedef struct shampoo_allocator {
   void* user;
   /** Returns bytes (> 0) of memory aligned to align (a power of two), or NULL, which makes the call fail with
    * SHAMPOO_E_NOMEM. device_type and device_id are those of the optimizer. The memory is used in the order of stream.
+   * If GPUs of one process exchange data, the other GPUs must be able to access it, unlike memory of cudaMallocAsync.
    * On the CPU the last three are SHAMPOO_CPU, 0 and NULL. */
   void* (*allocate)(void* user, size_t bytes, size_t align, int32_t device_type, int32_t device_id, void* stream);
   /** Frees memory that allocate returned; bytes is the size that was requested. It must not fail. On CUDA all work on

@@ -28,7 +28,7 @@ size_t HandleCount(const std::vector<BlockBatch>& batches) {
 }
 
 DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings* groups, const PlanCounts& counts,
-                          int64_t gathered_bytes, int64_t least_root_bytes) {
+                          int64_t least_root_bytes) {
   DeviceLayout layout{};
   layout.batches = std::move(batches);
   layout.root_workspace_bytes = least_root_bytes;
@@ -99,7 +99,6 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.async.active = place_async(sizeof(int32_t));
   layout.async.blas = place_async(layout.blas_bytes);
   layout.async.root_workspace = place_async(layout.root_workspace_bytes);
-  layout.gathered = place(gathered_bytes);
   return layout;
 }
 

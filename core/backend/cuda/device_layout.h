@@ -17,8 +17,8 @@ inline constexpr int kSideStreams = 3;
 inline constexpr int64_t kMinBlasBytes = int64_t{1} << 20;
 inline constexpr int64_t kMaxBlasBytes = int64_t{32} << 20;
 
-// Layout of the device memory that steps need in addition to the state. It is one allocation; the members are offsets
-// in bytes. Sizes that the host does not know exactly are upper bounds.
+// Layout of the device memory that steps need in addition to the state and to the buffers of exchanges. It is one
+// allocation; the members are offsets in bytes. Sizes that the host does not know exactly are upper bounds.
 struct DeviceLayout {
   int64_t blocks, params, buffers, groups, initial, work, state, roots, flags;
   int64_t scan_tiles, scanned;
@@ -31,7 +31,6 @@ struct DeviceLayout {
   struct AsyncLayout {
     int64_t matrices, tasks, divisors, flags, flag_addresses, statuses, active, blas, root_workspace;
   } async;
-  int64_t gathered;
   int64_t bytes;
 
   int64_t root_count;
@@ -52,9 +51,8 @@ size_t HandleCount(const std::vector<BlockBatch>& batches);
 
 // Returns the layout for the batches of the blocks that this rank steps.
 //
-// gathered_bytes: bytes of the exchange between replicas; 0 with one replica.
 // least_root_bytes: lower limit of the memory for roots; it matters if the solver needs more than the estimate.
 DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings* groups, const PlanCounts& counts,
-                          int64_t gathered_bytes, int64_t least_root_bytes);
+                          int64_t least_root_bytes);
 
 }  // namespace shampoo::cuda

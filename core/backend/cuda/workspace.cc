@@ -14,11 +14,10 @@ int64_t WorkspaceBytes(const PlanData& plan, const std::vector<const Block*>& bl
   PlanCounts counts{static_cast<int64_t>(plan.blocks.size()), static_cast<int64_t>(plan.params.size()),
                     static_cast<int64_t>(plan.groups.size()), 0};
   for (const Block& block : plan.blocks) counts.scan_tiles += TileCount(block.elements);
-  // The exchange buffer is counted elsewhere. It is part of the same allocation, so alignment may move its start.
-  constexpr int64_t kAlignment = 256;
   const int shards = plan.placement.shard_world;
   const int64_t agreement = shards > 1 ? shards * ShardSegmentBytes(plan.groups.size(), plan.params.size()) : 0;
-  return LayOutDevice(MakeBatches(blocks), groups.data(), counts, agreement, 0).bytes + kAlignment;
+  // The buffer of the exchange between replicas is counted elsewhere.
+  return LayOutDevice(MakeBatches(blocks), groups.data(), counts, 0).bytes + agreement;
 }
 
 }  // namespace shampoo::cuda

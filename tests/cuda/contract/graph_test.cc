@@ -3,6 +3,8 @@
 //
 // Steps captured into a CUDA graph, and their replays.
 #include <algorithm>
+#include <functional>
+#include <thread>
 
 #include "tests/cuda/tools/stage.h"
 
@@ -169,6 +171,52 @@ TEST_CASE("functions that would wait for a captured stream fail, and the capture
   CHECK(model.Stat("step.0") == 2);
   (void)cudaGraphExecDestroy(exec);
   (void)cudaGraphDestroy(graph);
+}
+
+// PyTorch captures in the global mode, in which calls of other threads that might wait for the captured stream end the
+// capture. The captured stream waits for the legacy stream, unlike the stream of the optimizer.
+TEST_CASE("no call invalidates a capture of another thread") {
+  const Stage stage;
+  const TestStream captured(cudaStreamDefault);
+  const TestStream stream;
+  const DeviceBytes set(4);
+  const auto capture = [&](const char* call, const std::function<void()>& work) {
+    CAPTURE(std::string(call));
+    MustCuda(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
+    MustCuda(cudaMemsetAsync(set.get(), 0, 4, captured));
+    std::thread(work).join();
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamEndCapture(captured, &graph) == cudaSuccess);
+    (void)cudaGraphDestroy(graph);
+  };
+  for (const char* lag : {"0", "1"}) {
+    CAPTURE(std::string(lag));
+    UsePlugin();
+    Model model(GraphSpec({{"status_lag", lag}, {"root_async", "1"}}), stream);
+    model.FillParams(1);
+    shampoo_optimizer* other = nullptr;
+    capture("create", [&] {
+      shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+      desc.device_type = SHAMPOO_CUDA;
+      desc.stream = stream;
+      CHECK(shampoo_optimizer_create(&other, model.plan, &desc) == SHAMPOO_OK);
+    });
+    capture("destroy", [&] { shampoo_optimizer_destroy(other); });
+    for (uint64_t t = 1; t <= 7; ++t) {
+      model.FillGradients(t);
+      capture("step", [&] { CHECK(model.TryStep() == SHAMPOO_OK); });
+    }
+    capture("status", [&] { CHECK(shampoo_optimizer_status(model.optimizer, 1, nullptr) == SHAMPOO_OK); });
+    capture("stat", [&] { CHECK(model.Stat("step.0") == 7); });
+    std::vector<float> values(model.elements(0));
+    const auto bytes = values.size() * sizeof(float);
+    capture("read", [&] {
+      CHECK(shampoo_state_read(model.optimizer, 1, 0, 1, values.data(), bytes, SHAMPOO_CPU, stream) == SHAMPOO_OK);
+    });
+    capture("write", [&] {
+      CHECK(shampoo_state_write(model.optimizer, 1, 0, 1, values.data(), bytes, SHAMPOO_CPU, stream) == SHAMPOO_OK);
+    });
+  }
 }
 
 TEST_CASE("a step at which roots are due fails during a capture, and the capture stays valid") {

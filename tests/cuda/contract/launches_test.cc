@@ -4,7 +4,7 @@
 // Blocks of equal shape are stepped together: the number of launches of a step does not depend on their number.
 #include <array>
 
-#include "tests/cuda/tools/stage.h"
+#include "tests/cuda/contract/pair.h"
 
 namespace shampoo_test {
 namespace {
@@ -67,6 +67,17 @@ TEST_CASE("a step of a thousand small vectors takes as many launches as one of t
 
 TEST_CASE("a step of a thousand tensors whose dims must be moved takes as many launches as one of ten") {
   CheckTenAndAThousand({}, {3, 2, 3});
+}
+
+TEST_CASE("more blocks than a call of cuBLAS accepts are stepped as on the CPU") {
+  const Stage stage;
+  fake_cuda_set_protection(0);
+  ModelSpec spec;
+  spec.keys = {{"max_preconditioner_dim", "1"}, {"precondition_frequency", "1"}, {"use_merge_dims", "false"}};
+  spec.params = {{{70000}}};
+  Pair pair(spec);
+  pair.StepBoth(1);
+  CHECK(Distance(pair.device.ParamValues(0), pair.host.ParamValues(0)) < 1e-6);
 }
 
 TEST_CASE("a launch passes the addresses of 64 parameters if buffers are bound again") {

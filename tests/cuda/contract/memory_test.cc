@@ -5,6 +5,7 @@
 #include <map>
 
 #include "tests/cuda/contract/pair.h"
+#include "tests/cuda/tools/device_ranks.h"
 
 namespace shampoo_test {
 namespace {
@@ -157,6 +158,37 @@ TEST_CASE("if the device has too little memory, create fails and reports the num
   Must(shampoo_optimizer_create(&made, plan, &desc));
   shampoo_optimizer_destroy(made);
   shampoo_plan_destroy(plan);
+}
+
+// The communicator of DeviceRanks refuses other memory.
+TEST_CASE("other devices can access the buffers of exchanges, in create, in steps and after a rejected step") {
+  const Stage stage;
+  ModelSpec spec = FiveShapes({{"status_lag", "0"}});
+  DeviceRanks ranks(spec, 2);
+  ranks.FillParams(1);
+  ranks.FillGradients(1);
+  ranks.Step();
+  CHECK(ranks.Unless(SHAMPOO_OK) == "");
+  ranks[1].SetGradient(1, {NAN, 0, 0, 0, 0});
+  ranks.Step();
+  CHECK(ranks.Unless(SHAMPOO_E_NUMERIC, {"rank 1"}) == "");
+}
+
+TEST_CASE("the planned workspace of several ranks includes the buffers of exchanges") {
+  const Stage stage;
+  Recorder recorder[2];
+  const shampoo_allocator allocators[2] = {recorder[0].allocator(), recorder[1].allocator()};
+  {
+    DeviceRanks ranks(FiveShapes(), 2, 1, allocators);
+    for (int rank = 0; rank < 2; ++rank) {
+      // Workspace, state, the buffer of a step's exchange, and that of the host's exchanges.
+      REQUIRE(recorder[rank].sizes.size() == 4);
+      int64_t workspace = 0;
+      Must(shampoo_plan_bytes(ranks[rank].plan, rank, "workspace", &workspace));
+      CHECK(recorder[rank].sizes[0] + recorder[rank].sizes[2] <= static_cast<size_t>(workspace));
+    }
+  }
+  for (const Recorder& one : recorder) CHECK(one.live.empty());
 }
 
 TEST_CASE("the planned workspace includes a parameter without elements") {

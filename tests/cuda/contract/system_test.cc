@@ -72,6 +72,44 @@ TEST_CASE("a newer driver of the same or a later major version is accepted") {
   }
 }
 
+// The plugin of these tests has code for 8.x, 9.x, and 10.0 or later.
+TEST_CASE("devices that the plugin has no code for are reported, and create rejects them") {
+  const Stage stage;
+  UsePlugin();
+  const char* const text = "device 0 has compute capability 7.5; this build supports 8.x, 9.x, 10.0 or later";
+  shampoo_plan* const plan = MakePlan(FiveShapes());
+  const auto create = [&](int32_t device) {
+    shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+    desc.device_type = SHAMPOO_CUDA;
+    desc.device_id = device;
+    shampoo_optimizer* made = nullptr;
+    const shampoo_status status = shampoo_optimizer_create(&made, plan, &desc);
+    CHECK((made != nullptr) == (status == SHAMPOO_OK));
+    shampoo_optimizer_destroy(made);
+    return status;
+  };
+  fake_cuda_set_compute_capability(0, 7, 5);
+  CHECK(Cuda().usable == 1);
+  CHECK(Cuda().device_count == 2);
+  CHECK(create(0) == SHAMPOO_E_UNSUPPORTED);
+  CHECK(std::string(shampoo_last_error()).find(text) != std::string::npos);
+  CHECK(create(1) == SHAMPOO_OK);
+  fake_cuda_set_compute_capability(1, 7, 0);
+  CHECK(Cuda().usable == 0);
+  CHECK(std::string(Cuda().unavailable_reason).find(text) == 0);
+  CHECK(create(1) == SHAMPOO_E_UNSUPPORTED);
+  for (const auto& [major, minor] : {std::pair{8, 0}, {8, 9}, {9, 0}, {10, 3}, {12, 0}}) {
+    fake_cuda_set_compute_capability(0, major, minor);
+    CHECK(create(0) == SHAMPOO_OK);
+  }
+  // CUDA may find no kernel nevertheless.
+  fake_cuda_reset();
+  fake_cuda_fail("cudaFuncGetAttributes", 1, cudaErrorNoKernelImageForDevice);
+  CHECK(create(0) == SHAMPOO_E_UNSUPPORTED);
+  CHECK(std::string(shampoo_last_error()).find("device 0 has compute capability 9.0; this build supports") == 0);
+  shampoo_plan_destroy(plan);
+}
+
 TEST_CASE("a device that does not exist is an error") {
   const Stage stage;
   UsePlugin();

@@ -24,11 +24,12 @@ cudaError_t Streams::CheckLegacy(const Stream& stream) {
 }
 
 bool Streams::InvalidateForUnsafeCall() {
+  const cudaStreamCaptureMode own = ThreadCaptureMode();
   bool any = false;
   for (const std::shared_ptr<Capture>& capture : captures_) {
-    const bool forbids =
-        capture->mode == cudaStreamCaptureModeGlobal ||
-        (capture->mode == cudaStreamCaptureModeThreadLocal && capture->thread == std::this_thread::get_id());
+    const bool forbids = capture->thread == std::this_thread::get_id()
+                             ? capture->mode != cudaStreamCaptureModeRelaxed && own != cudaStreamCaptureModeRelaxed
+                             : capture->mode == cudaStreamCaptureModeGlobal && own == cudaStreamCaptureModeGlobal;
     if (!forbids) continue;
     capture->invalid = true;
     any = true;

@@ -53,6 +53,10 @@ void fake_cuda_set_system(int devices, int driver_version, int runtime_version) 
   state->runtime_version = runtime_version;
 }
 
+void fake_cuda_set_compute_capability(int device, int major, int minor) {
+  Locked()->compute_capabilities[device] = {major, minor};
+}
+
 void fake_cuda_set_memory_limit(int64_t bytes) { Locked()->memory_limit = bytes; }
 
 int64_t fake_cuda_calls(const char* function) {
@@ -78,6 +82,14 @@ int64_t fake_cuda_launches_of(const char* part_of_name) {
     if (name.find(part_of_name) != std::string::npos) sum += count;
   }
   return sum;
+}
+
+void fake_cuda_begin_loading(void) { ++Locked()->loading; }
+
+void fake_cuda_end_loading(void) {
+  const Locked state;
+  --state->loading;
+  state->may_load = false;
 }
 
 void fake_cuda_mark(void) {
@@ -153,6 +165,18 @@ const char* fake_cuda_problems(void) {
 }
 
 void fake_cuda_clear_problems(void) { Locked()->memory.problems().clear(); }
+
+int fake_cuda_check_collective(const void* data, size_t bytes) {
+  const Locked state;
+  const Allocation* const allocation = state->memory.Find(data);
+  std::string why = "it is not device memory";
+  if (allocation != nullptr && state->memory.Accessible(allocation->device, data, bytes, &why)) {
+    if (allocation->place == Place::kDevice && !allocation->pooled) return 1;
+    if (allocation->pooled) why = "it comes from a stream-ordered pool";
+  }
+  state->Problem("memory of a collective that other devices cannot access: " + why);
+  return 0;
+}
 
 void fake_cuda_fail(const char* function, int64_t nth, int code) {
   Locked()->planned.push_back({function != nullptr ? FunctionName(function) : "", "", nth, false, code});

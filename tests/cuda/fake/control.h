@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 // Control functions of the fake of CUDA for tests. The fake runs asynchronous work on the CPU. By default it runs work
@@ -45,6 +46,8 @@ SHAMPOO_FAKE_EXPORT void fake_cuda_set_protection(int protect);
 // Sets the number of devices and the versions. driver_version 0: there is no driver. The defaults are two devices and
 // the versions of the headers.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_system(int devices, int driver_version, int runtime_version);
+// Sets the compute capability of a device. The default is 9.0.
+SHAMPOO_FAKE_EXPORT void fake_cuda_set_compute_capability(int device, int major, int minor);
 // Sets the bytes of each device; allocations that exceed them fail. 0: no limit.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_memory_limit(int64_t bytes);
 
@@ -64,7 +67,8 @@ enum fake_cuda_kind {
   FAKE_CUDA_NONFINITE_EIGENPROBLEMS = 8,     // decomposed matrices that contained NaN or infinity
   FAKE_CUDA_OPERATIONS_RUN = 9,
   FAKE_CUDA_PAGEABLE_COPIES = 10,  // asynchronous copies from or to host memory that is not pinned
-  FAKE_CUDA_KINDS = 11,
+  FAKE_CUDA_LOADS = 11,            // kernels, of this library or of others, that were loaded onto a device
+  FAKE_CUDA_KINDS = 12,
 };
 // Returns the number of events of a kind since the mark. Work of a graph counts when it is captured, not when the graph
 // is launched.
@@ -73,6 +77,15 @@ SHAMPOO_FAKE_EXPORT int64_t fake_cuda_count(int kind);
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_launches_of(const char* part_of_name);
 // Sets the mark: all counts are 0.
 SHAMPOO_FAKE_EXPORT void fake_cuda_mark(void);
+
+// --- Loading of kernels ---
+
+// CUDA loads a kernel onto a device when it is first used there, which may wait for running work. Begin and end a
+// section in which kernels may be loaded. After the first section, the first use of a kernel outside of all sections is
+// an error, as if a collective were running that waits for a rank of this process. Products and eigenproblems of
+// different orders use different kernels.
+SHAMPOO_FAKE_EXPORT void fake_cuda_begin_loading(void);
+SHAMPOO_FAKE_EXPORT void fake_cuda_end_loading(void);
 
 // --- Objects that exist ---
 
@@ -100,6 +113,11 @@ SHAMPOO_FAKE_EXPORT const char* fake_cuda_leaks(void);
 // writes next to them or after they were freed, and outputs that overlap. The text is valid until the next call.
 SHAMPOO_FAKE_EXPORT const char* fake_cuda_problems(void);
 SHAMPOO_FAKE_EXPORT void fake_cuda_clear_problems(void);
+
+// Checks the memory of a collective operation. NCCL lets the other devices of a process access it directly, so it must
+// be device memory that does not come from a stream-ordered pool. Otherwise records a misuse. Returns whether the
+// memory can be used.
+SHAMPOO_FAKE_EXPORT int fake_cuda_check_collective(const void* data, size_t bytes);
 
 // --- Failures to inject ---
 

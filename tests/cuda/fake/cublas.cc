@@ -1,7 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <string>
 
 #include "tests/cuda/fake/dense.h"
 #include "tests/cuda/fake/state.h"
@@ -77,6 +79,17 @@ void CheckOverlap(const Batch& batch, size_t element) {
       return;
     }
   }
+}
+
+// cuBLAS does not document a limit. Batches above this number have failed, because some kernels use one dimension of
+// the grid for the batch.
+constexpr int kMaxProducts = 65535;
+
+// Returns the name of the kernel of a product. cuBLAS may choose another kernel for each size.
+std::string NameOfProduct(std::array<int, 3> sizes, bool ta, bool tb, cublasComputeType_t compute) {
+  std::string name = "the kernel of cuBLAS for";
+  for (const int size : sizes) name += " " + std::to_string(size);
+  return name + (ta ? " T" : " N") + (tb ? " T" : " N") + " in " + std::to_string(compute);
 }
 
 bool IsOperation(cublasOperation_t op) { return op == CUBLAS_OP_N || op == CUBLAS_OP_T || op == CUBLAS_OP_C; }
@@ -185,8 +198,8 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
   State& state = TheState();
   const std::shared_ptr<BlasHandle> found = state.blas.Find(handle);
   if (found == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (!IsOperation(transa) || !IsOperation(transb) || m < 0 || n < 0 || k < 0 || batchCount < 0 || alpha == nullptr ||
-      beta == nullptr) {
+  if (!IsOperation(transa) || !IsOperation(transb) || m < 0 || n < 0 || k < 0 || batchCount < 0 ||
+      batchCount > kMaxProducts || alpha == nullptr || beta == nullptr) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const bool f64 = computeType == CUBLAS_COMPUTE_64F || computeType == CUBLAS_COMPUTE_64F_PEDANTIC;
@@ -208,6 +221,7 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
   if (stream == nullptr || stream->device != found->device || found->device != CurrentDevice()) {
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
+  if (!state.Load(found->device, NameOfProduct({m, n, k}, ta, tb, computeType))) return CUBLAS_STATUS_EXECUTION_FAILED;
   ++state.counts[FAKE_CUDA_PRODUCTS];
   if (found->workspace == nullptr) ++state.counts[FAKE_CUDA_PRODUCTS_WITHOUT_WORKSPACE];
   if (m == 0 || n == 0 || batchCount == 0) return CUBLAS_STATUS_SUCCESS;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "tests/cuda/fake/dense.h"
@@ -20,7 +21,9 @@ struct EigenBatch {
   int* info;
   void* workspace;
   size_t workspace_bytes;
-  int device;
+  bool one_algorithm;
+  int device = 0;
+  bool rounds_differently = false;  // as another algorithm does
 };
 
 // Replaces the vectors by another orthonormal basis: rotates pairs of neighbours.
@@ -56,6 +59,9 @@ void SolveOne(const EigenBatch& batch, int64_t matrix, const PlannedEigenFault* 
   }
   const int info = Decompose(batch.vectors, batch.lower, n, a, batch.lda, w);
   if (info != 0) batch.info[matrix] = info;
+  if (batch.rounds_differently) {
+    for (int64_t j = 0; j < n; ++j) w[j] = std::nextafter(w[j], std::numeric_limits<Real>::infinity());
+  }
   if (!batch.sorted) {
     for (int64_t j = 0; j < n / 2; ++j) {
       std::swap(w[j], w[n - 1 - j]);
@@ -110,23 +116,33 @@ size_t WorkspaceBytes(int64_t n, int64_t batch, size_t element) {
          1024;
 }
 
+// Larger batches of matrices of any size have failed; see kMaxRootsAtOnce.
+constexpr int64_t kMaxEigenproblems = 32767;
+constexpr int64_t kMaxEigenElements = std::numeric_limits<int32_t>::max();
+
 bool IsValid(cusolverEigMode_t jobz, cublasFillMode_t uplo, int64_t n, int64_t lda, int64_t batch) {
   return (jobz == CUSOLVER_EIG_MODE_NOVECTOR || jobz == CUSOLVER_EIG_MODE_VECTOR) &&
          (uplo == CUBLAS_FILL_MODE_LOWER || uplo == CUBLAS_FILL_MODE_UPPER) && n >= 0 &&
-         lda >= std::max<int64_t>(n, 1) && batch >= 0;
+         lda >= std::max<int64_t>(n, 1) && batch >= 0 && batch <= kMaxEigenproblems &&
+         (batch == 0 || n <= kMaxEigenElements / lda / batch);
 }
 
 constexpr size_t kHostWorkspace = 512;
 
-cusolverStatus_t Enqueue(const SolverHandle& handle, EigenBatch batch, bool f64) {
+cusolverStatus_t Enqueue(const char* solver, const SolverHandle& handle, EigenBatch batch, bool f64) {
   State& state = TheState();
   const std::shared_ptr<Stream> stream = Call::StreamOf(handle.stream, handle.device);
   if (stream == nullptr || stream->device != handle.device || handle.device != CurrentDevice()) {
     return CUSOLVER_STATUS_EXECUTION_FAILED;
   }
+  const std::string kernel =
+      std::string(solver) + " of order " + std::to_string(batch.n) + (f64 ? " in f64" : " in f32");
+  if (!state.Load(handle.device, kernel)) return CUSOLVER_STATUS_EXECUTION_FAILED;
   ++state.counts[FAKE_CUDA_EIGENPROBLEMS];
   if (batch.n == 0 || batch.count == 0) return CUSOLVER_STATUS_SUCCESS;
   batch.device = handle.device;
+  // Without the deterministic mode, results vary. The default algorithm depends on the number of matrices.
+  batch.rounds_differently = handle.deterministic ? !batch.one_algorithm && batch.count > 1 : NextRandom() % 2 == 0;
   const cudaError_t error =
       state.streams.Enqueue(stream, [batch, f64] { f64 ? SolveBatch<double>(batch) : SolveBatch<float>(batch); });
   return error == cudaSuccess ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_EXECUTION_FAILED;
@@ -157,9 +173,9 @@ cusolverStatus_t Jacobi(const Call& call, cusolverDnHandle_t handle, cusolverEig
       static_cast<size_t>(lwork) < WorkspaceBytes(n, batch, sizeof(Real)) / sizeof(Real)) {
     return CUSOLVER_STATUS_INVALID_VALUE;
   }
-  return Enqueue(*solver,
+  return Enqueue("syevjBatched", *solver,
                  {jobz == CUSOLVER_EIG_MODE_VECTOR, uplo == CUBLAS_FILL_MODE_LOWER, found->sorted, n, lda, batch, a, w,
-                  info, work, static_cast<size_t>(lwork) * sizeof(Real), 0},
+                  info, work, static_cast<size_t>(lwork) * sizeof(Real), true},
                  sizeof(Real) == sizeof(double));
 }
 
@@ -195,6 +211,30 @@ cusolverStatus_t cusolverDnSetStream(cusolverDnHandle_t handle, cudaStream_t str
   if (found == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
   if (Call::StreamOf(stream, found->device) == nullptr) return CUSOLVER_STATUS_INVALID_VALUE;
   found->stream = stream;
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t cusolverDnSetDeterministicMode(cusolverDnHandle_t handle, cusolverDeterministicMode_t mode) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Solver();
+  const std::shared_ptr<SolverHandle> found = TheState().solvers.Find(handle);
+  if (found == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
+  found->deterministic = mode == CUSOLVER_DETERMINISTIC_RESULTS;
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t cusolverDnSetAdvOptions(cusolverDnParams_t params, cusolverDnFunction_t function,
+                                         cusolverAlgMode_t algorithm) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Solver();
+  const std::shared_ptr<SolverParams> found = TheState().params.Find(params);
+  if (found == nullptr || found->is_jacobi) return CUSOLVER_STATUS_INVALID_VALUE;
+#if CUDART_VERSION >= 13000
+  if (function == CUSOLVERDN_SYEVBATCHED) found->one_algorithm = algorithm == CUSOLVER_ALG_1;
+#else
+  (void)function;
+  (void)algorithm;
+#endif
   return CUSOLVER_STATUS_SUCCESS;
 }
 
@@ -252,9 +292,9 @@ cusolverStatus_t cusolverDnXsyevBatched(cusolverDnHandle_t handle, cusolverDnPar
     return CUSOLVER_STATUS_INVALID_VALUE;
   }
   std::memset(bufferOnHost, 0xff, workspaceInBytesOnHost);
-  return Enqueue(*solver,
+  return Enqueue("XsyevBatched", *solver,
                  {jobz == CUSOLVER_EIG_MODE_VECTOR, uplo == CUBLAS_FILL_MODE_LOWER, true, n, lda, batchSize, A, W, info,
-                  bufferOnDevice, workspaceInBytesOnDevice, 0},
+                  bufferOnDevice, workspaceInBytesOnDevice, found->one_algorithm},
                  f64);
 }
 

@@ -52,6 +52,7 @@ class Order {
   int64_t begin_ = 0;
 };
 
+cudaError_t LoadKernel(const std::type_info& body);
 cudaError_t EnqueueKernel(cudaStream_t stream, int64_t ctas, const std::type_info& body,
                           std::function<void(int64_t)> run);
 
@@ -117,9 +118,12 @@ class Cta {
 };
 
 template <typename Body>
-cudaError_t Launch(cudaStream_t stream, int64_t ctas, const Body& body) {
-  static_assert(sizeof(Body) <= 4096, "the limit of a kernel's parameters");
-  if (ctas == 0) return cudaSuccess;
+cudaError_t LoadKernel() {
+  return cuda_fake::LoadKernel(typeid(Body));
+}
+
+template <typename Body>
+cudaError_t LaunchKernel(cudaStream_t stream, int64_t ctas, const Body& body) {
   return cuda_fake::EnqueueKernel(stream, ctas, typeid(Body), [body](int64_t index) { body(Cta(index)); });
 }
 

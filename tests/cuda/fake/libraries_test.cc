@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda/fake/test_util.h"
@@ -79,6 +80,22 @@ TEST_CASE_FIXTURE(BlasFixture, "products in TF32 round their factors") {
     CHECK(cudaStreamSynchronize(stream[0]) == cudaSuccess);
     CHECK(ToHost(c, 1)[0] == (tf32 ? 3 : 3 * fine));
   }
+}
+
+TEST_CASE_FIXTURE(BlasFixture, "batches of products have a limit") {
+  const float* const b = ToDevice(std::vector<float>(1, 3));
+  float* c = nullptr;
+  CHECK(cudaMalloc(reinterpret_cast<void**>(&c), 65536 * sizeof(float)) == cudaSuccess);
+  const float one = 1;
+  const float zero = 0;
+  const auto square = [&](int batch) {
+    return cublasGemmStridedBatchedEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one, b, CUDA_R_32F, 1, 0, b, CUDA_R_32F,
+                                      1, 0, &zero, c, CUDA_R_32F, 1, 1, batch, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+  };
+  CHECK(square(65536) == CUBLAS_STATUS_INVALID_VALUE);
+  CHECK(square(65535) == CUBLAS_STATUS_SUCCESS);
+  CHECK(cudaStreamSynchronize(stream[0]) == cudaSuccess);
+  CHECK(ToHost(c, 65535).back() == 9);
 }
 
 TEST_CASE_FIXTURE(BlasFixture, "an operand outside its allocation is a permanent fault") {
@@ -301,6 +318,30 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a call that a capture does not allow invalid
     begin();
     CHECK(cudaMemsetAsync(data, 0, 4, nullptr) == cudaSuccess);
     breaks = false;
+  }
+  SUBCASE("on another thread, by its mode") {
+    for (const cudaStreamCaptureMode mode : {cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed}) {
+      begin();
+      std::thread([&] {
+        cudaStreamCaptureMode exchanged = mode;
+        CHECK(cudaThreadExchangeStreamCaptureMode(&exchanged) == cudaSuccess);
+        CHECK(exchanged == cudaStreamCaptureModeGlobal);
+        CHECK(cudaEventQuery(outside) == cudaErrorNotReady);
+        CHECK(cudaStreamSynchronize(stream[1]) == cudaSuccess);
+        CHECK(cudaEventRecord(outside, stream[1]) == cudaSuccess);
+      }).join();
+      CHECK(cudaStreamEndCapture(captured, &graph) == cudaSuccess);
+    }
+    begin();
+    std::thread([&] { CHECK(cudaEventQuery(outside) == cudaErrorStreamCaptureUnsupported); }).join();
+  }
+  SUBCASE("in the thread-local mode, on the thread of the capture") {
+    begin();
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+    CHECK(cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess);
+    CHECK(cudaEventQuery(outside) == cudaErrorStreamCaptureUnsupported);
+    CHECK(cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess);
+    CHECK(mode == cudaStreamCaptureModeThreadLocal);
   }
   CHECK(cudaStreamEndCapture(captured, &graph) == (breaks ? cudaErrorStreamCaptureInvalidated : cudaSuccess));
   CHECK(cudaStreamSynchronize(captured) == cudaSuccess);

@@ -142,7 +142,7 @@ char* Memory::TakeBlock(int device, size_t block_bytes, size_t* taken_bytes) {
   return block;
 }
 
-void* Memory::AllocateDevice(int device, size_t bytes, bool live) {
+void* Memory::AllocateDevice(int device, size_t bytes, bool pooled) {
   size_t taken = 0;
   char* const block = TakeBlock(device, RoundUp(bytes, kGuard) + 2 * kGuard, &taken);
   if (block == nullptr) return nullptr;
@@ -152,7 +152,7 @@ void* Memory::AllocateDevice(int device, size_t bytes, bool live) {
   Fill(data, data + bytes, kUnset);
   Fill(data + bytes, block + taken, kGuardPattern);
   if (protect_) Protect(device, false);
-  const Allocation made{data, bytes, taken, device, Place::kDevice, live, false};
+  const Allocation made{data, bytes, taken, device, Place::kDevice, !pooled, pooled, false};
   ForbidGuards(made);
   allocations_[reinterpret_cast<uintptr_t>(data)] = made;
   live_bytes_[device] += bytes;
@@ -167,7 +167,8 @@ void* Memory::AllocatePinned(int device, size_t bytes) {
   if (mprotect(data, block_bytes - 2 * kPage, PROT_READ | PROT_WRITE) != 0) abort();
   Fill(data, data + bytes, kUnset);
   Fill(data + bytes, data + block_bytes - 2 * kPage, kGuardPattern);
-  allocations_[reinterpret_cast<uintptr_t>(data)] = {data, bytes, block_bytes, device, Place::kPinned, true, false};
+  allocations_[reinterpret_cast<uintptr_t>(data)] = {data,           bytes, block_bytes, device,
+                                                     Place::kPinned, true,  false,       false};
   return data;
 }
 

@@ -20,6 +20,7 @@ struct Allocation {
   int device;
   Place place;
   bool live;     // usable by device work: the stream has reached the allocation (Begin())
+  bool pooled;   // from the stream-ordered pool of its device
   bool leaving;  // the host has called a free function, which the stream may not have reached
 };
 
@@ -34,8 +35,8 @@ class Memory {
 
   static constexpr int kMaxDevices = 8;
 
-  // Returns nullptr if no memory is left. live: the allocation can be used at once; otherwise only after Begin().
-  void* AllocateDevice(int device, size_t bytes, bool live);
+  // Return nullptr if no memory is left. Memory of the pool can be used after Begin().
+  void* AllocateDevice(int device, size_t bytes, bool pooled);
   void* AllocatePinned(int device, size_t bytes);
   void Begin(void* data);
   void Free(void* data);

@@ -28,6 +28,16 @@ const char* NameOfBody(const std::type_info& body) {
 
 uint64_t NextOrder() { return NextRandom(); }
 
+// A kernel that is already loaded is not loaded again, and this is not counted as a call.
+cudaError_t LoadKernel(const std::type_info& body) {
+  const std::unique_lock<std::recursive_mutex> lock(TheMutex());  // protects the names
+  const char* const name = NameOfBody(body);
+  if (TheState().IsLoaded(CurrentDevice(), name)) return cudaSuccess;
+  const Call call("cudaFuncGetAttributes", Call::kNone);
+  if (call.over()) return call.Cuda();
+  return Call::Cuda(TheState().Load(CurrentDevice(), name) ? cudaSuccess : cudaErrorNotPermitted);
+}
+
 cudaError_t EnqueueKernel(cudaStream_t handle, int64_t ctas, const std::type_info& body,
                           std::function<void(int64_t)> run) {
   const std::unique_lock<std::recursive_mutex> lock(TheMutex());  // protects the names
@@ -38,6 +48,7 @@ cudaError_t EnqueueKernel(cudaStream_t handle, int64_t ctas, const std::type_inf
   const std::shared_ptr<Stream> stream = Call::StreamOf(handle, CurrentDevice());
   if (stream == nullptr || stream->device != CurrentDevice()) return Call::Cuda(cudaErrorInvalidResourceHandle);
   if (ctas < 0 || ctas > std::numeric_limits<int32_t>::max()) return Call::Cuda(cudaErrorInvalidConfiguration);
+  if (!state.Load(stream->device, name)) return Call::Cuda(cudaErrorNotPermitted);
   ++state.counts[FAKE_CUDA_LAUNCHES];
   ++state.kernels[name];
   return Call::Cuda(
@@ -77,6 +88,26 @@ cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= TheState().devices) return Call::Cuda(cudaErrorInvalidDevice);
   CurrentDevice() = device;
   return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Cuda();
+  if (value == nullptr) return Call::Cuda(cudaErrorInvalidValue);
+  if (device < 0 || device >= TheState().devices) return Call::Cuda(cudaErrorInvalidDevice);
+  const auto& set = TheState().compute_capabilities;
+  const auto found = set.find(device);
+  const auto [major, minor] = found == set.end() ? std::pair(9, 0) : found->second;
+  switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = major;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = minor;
+      return cudaSuccess;
+    default:
+      return Call::Cuda(cudaErrorNotSupported);  // the plugin does not use it
+  }
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
@@ -135,6 +166,7 @@ const char* cudaGetErrorName(cudaError_t error) {
     SHAMPOO_FAKE_NAME(cudaErrorLaunchFailure);
     SHAMPOO_FAKE_NAME(cudaErrorLaunchOutOfResources);
     SHAMPOO_FAKE_NAME(cudaErrorECCUncorrectable);
+    SHAMPOO_FAKE_NAME(cudaErrorNotPermitted);
     SHAMPOO_FAKE_NAME(cudaErrorNotSupported);
     SHAMPOO_FAKE_NAME(cudaErrorStreamCaptureUnsupported);
     SHAMPOO_FAKE_NAME(cudaErrorStreamCaptureInvalidated);

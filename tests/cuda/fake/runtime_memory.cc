@@ -7,7 +7,7 @@
 namespace shampoo::cuda_fake {
 namespace {
 
-cudaError_t Allocate(void** out, size_t bytes, int device, bool live) {
+cudaError_t Allocate(void** out, size_t bytes, int device, bool pooled) {
   State& state = TheState();
   if (out == nullptr) return cudaErrorInvalidValue;
   *out = nullptr;
@@ -15,7 +15,7 @@ cudaError_t Allocate(void** out, size_t bytes, int device, bool live) {
   if (state.memory_limit != 0 && state.memory.live_bytes(device) + bytes > static_cast<size_t>(state.memory_limit)) {
     return cudaErrorMemoryAllocation;
   }
-  *out = state.memory.AllocateDevice(device, bytes, live);
+  *out = state.memory.AllocateDevice(device, bytes, pooled);
   ++state.counts[FAKE_CUDA_ALLOCATIONS];
   return *out == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
@@ -103,7 +103,7 @@ extern "C" {
 cudaError_t cudaMalloc(void** data, size_t bytes) {
   const Call call(__func__, Call::kUnsafe);
   if (call.over()) return call.Cuda();
-  return Call::Cuda(Allocate(data, bytes, CurrentDevice(), true));
+  return Call::Cuda(Allocate(data, bytes, CurrentDevice(), false));
 }
 
 cudaError_t cudaFree(void* data) {
@@ -129,7 +129,7 @@ cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t handle) {
     stream->capture->invalid = true;
     return Call::Cuda(cudaErrorStreamCaptureUnsupported);
   }
-  const cudaError_t error = Allocate(data, bytes, stream->device, false);
+  const cudaError_t error = Allocate(data, bytes, stream->device, true);
   if (error != cudaSuccess || *data == nullptr) return Call::Cuda(error);
   return Call::Cuda(state.streams.Enqueue(stream, [begin = *data] { TheState().memory.Begin(begin); }));
 }

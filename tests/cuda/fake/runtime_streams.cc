@@ -1,6 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
+#include <utility>
 
 #include "tests/cuda/fake/state.h"
 
@@ -186,6 +187,15 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
     return Call::Cuda(cudaErrorInvalidValue);
   }
   return Call::Cuda(TheState().streams.BeginCapture(stream, mode));
+}
+
+// Like cudaGetLastError, this cannot fail with a valid mode, so it is not counted as a call.
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  if (mode == nullptr || *mode < cudaStreamCaptureModeGlobal || *mode > cudaStreamCaptureModeRelaxed) {
+    return Call::Cuda(cudaErrorInvalidValue);
+  }
+  std::swap(*mode, ThreadCaptureMode());
+  return cudaSuccess;
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {

@@ -279,6 +279,25 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "leaks are reported") {
   CHECK(fake_cuda_leaks() == std::string());
 }
 
+TEST_CASE_FIXTURE(FakeCudaFixture, "memory of a collective must not come from a pool") {
+  CHECK(fake_cuda_check_collective(data, sizeof ones) == 1);
+  CHECK(fake_cuda_check_collective(data + 8, 32) == 1);
+  CHECK(fake_cuda_problems() == std::string());
+  void* pooled = nullptr;
+  CHECK(cudaMallocAsync(&pooled, 64, stream[0]) == cudaSuccess);
+  CHECK(cudaStreamSynchronize(stream[0]) == cudaSuccess);
+  const auto refused = [](const void* memory, size_t bytes) {
+    CHECK(fake_cuda_check_collective(memory, bytes) == 0);
+    const std::string problems = fake_cuda_problems();
+    fake_cuda_clear_problems();
+    return problems;
+  };
+  CHECK(refused(pooled, 64).find("a stream-ordered pool") != std::string::npos);
+  CHECK(refused(data + 8, sizeof ones).find("256 bytes from byte 32") != std::string::npos);
+  CHECK(refused(ones.data(), 4).find("not device memory") != std::string::npos);
+  CHECK(cudaFree(pooled) == cudaSuccess);
+}
+
 TEST_CASE_FIXTURE(FakeCudaFixture, "calls fail once, as configured") {
   fake_cuda_fail("cudaMemsetAsync", 2, cudaErrorLaunchFailure);
   CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaSuccess);

@@ -51,6 +51,11 @@ int& CurrentDevice() {
   return device;
 }
 
+cudaStreamCaptureMode& ThreadCaptureMode() {
+  static thread_local cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  return mode;
+}
+
 cudaError_t& LastError() {
   static thread_local cudaError_t error = cudaSuccess;
   return error;
@@ -65,6 +70,17 @@ std::string FunctionName(const char* name) {
 void State::Fault(const std::string& what) {
   Problem("illegal address: " + what);
   if (fault == cudaSuccess) fault = cudaErrorIllegalAddress;
+}
+
+bool State::Load(int device, const std::string& kernel) {
+  if (IsLoaded(device, kernel)) return true;
+  if (loading == 0 && !may_load) {
+    Problem("device " + std::to_string(device) + " may be running a collective when " + kernel + " is loaded");
+    return false;
+  }
+  loaded.emplace(device, kernel);
+  ++counts[FAKE_CUDA_LOADS];
+  return true;
 }
 
 bool State::Check(int device, const void* address, size_t bytes, const char* what) {

@@ -11,9 +11,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/fake/control.h"
@@ -54,11 +56,13 @@ struct BlasHandle {
 struct SolverHandle {
   int device;
   cudaStream_t stream = nullptr;
+  bool deterministic = false;
 };
 
 struct SolverParams {
   bool is_jacobi;
   bool sorted = true;
+  bool one_algorithm = CUDART_VERSION < 13000;  // earlier versions have no choice
 };
 
 // A failure of a future call.
@@ -86,6 +90,7 @@ struct State {
   int devices = 2;
   int driver_version = CUDART_VERSION;
   int runtime_version = CUDART_VERSION;
+  std::map<int, std::pair<int, int>> compute_capabilities;  // by device; others have 9.0
   int64_t memory_limit = 0;
   int order = FAKE_CUDA_AS_LATE_AS_POSSIBLE;
   int query_progress = 0;
@@ -105,7 +110,14 @@ struct State {
   std::array<int64_t, FAKE_CUDA_KINDS> counts{};
   std::vector<PlannedCall> planned;
   std::vector<PlannedEigenFault> planned_eigen;
-  cudaError_t fault = cudaSuccess;  // all calls return it
+  cudaError_t fault = cudaSuccess;               // all calls return it
+  std::set<std::pair<int, std::string>> loaded;  // kernels, by device
+  int loading = 0;                               // number of sections in which kernels may be loaded
+  bool may_load = true;                          // outside of sections
+
+  bool IsLoaded(int device, const std::string& kernel) const { return loaded.count({device, kernel}) != 0; }
+  // Called when a kernel is used. Returns false if it cannot be loaded at this time, which is a misuse.
+  bool Load(int device, const std::string& kernel);
 
   // Reports an invalid access. The device is lost from then on.
   void Fault(const std::string& what);
@@ -119,7 +131,8 @@ void ResetState();
 std::recursive_mutex& TheMutex();
 uint64_t NextRandom();
 void SetSeed(uint64_t seed);
-int& CurrentDevice();  // of this thread
+int& CurrentDevice();                        // of this thread
+cudaStreamCaptureMode& ThreadCaptureMode();  // of this thread
 std::string FunctionName(const char* name);
 
 // One call of a function of CUDA. Other threads wait until it ends.

@@ -6,8 +6,8 @@
 
 #include <array>
 
+#include "core/backend/cuda/plugin/cta.h"
 #include "tests/cuda/fake/control.h"
-#include "tests/cuda/fake/launcher.h"
 
 namespace shampoo::cuda {
 

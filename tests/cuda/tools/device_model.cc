@@ -9,6 +9,7 @@
 #include <random>
 
 #include "core/base/convert.h"
+#include "tests/cuda/fake/control.h"
 #include "tests/preset.h"
 
 namespace shampoo_test {
@@ -133,7 +134,10 @@ Model::Model(const ModelSpec& spec, cudaStream_t of_stream) : stream(of_stream),
   desc.state_bytes = spec.state_bytes;
   if (spec.replica_ops != nullptr) Must(shampoo_comm_from_ops(&desc.replica_comm, spec.replica_ops));
   if (spec.shard_ops != nullptr) Must(shampoo_comm_from_ops(&desc.shard_comm, spec.shard_ops));
+  // Later calls must not load kernels.
+  if (on_device()) fake_cuda_begin_loading();
   const shampoo_status created = shampoo_optimizer_create(&optimizer, plan, &desc);
+  if (on_device()) fake_cuda_end_loading();
   shampoo_comm_destroy(desc.replica_comm);  // does not change the error text
   shampoo_comm_destroy(desc.shard_comm);
   Must(created);

@@ -4,7 +4,7 @@
 
 namespace shampoo_test {
 
-DeviceRanks::DeviceRanks(const ModelSpec& spec, int copies, int shards)
+DeviceRanks::DeviceRanks(const ModelSpec& spec, int copies, int shards, const shampoo_allocator* allocators)
     : ranks_(static_cast<size_t>(copies) * static_cast<size_t>(shards)) {
   replica_ops_.resize(copies > 1 || shards == 1 ? ranks_.size() : 0);
   shard_ops_.resize(shards > 1 ? ranks_.size() : 0);
@@ -23,13 +23,14 @@ DeviceRanks::DeviceRanks(const ModelSpec& spec, int copies, int shards)
     ModelSpec own = spec;
     own.replica_ops = replica_ops(rank);
     own.shard_ops = shard_ops(rank);
+    if (allocators != nullptr) own.allocator = allocators + rank;
     Rank& made = ranks_[static_cast<size_t>(rank)];
     made.model = std::make_unique<Model>(own, *made.stream);
   });
 }
 
 StagedComm* DeviceRanks::AddComm(int world) {
-  comms_.push_back(std::make_unique<StagedComm>(world));
+  comms_.push_back(std::make_unique<StagedComm>(world, fake_cuda_check_collective));
   comms_.back()->host().patience = std::chrono::seconds(20);
   return comms_.back().get();
 }

@@ -18,7 +18,8 @@ class DeviceRanks {
  public:
   using Work = std::function<shampoo_status(int rank, Model* model)>;
 
-  DeviceRanks(const ModelSpec& spec, int copies, int shards = 1);
+  // allocators: by rank; nullptr: the one of the spec.
+  DeviceRanks(const ModelSpec& spec, int copies, int shards = 1, const shampoo_allocator* allocators = nullptr);
   ~DeviceRanks();
   DeviceRanks(const DeviceRanks&) = delete;
   DeviceRanks& operator=(const DeviceRanks&) = delete;

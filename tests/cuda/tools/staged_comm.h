@@ -15,8 +15,11 @@ namespace shampoo_test {
 // Segments are copied through the host, which waits for them.
 class StagedComm {
  public:
-  explicit StagedComm(int world) : host_(world) {
-    for (int rank = 0; rank < world; ++rank) ranks_.push_back({{}, {}, {}});
+  // Checks the memory of a collective; returns 0 if NCCL could not use it.
+  using CheckMemory = int(const void* data, size_t bytes);
+
+  explicit StagedComm(int world, CheckMemory* check = nullptr) : host_(world) {
+    for (int rank = 0; rank < world; ++rank) ranks_.push_back({check, {}, {}, {}});
   }
   StagedComm(const StagedComm&) = delete;
   StagedComm& operator=(const StagedComm&) = delete;
@@ -41,8 +44,11 @@ class StagedComm {
   }
   ThreadComm& host() { return host_; }
 
+  static constexpr int32_t kMisused = 2001;
+
  private:
   struct Rank {
+    CheckMemory* check;
     shampoo_comm_ops host;
     std::vector<char> own;
     std::vector<char> all;
@@ -51,8 +57,10 @@ class StagedComm {
   static int32_t Gather(void* user, const void* send, void* recv, size_t bytes, void* stream) {
     auto* const rank = static_cast<Rank*>(user);
     auto* const queue = static_cast<cudaStream_t>(stream);
+    const size_t all_bytes = bytes * static_cast<size_t>(rank->host.world);
+    if (rank->check != nullptr && (rank->check(send, bytes) == 0 || rank->check(recv, all_bytes) == 0)) return kMisused;
     rank->own.resize(bytes);
-    rank->all.resize(bytes * static_cast<size_t>(rank->host.world));
+    rank->all.resize(all_bytes);
     cudaError_t error = cudaMemcpyAsync(rank->own.data(), send, bytes, cudaMemcpyDeviceToHost, queue);
     if (error == cudaSuccess) error = cudaStreamSynchronize(queue);
     if (error != cudaSuccess) return static_cast<int32_t>(error);

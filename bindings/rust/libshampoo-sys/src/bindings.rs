@@ -320,6 +320,7 @@ pub struct shampoo_allocator {
     pub user: *mut c_void,
     /// Returns bytes (\> 0) of memory aligned to align (a power of two), or NULL, which makes the call fail with
     /// SHAMPOO_E_NOMEM. device_type and device_id are those of the optimizer. The memory is used in the order of stream.
+    /// If GPUs of one process exchange data, the other GPUs must be able to access it, unlike memory of cudaMallocAsync.
     /// On the CPU the last three are SHAMPOO_CPU, 0 and NULL.
     pub allocate: Option<unsafe extern "C" fn(*mut c_void, usize, usize, i32, i32, *mut c_void) -> *mut c_void>,
     /// Frees memory that allocate returned; bytes is the size that was requested. It must not fail. On CUDA all work on

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "core/backend/cuda/plugin/kernel_list.h"
+
 // A kernel is a body: a struct whose call operator does the work of one cooperative thread array (CTA). It consists of
 // loops over indices, which may run in any order, and of reductions. nvcc compiles a body for a GPU. A C++ compiler
 // compiles the same source for the fake of CUDA in the tests; SHAMPOO_CUDA_FAKE names the header of its launcher.
@@ -94,10 +96,15 @@ __global__ void __launch_bounds__(kCtaThreads) RunBody(const __grid_constant__ B
   body(Cta());
 }
 
+// Loads the kernel of a body onto the current device.
 template <typename Body>
-cudaError_t Launch(cudaStream_t stream, int64_t ctas, const Body& body) {
-  static_assert(sizeof(Body) <= 4096, "the limit of a kernel's parameters");
-  if (ctas == 0) return cudaSuccess;
+cudaError_t LoadKernel() {
+  cudaFuncAttributes unused;
+  return cudaFuncGetAttributes(&unused, reinterpret_cast<const void*>(&RunBody<Body>));
+}
+
+template <typename Body>
+cudaError_t LaunchKernel(cudaStream_t stream, int64_t ctas, const Body& body) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(ctas));
   config.blockDim = dim3(kCtaThreads);
@@ -110,4 +117,22 @@ cudaError_t Launch(cudaStream_t stream, int64_t ctas, const Body& body) {
 }  // namespace shampoo::cuda
 #else
 #define SHAMPOO_DEVICE  // host code of the engine, which contains no kernel
+#endif
+
+#if defined(SHAMPOO_CUDA_FAKE) || defined(__CUDACC__)
+namespace shampoo::cuda {
+
+// Exists for every body that some code launches.
+template <typename Body>
+inline const KernelEntry kKernelEntry(LoadKernel<Body>);
+
+// Runs a body on `ctas` CTAs.
+template <typename Body>
+cudaError_t Launch(cudaStream_t stream, int64_t ctas, const Body& body) {
+  static_assert(sizeof(Body) <= 4096, "the limit of a kernel's parameters");
+  (void)&kKernelEntry<Body>;
+  return ctas == 0 ? cudaSuccess : LaunchKernel(stream, ctas, body);
+}
+
+}  // namespace shampoo::cuda
 #endif

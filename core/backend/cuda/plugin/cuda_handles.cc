@@ -30,6 +30,8 @@ OwnedHandles::~OwnedHandles() {
 Status OwnedHandles::Create(Order order) {
   SHAMPOO_CUDA_TRY(cublasCreate(&handles_.blas));
   SHAMPOO_CUDA_TRY(cusolverDnCreate(&handles_.solver));
+  // The default, unless a later version changes it.
+  SHAMPOO_CUDA_TRY(cusolverDnSetDeterministicMode(handles_.solver, CUSOLVER_DETERMINISTIC_RESULTS));
   if (order == Order::kBound) return {};
   return stream_.CreateWithPriority(order == Order::kOwnHighest);
 }

@@ -16,6 +16,7 @@ constexpr int32_t kDeviceType = 2;  // SHAMPOO_CUDA
 }  // namespace
 
 DeviceScope::DeviceScope(int device) {
+  is_mode_changed_ = cudaThreadExchangeStreamCaptureMode(&mode_before_) == cudaSuccess;
   error_ = cudaGetDevice(&before_);
   if (error_ != cudaSuccess) {
     before_ = -1;
@@ -30,15 +31,18 @@ DeviceScope::DeviceScope(int device) {
 
 DeviceScope::~DeviceScope() {
   if (before_ >= 0) (void)cudaSetDevice(before_);
+  if (is_mode_changed_) (void)cudaThreadExchangeStreamCaptureMode(&mode_before_);
 }
 
 Status DeviceScope::status() const { return StatusOf(error_, "cudaSetDevice"); }
 
-Status DeviceMemory::Allocate(const HostAllocator& allocator, int device, int64_t bytes, const char* what,
-                              cudaStream_t stream) {
+Status DeviceMemory::Allocate(const Source& source, Access access, int64_t bytes, const char* what) {
+  const HostAllocator& allocator = source.allocator;
+  const int device = source.device;
   void* made = nullptr;
   if (allocator.allocate != nullptr) {
-    made = allocator.allocate(allocator.user, static_cast<size_t>(bytes), kAlignment, kDeviceType, device, stream);
+    made =
+        allocator.allocate(allocator.user, static_cast<size_t>(bytes), kAlignment, kDeviceType, device, source.stream);
     if (made == nullptr) {
       return NoMemory(
           "the host's allocator returned NULL for ", bytes, " bytes of ", what, " on device ", device,
@@ -46,12 +50,14 @@ Status DeviceMemory::Allocate(const HostAllocator& allocator, int device, int64_
           "states");
     }
     if (reinterpret_cast<uintptr_t>(made) % kAlignment != 0) {
-      allocator.deallocate(allocator.user, made, static_cast<size_t>(bytes), kDeviceType, device, stream);
+      allocator.deallocate(allocator.user, made, static_cast<size_t>(bytes), kDeviceType, device, source.stream);
       return Invalid("the host's allocator returned memory that is not aligned: expected an alignment of ", kAlignment,
                      " bytes");
     }
   } else {
-    Status status = StatusOf(cudaMallocAsync(&made, static_cast<size_t>(bytes), stream), "cudaMallocAsync");
+    const auto size = static_cast<size_t>(bytes);
+    Status status = access == Access::kPeers ? StatusOf(cudaMalloc(&made, size), "cudaMalloc")
+                                             : StatusOf(cudaMallocAsync(&made, size, source.stream), "cudaMallocAsync");
     if (!status.ok()) {
       return std::move(status).Within(Cat(bytes, " bytes of ", what, " on device ", device,
                                           " (query shampoo_plan_bytes beforehand, and use smaller blocks or narrower "
@@ -60,17 +66,20 @@ Status DeviceMemory::Allocate(const HostAllocator& allocator, int device, int64_
   }
   data_ = static_cast<char*>(made);
   bytes_ = bytes;
-  device_ = device;
-  allocator_ = allocator;
+  source_ = source;
+  access_ = access;
   return {};
 }
 
 DeviceMemory::~DeviceMemory() {
   if (data_ == nullptr) return;
-  if (allocator_.deallocate != nullptr) {
-    allocator_.deallocate(allocator_.user, data_, static_cast<size_t>(bytes_), kDeviceType, device_, nullptr);
+  const HostAllocator& allocator = source_.allocator;
+  if (allocator.deallocate != nullptr) {
+    allocator.deallocate(allocator.user, data_, static_cast<size_t>(bytes_), kDeviceType, source_.device, nullptr);
+  } else if (access_ == Access::kPeers) {
+    (void)cudaFree(data_);
   } else {
-    (void)cudaFreeAsync(data_, nullptr);
+    (void)cudaFreeAsync(data_, source_.free_stream);
   }
 }
 

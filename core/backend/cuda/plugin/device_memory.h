@@ -11,7 +11,8 @@
 
 namespace shampoo::cuda {
 
-// Makes a device the current device of this thread. The destructor restores the previous one.
+// Makes a device the current device of this thread, and selects the thread-local capture mode, in which calls of this
+// thread do not invalidate captures of other threads. The destructor restores both.
 class DeviceScope {
  public:
   explicit DeviceScope(int device);
@@ -23,27 +24,42 @@ class DeviceScope {
 
  private:
   int before_ = -1;
+  cudaStreamCaptureMode mode_before_ = cudaStreamCaptureModeThreadLocal;
+  bool is_mode_changed_ = false;
   cudaError_t error_ = cudaSuccess;
 };
 
-// Device memory from the caller's allocator, or from CUDA's stream-ordered pool. The object must be destroyed after all
-// work that uses the memory has ended.
+// Device memory from the caller's allocator, or from CUDA. The object must be destroyed after all work that uses the
+// memory has ended.
 class DeviceMemory {
  public:
+  enum class Access {
+    kOwnDevice,  // CUDA's stream-ordered pool
+    // Memory that NCCL reads or writes. Other devices of the process access it directly, which is possible for memory
+    // of cudaMalloc but not for memory of a stream-ordered pool.
+    kPeers,
+  };
+  struct Source {
+    HostAllocator allocator;  // if it has no functions, CUDA allocates
+    int device;
+    cudaStream_t stream;       // memory of the pool is allocated in its order
+    cudaStream_t free_stream;  // memory of the pool is freed in its order; it must outlive this object
+  };
+
   DeviceMemory() = default;
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
   // what: names the memory in error texts.
-  Status Allocate(const HostAllocator& allocator, int device, int64_t bytes, const char* what, cudaStream_t stream);
+  Status Allocate(const Source& source, Access access, int64_t bytes, const char* what);
   char* data() const { return data_; }
 
  private:
   char* data_ = nullptr;
   int64_t bytes_ = 0;
-  int device_ = 0;
-  HostAllocator allocator_;
+  Source source_{};
+  Access access_ = Access::kOwnDevice;
 };
 
 // Host memory that the device can write.

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/backend/cuda/plugin/compute_capability.h"
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/backend/cuda/plugin/kernel_list.h"
 #include "core/base/round_up.h"
 
 namespace shampoo::cuda {
@@ -77,6 +79,7 @@ Engine::Engine(const EngineDesc& desc)
 Status Engine::Create(const EngineDesc& desc, std::unique_ptr<Engine>* out) {
   const DeviceScope scope(desc.device);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
+  SHAMPOO_RETURN_IF_ERROR(CheckComputeCapability(desc.device));
   std::unique_ptr<Engine> made(new Engine(desc));
   const Status status = made->Build(desc);
   if (!status.ok()) return status.Copy();
@@ -117,14 +120,18 @@ Status Engine::Build(const EngineDesc& desc) {
     for (const Block* block : owned) async = std::max(async, plan_.groups[block->group].root_async);
     if (async > 0) SHAMPOO_RETURN_IF_ERROR(AsyncRoots::Create(sizes, plan_.block_count, async, &async_roots_));
   }
-  layout_ = LayOutDevice(std::move(batches), plan_.groups, counts, ReplicaBytes(plan_) + ShardBytes(plan_), root_bytes);
+  layout_ = LayOutDevice(std::move(batches), plan_.groups, counts, root_bytes);
   tables_.scan_tile_count = counts.scan_tiles;
-  SHAMPOO_RETURN_IF_ERROR(workspace_.Allocate(allocator_, device_, layout_.bytes, "workspace", stream));
+  const DeviceMemory::Source source = MemorySource(stream);
+  SHAMPOO_RETURN_IF_ERROR(workspace_.Allocate(source, DeviceMemory::Access::kOwnDevice, layout_.bytes, "workspace"));
   if (desc.state == nullptr) {
-    SHAMPOO_RETURN_IF_ERROR(own_state_.Allocate(allocator_, device_, plan_.state_bytes, "state", stream));
+    SHAMPOO_RETURN_IF_ERROR(own_state_.Allocate(source, DeviceMemory::Access::kOwnDevice, plan_.state_bytes, "state"));
     state_ = own_state_.data();
   } else {
     state_ = static_cast<char*>(desc.state);
+  }
+  if (const int64_t bytes = ReplicaBytes(plan_) + ShardBytes(plan_); bytes > 0) {
+    SHAMPOO_RETURN_IF_ERROR(gathered_.Allocate(source, DeviceMemory::Access::kPeers, bytes, "exchange buffers"));
   }
   int64_t all_roots = 0;
   for (int64_t b = 0; b < plan_.block_count; ++b) all_roots += plan_.blocks[b].factor_count();
@@ -142,7 +149,33 @@ Status Engine::Build(const EngineDesc& desc) {
     SHAMPOO_RETURN_IF_ERROR(async_roots_->SetWorkspace(workspace_.data() + layout_.async.blas, layout_.blas_bytes));
   }
   FindTables();
-  return FillTables(stream);
+  SHAMPOO_RETURN_IF_ERROR(FillTables(stream));
+  const cudaError_t loaded = KernelEntry::LoadAll();
+  if (loaded == cudaErrorNoKernelImageForDevice) return NoKernelsFor(device_);
+  SHAMPOO_RETURN_IF_ERROR(StatusOf(loaded, "cudaFuncGetAttributes"));
+  if (handles_.empty()) return {};
+  SHAMPOO_RETURN_IF_ERROR(handles_[0].Bind(stream));
+  Status called = CallLibraries();
+  // Wait on errors too, because calls before the error have enqueued work.
+  for (size_t i = 0; i < handles_.size(); ++i) {
+    Status waited = StatusOf(cudaStreamSynchronize(HandlesOf(i).stream), "cudaStreamSynchronize");
+    if (called.ok()) called = std::move(waited);
+  }
+  return called;
+}
+
+// Makes cuBLAS and cuSOLVER load the kernels that steps use; see KernelEntry. They choose kernels by the sizes of their
+// arguments, so this calls them with those of steps. The data are zeros, and the results are not used.
+Status Engine::CallLibraries() {
+  for (const BlockBatch& batch : layout_.batches) {
+    for (size_t i = 0; i < batch.shape_groups.size(); ++i) {
+      const ShapeGroup& shape_group = batch.shape_groups[i];
+      const Handles& handles = HandlesOf(i % handles_.size());
+      SHAMPOO_RETURN_IF_ERROR(MultiplyGradients(handles, batch, shape_group));
+      SHAMPOO_RETURN_IF_ERROR(Contract(handles, batch, shape_group, static_cast<int64_t>(shape_group.count)));
+    }
+  }
+  return ComputeAnyRoots();
 }
 
 void Engine::FindTables() {
@@ -163,7 +196,7 @@ void Engine::FindTables() {
     at(&tables_.async_flags, layout_.async.flags);
     at(&tables_.async_roots, layout_.async.statuses);
   }
-  if (plan_.replica_world > 1) tables_.gathered = base + layout_.gathered;
+  if (plan_.replica_world > 1) tables_.gathered = gathered_.data();
   tables_.host_report = reinterpret_cast<HostReport*>(host_memory_.device());
   tables_.host_roots = reinterpret_cast<RootStatus*>(host_memory_.device() + sizeof(HostReport));
   if (async_roots_) {
@@ -180,7 +213,7 @@ void Engine::FindTables() {
   tables_.shard_world = plan_.shard_world;
   tables_.shard_segment_bytes = plan_.shard_segment_bytes;
   if (plan_.shard_world == 1) return;
-  tables_.shard_segments = base + layout_.gathered + ReplicaBytes(plan_);
+  tables_.shard_segments = gathered_.data() + ReplicaBytes(plan_);
   tables_.counted_steps = reinterpret_cast<int64_t*>(host_memory_.device() + counted_steps_at_);
 }
 
@@ -263,13 +296,15 @@ Status Engine::Staging(int64_t bytes, void** out) {
   const DeviceScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   if (bytes > staging_bytes_) {
-    staging_bytes_ = 0;
-    staging_ = std::make_unique<DeviceMemory>();
-    SHAMPOO_RETURN_IF_ERROR(staging_->Allocate(allocator_, device_, bytes, "staging", copies_.get()));
-    SHAMPOO_CUDA_TRY(cudaStreamSynchronize(copies_.get()));
-    staging_bytes_ = bytes;
+    auto made = std::make_unique<DeviceMemory>();
+    const int64_t grown = std::max(bytes, 2 * staging_bytes_);
+    SHAMPOO_RETURN_IF_ERROR(
+        made->Allocate(MemorySource(copies_.get()), DeviceMemory::Access::kPeers, grown, "exchange buffers"));
+    SHAMPOO_CUDA_TRY(cudaStreamSynchronize(copies_.get()));  // for an allocator that allocates in the stream's order
+    staging_.push_back(std::move(made));
+    staging_bytes_ = grown;
   }
-  *out = staging_->data();
+  *out = staging_.back()->data();
   return {};
 }
 

@@ -49,6 +49,7 @@ struct Engine {
   Status Build(const EngineDesc& desc);
   void FindTables();
   Status FillTables(cudaStream_t stream);
+  Status CallLibraries();
   Status MakeHandles();
 
   // The phases of a step; see engine_step.cc.
@@ -63,11 +64,14 @@ struct Engine {
   // See engine_roots.cc.
   struct RootRun;
   struct RootContext;
+  RootContext ContextOf(const Tables& tables) const;
   Status WaitForAsyncRoots(const StepArgs& args);
   Status ComputeAsyncRoots(const StepArgs& args, int64_t ticket, const Tables& tables);
   Status RefreshRoots(const StepArgs& args, const Tables& tables, const BlockBatch& batch);
   Status ComputeRuns(const StepArgs& args, RootTask task, const BlockBatch& batch, const RootContext& context);
-  Status ComputeRun(const StepArgs& args, const BlockBatch& batch, const RootRun& run, const RootContext& context);
+  Status ComputeRun(const DeviceSettings* groups, const BlockBatch& batch, const RootRun& run, int k,
+                    const RootContext& context);
+  Status ComputeAnyRoots();
   // See engine_products.cc. The first writes C_k to the lower triangles of the matrices; the second contracts H with
   // the matrices.
   Status MultiplyGradients(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group);
@@ -75,6 +79,7 @@ struct Engine {
   RootTask HostTaskOf(const StepArgs& args, const BatchItem& item) const {
     return args.tasks[item.block - plan_.blocks];
   }
+  DeviceMemory::Source MemorySource(cudaStream_t stream) const { return {allocator_, device_, stream, copies_.get()}; }
   const Handles& HandlesOf(size_t i) const { return handles_[i].get(); }
 
   PlanView plan_;
@@ -84,9 +89,13 @@ struct Engine {
   std::vector<DeviceSettings> planned_;
   std::vector<Dtype> narrowest_;  // by group: the narrowest computation dtype of its blocks, of all owners
   DeviceLayout layout_;
+  OwnedStream copies_;  // also frees memory, so it is destroyed after the memory
   DeviceMemory workspace_;
   DeviceMemory own_state_;
-  std::unique_ptr<DeviceMemory> staging_;
+  DeviceMemory gathered_;  // segments of all ranks; empty with one rank
+  // Memory for exchanges of the host; the last piece is in use. Pieces are kept until the end because cudaFree waits
+  // for devices, on which another rank's collective may wait for this one.
+  std::vector<std::unique_ptr<DeviceMemory>> staging_;
   int64_t staging_bytes_ = 0;
   MappedMemory host_memory_;
   int64_t counted_steps_at_ = 0;  // offsets in host_memory_
@@ -99,7 +108,6 @@ struct Engine {
   OwnedEvent forked_;
   std::vector<OwnedEvent> joined_;
   OwnedEvent done_;
-  OwnedStream copies_;
   std::unique_ptr<RootSolver> roots_;
   std::unique_ptr<AsyncRoots> async_roots_;  // nullptr: no group has root_async
   int64_t tickets_ = 0;

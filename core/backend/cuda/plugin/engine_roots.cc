@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The inverse roots of a step: computed within the step or, with root_async, during the following steps.
+#include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/engine.h"
+#include "core/backend/cuda/root_workspace.h"
 #include "core/rules/growth.h"
 
 namespace shampoo::cuda {
@@ -71,15 +75,19 @@ Status Engine::ComputeAsyncRoots(const StepArgs& args, int64_t ticket, const Tab
   return status.ok() ? std::move(ended) : std::move(status);
 }
 
-Status Engine::RefreshRoots(const StepArgs& args, const Tables& tables, const BlockBatch& batch) {
+auto Engine::ContextOf(const Tables& tables) const -> RootContext {
   char* const base = workspace_.data();
-  const RootContext context{.solver = roots_.get(),
-                            .handles = &HandlesOf(0),
-                            .workspace = base + layout_.root_workspace,
-                            .matrices = base + layout_.matrices,
-                            .flag_addresses = reinterpret_cast<const int32_t* const*>(base + layout_.flags),
-                            .active = &tables.state->go,
-                            .statuses = tables.roots};
+  return {.solver = roots_.get(),
+          .handles = &HandlesOf(0),
+          .workspace = base + layout_.root_workspace,
+          .matrices = base + layout_.matrices,
+          .flag_addresses = reinterpret_cast<const int32_t* const*>(base + layout_.flags),
+          .active = &tables.state->go,
+          .statuses = tables.roots};
+}
+
+Status Engine::RefreshRoots(const StepArgs& args, const Tables& tables, const BlockBatch& batch) {
+  const RootContext context = ContextOf(tables);
   SHAMPOO_RETURN_IF_ERROR(ComputeRuns(args, RootTask::kCompute, batch, context));
   return ComputeRuns(args, RootTask::kFromSnapshot, batch, context);
 }
@@ -101,40 +109,61 @@ Status Engine::ComputeRuns(const StepArgs& args, RootTask task, const BlockBatch
       size_t end = i + 1;
       while (end < shape_group.count && HostTaskOf(args, item_at(end)) == task && step_of(end) == step_of(i)) ++end;
       const RootRun run{&shape_group, static_cast<int64_t>(i), static_cast<int64_t>(end - i)};
-      SHAMPOO_RETURN_IF_ERROR(ComputeRun(args, batch, run, context));
+      for (int k = 0; k < item_at(i).block->factor_count(); ++k) {
+        SHAMPOO_RETURN_IF_ERROR(ComputeRun(args.groups, batch, run, k, context));
+      }
       i = end;
     }
   }
   return {};
 }
 
-Status Engine::ComputeRun(const StepArgs& args, const BlockBatch& batch, const RootRun& run,
+// Computes one chunk of roots of every size, for CallLibraries(). The state's `go` and all divisors are 0. So the
+// matrices, which are not finite after the division, are replaced by I, and no root or status is written.
+Status Engine::ComputeAnyRoots() {
+  std::vector<DeviceSettings> groups = planned_;
+  // The first iteration differs from the others, which are alike.
+  for (DeviceSettings& group : groups) group.root_max_iterations = std::min<int64_t>(group.root_max_iterations, 2);
+  std::set<std::tuple<RootMethod, int64_t, Dtype, int64_t>> computed;
+  for (const BlockBatch& batch : layout_.batches) {
+    for (const ShapeGroup& shape_group : batch.shape_groups) {
+      const Block& block = *batch.items[shape_group.first].block;
+      const RootMethod method = groups[static_cast<size_t>(block.group)].root_method;
+      for (int k = 0; k < block.factor_count(); ++k) {
+        const int64_t n = block.shape[k];
+        const int64_t count = RootChunkCount(method, n, static_cast<int64_t>(shape_group.count), block.root_dtype);
+        if (!computed.emplace(method, n, block.root_dtype, count).second) continue;
+        SHAMPOO_RETURN_IF_ERROR(ComputeRun(groups.data(), batch, {&shape_group, 0, count}, k, ContextOf(tables_)));
+      }
+    }
+  }
+  return {};
+}
+
+// Computes the roots of dim k.
+Status Engine::ComputeRun(const DeviceSettings* groups, const BlockBatch& batch, const RootRun& run, int k,
                           const RootContext& context) {
   const BatchItem& item = batch.items[run.shape_group->first + static_cast<size_t>(run.begin)];
   const Block& block = *item.block;
   const auto element = static_cast<int64_t>(SizeOf(batch.computation));
   const auto blocks_in_group = static_cast<int64_t>(run.shape_group->count);
-  for (int k = 0; k < block.factor_count(); ++k) {
-    const auto at = static_cast<size_t>(k);
-    const int64_t root = run.shape_group->first_root + k * blocks_in_group + run.begin;
-    RootBatch roots;
-    roots.n = block.shape[k];
-    roots.count = run.count;
-    roots.stride = run.shape_group->matrix_stride[at];
-    roots.computation = batch.computation;
-    roots.root_dtype = block.root_dtype;
-    roots.limit = RootLimit(block, at);
-    roots.root = block.root;
-    roots.matrices = static_cast<char*>(context.matrices) + item.matrix_at[at] * element;
-    const int64_t b = &block - plan_.blocks;
-    roots.divisor = context.divisors != nullptr ? context.divisors + b : &tables_.work[b].divisor;
-    roots.may_be_diagonal = context.flag_addresses + root;
-    roots.active = context.active;
-    roots.status = context.statuses + root;
-    SHAMPOO_RETURN_IF_ERROR(
-        context.solver->Compute(roots, args.groups[block.group], *context.handles, context.workspace));
-  }
-  return {};
+  const auto at = static_cast<size_t>(k);
+  const int64_t root = run.shape_group->first_root + k * blocks_in_group + run.begin;
+  RootBatch roots;
+  roots.n = block.shape[k];
+  roots.count = run.count;
+  roots.stride = run.shape_group->matrix_stride[at];
+  roots.computation = batch.computation;
+  roots.root_dtype = block.root_dtype;
+  roots.limit = RootLimit(block, at);
+  roots.root = block.root;
+  roots.matrices = static_cast<char*>(context.matrices) + item.matrix_at[at] * element;
+  const int64_t b = &block - plan_.blocks;
+  roots.divisor = context.divisors != nullptr ? context.divisors + b : &tables_.work[b].divisor;
+  roots.may_be_diagonal = context.flag_addresses + root;
+  roots.active = context.active;
+  roots.status = context.statuses + root;
+  return context.solver->Compute(roots, groups[block.group], *context.handles, context.workspace);
 }
 
 }  // namespace shampoo::cuda

@@ -172,7 +172,8 @@ Status Engine::FillTables(cudaStream_t stream) {
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.work, TableBytes<BlockWork>(plan_.block_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, TableBytes<DeviceGroup>(plan_.group_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.state, TableBytes<StepState>(1)));
-    return clear(layout_.roots, TableBytes<RootStatus>(layout_.root_count));
+    SHAMPOO_RETURN_IF_ERROR(clear(layout_.roots, TableBytes<RootStatus>(layout_.root_count)));
+    return clear(layout_.first, layout_.blas - layout_.first);  // the data of CallLibraries()
   };
   Status status = all();
   // The host's tables must exist until they are copied.

@@ -8,14 +8,21 @@
 #include "core/backend/cuda/plugin/cuda_call.h"
 
 namespace shampoo::cuda {
+namespace {
+
+// The most matrices of a call. cuBLAS documents no limit, but calls with more than 65535 matrices have failed.
+constexpr int64_t kMaxMatrices = 32768;
+
+}  // namespace
 
 Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_t n, int64_t k, const GemmInput& a,
             const GemmInput& b, const GemmOutput& c, int64_t batch) {
   if (m == 0 || n == 0 || batch == 0) return Status();
-  if (std::max({m, n, k, batch, a.ld, b.ld, c.ld}) > std::numeric_limits<int32_t>::max()) {
+  if (std::max({m, n, k, a.ld, b.ld, c.ld}) > std::numeric_limits<int32_t>::max()) {
     return Unsupported("a product of ", batch, " matrices of ", m, " x ", k, " and ", k, " x ", n,
                        " is too large for cuBLAS");
   }
+  const auto element = static_cast<int64_t>(SizeOf(options.dtype));
   const bool f64 = options.dtype == Dtype::kF64;
   const cudaDataType_t type = f64 ? CUDA_R_64F : CUDA_R_32F;
   const cublasComputeType_t compute = f64            ? CUBLAS_COMPUTE_64F
@@ -28,10 +35,16 @@ Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_
   const auto op = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
   const auto narrow = [](int64_t number) { return static_cast<int>(number); };
   // A row-major matrix is its transpose to cuBLAS: C^T = op(B)^T op(A)^T.
-  SHAMPOO_CUDA_TRY(cublasGemmStridedBatchedEx(handle, op(options.transpose_b), op(options.transpose_a), narrow(n),
-                                              narrow(m), narrow(k), alpha, b.data, type, narrow(b.ld), b.stride, a.data,
-                                              type, narrow(a.ld), a.stride, beta, c.data, type, narrow(c.ld), c.stride,
-                                              narrow(batch), compute, CUBLAS_GEMM_DEFAULT));
+  for (int64_t first = 0; first < batch; first += kMaxMatrices) {
+    const auto from = [&](const GemmInput& matrices) {
+      return static_cast<const char*>(matrices.data) + first * matrices.stride * element;
+    };
+    SHAMPOO_CUDA_TRY(cublasGemmStridedBatchedEx(
+        handle, op(options.transpose_b), op(options.transpose_a), narrow(n), narrow(m), narrow(k), alpha, from(b), type,
+        narrow(b.ld), b.stride, from(a), type, narrow(a.ld), a.stride, beta,
+        static_cast<char*>(c.data) + first * c.stride * element, type, narrow(c.ld), c.stride,
+        narrow(std::min(batch - first, kMaxMatrices)), compute, CUBLAS_GEMM_DEFAULT));
+  }
   return Status();
 }
 

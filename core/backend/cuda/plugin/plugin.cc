@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <new>
 
+#include "core/backend/cuda/plugin/compute_capability.h"
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/engine.h"
 #include "core/base/text.h"
@@ -62,7 +63,17 @@ void Describe(Description* out) noexcept {
     if (error != cudaSuccess) {
       return SetUnavailable(out, Cat("the CUDA runtime failed to start: ", cudaGetErrorString(error)));
     }
-    out->device_count = count;
+    // Devices without kernels keep their numbers; create rejects them.
+    Status unusable;
+    for (int device = 0; device < count; ++device) {
+      Status status = CheckComputeCapability(device);
+      if (status.ok()) {
+        out->device_count = count;
+        return;
+      }
+      if (unusable.ok()) unusable = std::move(status);
+    }
+    SetUnavailable(out, std::string(unusable.message()));
   } catch (...) {
     std::snprintf(out->unavailable_reason, sizeof out->unavailable_reason, "out of host memory");
   }

@@ -60,6 +60,10 @@ Status RootSolver::Create(const std::vector<RootSizes>& sizes, const Handles& ha
                           std::unique_ptr<RootSolver>* out) {
   std::unique_ptr<RootSolver> solver(new RootSolver);
   SHAMPOO_CUDA_TRY(cusolverDnCreateParams(&solver->params_));
+#if CUDART_VERSION >= 13000
+  // The default may use another algorithm for another number of matrices. The speed of this one has not been measured.
+  SHAMPOO_CUDA_TRY(cusolverDnSetAdvOptions(solver->params_, CUSOLVERDN_SYEVBATCHED, CUSOLVER_ALG_1));
+#endif
   SHAMPOO_CUDA_TRY(cusolverDnCreateSyevjInfo(&solver->jacobi_));
   for (const RootSizes& kind : sizes) SHAMPOO_RETURN_IF_ERROR(solver->Prepare(kind, handles));
   *out = std::move(solver);

@@ -1,0 +1,112 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/plugin/compute_capability.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/backend/cuda/plugin/cuda_call.h"
+#include "core/base/text.h"
+
+namespace shampoo::cuda {
+namespace {
+
+constexpr std::string_view kBuiltFor = SHAMPOO_CUDA_BUILT_FOR;
+
+// The compute capabilities that one architecture supports.
+struct Architecture {
+  int major = 0;
+  int minor = 0;
+  bool is_exact = false;    // "90a": only this compute capability
+  bool has_binary = false;  // runs on devices of the same major number and of this or a later minor number
+  bool has_ptx = false;     // runs on all later devices, for which the driver compiles it
+
+  bool Supports(int device_major, int device_minor) const {
+    const bool same_major = device_major == major;
+    if (is_exact) return same_major && device_minor == minor;
+    if (has_binary && same_major && device_minor >= minor) return true;
+    return has_ptx && (device_major > major || (same_major && device_minor >= minor));
+  }
+};
+
+Architecture Parse(std::string_view text) {
+  Architecture made;
+  int number = 0;
+  size_t at = 0;
+  for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at) number = 10 * number + (text[at] - '0');
+  made.major = number / 10;
+  made.minor = number % 10;
+  made.is_exact = at < text.size() && text[at] == 'a';
+  made.has_binary = !text.ends_with("-virtual");
+  made.has_ptx = !text.ends_with("-real");
+  return made;
+}
+
+std::vector<Architecture> ParseAll(std::string_view text) {
+  std::vector<Architecture> all;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(','), text.size());
+    all.push_back(Parse(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return all;
+}
+
+std::string TextOf(const Architecture& architecture) {
+  const std::string number = Cat(architecture.major, ".", architecture.minor);
+  if (architecture.is_exact) return number;
+  if (architecture.has_ptx) return Cat(number, " or later");
+  return architecture.minor == 0 ? Cat(architecture.major, ".x") : Cat(number, " to ", architecture.major, ".9");
+}
+
+// Reads the compute capability of a device, which does not create a context.
+Status ReadComputeCapability(int device, int* major, int* minor) {
+  SHAMPOO_CUDA_TRY(cudaDeviceGetAttribute(major, cudaDevAttrComputeCapabilityMajor, device));
+  SHAMPOO_CUDA_TRY(cudaDeviceGetAttribute(minor, cudaDevAttrComputeCapabilityMinor, device));
+  return {};
+}
+
+Status NoKernelsFor(int device, int major, int minor) {
+  return Unsupported("device ", device, " has compute capability ", major, ".", minor, "; this build supports ",
+                     SupportedText(kBuiltFor),
+                     ". Use another device, or build the CUDA backend for this one (SHAMPOO_CUDA_ARCHITECTURES)");
+}
+
+}  // namespace
+
+bool HasCodeFor(std::string_view built_for, int major, int minor) {
+  const std::vector<Architecture> all = ParseAll(built_for);
+  if (all.empty()) return true;
+  return std::any_of(all.begin(), all.end(), [&](const Architecture& one) { return one.Supports(major, minor); });
+}
+
+std::string SupportedText(std::string_view built_for) {
+  const std::vector<Architecture> all = ParseAll(built_for);
+  std::string text;
+  for (const Architecture& one : all) {
+    const bool is_covered = std::any_of(all.begin(), all.end(), [&](const Architecture& other) {
+      return !other.is_exact && other.has_ptx && !(one.has_ptx && !one.is_exact) &&
+             other.Supports(one.major, one.minor);
+    });
+    if (!is_covered) text += (text.empty() ? "" : ", ") + TextOf(one);
+  }
+  return text;
+}
+
+Status CheckComputeCapability(int device) {
+  int major = 0;
+  int minor = 0;
+  SHAMPOO_RETURN_IF_ERROR(ReadComputeCapability(device, &major, &minor));
+  return HasCodeFor(kBuiltFor, major, minor) ? Status() : NoKernelsFor(device, major, minor);
+}
+
+Status NoKernelsFor(int device) {
+  int major = 0;
+  int minor = 0;
+  SHAMPOO_RETURN_IF_ERROR(ReadComputeCapability(device, &major, &minor));
+  return NoKernelsFor(device, major, minor);
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,36 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace shampoo::cuda {
+
+// An entry of the list of all kernels. CUDA loads a kernel onto a device when it is first used, and loading may wait
+// for work that is running there. If that work is a collective that waits for a rank of this process, neither ends. So
+// an engine loads all kernels when it is created.
+class KernelEntry {
+ public:
+  using LoadFunction = cudaError_t();
+
+  // Adds a kernel to the list. load: loads it onto the current device.
+  explicit KernelEntry(LoadFunction* load) : load_(load), next_(first_) { first_ = this; }
+  KernelEntry(const KernelEntry&) = delete;
+  KernelEntry& operator=(const KernelEntry&) = delete;
+
+  // Loads all kernels onto the current device.
+  static cudaError_t LoadAll() {
+    for (const KernelEntry* entry = first_; entry != nullptr; entry = entry->next_) {
+      if (const cudaError_t error = entry->load_(); error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
+  }
+
+ private:
+  inline static const KernelEntry* first_ = nullptr;
+
+  LoadFunction* load_;
+  const KernelEntry* next_;
+};
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,103 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUDA loads a kernel when it is first used, which may wait for a running collective. So create loads all kernels.
+// Every other test also fails if a later call loads one; see Model.
+#include "tests/cuda/tools/device_ranks.h"
+
+namespace shampoo_test {
+namespace {
+
+// Steps without roots, with roots, with a rejected gradient, and with another arena.
+void MakeEveryKindOfStep(Model* model) {
+  for (uint64_t t = 1; t <= 6; ++t) {
+    model->FillGradients(t);
+    model->Step();
+  }
+  model->SetGradient(1, std::vector<double>(model->elements(1), NAN));
+  Must(model->TryStep());
+  CHECK(shampoo_optimizer_status(model->optimizer, 1, nullptr) == SHAMPOO_E_NUMERIC);
+  model->FillGradients(7);
+  int64_t bytes = 0;
+  Must(shampoo_plan_bytes(model->plan, 0, "state", &bytes));
+  const DeviceBytes in(static_cast<size_t>(bytes));
+  const DeviceBytes out(static_cast<size_t>(bytes));
+  MustCuda(cudaMemset(in.get(), 0, static_cast<size_t>(bytes)));
+  Must(shampoo_optimizer_bind_state(model->optimizer, in.get(), out.get()));
+  model->Step();
+  model->Wait();
+  Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
+}
+
+TEST_CASE("create loads all kernels that later calls use") {
+  for (const char* method : {"eigen", "newton", "higher_order"}) {
+    for (const char* math : {"f32", "tf32"}) {
+      for (const char* async : {"0", "1"}) {
+        CAPTURE(std::string(method));
+        CAPTURE(std::string(math));
+        CAPTURE(std::string(async));
+        const Stage stage;
+        ModelSpec spec = FiveShapes({{"root_method", method},
+                                     {"precondition_math", math},
+                                     {"root_async", async},
+                                     {"root_max_iterations", "20"},
+                                     {"epsilon", "1"}});
+        spec.params.push_back({{70, 33}});
+        spec.params.push_back({{40, 40}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+        fake_cuda_mark();
+        Model model(spec);
+        CHECK(fake_cuda_count(FAKE_CUDA_LOADS) > 60);
+        model.FillParams(1);
+        fake_cuda_mark();
+        MakeEveryKindOfStep(&model);
+        CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("kernels are loaded onto the optimizer's device, and only once") {
+  const Stage stage;
+  ModelSpec spec = FiveShapes();
+  fake_cuda_mark();
+  const Model first(spec);
+  const int64_t loads = fake_cuda_count(FAKE_CUDA_LOADS);
+  const Model again(spec);
+  CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == loads);
+  spec.device_id = 1;
+  Model other(spec);
+  CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 2 * loads);
+}
+
+TEST_CASE("after the first exchange of several ranks, no kernel is loaded") {
+  const Stage stage;
+  DeviceRanks ranks(FiveShapes({{"status_lag", "0"}, {"comm_bucket_bytes", "128"}}), 3);
+  fake_cuda_mark();
+  ranks.FillParams(1);
+  for (uint64_t t = 1; t <= 5; ++t) {
+    ranks.FillGradients(t);
+    ranks.Step();
+    CHECK(ranks.Unless(SHAMPOO_OK) == "");
+  }
+  CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
+}
+
+TEST_CASE("create fails if a kernel cannot be loaded") {
+  const Stage stage;
+  UsePlugin();
+  shampoo_plan* const plan = MakePlan(FiveShapes());
+  shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  desc.device_type = SHAMPOO_CUDA;
+  for (const int64_t nth : {1, 20}) {
+    fake_cuda_fail("cudaFuncGetAttributes", nth, cudaErrorLaunchFailure);
+    shampoo_optimizer* made = nullptr;
+    CHECK(shampoo_optimizer_create(&made, plan, &desc) == SHAMPOO_E_DEVICE);
+    CHECK(std::string(shampoo_last_error()).find("cudaFuncGetAttributes(...) failed: cudaErrorLaunchFailure") !=
+          std::string::npos);
+    CHECK(made == nullptr);
+  }
+  shampoo_plan_destroy(plan);
+}
+
+}  // namespace
+}  // namespace shampoo_test
