@@ -57,6 +57,7 @@ struct RootChunk {
   Dtype computation;
   Dtype root_dtype;
   double limit;
+  double largest_residual;  // at which the result of an iteration counts as a root
   void* matrices;
   const double* divisor;
   const int32_t* const* may_be_diagonal;
