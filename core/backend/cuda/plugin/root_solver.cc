@@ -93,6 +93,8 @@ Status RootSolver::Create(const std::vector<RootSizes>& sizes, const Handles& ha
   std::unique_ptr<RootSolver> solver(new RootSolver);
   SHAMPOO_CUDA_TRY(cusolverDnCreateParams(&solver->params_));
   SHAMPOO_CUDA_TRY(cusolverDnCreateSyevjInfo(&solver->jacobi_));
+  SHAMPOO_RETURN_IF_ERROR(solver->counted_.Create());
+  SHAMPOO_RETURN_IF_ERROR(solver->count_.Allocate(sizeof(int64_t)));
   for (const RootSizes& kind : sizes) SHAMPOO_RETURN_IF_ERROR(solver->Prepare(kind, handles));
   *out = std::move(solver);
   return Status();
@@ -201,7 +203,7 @@ Status RootSolver::Compute(const RootBatch& batch, const DeviceSettings& group, 
     const RootBuffers buffers = Place(layout, workspace, &chunk);
     SHAMPOO_CUDA_TRY(InspectRoots(handles.stream, chunk));
     SHAMPOO_RETURN_IF_ERROR(spec.method == RootMethod::kEigen ? EigenRoots(chunk, handles, buffers, *kind)
-                                                              : CoupledRoots(chunk, handles, buffers));
+                                                              : CoupledRoots(chunk, handles, buffers, Running()));
   }
   return Status();
 }
@@ -236,10 +238,15 @@ Status RootSolver::Retry(const RootBatch& matrix, double divisor, RetryMethod ho
   const RootLayout layout = MakeRootLayout(spec.method, kind.n, 1, kind.root_dtype, is_eigen ? kind.solver_bytes : 0);
   const RootBuffers buffers = Place(layout, workspace, &chunk);
   SHAMPOO_CUDA_TRY(InspectRoots(handles.stream, chunk));
-  SHAMPOO_RETURN_IF_ERROR(is_eigen ? EigenRoots(chunk, handles, buffers, kind) : CoupledRoots(chunk, handles, buffers));
+  SHAMPOO_RETURN_IF_ERROR(is_eigen ? EigenRoots(chunk, handles, buffers, kind)
+                                   : CoupledRoots(chunk, handles, buffers, Running()));
   SHAMPOO_CUDA_TRY(cudaMemcpyAsync(out, batch.status, sizeof *out, cudaMemcpyDeviceToHost, handles.stream));
   SHAMPOO_CUDA_TRY(cudaStreamSynchronize(handles.stream));
   return Status();
+}
+
+RunningCount RootSolver::Running() const {
+  return {counted_.get(), reinterpret_cast<int64_t*>(count_.device()), reinterpret_cast<int64_t*>(count_.host())};
 }
 
 Status RootSolver::EigenRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,

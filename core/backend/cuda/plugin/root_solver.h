@@ -46,7 +46,7 @@ struct RootBuffers;
 struct RootChunk;
 struct RunningCount;
 
-// Computes the roots of whole batches with the group's method, without reading results on the host:
+// Computes the roots of whole batches with the group's method:
 // X = (F / divisor + epsilon I)^(-exponent_multiplier / root), by the rules of core/roots (clamp, diagonal shortcut,
 // relative epsilon of higher_order, pseudo-inverse). There is no recovery ladder: the status reports a root that the
 // method cannot compute, that is not finite, that is above `limit`, or that is not a root of its matrix. A matrix that
@@ -61,8 +61,9 @@ class RootSolver {
 
   // Returns the bytes of device memory, aligned to 256 bytes, that suffice for any of the batches.
   int64_t WorkspaceBytes() const { return workspace_bytes_; }
-  // Enqueues the computation of a batch. Does not allocate and does not wait. The batch is divided into chunks that fit
-  // the workspace. The number of calls for a chunk depends only on the method and the order.
+  // Enqueues the computation of a batch. Does not allocate. Method eigen does not wait; the coupled iterations wait
+  // after every few iterations, to stop when no matrix needs more. The batch is divided into chunks that fit the
+  // workspace.
   Status Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles, void* workspace);
   // Computes the root of one matrix again, for which Compute has failed, and waits for it. The batch has one matrix;
   // its members divisor to status are ignored. The matrix is replaced if *out reports no failure. If the device has no
