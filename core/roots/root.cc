@@ -38,6 +38,10 @@ const char* RungText(Rung rung) {
       return "eigendecomposition in float64 with the driver dsyevr";
     case Rung::kEigenQr:
       return "eigendecomposition in float64 with the driver dsyev";
+    case Rung::kDeviceEigen:
+      return "eigendecomposition of the matrix alone on the device";
+    case Rung::kDeviceNewton:
+      return "a Newton iteration on the device";
   }
   return "unknown";
 }

@@ -16,8 +16,11 @@ enum class Rung {
   kEigen,      // eigendecomposition in float64, divide and conquer (dsyevd)
   kEigenRrr,   // eigendecomposition in float64, relatively robust representations (dsyevr)
   kEigenQr,    // eigendecomposition in float64, implicit QR (dsteqr, called by dsyev)
+  // On a device, between kRequested and kFloat64:
+  kDeviceEigen,   // eigendecomposition of the matrix alone, instead of in a batch
+  kDeviceNewton,  // coupled Newton iteration
 };
-inline constexpr size_t kRungCount = 5;
+inline constexpr size_t kRungCount = 7;
 
 enum class EigenDriver { kDivideAndConquer, kRelativelyRobust, kImplicitQr };
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/step/device_roots.h"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "core/backend/cpu/factor_pair.h"
@@ -24,23 +26,78 @@ StateSlot SourceOf(const Block& block, int k, RootTask task) {
   return task == RootTask::kCompute ? block.factor[at] : block.snapshot[at];
 }
 
+// A root that a device tries again before the host does.
+struct DeviceAttempts {
+  const cuda::DeviceEngine* engine;
+  cuda::RootRetry retry;
+};
+
+// Returns whether the device may find a root that its solver for batches has not found.
+bool MayRetryOnDevice(const RootSpec& spec, RootFailure failure) {
+  return spec.method == RootMethod::kEigen && (failure == RootFailure::kSolver || failure == RootFailure::kWrongResult);
+}
+
+// Computes the root on the device with the solver for one matrix, and then by an iteration. *outcome is replaced if one
+// of them succeeds.
+template <typename Real>
+Status RetryOnDevice(DeviceAttempts* attempts, const SymmetricView<Real>& factor, const SymmetricTarget<Real>& inverse,
+                     RootOutcome* outcome) {
+  const int64_t n = factor.n;
+  std::vector<Real> dense(static_cast<size_t>(n * n));
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j <= i; ++j) {
+      dense[static_cast<size_t>(i * n + j)] = dense[static_cast<size_t>(j * n + i)] = factor.Row(i)[j];
+    }
+  }
+  cuda::RootRetry& retry = attempts->retry;
+  retry.divisor = factor.divisor;
+  retry.matrix = dense.data();
+  int used = 0;
+  for (const auto& [how, rung] : {std::pair{cuda::RetryMethod::kSingle, Rung::kDeviceEigen},
+                                  std::pair{cuda::RetryMethod::kNewton, Rung::kDeviceNewton}}) {
+    retry.how = how;
+    cuda::RootStatus status;
+    SHAMPOO_RETURN_IF_ERROR(attempts->engine->RetryRoot(retry, &status));
+    ++used;
+    if (status.failure != RootFailure::kNone) continue;
+    for (int64_t i = 0; i < n; ++i) {
+      const auto row = dense.begin() + i * n;
+      std::copy(row + (inverse.full ? 0 : i), row + n, inverse.data + i * inverse.ld + (inverse.full ? 0 : i));
+    }
+    RootOutcome found = OutcomeOfDevice(status);
+    found.rung = rung;
+    found.first_failure = outcome->failure;
+    found.rungs_used = used;
+    found.diagonal_input = outcome->diagonal_input;
+    *outcome = found;
+    return {};
+  }
+  return {};
+}
+
 // block: a copy of the block with the source of dim k as its factor matrix. memory: holds the source and the inverse
 // root at their offsets in `block`.
 template <typename Real>
-RootOutcome RecoverPair(const RootSpec& spec, const Block& block, int k, double correction, const RootOutcome& first,
-                        char* memory) {
+Status RecoverPair(const RootSpec& spec, const Block& block, int k, double correction, DeviceAttempts* attempts,
+                   char* memory, RootOutcome* outcome) {
   std::vector<Real> working(static_cast<size_t>(FactorPair<Real>::WorkingBytes(block, k)) / sizeof(Real));
   const FactorPair<Real> pair(block, k, memory, working.data());
   pair.LoadFactor();
-  std::vector<double> elements(static_cast<size_t>(RootWorkspace<double>::Elements(spec.method, pair.d())));
-  std::vector<int32_t> ints(static_cast<size_t>(RootWorkspace<double>::Ints(pair.d())));
   const double limit = RootLimit(block, static_cast<size_t>(k));
   const bool is_square = block.factor[static_cast<size_t>(k)].form == SymmetricForm::kSquare;
   const SymmetricView<Real> factor{pair.d(), pair.factor(), correction, is_square ? pair.d() : pair.ld()};
   const SymmetricTarget<Real> inverse{pair.inverse(), pair.ld(), pair.full()};
-  const RootOutcome outcome = RecoverRoot(spec, factor, first, {elements.data(), ints.data()}, limit, inverse);
-  if (outcome.ok()) pair.StoreInverse();
-  return outcome;
+  attempts->retry.limit = limit;
+  if (MayRetryOnDevice(spec, outcome->failure)) {
+    SHAMPOO_RETURN_IF_ERROR(RetryOnDevice(attempts, factor, inverse, outcome));
+  }
+  if (!outcome->ok()) {
+    std::vector<double> elements(static_cast<size_t>(RootWorkspace<double>::Elements(spec.method, pair.d())));
+    std::vector<int32_t> ints(static_cast<size_t>(RootWorkspace<double>::Ints(pair.d())));
+    *outcome = RecoverRoot(spec, factor, *outcome, {elements.data(), ints.data()}, limit, inverse);
+  }
+  if (outcome->ok()) pair.StoreInverse();
+  return {};
 }
 
 }  // namespace
@@ -88,9 +145,18 @@ Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory
   blas::Scratch scratch;
   SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create({}, &scratch));
   const blas::ScratchUse use(&scratch);
-  RootOutcome recovered = block.computation == Dtype::kF64
-                              ? RecoverPair<double>(spec, here, k, correction, *outcome, memory.data())
-                              : RecoverPair<float>(spec, here, k, correction, *outcome, memory.data());
+  const cuda::DeviceSettings device_settings = cuda::DeviceSettingsOf(settings);
+  DeviceAttempts attempts{&memory_of_device.engine(), {}};
+  attempts.retry.stream = memory_of_device.stream();
+  attempts.retry.settings = &device_settings;
+  attempts.retry.n = d;
+  attempts.retry.root = block.root;
+  attempts.retry.computation = block.computation;
+  attempts.retry.root_dtype = block.root_dtype;
+  RootOutcome recovered = *outcome;
+  SHAMPOO_RETURN_IF_ERROR(block.computation == Dtype::kF64
+                              ? RecoverPair<double>(spec, here, k, correction, &attempts, memory.data(), &recovered)
+                              : RecoverPair<float>(spec, here, k, correction, &attempts, memory.data(), &recovered));
   if (recovered.ok()) {
     SHAMPOO_RETURN_IF_ERROR(memory_of_device.Upload(arena + inverse.offset, memory.data() + here.inverse[at].offset,
                                                     SpanBytes(inverse, d)));

@@ -24,8 +24,8 @@ struct DeviceRootSource {
   char* arena;    // on the device
 };
 
-// Computes the inverse root on the host with the recovery ladder and stores it on the device. *outcome is the outcome
-// of the device; it is replaced by that of the ladder.
+// Computes the inverse root again and stores it on the device: first on the device with other solvers, and then on the
+// host with the recovery ladder. *outcome is the outcome of the step; it is replaced by that of the last attempt.
 Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory& memory,
                          const DeviceRootSource& source, RootOutcome* outcome);
 

@@ -15,8 +15,13 @@ namespace {
 constexpr const char* kKindNames[kRootKindCount] = {"root_scalar", "root_diagonal", "root_eigen", "root_newton",
                                                     "root_higher_order"};
 // By rung; nullptr: no counter, because it is not a recovery.
-constexpr const char* kRungNames[kRungCount] = {nullptr, "root_retried_float64", "root_retried_eigen",
-                                                "root_retried_dsyevr", "root_retried_dsyev"};
+constexpr const char* kRungNames[kRungCount] = {nullptr,
+                                                "root_retried_float64",
+                                                "root_retried_eigen",
+                                                "root_retried_dsyevr",
+                                                "root_retried_dsyev",
+                                                "root_retried_device",
+                                                "root_retried_device_newton"};
 
 struct Measure {
   const char* name;

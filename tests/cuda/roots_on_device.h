@@ -14,6 +14,7 @@
 
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/root_solver.h"
+#include "core/backend/cuda/plugin/roots_chunk.h"
 #include "core/backend/cuda/root_workspace.h"
 #include "tests/cuda/fake/control.h"
 
@@ -82,6 +83,18 @@ struct Device {
   Handles handles{};
 };
 
+// Ends the capture of a stream, and launches the graph in it.
+inline void Replay(cudaStream_t stream) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  Check(cudaStreamEndCapture(stream, &graph));
+  Check(cudaGraphInstantiate(&exec, graph, 0));
+  Check(cudaGraphLaunch(exec, stream));
+  Check(cudaStreamSynchronize(stream));
+  Check(cudaGraphExecDestroy(exec));
+  Check(cudaGraphDestroy(graph));
+}
+
 template <typename Real>
 using Matrix = std::vector<Real>;
 
@@ -102,6 +115,7 @@ struct Question {
   double rank_atol = 0;
   bool may_be_diagonal = true;
   bool active = true;
+  bool captured = false;  // compute in a replay of a captured graph
 
   DeviceSettings Numbers() const {
     DeviceSettings numbers{};
@@ -118,10 +132,27 @@ struct Question {
   }
 };
 
+// Returns the settings with which the CPU computes the same root.
+inline Settings ForCpu(const Question& question) {
+  Settings settings;
+  settings.root_method = question.method;
+  settings.root_dtype = question.root_dtype;
+  settings.exponent_multiplier = question.multiplier;
+  settings.epsilon = question.epsilon;
+  settings.root_tolerance = question.tolerance;
+  settings.root_max_iterations = question.most;
+  settings.root_order = question.order;
+  settings.root_rank_handling = question.pseudo_inverse ? RankHandling::kPseudoInverse : RankHandling::kEpsilon;
+  settings.root_rank_rtol = question.rank_rtol;
+  settings.root_rank_atol = question.rank_atol;
+  return settings;
+}
+
 template <typename Real>
 struct Answer {
   std::vector<Matrix<Real>> matrices;
   std::vector<RootStatus> status;
+  int64_t products = 0;  // calls of cuBLAS
 };
 
 // A batch of matrices of one order, with data between them that must not change.
@@ -164,8 +195,10 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
   CHECK(solver->WorkspaceBytes() <= RootWorkspaceBytes(question.method, n, batch.count, question.root_dtype));
   const OnDevice<char> workspace(std::vector<char>(static_cast<size_t>(solver->WorkspaceBytes()), char(0x7f)));
   fake_cuda_mark();
+  if (question.captured) Check(cudaStreamBeginCapture(device.handles.stream, cudaStreamCaptureModeGlobal));
   Check(solver->Compute(batch, question.Numbers(), device.handles, workspace.data()));
-  CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);
+  if (question.captured) Replay(device.handles.stream);
+  const int64_t waits = fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS);
   CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
   Check(cudaStreamSynchronize(device.handles.stream));
   CHECK(fake_cuda_count(FAKE_CUDA_NONFINITE_EIGENPROBLEMS) == 0);
@@ -173,6 +206,11 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
 
   Answer<Real> answer;
   answer.status = status.Read();
+  answer.products = fake_cuda_count(FAKE_CUDA_PRODUCTS);
+  // An iteration waits after every 8 iterations, until no matrix needs more.
+  int64_t iterations = 0;
+  for (const RootStatus& one : answer.status) iterations = std::max<int64_t>(iterations, one.iterations);
+  CHECK(waits <= (question.method == RootMethod::kEigen ? 0 : iterations / kIterationsPerPoll + 1));
   const std::vector<Real> result = on_device.Read();
   for (size_t i = 0; i < matrices.size(); ++i) {
     const auto begin = result.begin() + static_cast<ptrdiff_t>(i * stride);

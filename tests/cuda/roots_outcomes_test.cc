@@ -159,6 +159,54 @@ TEST_CASE("an iteration that does not converge is stopped") {
   CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) < 3000);
 }
 
+// The calls of one iteration; Newton's for the root 2.
+constexpr int64_t kProductsPerIteration = 3;
+
+TEST_CASE("an iteration ends when no matrix of the batch needs more, not at the maximum") {
+  std::mt19937_64 random(21);
+  Question question;
+  question.method = RootMethod::kNewton;
+  question.root = 2;
+  const Matrix<float> easy = RandomMatrix<float>(20, 2, &random);
+  const Matrix<float> hard = RandomMatrix<float>(20, 1e4, &random);
+  const Answer<float> alone = Solve<float>(question, 20, {easy});
+  const Answer<float> both = Solve<float>(question, 20, {easy, hard, easy});
+  REQUIRE(alone.status[0].iterations <= 8);
+  REQUIRE(both.status[1].iterations > 8);
+  REQUIRE(both.status[1].iterations <= 24);
+  // Up to 7 iterations more than the matrices need, and the check of the result.
+  CHECK(alone.products <= kProductsPerIteration * 8 + 4);
+  CHECK(both.products <= kProductsPerIteration * (both.status[1].iterations + 7) + 4);
+  // A matrix stops at the same iteration as alone, with the same bits.
+  for (const size_t i : {0, 2}) {
+    CHECK(both.matrices[i] == alone.matrices[0]);
+    CHECK(both.status[i].iterations == alone.status[0].iterations);
+  }
+  // A maximum below the iterations that are needed still ends the iteration.
+  question.most = 5;
+  CHECK(Solve<float>(question, 20, {hard}).status[0].iterations == 5);
+  // Neither does a step that the device rejects compute all iterations.
+  question.most = 100;
+  question.active = false;
+  question.divisor = kNan;
+  CHECK(Solve<float>(question, 20, {hard}).products <= kProductsPerIteration * 8 + 4);
+}
+
+TEST_CASE("while its stream is captured, an iteration does not wait and computes the maximum") {
+  std::mt19937_64 random(22);
+  Question question;
+  question.method = RootMethod::kNewton;
+  question.root = 2;
+  question.most = 20;
+  const Matrix<float> matrix = RandomMatrix<float>(12, 3, &random);
+  const Answer<float> expected = Solve<float>(question, 12, {matrix});
+  question.captured = true;
+  const Answer<float> answer = Solve<float>(question, 12, {matrix});
+  CHECK(answer.matrices[0] == expected.matrices[0]);
+  CHECK(answer.status[0].iterations == expected.status[0].iterations);
+  CHECK(answer.products > expected.products);
+}
+
 // Computes in extended precision, which has a wider range.
 TEST_CASE("no eigenvalue needs more than the maximum number of iterations") {
   for (int root = 1; root <= 16; ++root) {

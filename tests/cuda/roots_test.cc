@@ -30,21 +30,6 @@ double Distance(const Matrix<Real>& x, const Matrix<Real>& y) {
   return largest > 0 ? distance / largest : distance;
 }
 
-Settings ForCpu(const Question& question) {
-  Settings settings;
-  settings.root_method = question.method;
-  settings.root_dtype = question.root_dtype;
-  settings.exponent_multiplier = question.multiplier;
-  settings.epsilon = question.epsilon;
-  settings.root_tolerance = question.tolerance;
-  settings.root_max_iterations = question.most;
-  settings.root_order = question.order;
-  settings.root_rank_handling = question.pseudo_inverse ? RankHandling::kPseudoInverse : RankHandling::kEpsilon;
-  settings.root_rank_rtol = question.rank_rtol;
-  settings.root_rank_atol = question.rank_atol;
-  return settings;
-}
-
 // Computes all roots on the CPU, from matrices that are already divided.
 template <typename Real>
 void CompareWithCpu(const Question& question, int64_t n, const std::vector<Matrix<Real>>& matrices, double tolerance) {

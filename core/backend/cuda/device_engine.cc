@@ -100,6 +100,10 @@ Status DeviceEngine::Upload(void* device, const void* host, int64_t bytes, void*
   return bytes == 0 ? Status() : StatusOfResult(table_->upload(engine_, device, host, bytes, stream));
 }
 
+Status DeviceEngine::RetryRoot(const RootRetry& retry, RootStatus* out) const {
+  return StatusOfResult(table_->retry_root(engine_, &retry, out));
+}
+
 Status DeviceEngine::Staging(int64_t bytes, void** out) const {
   return StatusOfResult(table_->staging(engine_, bytes, out));
 }

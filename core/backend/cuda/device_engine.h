@@ -44,6 +44,7 @@ class DeviceEngine {
   // Copy in the order of the stream, and wait for the copy.
   Status Download(void* host, const void* device, int64_t bytes, void* stream) const;
   Status Upload(void* device, const void* host, int64_t bytes, void* stream) const;
+  Status RetryRoot(const RootRetry& retry, RootStatus* out) const;
   Status Staging(int64_t bytes, void** out) const;
 
  private:

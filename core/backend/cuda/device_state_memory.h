@@ -33,6 +33,7 @@ class DeviceStateMemory final : public StateMemory {
   DeviceStateMemory(const PlanData& plan, std::shared_ptr<const DeviceEngine> engine, void* arena, void* stream);
 
   void* stream() const { return stream_; }
+  const DeviceEngine& engine() const { return *engine_; }
 
   char* arena() const override { return arena_; }
   bool allocated_arena() const override { return allocated_; }

@@ -176,6 +176,23 @@ struct RootStatus {
   int32_t diagonal_input;
 };
 
+// How the device tries a root again that its solver for batches could not compute.
+enum class RetryMethod : int32_t { kSingle, kNewton };
+
+// A root to compute again. The matrix is in host memory, with both triangles.
+struct RootRetry {
+  void* stream;
+  const DeviceSettings* settings;  // of the group
+  RetryMethod how;
+  int64_t n;
+  int64_t root;
+  Dtype computation;
+  Dtype root_dtype;
+  double limit;    // the largest magnitude that an element of the root may have
+  double divisor;  // the root is that of the matrix divided by it
+  void* matrix;    // in the computation dtype; replaced by the root if the status reports no failure
+};
+
 struct Description {
   int32_t device_count;
   int32_t driver_version;  // as in CUDA: 1000 * major + 10 * minor; 0: no driver
@@ -212,6 +229,8 @@ struct Table {
   // Copy in the order of the stream, and wait for the copy.
   Result (*download)(Engine* engine, void* host, const void* device, int64_t bytes, void* stream);
   Result (*upload)(Engine* engine, void* device, const void* host, int64_t bytes, void* stream);
+  // Computes one root again on the device, and waits for it. The root belongs to a block of this engine.
+  Result (*retry_root)(Engine* engine, const RootRetry* retry, RootStatus* out);
   // Returns at least this many bytes of device memory for exchanges between ranks that the host takes part in.
   Result (*staging)(Engine* engine, int64_t bytes, void** out);
 };

@@ -34,6 +34,9 @@ inline int64_t RootPieces(int64_t n) { return (n + RootPieceRows(n) - 1) / RootP
 inline constexpr int64_t kRootMemberBytes = 96;
 inline constexpr int64_t kRootPartialBytes = 24;
 
+// Bytes behind the arrays of a chunk: the inputs and the status of a root that is computed again alone (RetryInputs).
+inline constexpr int64_t kRetryInputBytes = 256;
+
 inline constexpr int kRootMatrices = 4;
 inline constexpr int kRootVectors = 8;
 
@@ -81,8 +84,15 @@ inline int64_t EstimatedSolverBytes(RootMethod method, int64_t n, int64_t count,
   return element * count * (4 * n * n + 256 * n) + kFixed;
 }
 
+// Returns the bytes that suffice for chunks of this size, and for one matrix that is tried again by an iteration.
+inline int64_t BytesOfChunk(RootMethod method, int64_t n, int64_t chunk, Dtype root_dtype, int64_t solver_bytes) {
+  const int64_t bytes = std::max(MakeRootLayout(method, n, chunk, root_dtype, solver_bytes).bytes,
+                                 MakeRootLayout(RootMethod::kNewton, n, 1, root_dtype, 0).bytes);
+  return bytes + kRetryInputBytes;
+}
+
 inline int64_t EstimatedWorkspaceBytes(RootMethod method, int64_t n, int64_t chunk, Dtype root_dtype) {
-  return MakeRootLayout(method, n, chunk, root_dtype, EstimatedSolverBytes(method, n, chunk, root_dtype)).bytes;
+  return BytesOfChunk(method, n, chunk, root_dtype, EstimatedSolverBytes(method, n, chunk, root_dtype));
 }
 
 // Returns how many of `count` matrices are processed at once.

@@ -56,7 +56,8 @@ void CheckTenAndAThousand(const Keys& keys, const std::vector<int64_t>& shape) {
 TEST_CASE("a step of a thousand equal blocks takes as many launches, products and eigenproblems as one of ten") {
   for (const char* method : {"eigen", "newton", "higher_order"}) {
     CAPTURE(std::string(method));
-    CheckTenAndAThousand({{"root_method", method}}, {4, 3});
+    // With more iterations, a batch takes as many as its slowest matrix.
+    CheckTenAndAThousand({{"root_method", method}, {"root_max_iterations", "8"}}, {4, 3});
   }
 }
 

@@ -182,6 +182,18 @@ void fake_cuda_fail(const char* function, int64_t nth, int code) {
   Locked()->planned.push_back({function != nullptr ? FunctionName(function) : "", "", nth, false, code});
 }
 
+void fake_cuda_fail_always(const char* function, int code) {
+  Locked()->planned.push_back({FunctionName(function), "", 1, false, code, {}, true});
+}
+
+void fake_cuda_limit_eigen_batches(int64_t matrices) { Locked()->most_eigen_matrices = matrices; }
+
+const char* fake_cuda_last_failed(void) {
+  static std::string name;
+  name = Locked()->last_failed;
+  return name.c_str();
+}
+
 void fake_cuda_fail_here(const char* function, int64_t nth, int code) {
   const std::string name = function != nullptr ? FunctionName(function) : "";
   Locked()->planned.push_back({name, "", nth, false, code, std::this_thread::get_id()});

@@ -125,7 +125,13 @@ SHAMPOO_FAKE_EXPORT int fake_cuda_check_collective(const void* data, size_t byte
 // error of the function's library. For NULL it is a cudaError, which cuBLAS and cuSOLVER convert to their own errors.
 // Several failures can be pending.
 SHAMPOO_FAKE_EXPORT void fake_cuda_fail(const char* function, int64_t nth, int code);
-// Does the same for calls of this thread only.
+// Makes all calls of the function from now on fail, until fake_cuda_cancel_failures.
+SHAMPOO_FAKE_EXPORT void fake_cuda_fail_always(const char* function, int code);
+// Sets the most matrices of a batch that cuSOLVER accepts. Queries of workspaces and solvers reject larger batches.
+SHAMPOO_FAKE_EXPORT void fake_cuda_limit_eigen_batches(int64_t matrices);
+// Returns the name of the function that failed, or was skipped, last; "" if none was.
+SHAMPOO_FAKE_EXPORT const char* fake_cuda_last_failed(void);
+// Does the same as fake_cuda_fail for calls of this thread only.
 SHAMPOO_FAKE_EXPORT void fake_cuda_fail_here(const char* function, int64_t nth, int code);
 // Makes the nth call of a function that enqueues work report success and do nothing.
 SHAMPOO_FAKE_EXPORT void fake_cuda_skip(const char* function, int64_t nth);

@@ -148,13 +148,89 @@ cusolverStatus_t Enqueue(const char* solver, const SolverHandle& handle, EigenBa
   return error == cudaSuccess ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_EXECUTION_FAILED;
 }
 
+// Arguments of the 64-bit interface.
+struct EigenShape {
+  cusolverEigMode_t jobz;
+  cublasFillMode_t uplo;
+  int64_t n, lda, batch;
+};
+struct EigenTypes {
+  cudaDataType a, w, compute;
+  bool valid() const { return (a == CUDA_R_32F || a == CUDA_R_64F) && w == a && compute == a; }
+  size_t element() const { return a == CUDA_R_64F ? 8 : 4; }
+};
+struct EigenArrays {
+  void *a, *w;
+  int* info;
+  void* device;
+  size_t device_bytes;
+  void* host;
+  size_t host_bytes;
+};
+
+// Returns CUSOLVER_STATUS_SUCCESS if a solver of the 64-bit interface accepts these arguments.
+cusolverStatus_t CheckEigen(cusolverDnHandle_t handle, cusolverDnParams_t params, const EigenShape& shape,
+                            const EigenTypes& types) {
+  const State& state = TheState();
+  const std::shared_ptr<SolverParams> found = state.params.Find(params);
+  if (state.solvers.Find(handle) == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
+  if (found == nullptr || found->is_jacobi || !types.valid() ||
+      !IsValid(shape.jobz, shape.uplo, shape.n, shape.lda, shape.batch) || shape.batch > state.most_eigen_matrices) {
+    return CUSOLVER_STATUS_INVALID_VALUE;
+  }
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t SizeOfEigen(cusolverDnHandle_t handle, cusolverDnParams_t params, const EigenShape& shape,
+                             const EigenTypes& types, size_t* on_device, size_t* on_host) {
+  const cusolverStatus_t status = CheckEigen(handle, params, shape, types);
+  if (status != CUSOLVER_STATUS_SUCCESS) return status;
+  if (on_device == nullptr || on_host == nullptr) return CUSOLVER_STATUS_INVALID_VALUE;
+  *on_device = WorkspaceBytes(shape.n, shape.batch, types.element());
+  *on_host = kHostWorkspace;
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t SolveEigen(const char* function, cusolverDnHandle_t handle, cusolverDnParams_t params,
+                            const EigenShape& shape, const EigenTypes& types, const EigenArrays& arrays) {
+  const cusolverStatus_t status = CheckEigen(handle, params, shape, types);
+  if (status != CUSOLVER_STATUS_SUCCESS) return status;
+  if (arrays.device_bytes < WorkspaceBytes(shape.n, shape.batch, types.element()) ||
+      arrays.host_bytes < kHostWorkspace || arrays.host == nullptr) {
+    return CUSOLVER_STATUS_INVALID_VALUE;
+  }
+  std::memset(arrays.host, 0xff, arrays.host_bytes);
+  // Only the solver for batches has several algorithms.
+  const bool one_algorithm = shape.batch == 1 || TheState().params.Find(params)->one_algorithm;
+  return Enqueue(
+      function, *TheState().solvers.Find(handle),
+      {shape.jobz == CUSOLVER_EIG_MODE_VECTOR, shape.uplo == CUBLAS_FILL_MODE_LOWER, true, shape.n, shape.lda,
+       shape.batch, arrays.a, arrays.w, arrays.info, arrays.device, arrays.device_bytes, one_algorithm},
+      types.a == CUDA_R_64F);
+}
+
+// A solver for batches that fails may have overwritten its matrices.
+cusolverStatus_t FailBatch(const Call& call, cusolverDnHandle_t handle, void* a, int64_t elements, size_t element) {
+  const std::shared_ptr<SolverHandle> solver = TheState().solvers.Find(handle);
+  const cusolverStatus_t status = call.Solver();
+  if (solver == nullptr || status == CUSOLVER_STATUS_SUCCESS || TheState().fault != cudaSuccess) return status;
+  const std::shared_ptr<Stream> stream = Call::StreamOf(solver->stream, solver->device);
+  const size_t bytes = static_cast<size_t>(elements) * element;
+  if (stream == nullptr) return status;
+  (void)TheState().streams.Enqueue(stream, [a, bytes, device = solver->device] {
+    if (TheState().Check(device, a, bytes, "cuSOLVER, A")) std::memset(a, 0xff, bytes);
+  });
+  return status;
+}
+
 template <typename Real>
 cusolverStatus_t JacobiBufferSize(const Call& call, cusolverDnHandle_t handle, cusolverEigMode_t jobz,
                                   cublasFillMode_t uplo, int n, int lda, int* lwork, syevjInfo_t params, int batch) {
   if (call.over()) return call.Solver();
   const std::shared_ptr<SolverParams> found = TheState().params.Find(params);
   if (TheState().solvers.Find(handle) == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
-  if (found == nullptr || !found->is_jacobi || lwork == nullptr || !IsValid(jobz, uplo, n, lda, batch)) {
+  if (found == nullptr || !found->is_jacobi || lwork == nullptr || !IsValid(jobz, uplo, n, lda, batch) ||
+      batch > TheState().most_eigen_matrices) {
     return CUSOLVER_STATUS_INVALID_VALUE;
   }
   *lwork = static_cast<int>(WorkspaceBytes(n, batch, sizeof(Real)) / sizeof(Real));
@@ -165,11 +241,12 @@ template <typename Real>
 cusolverStatus_t Jacobi(const Call& call, cusolverDnHandle_t handle, cusolverEigMode_t jobz, cublasFillMode_t uplo,
                         int n, Real* a, int lda, Real* w, Real* work, int lwork, int* info, syevjInfo_t params,
                         int batch) {
-  if (call.over()) return call.Solver();
+  if (call.over()) return FailBatch(call, handle, a, static_cast<int64_t>(lda) * n * batch, sizeof(Real));
   const std::shared_ptr<SolverHandle> solver = TheState().solvers.Find(handle);
   const std::shared_ptr<SolverParams> found = TheState().params.Find(params);
   if (solver == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
-  if (found == nullptr || !found->is_jacobi || !IsValid(jobz, uplo, n, lda, batch) || lwork < 0 ||
+  if (found == nullptr || !found->is_jacobi || !IsValid(jobz, uplo, n, lda, batch) ||
+      batch > TheState().most_eigen_matrices || lwork < 0 ||
       static_cast<size_t>(lwork) < WorkspaceBytes(n, batch, sizeof(Real)) / sizeof(Real)) {
     return CUSOLVER_STATUS_INVALID_VALUE;
   }
@@ -260,17 +337,8 @@ cusolverStatus_t cusolverDnXsyevBatched_bufferSize(cusolverDnHandle_t handle, cu
                                                    int64_t batchSize) {
   const Call call(__func__, Call::kNone);
   if (call.over()) return call.Solver();
-  const std::shared_ptr<SolverParams> found = TheState().params.Find(params);
-  if (TheState().solvers.Find(handle) == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
-  const bool typed =
-      (dataTypeA == CUDA_R_32F || dataTypeA == CUDA_R_64F) && dataTypeW == dataTypeA && computeType == dataTypeA;
-  if (found == nullptr || found->is_jacobi || !typed || !IsValid(jobz, uplo, n, lda, batchSize) ||
-      workspaceInBytesOnDevice == nullptr || workspaceInBytesOnHost == nullptr) {
-    return CUSOLVER_STATUS_INVALID_VALUE;
-  }
-  *workspaceInBytesOnDevice = WorkspaceBytes(n, batchSize, dataTypeA == CUDA_R_64F ? 8 : 4);
-  *workspaceInBytesOnHost = kHostWorkspace;
-  return CUSOLVER_STATUS_SUCCESS;
+  return SizeOfEigen(handle, params, {jobz, uplo, n, lda, batchSize}, {dataTypeA, dataTypeW, computeType},
+                     workspaceInBytesOnDevice, workspaceInBytesOnHost);
 }
 
 cusolverStatus_t cusolverDnXsyevBatched(cusolverDnHandle_t handle, cusolverDnParams_t params, cusolverEigMode_t jobz,
@@ -279,23 +347,32 @@ cusolverStatus_t cusolverDnXsyevBatched(cusolverDnHandle_t handle, cusolverDnPar
                                         size_t workspaceInBytesOnDevice, void* bufferOnHost,
                                         size_t workspaceInBytesOnHost, int* info, int64_t batchSize) {
   const Call call(__func__, Call::kNone);
+  if (call.over()) return FailBatch(call, handle, A, lda * n * batchSize, dataTypeA == CUDA_R_64F ? 8 : 4);
+  return SolveEigen("XsyevBatched", handle, params, {jobz, uplo, n, lda, batchSize},
+                    {dataTypeA, dataTypeW, computeType},
+                    {A, W, info, bufferOnDevice, workspaceInBytesOnDevice, bufferOnHost, workspaceInBytesOnHost});
+}
+
+cusolverStatus_t cusolverDnXsyevd_bufferSize(cusolverDnHandle_t handle, cusolverDnParams_t params,
+                                             cusolverEigMode_t jobz, cublasFillMode_t uplo, int64_t n,
+                                             cudaDataType dataTypeA, const void*, int64_t lda, cudaDataType dataTypeW,
+                                             const void*, cudaDataType computeType, size_t* workspaceInBytesOnDevice,
+                                             size_t* workspaceInBytesOnHost) {
+  const Call call(__func__, Call::kNone);
   if (call.over()) return call.Solver();
-  const std::shared_ptr<SolverHandle> solver = TheState().solvers.Find(handle);
-  const std::shared_ptr<SolverParams> found = TheState().params.Find(params);
-  if (solver == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
-  const bool typed =
-      (dataTypeA == CUDA_R_32F || dataTypeA == CUDA_R_64F) && dataTypeW == dataTypeA && computeType == dataTypeA;
-  const bool f64 = dataTypeA == CUDA_R_64F;
-  if (found == nullptr || found->is_jacobi || !typed || !IsValid(jobz, uplo, n, lda, batchSize) ||
-      workspaceInBytesOnDevice < WorkspaceBytes(n, batchSize, f64 ? 8 : 4) || workspaceInBytesOnHost < kHostWorkspace ||
-      bufferOnHost == nullptr) {
-    return CUSOLVER_STATUS_INVALID_VALUE;
-  }
-  std::memset(bufferOnHost, 0xff, workspaceInBytesOnHost);
-  return Enqueue("XsyevBatched", *solver,
-                 {jobz == CUSOLVER_EIG_MODE_VECTOR, uplo == CUBLAS_FILL_MODE_LOWER, true, n, lda, batchSize, A, W, info,
-                  bufferOnDevice, workspaceInBytesOnDevice, found->one_algorithm},
-                 f64);
+  return SizeOfEigen(handle, params, {jobz, uplo, n, lda, 1}, {dataTypeA, dataTypeW, computeType},
+                     workspaceInBytesOnDevice, workspaceInBytesOnHost);
+}
+
+cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t params, cusolverEigMode_t jobz,
+                                  cublasFillMode_t uplo, int64_t n, cudaDataType dataTypeA, void* A, int64_t lda,
+                                  cudaDataType dataTypeW, void* W, cudaDataType computeType, void* bufferOnDevice,
+                                  size_t workspaceInBytesOnDevice, void* bufferOnHost, size_t workspaceInBytesOnHost,
+                                  int* info) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Solver();
+  return SolveEigen("Xsyevd", handle, params, {jobz, uplo, n, lda, 1}, {dataTypeA, dataTypeW, computeType},
+                    {A, W, info, bufferOnDevice, workspaceInBytesOnDevice, bufferOnHost, workspaceInBytesOnHost});
 }
 
 cusolverStatus_t cusolverDnCreateSyevjInfo(syevjInfo_t* out) {

@@ -108,6 +108,8 @@ Call::Call(const char* function, unsigned flags, const char* kernel) : lock_(The
     over_ = true;
     own_code_ = planned.skip || !planned.function.empty();
     code_ = planned.skip ? 0 : planned.code;
+    state.last_failed = name;
+    if (planned.repeats) continue;
     state.planned.erase(state.planned.begin() + static_cast<std::ptrdiff_t>(i--));
   }
   // A wait fails after the work that it waits for, so it reports an earlier failure of that work.

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -73,6 +74,7 @@ struct PlannedCall {
   bool skip;
   int code;
   std::thread::id thread = {};  // none: any thread
+  bool repeats = false;         // all calls from the nth on
 };
 
 struct PlannedEigenFault {
@@ -94,6 +96,8 @@ struct State {
   int64_t memory_limit = 0;
   int order = FAKE_CUDA_AS_LATE_AS_POSSIBLE;
   int query_progress = 0;
+  int64_t most_eigen_matrices = std::numeric_limits<int64_t>::max();  // of a batch that cuSOLVER accepts
+  std::string last_failed;  // the function whose planned failure or skip happened last
 
   Memory memory;
   Streams streams;

@@ -19,6 +19,11 @@ std::string FunctionIn(const std::string& text) {
 
 }  // namespace
 
+bool HasFailedInEigensolver() {
+  const std::string function = fake_cuda_last_failed();
+  return function.find("syev") != std::string::npos && function.find("Info") == std::string::npos;
+}
+
 Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail) {
   const Stage stage;
   const TestStream stream;
@@ -36,6 +41,7 @@ Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail) {
   outcome.status = attempt.run(&model);
   outcome.text = shampoo_last_error();
   outcome.failure_used = fake_cuda_cancel_failures() == 0;
+  outcome.in_eigensolver = HasFailedInEigensolver();
   if (attempt.afterwards) attempt.afterwards(&model, outcome.status != SHAMPOO_OK);
   return outcome;
 }
@@ -50,6 +56,10 @@ int64_t FailEach(const Attempt& attempt, const std::function<void(int64_t n)>& f
       return n - 1;
     }
     CAPTURE(outcome.text);
+    if (outcome.in_eigensolver) {
+      CHECK(outcome.status == SHAMPOO_OK);
+      continue;
+    }
     CHECK(outcome.status == code(n));
     CHECK(outcome.text.find(names) != std::string::npos);
     CHECK(!FunctionIn(outcome.text).empty());

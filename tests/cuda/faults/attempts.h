@@ -17,9 +17,14 @@ struct Attempt {
   std::function<void(Model* model, bool failed)> afterwards = {};
 };
 
+// Returns whether the function that failed last is an eigensolver of cuSOLVER or the query of its workspace. Other
+// solvers replace one that fails.
+bool HasFailedInEigensolver();
+
 // The outcome of an attempt.
 struct Outcome {
   bool failure_used = false;
+  bool in_eigensolver = false;  // see HasFailedInEigensolver
   shampoo_status status = SHAMPOO_OK;
   std::string text;
 };
@@ -29,7 +34,8 @@ struct Outcome {
 Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail);
 
 // Runs the attempt for n = 1, 2, ... until the attempt ends before the failure of fail(n). Each earlier attempt must
-// fail with the code and a text that names the failed function. Returns the number of failures.
+// fail with the code and a text that names the failed function, unless an eigensolver failed. Returns the number of
+// failures.
 int64_t FailEach(const Attempt& attempt, const std::function<void(int64_t n)>& fail,
                  const std::function<shampoo_status(int64_t n)>& code, const std::string& names);
 

@@ -100,6 +100,10 @@ int64_t FailEachCallOf(const ModelSpec& spec) {
       CHECK(status == SHAMPOO_OK);
       return n - 1;
     }
+    if (HasFailedInEigensolver()) {
+      CHECK(status == SHAMPOO_OK);
+      continue;
+    }
     CHECK(status == (n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE));
     CHECK(std::string(shampoo_last_error()).find("(...) failed: ") != std::string::npos);
     // If only recording the end of the step failed, the step was made, and the next call may detect that.

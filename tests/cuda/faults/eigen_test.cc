@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Eigensolvers that fail, or that return wrong results without an error.
+#include <cusolverDn.h>
+
 #include "tests/cuda/faults/attempts.h"
 
 namespace shampoo_test {
@@ -61,7 +63,7 @@ TEST_CASE("the block keeps its previous inverse root, and the next call recovers
         }
         for (const Model* model : {&plain, &spoiled}) CHECK(model->State("group.0/step") == std::vector<double>{3});
         CHECK(spoiled.Stat("root_retried") == 1);
-        CHECK(spoiled.Stat("root_retried_float64") == 1);
+        CHECK(spoiled.Stat("root_retried_device") == 1);
         CHECK(spoiled.Stat("root_reused") == 0);
         CHECK(spoiled.Stat("root_computed") == plain.Stat("root_computed"));
         const std::string why =
@@ -125,6 +127,140 @@ TEST_CASE("the recovered root equals the root that the device would have compute
       CHECK(Distance(spoiled.State("p0/0/factor.0"), plain.State("p0/0/factor.0")) == 0);
     }
   }
+}
+
+// Makes every matrix of the next runs of eigensolvers fail.
+void SpoilRuns(Model* model, int how, int runs) {
+  model->Wait();
+  for (int run = 0; run < runs; ++run) fake_cuda_fail_eigen(1, -1, how, 3);
+}
+
+TEST_CASE("a failed root is tried on the device alone, then by an iteration, and then on the host") {
+  struct Case {
+    const char* multiplier;  // an iteration computes only roots of whole numbers
+    int runs;                // of eigensolvers that fail
+    const char* counter;
+  };
+  for (const Case& one : {Case{"1", 1, "root_retried_device"},
+                          {"1", 2, "root_retried_device_newton"},
+                          {"0.7", 1, "root_retried_device"},
+                          {"0.7", 2, "root_retried_float64"}}) {
+    for (const char* dtype : {"f32", "f64"}) {
+      CAPTURE(one.counter);
+      const Stage stage;
+      Log log;
+      ModelSpec spec = SpecOfRoots({{"computation_dtype", dtype}, {"exponent_multiplier", one.multiplier}});
+      spec.params = {{{40}}};
+      Model spoiled(spec);
+      Model plain(spec);
+      for (Model* model : {&plain, &spoiled}) {
+        model->FillParams(1);
+        model->FillGradients(1);
+        if (model == &spoiled) SpoilRuns(model, FAKE_CUDA_EIGEN_INFO, one.runs);
+        model->Step();
+        Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
+      }
+      CHECK(spoiled.Stat("root_retried") == 1);
+      CHECK(spoiled.Stat(one.counter) == 1);
+      CHECK(log.text.find("the eigensolver did not converge; recovered by ") != std::string::npos);
+      // The root of an iteration passes the check of its residual.
+      const double tolerance = one.counter == std::string("root_retried_device_newton") ? 1e-3 : 1e-4;
+      CHECK(Distance(spoiled.State("p0/0/inverse.0"), plain.State("p0/0/inverse.0")) < tolerance);
+      CHECK(spoiled.State("p0/0/factor.0") == plain.State("p0/0/factor.0"));
+    }
+  }
+}
+
+// Both solvers for batches: Jacobi's method and divide and conquer.
+TEST_CASE("if a solver for batches is refused in a step, that step solves the matrices one by one") {
+  for (const cusolverStatus_t code :
+       {CUSOLVER_STATUS_EXECUTION_FAILED, CUSOLVER_STATUS_ALLOC_FAILED, static_cast<cusolverStatus_t>(4711)}) {
+    const Stage stage;
+    ModelSpec spec = SpecOfRoots();
+    spec.params = {{{6, 40}}, {{6, 40}}, {{6, 40}}};
+    Model spoiled(spec);
+    Model plain(spec);
+    for (Model* model : {&plain, &spoiled}) {
+      model->FillParams(1);
+      model->FillGradients(1);
+      if (model == &spoiled) {
+        model->Wait();
+        for (const char* function : {"cusolverDnXsyevBatched", "cusolverDnSsyevjBatched"}) {
+          fake_cuda_fail_always(function, code);
+        }
+      }
+      fake_cuda_mark();
+      model->Step();
+      CHECK(fake_cuda_calls("cusolverDnXsyevd") == (model == &spoiled ? 6 : 0));
+      Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
+      CHECK(fake_cuda_cancel_failures() == (model == &spoiled ? 2 : 0));
+    }
+    CHECK(spoiled.Stat("root_retried") == 0);
+    CHECK(spoiled.Stat("root_computed") == plain.Stat("root_computed"));
+    for (size_t p = 0; p < 3; ++p) CHECK(Distance(spoiled.ParamValues(p), plain.ParamValues(p)) < 1e-5);
+  }
+}
+
+TEST_CASE("if every eigensolver of the device is refused, an iteration computes the roots") {
+  const Stage stage;
+  Model model(SpecOfRoots());
+  model.FillParams(1);
+  model.FillGradients(1);
+  for (const char* function : {"cusolverDnXsyevBatched", "cusolverDnSsyevjBatched", "cusolverDnXsyevd"}) {
+    fake_cuda_fail_always(function, CUSOLVER_STATUS_INTERNAL_ERROR);
+  }
+  model.Step();
+  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  CHECK(fake_cuda_cancel_failures() == 3);
+  CHECK(model.Stat("root_retried_device_newton") == 6);
+  CHECK(model.Stat("root_reused") == 0);
+}
+
+TEST_CASE("create halves the chunks of a solver that refuses large batches") {
+  for (const int64_t most : {1, 3, 5}) {
+    const Stage stage;
+    ModelSpec spec = SpecOfRoots();
+    spec.params.assign(10, {{6}});
+    spec.params.push_back({{40}});
+    Model plain(spec);
+    fake_cuda_limit_eigen_batches(most);
+    Model limited(spec);
+    for (Model* model : {&plain, &limited}) {
+      fake_cuda_limit_eigen_batches(model == &limited ? most : 1000);
+      model->FillParams(1);
+      model->FillGradients(1);
+      model->Wait();
+      fake_cuda_mark();
+      model->Step();
+      // 10 matrices in chunks of 10, 5, 3 or 1, and one matrix of order 40.
+      const int64_t chunks = model == &plain ? 1 : most == 5 ? 2 : most == 3 ? 4 : 10;
+      CHECK(fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) == chunks + 1);
+      Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
+    }
+    CHECK(limited.Stat("root_retried") == 0);
+    for (size_t p = 0; p < spec.params.size(); ++p) CHECK(limited.ParamValues(p) == plain.ParamValues(p));
+  }
+}
+
+TEST_CASE("without a solver for batches, create plans to solve matrices one by one") {
+  const Stage stage;
+  for (const char* function : {"cusolverDnXsyevBatched_bufferSize", "cusolverDnSsyevjBatched_bufferSize"}) {
+    fake_cuda_fail_always(function, CUSOLVER_STATUS_NOT_SUPPORTED);
+  }
+  ModelSpec spec = SpecOfRoots();
+  spec.params = {{{6, 40}}, {{6, 40}}};
+  Model model(spec);
+  CHECK(fake_cuda_cancel_failures() == 2);
+  model.FillParams(1);
+  model.FillGradients(1);
+  fake_cuda_mark();
+  model.Step();
+  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  CHECK(fake_cuda_calls("cusolverDnXsyevd") == 4);
+  CHECK(fake_cuda_calls("cusolverDnXsyevBatched") == 0);
+  CHECK(fake_cuda_calls("cusolverDnSsyevjBatched") == 0);
+  CHECK(model.Stat("root_computed") == 4);
+  CHECK(model.Stat("root_retried") == 0);
 }
 
 // Uses two arenas alternately. An arena that was written is only read afterwards.

@@ -32,7 +32,8 @@ const char* const kKernels[] = {"SetBuffersBody",    "BeginStepBody",     "Begin
                                 "UpdateRunningBody", "PairBody",          "TransformBody",     "ScaleRowsBody",
                                 "InspectPieceBody",  "BeginMemberBody",   "SignsBody",         "LoadBody",
                                 "FinishRootBody",    "RecordLargestBody", "CheckByVectorBody", "DistanceBody",
-                                "CheckByMatrixBody", "StatusBody",        "DeliverBody",       "InitializeFactorsBody"};
+                                "CheckByMatrixBody", "StatusBody",        "DeliverBody",       "InitializeFactorsBody",
+                                "CountRunningBody"};
 const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBatched", "cusolverDnXsyevBatched"};
 
 // Kernels that handle exceptional cases, or that write the same data as the previous step if that was similar.
@@ -131,6 +132,10 @@ std::vector<Trial> Trials() {
       {.name = "larger matrices", .spec = spec(rich, {{40, 3}}), .target = 2, .strict = true},
       {.name = "newton", .spec = spec(with(newton, {{"root_max_iterations", "9"}}), {{3, 4}}), .target = 2},
       {.name = "higher order", .spec = spec(with(higher, {{"root_max_iterations", "6"}}), {{3, 4}}), .target = 2},
+      // When the host first asks, the iteration of the first matrix has converged, and that of the second has not.
+      {.name = "slow newton",
+       .spec = spec(with(newton, {{"root_max_iterations", "40"}, {"epsilon", "1e-4"}}), {{1}, {3}}),
+       .target = 2},
       // The method computes no root from it, or one that cannot be stored.
       {.name = "unfinished newton", .spec = spec(with(newton, unfinished), {{3, 4}})},
       {.name = "unfinished higher order", .spec = spec(with(higher, unfinished), {{3, 4}})},

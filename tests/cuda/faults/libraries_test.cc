@@ -31,13 +31,6 @@ const Failing kAtCreate[] = {
 #endif
     {"cusolverDnCreateParams", CUSOLVER_STATUS_ALLOC_FAILED, "CUSOLVER_STATUS_ALLOC_FAILED", SHAMPOO_E_NOMEM},
     {"cusolverDnCreateSyevjInfo", CUSOLVER_STATUS_ALLOC_FAILED, "CUSOLVER_STATUS_ALLOC_FAILED", SHAMPOO_E_NOMEM},
-    {"cusolverDnSsyevjBatched_bufferSize", CUSOLVER_STATUS_INVALID_VALUE, "CUSOLVER_STATUS_INVALID_VALUE",
-     SHAMPOO_E_DEVICE},
-    {"cusolverDnDsyevjBatched_bufferSize", CUSOLVER_STATUS_INTERNAL_ERROR, "CUSOLVER_STATUS_INTERNAL_ERROR",
-     SHAMPOO_E_DEVICE},
-    {"cusolverDnXsyevBatched_bufferSize", CUSOLVER_STATUS_NOT_SUPPORTED, "CUSOLVER_STATUS_NOT_SUPPORTED",
-     SHAMPOO_E_DEVICE},
-    {"cusolverDnXsyevBatched_bufferSize", 4711, "error 4711", SHAMPOO_E_DEVICE},
 };
 
 const Failing kAtStep[] = {
@@ -47,9 +40,6 @@ const Failing kAtStep[] = {
     {"cublasGemmStridedBatchedEx", CUBLAS_STATUS_ALLOC_FAILED, "CUBLAS_STATUS_ALLOC_FAILED", SHAMPOO_E_NOMEM},
     {"cublasGemmStridedBatchedEx", CUBLAS_STATUS_NOT_SUPPORTED, "CUBLAS_STATUS_NOT_SUPPORTED", SHAMPOO_E_DEVICE},
     {"cusolverDnSetStream", CUSOLVER_STATUS_NOT_INITIALIZED, "CUSOLVER_STATUS_NOT_INITIALIZED", SHAMPOO_E_DEVICE},
-    {"cusolverDnSsyevjBatched", CUSOLVER_STATUS_ARCH_MISMATCH, "CUSOLVER_STATUS_ARCH_MISMATCH", SHAMPOO_E_DEVICE},
-    {"cusolverDnDsyevjBatched", CUSOLVER_STATUS_EXECUTION_FAILED, "CUSOLVER_STATUS_EXECUTION_FAILED", SHAMPOO_E_DEVICE},
-    {"cusolverDnXsyevBatched", CUSOLVER_STATUS_ALLOC_FAILED, "CUSOLVER_STATUS_ALLOC_FAILED", SHAMPOO_E_NOMEM},
 };
 
 void CheckAll(const std::vector<Failing>& all, const Attempt& attempt) {
@@ -79,6 +69,37 @@ TEST_CASE("a failure of cuBLAS or cuSOLVER at create") {
   };
   attempt.afterwards = [&](Model*, bool) { shampoo_optimizer_destroy(std::exchange(made, nullptr)); };
   CheckAll({std::begin(kAtCreate), std::end(kAtCreate)}, attempt);
+}
+
+const Failing kBatchedQueries[] = {
+    {"cusolverDnSsyevjBatched_bufferSize", CUSOLVER_STATUS_INVALID_VALUE, "CUSOLVER_STATUS_INVALID_VALUE",
+     SHAMPOO_E_DEVICE},
+    {"cusolverDnDsyevjBatched_bufferSize", CUSOLVER_STATUS_ALLOC_FAILED, "CUSOLVER_STATUS_ALLOC_FAILED",
+     SHAMPOO_E_NOMEM},
+    {"cusolverDnXsyevBatched_bufferSize", CUSOLVER_STATUS_NOT_SUPPORTED, "CUSOLVER_STATUS_NOT_SUPPORTED",
+     SHAMPOO_E_DEVICE},
+    {"cusolverDnXsyevBatched_bufferSize", 4711, "error 4711", SHAMPOO_E_DEVICE},
+};
+
+TEST_CASE("create fails if cuSOLVER refuses both the batched solver and the solver for one matrix") {
+  for (const Failing& one : kBatchedQueries) {
+    CAPTURE(one.function);
+    Attempt attempt{.spec = SpecOfLibraries(), .run = {}};
+    shampoo_optimizer* made = nullptr;
+    attempt.run = [&](Model* model) {
+      shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+      desc.device_type = SHAMPOO_CUDA;
+      return shampoo_optimizer_create(&made, model->plan, &desc);
+    };
+    attempt.afterwards = [&](Model*, bool) { shampoo_optimizer_destroy(std::exchange(made, nullptr)); };
+    const Outcome refused = TryOnce(attempt, [&] {
+      fake_cuda_fail_always(one.function, one.code);
+      fake_cuda_fail_always("cusolverDnXsyevd_bufferSize", CUSOLVER_STATUS_NOT_SUPPORTED);
+    });
+    CHECK(refused.status == one.status);
+    CHECK(refused.text.find(std::string(one.function) + "(...) failed: " + one.name) != std::string::npos);
+    CHECK(TryOnce(attempt, [&] { fake_cuda_fail_always(one.function, one.code); }).status == SHAMPOO_OK);
+  }
 }
 
 TEST_CASE("a failure of cuBLAS or cuSOLVER in a step") {

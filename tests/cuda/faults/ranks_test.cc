@@ -68,6 +68,10 @@ TEST_CASE(
         CHECK(ranks.Unless(SHAMPOO_OK) == "");
         break;
       }
+      if (HasFailedInEigensolver()) {
+        CHECK(ranks.Unless(SHAMPOO_OK) == "");
+        continue;
+      }
       CAPTURE(ranks.text(kFaulty));
       CHECK(ReportsFailure(ranks.status(kFaulty), ranks.text(kFaulty), n));
       const shampoo_status others = ranks.status(0);

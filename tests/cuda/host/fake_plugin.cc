@@ -301,6 +301,12 @@ Result Upload(Engine*, void* to, const void* host, int64_t bytes, void* stream) 
   return Ok();
 }
 
+Result RetryRoot(Engine* /*engine*/, const RootRetry* /*retry*/, RootStatus* out) {
+  *out = {};
+  out->failure = RootFailure::kSolver;
+  return Ok();
+}
+
 Result Staging(Engine* engine, int64_t bytes, void** out) {
   engine->staging.resize(static_cast<size_t>(bytes));
   *out = engine->staging.data();
@@ -339,6 +345,7 @@ extern "C" __attribute__((visibility("default"))) const shampoo::cuda::Table* FA
                               ReadSnapshotSteps,
                               Download,
                               Upload,
+                              RetryRoot,
                               Staging};
   return &table;
 }

@@ -934,7 +934,8 @@ extern "C" {
     ///   "root_newton", "root_higher_order".
     /// - "root_retried": roots that needed the recovery ladder, and of these by rung: "root_retried_float64" (the same
     ///   method in float64), "root_retried_eigen" (eigendecomposition in float64), "root_retried_dsyevr",
-    ///   "root_retried_dsyev" (other drivers of LAPACK).
+    ///   "root_retried_dsyev" (other drivers of LAPACK). On a device: "root_retried_device" (eigendecomposition of one
+    ///   matrix instead of a batch), "root_retried_device_newton" (Newton iteration).
     /// - "root_reused": previous roots kept because every rung failed.
     /// - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
     ///   the key "track_times": thread time of each phase over all steps, in seconds.

@@ -29,6 +29,7 @@ struct Engine {
   Status Step(const StepArgs& args, int64_t* ticket);
   Status IsCapturing(cudaStream_t stream, int32_t* captured);
   Status ReadReport(int64_t ticket, StepReport* out);
+  Status RetryRoot(const RootRetry& retry, RootStatus* out);  // see engine_roots.cc
   Status Copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
   Status Staging(int64_t bytes, void** out);
 

@@ -166,4 +166,30 @@ Status Engine::ComputeRun(const DeviceSettings* groups, const BlockBatch& batch,
   return context.solver->Compute(roots, groups[block.group], *context.handles, context.workspace);
 }
 
+// Between steps the matrices of the batches are not in use.
+Status Engine::RetryRoot(const RootRetry& retry, RootStatus* out) {
+  const DeviceScope scope(device_);
+  SHAMPOO_RETURN_IF_ERROR(scope.status());
+  const auto stream = static_cast<cudaStream_t>(retry.stream);
+  SHAMPOO_RETURN_IF_ERROR(handles_[0].Bind(stream));
+  char* const base = workspace_.data();
+  RootBatch matrix;
+  matrix.n = retry.n;
+  matrix.count = 1;
+  matrix.stride = retry.n * retry.n;
+  matrix.computation = retry.computation;
+  matrix.root_dtype = retry.root_dtype;
+  matrix.limit = retry.limit;
+  matrix.root = retry.root;
+  matrix.matrices = base + layout_.matrices;
+  const size_t bytes = static_cast<size_t>(matrix.stride) * SizeOf(retry.computation);
+  SHAMPOO_CUDA_TRY(cudaMemcpyAsync(matrix.matrices, retry.matrix, bytes, cudaMemcpyHostToDevice, stream));
+  SHAMPOO_RETURN_IF_ERROR(roots_->Retry(matrix, retry.divisor, retry.how, *retry.settings, HandlesOf(0),
+                                        base + layout_.root_workspace, out));
+  if (out->failure != RootFailure::kNone) return {};
+  SHAMPOO_CUDA_TRY(cudaMemcpyAsync(retry.matrix, matrix.matrices, bytes, cudaMemcpyDeviceToHost, stream));
+  SHAMPOO_CUDA_TRY(cudaStreamSynchronize(stream));
+  return {};
+}
+
 }  // namespace shampoo::cuda

@@ -138,6 +138,8 @@ const Table kTable = {
             return engine->Copy(device, host, bytes, cudaMemcpyHostToDevice, static_cast<cudaStream_t>(stream));
           });
         },
+    .retry_root = [](Engine* engine, const RootRetry* retry,
+                     RootStatus* out) { return Guarded([&] { return engine->RetryRoot(*retry, out); }); },
     .staging = [](Engine* engine, int64_t bytes,
                   void** out) { return Guarded([&] { return engine->Staging(bytes, out); }); },
 };

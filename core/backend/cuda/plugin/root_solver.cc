@@ -3,9 +3,11 @@
 #include "core/backend/cuda/plugin/root_solver.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/roots_chunk.h"
+#include "core/rules/eigenvalue.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -27,6 +29,7 @@ RootChunk ChunkOf(const RootBatch& batch, const RootSpec& spec, int64_t first, i
   chunk.computation = batch.computation;
   chunk.root_dtype = batch.root_dtype;
   chunk.limit = batch.limit;
+  chunk.largest_residual = kLargestResidual;
   chunk.matrices =
       static_cast<char*>(batch.matrices) + first * batch.stride * static_cast<int64_t>(SizeOf(batch.computation));
   chunk.divisor = batch.divisor;
@@ -49,6 +52,35 @@ RootBuffers Place(const RootLayout& layout, void* workspace, RootChunk* chunk) {
   return buffers;
 }
 
+// The inputs and the status of a root that is computed again.
+struct RetryInputs {
+  double divisor;
+  RootStatus status;
+  const int32_t* flag_address;
+  int32_t flag;
+  int32_t active;
+};
+static_assert(sizeof(RetryInputs) <= kRetryInputBytes);
+
+// The largest residual at which an iteration replaces an eigendecomposition. Larger residuals are those of matrices
+// that float32 cannot resolve; the host computes their roots in float64.
+constexpr double kLargestRetryResidual = 1e-3;
+
+// Returns whether a coupled Newton iteration computes the same root.
+bool AllowsNewton(const RootSpec& spec) {
+  const double root = -1 / spec.exponent;
+  constexpr double kMostRoot = 64;
+  return !spec.pseudo_inverse && root >= 1 && root <= kMostRoot && root == std::floor(root);
+}
+
+void SetNewton(RootSpec* spec) {
+  const RootSpec defaults;
+  spec->numerator = static_cast<int64_t>(-1 / spec->exponent);
+  spec->denominator = 1;
+  spec->tolerance = defaults.tolerance;
+  spec->max_iterations = defaults.max_iterations;
+}
+
 }  // namespace
 
 RootSolver::~RootSolver() {
@@ -65,11 +97,15 @@ Status RootSolver::Create(const std::vector<RootSizes>& sizes, const Handles& ha
   SHAMPOO_CUDA_TRY(cusolverDnSetAdvOptions(solver->params_, CUSOLVERDN_SYEVBATCHED, CUSOLVER_ALG_1));
 #endif
   SHAMPOO_CUDA_TRY(cusolverDnCreateSyevjInfo(&solver->jacobi_));
+  SHAMPOO_RETURN_IF_ERROR(solver->counted_.Create());
+  SHAMPOO_RETURN_IF_ERROR(solver->count_.Allocate(sizeof(int64_t)));
   for (const RootSizes& kind : sizes) SHAMPOO_RETURN_IF_ERROR(solver->Prepare(kind, handles));
   *out = std::move(solver);
   return Status();
 }
 
+// Chunks are halved until cuSOLVER accepts them and their memory is small enough. If the batched solver accepts not
+// even one matrix, matrices are solved one by one.
 Status RootSolver::Prepare(const RootSizes& sizes, const Handles& handles) {
   if (sizes.count == 0) return Status();
   RootSizes chunk = sizes;
@@ -77,25 +113,41 @@ Status RootSolver::Prepare(const RootSizes& sizes, const Handles& handles) {
   if (const Kind* const known = Find(sizes.method, sizes.n, sizes.root_dtype)) {
     if (known->chunk >= chunk.count) return Status();
   }
-  for (;; chunk.count = (chunk.count + 1) / 2) {
-    int64_t device = 0;
-    int64_t host = 0;
-    // Query smaller chunks, too: they may need more memory than larger ones.
-    for (RootSizes part = chunk;; part.count = (part.count + 1) / 2) {
-      SHAMPOO_RETURN_IF_ERROR(SolverBytes(part, handles, &device, &host));
-      if (part.count == 1) break;
+  const int64_t largest_chunk = chunk.count;
+  SolverMemory of_one;
+  const bool has_single = MemoryOfOne(sizes, handles, &of_one).ok();
+  bool has_batched = true;
+  for (;;) {
+    SolverMemory memory = of_one;
+    Status status = has_batched ? MemoryOfBatches(chunk, handles, &memory) : Status();
+    const int64_t bytes = BytesOfChunk(chunk.method, chunk.n, chunk.count, chunk.root_dtype, memory.device);
+    if (chunk.count > 1 && (!status.ok() || bytes > kTargetRootWorkspace)) {
+      chunk.count = (chunk.count + 1) / 2;
+      continue;
     }
-    const int64_t bytes = MakeRootLayout(chunk.method, chunk.n, chunk.count, chunk.root_dtype, device).bytes;
-    if (bytes > kTargetRootWorkspace && chunk.count > 1) continue;
+    if (!status.ok()) {
+      if (!has_single) return status;
+      has_batched = false;
+      chunk.count = largest_chunk;
+      continue;
+    }
     workspace_bytes_ = std::max(workspace_bytes_, bytes);
-    if (host > static_cast<int64_t>(host_memory_.size())) host_memory_.resize(static_cast<size_t>(host));
-    kinds_.push_back({chunk.method, chunk.n, chunk.root_dtype, chunk.count, device});
+    if (memory.host > static_cast<int64_t>(host_memory_.size())) host_memory_.resize(static_cast<size_t>(memory.host));
+    kinds_.push_back({chunk.method, chunk.n, chunk.root_dtype, chunk.count, memory.device, has_batched, has_single});
     return Status();
   }
 }
 
-Status RootSolver::SolverBytes(const RootSizes& sizes, const Handles& handles, int64_t* device, int64_t* host) const {
+// A batch may be smaller than its chunk, and the required memory need not decrease with its size.
+Status RootSolver::MemoryOfBatches(RootSizes sizes, const Handles& handles, SolverMemory* memory) const {
   if (sizes.method != RootMethod::kEigen || sizes.n == 1) return Status();
+  for (;; sizes.count = (sizes.count + 1) / 2) {
+    SHAMPOO_RETURN_IF_ERROR(MemoryOfBatch(sizes, handles, memory));
+    if (sizes.count == 1) return Status();
+  }
+}
+
+Status RootSolver::MemoryOfBatch(const RootSizes& sizes, const Handles& handles, SolverMemory* memory) const {
   if (sizes.n <= kJacobiUpTo) {
     const auto n = static_cast<int>(sizes.n);
     const auto count = static_cast<int>(sizes.count);
@@ -107,7 +159,7 @@ Status RootSolver::SolverBytes(const RootSizes& sizes, const Handles& handles, i
       SHAMPOO_CUDA_TRY(cusolverDnSsyevjBatched_bufferSize(handles.solver, kVectors, kTriangle, n, nullptr, n, nullptr,
                                                           &elements, jacobi_, count));
     }
-    *device = std::max(*device, elements * static_cast<int64_t>(SizeOf(sizes.root_dtype)));
+    memory->device = std::max(memory->device, elements * static_cast<int64_t>(SizeOf(sizes.root_dtype)));
     return Status();
   }
   const cudaDataType_t type = TypeOf(sizes.root_dtype);
@@ -116,8 +168,20 @@ Status RootSolver::SolverBytes(const RootSizes& sizes, const Handles& handles, i
   SHAMPOO_CUDA_TRY(cusolverDnXsyevBatched_bufferSize(handles.solver, params_, kVectors, kTriangle, sizes.n, type,
                                                      nullptr, sizes.n, type, nullptr, type, &device_bytes, &host_bytes,
                                                      sizes.count));
-  *device = std::max(*device, static_cast<int64_t>(device_bytes));
-  *host = std::max(*host, static_cast<int64_t>(host_bytes));
+  memory->device = std::max(memory->device, static_cast<int64_t>(device_bytes));
+  memory->host = std::max(memory->host, static_cast<int64_t>(host_bytes));
+  return Status();
+}
+
+Status RootSolver::MemoryOfOne(const RootSizes& sizes, const Handles& handles, SolverMemory* memory) const {
+  if (sizes.method != RootMethod::kEigen || sizes.n == 1) return Status();
+  const cudaDataType_t type = TypeOf(sizes.root_dtype);
+  size_t device_bytes = 0;
+  size_t host_bytes = 0;
+  SHAMPOO_CUDA_TRY(cusolverDnXsyevd_bufferSize(handles.solver, params_, kVectors, kTriangle, sizes.n, type, nullptr,
+                                               sizes.n, type, nullptr, type, &device_bytes, &host_bytes));
+  memory->device = static_cast<int64_t>(device_bytes);
+  memory->host = static_cast<int64_t>(host_bytes);
   return Status();
 }
 
@@ -142,14 +206,55 @@ Status RootSolver::Compute(const RootBatch& batch, const DeviceSettings& group, 
     RootChunk chunk = ChunkOf(batch, spec, first, std::min(kind->chunk, batch.count - first));
     const RootBuffers buffers = Place(layout, workspace, &chunk);
     SHAMPOO_CUDA_TRY(InspectRoots(handles.stream, chunk));
-    SHAMPOO_RETURN_IF_ERROR(spec.method == RootMethod::kEigen ? EigenRoots(chunk, handles, buffers, kind->solver_bytes)
-                                                              : CoupledRoots(chunk, handles, buffers));
+    SHAMPOO_RETURN_IF_ERROR(spec.method == RootMethod::kEigen ? EigenRoots(chunk, handles, buffers, *kind)
+                                                              : CoupledRoots(chunk, handles, buffers, Running()));
   }
   return Status();
 }
 
+Status RootSolver::Retry(const RootBatch& matrix, double divisor, RetryMethod how, const DeviceSettings& group,
+                         const Handles& handles, void* workspace, RootStatus* out) {
+  RootSpec spec = MakeRootSpec(group, matrix.root, 1, matrix.n, matrix.root_dtype);
+  const Kind* const found = Find(spec.method, matrix.n, matrix.root_dtype);
+  if (found == nullptr) return Internal("the root solver was not created for roots of order ", matrix.n);
+  *out = {};
+  out->failure = RootFailure::kSolver;
+  const bool is_eigen = how == RetryMethod::kSingle;
+  if (is_eigen ? !found->has_single : !AllowsNewton(spec)) return Status();
+  Kind kind = *found;
+  kind.has_batched = false;
+  spec.method = is_eigen ? RootMethod::kEigen : RootMethod::kNewton;
+  if (!is_eigen) SetNewton(&spec);
+  auto* const inputs_at = static_cast<char*>(workspace) + workspace_bytes_ - kRetryInputBytes;
+  const auto* const on_device = reinterpret_cast<const RetryInputs*>(inputs_at);
+  RetryInputs inputs{};
+  inputs.divisor = divisor;
+  inputs.active = 1;
+  inputs.flag_address = &on_device->flag;
+  SHAMPOO_CUDA_TRY(cudaMemcpyAsync(inputs_at, &inputs, sizeof inputs, cudaMemcpyHostToDevice, handles.stream));
+  RootBatch batch = matrix;
+  batch.divisor = &on_device->divisor;
+  batch.may_be_diagonal = &on_device->flag_address;
+  batch.active = &on_device->active;
+  batch.status = &reinterpret_cast<RetryInputs*>(inputs_at)->status;
+  RootChunk chunk = ChunkOf(batch, spec, 0, 1);
+  chunk.largest_residual = kLargestRetryResidual;
+  const RootLayout layout = MakeRootLayout(spec.method, kind.n, 1, kind.root_dtype, is_eigen ? kind.solver_bytes : 0);
+  const RootBuffers buffers = Place(layout, workspace, &chunk);
+  SHAMPOO_CUDA_TRY(InspectRoots(handles.stream, chunk));
+  SHAMPOO_RETURN_IF_ERROR(is_eigen ? EigenRoots(chunk, handles, buffers, kind)
+                                   : CoupledRoots(chunk, handles, buffers, Running()));
+  SHAMPOO_CUDA_TRY(cudaMemcpyAsync(out, batch.status, sizeof *out, cudaMemcpyDeviceToHost, handles.stream));
+  SHAMPOO_CUDA_TRY(cudaStreamSynchronize(handles.stream));
+  return Status();
+}
+
+RunningCount RootSolver::Running() const {
+  return {counted_.get(), reinterpret_cast<int64_t*>(count_.device()), reinterpret_cast<int64_t*>(count_.host())};
+}
+
 Status RootSolver::EigenRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,
-                              int64_t solver_bytes) {
+                              const Kind& kind) {
   const int64_t n = chunk.n;
   const auto& [l, roots, av, qv, pair, second_of_pair, back, second_of_back] = buffers.vectors;
   if (n == 1) {
@@ -167,7 +272,7 @@ Status RootSolver::EigenRoots(const RootChunk& chunk, const Handles& handles, co
   const GemmInput signs{chunk.signs, 1, 0};
   SHAMPOO_CUDA_TRY(LoadScaled(handles.stream, chunk, q, false));
   SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, plain, n, 1, n, matrix, signs, {av, 1, n}, chunk.count));
-  SHAMPOO_RETURN_IF_ERROR(SolveEigen(chunk, handles, buffers, solver_bytes));
+  SHAMPOO_RETURN_IF_ERROR(SolveEigen(chunk, handles, buffers, kind));
   // Apply the decomposition to the signs. The eigenvectors are the rows of q.
   SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, plain, n, 1, n, matrix, signs, {qv, 1, n}, chunk.count));
   SHAMPOO_CUDA_TRY(PairProbe(handles.stream, chunk, qv, l, pair));
@@ -181,7 +286,40 @@ Status RootSolver::EigenRoots(const RootChunk& chunk, const Handles& handles, co
   return Status();
 }
 
+// If the batched solver refuses the chunk, its matrices are solved one by one. If that is refused, too, the status of
+// the matrix reports a failure, and the caller tries the root again later. A device that has failed is detected by the
+// next launch.
 Status RootSolver::SolveEigen(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,
+                              const Kind& kind) {
+  if (kind.has_batched) {
+    if (SolveBatch(chunk, handles, buffers, kind.solver_bytes).ok()) return Status();
+    // Part of the call may have been enqueued.
+    SHAMPOO_CUDA_TRY(LoadScaled(handles.stream, chunk, buffers.matrices[0], false));
+  }
+  const auto count = static_cast<size_t>(chunk.count);
+  const size_t vector_bytes = static_cast<size_t>(chunk.n) * SizeOf(chunk.root_dtype);
+  SHAMPOO_CUDA_TRY(cudaMemsetAsync(buffers.vectors[0], 0, count * vector_bytes, handles.stream));
+  // Every byte of info is 1 unless a solver writes it.
+  SHAMPOO_CUDA_TRY(cudaMemsetAsync(chunk.info, 1, count * sizeof(int32_t), handles.stream));
+  for (int64_t i = 0; i < chunk.count && kind.has_single; ++i) {
+    (void)SolveOne(chunk, i, handles, buffers, kind.solver_bytes);
+  }
+  return Status();
+}
+
+Status RootSolver::SolveOne(const RootChunk& chunk, int64_t member, const Handles& handles, const RootBuffers& buffers,
+                            int64_t solver_bytes) {
+  const cudaDataType_t type = TypeOf(chunk.root_dtype);
+  const auto element = static_cast<int64_t>(SizeOf(chunk.root_dtype));
+  char* const q = static_cast<char*>(buffers.matrices[0]) + member * chunk.n * chunk.n * element;
+  char* const l = static_cast<char*>(buffers.vectors[0]) + member * chunk.n * element;
+  SHAMPOO_CUDA_TRY(cusolverDnXsyevd(handles.solver, params_, kVectors, kTriangle, chunk.n, type, q, chunk.n, type, l,
+                                    type, buffers.solver, static_cast<size_t>(solver_bytes), host_memory_.data(),
+                                    host_memory_.size(), chunk.info + member));
+  return Status();
+}
+
+Status RootSolver::SolveBatch(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,
                               int64_t solver_bytes) {
   void* const q = buffers.matrices[0];
   void* const l = buffers.vectors[0];

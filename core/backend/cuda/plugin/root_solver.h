@@ -11,6 +11,7 @@
 
 #include "core/backend/cuda/interface.h"
 #include "core/backend/cuda/plugin/cuda_handles.h"
+#include "core/backend/cuda/plugin/device_memory.h"
 #include "core/base/status.h"
 
 namespace shampoo::cuda {
@@ -43,8 +44,9 @@ struct RootSizes {
 
 struct RootBuffers;
 struct RootChunk;
+struct RunningCount;
 
-// Computes the roots of whole batches with the group's method, without reading results on the host:
+// Computes the roots of whole batches with the group's method:
 // X = (F / divisor + epsilon I)^(-exponent_multiplier / root), by the rules of core/roots (clamp, diagonal shortcut,
 // relative epsilon of higher_order, pseudo-inverse). There is no recovery ladder: the status reports a root that the
 // method cannot compute, that is not finite, that is above `limit`, or that is not a root of its matrix. A matrix that
@@ -59,25 +61,44 @@ class RootSolver {
 
   // Returns the bytes of device memory, aligned to 256 bytes, that suffice for any of the batches.
   int64_t WorkspaceBytes() const { return workspace_bytes_; }
-  // Enqueues the computation of a batch. Does not allocate and does not wait. The batch is divided into chunks that fit
-  // the workspace. The number of calls for a chunk depends only on the method and the order.
+  // Enqueues the computation of a batch. Does not allocate. Method eigen does not wait; the coupled iterations wait
+  // after every few iterations, to stop when no matrix needs more. The batch is divided into chunks that fit the
+  // workspace.
   Status Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles, void* workspace);
+  // Computes the root of one matrix again, for which Compute has failed, and waits for it. The batch has one matrix;
+  // its members divisor to status are ignored. The matrix is replaced if *out reports no failure. If the device has no
+  // solver for this attempt, *out reports the failure kSolver.
+  Status Retry(const RootBatch& matrix, double divisor, RetryMethod how, const DeviceSettings& group,
+               const Handles& handles, void* workspace, RootStatus* out);
 
  private:
-  // Sizes of batches of one kind.
+  // Sizes of batches of one kind, and the solvers that cuSOLVER offers for them.
   struct Kind {
     RootMethod method;
     int64_t n;
     Dtype root_dtype;
     int64_t chunk;
     int64_t solver_bytes;
+    bool has_batched;
+    bool has_single;
+  };
+  // Memory that cuSOLVER requests.
+  struct SolverMemory {
+    int64_t device = 0;
+    int64_t host = 0;
   };
 
   RootSolver() = default;
   Status Prepare(const RootSizes& sizes, const Handles& handles);
-  Status SolverBytes(const RootSizes& sizes, const Handles& handles, int64_t* device, int64_t* host) const;
-  Status EigenRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, int64_t solver_bytes);
-  Status SolveEigen(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, int64_t solver_bytes);
+  Status MemoryOfBatches(RootSizes sizes, const Handles& handles, SolverMemory* memory) const;
+  Status MemoryOfBatch(const RootSizes& sizes, const Handles& handles, SolverMemory* memory) const;
+  Status MemoryOfOne(const RootSizes& sizes, const Handles& handles, SolverMemory* memory) const;
+  Status EigenRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, const Kind& kind);
+  Status SolveEigen(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, const Kind& kind);
+  Status SolveBatch(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, int64_t solver_bytes);
+  Status SolveOne(const RootChunk& chunk, int64_t member, const Handles& handles, const RootBuffers& buffers,
+                  int64_t solver_bytes);
+  RunningCount Running() const;
   const Kind* Find(RootMethod method, int64_t n, Dtype root_dtype) const;
 
   std::vector<Kind> kinds_;
@@ -85,6 +106,8 @@ class RootSolver {
   int64_t workspace_bytes_ = 0;
   cusolverDnParams_t params_ = nullptr;
   syevjInfo_t jacobi_ = nullptr;
+  OwnedEvent counted_;
+  MappedMemory count_;  // members of a chunk whose iteration is running
 };
 
 }  // namespace shampoo::cuda

@@ -57,6 +57,7 @@ struct RootChunk {
   Dtype computation;
   Dtype root_dtype;
   double limit;
+  double largest_residual;  // at which the result of an iteration counts as a root
   void* matrices;
   const double* divisor;
   const int32_t* const* may_be_diagonal;
@@ -73,6 +74,13 @@ struct RootBuffers {
   std::array<void*, kRootMatrices> matrices{};
   std::array<void*, kRootVectors> vectors{};
   void* solver = nullptr;
+};
+
+// How the host learns whether an iteration is still running.
+struct RunningCount {
+  cudaEvent_t event;
+  int64_t* on_device;      // host memory that the device writes
+  const int64_t* on_host;  // the same
 };
 
 // The kernels, in their order. Matrix and vector arguments are arrays with one contiguous entry for each member of the
@@ -111,6 +119,8 @@ cudaError_t AddTerm(cudaStream_t stream, const RootChunk& chunk, const void* t, 
 cudaError_t FirstRoot(cudaStream_t stream, const RootChunk& chunk, const void* t, void* x);
 // Ends iteration `number`: copies the lower triangle of y to the upper one, and decides which members continue.
 cudaError_t EndIteration(cudaStream_t stream, const RootChunk& chunk, void* y, int64_t number);
+// Writes the number of running members to host memory.
+cudaError_t CountRunning(cudaStream_t stream, const RootChunk& chunk, int64_t* count);
 
 // roots_output.cu
 // Copies the lower triangle of the root to the upper one, and computes the largest magnitude in it.
@@ -122,9 +132,12 @@ cudaError_t CheckByMatrix(cudaStream_t stream, const RootChunk& chunk, const voi
 cudaError_t DeliverRoots(cudaStream_t stream, const RootChunk& chunk, const void* roots, const void* x);
 
 // roots_coupled.cc
+// Iterations between two queries whether any member is still running.
+inline constexpr int64_t kIterationsPerPoll = 8;
 // Returns a number of iterations after which every eigenvalue that float64 can represent has converged to 1.
 int64_t MaxUsefulIterations(int64_t root, int64_t order);
 // Computes the roots of a chunk with a coupled iteration.
-Status CoupledRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers);
+Status CoupledRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,
+                    const RunningCount& running);
 
 }  // namespace shampoo::cuda

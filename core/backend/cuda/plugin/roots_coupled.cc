@@ -9,15 +9,18 @@
 #include "core/rules/coupled.h"
 
 // All members of a chunk go through the same calls. A member that has stopped is multiplied by I, which changes
-// nothing.
+// nothing. After every few iterations the host waits for the number of running members, and ends the iteration if there
+// are none (docs/adr/0027).
 namespace shampoo::cuda {
 namespace {
 
 class CoupledIteration {
  public:
-  CoupledIteration(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers)
+  CoupledIteration(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,
+                   const RunningCount& running)
       : chunk_(chunk),
         handles_(handles),
+        running_(running),
         vectors_{buffers.vectors[0], buffers.vectors[1]},
         y_(buffers.matrices[0]),
         x_(buffers.matrices[1]),
@@ -29,10 +32,17 @@ class CoupledIteration {
     SHAMPOO_RETURN_IF_ERROR(Start(higher));
     const int64_t order = higher ? chunk_.spec.order : 2;
     const int64_t most = std::min(chunk_.spec.max_iterations, MaxUsefulIterations(p_, order));
-    for (int64_t number = 1; number <= most; ++number) {
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    SHAMPOO_CUDA_TRY(cudaStreamIsCapturing(handles_.stream, &capture));
+    const bool may_wait = capture == cudaStreamCaptureStatusNone;
+    bool is_running = true;
+    for (int64_t number = 1; number <= most && is_running; ++number) {
       SHAMPOO_RETURN_IF_ERROR(higher && number > 1 ? SeriesFactor() : NewtonFactor());
       SHAMPOO_RETURN_IF_ERROR(Advance(number == 1));
       SHAMPOO_CUDA_TRY(EndIteration(handles_.stream, chunk_, y_, number));
+      if (may_wait && number % kIterationsPerPoll == 0 && number < most) {
+        SHAMPOO_RETURN_IF_ERROR(Poll(&is_running));
+      }
     }
     SHAMPOO_CUDA_TRY(FinishRoot(handles_.stream, chunk_, nullptr, x_));
     // Load the matrix again, because the iteration has overwritten it.
@@ -43,6 +53,14 @@ class CoupledIteration {
   }
 
  private:
+  Status Poll(bool* is_running) {
+    SHAMPOO_CUDA_TRY(CountRunning(handles_.stream, chunk_, running_.on_device));
+    SHAMPOO_CUDA_TRY(cudaEventRecord(running_.event, handles_.stream));
+    SHAMPOO_CUDA_TRY(cudaEventSynchronize(running_.event));
+    *is_running = __atomic_load_n(running_.on_host, __ATOMIC_ACQUIRE) != 0;
+    return Status();
+  }
+
   Status Start(bool higher) {
     SHAMPOO_CUDA_TRY(LoadScaled(handles_.stream, chunk_, y_, false));
     if (higher) {
@@ -143,6 +161,7 @@ class CoupledIteration {
 
   const RootChunk& chunk_;
   const Handles& handles_;
+  const RunningCount& running_;
   const int64_t p_ = chunk_.spec.numerator;
   void* vectors_[2];
   void* y_;
@@ -174,8 +193,9 @@ int64_t MaxUsefulIterations(int64_t root, int64_t order) {
   return static_cast<int64_t>(std::ceil(doublings / (p * std::log2(factor)))) + kFromTenth;
 }
 
-Status CoupledRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers) {
-  return CoupledIteration(chunk, handles, buffers).Run();
+Status CoupledRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,
+                    const RunningCount& running) {
+  return CoupledIteration(chunk, handles, buffers, running).Run();
 }
 
 }  // namespace shampoo::cuda

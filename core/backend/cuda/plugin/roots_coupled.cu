@@ -220,6 +220,19 @@ struct UpdateRunningBody {
   }
 };
 
+struct CountRunningBody {
+  RootChunk chunk;
+  int64_t* count;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const double running = cta.Sum(chunk.count, [&](int64_t i) { return chunk.members[i].running != 0 ? 1.0 : 0.0; });
+    cta.Once([&] {
+      *count = static_cast<int64_t>(running);
+      Cta::FenceHost();
+    });
+  }
+};
+
 }  // namespace
 
 cudaError_t SumRows(cudaStream_t stream, const RootChunk& chunk, const void* a, bool fourth) {
@@ -251,6 +264,10 @@ cudaError_t AddTerm(cudaStream_t stream, const RootChunk& chunk, const void* t, 
 
 cudaError_t FirstRoot(cudaStream_t stream, const RootChunk& chunk, const void* t, void* x) {
   return LaunchRoots<FirstRootBody>(stream, chunk.count * chunk.pieces, chunk, t, x);
+}
+
+cudaError_t CountRunning(cudaStream_t stream, const RootChunk& chunk, int64_t* count) {
+  return Launch(stream, 1, CountRunningBody{chunk, count});
 }
 
 cudaError_t EndIteration(cudaStream_t stream, const RootChunk& chunk, void* y, int64_t number) {

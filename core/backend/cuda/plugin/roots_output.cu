@@ -42,13 +42,13 @@ struct RecordLargestBody {
   }
 };
 
-SHAMPOO_DEVICE inline void CheckResidual(double residual, RootMember* member) {
+SHAMPOO_DEVICE inline void CheckResidual(const RootChunk& chunk, double residual, RootMember* member) {
   // A member that is still running has reached the maximum number of iterations.
   if (member->running != 0) {
     member->running = 0;
     member->converged = 0;
   }
-  if (residual <= kLargestResidual || member->failure != RootFailure::kNone) return;
+  if (residual <= chunk.largest_residual || member->failure != RootFailure::kNone) return;
   member->failure = member->converged == 1 ? RootFailure::kWrongResult : RootFailure::kNotConverged;
 }
 
@@ -64,7 +64,7 @@ struct CheckByVectorBody {
       const double difference = static_cast<double>(of_signs[i]) - static_cast<double>(signs[i]);
       return difference * difference;
     });
-    cta.Once([&] { CheckResidual(sqrt(sum / static_cast<double>(chunk.n)), chunk.members + cta.index()); });
+    cta.Once([&] { CheckResidual(chunk, sqrt(sum / static_cast<double>(chunk.n)), chunk.members + cta.index()); });
   }
 };
 
@@ -89,7 +89,7 @@ struct CheckByMatrixBody {
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const double distance = LargestOfPieces(cta, chunk, chunk.pieces);
-    cta.Once([&] { CheckResidual(distance, chunk.members + cta.index()); });
+    cta.Once([&] { CheckResidual(chunk, distance, chunk.members + cta.index()); });
   }
 };
 

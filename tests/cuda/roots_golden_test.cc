@@ -1,0 +1,104 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The recorded roots of the reference, computed by the device's iterations and by its eigensolvers.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/roots/inverse_root.h"
+#include "tests/cuda/roots_on_device.h"
+#include "tests/golden/safetensors.h"
+
+namespace shampoo::cuda_test {
+namespace {
+
+struct Counts {
+  int computed = 0;
+  int left_to_the_ladder = 0;
+};
+
+Question QuestionOf(const nlohmann::json& settings) {
+  const auto method = settings.at("method").get<std::string>();
+  Question question;
+  question.root = settings.at("root_numerator");
+  question.epsilon = settings.at("epsilon");
+  question.multiplier = settings.at("exponent_multiplier");
+  question.may_be_diagonal = method == "diagonal" || method == "eigen";
+  if (method != "newton" && method != "higher_order") return question;
+  question.method = method == "newton" ? RootMethod::kNewton : RootMethod::kHigherOrder;
+  question.tolerance = settings.at("tolerance");
+  question.most = settings.at("max_iterations");
+  if (method == "higher_order") question.order = settings.at("order");
+  return question;
+}
+
+template <typename Real>
+void CheckCase(const nlohmann::json& settings, const golden::TensorFile& file, const char* dtype, Counts* counts) {
+  Question question = QuestionOf(settings);
+  question.root_dtype = kDtype<Real>;
+  const golden::Tensor& tensor = file.At("A");
+  const int64_t n = tensor.shape[0];
+  const Real* const a = tensor.As<Real>(dtype);
+  Matrix<Real> matrix(a, a + n * n);
+  // The CPU reads the lower triangle.
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = i + 1; j < n; ++j) matrix[static_cast<size_t>(i * n + j)] = matrix[static_cast<size_t>(j * n + i)];
+  }
+  const Answer<Real> answer = Solve<Real>(question, n, {matrix});
+  const RootStatus& status = answer.status[0];
+  Matrix<Real> of_cpu(matrix.size());
+  RootResult result;
+  const bool found = InverseRoot(ForCpu(question), question.root, 1, n, a, of_cpu.data(), &result).ok();
+  // The function of the API accepts a result at the maximum of iterations, which the optimizer does not.
+  if (!found || result.outcome.rungs_used > 0 || result.outcome.converged == 0) {
+    CHECK(status.failure != RootFailure::kNone);
+    ++counts->left_to_the_ladder;
+    return;
+  }
+  CHECK(status.failure == RootFailure::kNone);
+  ++counts->computed;
+  if (question.method != RootMethod::kEigen) {
+    // Near the rounding error of float32, an iteration may stop earlier or later.
+    const int leeway = sizeof(Real) == 8 ? 0 : 2;
+    CHECK(std::abs(status.iterations - result.outcome.iterations) <= leeway);
+    // The reference stops at the same tolerance; the last error may lie on the other side of it.
+    const auto recorded = settings.at("iterations").get<int>();
+    if (settings.at("status") == "CONVERGED") CHECK(std::abs(status.iterations - recorded) <= leeway + 1);
+  }
+  if (settings.at("informative").get<bool>() || settings.at("tol_exact").is_null()) return;
+  const golden::Tensor& exact = file.At("X_exact");
+  const double* const expected = exact.As<double>("F64");
+  double distance = 0;
+  double largest = 0;
+  for (int64_t i = 0; i < n * n; ++i) {
+    const double difference = std::fabs(static_cast<double>(answer.matrices[0][static_cast<size_t>(i)]) - expected[i]);
+    if (!(difference <= distance)) distance = difference;
+    largest = std::max(largest, std::fabs(expected[i]));
+  }
+  CHECK(distance <= settings.at("tol_exact").get<double>() * largest);
+}
+
+TEST_CASE("recorded roots are computed within their tolerances, in the recorded number of iterations") {
+  std::map<std::string, Counts> counts;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(SHAMPOO_GOLDEN_DIR) / "matrix_root")) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const golden::TensorFile file = golden::ReadSafetensors(entry.path());
+    const nlohmann::json settings = nlohmann::json::parse(file.metadata.at("case"));
+    if (settings.at("root_denominator") != 1) continue;  // the optimizer computes no such roots
+    CAPTURE(entry.path().filename().string());
+    Counts& of_method = counts[settings.at("method").get<std::string>()];
+    if (file.At("A").dtype == "F64") {
+      CheckCase<double>(settings, file, "F64", &of_method);
+    } else {
+      CheckCase<float>(settings, file, "F32", &of_method);
+    }
+  }
+  for (const auto& [method, of_method] : counts) {
+    MESSAGE(method << ": " << of_method.computed << " computed, " << of_method.left_to_the_ladder << " failed");
+    CHECK(of_method.computed > 4 * of_method.left_to_the_ladder);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo::cuda_test
