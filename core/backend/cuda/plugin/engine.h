@@ -73,6 +73,7 @@ struct Engine {
   Status ComputeRun(const DeviceSettings* groups, const BlockBatch& batch, const RootRun& run, int k,
                     const RootContext& context);
   Status ComputeAnyRoots();
+  RootBatch MatrixOf(int64_t n, Dtype computation, Dtype root_dtype);
   // See engine_products.cc. The first writes C_k to the lower triangles of the matrices; the second contracts H with
   // the matrices.
   Status MultiplyGradients(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group);

@@ -134,6 +134,16 @@ Status Engine::ComputeAnyRoots() {
         const int64_t count = RootChunkCount(method, n, static_cast<int64_t>(shape_group.count), block.root_dtype);
         if (!computed.emplace(method, n, block.root_dtype, count).second) continue;
         SHAMPOO_RETURN_IF_ERROR(ComputeRun(groups.data(), batch, {&shape_group, 0, count}, k, ContextOf(tables_)));
+        if (method != RootMethod::kEigen) continue;
+        // Roots that failed are computed again, one at a time.
+        RootBatch one = MatrixOf(n, batch.computation, block.root_dtype);
+        one.limit = RootLimit(block, static_cast<size_t>(k));
+        one.root = block.root;
+        for (const RetryMethod how : {RetryMethod::kSingle, RetryMethod::kNewton}) {
+          RootStatus unused;
+          SHAMPOO_RETURN_IF_ERROR(roots_->Retry(one, 1, how, groups[static_cast<size_t>(block.group)], HandlesOf(0),
+                                                workspace_.data() + layout_.root_workspace, &unused));
+        }
       }
     }
   }
@@ -167,25 +177,30 @@ Status Engine::ComputeRun(const DeviceSettings* groups, const BlockBatch& batch,
 }
 
 // Between steps the matrices of the batches are not in use.
+// Returns a batch of one matrix, at the start of the matrices.
+RootBatch Engine::MatrixOf(int64_t n, Dtype computation, Dtype root_dtype) {
+  RootBatch matrix;
+  matrix.n = n;
+  matrix.count = 1;
+  matrix.stride = n * n;
+  matrix.computation = computation;
+  matrix.root_dtype = root_dtype;
+  matrix.matrices = workspace_.data() + layout_.matrices;
+  return matrix;
+}
+
 Status Engine::RetryRoot(const RootRetry& retry, RootStatus* out) {
   const DeviceScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   const auto stream = static_cast<cudaStream_t>(retry.stream);
   SHAMPOO_RETURN_IF_ERROR(handles_[0].Bind(stream));
-  char* const base = workspace_.data();
-  RootBatch matrix;
-  matrix.n = retry.n;
-  matrix.count = 1;
-  matrix.stride = retry.n * retry.n;
-  matrix.computation = retry.computation;
-  matrix.root_dtype = retry.root_dtype;
+  RootBatch matrix = MatrixOf(retry.n, retry.computation, retry.root_dtype);
   matrix.limit = retry.limit;
   matrix.root = retry.root;
-  matrix.matrices = base + layout_.matrices;
   const size_t bytes = static_cast<size_t>(matrix.stride) * SizeOf(retry.computation);
   SHAMPOO_CUDA_TRY(cudaMemcpyAsync(matrix.matrices, retry.matrix, bytes, cudaMemcpyHostToDevice, stream));
   SHAMPOO_RETURN_IF_ERROR(roots_->Retry(matrix, retry.divisor, retry.how, *retry.settings, HandlesOf(0),
-                                        base + layout_.root_workspace, out));
+                                        workspace_.data() + layout_.root_workspace, out));
   if (out->failure != RootFailure::kNone) return {};
   SHAMPOO_CUDA_TRY(cudaMemcpyAsync(retry.matrix, matrix.matrices, bytes, cudaMemcpyDeviceToHost, stream));
   SHAMPOO_CUDA_TRY(cudaStreamSynchronize(stream));

@@ -241,12 +241,17 @@ Status RootSolver::Retry(const RootBatch& matrix, double divisor, RetryMethod ho
   chunk.largest_residual = kLargestRetryResidual;
   const RootLayout layout = MakeRootLayout(spec.method, kind.n, 1, kind.root_dtype, is_eigen ? kind.solver_bytes : 0);
   const RootBuffers buffers = Place(layout, workspace, &chunk);
-  SHAMPOO_CUDA_TRY(InspectRoots(handles.stream, chunk));
-  SHAMPOO_RETURN_IF_ERROR(is_eigen ? EigenRoots(chunk, handles, buffers, kind)
-                                   : CoupledRoots(chunk, handles, buffers, Running()));
-  SHAMPOO_CUDA_TRY(cudaMemcpyAsync(out, batch.status, sizeof *out, cudaMemcpyDeviceToHost, handles.stream));
-  SHAMPOO_CUDA_TRY(cudaStreamSynchronize(handles.stream));
-  return Status();
+  const auto compute = [&]() -> Status {
+    SHAMPOO_CUDA_TRY(InspectRoots(handles.stream, chunk));
+    SHAMPOO_RETURN_IF_ERROR(is_eigen ? EigenRoots(chunk, handles, buffers, kind)
+                                     : CoupledRoots(chunk, handles, buffers, Running()));
+    SHAMPOO_CUDA_TRY(cudaMemcpyAsync(out, batch.status, sizeof *out, cudaMemcpyDeviceToHost, handles.stream));
+    return Status();
+  };
+  Status status = compute();
+  // Also after an error: `inputs` and `out` must exist until they are copied.
+  Status waited = StatusOf(cudaStreamSynchronize(handles.stream), "cudaStreamSynchronize");
+  return status.ok() ? std::move(waited) : std::move(status);
 }
 
 RunningCount RootSolver::Running() const {
