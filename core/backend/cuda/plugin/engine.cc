@@ -190,6 +190,9 @@ void Engine::FindTables() {
   at(&tables_.roots, layout_.roots);
   at(&tables_.scan_tiles, layout_.scan_tiles);
   at(&tables_.scanned, layout_.scanned);
+  at(&tables_.matrix_tiles, layout_.matrix_tiles);
+  at(&tables_.scanned_factors, layout_.scanned_factors);
+  tables_.matrix_tile_count = layout_.matrix_tile_count;
   if (async_roots_) {
     at(&tables_.tasks, layout_.async.tasks);
     at(&tables_.async_divisors, layout_.async.divisors);

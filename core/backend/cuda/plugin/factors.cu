@@ -3,6 +3,7 @@
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/device_schedule.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
+#include "core/backend/cuda/plugin/matrix_tile.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -68,39 +69,6 @@ struct MoveDimBody {
       const uint32_t rest = moved / after;
       const int64_t place = ((rest % before) * u.d + rest / before) * u.after + moved % after;
       to[tensor + (back != 0 ? place : moved)] = from[tensor + (back != 0 ? moved : place)];
-    });
-  }
-};
-
-// The position and size of a tile of a symmetric matrix.
-struct MatrixTile {
-  int64_t d, row, column, rows, columns;
-
-  SHAMPOO_DEVICE MatrixTile(const DeviceMatrixTile& tile, int64_t order)
-      : d(order), row(tile.row * kMatrixTile), column(tile.column * kMatrixTile) {
-    rows = d - row < kMatrixTile ? d - row : kMatrixTile;
-    columns = d - column < kMatrixTile ? d - column : kMatrixTile;
-  }
-  SHAMPOO_DEVICE int64_t elements() const { return rows * columns; }
-
-  // Calls work(row, column) for the elements on and below the diagonal. Neighbouring threads get neighbours in a row.
-  template <typename Work>
-  SHAMPOO_DEVICE void ForEachLower(const Cta& cta, const Work& work) const {
-    cta.ForEach(elements(), [&](int64_t i) {
-      const auto at = static_cast<uint32_t>(i);
-      const int64_t r = row + at / static_cast<uint32_t>(columns);
-      const int64_t c = column + at % static_cast<uint32_t>(columns);
-      if (c <= r) work(r, c);
-    });
-  }
-  // Copies the tile to its mirror image in the upper triangle.
-  template <typename Real>
-  SHAMPOO_DEVICE void Mirror(const Cta& cta, Real* matrix) const {
-    cta.ForEach(elements(), [&](int64_t i) {
-      const auto at = static_cast<uint32_t>(i);
-      const int64_t r = column + at / static_cast<uint32_t>(rows);
-      const int64_t c = row + at % static_cast<uint32_t>(rows);
-      if (c > r) matrix[r * d + c] = matrix[c * d + r];
     });
   }
 };
