@@ -46,7 +46,7 @@ struct PlanCounts {
 // Returns whether some block of the batch has async roots.
 bool HasAsyncRoots(const BlockBatch& batch, const DeviceSettings* groups);
 
-// Returns the number of cuBLAS and cuSOLVER handles that steps need: one for each shape group of the largest batch, at
+// Returns the number of cuBLAS handles that steps need: one for each shape group of the largest batch, at
 // most one for each stream.
 size_t HandleCount(const std::vector<BlockBatch>& batches);
 

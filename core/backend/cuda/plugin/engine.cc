@@ -106,8 +106,10 @@ Status Engine::Build(const EngineDesc& desc) {
   std::vector<BlockBatch> batches = MakeBatches(owned);
   handles_.resize(HandleCount(batches));
   for (size_t i = 0; i < handles_.size(); ++i) {
+    // Roots are computed in the order of the caller's stream.
     SHAMPOO_RETURN_IF_ERROR(
-        handles_[i].Create(i == 0 ? OwnedHandles::Order::kBound : OwnedHandles::Order::kOwnHighest));
+        i == 0 ? handles_[i].Create(OwnedHandles::Order::kBound, OwnedHandles::Libraries::kBlasAndSolver)
+               : handles_[i].Create(OwnedHandles::Order::kOwnHighest, OwnedHandles::Libraries::kBlas));
   }
   joined_.resize(handles_.size());
   for (OwnedEvent& event : joined_) SHAMPOO_RETURN_IF_ERROR(event.Create());

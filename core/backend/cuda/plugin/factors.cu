@@ -60,18 +60,31 @@ struct MoveDimBody {
     const int64_t elements = unfolding.before * unfolding.d * unfolding.after;
     const int64_t size = elements - begin < kTileElements ? elements - begin : kTileElements;
     const Unfolding& u = unfolding;
+    // One tensor has shape (d, before, after), the other (before, d, after). Neighbouring threads write neighbours. A
+    // block has less than 2^31 elements, so 32-bit divisions suffice; 64-bit divisions are slow.
+    const auto after = static_cast<uint32_t>(u.after);
+    const int64_t outer = back != 0 ? u.before : u.d;
+    const int64_t inner = back != 0 ? u.d : u.before;
     cta.ForEach(size, [&](int64_t i) {
-      // One tensor has shape (d, before, after), the other (before, d, after). A block has less than 2^31 elements, so
-      // 32-bit divisions suffice; 64-bit divisions are slow.
-      const auto moved = static_cast<uint32_t>(begin + i);
-      const auto before = static_cast<uint32_t>(u.before);
-      const auto after = static_cast<uint32_t>(u.after);
-      const uint32_t rest = moved / after;
-      const int64_t place = ((rest % before) * u.d + rest / before) * u.after + moved % after;
-      to[tensor + (back != 0 ? place : moved)] = from[tensor + (back != 0 ? moved : place)];
+      const auto at = static_cast<uint32_t>(begin + i);
+      const uint32_t rest = at / after;
+      const int64_t source =
+          (static_cast<int64_t>(rest % static_cast<uint32_t>(inner)) * outer + rest / static_cast<uint32_t>(inner)) *
+              u.after +
+          at % after;
+      to[tensor + at] = from[tensor + source];
     });
   }
 };
+
+// Copies the lower triangle of a stored matrix to the upper one, if both are stored.
+template <typename Real>
+SHAMPOO_DEVICE inline void MirrorState(const Cta& cta, const MatrixTile& tile, const StateSlot& slot, char* matrix) {
+  if (slot.form != SymmetricForm::kSquare) return;
+  tile.ForEachUpper(cta, [&](int64_t r, int64_t c) {
+    WriteAs(matrix, slot.dtype, r * tile.d + c, ReadAs<Real>(matrix, slot.dtype, c * tile.d + r));
+  });
+}
 
 template <typename Real>
 struct UpdateFactorBody {
@@ -108,7 +121,6 @@ struct UpdateFactorBody {
       const int64_t kept = KeptAt(slot.form, d, r, c);
       const Real value = NextAverage(decay, ReadAs<Real>(factor, slot.dtype, kept), weight, matrix[r * d + c]);
       WriteAs(factor, slot.dtype, kept, value);
-      if (slot.form == SymmetricForm::kSquare) WriteAs(factor, slot.dtype, c * d + r, value);
       if (task == RootTask::kTakeSnapshot) {
         snapshot[r * d + c] = value;
         async_matrix[r * d + c] = value;
@@ -123,6 +135,7 @@ struct UpdateFactorBody {
       }
       matrix[r * d + c] = next;
     });
+    MirrorState<Real>(cta, part, slot, factor);
     part.Mirror(cta, matrix);
     if (task == RootTask::kTakeSnapshot) part.Mirror(cta, async_matrix);
   }
@@ -147,8 +160,8 @@ struct StoreRootBody {
       part.ForEachLower(cta, [&](int64_t r, int64_t c) {
         const Real value = matrix[r * d + c];
         WriteAs(inverse, slot.dtype, KeptAt(slot.form, d, r, c), value);
-        if (slot.form == SymmetricForm::kSquare) WriteAs(inverse, slot.dtype, c * d + r, value);
       });
+      MirrorState<Real>(cta, part, slot, inverse);
     } else {
       part.ForEachLower(cta, [&](int64_t r, int64_t c) {
         matrix[r * d + c] = ReadAs<Real>(inverse, slot.dtype, KeptAt(slot.form, d, r, c));
