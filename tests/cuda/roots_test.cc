@@ -152,5 +152,18 @@ TEST_CASE("a pseudo-inverse leaves out the directions that count as zero") {
   }
 }
 
+TEST_CASE("of large roots, only the panels that intersect the lower triangle are computed") {
+  constexpr int64_t kOrder = 515;
+  Matrix<float> matrix(kOrder * kOrder);
+  for (int64_t i = 0; i < kOrder * kOrder; ++i) {
+    const auto distance = static_cast<double>(std::abs(i / kOrder - i % kOrder));
+    matrix[static_cast<size_t>(i)] = static_cast<float>(std::pow(0.5, distance));
+  }
+  Question question;
+  question.root = 2;
+  CompareWithCpu<float>(question, kOrder, {matrix, matrix}, 1e-5);
+  CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) == 3 + 4);  // three with vectors, and four panels
+}
+
 }  // namespace
 }  // namespace shampoo::cuda_test

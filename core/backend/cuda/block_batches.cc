@@ -60,11 +60,6 @@ void AddShapeGroup(const std::vector<const Block*>& blocks, size_t first, size_t
 
 int64_t TileCount(int64_t elements) { return (elements + kTileElements - 1) / kTileElements; }
 
-int64_t MatrixTileCount(int64_t d) {
-  const int64_t rows = (d + kMatrixTile - 1) / kMatrixTile;
-  return rows * (rows + 1) / 2;
-}
-
 std::vector<BlockBatch> MakeBatches(const std::vector<const Block*>& blocks) {
   std::vector<const Block*> sorted = blocks;
   std::stable_sort(sorted.begin(), sorted.end(), [](const Block* a, const Block* b) {

@@ -53,7 +53,10 @@ struct BlockBatch {
 // Returns the number of tiles of a tensor.
 int64_t TileCount(int64_t elements);
 // Returns the number of tiles that cover the lower triangle of a d x d matrix.
-int64_t MatrixTileCount(int64_t d);
+constexpr int64_t MatrixTileCount(int64_t d) {
+  const int64_t rows = (d + kMatrixTile - 1) / kMatrixTile;
+  return rows * (rows + 1) / 2;
+}
 
 // Returns the batches of the blocks, ordered by bucket.
 std::vector<BlockBatch> MakeBatches(const std::vector<const Block*>& blocks);

@@ -35,7 +35,6 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
 
   int64_t items = 0;
   int64_t tiles = 0;
-  int64_t matrix_tiles = 0;
   int64_t most_tiles = 0;
   int64_t tensor_bytes = 0;
   int64_t matrix_bytes = 0;
@@ -43,7 +42,7 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   for (const BlockBatch& batch : layout.batches) {
     items += static_cast<int64_t>(batch.items.size());
     tiles += batch.tiles;
-    matrix_tiles += batch.matrix_tiles;
+    layout.matrix_tile_count += batch.matrix_tiles;
     most_tiles = std::max(most_tiles, batch.tiles);
     tensor_bytes = std::max(tensor_bytes, batch.elements * static_cast<int64_t>(SizeOf(batch.computation)));
     matrix_bytes = std::max(matrix_bytes, batch.matrix_bytes());
@@ -80,7 +79,8 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.scanned = place(TableBytes<double>(counts.scan_tiles * 2));
   layout.batch_blocks = place(TableBytes<int32_t>(items));
   layout.tiles = place(TableBytes<DeviceTile>(tiles));
-  layout.matrix_tiles = place(TableBytes<DeviceMatrixTile>(matrix_tiles));
+  layout.matrix_tiles = place(TableBytes<DeviceMatrixTile>(layout.matrix_tile_count));
+  layout.scanned_factors = place(TableBytes<uint64_t>(layout.matrix_tile_count));
   layout.sums = place(TableBytes<double>(most_tiles * 2));
   layout.fits = place(TableBytes<int32_t>(most_tiles));
   layout.first = place(tensor_bytes);

@@ -22,7 +22,7 @@ inline constexpr int64_t kMaxBlasBytes = int64_t{32} << 20;
 struct DeviceLayout {
   int64_t blocks, params, buffers, groups, initial, work, state, roots, flags;
   int64_t scan_tiles, scanned;
-  int64_t batch_blocks, tiles, matrix_tiles, sums, fits;
+  int64_t batch_blocks, tiles, matrix_tiles, scanned_factors, sums, fits;
   int64_t first, second, matrices;
   int64_t blas, blas_bytes;  // blas_bytes: for each handle
   int64_t root_workspace, root_workspace_bytes;
@@ -34,6 +34,7 @@ struct DeviceLayout {
   int64_t bytes;
 
   int64_t root_count;
+  int64_t matrix_tile_count;
   std::vector<BlockBatch> batches;
 };
 
@@ -45,7 +46,7 @@ struct PlanCounts {
 // Returns whether some block of the batch has async roots.
 bool HasAsyncRoots(const BlockBatch& batch, const DeviceSettings* groups);
 
-// Returns the number of cuBLAS and cuSOLVER handles that steps need: one for each shape group of the largest batch, at
+// Returns the number of cuBLAS handles that steps need: one for each shape group of the largest batch, at
 // most one for each stream.
 size_t HandleCount(const std::vector<BlockBatch>& batches);
 

@@ -40,6 +40,7 @@ struct DeviceBlock {
   int64_t matrix_at[kMaxDims];  // first element in the matrices of its batch
   int64_t first_tile;           // index in the tiles and partial sums of its batch
   int64_t first_scan_tile;      // index in the tiles of all blocks
+  int64_t first_matrix_tile;    // index in the matrix tiles of all batches; those of all dims are consecutive
   int64_t tiles;
   int32_t direction_in_second;  // the contracted gradient is in the second buffer of tensors
   int64_t root_at[kMaxDims];    // index in the device's roots, where the roots of a shape group are consecutive

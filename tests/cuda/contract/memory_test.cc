@@ -191,6 +191,16 @@ TEST_CASE("the planned workspace of several ranks includes the buffers of exchan
   for (const Recorder& one : recorder) CHECK(one.live.empty());
 }
 
+TEST_CASE("an optimizer has a cuBLAS handle for each stream, and a cuSOLVER handle for each that computes roots") {
+  for (const char* async : {"0", "1"}) {
+    const Stage stage;
+    const int64_t of_async = std::string(async) == "0" ? 0 : 1;
+    const Model model(FiveShapes({{"root_async", async}}));
+    CHECK(fake_cuda_live(FAKE_CUDA_BLAS_HANDLES) == 4 + of_async);
+    CHECK(fake_cuda_live(FAKE_CUDA_SOLVER_HANDLES) == 1 + of_async);
+  }
+}
+
 TEST_CASE("the planned workspace includes a parameter without elements") {
   const Stage stage;
   UsePlugin();

@@ -4,6 +4,8 @@
 // Other reasons to reject a step: bound numbers, parameters and states. Also skipped updates.
 #include <cmath>
 #include <cstdio>
+#include <utility>
+#include <vector>
 
 #include "tests/cuda/contract/pair.h"
 
@@ -194,6 +196,54 @@ TEST_CASE("a gradient that fits its dtype is rejected if a state would overflow"
       model.SetGradient(0, std::vector<double>(6, 10.0));
     });
     CheckRejected(&pair, lag, SHAMPOO_E_NUMERIC);
+  }
+}
+
+// A tile has 64 x 64 elements. The order is that of three by three tiles.
+TEST_CASE("every tile of a factor matrix is checked, and the error names the matrix") {
+  constexpr size_t kOrder = 150;
+  for (const char* dtype : {"f32", "bf16"}) {
+    for (const auto& [row, column] : std::vector<std::pair<size_t, size_t>>{{0, 0}, {149, 0}, {149, 149}, {70, 69}}) {
+      for (const double value : {static_cast<double>(NAN), kInfinity}) {
+        CAPTURE(std::string(dtype));
+        CAPTURE(row);
+        CAPTURE(column);
+        CAPTURE(value);
+        const Stage stage;
+        ModelSpec spec;
+        spec.keys = {{"precondition_frequency", "2"},
+                     {"factor_dtype", dtype},
+                     {"status_lag", "0"},
+                     {"epsilon", "1"},
+                     {"use_merge_dims", "false"}};
+        spec.params = {{{3, kOrder}}};
+        Pair pair(spec);
+        pair.StepBoth(1);
+        pair.Each([&](Model& model) {
+          std::vector<double> factor = model.State("p0/0/factor.1");
+          REQUIRE(factor.size() == kOrder * kOrder);
+          factor[row * kOrder + column] = value;
+          factor[column * kOrder + row] = value;
+          model.SetState("p0/0/factor.1", factor);
+        });
+        fake_cuda_mark();
+        CheckRejected(&pair, "0", SHAMPOO_E_NUMERIC);
+        CHECK(fake_cuda_launches_of("ScanFactors") == 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("factor matrices are scanned only by steps with roots") {
+  const Stage stage;
+  Model model(FiveShapes({{"precondition_frequency", "3"}}));
+  model.FillParams(1);
+  for (int t = 1; t <= 7; ++t) {
+    CAPTURE(t);
+    model.FillGradients(static_cast<uint64_t>(t));
+    fake_cuda_mark();
+    model.Step();
+    CHECK(fake_cuda_launches_of("ScanFactors") == (t % 3 == 0 ? 1 : 0));
   }
 }
 

@@ -34,6 +34,7 @@ TEST_CASE("if the device keeps up, no step waits except for iterations, copies t
         CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
         CHECK(fake_cuda_count(FAKE_CUDA_PAGEABLE_COPIES) == 0);
         CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS_WITHOUT_WORKSPACE) == 0);
+        CHECK(fake_cuda_calls("cublasSetStream") + fake_cuda_calls("cusolverDnSetStream") == 0);
         CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) > 0);
         const bool decomposes = t % 2 == 0 && std::string(method) == "eigen";
         CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == decomposes);

@@ -22,25 +22,24 @@ namespace {
 using shampoo::Cat;
 
 // All kernels of steps with one rank.
-const char* const kKernels[] = {"SetBuffersBody",    "BeginStepBody",     "BeginGroupsBody",   "EndStepBody",
-                                "CopyStateBody",     "ScanBody",          "CheckBlockBody",    "DecideBody",
-                                "FilterBody",        "NormBody",          "ScaleBody",         "FitBody",
-                                "DecideSkipBody",    "ApplyBody",         "LoadGradientBody",  "MoveDimBody",
-                                "UpdateFactorBody",  "StoreRootBody",     "MarkRootsBody",     "FindFlagsBody",
-                                "SumRowsBody",       "SumSquaresBody",    "StartBody",         "FirstIterateBody",
-                                "FactorBody",        "AddTermBody",       "FirstRootBody",     "FinishIterateBody",
-                                "UpdateRunningBody", "PairBody",          "TransformBody",     "ScaleRowsBody",
-                                "InspectPieceBody",  "BeginMemberBody",   "SignsBody",         "LoadBody",
-                                "FinishRootBody",    "RecordLargestBody", "CheckByVectorBody", "DistanceBody",
-                                "CheckByMatrixBody", "StatusBody",        "DeliverBody",       "InitializeFactorsBody",
-                                "CountRunningBody"};
+const char* const kKernels[] = {
+    "SetBuffersBody",   "BeginStepBody",     "BeginGroupsBody",  "EndStepBody",       "CopyStateBody",
+    "ScanBody",         "ScanFactorsBody",   "CheckBlockBody",   "DecideBody",        "FilterBody",
+    "NormBody",         "ScaleBody",         "FitBody",          "DecideSkipBody",    "ApplyBody",
+    "LoadGradientBody", "MoveDimBody",       "UpdateFactorBody", "StoreRootBody",     "MarkRootsBody",
+    "FindFlagsBody",    "SumRowsBody",       "SumSquaresBody",   "StartBody",         "FirstIterateBody",
+    "FactorBody",       "AddTermBody",       "FirstRootBody",    "FinishIterateBody", "UpdateRunningBody",
+    "PairBody",         "TransformBody",     "ScaleRowsBody",    "InspectPieceBody",  "BeginMemberBody",
+    "SignsBody",        "LoadBody",          "FinishRootBody",   "RecordLargestBody", "CheckByVectorBody",
+    "DistanceBody",     "CheckByMatrixBody", "StatusBody",       "DeliverBody",       "InitializeFactorsBody",
+    "CountRunningBody"};
 const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBatched", "cusolverDnXsyevBatched"};
 
 // Kernels that handle exceptional cases, or that write the same data as the previous step if that was similar.
-const char* const kSometimes[] = {"SetBuffersBody", "BeginStepBody",  "ScanBody",          "CheckBlockBody",
-                                  "DecideBody",     "FindFlagsBody",  "InspectPieceBody",  "BeginMemberBody",
-                                  "SignsBody",      "FinishRootBody", "RecordLargestBody", "StatusBody",
-                                  "FitBody",        "DecideSkipBody"};
+const char* const kSometimes[] = {"SetBuffersBody",  "BeginStepBody", "ScanBody",       "ScanFactorsBody",
+                                  "CheckBlockBody",  "DecideBody",    "FindFlagsBody",  "InspectPieceBody",
+                                  "BeginMemberBody", "SignsBody",     "FinishRootBody", "RecordLargestBody",
+                                  "StatusBody",      "FitBody",       "DecideSkipBody"};
 
 struct Trial {
   const char* name;

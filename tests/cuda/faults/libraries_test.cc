@@ -33,13 +33,16 @@ const Failing kAtCreate[] = {
     {"cusolverDnCreateSyevjInfo", CUSOLVER_STATUS_ALLOC_FAILED, "CUSOLVER_STATUS_ALLOC_FAILED", SHAMPOO_E_NOMEM},
 };
 
-const Failing kAtStep[] = {
+const Failing kAtChangeOfStream[] = {
     {"cublasSetStream", CUBLAS_STATUS_INTERNAL_ERROR, "CUBLAS_STATUS_INTERNAL_ERROR", SHAMPOO_E_DEVICE},
     {"cublasSetWorkspace", CUBLAS_STATUS_NOT_INITIALIZED, "CUBLAS_STATUS_NOT_INITIALIZED", SHAMPOO_E_DEVICE},
+    {"cusolverDnSetStream", CUSOLVER_STATUS_NOT_INITIALIZED, "CUSOLVER_STATUS_NOT_INITIALIZED", SHAMPOO_E_DEVICE},
+};
+
+const Failing kAtStep[] = {
     {"cublasGemmStridedBatchedEx", CUBLAS_STATUS_EXECUTION_FAILED, "CUBLAS_STATUS_EXECUTION_FAILED", SHAMPOO_E_DEVICE},
     {"cublasGemmStridedBatchedEx", CUBLAS_STATUS_ALLOC_FAILED, "CUBLAS_STATUS_ALLOC_FAILED", SHAMPOO_E_NOMEM},
     {"cublasGemmStridedBatchedEx", CUBLAS_STATUS_NOT_SUPPORTED, "CUBLAS_STATUS_NOT_SUPPORTED", SHAMPOO_E_DEVICE},
-    {"cusolverDnSetStream", CUSOLVER_STATUS_NOT_INITIALIZED, "CUSOLVER_STATUS_NOT_INITIALIZED", SHAMPOO_E_DEVICE},
 };
 
 void CheckAll(const std::vector<Failing>& all, const Attempt& attempt) {
@@ -107,6 +110,18 @@ TEST_CASE("a failure of cuBLAS or cuSOLVER in a step") {
                           return shampoo_optimizer_step(model->optimizer, model->stream);
                         }};
   CheckAll({std::begin(kAtStep), std::end(kAtStep)}, attempt);
+}
+
+TEST_CASE("a failure of cuBLAS or cuSOLVER in the first step on another stream, and the same step again") {
+  const auto step = [](Model* model) { return shampoo_optimizer_step(model->optimizer, nullptr); };
+  const Attempt attempt{
+      .spec = SpecOfLibraries(), .steps_before = 1, .run = step, .afterwards = [&](Model* model, bool) {
+        fake_cuda_mark();
+        CHECK(step(model) == SHAMPOO_OK);
+        CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) > 0);
+        CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS_WITHOUT_WORKSPACE) == 0);
+      }};
+  CheckAll({std::begin(kAtChangeOfStream), std::end(kAtChangeOfStream)}, attempt);
 }
 
 // The process cannot use CUDA any more, but all objects are still destroyed.

@@ -16,7 +16,8 @@ constexpr int64_t kMaxEvents = 128;
 Status AsyncRoots::Create(const std::vector<RootSizes>& sizes, int64_t block_count, int64_t steps,
                           std::unique_ptr<AsyncRoots>* out) {
   std::unique_ptr<AsyncRoots> made(new AsyncRoots);
-  SHAMPOO_RETURN_IF_ERROR(made->handles_.Create(OwnedHandles::Order::kOwnLowest));
+  SHAMPOO_RETURN_IF_ERROR(
+      made->handles_.Create(OwnedHandles::Order::kOwnLowest, OwnedHandles::Libraries::kBlasAndSolver));
   SHAMPOO_RETURN_IF_ERROR(RootSolver::Create(sizes, made->handles(), &made->solver_));
   SHAMPOO_RETURN_IF_ERROR(made->start_.Create());
   made->done_.resize(static_cast<size_t>(std::min(steps + 1, kMaxEvents)));

@@ -5,6 +5,7 @@
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/device_schedule.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
+#include "core/backend/cuda/plugin/matrix_tile.h"
 #include "core/rules/growth.h"
 
 namespace shampoo::cuda {
@@ -36,6 +37,35 @@ struct ScanBody {
   }
 };
 
+SHAMPOO_DEVICE inline bool TakesPart(const Tables& tables, const DeviceBlock& block) {
+  return tables.buffers[block.param].grad != nullptr && tables.groups[block.group].active != 0 &&
+         tables.state->rejected == 0;
+}
+
+// Returns whether a task computes roots from the current factor matrices.
+SHAMPOO_DEVICE inline bool ReadsFactors(RootTask task) {
+  return task == RootTask::kCompute || task == RootTask::kTakeSnapshot;
+}
+
+// Computes the largest magnitude in a tile of a factor matrix that the step reads.
+struct ScanFactorsBody {
+  Tables tables;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceMatrixTile& tile = tables.matrix_tiles[cta.index()];
+    const DeviceBlock& block = tables.blocks[tile.block];
+    if (!TakesPart(tables, block)) return;
+    if (!ReadsFactors(ScheduleFor(tables.groups[block.group], block, tables.state_in).task)) return;
+    const MatrixTile part(tile, block.shape[tile.dim]);
+    const StateSlot& slot = block.factor[tile.dim];
+    const char* const factor = tables.state_in + slot.offset;
+    const uint64_t largest = part.LargestOfLower(cta, [&](int64_t row, int64_t column) {
+      return PatternOf(factor, slot.dtype, KeptAt(slot.form, part.d, row, column));
+    });
+    cta.Once([&] { tables.scanned_factors[cta.index()] = largest; });
+  }
+};
+
 // Computes the largest magnitudes in the states of a block, with all threads of a CTA.
 struct LargestOfStates {
   const Cta* cta;
@@ -61,10 +91,11 @@ struct LargestOfStates {
 // The check of one block by one CTA.
 class BlockCheck {
  public:
-  SHAMPOO_DEVICE BlockCheck(const Tables& tables, const Cta& cta, int64_t b, bool has_tasks)
+  SHAMPOO_DEVICE BlockCheck(const Tables& tables, const Cta& cta, int64_t b, bool any_task, bool has_tasks)
       : tables_(tables),
         cta_(cta),
         index_(b),
+        any_task_(any_task),
         has_tasks_(has_tasks),
         block_(tables.blocks[b]),
         group_(tables.groups[block_.group]),
@@ -72,7 +103,7 @@ class BlockCheck {
         work_(tables.work[b]) {}
 
   SHAMPOO_DEVICE void Run() {
-    const bool takes_part = buffers_.grad != nullptr && group_.active != 0 && tables_.state->rejected == 0;
+    const bool takes_part = TakesPart(tables_, block_);
     const RootSchedule schedule = takes_part ? ScheduleFor(group_, block_, tables_.state_in) : RootSchedule{};
     const RootTask prepared = PreparedTask(schedule.task);
     cta_.Once([&] {
@@ -84,11 +115,12 @@ class BlockCheck {
     });
     if (!takes_part) return;
     const RootTask task = schedule.task;
-    if ((prepared == RootTask::kAdoptDeviceRoots ? RootTask::kFromSnapshot : prepared) != task) {
+    const bool is_prepared = (prepared == RootTask::kAdoptDeviceRoots ? RootTask::kFromSnapshot : prepared) == task;
+    const bool reads_factors = block_.owned != 0 && ReadsFactors(task);
+    if (!is_prepared || (reads_factors && !any_task_)) {
       return Reject(Rejection::kSchedule, 0, 0, static_cast<double>(group_.t - 1), true);
     }
-    const bool reads_factors = task == RootTask::kCompute || task == RootTask::kTakeSnapshot;
-    if (block_.owned != 0 && reads_factors) CheckFactors();
+    if (reads_factors) CheckFactors();
     if (work_.rejection != Rejection::kNone) return;
     if (!GrowthBy(block_.owned != 0).CannotOverflow(Bound())) CheckExactly();
   }
@@ -205,16 +237,12 @@ class BlockCheck {
 
   // Factor matrices computed from gradients are finite, but the host may have written others.
   SHAMPOO_DEVICE void CheckFactors() const {
+    const uint64_t* tiles = tables_.scanned_factors + block_.first_matrix_tile;
     for (int k = 0; k < block_.factors; ++k) {
-      const StateSlot& slot = block_.factor[k];
-      const char* const factor = tables_.state_in + slot.offset;
-      const int64_t d = block_.shape[k];
-      const uint64_t pattern = cta_.Largest(d * d, [&](int64_t i) {
-        const int64_t row = i / d;
-        const int64_t column = i % d;
-        return column > row ? uint64_t{0} : PatternOf(factor, slot.dtype, KeptAt(slot.form, d, row, column));
-      });
-      const double largest = MagnitudeOf(pattern, slot.dtype);
+      const int64_t count = MatrixTileCount(block_.shape[k]);
+      const uint64_t pattern = cta_.Largest(count, [&](int64_t i) { return tiles[i]; });
+      tiles += count;
+      const double largest = MagnitudeOf(pattern, block_.factor[k].dtype);
       if (!IsFinite(largest)) return Reject(Rejection::kFactorNotFinite, k, 0, largest, true);
     }
   }
@@ -222,6 +250,7 @@ class BlockCheck {
   const Tables& tables_;
   const Cta& cta_;
   const int64_t index_;
+  const bool any_task_;
   const bool has_tasks_;
   const DeviceBlock& block_;
   const DeviceGroup& group_;
@@ -231,9 +260,12 @@ class BlockCheck {
 
 struct CheckBlockBody {
   Tables tables;
+  int32_t any_task;
   int32_t has_tasks;
 
-  SHAMPOO_DEVICE void operator()(const Cta& cta) const { BlockCheck(tables, cta, cta.index(), has_tasks != 0).Run(); }
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    BlockCheck(tables, cta, cta.index(), any_task != 0, has_tasks != 0).Run();
+  }
 };
 
 struct DecideBody {
@@ -294,8 +326,10 @@ cudaError_t ScanGradients(cudaStream_t stream, const Tables& tables) {
   return Launch(stream, tables.scan_tile_count, ScanBody{tables});
 }
 
-cudaError_t CheckBlocks(cudaStream_t stream, const Tables& tables, bool has_tasks) {
-  const cudaError_t error = Launch(stream, tables.block_count, CheckBlockBody{tables, has_tasks ? 1 : 0});
+cudaError_t CheckBlocks(cudaStream_t stream, const Tables& tables, bool any_task, bool has_tasks) {
+  cudaError_t error = any_task ? Launch(stream, tables.matrix_tile_count, ScanFactorsBody{tables}) : cudaSuccess;
+  if (error != cudaSuccess) return error;
+  error = Launch(stream, tables.block_count, CheckBlockBody{tables, any_task ? 1 : 0, has_tasks ? 1 : 0});
   return error != cudaSuccess ? error : Launch(stream, 1, DecideBody{tables});
 }
 

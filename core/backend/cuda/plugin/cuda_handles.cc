@@ -27,11 +27,13 @@ OwnedHandles::~OwnedHandles() {
   if (handles_.blas != nullptr) (void)cublasDestroy(handles_.blas);
 }
 
-Status OwnedHandles::Create(Order order) {
+Status OwnedHandles::Create(Order order, Libraries libraries) {
   SHAMPOO_CUDA_TRY(cublasCreate(&handles_.blas));
-  SHAMPOO_CUDA_TRY(cusolverDnCreate(&handles_.solver));
-  // The default, unless a later version changes it.
-  SHAMPOO_CUDA_TRY(cusolverDnSetDeterministicMode(handles_.solver, CUSOLVER_DETERMINISTIC_RESULTS));
+  if (libraries == Libraries::kBlasAndSolver) {
+    SHAMPOO_CUDA_TRY(cusolverDnCreate(&handles_.solver));
+    // The default, unless a later version changes it.
+    SHAMPOO_CUDA_TRY(cusolverDnSetDeterministicMode(handles_.solver, CUSOLVER_DETERMINISTIC_RESULTS));
+  }
   if (order == Order::kBound) return {};
   return stream_.CreateWithPriority(order == Order::kOwnHighest);
 }
@@ -39,15 +41,19 @@ Status OwnedHandles::Create(Order order) {
 Status OwnedHandles::SetWorkspace(void* workspace, int64_t bytes) {
   workspace_ = workspace;
   workspace_bytes_ = bytes;
-  return Bind(stream_.get());
+  is_bound_ = false;
+  return stream_.get() != nullptr ? Bind(stream_.get()) : Status();
 }
 
 Status OwnedHandles::Bind(cudaStream_t stream) {
+  if (is_bound_ && handles_.stream == stream) return {};
+  is_bound_ = false;  // unless all calls succeed
   handles_.stream = stream;
   SHAMPOO_CUDA_TRY(cublasSetStream(handles_.blas, stream));
   // cublasSetStream resets the workspace.
   SHAMPOO_CUDA_TRY(cublasSetWorkspace(handles_.blas, workspace_, static_cast<size_t>(workspace_bytes_)));
-  SHAMPOO_CUDA_TRY(cusolverDnSetStream(handles_.solver, stream));
+  if (handles_.solver != nullptr) SHAMPOO_CUDA_TRY(cusolverDnSetStream(handles_.solver, stream));
+  is_bound_ = true;
   return {};
 }
 

@@ -52,7 +52,7 @@ class OwnedStream {
 struct Handles {
   cudaStream_t stream = nullptr;
   cublasHandle_t blas = nullptr;
-  cusolverDnHandle_t solver = nullptr;
+  cusolverDnHandle_t solver = nullptr;  // nullptr: no roots are computed on the stream
 };
 
 class OwnedHandles {
@@ -62,7 +62,8 @@ class OwnedHandles {
       : stream_(std::move(other.stream_)),
         handles_(std::exchange(other.handles_, {})),
         workspace_(other.workspace_),
-        workspace_bytes_(other.workspace_bytes_) {}
+        workspace_bytes_(other.workspace_bytes_),
+        is_bound_(other.is_bound_) {}
   OwnedHandles& operator=(OwnedHandles&&) = delete;
   ~OwnedHandles();
 
@@ -71,9 +72,11 @@ class OwnedHandles {
     kOwnHighest,  // an own stream with the highest priority
     kOwnLowest,   // an own stream with the lowest priority
   };
-  Status Create(Order order);
+  enum class Libraries { kBlas, kBlasAndSolver };
+  Status Create(Order order, Libraries libraries);
   // Sets cuBLAS's workspace, which is device memory.
   Status SetWorkspace(void* workspace, int64_t bytes);
+  // Binds the handles to a stream. Does nothing if they are already bound to it.
   Status Bind(cudaStream_t stream);
   const Handles& get() const { return handles_; }
 
@@ -82,6 +85,7 @@ class OwnedHandles {
   Handles handles_;
   void* workspace_ = nullptr;
   int64_t workspace_bytes_ = 0;
+  bool is_bound_ = false;  // to handles_.stream, with this workspace
 };
 
 }  // namespace shampoo::cuda

@@ -38,9 +38,10 @@ cudaError_t InitializeFactors(cudaStream_t stream, const Tables& tables, char* a
 // check.cu
 // Computes the largest magnitudes of gradients, and of parameters with coupled decay.
 cudaError_t ScanGradients(cudaStream_t stream, const Tables& tables);
-// Checks each block, and then decides for all blocks which are skipped and whether the step is rejected. has_tasks:
-// SetTasks has copied the tasks of the step; otherwise no block with root_async has one.
-cudaError_t CheckBlocks(cudaStream_t stream, const Tables& tables, bool has_tasks);
+// Checks each block, and then decides for all blocks which are skipped and whether the step is rejected. any_task: some
+// block may have a task, so factor matrices are scanned. has_tasks: SetTasks has copied the tasks of the step;
+// otherwise no block with root_async has one.
+cudaError_t CheckBlocks(cudaStream_t stream, const Tables& tables, bool any_task, bool has_tasks);
 
 // agree.cu
 // Writes this rank's segment in the agreement of shards. scalars_hash: see StepArgs.

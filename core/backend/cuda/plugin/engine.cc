@@ -106,8 +106,10 @@ Status Engine::Build(const EngineDesc& desc) {
   std::vector<BlockBatch> batches = MakeBatches(owned);
   handles_.resize(HandleCount(batches));
   for (size_t i = 0; i < handles_.size(); ++i) {
+    // Roots are computed in the order of the caller's stream.
     SHAMPOO_RETURN_IF_ERROR(
-        handles_[i].Create(i == 0 ? OwnedHandles::Order::kBound : OwnedHandles::Order::kOwnHighest));
+        i == 0 ? handles_[i].Create(OwnedHandles::Order::kBound, OwnedHandles::Libraries::kBlasAndSolver)
+               : handles_[i].Create(OwnedHandles::Order::kOwnHighest, OwnedHandles::Libraries::kBlas));
   }
   joined_.resize(handles_.size());
   for (OwnedEvent& event : joined_) SHAMPOO_RETURN_IF_ERROR(event.Create());
@@ -190,6 +192,9 @@ void Engine::FindTables() {
   at(&tables_.roots, layout_.roots);
   at(&tables_.scan_tiles, layout_.scan_tiles);
   at(&tables_.scanned, layout_.scanned);
+  at(&tables_.matrix_tiles, layout_.matrix_tiles);
+  at(&tables_.scanned_factors, layout_.scanned_factors);
+  tables_.matrix_tile_count = layout_.matrix_tile_count;
   if (async_roots_) {
     at(&tables_.tasks, layout_.async.tasks);
     at(&tables_.async_divisors, layout_.async.divisors);

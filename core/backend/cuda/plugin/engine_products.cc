@@ -11,10 +11,6 @@
 namespace shampoo::cuda {
 namespace {
 
-// From this order on, only the panels that intersect the lower triangle are computed: 5/8 of the product.
-constexpr int64_t kPanelsFrom = 512;
-constexpr int64_t kPanels = 4;
-
 // Returns the shape of a block with dim k between the products of the dims before and after it.
 Unfolding UnfoldingOf(const Block& block, int k) {
   Unfolding unfolding{1, block.shape[k], 1};
@@ -31,26 +27,6 @@ struct Tensors {
 
   char* At(int64_t offset) const { return data + offset * element_bytes; }
 };
-
-// Computes C = U U^T for tensors U of d x other elements or, with columns_are_d, C = U^T U for tensors of other x d.
-// Only the lower triangle and the diagonal of C are valid.
-Status MultiplyByTransposed(const Handles& handles, Dtype dtype, const Tensors& u, int64_t d, int64_t other,
-                            bool columns_are_d, const Tensors& c, int64_t count) {
-  GemmOptions options;
-  options.dtype = dtype;
-  options.transpose_a = columns_are_d;
-  options.transpose_b = !columns_are_d;
-  const int64_t ld = columns_are_d ? d : other;
-  const int64_t panels = d >= kPanelsFrom ? kPanels : 1;
-  for (int64_t i = 0; i < panels; ++i) {
-    const int64_t begin = d * i / panels;
-    const int64_t end = d * (i + 1) / panels;
-    SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, options, end - begin, end, other,
-                                 {u.At(columns_are_d ? begin : begin * ld), ld, u.stride}, {u.data, ld, u.stride},
-                                 {c.At(begin * d), d, c.stride}, count));
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -73,8 +49,12 @@ Status Engine::MultiplyGradients(const Handles& handles, const BlockBatch& batch
       SHAMPOO_CUDA_TRY(
           MoveDim(handles.stream, batch.computation, gradients.data, moved.data, count, shape_group.stride, u, false));
     }
-    SHAMPOO_RETURN_IF_ERROR(MultiplyByTransposed(handles, batch.computation, is_between ? moved : gradients, u.d,
-                                                 u.before * u.after, is_last, matrices, count));
+    // The dim is that of the columns if it is the last one, otherwise that of the rows.
+    const int64_t other = u.before * u.after;
+    const Tensors& tensors = is_between ? moved : gradients;
+    SHAMPOO_RETURN_IF_ERROR(LowerProductWithTransposed(
+        handles.blas, {.dtype = batch.computation, .transpose_a = is_last}, u.d, other,
+        {tensors.data, is_last ? u.d : other, tensors.stride}, {matrices.data, u.d, matrices.stride}, count));
   }
   return {};
 }

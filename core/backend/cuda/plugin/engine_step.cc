@@ -58,7 +58,7 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
   SHAMPOO_CUDA_TRY(BeginStep(stream, tables, ticket, args.acknowledged_rejections, args.failure));
   SHAMPOO_CUDA_TRY(BeginGroups(stream, tables, args.groups, args.expected_step, narrowest_.data(), args.any_task != 0));
   SHAMPOO_CUDA_TRY(ScanGradients(stream, tables));
-  SHAMPOO_CUDA_TRY(CheckBlocks(stream, tables, has_tasks));
+  SHAMPOO_CUDA_TRY(CheckBlocks(stream, tables, args.any_task != 0, has_tasks));
   SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables));
   if (tables.state_in != tables.state_out) SHAMPOO_CUDA_TRY(CopyState(stream, tables, plan_.state_bytes));
   if (refreshes && layout_.root_count > 0) {

@@ -131,6 +131,7 @@ Status Engine::FillTables(cudaStream_t stream) {
         tile += block.tiles;
         host.batch_blocks.push_back(b);
         for (int64_t part = 0; part < block.tiles; ++part) host.tiles.push_back({b, static_cast<int32_t>(part)});
+        block.first_matrix_tile = static_cast<int64_t>(host.matrix_tiles.size());
         for (int k = 0; k < block.factors; ++k) {
           block.matrix_at[k] = item.matrix_at[static_cast<size_t>(k)];
           block.root_at[k] = shape_group.first_root + k * count + i;

@@ -3,6 +3,7 @@
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/device_schedule.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
+#include "core/backend/cuda/plugin/matrix_tile.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -59,51 +60,31 @@ struct MoveDimBody {
     const int64_t elements = unfolding.before * unfolding.d * unfolding.after;
     const int64_t size = elements - begin < kTileElements ? elements - begin : kTileElements;
     const Unfolding& u = unfolding;
+    // One tensor has shape (d, before, after), the other (before, d, after). Neighbouring threads write neighbours. A
+    // block has less than 2^31 elements, so 32-bit divisions suffice; 64-bit divisions are slow.
+    const auto after = static_cast<uint32_t>(u.after);
+    const int64_t outer = back != 0 ? u.before : u.d;
+    const int64_t inner = back != 0 ? u.d : u.before;
     cta.ForEach(size, [&](int64_t i) {
-      // One tensor has shape (d, before, after), the other (before, d, after). A block has less than 2^31 elements, so
-      // 32-bit divisions suffice; 64-bit divisions are slow.
-      const auto moved = static_cast<uint32_t>(begin + i);
-      const auto before = static_cast<uint32_t>(u.before);
-      const auto after = static_cast<uint32_t>(u.after);
-      const uint32_t rest = moved / after;
-      const int64_t place = ((rest % before) * u.d + rest / before) * u.after + moved % after;
-      to[tensor + (back != 0 ? place : moved)] = from[tensor + (back != 0 ? moved : place)];
+      const auto at = static_cast<uint32_t>(begin + i);
+      const uint32_t rest = at / after;
+      const int64_t source =
+          (static_cast<int64_t>(rest % static_cast<uint32_t>(inner)) * outer + rest / static_cast<uint32_t>(inner)) *
+              u.after +
+          at % after;
+      to[tensor + at] = from[tensor + source];
     });
   }
 };
 
-// The position and size of a tile of a symmetric matrix.
-struct MatrixTile {
-  int64_t d, row, column, rows, columns;
-
-  SHAMPOO_DEVICE MatrixTile(const DeviceMatrixTile& tile, int64_t order)
-      : d(order), row(tile.row * kMatrixTile), column(tile.column * kMatrixTile) {
-    rows = d - row < kMatrixTile ? d - row : kMatrixTile;
-    columns = d - column < kMatrixTile ? d - column : kMatrixTile;
-  }
-  SHAMPOO_DEVICE int64_t elements() const { return rows * columns; }
-
-  // Calls work(row, column) for the elements on and below the diagonal. Neighbouring threads get neighbours in a row.
-  template <typename Work>
-  SHAMPOO_DEVICE void ForEachLower(const Cta& cta, const Work& work) const {
-    cta.ForEach(elements(), [&](int64_t i) {
-      const auto at = static_cast<uint32_t>(i);
-      const int64_t r = row + at / static_cast<uint32_t>(columns);
-      const int64_t c = column + at % static_cast<uint32_t>(columns);
-      if (c <= r) work(r, c);
-    });
-  }
-  // Copies the tile to its mirror image in the upper triangle.
-  template <typename Real>
-  SHAMPOO_DEVICE void Mirror(const Cta& cta, Real* matrix) const {
-    cta.ForEach(elements(), [&](int64_t i) {
-      const auto at = static_cast<uint32_t>(i);
-      const int64_t r = column + at / static_cast<uint32_t>(rows);
-      const int64_t c = row + at % static_cast<uint32_t>(rows);
-      if (c > r) matrix[r * d + c] = matrix[c * d + r];
-    });
-  }
-};
+// Copies the lower triangle of a stored matrix to the upper one, if both are stored.
+template <typename Real>
+SHAMPOO_DEVICE inline void MirrorState(const Cta& cta, const MatrixTile& tile, const StateSlot& slot, char* matrix) {
+  if (slot.form != SymmetricForm::kSquare) return;
+  tile.ForEachUpper(cta, [&](int64_t r, int64_t c) {
+    WriteAs(matrix, slot.dtype, r * tile.d + c, ReadAs<Real>(matrix, slot.dtype, c * tile.d + r));
+  });
+}
 
 template <typename Real>
 struct UpdateFactorBody {
@@ -140,7 +121,6 @@ struct UpdateFactorBody {
       const int64_t kept = KeptAt(slot.form, d, r, c);
       const Real value = NextAverage(decay, ReadAs<Real>(factor, slot.dtype, kept), weight, matrix[r * d + c]);
       WriteAs(factor, slot.dtype, kept, value);
-      if (slot.form == SymmetricForm::kSquare) WriteAs(factor, slot.dtype, c * d + r, value);
       if (task == RootTask::kTakeSnapshot) {
         snapshot[r * d + c] = value;
         async_matrix[r * d + c] = value;
@@ -155,6 +135,7 @@ struct UpdateFactorBody {
       }
       matrix[r * d + c] = next;
     });
+    MirrorState<Real>(cta, part, slot, factor);
     part.Mirror(cta, matrix);
     if (task == RootTask::kTakeSnapshot) part.Mirror(cta, async_matrix);
   }
@@ -179,8 +160,8 @@ struct StoreRootBody {
       part.ForEachLower(cta, [&](int64_t r, int64_t c) {
         const Real value = matrix[r * d + c];
         WriteAs(inverse, slot.dtype, KeptAt(slot.form, d, r, c), value);
-        if (slot.form == SymmetricForm::kSquare) WriteAs(inverse, slot.dtype, c * d + r, value);
       });
+      MirrorState<Real>(cta, part, slot, inverse);
     } else {
       part.ForEachLower(cta, [&](int64_t r, int64_t c) {
         matrix[r * d + c] = ReadAs<Real>(inverse, slot.dtype, KeptAt(slot.form, d, r, c));

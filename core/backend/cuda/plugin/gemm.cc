@@ -13,6 +13,10 @@ namespace {
 // The most matrices of a call. cuBLAS documents no limit, but calls with more than 65535 matrices have failed.
 constexpr int64_t kMaxMatrices = 32768;
 
+// From this order on, only the panels that intersect the lower triangle are computed: 5/8 of the product.
+constexpr int64_t kPanelsFrom = 512;
+constexpr int64_t kPanels = 4;
+
 }  // namespace
 
 Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_t n, int64_t k, const GemmInput& a,
@@ -46,6 +50,22 @@ Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_
         narrow(std::min(batch - first, kMaxMatrices)), compute, CUBLAS_GEMM_DEFAULT));
   }
   return Status();
+}
+
+Status LowerProductWithTransposed(cublasHandle_t handle, GemmOptions options, int64_t d, int64_t k, const GemmInput& a,
+                                  const GemmOutput& c, int64_t batch) {
+  options.transpose_b = !options.transpose_a;
+  const auto element = static_cast<int64_t>(SizeOf(options.dtype));
+  const int64_t panels = d >= kPanelsFrom ? kPanels : 1;
+  for (int64_t i = 0; i < panels; ++i) {
+    const int64_t begin = d * i / panels;
+    const int64_t end = d * (i + 1) / panels;
+    const int64_t first = (options.transpose_a ? begin : begin * a.ld) * element;
+    SHAMPOO_RETURN_IF_ERROR(Gemm(handle, options, end - begin, end, k,
+                                 {static_cast<const char*>(a.data) + first, a.ld, a.stride}, a,
+                                 {static_cast<char*>(c.data) + begin * c.ld * element, c.ld, c.stride}, batch));
+  }
+  return {};
 }
 
 }  // namespace shampoo::cuda

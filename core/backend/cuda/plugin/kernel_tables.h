@@ -31,6 +31,10 @@ struct Tables {
   const DeviceTile* scan_tiles;
   int64_t scan_tile_count;
   double* scanned;  // by tile: the largest magnitudes of its gradient and of its parameter
+  // Tiles of the matrices of all batches.
+  const DeviceMatrixTile* matrix_tiles;
+  int64_t matrix_tile_count;
+  uint64_t* scanned_factors;  // by tile: PatternOf the largest magnitude of its factor matrix
   // Tables of async roots; nullptr if no group has root_async.
   double* async_divisors;            // by block
   int32_t* async_flags;              // by root: may_be_diagonal

@@ -285,7 +285,8 @@ Status RootSolver::EigenRoots(const RootChunk& chunk, const Handles& handles, co
       Gemm(handles.blas, transposed, n, 2, n, matrix, {pair, 2, 2 * n}, {back, 2, 2 * n}, chunk.count));
   SHAMPOO_CUDA_TRY(TransformEigenvalues(handles.stream, chunk, l, av, back, roots));
   SHAMPOO_CUDA_TRY(ScaleRows(handles.stream, chunk, roots, q));
-  SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, transposed, n, n, n, matrix, matrix, {x, n, n * n}, chunk.count));
+  SHAMPOO_RETURN_IF_ERROR(
+      LowerProductWithTransposed(handles.blas, transposed, n, n, matrix, {x, n, n * n}, chunk.count));
   SHAMPOO_CUDA_TRY(FinishRoot(handles.stream, chunk, roots, x));
   SHAMPOO_CUDA_TRY(DeliverRoots(handles.stream, chunk, roots, x));
   return Status();

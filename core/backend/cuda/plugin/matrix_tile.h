@@ -1,0 +1,65 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/plugin/kernel_tables.h"
+
+namespace shampoo::cuda {
+
+// The position and size of a tile of a symmetric matrix. A tile has few elements, so 32-bit divisions suffice, which
+// are faster than 64-bit ones.
+struct MatrixTile {
+  int64_t d, row, column, rows, columns;
+
+  SHAMPOO_DEVICE MatrixTile(const DeviceMatrixTile& tile, int64_t order)
+      : d(order), row(tile.row * kMatrixTile), column(tile.column * kMatrixTile) {
+    rows = d - row < kMatrixTile ? d - row : kMatrixTile;
+    columns = d - column < kMatrixTile ? d - column : kMatrixTile;
+  }
+  SHAMPOO_DEVICE int64_t elements() const { return rows * columns; }
+
+  // Calls work(row, column) for the elements on and below the diagonal. Neighbouring threads get neighbours in a row.
+  template <typename Work>
+  SHAMPOO_DEVICE void ForEachLower(const Cta& cta, const Work& work) const {
+    cta.ForEach(elements(), [&](int64_t i) {
+      const int64_t r = RowAt(i);
+      const int64_t c = ColumnAt(i);
+      if (c <= r) work(r, c);
+    });
+  }
+  // Returns the largest term(row, column) of these elements.
+  template <typename Term>
+  SHAMPOO_DEVICE uint64_t LargestOfLower(const Cta& cta, const Term& term) const {
+    return cta.Largest(elements(), [&](int64_t i) {
+      const int64_t r = RowAt(i);
+      const int64_t c = ColumnAt(i);
+      return c <= r ? term(r, c) : uint64_t{0};
+    });
+  }
+  // Calls work(row, column) for the mirror images of the elements below the diagonal. Neighbouring threads get
+  // neighbours in a row of the upper triangle.
+  template <typename Work>
+  SHAMPOO_DEVICE void ForEachUpper(const Cta& cta, const Work& work) const {
+    cta.ForEach(elements(), [&](int64_t i) {
+      const auto at = static_cast<uint32_t>(i);
+      const int64_t r = column + at / static_cast<uint32_t>(rows);
+      const int64_t c = row + at % static_cast<uint32_t>(rows);
+      if (c > r) work(r, c);
+    });
+  }
+  // Copies the tile to its mirror image.
+  template <typename Real>
+  SHAMPOO_DEVICE void Mirror(const Cta& cta, Real* matrix) const {
+    ForEachUpper(cta, [&](int64_t r, int64_t c) { matrix[r * d + c] = matrix[c * d + r]; });
+  }
+
+ private:
+  SHAMPOO_DEVICE int64_t RowAt(int64_t i) const {
+    return row + static_cast<uint32_t>(i) / static_cast<uint32_t>(columns);
+  }
+  SHAMPOO_DEVICE int64_t ColumnAt(int64_t i) const {
+    return column + static_cast<uint32_t>(i) % static_cast<uint32_t>(columns);
+  }
+};
+
+}  // namespace shampoo::cuda
