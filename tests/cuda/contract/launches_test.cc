@@ -53,23 +53,24 @@ void CheckTenAndAThousand(const Keys& keys, const std::vector<int64_t>& shape) {
   CHECK(cut(1000) == of_one);
 }
 
-TEST_CASE("a step of a thousand equal blocks takes as many launches, products and eigenproblems as one of ten") {
+TEST_CASE("a step of a thousand equal blocks takes as many launches, products and eigenproblems as one of ten" *
+          NeedsFake()) {
   for (const char* method : {"eigen", "newton", "higher_order"}) {
     CAPTURE(std::string(method));
     CheckTenAndAThousand({{"root_method", method}}, {4, 3});
   }
 }
 
-TEST_CASE("a step of a thousand small vectors takes as many launches as one of ten") {
+TEST_CASE("a step of a thousand small vectors takes as many launches as one of ten" * NeedsFake()) {
   CheckTenAndAThousand({}, {5});
   CheckTenAndAThousand({}, {1});
 }
 
-TEST_CASE("a step of a thousand tensors whose dims must be moved takes as many launches as one of ten") {
+TEST_CASE("a step of a thousand tensors whose dims must be moved takes as many launches as one of ten" * NeedsFake()) {
   CheckTenAndAThousand({}, {3, 2, 3});
 }
 
-TEST_CASE("a launch passes the addresses of 64 parameters if buffers are bound again") {
+TEST_CASE("a launch passes the addresses of 64 parameters if buffers are bound again" * NeedsFake()) {
   const Stage stage;
   ModelSpec spec;
   spec.params = std::vector<ParamSpec>(129, ParamSpec{{2}});

@@ -11,7 +11,7 @@ constexpr int kStepsWaited = 7;  // with precondition_frequency 2: roots at 2, 4
 
 const char* const kRootMethods[] = {"eigen", "newton", "higher_order"};
 
-TEST_CASE("if the device keeps up, no step waits, copies to the host or allocates") {
+TEST_CASE("if the device keeps up, no step waits, copies to the host or allocates" * NeedsFake()) {
   for (const char* method : kRootMethods) {
     for (const char* lag : {"0", "1"}) {
       CAPTURE(std::string(method));
@@ -44,7 +44,7 @@ TEST_CASE("if the device keeps up, no step waits, copies to the host or allocate
   }
 }
 
-TEST_CASE("if the device lags, a call waits once, for the previous step") {
+TEST_CASE("if the device lags, a call waits once, for the previous step" * NeedsFake()) {
   for (const char* method : kRootMethods) {
     CAPTURE(std::string(method));
     const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
@@ -72,7 +72,7 @@ TEST_CASE("if the device lags, a call waits once, for the previous step") {
   }
 }
 
-TEST_CASE("with status_lag 0, a call waits for its own step once if the device lags") {
+TEST_CASE("with status_lag 0, a call waits for its own step once if the device lags" * NeedsFake()) {
   const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const TestStream stream;
   Model model(FiveShapes({{"status_lag", "0"}}), stream);
@@ -88,7 +88,7 @@ TEST_CASE("with status_lag 0, a call waits for its own step once if the device l
   }
 }
 
-TEST_CASE("shampoo_optimizer_status waits if the caller requests it") {
+TEST_CASE("shampoo_optimizer_status waits if the caller requests it" * NeedsFake()) {
   const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const TestStream stream;
   Model model(FiveShapes(), stream);
