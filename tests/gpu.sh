@@ -12,7 +12,8 @@
 #   --from FILE            uses programs that --pack made on another machine. Without it they are built in build/gpu, which
 #                          needs a CUDA toolkit, CMake, Ninja and the packages of tests/run.sh
 #   --pack FILE            builds and strips the programs, writes them to FILE (.tar.gz, below 64 MiB), and runs nothing.
-#                          This needs a CUDA toolkit but no GPU. ARCHITECTURES chooses the GPUs; default: 80, 90 and 100
+#                          This needs no GPU, and a CUDA toolkit or PyPI. ARCHITECTURES is SHAMPOO_CUDA_ARCHITECTURES;
+#                          default: 80-real;90-real;100-real
 #   --fake                 runs on the fake CUDA of the tests, with little work: a test of this script
 #   --build DIR            with --fake or --pack: a build that has the programs; default with --fake: build/ci
 #
@@ -35,7 +36,7 @@ readonly stages=(
 )
 
 usage() {
-  sed -n '5,26p' "$0" | sed 's/^# \{0,1\}//'
+  sed -n '5,22p' "$0" | sed 's/^# \{0,1\}//'
   exit "$1"
 }
 
@@ -110,17 +111,17 @@ copy_programs() {
   git diff --quiet HEAD -- core capi tests tools cmake 2>/dev/null || echo "with uncommitted changes" >>"$programs/commit"
 }
 
-# build_programs ARCHITECTURES: builds them in build/gpu.
+# build_programs ARCHITECTURES [option of CMake]...: builds them in build/gpu.
 build_programs() {
   build=build/gpu
-  cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHAMPOO_CUDA=ON -DSHAMPOO_CUDA_FROM_PYPI=ON \
-    "-DSHAMPOO_CUDA_ARCHITECTURES=$1" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 &&
+  cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHAMPOO_CUDA=ON "-DSHAMPOO_CUDA_ARCHITECTURES=$1" \
+    "${@:2}" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 &&
     cmake --build $build --target shampoo shampoo_cuda shampoo_replay_gpu shampoo_cuda_contract_gpu_tests \
       shampoo_cuda_against_cpu_gpu_tests shampoo_cuda_faults_gpu_tests shampoo_cuda_probe shampoo_bench
 }
 
 if [ -n "$pack" ]; then
-  if [ -z "$build" ] && ! $fake; then build_programs "${ARCHITECTURES:-80-real;90-real;100-real}" || exit 1; fi
+  if [ -z "$build" ] && ! $fake; then build_programs "${ARCHITECTURES:-80-real;90-real;100-real}" -DSHAMPOO_CUDA_FROM_PYPI=ON || exit 1; fi
   copy_programs "${build:-build/ci}" || exit 1
   for file in "$programs"/*; do
     [ "${file##*/}" = commit ] || strip "$file" || exit 1
