@@ -27,7 +27,7 @@ readonly stage_limit=${STAGE_LIMIT:-540} total_limit=2100 # seconds
 readonly stages=(
   "1 system: the GPU, the driver and the versions of the libraries"
   "2 probe: eigensolvers, captures, products and copies of this GPU"
-  "3 goldens: recorded trajectories and trainings, twice with equal bits, on 1, 2 and 3 ranks"
+  "3 goldens: recorded trajectories and trainings, twice with equal bits, on 1, 2 and 3 ranks, and in shards"
   "4 suites: the guarantees of the header, large shapes compared with the CPU, a fault of the device"
   "5 sanitizer: memcheck, racecheck, synccheck and initcheck of compute-sanitizer"
   "6 timing: steps of GPT-2 by block size, root method, root_async, root_spread and TF32"
@@ -98,6 +98,7 @@ copy_programs() {
       [libshampoo_cuda.so.0]=$1/capi/libshampoo_cuda.so.0)
   fi
   files[libshampoo.so.0]=$1/capi/libshampoo.so.0
+  files[replay_on_cpu]=$1/tests/golden/shampoo_replay
   mkdir -p "$programs"
   for name in "${!files[@]}"; do
     if [ -e "${files[$name]}" ]; then
@@ -116,7 +117,7 @@ build_programs() {
   build=build/gpu
   cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHAMPOO_CUDA=ON "-DSHAMPOO_CUDA_ARCHITECTURES=$1" \
     "${@:2}" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 &&
-    cmake --build $build --target shampoo shampoo_cuda shampoo_replay_gpu shampoo_cuda_contract_gpu_tests \
+    cmake --build $build --target shampoo shampoo_cuda shampoo_replay shampoo_replay_gpu shampoo_cuda_contract_gpu_tests \
       shampoo_cuda_against_cpu_gpu_tests shampoo_cuda_faults_gpu_tests shampoo_cuda_probe shampoo_bench
 }
 
@@ -288,10 +289,12 @@ replay_and_judge() {
   fi
 }
 
-# judge SUITE FOLDER COUNT
+# judge SUITE FOLDER COUNT: compares with the recorded numbers, or with those in the folder $against.
+against=""
 judge() {
   local options=() said
   ! $fake || options=(--missing-ok)
+  [ -z "$against" ] || options+=(--against "$against")
   said=$("$python" $golden/compare.py "${options[@]}" "$golden/data/$1" "$2") || { printf '%s\n' "$said"; return 1; }
   printf '%s\n' "$said"
   [[ $'\n'$said == *$'\n'"$3 passed, 0 failed"* ]]
@@ -318,6 +321,15 @@ stage_3() {
         --ranks $ranks --communicate $communicate
     done
   done
+  # Shards precondition pieces of their own, as on the CPU.
+  mapfile -t of < <(cases trajectory)
+  against=$work/shards.cpu
+  if run "3 shards, on the CPU" 120 "$programs/replay_on_cpu" --threads 1 --shard rect --shards 3 --out "$against" "${of[@]}"; then
+    for ranks in 1 2; do
+      replay_and_judge "3 shards, $ranks copies" 240 trajectory "shards.$ranks" --shard rect --shards 3 --ranks $ranks
+    done
+  fi
+  against=""
 }
 
 stage_4() {
