@@ -8,9 +8,12 @@ set_property(CACHE SHAMPOO_CUDA PROPERTY STRINGS AUTO ON OFF)
 option(SHAMPOO_CUDA_FROM_PYPI "If there is no CUDA toolkit, make one in the build folder from packages of PyPI" OFF)
 # Binaries for three generations, and PTX, which the driver compiles for later ones.
 set(SHAMPOO_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual" CACHE STRING
-    "What GPUs the CUDA backend is compiled for, as CMAKE_CUDA_ARCHITECTURES")
+    "What GPUs the CUDA backend is compiled for, as CMAKE_CUDA_ARCHITECTURES; native: this machine's, or 90-real without a GPU")
 set(SHAMPOO_CUDA_HEADERS "" CACHE PATH
     "If there is no CUDA toolkit, the folder of its headers, for the tests of the CUDA backend only")
+
+include(${CMAKE_CURRENT_LIST_DIR}/cuda_architectures.cmake)
+shampoo_cuda_architectures(cuda_architectures "${SHAMPOO_CUDA_ARCHITECTURES}")
 
 set(SHAMPOO_BUILD_CUDA OFF)
 set(SHAMPOO_CUDA_INCLUDE_DIRS)
@@ -87,7 +90,7 @@ else()
       set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
     endif()
     set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER}) # the same for both halves of a struct
-    set(CMAKE_CUDA_ARCHITECTURES ${SHAMPOO_CUDA_ARCHITECTURES})
+    set(CMAKE_CUDA_ARCHITECTURES ${cuda_architectures})
     set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static) # independent of the host's copy of the runtime
     enable_language(CUDA)
@@ -107,7 +110,7 @@ else()
   endif()
 
   if(SHAMPOO_BUILD_CUDA)
-    message(STATUS "The CUDA backend is built by CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${SHAMPOO_CUDA_ARCHITECTURES}")
+    message(STATUS "The CUDA backend is built by CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${cuda_architectures}")
   else()
     string(APPEND cuda_unavailable_reason ". Set CMAKE_CUDA_COMPILER to the nvcc of a CUDA toolkit, or SHAMPOO_CUDA_FROM_PYPI to ON")
     if(SHAMPOO_CUDA STREQUAL "ON")

@@ -18,11 +18,16 @@ what
   --case NAME,...|all|list   default: all, a selection of rows over the cases; list: prints the cases
   --shapes 4096x1024,1024    parameters of these shapes instead of a case
   --shapes-file FILE         the same from lines "name d0 d1 ..."
+  --period N                 N steps in a row with precondition_frequency N, instead of single steps: the mean time per
+                             step, and the longest step. --set root_spread and root_async may be used
   --grid                     a table of step time and memory by block size and frequency
   --roots                    time of one inverse square root by order, on one thread, compared with matrix products
   --simulate                 efficiency of the schedule on many threads, for gpt2 and resnet50 or --case
 how (each list gives a row for every value)
-  --threads 1,2              default: 1,2
+  --device cpu|cuda          default: cpu. On cuda, "ordinary ms" and "with roots" are times of the device, and "its call"
+                             is the time that the host needs for the same step
+  --plugin FILE              libshampoo_cuda.so; default: in the folder of libshampoo.so
+  --threads 1,2              default: 1,2; on cuda 1
   --block 64,...             max_preconditioner_dim; default: those of the case
   --frequency 1,10,50        for the mean time per step; default: 1,10,50
   --grafting NAME,...        none, sgd, adagrad, rmsprop, adam; default: adam
@@ -37,14 +42,17 @@ output
 Unset the environment variables OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE, because they change the results.
 )";
 
-std::pair<std::string, std::string> ReadKey(const std::string& text) {
-  std::pair<std::string, std::string> pair = SplitPair(text);
+void CheckKey(const std::pair<std::string, std::string>& pair, Mode mode) {
   // Keys that vary between rows, or that the measurement sets.
   for (const char* const own : {"precondition_frequency", "start_preconditioning_step", "max_preconditioner_dim",
-                                "grafting", "threads", "track_times", "root_spread", "refresh_growth"}) {
+                                "grafting", "threads", "track_times", "refresh_growth"}) {
     if (pair.first == own) Fail("--set " + pair.first + ": this program sets it itself; see --help for an option");
   }
-  return pair;
+  for (const char* const needs_period : {"root_spread", "root_async"}) {
+    if (pair.first == needs_period && mode != Mode::kPeriod) {
+      Fail("--set " + pair.first + ": expected --period N, because single steps do not show its effect");
+    }
+  }
 }
 
 void CheckTogether(const Options& options) {
@@ -57,6 +65,10 @@ void CheckTogether(const Options& options) {
   if (options.mode == Mode::kInverseRoots && (shapes || !options.cases.empty()))
     Fail("--roots takes neither cases nor shapes");
   if (options.mode == Mode::kSimulate && shapes) Fail("--simulate takes cases, not shapes");
+  if (options.device != "cpu" && options.mode != Mode::kRows && options.mode != Mode::kPeriod) {
+    Fail("--device " + options.device + " goes with cases, shapes and --period");
+  }
+  for (const auto& key : options.keys) CheckKey(key, options.mode);
   if (!options.svg.empty() && options.mode != Mode::kGrid) Fail("--svg goes with --grid");
   if (options.cases.size() == 1 && options.cases[0] == "all" &&
       !(options.blocks.empty() && options.graftings.empty() && options.state_dtypes.empty())) {
@@ -96,7 +108,14 @@ Options ReadOptions(int argc, char** argv) {
     } else if (name == "--state-dtype") {
       options.state_dtypes = SplitList(value, name);
     } else if (name == "--set") {
-      options.keys.push_back(ReadKey(value));
+      options.keys.push_back(SplitPair(value));
+    } else if (name == "--period") {
+      options.mode = Mode::kPeriod;
+      options.period = SplitInts<int64_t>(value, name)[0];
+    } else if (name == "--device") {
+      options.device = value;
+    } else if (name == "--plugin") {
+      options.plugin = value;
     } else if (name == "--min-runs") {
       options.min_runs = SplitInts<int>(value, name)[0];
     } else if (name == "--json") {
@@ -108,7 +127,8 @@ Options ReadOptions(int argc, char** argv) {
     }
   }
   const bool nothing = options.cases.empty() && options.shapes.empty() && options.shapes_file.empty();
-  if (nothing && options.mode == Mode::kRows) options.cases = {"all"};
+  if (nothing && (options.mode == Mode::kRows || options.mode == Mode::kPeriod)) options.cases = {"all"};
+  if (options.threads.empty()) options.threads = options.device == "cpu" ? std::vector<int>{1, 2} : std::vector<int>{1};
   if (options.cases == std::vector<std::string>{"list"}) options.mode = Mode::kList;
   CheckTogether(options);
   return options;

@@ -9,18 +9,21 @@
 
 namespace bench {
 
-enum class Mode { kRows, kGrid, kSimulate, kList, kInverseRoots };
+enum class Mode { kRows, kGrid, kSimulate, kList, kInverseRoots, kPeriod };
 
 // The command line. Lists are empty if their options are not used.
 struct Options {
   Mode mode = Mode::kRows;
   std::vector<std::string> cases;
-  std::vector<int> threads = {1, 2};
+  std::vector<int> threads;
   std::vector<int64_t> blocks;
   std::vector<int64_t> frequencies = {1, 10, 50};
   std::vector<std::string> graftings;
   std::vector<std::string> state_dtypes;
   int min_runs = 10;
+  int64_t period = 0;  // --period
+  std::string device = "cpu";
+  std::string plugin;
   std::string shapes;
   std::string shapes_file;
   std::string json;

@@ -19,15 +19,18 @@ int RunsOf(double seconds, int min_runs) {
   return std::clamp(static_cast<int>(min_runs * kTimePerRun / seconds), min_runs, std::max(kMaxRuns, min_runs));
 }
 
-// Returns the shortest of several runs of time_step, which makes one step and returns its seconds. The first step is a
+// Returns the shortest of several runs of time_step, which makes one step and returns its time. The first step is a
 // warm-up and counts only if it is long.
 template <typename TimeStep>
 Shortest ShortestOf(int min_runs, const TimeStep& time_step) {
-  const double first = time_step();
-  Shortest shortest{first, 1};
-  const int runs = RunsOf(first, min_runs);
-  if (first <= kLongStep) shortest = {time_step(), 1};
-  while (shortest.runs < runs) shortest = {std::min(shortest.seconds, time_step()), shortest.runs + 1};
+  StepTime time = time_step();
+  const int runs = RunsOf(time.device, min_runs);
+  if (time.device <= kLongStep) time = time_step();
+  Shortest shortest{time.device, 1, time.host};
+  while (shortest.runs < runs) {
+    time = time_step();
+    shortest = {std::min(shortest.seconds, time.device), shortest.runs + 1, std::min(shortest.host_seconds, time.host)};
+  }
   return shortest;
 }
 
@@ -45,7 +48,7 @@ std::array<double, kPhases> MeasurePhases(const Case& model, Settings settings, 
   for (const bool with_roots : {true, false}) {
     ShortestOf(min_runs, [&] {
       const std::array<double, kPhases> before = read();
-      const double step = session.TimeStep(with_roots);
+      const StepTime step = session.TimeStep(with_roots);
       const std::array<double, kPhases> after = read();
       for (size_t i = 0; i < kPhases; ++i) {
         if ((i == kRoots) == with_roots) phases[i] = std::min(phases[i], after[i] - before[i]);

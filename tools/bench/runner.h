@@ -13,8 +13,9 @@ namespace bench {
 
 // Time of the shortest of several runs.
 struct Shortest {
-  double seconds = 0;
+  double seconds = 0;  // StepTime::device
   int runs = 0;
+  double host_seconds = 0;  // StepTime::host; the shortest, perhaps of another run
 };
 
 inline constexpr size_t kPhases = 5;

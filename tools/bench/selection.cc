@@ -14,7 +14,7 @@ class Rows {
 
   void Add(const Case& model, int64_t block, const std::string& grafting, const std::string& dtype) {
     for (const int threads : options_.threads) {
-      rows_.push_back({&model, Settings{threads, block, grafting, dtype, options_.keys, false}});
+      rows_.push_back({&model, Settings{threads, block, grafting, dtype, options_.keys, false, options_.period}});
     }
   }
 

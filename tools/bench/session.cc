@@ -13,9 +13,15 @@
 namespace bench {
 namespace {
 
+double ElapsedSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 // Roots are computed only at multiples of this frequency. TimeStep sets the step counter just before one when it needs
 // a step with roots.
 constexpr int64_t kFrequency = int64_t{1} << 20;
+
+int64_t FrequencyOf(const Settings& settings) { return settings.period > 0 ? settings.period : kFrequency; }
 
 void Set(shampoo_config* config, const std::string& key, const std::string& value) {
   Try(shampoo_config_set_str(config, key.c_str(), value.c_str()));
@@ -34,12 +40,13 @@ shampoo_plan* MakePlan(const Case& model, const Settings& settings) {
   Set(config, "refresh_growth", "0");
   Set(config, "grafting", settings.grafting);
   Set(config, "max_preconditioner_dim", std::to_string(settings.block));
-  Set(config, "precondition_frequency", std::to_string(kFrequency));
+  Set(config, "precondition_frequency", std::to_string(FrequencyOf(settings)));
   if (settings.track_times) Set(config, "track_times", "true");
 
   shampoo_plan* plan = nullptr;
   shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   plan_desc.threads = settings.threads;
+  if (settings.device != nullptr) plan_desc.device_type = settings.device->type();
   Try(shampoo_plan_create(&plan, config, &plan_desc));
   for (const Tensor& tensor : model.tensors) {
     shampoo_param_desc param = SHAMPOO_PARAM_DESC_INIT;
@@ -78,8 +85,15 @@ bool UsesSquareRoots(const Settings& settings) {
 }
 
 Session::Session(const Case& model, const Settings& settings)
-    : plan_(MakePlan(model, settings)), square_roots_(UsesSquareRoots(settings)) {
+    : device_(settings.device),
+      frequency_(FrequencyOf(settings)),
+      plan_(MakePlan(model, settings)),
+      square_roots_(UsesSquareRoots(settings)) {
   shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  if (device_ != nullptr) {
+    optimizer_desc.device_type = device_->type();
+    optimizer_desc.stream = device_->stream();
+  }
   Try(shampoo_optimizer_create(&optimizer_, plan_, &optimizer_desc));
   BindBuffers(model);
   FillFactors();
@@ -88,6 +102,7 @@ Session::Session(const Case& model, const Settings& settings)
 Session::~Session() {
   shampoo_optimizer_destroy(optimizer_);
   shampoo_plan_destroy(plan_);
+  for (void* const memory : device_memory_) device_->Free(memory);
 }
 
 void Session::BindBuffers(const Case& model) {
@@ -103,6 +118,15 @@ void Session::BindBuffers(const Case& model) {
   };
   float* param = first_aligned(params_);
   float* grad = first_aligned(grads_);
+  if (device_ != nullptr) {
+    const size_t bytes = (elements - 16) * sizeof(float);
+    for (int i = 0; i < 2; ++i) device_memory_.push_back(device_->Allocate(bytes));
+    device_->CopyTo(device_memory_[1], grad, bytes);
+    param = static_cast<float*>(device_memory_[0]);
+    grad = static_cast<float*>(device_memory_[1]);
+    params_ = {};
+    grads_ = {};
+  }
   std::vector<shampoo_buffers> all;
   for (const Tensor& tensor : model.tensors) {
     shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
@@ -134,26 +158,57 @@ void Session::FillFactors() {
     std::vector<char> stored(factor.size() * shampoo::SizeOf(static_cast<shampoo::Dtype>(dtype)));
     shampoo::Narrow(factor.data(), stored.data(), static_cast<shampoo::Dtype>(dtype), n * n);
     for (const int64_t entry : entries) {
-      Try(shampoo_state_write(optimizer_, entry, 0, n * n, stored.data(), stored.size(), SHAMPOO_CPU, nullptr));
+      Try(shampoo_state_write(optimizer_, entry, 0, n * n, stored.data(), stored.size(), SHAMPOO_CPU, stream()));
     }
   }
-  SetStepCounter(2 * kFrequency);
+  SetStepCounter(2 * frequency_);
 }
 
 void Session::SetStepCounter(int64_t step) {
-  Try(shampoo_state_write(optimizer_, counter_entry_, 0, 1, &step, sizeof step, SHAMPOO_CPU, nullptr));
+  Try(shampoo_state_write(optimizer_, counter_entry_, 0, 1, &step, sizeof step, SHAMPOO_CPU, stream()));
 }
 
-double Session::TimeStep(bool with_roots) {
-  if (with_roots) SetStepCounter(2 * kFrequency - 1);
+void Session::Step() { Try(shampoo_optimizer_step(optimizer_, stream())); }
+
+void Session::Wait() {
+  if (device_ == nullptr) return;
+  device_->Wait();
+  Try(shampoo_optimizer_status(optimizer_, 1, nullptr));
+}
+
+StepTime Session::TimeNextStep() {
+  StepTime time;
+  Wait();  // so that the call does not wait for an earlier step
+  if (device_ != nullptr) device_->StartClock();
+  const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+  Step();
+  time.host = ElapsedSince(start);
+  time.device = device_ != nullptr ? device_->StopClock() : time.host;
+  return time;
+}
+
+StepTime Session::TimeStep(bool with_roots) {
+  if (with_roots) {
+    SetStepCounter(2 * frequency_ - (device_ != nullptr ? 2 : 1));
+    // On a device, the step after a write reads the counter, for which it waits.
+    if (device_ != nullptr) Step();
+  }
+  Wait();
   const double roots_before = Stat("root_computed");
-  const auto start = std::chrono::steady_clock::now();
-  Try(shampoo_optimizer_step(optimizer_, nullptr));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const StepTime time = TimeNextStep();
+  Wait();
   if ((Stat("root_computed") > roots_before) != (with_roots && has_factors_) || Stat("nonfinite_blocks") > 0) {
     Fail("the timed step computed roots although it should not, or computed none, or skipped blocks");
   }
-  return seconds;
+  return time;
+}
+
+double Session::TimeSteps(int64_t steps) {
+  Wait();
+  const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < steps; ++i) Step();
+  if (device_ != nullptr) device_->Wait();
+  return ElapsedSince(start);
 }
 
 double Session::Stat(const std::string& key) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tools/bench/cases.h"
+#include "tools/bench/device.h"
 #include "tools/bench/work.h"
 
 namespace bench {
@@ -22,6 +23,14 @@ struct Settings {
   std::string state_dtype = "f32";
   std::vector<std::pair<std::string, std::string>> keys;  // other keys
   bool track_times = false;
+  int64_t period = 0;        // precondition_frequency of steps in a row; 0: Session chooses when roots are computed
+  Device* device = nullptr;  // nullptr: the CPU
+};
+
+// Seconds of a step. On the CPU both numbers are the same.
+struct StepTime {
+  double host = 0;    // in the call that makes or enqueues the step
+  double device = 0;  // of the step's work in its stream
 };
 
 struct Memory {
@@ -37,8 +46,12 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Returns the seconds of one step. with_roots: the step refreshes all inverse roots.
-  double TimeStep(bool with_roots);
+  // Returns the time of one step. with_roots: the step refreshes all inverse roots.
+  StepTime TimeStep(bool with_roots);
+  // Makes the next step, whatever it does.
+  StepTime TimeNextStep();
+  // Returns the seconds of `steps` steps in a row, which wait for the device only at the end.
+  double TimeSteps(int64_t steps);
   double Stat(const std::string& key) const;
 
   StepWork work() const { return WorkOf(plan_, optimizer_, square_roots_); }
@@ -48,11 +61,18 @@ class Session {
   void BindBuffers(const Case& model);
   void FillFactors();
   void SetStepCounter(int64_t step);
+  void Step();
+  // Waits for the device, and for its report of the steps so far.
+  void Wait();
+  void* stream() const { return device_ != nullptr ? device_->stream() : nullptr; }
 
+  Device* device_;
+  int64_t frequency_;
   shampoo_plan* plan_ = nullptr;
   shampoo_optimizer* optimizer_ = nullptr;
-  std::vector<float> params_;
+  std::vector<float> params_;  // on a device, they and the gradients are copied there
   std::vector<float> grads_;
+  std::vector<void*> device_memory_;
   int64_t counter_entry_ = -1;
   bool square_roots_;
   bool has_factors_ = false;  // false if all parameters are vectors that use the grafting method alone

@@ -5,8 +5,10 @@
 // the same run: multiply-adds in registers and bandwidth. --help lists the options.
 #include <cinttypes>
 #include <cstdio>
+#include <memory>
 #include <optional>
 
+#include "tools/bench/device_rows.h"
 #include "tools/bench/grid.h"
 #include "tools/bench/json_report.h"
 #include "tools/bench/options.h"
@@ -68,11 +70,39 @@ void MeasureRows(const Options& options) {
   if (!options.svg.empty()) WriteGridChart(rows, options.frequencies, options.svg);
 }
 
+// Measures rows without the limits of the machine: steps on a device, and whole periods.
+void MeasureTimes(const Options& options) {
+  const std::unique_ptr<Device> device = MakeDevice(options.device, options.plugin);
+  const std::optional<Case> shapes = OwnShapes(options);
+  const bool periods = options.mode == Mode::kPeriod;
+  PrintLibrary(false);
+  std::printf("device     %s\n\n", options.device.c_str());
+  periods ? PrintPeriodHead() : PrintDeviceHead(options.frequencies);
+  std::vector<Row> rows;
+  std::vector<PeriodRow> period_rows;
+  for (const RowSpec& spec : RowsFor(options, shapes ? &*shapes : nullptr)) {
+    Settings settings = spec.settings;
+    settings.device = device.get();
+    if (periods) {
+      period_rows.push_back(MeasurePeriod(*spec.model, settings, options.min_runs));
+      PrintPeriodRow(period_rows.back());
+    } else {
+      rows.push_back(MeasureRow(*spec.model, settings, options.min_runs, false));
+      PrintDeviceRow(rows.back(), options.frequencies);
+    }
+    WriteDeviceJson(options.json, options.device, rows, period_rows, options.frequencies);
+  }
+}
+
 void Run(const Options& options) {
   switch (options.mode) {
     case Mode::kList:
       return ListCases();
+    case Mode::kPeriod:
+      return MeasureTimes(options);
     case Mode::kRows:
+      if (options.device != "cpu") return MeasureTimes(options);
+      [[fallthrough]];
     case Mode::kGrid:
       return MeasureRows(options);
     case Mode::kInverseRoots:

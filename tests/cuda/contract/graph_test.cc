@@ -130,7 +130,7 @@ TEST_CASE("a replay is a step with the current hyper-parameters and the counter 
   SUBCASE("roots by refresh_growth") { CheckThatReplaysAreSteps(kGrowing, 4, {4, 6, 9, 13}); }
 }
 
-TEST_CASE("a capture does not wait, read reports or launch") {
+TEST_CASE("a capture does not wait, read reports or launch" * NeedsFake()) {
   const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const TestStream stream;
   Model model(GraphSpec(), stream);

@@ -53,7 +53,8 @@ void CheckTenAndAThousand(const Keys& keys, const std::vector<int64_t>& shape) {
   CHECK(cut(1000) == of_one);
 }
 
-TEST_CASE("a step of a thousand equal blocks takes as many launches, products and eigenproblems as one of ten") {
+TEST_CASE("a step of a thousand equal blocks takes as many launches, products and eigenproblems as one of ten" *
+          NeedsFake()) {
   for (const char* method : {"eigen", "newton", "higher_order"}) {
     CAPTURE(std::string(method));
     // With more iterations, a batch takes as many as its slowest matrix.
@@ -61,16 +62,16 @@ TEST_CASE("a step of a thousand equal blocks takes as many launches, products an
   }
 }
 
-TEST_CASE("a step of a thousand small vectors takes as many launches as one of ten") {
+TEST_CASE("a step of a thousand small vectors takes as many launches as one of ten" * NeedsFake()) {
   CheckTenAndAThousand({}, {5});
   CheckTenAndAThousand({}, {1});
 }
 
-TEST_CASE("a step of a thousand tensors whose dims must be moved takes as many launches as one of ten") {
+TEST_CASE("a step of a thousand tensors whose dims must be moved takes as many launches as one of ten" * NeedsFake()) {
   CheckTenAndAThousand({}, {3, 2, 3});
 }
 
-TEST_CASE("more blocks than a call of cuBLAS accepts are stepped as on the CPU") {
+TEST_CASE("more blocks than a call of cuBLAS accepts are stepped as on the CPU" * NeedsFake()) {
   const Stage stage;
   fake_cuda_set_protection(0);
   ModelSpec spec;
@@ -81,7 +82,7 @@ TEST_CASE("more blocks than a call of cuBLAS accepts are stepped as on the CPU")
   CHECK(Distance(pair.device.ParamValues(0), pair.host.ParamValues(0)) < 1e-6);
 }
 
-TEST_CASE("a launch passes the addresses of 64 parameters if buffers are bound again") {
+TEST_CASE("a launch passes the addresses of 64 parameters if buffers are bound again" * NeedsFake()) {
   const Stage stage;
   ModelSpec spec;
   spec.params = std::vector<ParamSpec>(129, ParamSpec{{2}});

@@ -14,7 +14,8 @@ const char* const kRootMethods[] = {"eigen", "newton", "higher_order"};
 // Returns whether step t waits to learn whether its iterations have converged.
 bool Iterates(const std::string& method, int t) { return t % 2 == 0 && method != "eigen"; }
 
-TEST_CASE("if the device keeps up, no step waits except for iterations, copies to the host or allocates") {
+TEST_CASE("if the device keeps up, no step waits except for iterations, copies to the host or allocates" *
+          NeedsFake()) {
   for (const char* method : kRootMethods) {
     for (const char* lag : {"0", "1"}) {
       CAPTURE(std::string(method));
@@ -48,7 +49,7 @@ TEST_CASE("if the device keeps up, no step waits except for iterations, copies t
   }
 }
 
-TEST_CASE("if the device lags, a call waits once, for the previous step, and during iterations") {
+TEST_CASE("if the device lags, a call waits once, for the previous step, and during iterations" * NeedsFake()) {
   for (const char* method : kRootMethods) {
     CAPTURE(std::string(method));
     const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
@@ -80,7 +81,7 @@ TEST_CASE("if the device lags, a call waits once, for the previous step, and dur
   }
 }
 
-TEST_CASE("with status_lag 0, a call waits for its own step once if the device lags") {
+TEST_CASE("with status_lag 0, a call waits for its own step once if the device lags" * NeedsFake()) {
   const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const TestStream stream;
   Model model(FiveShapes({{"status_lag", "0"}}), stream);
@@ -96,7 +97,7 @@ TEST_CASE("with status_lag 0, a call waits for its own step once if the device l
   }
 }
 
-TEST_CASE("shampoo_optimizer_status waits if the caller requests it") {
+TEST_CASE("shampoo_optimizer_status waits if the caller requests it" * NeedsFake()) {
   const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const TestStream stream;
   Model model(FiveShapes(), stream);

@@ -34,6 +34,8 @@ void fake_cuda_reset(void) {
   ResetState();
 }
 
+int fake_cuda_is_fake(void) { return 1; }
+
 void fake_cuda_set_order(int order, uint64_t seed) {
   const Locked state;
   state->order = order;

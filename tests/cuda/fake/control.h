@@ -10,6 +10,8 @@
 //
 // Functions have the names of CUDA's headers without _v2: "cudaMalloc", "cublasCreate", "Launch". Unless stated
 // otherwise, the nth call is counted from 1, starting when the control function is called.
+//
+// tests/cuda/gpu/control_gpu.cc implements the same functions for a GPU, where tests cannot control CUDA.
 
 #define SHAMPOO_FAKE_EXPORT __attribute__((visibility("default")))
 
@@ -20,6 +22,13 @@ extern "C" {
 // Resets the fake to its state at the start of the process: drops work, frees memory, invalidates handles and restores
 // all settings. Keeps the seed.
 SHAMPOO_FAKE_EXPORT void fake_cuda_reset(void);
+
+// Returns 1 if the calls of CUDA reach the fake, and 0 if they reach a GPU. On a GPU, functions that choose an order,
+// the progress or the protection of memory have no effect, fake_cuda_progress() and fake_cuda_cancel_failures() return
+// 0, and fake_cuda_leaks() returns "". Functions that count, inject failures or describe another system are misuse,
+// which fake_cuda_problems() reports; test cases that call them belong to the test suite "fake" (NeedsFake() of
+// stage.h).
+SHAMPOO_FAKE_EXPORT int fake_cuda_is_fake(void);
 
 // --- Order of work ---
 

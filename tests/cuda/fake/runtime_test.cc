@@ -339,6 +339,24 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "calls fail once, as configured") {
   CHECK(fake_cuda_live(FAKE_CUDA_DEVICE_ALLOCATIONS) == 0);
 }
 
+TEST_CASE_FIXTURE(FakeCudaFixture, "the time between two events is known once both have run") {
+  cudaEvent_t timed[2] = {};
+  for (cudaEvent_t& one : timed) REQUIRE(cudaEventCreateWithFlags(&one, cudaEventDefault) == cudaSuccess);
+  float milliseconds = -1;
+  CHECK(cudaEventElapsedTime(&milliseconds, timed[0], timed[1]) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaEventRecord(timed[0], stream[0]) == cudaSuccess);
+  CHECK(Launch(stream[0], 1, Scale{data, 2}) == cudaSuccess);
+  CHECK(cudaEventRecord(timed[1], stream[0]) == cudaSuccess);
+  CHECK(cudaEventElapsedTime(&milliseconds, timed[0], timed[1]) == cudaErrorNotReady);
+  CHECK(milliseconds == -1);
+  CHECK(cudaEventSynchronize(timed[1]) == cudaSuccess);
+  CHECK(cudaEventElapsedTime(&milliseconds, timed[0], timed[1]) == cudaSuccess);
+  CHECK(milliseconds >= 0);
+  CHECK(cudaEventRecord(event, stream[0]) == cudaSuccess);
+  CHECK(cudaEventSynchronize(event) == cudaSuccess);
+  CHECK(cudaEventElapsedTime(&milliseconds, timed[0], event) == cudaErrorInvalidResourceHandle);  // without timing
+}
+
 TEST_CASE_FIXTURE(FakeCudaFixture, "each device has its streams and memory, and there may be no device") {
   void* other = nullptr;
   int count = 0;

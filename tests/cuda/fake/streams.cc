@@ -115,6 +115,7 @@ void Streams::RunFirst(Stream* stream) {
   stream->queue.pop_front();
   if (first.record != nullptr) {
     first.record->done = true;
+    first.record->time = std::chrono::steady_clock::now();
     first.record->stream = nullptr;
   }
   State& state = TheState();

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -22,6 +23,7 @@ struct Capture;
 // One record of an event.
 struct Record {
   bool done = false;
+  std::chrono::steady_clock::time_point time;  // when it was done
   std::shared_ptr<Stream> stream;
   // In a capture: the nodes that precede it.
   std::shared_ptr<Capture> capture;

@@ -35,7 +35,7 @@ int64_t CallsToDescribe() {
   return fake_cuda_calls(nullptr);
 }
 
-TEST_CASE("create: a failed call leaks nothing, and creating again works") {
+TEST_CASE("create: a failed call leaks nothing, and creating again works" * NeedsFake()) {
   UsePlugin();
   const int64_t first = CallsToDescribe();
   Attempt attempt{.spec = SpecOfCalls(), .run = {}};
@@ -60,7 +60,7 @@ TEST_CASE("create: a failed call leaks nothing, and creating again works") {
   CHECK(calls > 30);
 }
 
-TEST_CASE("create reports how much memory could not be allocated, and for what") {
+TEST_CASE("create reports how much memory could not be allocated, and for what" * NeedsFake()) {
   const Attempt attempt{.spec = SpecOfCalls(), .run = [](Model* model) {
                           shampoo_optimizer* made = nullptr;
                           return CreateAnother(model, &made);
@@ -75,7 +75,7 @@ TEST_CASE("create reports how much memory could not be allocated, and for what")
 
 shampoo_status StepOnce(Model* model) { return shampoo_optimizer_step(model->optimizer, model->stream); }
 
-TEST_CASE("a first step and later ones: running work ends before its memory is freed") {
+TEST_CASE("a first step and later ones: running work ends before its memory is freed" * NeedsFake()) {
   for (const int64_t before : {0, 1}) {
     Attempt attempt{.spec = SpecOfCalls(), .steps_before = before, .run = StepOnce};
     attempt.spec.params = {{{2, 3, 4}}, {{4, 3}}};
@@ -116,7 +116,7 @@ int64_t FailEachCallOf(const ModelSpec& spec) {
   }
 }
 
-TEST_CASE("every call of a step with every method, followed by another step") {
+TEST_CASE("every call of a step with every method, followed by another step" * NeedsFake()) {
   for (const char* lag : {"0", "1"}) {
     CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "1"}})) > 100);
     CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "4000"}})) > 35);
@@ -129,7 +129,7 @@ TEST_CASE("every call of a step with every method, followed by another step") {
   }
 }
 
-TEST_CASE("bind and status") {
+TEST_CASE("bind and status" * NeedsFake()) {
   Attempt attempt{.spec = SpecOfCalls(), .steps_before = 1, .run = [](Model* model) {
                     model->Bind();
                     return SHAMPOO_OK;
@@ -141,7 +141,7 @@ TEST_CASE("bind and status") {
   }
 }
 
-TEST_CASE("state_read and state_write: host memory is unchanged after a failure") {
+TEST_CASE("state_read and state_write: host memory is unchanged after a failure" * NeedsFake()) {
   for (const char* key : {"p0/0/factor.0", "group.0/step"}) {
     std::vector<char> memory;
     int64_t index = -1;
@@ -178,7 +178,7 @@ TEST_CASE("state_read and state_write: host memory is unchanged after a failure"
   }
 }
 
-TEST_CASE("save and load: the previous checkpoint stays, and no partial checkpoint is left") {
+TEST_CASE("save and load: the previous checkpoint stays, and no partial checkpoint is left" * NeedsFake()) {
   const fs::path folder = fs::temp_directory_path() / ("shampoo_faults_" + std::to_string(getpid()));
   const auto indices = [&] {
     int64_t count = 0;
@@ -207,7 +207,7 @@ TEST_CASE("save and load: the previous checkpoint stays, and no partial checkpoi
   fs::remove_all(folder);
 }
 
-TEST_CASE("destroy works if any call fails") {
+TEST_CASE("destroy works if any call fails" * NeedsFake()) {
   for (int64_t n = 1; n < 30; ++n) {
     const Stage stage(FAKE_CUDA_OLDEST_FIRST);
     const TestStream stream;

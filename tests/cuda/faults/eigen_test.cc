@@ -40,7 +40,7 @@ std::vector<double> InverseOf(Model* model, const char* block) {
   return model->State(std::string(block) + "/inverse.1");
 }
 
-TEST_CASE("the block keeps its previous inverse root, and the next call recovers the root") {
+TEST_CASE("the block keeps its previous inverse root, and the next call recovers the root" * NeedsFake()) {
   for (const int how : kFaults) {
     for (const char* lag : {"0", "1"}) {
       for (const char* packed : {"f32", "bf16"}) {
@@ -81,7 +81,7 @@ TEST_CASE("the block keeps its previous inverse root, and the next call recovers
   }
 }
 
-TEST_CASE("the step with a failed root uses the previous inverse") {
+TEST_CASE("the step with a failed root uses the previous inverse" * NeedsFake()) {
   for (const int how : kFaults) {
     CAPTURE(how);
     const Stage stage;
@@ -105,7 +105,7 @@ TEST_CASE("the step with a failed root uses the previous inverse") {
   }
 }
 
-TEST_CASE("the recovered root equals the root that the device would have computed") {
+TEST_CASE("the recovered root equals the root that the device would have computed" * NeedsFake()) {
   for (const char* dtype : {"f32", "f64"}) {
     for (const int64_t d : {6, 40, 130}) {
       const Stage stage;
@@ -264,7 +264,7 @@ TEST_CASE("without a solver for batches, create plans to solve matrices one by o
 }
 
 // Uses two arenas alternately. An arena that was written is only read afterwards.
-TEST_CASE("if recovery fails, the previous root stays, and too many failures are an error") {
+TEST_CASE("if recovery fails, the previous root stays, and too many failures are an error" * NeedsFake()) {
   const Stage stage(FAKE_CUDA_OLDEST_FIRST);
   Log log;
   Model model(SpecOfRoots({{"root_failure_tolerance", "1"}}));
@@ -301,7 +301,7 @@ TEST_CASE("if recovery fails, the previous root stays, and too many failures are
   Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
 }
 
-TEST_CASE("all matrices of a batch fail at the first refresh") {
+TEST_CASE("all matrices of a batch fail at the first refresh" * NeedsFake()) {
   for (const int how : kFaults) {
     const Stage stage;
     Model spoiled(SpecOfRoots({{"grafting", "none"}}));

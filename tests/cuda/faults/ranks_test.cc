@@ -46,7 +46,8 @@ void Begin(DeviceRanks* ranks) {
 // waits of the others.
 TEST_CASE(
     "a rank fails and the communicator is aborted: the others return, and parameters are those before or after the "
-    "step") {
+    "step" *
+    NeedsFake()) {
   for (const char* lag : {"0", "1"}) {
     std::map<shampoo_status, int> others_said;
     for (int64_t n = 1;; ++n) {
@@ -149,7 +150,7 @@ TEST_CASE("a shard fails: all shards of all copies return, and later steps fail 
 
 // A rank that repeats its step joins the exchange in which the others wait. Otherwise all ranks detect that it is
 // behind, by its step number or by its exchange number within a step.
-TEST_CASE("a rank fails and repeats the step: training continues, or ends on all ranks") {
+TEST_CASE("a rank fails and repeats the step: training continues, or ends on all ranks" * NeedsFake()) {
   for (const char* bucket : {"0", "64"}) {
     std::map<shampoo_status, int> ended;
     int lost_again = 0;
@@ -201,7 +202,7 @@ TEST_CASE("a rank fails and repeats the step: training continues, or ends on all
 
 // The faulty rank needs device memory to report its failure to the others. If it has none, or if they already have
 // their optimizers, it aborts the communicator.
-TEST_CASE("create of a rank fails: create or the first step of the others fails, and nothing is leaked") {
+TEST_CASE("create of a rank fails: create or the first step of the others fails, and nothing is leaked" * NeedsFake()) {
   std::map<shampoo_status, int> others_said;
   for (int64_t n = 1;; ++n) {
     CAPTURE(n);

@@ -22,7 +22,8 @@ inline void MustCuda(cudaError_t error) {
   REQUIRE_MESSAGE(error == cudaSuccess, std::string(cudaGetErrorString(error)));
 }
 
-// Loads the plugin of this build that uses the fake of CUDA; once for a process.
+// Loads the plugin, once for a process: SHAMPOO_TEST_CUDA_PLUGIN of the environment, otherwise that of this build which
+// uses the fake of CUDA.
 void UsePlugin();
 
 // A parameter of a model. Dtypes are SHAMPOO_F32 and so on.

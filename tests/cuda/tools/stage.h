@@ -16,6 +16,19 @@
 
 namespace shampoo_test {
 
+// Decorates a test case that counts calls of CUDA or injects failures. It is excluded on a GPU.
+inline doctest::test_suite NeedsFake() { return {"fake"}; }
+
+// Returns whether the calls of CUDA reach the fake and not a GPU.
+inline bool OnFake() { return fake_cuda_is_fake() != 0; }
+
+// Returns the number of devices, at most two. The fake has two.
+inline int Devices() {
+  int devices = 0;
+  MustCuda(cudaGetDeviceCount(&devices));
+  return std::min(devices, 2);
+}
+
 // Resets the fake of CUDA for one test. The destructor checks for leaks and for misuse.
 class Stage {
  public:

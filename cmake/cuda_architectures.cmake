@@ -1,0 +1,28 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+# shampoo_cuda_architectures(<result> <wanted>): replaces the value native by the architectures of this machine's GPUs, or
+# by 90-real if it has none. CMake's own native ends with a warning and its default architecture then.
+function(shampoo_cuda_architectures result wanted)
+  if(NOT wanted STREQUAL "native")
+    set(${result} "${wanted}" PARENT_SCOPE)
+    return()
+  endif()
+  set(architectures "")
+  find_program(smi nvidia-smi NO_CACHE)
+  if(smi)
+    execute_process(COMMAND ${smi} --query-gpu=compute_cap --format=csv,noheader
+                    OUTPUT_VARIABLE capabilities ERROR_QUIET RESULT_VARIABLE status TIMEOUT 60)
+    if(status EQUAL 0)
+      string(REGEX MATCHALL "[0-9]+\\.[0-9]" capabilities "${capabilities}")
+      foreach(capability IN LISTS capabilities)
+        string(REPLACE "." "" number ${capability})
+        list(APPEND architectures ${number}-real)
+      endforeach()
+      list(REMOVE_DUPLICATES architectures)
+    endif()
+  endif()
+  if(NOT architectures)
+    set(architectures 90-real)
+  endif()
+  set(${result} "${architectures}" PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,24 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+# cmake -D SOURCE_DIR=... -D WORK=... -P architectures_test.cmake: checks shampoo_cuda_architectures() with programs that
+# print what nvidia-smi prints.
+include(${SOURCE_DIR}/cmake/cuda_architectures.cmake)
+
+# check(<wanted> <expected> <what nvidia-smi prints> <its status>)
+function(check wanted expected prints status)
+  file(WRITE ${WORK}/nvidia-smi "#!/bin/sh\nprintf '${prints}'\nexit ${status}\n")
+  file(CHMOD ${WORK}/nvidia-smi PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+  shampoo_cuda_architectures(found "${wanted}")
+  if(NOT found STREQUAL expected)
+    message(FATAL_ERROR "${wanted} with a nvidia-smi that prints '${prints}' is ${found}, not ${expected}")
+  endif()
+endfunction()
+
+set(ENV{PATH} ${WORK}:$ENV{PATH})
+check("80-real;100-virtual" "80-real;100-virtual" "9.0\\n" 0)
+check(native 90-real "9.0\\n" 0)
+check(native 100-real "10.0\\n" 0)
+check(native "80-real;120-real" "8.0\\n12.0\\n8.0\\n" 0)
+check(native 90-real "No devices were found\\n" 6)
+check(native 90-real "" 0)
+check(native 90-real "8.0\\n" 9)

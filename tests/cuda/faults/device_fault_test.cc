@@ -1,0 +1,55 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A fault of the device, after which the process cannot use CUDA any more. On a GPU this test needs its own process.
+#include <optional>
+
+#include "tests/cuda/tools/stage.h"
+
+namespace shampoo_test {
+namespace {
+
+// Makes the device fault: on a GPU, a step reads a gradient from an address that is not mapped.
+void CauseFault(Model* model) {
+  if (OnFake()) {
+    fake_cuda_fault(cudaErrorIllegalAddress);
+    return;
+  }
+  shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
+  buffers.param = buffers.out = model->param(0);
+  buffers.grad = reinterpret_cast<void*>(uintptr_t{4096});
+  Must(shampoo_optimizer_bind(model->optimizer, 0, 1, &buffers));
+  (void)shampoo_optimizer_step(model->optimizer, model->stream);
+  REQUIRE(cudaStreamSynchronize(model->stream) == cudaErrorIllegalAddress);
+}
+
+// All objects are still destroyed.
+TEST_CASE("after a device fault, every call reports it, and destroy leaks nothing" * doctest::test_suite("fault")) {
+  std::optional<Stage> stage;  // a GPU would report the fault as misuse
+  if (OnFake()) stage.emplace();
+  const TestStream stream;
+  ModelSpec spec;
+  spec.params = {{{4, 3}}, {{4, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64}, {{40}}};
+  spec.keys = {{"epsilon", "0.1"}, {"status_lag", "0"}};
+  Model model(spec, stream);
+  model.FillParams(1);
+  model.FillGradients(1);
+  model.Step();
+  CauseFault(&model);
+  float value = 7;
+  for (int i = 0; i < 2; ++i) {
+    CHECK(shampoo_optimizer_step(model.optimizer, stream) == SHAMPOO_E_DEVICE);
+    CHECK(std::string(shampoo_last_error()).find("cudaErrorIllegalAddress") != std::string::npos);
+    CHECK(shampoo_optimizer_status(model.optimizer, 1, nullptr) == SHAMPOO_E_DEVICE);
+    CHECK(shampoo_state_read(model.optimizer, 1, 0, 1, &value, sizeof value, SHAMPOO_CPU, stream) == SHAMPOO_E_DEVICE);
+    CHECK(value == 7);
+    shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+    desc.device_type = SHAMPOO_CUDA;
+    shampoo_optimizer* made = nullptr;
+    CHECK(shampoo_optimizer_create(&made, model.plan, &desc) != SHAMPOO_OK);
+    CHECK(made == nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Tests tests/gpu.sh on the fake of CUDA.
+
+    check_script.py BUILD [--long]
+
+BUILD is a build folder with the programs. Without --long, only two stages run.
+"""
+import argparse
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from typing import Dict, List
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+SCRIPT = os.path.join(ROOT, "tests", "gpu.sh")
+
+
+def require(condition: bool, text: str) -> None:
+    if not condition:
+        sys.exit(f"check_script: {text}")
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(["bash", SCRIPT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+                          universal_newlines=True, env={**os.environ, "PYTHON": sys.executable, **environment})
+
+
+def results(folder: str) -> Dict[str, Dict[str, List[str]]]:
+    """Returns result and note of each item, by stage."""
+    found: Dict[str, Dict[str, List[str]]] = {}
+    with open(os.path.join(folder, "results.tsv"), encoding="utf-8") as file:
+        for line in file:
+            stage, item, result, _, note = line.rstrip("\n").split("\t")
+            found.setdefault(stage, {})[item] = [result, note]
+    return found
+
+
+def check_usage() -> None:
+    listed = run("--list")
+    require(listed.returncode == 0, listed.stdout)
+    require([line.split()[0] for line in listed.stdout.splitlines()] == list("12345678"), listed.stdout)
+    for wrong in (["--stage", "9"], ["--stage"], ["--nothing"]):
+        done = run("--fake", *wrong)
+        require(done.returncode == 2, f"{wrong}: {done.returncode} {done.stdout}")
+
+
+def pack_of(folder: str, **programs: str) -> str:
+    """Makes a pack of shell scripts instead of programs."""
+    path = os.path.join(folder, "scripts.tar.gz")
+    with tarfile.open(path, "w:gz") as pack:
+        for name, text in programs.items():
+            info = tarfile.TarInfo("./" + name)
+            info.mode, info.size = 0o755, len(text)
+            pack.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+def check_failures(folder: str) -> None:
+    """A failed item ends neither its stage nor the run, and a stage that runs again replaces its rows."""
+    out = os.path.join(folder, "failures")
+    pack = pack_of(folder, probe="#!/bin/sh\necho the reason\nexit 3\n", commit="abc\n",
+                   contract="#!/bin/sh\nexit 0\n", faults="#!/bin/sh\nexit 1\n")
+    done = run("--fake", "--from", pack, "--out", out, "--stage", "2", "--stage", "4", "--stage", "6")
+    expected = {"2": {"probe": ["FAILED", "status 3"]},
+                "4": {"contract": ["passed", ""], "against_cpu": ["skipped", "the program against_cpu was not built"],
+                      "a fault of the device": ["FAILED", "status 1"]},
+                "6": {"timing": ["skipped", "the program bench was not built"]}}
+    require(results(out) == expected, f"{results(out)}\n{done.stdout}")
+    require(done.returncode == 1 and "1 passed, 2 failed, 2 skipped" in done.stdout, done.stdout)
+    with open(os.path.join(out, "stage_2.log"), encoding="utf-8") as log:
+        require("the reason" in log.read(), "the log has no output of the program")
+    pack = pack_of(folder, probe="#!/bin/sh\nexit 0\n", commit="abc\n")
+    done = run("--fake", "--from", pack, "--out", out, "--stage", "2")
+    expected["2"] = {"probe": ["passed", ""]}
+    require(results(out) == expected and done.returncode == 1, f"{results(out)}\n{done.stdout}")
+
+
+def check_limit(folder: str) -> None:
+    out = os.path.join(folder, "limit")
+    pack = pack_of(folder, contract="#!/bin/sh\nexec sleep 600\n", against_cpu="#!/bin/sh\nexit 0\n", commit="abc\n")
+    done = run("--fake", "--from", pack, "--out", out, "--stage", "4", STAGE_LIMIT="6")
+    require(results(out)["4"]["contract"] == ["FAILED", "ran out of time"], done.stdout)
+    require(results(out)["4"]["against_cpu: large shapes"] == ["skipped", "no time is left in this stage"], done.stdout)
+
+
+def check_stages(folder: str, build: str) -> None:
+    out = os.path.join(folder, "stages")
+    done = run("--fake", "--build", build, "--out", out, "--stage", "2", "--stage", "3")
+    found = results(out)
+    require(done.returncode == 0 and sorted(found) == ["2", "3"], done.stdout)
+    for item in ("trajectory", "trajectory: both runs have equal bits", "trajectory, 3 ranks, params",
+                 "trajectory: 3 results within tolerance", "3 shards, 2 copies: 3 results within tolerance"):
+        require(found["3"].get(item) == ["passed", ""], f"{item}: {done.stdout}")
+    with open(os.path.join(out, "summary.md"), encoding="utf-8") as summary:
+        require("| 2 | probe | passed |" in summary.read(), "the table lacks the probe")
+
+
+def check_whole(folder: str, build: str) -> None:
+    """The whole script, from packed programs."""
+    out, pack = os.path.join(folder, "whole"), os.path.join(folder, "programs.tar.gz")
+    packed = run("--fake", "--build", build, "--pack", pack)
+    require(packed.returncode == 0, packed.stdout)
+    done = run("--fake", "--from", pack, "--out", out)
+    found = results(out)
+    require(done.returncode == 0 and sorted(found) == list("12345678"), done.stdout)
+    skipped = {item for items in found.values() for item, (result, _) in items.items() if result == "skipped"}
+    require(skipped <= {"training", "PyTorch"}, done.stdout)
+    for name in ("probe.txt", "timing.txt", "timing.json", "kernels.txt", "gpu.txt"):
+        require(os.path.getsize(os.path.join(out, name)) > 0, name)
+    with open(os.path.join(out, "kernels.txt"), encoding="utf-8") as file:
+        kernels = file.read().splitlines()
+    # Of seven launches, the first and the last are of the same kernel: 1001.5 + 1007.5 microseconds.
+    require(len(kernels) == 7 and kernels[1].split()[:3] == ["2.009", "28.6%", "2"], "\n".join(kernels))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build")
+    parser.add_argument("--long", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        if options.long:
+            check_limit(folder)
+            check_whole(folder, options.build)
+        else:
+            check_usage()
+            check_failures(folder)
+            check_stages(folder, options.build)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The control functions of the fake of CUDA for programs that run on a GPU. See tests/cuda/fake/control.h.
+#include <cuda_runtime_api.h>
+
+#include <mutex>
+#include <string>
+
+#include "tests/cuda/fake/control.h"
+
+namespace {
+
+std::mutex mutex;
+std::string problems;  // each in a line
+std::string reported;  // the text of the last fake_cuda_problems()
+
+void AddProblem(const std::string& problem) {
+  const std::lock_guard lock(mutex);
+  problems += problem + "\n";
+}
+
+void AddMisuse(const char* function) {
+  AddProblem(std::string(function) + " needs the fake of CUDA: add * NeedsFake() to the test case");
+}
+
+void AddError(const char* call, cudaError_t error) {
+  if (error != cudaSuccess) AddProblem(std::string(call) + ": " + cudaGetErrorName(error));
+}
+
+}  // namespace
+
+extern "C" {
+
+int fake_cuda_is_fake(void) { return 0; }
+
+void fake_cuda_reset(void) {
+  (void)cudaDeviceSynchronize();
+  (void)cudaGetLastError();  // and forgets it
+  fake_cuda_clear_problems();
+}
+
+// --- Without an effect on a GPU ---
+
+void fake_cuda_set_order(int, uint64_t) {}
+void fake_cuda_set_query_progress(int) {}
+void fake_cuda_set_protection(int) {}
+int64_t fake_cuda_progress(int64_t) { return 0; }
+void fake_cuda_mark(void) {}
+int64_t fake_cuda_cancel_failures(void) { return 0; }
+const char* fake_cuda_leaks(void) { return ""; }
+
+// --- What the GPU reports ---
+
+const char* fake_cuda_problems(void) {
+  AddError("cudaDeviceSynchronize", cudaDeviceSynchronize());
+  AddError("cudaGetLastError", cudaGetLastError());
+  const std::lock_guard lock(mutex);
+  reported = problems;
+  return reported.c_str();
+}
+
+void fake_cuda_clear_problems(void) {
+  const std::lock_guard lock(mutex);
+  problems.clear();
+}
+
+// --- Not available ---
+
+void fake_cuda_set_system(int, int, int) { AddMisuse("fake_cuda_set_system"); }
+void fake_cuda_set_memory_limit(int64_t) { AddMisuse("fake_cuda_set_memory_limit"); }
+void fake_cuda_fail(const char*, int64_t, int) { AddMisuse("fake_cuda_fail"); }
+void fake_cuda_fail_here(const char*, int64_t, int) { AddMisuse("fake_cuda_fail_here"); }
+void fake_cuda_skip(const char*, int64_t) { AddMisuse("fake_cuda_skip"); }
+void fake_cuda_skip_launch(const char*, int64_t) { AddMisuse("fake_cuda_skip_launch"); }
+void fake_cuda_fault(int) { AddMisuse("fake_cuda_fault"); }
+void fake_cuda_fail_eigen(int64_t, int64_t, int, int) { AddMisuse("fake_cuda_fail_eigen"); }
+
+int64_t fake_cuda_calls(const char*) {
+  AddMisuse("fake_cuda_calls");
+  return -1;
+}
+
+int64_t fake_cuda_count(int) {
+  AddMisuse("fake_cuda_count");
+  return -1;
+}
+
+int64_t fake_cuda_launches_of(const char*) {
+  AddMisuse("fake_cuda_launches_of");
+  return -1;
+}
+
+int64_t fake_cuda_live(int) {
+  AddMisuse("fake_cuda_live");
+  return -1;
+}
+
+}  // extern "C"

@@ -1,0 +1,358 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Measures what the design of the CUDA backend has assumed about a GPU and its libraries:
+//   probe [--tiny]
+// - eigensolvers by order, batch and algorithm: time of the host's call and of the device, accuracy, whether equal
+//   matrices and repeated calls have equal bits, and workspace. If the call takes as long as the device, the solver
+//   waits, and root_async needs a thread of its own.
+// - whether a call of an eigensolver can be captured into a graph
+// - rates of batched products in float32 and TF32
+// - rate of copies in device memory
+// --tiny: small problems, for the fake of CUDA. Exit status: 1 if a call fails that should not, or if a result is
+// wrong.
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cusolverDn.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace {
+
+int failures = 0;
+
+void Must(bool ok, const char* call, long long code) {
+  if (ok) return;
+  std::fprintf(stderr, "probe: %s returned %lld\n", call, code);
+  std::exit(1);
+}
+
+#define MUST(call)                                                        \
+  do {                                                                    \
+    const auto result = (call);                                           \
+    Must(static_cast<int>(result) == 0, #call, static_cast<int>(result)); \
+  } while (false)
+
+// Device memory of a type.
+template <typename T>
+class Array {
+ public:
+  explicit Array(int64_t count) : bytes_(static_cast<size_t>(std::max<int64_t>(count, 1)) * sizeof(T)) {
+    MUST(cudaMalloc(&data_, bytes_));
+  }
+  ~Array() { (void)cudaFree(data_); }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+  T* get() const { return static_cast<T*>(data_); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t bytes_;
+};
+
+struct Times {
+  double host = std::numeric_limits<double>::infinity();  // milliseconds
+  double device = std::numeric_limits<double>::infinity();
+};
+
+class Probe {
+ public:
+  explicit Probe(bool tiny) : tiny_(tiny) {
+    MUST(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    MUST(cublasCreate(&blas_));
+    MUST(cublasSetStream(blas_, stream_));
+    MUST(cusolverDnCreate(&solver_));
+    MUST(cusolverDnSetStream(solver_, stream_));
+    MUST(cusolverDnCreateParams(&params_));
+    for (cudaEvent_t& event : events_) MUST(cudaEventCreateWithFlags(&event, cudaEventDefault));
+  }
+  ~Probe() {
+    for (cudaEvent_t event : events_) (void)cudaEventDestroy(event);
+    (void)cusolverDnDestroyParams(params_);
+    (void)cusolverDnDestroy(solver_);
+    (void)cublasDestroy(blas_);
+    (void)cudaStreamDestroy(stream_);
+  }
+  Probe(const Probe&) = delete;
+  Probe& operator=(const Probe&) = delete;
+
+  void Run() {
+    Versions();
+    Eigensolvers();
+    Capture();
+    Products();
+    Copies();
+  }
+
+ private:
+  using SetOptions = cusolverStatus_t (*)(cusolverDnParams_t, cusolverDnFunction_t, cusolverAlgMode_t);
+  struct Workspace {
+    size_t device = 0;
+    size_t host = 0;
+  };
+
+  void Versions() const {
+    int driver = 0;
+    int runtime = 0;
+    int blas = 0;
+    MUST(cudaDriverGetVersion(&driver));
+    MUST(cudaRuntimeGetVersion(&runtime));
+    MUST(cublasGetVersion(blas_, &blas));
+    std::printf("CUDA driver %d, runtime %d, cuBLAS %d\n", driver, runtime, blas);
+  }
+
+  template <typename Work>
+  Times Measure(int runs, const Work& work) const {
+    Times shortest;
+    for (int run = 0; run < runs; ++run) {
+      MUST(cudaDeviceSynchronize());
+      MUST(cudaEventRecord(events_[0], stream_));
+      const auto start = std::chrono::steady_clock::now();
+      work();
+      const double host = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+      MUST(cudaEventRecord(events_[1], stream_));
+      MUST(cudaEventSynchronize(events_[1]));
+      float device = 0;
+      MUST(cudaEventElapsedTime(&device, events_[0], events_[1]));
+      if (run == 0 && runs > 1) continue;  // warm-up
+      shortest.host = std::min(shortest.host, host);
+      shortest.device = std::min(shortest.device, static_cast<double>(device));
+    }
+    return shortest;
+  }
+
+  void Multiply(bool transpose_a, int64_t n, int64_t k, const float* a, const float* b, bool transpose_b, float* c,
+                int64_t count = 1, cublasComputeType_t type = CUBLAS_COMPUTE_32F, float alpha = 1) const {
+    const float beta = 0;
+    const auto leading = [](int64_t rows) { return static_cast<int>(rows); };
+    MUST(cublasGemmStridedBatchedEx(blas_, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
+                                    transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, leading(n), leading(n), leading(k), &alpha,
+                                    a, CUDA_R_32F, leading(transpose_a ? k : n), n * k, b, CUDA_R_32F,
+                                    leading(transpose_b ? n : k), n * k, &beta, c, CUDA_R_32F, leading(n), n * n,
+                                    leading(count), type, CUBLAS_GEMM_DEFAULT));
+  }
+
+  // Copies the same symmetric matrix of random numbers, with condition about 30, to all matrices of the batch.
+  void FillMatrices(int64_t n, int64_t count, float* matrices) const {
+    std::mt19937 random(static_cast<uint32_t>(n));
+    std::normal_distribution<float> normal;
+    std::vector<float> host(static_cast<size_t>(n * 2 * n));
+    for (float& value : host) value = normal(random);
+    const Array<float> g(n * 2 * n);
+    MUST(cudaMemcpyAsync(g.get(), host.data(), g.bytes(), cudaMemcpyHostToDevice, stream_));
+    Multiply(false, n, 2 * n, g.get(), g.get(), true, matrices, 1, CUBLAS_COMPUTE_32F, 1 / static_cast<float>(2 * n));
+    for (int64_t i = 1; i < count; ++i) {
+      MUST(cudaMemcpyAsync(matrices + i * n * n, matrices, static_cast<size_t>(n * n) * sizeof(float),
+                           cudaMemcpyDeviceToDevice, stream_));
+    }
+    MUST(cudaStreamSynchronize(stream_));
+  }
+
+  std::vector<float> ToHost(const float* from, int64_t count) const {
+    std::vector<float> host(static_cast<size_t>(count));
+    MUST(cudaMemcpyAsync(host.data(), from, host.size() * sizeof(float), cudaMemcpyDeviceToHost, stream_));
+    MUST(cudaStreamSynchronize(stream_));
+    return host;
+  }
+
+  cusolverStatus_t SolverBytes(int64_t n, int64_t count, Workspace* workspace) const {
+    return cusolverDnXsyevBatched_bufferSize(solver_, params_, CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_UPPER, n,
+                                             CUDA_R_32F, nullptr, n, CUDA_R_32F, nullptr, CUDA_R_32F,
+                                             &workspace->device, &workspace->host, count);
+  }
+
+  cusolverStatus_t Solve(int64_t n, int64_t count, float* a, float* w, void* device, const Workspace& workspace,
+                         void* host, int* info) const {
+    return cusolverDnXsyevBatched(solver_, params_, CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_UPPER, n, CUDA_R_32F, a,
+                                  n, CUDA_R_32F, w, CUDA_R_32F, device, workspace.device, host, workspace.host, info,
+                                  count);
+  }
+
+  void Eigensolvers() {
+    std::printf(
+        "\neigenvectors by cusolverDnXsyevBatched, float32\n"
+        "%5s %6s %4s %10s %10s %10s %9s %9s %11s %9s %9s\n",
+        "n", "batch", "alg", "call ms", "device ms", "per matrix", "not orth.", "residual", "equal bits", "MiB",
+        "host B");
+    const std::vector<int64_t> orders =
+        tiny_ ? std::vector<int64_t>{5, 40} : std::vector<int64_t>{1024, 512, 256, 768, 2048, 128, 64, 33};
+    for (const int64_t n : orders) {
+      for (const int64_t count : tiny_ ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{8, 1, 40}) {
+        if (n * n * count > int64_t{1} << 26) continue;
+        for (const int algorithm : {0, 1}) Eigensolver(n, count, algorithm);
+      }
+    }
+  }
+
+  void Eigensolver(int64_t n, int64_t count, int algorithm) {
+    // The library may lack the function, or the algorithm.
+    static const auto set = reinterpret_cast<SetOptions>(dlsym(RTLD_DEFAULT, "cusolverDnSetAdvOptions"));
+    constexpr auto kSyevBatched = static_cast<cusolverDnFunction_t>(2);
+    if (algorithm != 0 && (set == nullptr || set(params_, kSyevBatched, CUSOLVER_ALG_1) != CUSOLVER_STATUS_SUCCESS))
+      return;
+    if (algorithm == 0 && set != nullptr) (void)set(params_, kSyevBatched, CUSOLVER_ALG_0);
+    std::printf("%5lld %6lld %4d ", static_cast<long long>(n), static_cast<long long>(count), algorithm);
+    Workspace workspace;
+    cusolverStatus_t status = SolverBytes(n, count, &workspace);
+    if (status != CUSOLVER_STATUS_SUCCESS) {
+      std::printf("bufferSize returned %d\n", static_cast<int>(status));
+      return;
+    }
+    const Array<float> original(n * n * count);
+    const Array<float> vectors(n * n * count);
+    const Array<float> values(n * count);
+    const Array<int> info(count);
+    const Array<char> device(static_cast<int64_t>(workspace.device));
+    std::vector<char> host(std::max<size_t>(workspace.host, 1));
+    FillMatrices(n, count, original.get());
+    std::vector<float> first;
+    bool equal = true;
+    Times times;
+    for (int run = 0; run < 3 && status == CUSOLVER_STATUS_SUCCESS; ++run) {
+      MUST(cudaMemcpyAsync(vectors.get(), original.get(), original.bytes(), cudaMemcpyDeviceToDevice, stream_));
+      const Times time = Measure(1, [&] {
+        status = Solve(n, count, vectors.get(), values.get(), device.get(), workspace, host.data(), info.get());
+      });
+      if (run > 0) times = {std::min(times.host, time.host), std::min(times.device, time.device)};
+      const std::vector<float> result = ToHost(vectors.get(), n * n * count);
+      if (first.empty()) first = result;
+      equal = equal && std::memcmp(first.data(), result.data(), result.size() * sizeof(float)) == 0;
+      for (int64_t i = 1; i < count; ++i) {
+        equal = equal &&
+                std::memcmp(result.data(), result.data() + i * n * n, static_cast<size_t>(n * n) * sizeof(float)) == 0;
+      }
+    }
+    if (status != CUSOLVER_STATUS_SUCCESS) {
+      std::printf("returned %d\n", static_cast<int>(status));
+      return;
+    }
+    std::vector<int> infos(static_cast<size_t>(count));
+    MUST(cudaMemcpyAsync(infos.data(), info.get(), infos.size() * sizeof(int), cudaMemcpyDeviceToHost, stream_));
+    MUST(cudaStreamSynchronize(stream_));
+    const long failed = std::count_if(infos.begin(), infos.end(), [](int i) { return i != 0; });
+    const double not_orthogonal = NotOrthogonal(n, vectors.get());
+    const double residual = Residual(n, original.get(), vectors.get(), values.get());
+    std::printf("%10.3f %10.3f %10.3f %9.1e %9.1e %11s %9.1f %9zu", times.host, times.device,
+                times.device / static_cast<double>(count), not_orthogonal, residual, equal ? "yes" : "NO",
+                static_cast<double>(workspace.device) / 1048576, workspace.host);
+    const bool wrong = failed != 0 || !(not_orthogonal < 1e-3) || !(residual < 1e-3);
+    if (failed != 0) std::printf("  %ld matrices FAILED", failed);
+    if (wrong) std::printf("  WRONG");
+    std::puts("");
+    std::fflush(stdout);
+    failures += wrong ? 1 : 0;
+  }
+
+  // Returns the largest element of |V^T V - I|.
+  double NotOrthogonal(int64_t n, const float* vectors) const {
+    const Array<float> product(n * n);
+    Multiply(true, n, n, vectors, vectors, false, product.get());
+    const std::vector<float> host = ToHost(product.get(), n * n);
+    double largest = 0;
+    for (int64_t i = 0; i < n * n; ++i) {
+      largest = std::max(largest, std::fabs(host[static_cast<size_t>(i)] - (i % (n + 1) == 0 ? 1.0 : 0.0)));
+    }
+    return largest;
+  }
+
+  // Returns the largest element of |A V - V diag(w)|, relative to the largest eigenvalue.
+  double Residual(int64_t n, const float* a, const float* vectors, const float* values) const {
+    const Array<float> product(n * n);
+    Multiply(false, n, n, a, vectors, false, product.get());
+    const std::vector<float> av = ToHost(product.get(), n * n);
+    const std::vector<float> v = ToHost(vectors, n * n);
+    const std::vector<float> w = ToHost(values, n);
+    double largest = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t i = 0; i < n; ++i) {
+        const auto at = static_cast<size_t>(j * n + i);
+        largest =
+            std::max(largest, std::fabs(static_cast<double>(av[at]) -
+                                        static_cast<double>(w[static_cast<size_t>(j)]) * static_cast<double>(v[at])));
+      }
+    }
+    return largest / std::fabs(static_cast<double>(w.back()));
+  }
+
+  void Capture() const {
+    std::puts("\neigensolver during a capture, thread-local mode");
+    for (const int64_t n : {int64_t{40}, int64_t{tiny_ ? 48 : 256}}) {
+      constexpr int64_t kCount = 4;
+      Workspace workspace;
+      MUST(SolverBytes(n, kCount, &workspace));
+      const Array<float> a(n * n * kCount);
+      const Array<float> w(n * kCount);
+      const Array<int> info(kCount);
+      const Array<char> device(static_cast<int64_t>(workspace.device));
+      std::vector<char> host(std::max<size_t>(workspace.host, 1));
+      FillMatrices(n, kCount, a.get());
+      MUST(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+      const cusolverStatus_t status =
+          Solve(n, kCount, a.get(), w.get(), device.get(), workspace, host.data(), info.get());
+      cudaGraph_t graph = nullptr;
+      const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
+      std::printf("n %lld: the solver returned %d, and the end of the capture %s\n", static_cast<long long>(n),
+                  static_cast<int>(status), cudaGetErrorName(ended));
+      if (graph != nullptr) (void)cudaGraphDestroy(graph);
+      (void)cudaGetLastError();
+    }
+  }
+
+  void Products() const {
+    std::printf("\nbatched products of square matrices, Tflop/s\n%5s %6s %12s %12s\n", "n", "batch", "float32", "TF32");
+    for (const int64_t n : tiny_ ? std::vector<int64_t>{16} : std::vector<int64_t>{128, 256, 512, 1024, 2048}) {
+      const int64_t count = tiny_ ? 3 : std::max<int64_t>((int64_t{1} << 25) / (n * n), 4);
+      const Array<float> a(n * n * count);
+      const Array<float> c(n * n * count);
+      FillMatrices(n, count, a.get());
+      std::printf("%5lld %6lld", static_cast<long long>(n), static_cast<long long>(count));
+      for (const cublasComputeType_t type : {CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32}) {
+        const Times time = Measure(4, [&] { Multiply(false, n, n, a.get(), a.get(), false, c.get(), count, type); });
+        const double flops = 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n * count);
+        std::printf(" %12.4f", flops / (time.device * 1e-3) / 1e12);
+      }
+      std::puts("");
+    }
+  }
+
+  void Copies() const {
+    const int64_t bytes = tiny_ ? 1 << 16 : int64_t{1} << 30;
+    const Array<char> from(bytes);
+    const Array<char> to(bytes);
+    MUST(cudaMemsetAsync(from.get(), 1, from.bytes(), stream_));
+    const Times time = Measure(
+        4, [&] { MUST(cudaMemcpyAsync(to.get(), from.get(), from.bytes(), cudaMemcpyDeviceToDevice, stream_)); });
+    std::printf("\ncopy in device memory: %.1f GB/s read and written\n",
+                2 * static_cast<double>(bytes) / (time.device * 1e-3) / 1e9);
+  }
+
+  bool tiny_;
+  cudaStream_t stream_ = nullptr;
+  cublasHandle_t blas_ = nullptr;
+  cusolverDnHandle_t solver_ = nullptr;
+  cusolverDnParams_t params_ = nullptr;
+  cudaEvent_t events_[2] = {};
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool tiny = argc == 2 && std::strcmp(argv[1], "--tiny") == 0;
+  if (argc > 1 && !tiny) {
+    std::fputs("usage: probe [--tiny]\n", stderr);
+    return 2;
+  }
+  Probe(tiny).Run();
+  return failures == 0 ? 0 : 1;
+}

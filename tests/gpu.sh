@@ -1,0 +1,451 @@
+#!/usr/bin/env bash
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+#
+# Validates the CUDA backend on a machine with a GPU, offline.
+#
+#   bash tests/gpu.sh [option...]          runs all stages, at most 35 minutes
+#
+#   --list                 lists the stages
+#   --stage N              runs this stage only, at most 9 minutes; may be repeated
+#   --out DIR              where the logs and the table are written; default: $OUT, or else out/gpu
+#   --from FILE            uses programs that --pack made on another machine. Without it they are built in build/gpu, which
+#                          needs a CUDA toolkit, CMake, Ninja and the packages of tests/run.sh
+#   --pack FILE            builds and strips the programs, writes them to FILE (.tar.gz, below 64 MiB), and runs nothing.
+#                          This needs no GPU, and a CUDA toolkit or PyPI. ARCHITECTURES is SHAMPOO_CUDA_ARCHITECTURES;
+#                          default: 80-real;90-real;100-real
+#   --fake                 runs on the fake CUDA of the tests, with little work: a test of this script
+#   --build DIR            with --fake or --pack: a build that has the programs; default with --fake: build/ci
+#
+# The stages are ordered by value. A failure ends neither a stage nor the run. Each stage replaces its rows in
+# DIR/results.tsv, and the table of all stages run so far is printed and written to DIR/summary.md. PYTHON is a Python with
+# numpy, and with PyTorch for stage 7; default: python3. The exit status is 0 if something passed and nothing failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+readonly stage_limit=${STAGE_LIMIT:-540} total_limit=2100 # seconds
+readonly stages=(
+  "1 system: the GPU, the driver and the versions of the libraries"
+  "2 probe: eigensolvers, captures, products and copies of this GPU"
+  "3 goldens: recorded trajectories and trainings, twice with equal bits, on 1, 2 and 3 ranks, and in shards"
+  "4 suites: the guarantees of the header, large shapes compared with the CPU, a fault of the device"
+  "5 sanitizer: memcheck, racecheck, synccheck and initcheck of compute-sanitizer"
+  "6 timing: steps of GPT-2 by block size, root method, root_async, root_spread and TF32"
+  "7 torch: the same shapes in PyTorch"
+  "8 kernels: the five kernels that take the most time, by Nsight Compute"
+)
+
+usage() {
+  sed -n '5,22p' "$0" | sed 's/^# \{0,1\}//'
+  exit "$1"
+}
+
+out=${OUT:-out/gpu}
+from=""
+pack=""
+build=""
+fake=false
+chosen=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --list) printf '%s\n' "${stages[@]}"; exit 0 ;;
+    --fake) fake=true; shift; continue ;;
+    --help | -h) usage 0 ;;
+    --stage | --out | --from | --pack | --build) [ $# -ge 2 ] || usage 2 ;;
+    *) printf 'gpu.sh: unknown option %s\n' "$1" >&2; usage 2 ;;
+  esac
+  case $1 in
+    --stage)
+      [[ $2 =~ ^[1-8]$ ]] || { printf 'gpu.sh: --stage %s: expected 1 to %d\n' "$2" ${#stages[@]} >&2; exit 2; }
+      chosen+=("$2")
+      ;;
+    --out) out=$2 ;;
+    --from) from=$2 ;;
+    --pack) pack=$2 ;;
+    --build) build=$2 ;;
+  esac
+  shift 2
+done
+[ ${#chosen[@]} -gt 0 ] || chosen=(1 2 3 4 5 6 7 8)
+
+if ! $fake && [ -z "$pack" ] && ! ls /dev/nvidia[0-9]* >/dev/null 2>&1 && ! nvidia-smi -L >/dev/null 2>&1; then
+  printf 'gpu.sh: this machine has no NVIDIA GPU: use --fake, or --pack to prepare a run on another machine\n' >&2
+  exit 1
+fi
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/shampoo_gpu.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+programs=$work/programs
+python=${PYTHON:-python3}
+golden=tests/golden
+tools=tests/cuda/gpu
+
+# --- Programs ---
+
+# copy_programs BUILD: copies the programs and libraries of a build to $programs.
+copy_programs() {
+  local tests=$1/tests/cuda bench=$1/tools/bench name
+  local -A files
+  if $fake; then
+    files=([replay]=$tests/golden/shampoo_replay_cuda [contract]=$tests/shampoo_cuda_contract_control_tests
+      [against_cpu]=$tests/shampoo_cuda_against_cpu_control_tests [faults]=$tests/shampoo_cuda_faults_tests
+      [probe]=$tests/shampoo_cuda_probe_over_fake [bench]=$bench/shampoo_bench_over_fake
+      [libshampoo_cuda.so.0]=$tests/plugin/libshampoo_cuda.so.0)
+  else
+    files=([replay]=$tests/golden/shampoo_replay_gpu [contract]=$tests/shampoo_cuda_contract_gpu_tests
+      [against_cpu]=$tests/shampoo_cuda_against_cpu_gpu_tests [faults]=$tests/shampoo_cuda_faults_gpu_tests
+      [probe]=$tests/shampoo_cuda_probe [bench]=$bench/shampoo_bench
+      [libshampoo_cuda.so.0]=$1/capi/libshampoo_cuda.so.0)
+  fi
+  files[libshampoo.so.0]=$1/capi/libshampoo.so.0
+  files[replay_on_cpu]=$1/tests/golden/shampoo_replay
+  mkdir -p "$programs"
+  for name in "${!files[@]}"; do
+    if [ -e "${files[$name]}" ]; then
+      cp -L "${files[$name]}" "$programs/$name"
+    elif [ -n "$pack" ]; then
+      printf 'gpu.sh: the build %s lacks %s\n' "$1" "${files[$name]}" >&2
+      return 1
+    fi
+  done
+  git rev-parse --short HEAD >"$programs/commit" 2>/dev/null || echo unknown >"$programs/commit"
+  git diff --quiet HEAD -- core capi tests tools cmake 2>/dev/null || echo "with uncommitted changes" >>"$programs/commit"
+}
+
+# build_programs ARCHITECTURES [option of CMake]...: builds them in build/gpu.
+build_programs() {
+  build=build/gpu
+  cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHAMPOO_CUDA=ON "-DSHAMPOO_CUDA_ARCHITECTURES=$1" \
+    "${@:2}" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 &&
+    cmake --build $build --target shampoo shampoo_cuda shampoo_replay shampoo_replay_gpu shampoo_cuda_contract_gpu_tests \
+      shampoo_cuda_against_cpu_gpu_tests shampoo_cuda_faults_gpu_tests shampoo_cuda_probe shampoo_bench
+}
+
+if [ -n "$pack" ]; then
+  if [ -z "$build" ] && ! $fake; then build_programs "${ARCHITECTURES:-80-real;90-real;100-real}" -DSHAMPOO_CUDA_FROM_PYPI=ON || exit 1; fi
+  copy_programs "${build:-build/ci}" || exit 1
+  for file in "$programs"/*; do
+    [ "${file##*/}" = commit ] || strip "$file" || exit 1
+  done
+  mkdir -p "$(dirname "$pack")"
+  tar -C "$programs" -czf "$pack" . || exit 1
+  bytes=$(wc -c <"$pack")
+  printf '%s: %d MiB\n' "$pack" $((bytes >> 20))
+  [ "$bytes" -lt $((64 << 20)) ] || { printf 'gpu.sh: expected less than 64 MiB\n' >&2; exit 1; }
+  exit 0
+fi
+
+if [ -n "$from" ]; then
+  mkdir -p "$programs"
+  tar -C "$programs" -xzf "$from" || exit 1
+elif $fake; then
+  copy_programs "${build:-build/ci}"
+else
+  { build_programs native && copy_programs $build; } || {
+    printf 'gpu.sh: the programs could not be built here: make them with --pack on another machine, and use --from\n' >&2
+    exit 1
+  }
+fi
+
+# Folders of the libraries of CUDA: those of a toolkit, and of Python packages (PyTorch installs them).
+library_folders() {
+  local folder
+  for folder in "${CUDA_HOME:-/usr/local/cuda}"/lib64 /usr/local/cuda/lib64; do
+    [ ! -d "$folder" ] || printf ':%s' "$folder"
+  done
+  "$python" - 2>/dev/null <<'PY' || true
+import glob, importlib.util
+spec = importlib.util.find_spec("nvidia")
+for root in (spec.submodule_search_locations if spec else []):
+    for folder in sorted(glob.glob(root + "/*/lib")):
+        print(":" + folder, end="")
+PY
+}
+if $fake; then
+  export PATH=$PWD/$tools/fake_tools:$PATH
+  export LD_LIBRARY_PATH=$programs
+else
+  LD_LIBRARY_PATH=$programs$(library_folders)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export LD_LIBRARY_PATH
+  PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
+fi
+export SHAMPOO_TEST_CUDA_PLUGIN=$programs/libshampoo_cuda.so.0
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+
+# --- Items of a stage ---
+
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+results=$out/results.tsv
+touch "$results"
+started=$SECONDS
+stage=0
+stage_started=0
+log=/dev/null
+
+# record ITEM RESULT SECONDS NOTE
+record() {
+  printf '%s\t%s\t%s\t%s\t%s\n' "$stage" "$1" "$2" "$3" "$4" >>"$results"
+  printf '  %-44s %-8s %5s s  %s\n' "$1" "$2" "$3" "$4"
+}
+
+skip() { record "$1" skipped 0 "$2"; }
+
+# remaining: seconds that are left for this stage.
+remaining() {
+  local of_stage=$((stage_limit - (SECONDS - stage_started))) of_all=$((total_limit - (SECONDS - started)))
+  echo $((of_stage < of_all ? of_stage : of_all))
+}
+
+# run ITEM LIMIT COMMAND...: runs a command, at most LIMIT seconds, and appends its output to the log of the stage.
+# last_output is a file with the output. Returns the status of the command. A function of this script has no limit.
+run() {
+  local item=$1 limit=$2 begun=$SECONDS status left note=""
+  shift 2
+  left=$(remaining)
+  last_output=$work/output
+  : >"$last_output"
+  if [ "$left" -lt 5 ]; then
+    skip "$item" "no time is left in this stage"
+    return 1
+  fi
+  printf '\n== %s: %s\n' "$item" "$*" >>"$log"
+  if declare -F "$1" >/dev/null; then
+    ("$@") >"$last_output" 2>&1 </dev/null
+  else
+    timeout --kill-after=5 $((limit < left ? limit : left)) "$@" >"$last_output" 2>&1 </dev/null
+  fi
+  status=$?
+  cat "$last_output" >>"$log"
+  if [ $status -eq 0 ]; then
+    record "$item" passed $((SECONDS - begun)) ""
+  else
+    [ $status -ne 124 ] && [ $status -ne 137 ] && note="status $status" || note="ran out of time"
+    record "$item" FAILED $((SECONDS - begun)) "$note"
+  fi
+  return $status
+}
+
+# have PROGRAM ITEM: whether a program was built; otherwise the item is skipped.
+have() {
+  [ ! -x "$programs/$1" ] || return 0
+  skip "$2" "the program $1 was not built"
+  return 1
+}
+
+# --- Stages ---
+
+versions() {
+  cat "$programs/commit"
+  uname -srm
+  nvcc --version 2>/dev/null | tail -n 2 || true
+  "$python" --version
+  "$python" -c 'import torch; print("torch", torch.__version__, torch.version.cuda)' 2>/dev/null || echo "no torch"
+  ldd "$programs/libshampoo_cuda.so.0"
+  ! ldd "$programs/libshampoo_cuda.so.0" | grep 'not found'
+}
+
+stage_1() {
+  if command -v nvidia-smi >/dev/null; then
+    run "nvidia-smi" 60 nvidia-smi
+    run "GPU and driver" 60 nvidia-smi --query-gpu=name,driver_version,compute_cap,memory.total,clocks.max.sm,power.limit \
+      --format=csv,noheader && head -n 1 "$last_output" >"$out/gpu.txt"
+  else
+    skip "nvidia-smi" "it is not installed"
+  fi
+  run "versions, and all libraries are found" 60 versions
+  if have bench "a step"; then run "a step" 120 "$programs/bench" --device cuda --plugin "$SHAMPOO_TEST_CUDA_PLUGIN" --shapes 64x48 --block 64 --min-runs 1; fi
+}
+
+stage_2() {
+  local options=()
+  ! $fake || options=(--tiny)
+  if have probe "probe"; then
+    run "probe" 400 "$programs/probe" "${options[@]}" && cp "$last_output" "$out/probe.txt"
+  fi
+}
+
+# cases SUITE: the recorded cases of a suite; few of them on the fake.
+cases() {
+  local of=("$golden/data/$1"/*.safetensors)
+  of=("${of[@]/*\/data.safetensors/}") # the images of the training cases
+  if $fake; then
+    printf '%s\n' "${of[@]}" | sed '/^$/d' | head -n "${2:-3}"
+  else
+    printf '%s\n' "${of[@]}" | sed '/^$/d'
+  fi
+}
+
+# replay_and_judge ITEM LIMIT SUITE OUT OPTION...: replays the cases of a suite and compares the results.
+replay_and_judge() {
+  local item=$1 limit=$2 suite=$3 folder=$work/$4 of
+  shift 4
+  mapfile -t of < <(cases "$suite")
+  run "$item" "$limit" "$programs/replay" --device cuda --threads 1 "$@" --out "$folder" "${of[@]}" || return 1
+  if "$python" -c 'import numpy' 2>/dev/null; then
+    run "$item: ${#of[@]} results within tolerance" 120 judge "$suite" "$folder" ${#of[@]}
+  else
+    skip "$item: results within tolerance" "$python has no numpy"
+  fi
+}
+
+# judge SUITE FOLDER COUNT: compares with the recorded numbers, or with those in the folder $against.
+against=""
+judge() {
+  local options=() said
+  ! $fake || options=(--missing-ok)
+  [ -z "$against" ] || options+=(--against "$against")
+  said=$("$python" $golden/compare.py "${options[@]}" "$golden/data/$1" "$2") || { printf '%s\n' "$said"; return 1; }
+  printf '%s\n' "$said"
+  [[ $'\n'$said == *$'\n'"$3 passed, 0 failed"* ]]
+}
+
+# same_bits FOLDER OTHER: whether both have the same files.
+same_bits() { diff -rq "$work/$1" "$work/$2"; }
+
+stage_3() {
+  have replay "goldens" || return
+  local suite
+  for suite in trajectory training rules; do
+    if $fake && [ $suite = training ]; then skip "training" "it takes minutes on the fake"; continue; fi
+    replay_and_judge "$suite" 240 $suite "$suite.1"
+    [ $suite != rules ] || continue
+    mapfile -t of < <(cases $suite)
+    run "$suite, again" 240 "$programs/replay" --device cuda --threads 1 --out "$work/$suite.2" "${of[@]}" &&
+      run "$suite: both runs have equal bits" 60 same_bits $suite.1 $suite.2
+  done
+  local ranks communicate
+  for ranks in 2 3; do
+    for communicate in updates params; do
+      replay_and_judge "trajectory, $ranks ranks, $communicate" 240 trajectory "ranks.$ranks.$communicate" \
+        --ranks $ranks --communicate $communicate
+    done
+  done
+  # Shards precondition pieces of their own, as on the CPU.
+  mapfile -t of < <(cases trajectory)
+  against=$work/shards.cpu
+  if run "3 shards, on the CPU" 120 "$programs/replay_on_cpu" --threads 1 --shard rect --shards 3 --out "$against" "${of[@]}"; then
+    for ranks in 1 2; do
+      replay_and_judge "3 shards, $ranks copies" 240 trajectory "shards.$ranks" --shard rect --shards 3 --ranks $ranks
+    done
+  fi
+  against=""
+}
+
+stage_4() {
+  local some=()
+  if have contract "contract"; then
+    ! $fake || some=("--test-case=a step on the device*,replays and later calls*")
+    run "contract" 300 "$programs/contract" --test-suite-exclude=long,fake "${some[@]}"
+  fi
+  if have against_cpu "against_cpu"; then
+    if $fake; then
+      run "against_cpu: large shapes" 120 "$programs/against_cpu" "--test-case=roots of matrices above*"
+    else
+      run "against_cpu: large shapes" 200 "$programs/against_cpu" "--source-file=*large_test*" --duration=true
+      run "against_cpu" 300 "$programs/against_cpu" "--source-file-exclude=*large_test*" --test-suite-exclude=long
+    fi
+  fi
+  # In its own process, which cannot use CUDA afterwards.
+  if have faults "a fault of the device"; then run "a fault of the device" 60 "$programs/faults" --test-suite=fault; fi
+}
+
+stage_5() {
+  if ! command -v compute-sanitizer >/dev/null; then
+    skip "compute-sanitizer" "it is not installed"
+    return
+  fi
+  local tool of
+  mapfile -t of < <(cases trajectory 1 | head -n 4)
+  for tool in memcheck racecheck synccheck initcheck; do
+    # Only our kernels: those of the libraries are not ours to mend, and read workspace before they write it.
+    local check=(compute-sanitizer --tool $tool --error-exitcode 9 --kernel-name kernel_substring=shampoo)
+    [ $tool != memcheck ] || check+=(--report-api-errors no)
+    if have replay "$tool: trajectories"; then
+      run "$tool: trajectories" 100 "${check[@]}" "$programs/replay" --device cuda --threads 1 --out "$work/$tool" "${of[@]}"
+    fi
+    if have contract "$tool: a step"; then
+      run "$tool: a step" 60 "${check[@]}" "$programs/contract" "--test-case=a step on the device*"
+    fi
+    if have bench "$tool: blocks of 512"; then
+      local shape=600x512
+      ! $fake || shape=60x51
+      run "$tool: blocks of 512" 100 "${check[@]}" "$programs/bench" --device cuda --plugin "$SHAMPOO_TEST_CUDA_PLUGIN" \
+        --shapes $shape --block 512 --min-runs 1
+    fi
+  done
+}
+
+# bench ITEM LIMIT OPTION...: a table of shampoo_bench, which is appended to timing.txt and timing.json.
+bench() {
+  local item=$1 limit=$2
+  shift 2
+  if run "$item" "$limit" "$programs/bench" --device cuda --plugin "$SHAMPOO_TEST_CUDA_PLUGIN" --json "$work/bench.json" "$@"; then
+    { printf '\n%s: %s\n' "$item" "$*"; sed '1,/^device/d' "$last_output"; } >>"$out/timing.txt"
+    { [ -s "$out/timing.json" ] && echo ,; cat "$work/bench.json"; } >>"$out/timing.json"
+  fi
+}
+
+stage_6() {
+  have bench "timing" || return
+  local model=(--case gpt2 --min-runs 3) blocks=256,512,1024,2048 block=1024 method methods
+  ! $fake || model=(--shapes 64x48,40 --min-runs 1) blocks=16,32 block=32
+  rm -f "$out/timing.txt" "$out/timing.json"
+  bench "eigen, blocks of $blocks" 150 "${model[@]}" --block $blocks --set root_method=eigen
+  # The methods that this library has.
+  methods=$(sed -n 's/^library .*"root_methods": \[\([^]]*\)\].*/\1/p' "$last_output" | tr -d '",')
+  for method in ${methods:-newton higher_order}; do
+    [ "$method" = eigen ] || bench "$method, blocks of $block" 100 "${model[@]}" --block $block --set "root_method=$method"
+  done
+  bench "TF32, blocks of $block" 60 "${model[@]}" --block $block --set precondition_math=tf32
+  bench "10 steps in a row" 60 "${model[@]}" --block $block --period 10
+  bench "10 steps in a row, root_spread" 60 "${model[@]}" --block $block --period 10 --set root_spread=true
+  bench "10 steps in a row, root_async" 60 "${model[@]}" --block $block --period 10 --set root_async=5
+  [ ! -s "$out/timing.json" ] || { echo '['; cat "$out/timing.json"; echo ']'; } >"$work/json" && mv "$work/json" "$out/timing.json"
+}
+
+stage_7() {
+  if ! "$python" -c 'import torch' 2>/dev/null; then
+    skip "PyTorch" "$python has no torch"
+    return
+  fi
+  local options=(--device cuda --block 1024)
+  ! $fake || options=(--device cpu --block 16 --shapes 64x48,40)
+  run "PyTorch" 400 "$python" $tools/torch_reference.py "${options[@]}" && cp "$last_output" "$out/torch.txt"
+}
+
+stage_8() {
+  if ! command -v ncu >/dev/null; then
+    skip "Nsight Compute" "ncu is not installed"
+    return
+  fi
+  have bench "Nsight Compute" || return
+  local shapes=768x2304,768x768,768x3072,3072x768,768 metrics=gpu__time_duration.sum
+  ! $fake || shapes=40x30
+  metrics+=,sm__throughput.avg.pct_of_peak_sustained_elapsed,gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed
+  run "ncu" 300 ncu --csv --metrics $metrics --launch-count 4000 --log-file "$work/ncu.csv" "$programs/bench" --device cuda \
+    --plugin "$SHAMPOO_TEST_CUDA_PLUGIN" --shapes $shapes --block 1024 --min-runs 1 &&
+    run "the five largest kernels" 60 "$python" $tools/kernels_table.py "$work/ncu.csv" && cp "$last_output" "$out/kernels.txt"
+}
+
+# --- The table ---
+
+summary() {
+  printf '# tests/gpu.sh%s\n\n' "$($fake && echo ' --fake')"
+  printf -- '- date: %s\n- commit: %s\n' "$(date -u +%F)" "$(tr '\n' ' ' <"$programs/commit")"
+  printf -- '- GPU, driver, compute capability: %s\n\n' "$(cat "$out/gpu.txt" 2>/dev/null || echo unknown)"
+  printf '| stage | item | result | seconds | note |\n|---|---|---|---:|---|\n'
+  sort -s -n -k 1,1 "$results" | awk -F '\t' '{ printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5 }'
+  awk -F '\t' '{ ++n[$3] } END { printf "\n%d passed, %d failed, %d skipped\n", n["passed"], n["FAILED"], n["skipped"] }' "$results"
+}
+
+for stage in "${chosen[@]}"; do
+  printf '== stage %s\n' "${stages[$((stage - 1))]}"
+  stage_started=$SECONDS
+  log=$out/stage_$stage.log
+  : >"$log"
+  awk -F '\t' -v stage="$stage" '$1 != stage' "$results" >"$work/results" && cp "$work/results" "$results"
+  "stage_$stage"
+done
+summary | tee "$out/summary.md"
+grep -q $'\tpassed\t' "$results" && ! grep -q $'\tFAILED\t' "$results"
