@@ -71,7 +71,7 @@ TEST_CASE("a step of a thousand tensors whose dims must be moved takes as many l
   CheckTenAndAThousand({}, {3, 2, 3});
 }
 
-TEST_CASE("more blocks than a call of cuBLAS accepts are stepped as on the CPU" * NeedsFake()) {
+TEST_CASE("more blocks than a call of cuBLAS accepts are stepped as on the CPU") {
   const Stage stage;
   fake_cuda_set_protection(0);
   ModelSpec spec;

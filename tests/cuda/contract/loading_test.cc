@@ -29,7 +29,7 @@ void MakeEveryKindOfStep(Model* model) {
   Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
 }
 
-TEST_CASE("create loads all kernels that later calls use") {
+TEST_CASE("create loads all kernels that later calls use" * NeedsFake()) {
   for (const char* method : {"eigen", "newton", "higher_order"}) {
     for (const char* math : {"f32", "tf32"}) {
       for (const char* async : {"0", "1"}) {
@@ -56,7 +56,7 @@ TEST_CASE("create loads all kernels that later calls use") {
   }
 }
 
-TEST_CASE("kernels are loaded onto the optimizer's device, and only once") {
+TEST_CASE("kernels are loaded onto the optimizer's device, and only once" * NeedsFake()) {
   const Stage stage;
   ModelSpec spec = FiveShapes();
   fake_cuda_mark();
@@ -69,7 +69,7 @@ TEST_CASE("kernels are loaded onto the optimizer's device, and only once") {
   CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 2 * loads);
 }
 
-TEST_CASE("after the first exchange of several ranks, no kernel is loaded") {
+TEST_CASE("after the first exchange of several ranks, no kernel is loaded" * NeedsFake()) {
   const Stage stage;
   DeviceRanks ranks(FiveShapes({{"status_lag", "0"}, {"comm_bucket_bytes", "128"}}), 3);
   fake_cuda_mark();
@@ -82,7 +82,7 @@ TEST_CASE("after the first exchange of several ranks, no kernel is loaded") {
   CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
 }
 
-TEST_CASE("create fails if a kernel cannot be loaded") {
+TEST_CASE("create fails if a kernel cannot be loaded" * NeedsFake()) {
   const Stage stage;
   UsePlugin();
   shampoo_plan* const plan = MakePlan(FiveShapes());

@@ -163,8 +163,7 @@ TEST_CASE("if the device has too little memory, create fails and reports the num
 }
 
 // The communicator of DeviceRanks refuses other memory.
-TEST_CASE("other devices can access the buffers of exchanges, in create, in steps and after a rejected step" *
-          NeedsFake()) {
+TEST_CASE("other devices can access the buffers of exchanges, in create, in steps and after a rejected step") {
   const Stage stage;
   ModelSpec spec = FiveShapes({{"status_lag", "0"}});
   DeviceRanks ranks(spec, 2);
@@ -177,7 +176,7 @@ TEST_CASE("other devices can access the buffers of exchanges, in create, in step
   CHECK(ranks.Unless(SHAMPOO_E_NUMERIC, {"rank 1"}) == "");
 }
 
-TEST_CASE("the planned workspace of several ranks includes the buffers of exchanges" * NeedsFake()) {
+TEST_CASE("the planned workspace of several ranks includes the buffers of exchanges") {
   const Stage stage;
   Recorder recorder[2];
   const shampoo_allocator allocators[2] = {recorder[0].allocator(), recorder[1].allocator()};

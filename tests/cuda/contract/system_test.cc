@@ -73,7 +73,7 @@ TEST_CASE("a newer driver of the same or a later major version is accepted" * Ne
 }
 
 // The plugin of these tests has code for 8.x, 9.x, and 10.0 or later.
-TEST_CASE("devices that the plugin has no code for are reported, and create rejects them") {
+TEST_CASE("devices that the plugin has no code for are reported, and create rejects them" * NeedsFake()) {
   const Stage stage;
   UsePlugin();
   const char* const text = "device 0 has compute capability 7.5; this build supports 8.x, 9.x, 10.0 or later";

@@ -24,10 +24,10 @@ extern "C" {
 SHAMPOO_FAKE_EXPORT void fake_cuda_reset(void);
 
 // Returns 1 if the calls of CUDA reach the fake, and 0 if they reach a GPU. On a GPU, functions that choose an order,
-// the progress or the protection of memory have no effect, fake_cuda_progress() and fake_cuda_cancel_failures() return
-// 0, and fake_cuda_leaks() returns "". Functions that count, inject failures or describe another system are misuse,
-// which fake_cuda_problems() reports; test cases that call them belong to the test suite "fake" (NeedsFake() of
-// stage.h).
+// the progress, the loading of kernels or the protection of memory have no effect, fake_cuda_progress() and
+// fake_cuda_cancel_failures() return 0, and fake_cuda_leaks() returns "". Functions that count, inject failures or
+// describe another system are misuse, which fake_cuda_problems() reports; test cases that call them belong to the test
+// suite "fake" (NeedsFake() of stage.h).
 SHAMPOO_FAKE_EXPORT int fake_cuda_is_fake(void);
 
 // --- Order of work ---

@@ -135,7 +135,7 @@ void SpoilRuns(Model* model, int how, int runs) {
   for (int run = 0; run < runs; ++run) fake_cuda_fail_eigen(1, -1, how, 3);
 }
 
-TEST_CASE("a failed root is tried on the device alone, then by an iteration, and then on the host") {
+TEST_CASE("a failed root is tried on the device alone, then by an iteration, and then on the host" * NeedsFake()) {
   struct Case {
     const char* multiplier;  // an iteration computes only roots of whole numbers
     int runs;                // of eigensolvers that fail
@@ -172,7 +172,7 @@ TEST_CASE("a failed root is tried on the device alone, then by an iteration, and
 }
 
 // Both solvers for batches: Jacobi's method and divide and conquer.
-TEST_CASE("if a solver for batches is refused in a step, that step solves the matrices one by one") {
+TEST_CASE("if a solver for batches is refused in a step, that step solves the matrices one by one" * NeedsFake()) {
   for (const cusolverStatus_t code :
        {CUSOLVER_STATUS_EXECUTION_FAILED, CUSOLVER_STATUS_ALLOC_FAILED, static_cast<cusolverStatus_t>(4711)}) {
     const Stage stage;
@@ -201,7 +201,7 @@ TEST_CASE("if a solver for batches is refused in a step, that step solves the ma
   }
 }
 
-TEST_CASE("if every eigensolver of the device is refused, an iteration computes the roots") {
+TEST_CASE("if every eigensolver of the device is refused, an iteration computes the roots" * NeedsFake()) {
   const Stage stage;
   Model model(SpecOfRoots());
   model.FillParams(1);
@@ -216,7 +216,7 @@ TEST_CASE("if every eigensolver of the device is refused, an iteration computes 
   CHECK(model.Stat("root_reused") == 0);
 }
 
-TEST_CASE("create halves the chunks of a solver that refuses large batches") {
+TEST_CASE("create halves the chunks of a solver that refuses large batches" * NeedsFake()) {
   for (const int64_t most : {1, 3, 5}) {
     const Stage stage;
     ModelSpec spec = SpecOfRoots();
@@ -242,7 +242,7 @@ TEST_CASE("create halves the chunks of a solver that refuses large batches") {
   }
 }
 
-TEST_CASE("without a solver for batches, create plans to solve matrices one by one") {
+TEST_CASE("without a solver for batches, create plans to solve matrices one by one" * NeedsFake()) {
   const Stage stage;
   for (const char* function : {"cusolverDnXsyevBatched_bufferSize", "cusolverDnSsyevjBatched_bufferSize"}) {
     fake_cuda_fail_always(function, CUSOLVER_STATUS_NOT_SUPPORTED);

@@ -106,7 +106,7 @@ TEST_CASE(
 
 // A rank that fails in one of its communicators aborts the other one, too, so that no rank waits. A program only aborts
 // them after another failure.
-TEST_CASE("a shard fails: all shards of all copies return, and later steps fail on all of them") {
+TEST_CASE("a shard fails: all shards of all copies return, and later steps fail on all of them" * NeedsFake()) {
   for (const int copies : {1, 2}) {
     std::map<shampoo_status, int> others_said;
     for (int64_t n = 1;; ++n) {

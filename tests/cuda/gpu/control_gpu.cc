@@ -47,6 +47,8 @@ void fake_cuda_set_query_progress(int) {}
 void fake_cuda_set_protection(int) {}
 int64_t fake_cuda_progress(int64_t) { return 0; }
 void fake_cuda_mark(void) {}
+void fake_cuda_begin_loading(void) {}
+void fake_cuda_end_loading(void) {}
 int64_t fake_cuda_cancel_failures(void) { return 0; }
 const char* fake_cuda_leaks(void) { return ""; }
 
@@ -60,6 +62,15 @@ const char* fake_cuda_problems(void) {
   return reported.c_str();
 }
 
+// Whether the memory comes from a stream-ordered pool is not checked.
+int fake_cuda_check_collective(const void* data, size_t) {
+  cudaPointerAttributes attributes{};
+  AddError("cudaPointerGetAttributes", cudaPointerGetAttributes(&attributes, data));
+  if (attributes.type == cudaMemoryTypeDevice) return 1;
+  AddProblem("a collective received memory that is not of a device");
+  return 0;
+}
+
 void fake_cuda_clear_problems(void) {
   const std::lock_guard lock(mutex);
   problems.clear();
@@ -70,11 +81,19 @@ void fake_cuda_clear_problems(void) {
 void fake_cuda_set_system(int, int, int) { AddMisuse("fake_cuda_set_system"); }
 void fake_cuda_set_memory_limit(int64_t) { AddMisuse("fake_cuda_set_memory_limit"); }
 void fake_cuda_fail(const char*, int64_t, int) { AddMisuse("fake_cuda_fail"); }
+void fake_cuda_fail_always(const char*, int) { AddMisuse("fake_cuda_fail_always"); }
+void fake_cuda_limit_eigen_batches(int64_t) { AddMisuse("fake_cuda_limit_eigen_batches"); }
+void fake_cuda_set_compute_capability(int, int, int) { AddMisuse("fake_cuda_set_compute_capability"); }
 void fake_cuda_fail_here(const char*, int64_t, int) { AddMisuse("fake_cuda_fail_here"); }
 void fake_cuda_skip(const char*, int64_t) { AddMisuse("fake_cuda_skip"); }
 void fake_cuda_skip_launch(const char*, int64_t) { AddMisuse("fake_cuda_skip_launch"); }
 void fake_cuda_fault(int) { AddMisuse("fake_cuda_fault"); }
 void fake_cuda_fail_eigen(int64_t, int64_t, int, int) { AddMisuse("fake_cuda_fail_eigen"); }
+
+const char* fake_cuda_last_failed(void) {
+  AddMisuse("fake_cuda_last_failed");
+  return "";
+}
 
 int64_t fake_cuda_calls(const char*) {
   AddMisuse("fake_cuda_calls");
