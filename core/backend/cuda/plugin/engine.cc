@@ -119,7 +119,9 @@ Status Engine::Build(const EngineDesc& desc) {
     SHAMPOO_RETURN_IF_ERROR(RootSolver::Create(sizes, HandlesOf(0), &roots_));
     root_bytes = roots_->WorkspaceBytes();
     int64_t async = 0;
-    for (const Block* block : owned) async = std::max(async, plan_.groups[block->group].root_async);
+    for (const Block* block : owned) {
+      if (block->snapshot_step.present()) async = std::max(async, plan_.groups[block->group].root_async);
+    }
     if (async > 0) SHAMPOO_RETURN_IF_ERROR(AsyncRoots::Create(sizes, plan_.block_count, async, &async_roots_));
   }
   layout_ = LayOutDevice(std::move(batches), plan_.groups, counts, root_bytes);
