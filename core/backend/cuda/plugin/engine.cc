@@ -169,7 +169,7 @@ Status Engine::Build(const EngineDesc& desc) {
 }
 
 // Makes cuBLAS and cuSOLVER load the kernels that steps use; see KernelEntry. They choose kernels by the sizes of their
-// arguments, so this calls them with those of steps. The data are zeros, and the results are not used.
+// arguments, so this calls them with those of steps. The data are NaN, and the results are not used.
 Status Engine::CallLibraries() {
   for (const BlockBatch& batch : layout_.batches) {
     for (size_t i = 0; i < batch.shape_groups.size(); ++i) {
