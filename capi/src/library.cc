@@ -19,10 +19,11 @@ namespace {
 
 std::string MakeBuildInfo() {
   const blas::Identity blas = blas::Identify();
-  return Cat("{\"version\": \"", SHAMPOO_VERSION_MAJOR, ".", SHAMPOO_VERSION_MINOR, ".", SHAMPOO_VERSION_PATCH,
-             "\", \"compiler\": \"", __VERSION__, "\", \"blas\": {\"library\": \"", blas.library, "\", \"kernel\": \"",
-             blas.kernel, "\", \"private\": ", blas.is_private,
-             "}, \"backends\": [\"cpu\", \"cuda\"], \"root_methods\": [\"eigen\", \"newton\", \"higher_order\"]}");
+  return Cat(
+      "{\"version\": \"", SHAMPOO_VERSION_MAJOR, ".", SHAMPOO_VERSION_MINOR, ".", SHAMPOO_VERSION_PATCH,
+      "\", \"compiler\": \"", __VERSION__, "\", \"blas\": {\"library\": \"", blas.library, "\", \"kernel\": \"",
+      blas.kernel, "\", \"private\": ", blas.is_private,
+      "}, \"backends\": [\"cpu\", \"cuda\"], \"root_methods\": [\"eigen\", \"newton\", \"higher_order\", \"cans\"]}");
 }
 
 }  // namespace

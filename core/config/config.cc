@@ -90,8 +90,11 @@ Status UnknownKey(std::string_view name) {
 Status CheckRootMethod(const Settings& settings) {
   const bool pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
   if (settings.root_method != RootMethod::kEigen) {
-    const char* const method = settings.root_method == RootMethod::kNewton ? "newton" : "higher_order";
-    if (settings.exponent_multiplier != 1) {
+    const bool is_cans = settings.root_method == RootMethod::kCans;
+    const char* const method = is_cans                                       ? "cans"
+                               : settings.root_method == RootMethod::kNewton ? "newton"
+                                                                             : "higher_order";
+    if (settings.exponent_multiplier != 1 && !is_cans) {
       return Invalid(
           "key exponent_multiplier: the value ", settings.exponent_multiplier, " is not allowed with root_method ",
           method, ", which computes integer roots only: expected 1; use inverse_root_override, or root_method eigen");

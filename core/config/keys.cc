@@ -15,7 +15,7 @@ constexpr const char* kGraftingNames[] = {"none", "sgd", "adagrad", "rmsprop", "
 constexpr const char* kDecayNames[] = {"decoupled", "coupled"};
 constexpr const char* kInitialNames[] = {"identity", "zero"};
 constexpr const char* kOutputNames[] = {"parameters", "updates"};
-constexpr const char* kMethodNames[] = {"eigen", "newton", "higher_order"};
+constexpr const char* kMethodNames[] = {"eigen", "newton", "higher_order", "cans"};
 constexpr const char* kRankNames[] = {"epsilon", "pseudo_inverse"};
 constexpr const char* kNonFiniteNames[] = {"error", "skip_block", "skip_step"};
 constexpr const char* kCommunicateNames[] = {"updates", "params"};
@@ -147,7 +147,9 @@ const Key kKeys[] = {
      .doc = "Algorithm for inverse roots. eigen: eigendecomposition, or a rational approximation of the same accuracy "
             "for inverse square roots in float32 of order 8 to 512. newton: the coupled inverse Newton iteration, "
             "which uses only matrix products. higher_order: a coupled iteration of order root_order, with epsilon "
-            "relative to the largest eigenvalue. The two iterations require an exponent_multiplier of 1.",
+            "relative to the largest eigenvalue. cans: for the roots 2 and 4, a fixed number of matrix products in float64, "
+            "meant for GPUs; other roots are computed by eigen. newton and higher_order require an "
+            "exponent_multiplier of 1.",
      .choices = kMethodNames, .choose = Choose<&Settings::root_method>},
     {.name = "root_order", .type = KeyType::kI64, .default_text = "3",
      .doc = "Order of convergence of root_method higher_order. A higher order takes fewer iterations, with more matrix "

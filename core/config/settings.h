@@ -15,7 +15,7 @@ namespace shampoo {
 enum class Grafting { kNone, kSgd, kAdagrad, kRmsprop, kAdam };
 enum class WeightDecayType { kDecoupled, kCoupled };
 enum class InitialInverse { kIdentity, kZero };
-enum class RootMethod { kEigen, kNewton, kHigherOrder };
+enum class RootMethod { kEigen, kNewton, kHigherOrder, kCans };
 enum class RankHandling { kEpsilon, kPseudoInverse };
 enum class OnNonFinite { kError, kSkipBlock, kSkipStep };
 enum class Output { kParameters, kUpdates };

@@ -5,6 +5,7 @@
 #include "core/base/at.h"
 #include "core/base/round_up.h"
 #include "core/plan/block_states.h"
+#include "core/rules/root_spec.h"
 
 namespace shampoo {
 
@@ -13,8 +14,12 @@ int64_t CounterBytes(int64_t groups) { return RoundUp(groups * 8, kStateAlignmen
 void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
   const Dtype automatic = param_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
   block->computation = settings.computation_dtype.value_or(automatic);
-  block->root_dtype = settings.root_dtype.value_or(block->computation);
   block->root = settings.RootFor(block->order());
+  block->root_dtype = settings.root_dtype.value_or(block->computation);
+  for (int k = 0; k < block->factor_count(); ++k) {
+    const RootMethod method = MethodOfRoot(settings, block->root, 1, block->shape[k]);
+    block->root_dtype = DtypeOfMethod(method, block->root_dtype);
+  }
 
   int64_t end = 0;
   auto place = [&end](StateSlot* slot, Dtype dtype, int64_t elements) {

@@ -88,7 +88,8 @@ template <typename Real>
 Status InverseRoot(const Settings& settings, int64_t numerator, int64_t denominator, int64_t n, const Real* a, Real* x,
                    RootResult* result) {
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
-  const Dtype root_dtype = settings.root_dtype.value_or(DtypeOf<Real>());
+  const RootMethod method = MethodOfRoot(settings, numerator, denominator, n);
+  const Dtype root_dtype = DtypeOfMethod(method, settings.root_dtype.value_or(DtypeOf<Real>()));
   RootSpec spec = MakeRootSpec(settings, numerator, denominator, n, root_dtype);
   spec.accept_unconverged = true;
   spec.may_be_diagonal = true;

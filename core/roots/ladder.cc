@@ -11,6 +11,7 @@
 #include "core/roots/probe.h"
 #include "core/roots/resolvent_root.h"
 #include "core/roots/solver.h"
+#include "core/rules/cans.h"
 
 namespace shampoo {
 namespace {
@@ -116,6 +117,32 @@ Attempt<Root> TryCoupled(const RootSpec& spec, Rung rung, const SymmetricView<Re
   return attempt;
 }
 
+template <typename Real>
+Attempt<double> TryCans(const RootSpec& spec, Rung rung, const SymmetricView<Real>& matrix, const MatrixFacts& facts,
+                        const RootWorkspace<double>& workspace) {
+  const int64_t n = matrix.n;
+  const int scale = RootScale(spec, facts.largest);
+  Attempt<double> attempt;
+  attempt.outcome.kind = RootKind::kCans;
+  LoadLower(matrix, scale, workspace.Matrix(0, n));
+  Mirror(n, workspace.Matrix(0, n));
+  const CansResult result = SolveCans(spec, rung, n, scale, workspace);
+  attempt.outcome.iterations = result.iterations;
+  attempt.outcome.shift = std::ldexp(result.shift, scale);
+  attempt.outcome.epsilon = attempt.outcome.shift;
+  attempt.factor = RootFactor(scale, spec.exponent);
+  attempt.x = result.x;
+  // Load the matrix again, because the iteration has destroyed it.
+  double* const b = result.spare;
+  LoadLower(matrix, scale, b);
+  for (int64_t i = 0; i < n; ++i) b[i * n + i] += result.shift;
+  Mirror(n, b);
+  if (!(CansResidual(spec, n, b, result.x, workspace) <= LargestCansResidual(spec))) {
+    attempt.outcome.failure = RootFailure::kNotConverged;
+  }
+  return attempt;
+}
+
 // Returns the spec of an eigendecomposition that replaces a coupled iteration. It uses the same shift of the diagonal.
 RootSpec EigenSpecOf(const RootSpec& spec, double shift) {
   RootSpec eigen = spec;
@@ -159,6 +186,18 @@ RootOutcome WriteIdentity(const SymmetricTarget<Real>& x, int64_t n) {
   return outcome;
 }
 
+template <typename Real, typename Root>
+Attempt<Root> TryCansOrDiagonal(const RootSpec& spec, Rung rung, const SymmetricView<Real>& matrix,
+                                const MatrixFacts& facts, const RootWorkspace<Root>& workspace) {
+  if constexpr (std::is_same_v<Root, double>) {
+    if (!(spec.may_be_diagonal && facts.diagonal)) return TryCans(spec, rung, matrix, facts, workspace);
+  }
+  // Method cans has no float32 (DtypeOfMethod).
+  RootSpec eigen = spec;
+  eigen.method = RootMethod::kEigen;
+  return TryEigen(eigen, rung, EigenDriver::kDivideAndConquer, matrix, facts, workspace);
+}
+
 RootSpec WithEpsilonOf(const RootSpec& spec, const MatrixFacts& facts) {
   RootSpec resolved = spec;
   resolved.epsilon = ResolvedEpsilon(spec, facts.mean_eigenvalue);
@@ -171,8 +210,13 @@ RootOutcome RunRung(const RootSpec& spec, Rung rung, const SymmetricView<Real>& 
   const EigenDriver driver = rung == Rung::kEigenRrr  ? EigenDriver::kRelativelyRobust
                              : rung == Rung::kEigenQr ? EigenDriver::kImplicitQr
                                                       : EigenDriver::kDivideAndConquer;
-  Attempt<Root> attempt = spec.method == RootMethod::kEigen ? TryEigen(spec, rung, driver, matrix, facts, workspace)
-                                                            : TryCoupled(spec, rung, matrix, facts, workspace);
+  Attempt<Root> attempt;
+  if (spec.method == RootMethod::kCans) {
+    attempt = TryCansOrDiagonal(spec, rung, matrix, facts, workspace);
+  } else {
+    attempt = spec.method == RootMethod::kEigen ? TryEigen(spec, rung, driver, matrix, facts, workspace)
+                                                : TryCoupled(spec, rung, matrix, facts, workspace);
+  }
   attempt.outcome.rung = rung;
   if (attempt.outcome.ok() && !WriteRoot(matrix.n, attempt, limit, x))
     attempt.outcome.failure = RootFailure::kOutOfRange;
@@ -242,7 +286,9 @@ RootOutcome RecoverRoot(const RootSpec& requested, const SymmetricView<Real>& ma
   const RootSpec spec = WithEpsilonOf(requested, facts);
   RootOutcome failed = first;
   failed.shift = std::numeric_limits<double>::quiet_NaN();
-  return ClimbLadder(spec, matrix, facts, failed, false, workspace, limit, x);
+  // Method cans of the host would repeat that of the device.
+  const bool repeats = spec.method == RootMethod::kCans;
+  return ClimbLadder(spec, matrix, facts, failed, repeats, workspace, limit, x);
 }
 
 template RootOutcome ComputeRoot<float>(const RootSpec&, const SymmetricView<float>&, const RootMemory&, double,

@@ -54,10 +54,11 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
   exact.method = RootMethod::kEigen;
   exact.id = -1;
   exact.may_be_diagonal = outcome.kind == RootKind::kDiagonal;
-  // Use the epsilon that was resolved for the root. The coupled iterations have no clamp.
+  // Use the epsilon that was resolved for the root. Iterations have no clamp.
   if (spec.method == RootMethod::kHigherOrder || spec.relative_epsilon > 0) exact.epsilon = outcome.epsilon;
   exact.relative_epsilon = 0;
-  exact.clamp = outcome.kind != RootKind::kNewton && outcome.kind != RootKind::kHigherOrder;
+  exact.clamp =
+      outcome.kind != RootKind::kNewton && outcome.kind != RootKind::kHigherOrder && outcome.kind != RootKind::kCans;
   double* root = nullptr;
   if (Float64Root(exact, matrix, workspace, &root).ok()) {
     double difference = 0;

@@ -18,6 +18,10 @@ CoupledResult<Root> SolveCoupled(const RootSpec& spec, Rung, int64_t n, int scal
   return RunCoupled(spec, n, scale, workspace);
 }
 
+CansResult SolveCans(const RootSpec& spec, Rung, int64_t n, int scale, const RootWorkspace<double>& workspace) {
+  return CansRoot(spec, n, scale, workspace);
+}
+
 ResolventResult SolveResolvents(const RootSpec&, Rung, int64_t n, double epsilon,
                                 const RootWorkspace<float>& workspace) {
   return RunResolvents(n, epsilon, workspace);

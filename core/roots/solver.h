@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/roots/cans.h"
 #include "core/roots/coupled.h"
 #include "core/roots/resolvent_root.h"
 #include "core/roots/root.h"
@@ -22,6 +23,9 @@ int SolveEigen(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, R
 template <typename Root>
 CoupledResult<Root> SolveCoupled(const RootSpec& spec, Rung rung, int64_t n, int scale,
                                  const RootWorkspace<Root>& workspace);
+
+// Computes the root by method cans.
+CansResult SolveCans(const RootSpec& spec, Rung rung, int64_t n, int scale, const RootWorkspace<double>& workspace);
 
 // Computes the inverse square root without eigenvectors.
 ResolventResult SolveResolvents(const RootSpec& spec, Rung rung, int64_t n, double epsilon,

@@ -11,8 +11,8 @@
 namespace shampoo {
 
 // How a root was computed. The values are those of shampoo_root_info::method.
-enum class RootKind : int32_t { kScalar = 0, kDiagonal = 1, kEigen = 2, kNewton = 3, kHigherOrder = 4 };
-inline constexpr size_t kRootKindCount = 5;
+enum class RootKind : int32_t { kScalar = 0, kDiagonal = 1, kEigen = 2, kNewton = 3, kHigherOrder = 4, kCans = 5 };
+inline constexpr size_t kRootKindCount = 6;
 
 // Why a root could not be computed.
 enum class RootFailure {
@@ -55,16 +55,34 @@ struct RootSpec {
   int64_t id = -1;               // the factor matrix within its plan, for tests that make a given one fail
 };
 
+// Returns the exponent of the root numerator / denominator.
+constexpr double ExponentOfRoot(const GroupSettings& settings, int64_t numerator, int64_t denominator) {
+  return -settings.exponent_multiplier * static_cast<double>(denominator) / static_cast<double>(numerator);
+}
+
+// Returns the method that computes the root numerator / denominator of a matrix of order n: the one of the settings,
+// except that cans has only the exponents -1/2 and -1/4 of orders above 1. Method eigen computes the others.
+constexpr RootMethod MethodOfRoot(const GroupSettings& settings, int64_t numerator, int64_t denominator, int64_t n) {
+  const double exponent = ExponentOfRoot(settings, numerator, denominator);
+  const bool has_cans = n > 1 && (exponent == -0.5 || exponent == -0.25);
+  return settings.root_method == RootMethod::kCans && !has_cans ? RootMethod::kEigen : settings.root_method;
+}
+
+// Returns the dtype in which a method computes if `requested` is the dtype of the settings.
+constexpr Dtype DtypeOfMethod(RootMethod method, Dtype requested) {
+  return method == RootMethod::kCans ? Dtype::kF64 : requested;
+}
+
 // Returns the spec of the root numerator / denominator with a group's settings:
 // X = A^(-exponent_multiplier * denominator / numerator). The default of root_rank_rtol depends on n, the order of A,
 // and on the dtype.
 constexpr RootSpec MakeRootSpec(const GroupSettings& settings, int64_t numerator, int64_t denominator, int64_t n,
                                 Dtype root_dtype) {
   RootSpec spec;
-  spec.method = settings.root_method;
   spec.numerator = numerator;
   spec.denominator = denominator;
-  spec.exponent = -settings.exponent_multiplier * static_cast<double>(denominator) / static_cast<double>(numerator);
+  spec.exponent = ExponentOfRoot(settings, numerator, denominator);
+  spec.method = MethodOfRoot(settings, numerator, denominator, n);
   spec.epsilon = settings.epsilon;
   spec.relative_epsilon = settings.root_relative_epsilon;
   spec.tolerance = settings.root_tolerance;

@@ -34,7 +34,9 @@ struct DeviceAttempts {
 
 // Returns whether the device may find a root that its solver for batches has not found.
 bool MayRetryOnDevice(const RootSpec& spec, RootFailure failure) {
-  return spec.method == RootMethod::kEigen && (failure == RootFailure::kSolver || failure == RootFailure::kWrongResult);
+  return (spec.method == RootMethod::kEigen || spec.method == RootMethod::kCans) &&
+         (failure == RootFailure::kSolver || failure == RootFailure::kWrongResult ||
+          failure == RootFailure::kNotConverged);
 }
 
 // Computes the root on the device with the solver for one matrix, and then by an iteration. *outcome is replaced if one

@@ -12,8 +12,8 @@
 namespace shampoo {
 namespace {
 
-constexpr const char* kKindNames[kRootKindCount] = {"root_scalar", "root_diagonal", "root_eigen", "root_newton",
-                                                    "root_higher_order"};
+constexpr const char* kKindNames[kRootKindCount] = {"root_scalar", "root_diagonal",     "root_eigen",
+                                                    "root_newton", "root_higher_order", "root_cans"};
 // By rung; nullptr: no counter, because it is not a recovery.
 constexpr const char* kRungNames[kRungCount] = {nullptr,
                                                 "root_retried_float64",

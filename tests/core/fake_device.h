@@ -43,6 +43,8 @@ class FakeDevice {
   std::vector<int64_t> snapshot_steps;
   std::vector<int64_t> counted_steps;  // by group
   bool captures = false;
+  std::vector<cuda::RetryMethod> retries;
+  int successful_retry = 0;  // the number of the retry that computes the root; 0: none does
   // The next step is rejected for these reasons. Other steps are reported as made, and counted in the arena.
   struct Rejection {
     cuda::Rejection rejection;
@@ -124,6 +126,18 @@ class FakeDevice {
     };
     table.upload = [](cuda::Engine*, void* to, const void* from, int64_t bytes, void*) {
       return Copy(to, from, bytes);
+    };
+    // Fills the root with a number if it is this attempt's turn; otherwise fails.
+    table.retry_root = [](cuda::Engine* engine, const cuda::RootRetry* retry, cuda::RootStatus* out) {
+      FakeDevice& device = Of(engine);
+      device.retries.push_back(retry->how);
+      *out = {};
+      out->failure = RootFailure::kSolver;
+      if (device.successful_retry != static_cast<int>(device.retries.size())) return Ok();
+      out->failure = RootFailure::kNone;
+      out->kind = RootKind::kNewton;
+      std::fill_n(static_cast<float*>(retry->matrix), retry->n * retry->n, 0.125F);
+      return Ok();
     };
     table.staging = [](cuda::Engine* engine, int64_t bytes, void** out) {
       std::vector<char>& staging = Of(engine).staging_;

@@ -196,17 +196,51 @@ TEST_CASE("a block that a device skipped is counted, and its error deferred") {
   CheckOk(one.Step());
 }
 
+// A device that reports that it could not compute the root of the matrix diag(4, 16).
+struct FailedRoot : OnDevice {
+  explicit FailedRoot(RootFailure failure)
+      : OnDevice(OnDevice::Keys{{"precondition_frequency", "1"},
+                                {"use_bias_correction", "false"},
+                                {"root_relative_epsilon", "0"},
+                                {"epsilon", "1e-30"}}) {
+    float* const factor = reinterpret_cast<float*>(state->out() + plan->blocks[0].factor[0].offset);
+    factor[0] = 4;
+    factor[3] = 16;
+    device.roots[0].ticket = 1;
+    device.roots[0].failure = failure;
+  }
+};
+
+TEST_CASE("an eigenproblem that failed is tried on the device again, alone and by an iteration") {
+  for (const int successful : {1, 2}) {
+    FailedRoot one(RootFailure::kSolver);
+    one.device.successful_retry = successful;
+    const LogCapture log;
+    CheckOk(one.Step());
+    CheckOk(one.state->FinishSteps(nullptr));
+    const StateSlot& slot = one.plan->blocks[0].inverse[0];
+    CHECK(reinterpret_cast<const float*>(one.state->out() + slot.offset)[0] == 0.125F);
+    REQUIRE(one.device.retries.size() == static_cast<size_t>(successful));
+    CHECK(one.device.retries[0] == cuda::RetryMethod::kSingle);
+    CHECK(one.device.retries.back() == (successful == 1 ? cuda::RetryMethod::kSingle : cuda::RetryMethod::kNewton));
+    const RootOutcome& outcome = one.history->roots().ReportsOf(0)[0].outcome;
+    CHECK(outcome.ok());
+    CHECK(outcome.rung == (successful == 1 ? Rung::kDeviceEigen : Rung::kDeviceNewton));
+    CHECK(outcome.first_failure == RootFailure::kSolver);
+    CHECK(outcome.rungs_used == successful);
+  }
+}
+
+TEST_CASE("a root that does not fit its dtype is not tried on the device again") {
+  FailedRoot one(RootFailure::kOutOfRange);
+  CheckOk(one.Step());
+  CheckOk(one.state->FinishSteps(nullptr));
+  CHECK(one.device.retries.empty());
+}
+
 TEST_CASE("a root that the device could not compute is computed by the host") {
-  OnDevice one(OnDevice::Keys{{"precondition_frequency", "1"},
-                              {"use_bias_correction", "false"},
-                              {"root_relative_epsilon", "0"},
-                              {"epsilon", "1e-30"}});
+  FailedRoot one(RootFailure::kNotConverged);
   const Block& block = one.plan->blocks[0];
-  float* const factor = reinterpret_cast<float*>(one.state->out() + block.factor[0].offset);
-  factor[0] = 4;
-  factor[3] = 16;
-  one.device.roots[0].ticket = 1;
-  one.device.roots[0].failure = RootFailure::kNotConverged;
   const LogCapture log;
   CheckOk(one.Step());
   CheckOk(one.state->FinishSteps(nullptr));
@@ -215,7 +249,8 @@ TEST_CASE("a root that the device could not compute is computed by the host") {
   CHECK(inverse[3] == doctest::Approx(0.25));
   const RootReport* const reports = one.history->roots().ReportsOf(0);
   CHECK(reports[0].outcome.ok());
-  CHECK(reports[0].outcome.rung != Rung::kRequested);
+  CHECK(reports[0].outcome.rung == Rung::kFloat64);
+  CHECK(one.device.retries.size() == 2);
   CHECK(log.messages().size() == 1);
 }
 

@@ -25,7 +25,8 @@ using namespace shampoo::cuda;
 
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
-inline constexpr RootMethod kMethods[] = {RootMethod::kEigen, RootMethod::kNewton, RootMethod::kHigherOrder};
+inline constexpr RootMethod kMethods[] = {RootMethod::kEigen, RootMethod::kNewton, RootMethod::kHigherOrder,
+                                          RootMethod::kCans};
 
 template <typename Real>
 inline constexpr Dtype kDtype = sizeof(Real) == 4 ? Dtype::kF32 : Dtype::kF64;
@@ -181,7 +182,8 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
   batch.count = static_cast<int64_t>(matrices.size());
   batch.stride = static_cast<int64_t>(stride);
   batch.computation = kDtype<Real>;
-  batch.root_dtype = question.root_dtype;
+  const RootMethod method = MethodOfRoot(question.Numbers(), question.root, 1, n);
+  batch.root_dtype = DtypeOfMethod(method, question.root_dtype);
   batch.limit = std::min(question.limit, LargestFinite(kDtype<Real>));
   batch.root = question.root;
   batch.matrices = on_device.data();
@@ -191,8 +193,8 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
   batch.status = status.data();
 
   std::unique_ptr<RootSolver> solver;
-  Check(RootSolver::Create({{question.method, n, batch.count, question.root_dtype}}, device.handles, &solver));
-  CHECK(solver->WorkspaceBytes() <= RootWorkspaceBytes(question.method, n, batch.count, question.root_dtype));
+  Check(RootSolver::Create({{method, n, batch.count, batch.root_dtype}}, device.handles, &solver));
+  CHECK(solver->WorkspaceBytes() <= RootWorkspaceBytes(method, n, batch.count, batch.root_dtype));
   const OnDevice<char> workspace(std::vector<char>(static_cast<size_t>(solver->WorkspaceBytes()), char(0x7f)));
   fake_cuda_mark();
   if (question.captured) Check(cudaStreamBeginCapture(device.handles.stream, cudaStreamCaptureModeGlobal));
@@ -210,7 +212,8 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
   // An iteration waits after every 8 iterations, until no matrix needs more.
   int64_t iterations = 0;
   for (const RootStatus& one : answer.status) iterations = std::max<int64_t>(iterations, one.iterations);
-  CHECK(waits <= (question.method == RootMethod::kEigen ? 0 : iterations / kIterationsPerPoll + 1));
+  const bool polls = method == RootMethod::kNewton || method == RootMethod::kHigherOrder;
+  CHECK(waits <= (polls ? iterations / kIterationsPerPoll + 1 : 0));
   const std::vector<Real> result = on_device.Read();
   for (size_t i = 0; i < matrices.size(); ++i) {
     const auto begin = result.begin() + static_cast<ptrdiff_t>(i * stride);

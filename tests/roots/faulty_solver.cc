@@ -77,6 +77,18 @@ CoupledResult<Root> SolveCoupled(const RootSpec& spec, Rung rung, int64_t n, int
   return result;
 }
 
+CansResult SolveCans(const RootSpec& spec, Rung rung, int64_t n, int scale, const RootWorkspace<double>& workspace) {
+  const CansResult result = CansRoot(spec, n, scale, workspace);
+  roots_test::Fault fault;
+  if (!roots_test::Faults().Find(spec.id, rung, &fault)) return result;
+  if (fault == roots_test::Fault::kReported) std::fill(result.x, result.x + n * n, 0.0);
+  if (fault == roots_test::Fault::kNan) result.x[n * n / 2] = std::numeric_limits<double>::quiet_NaN();
+  if (fault == roots_test::Fault::kGarbage) {
+    for (int64_t i = 0; i < n * n; ++i) result.x[i] *= 1.001;
+  }
+  return result;
+}
+
 ResolventResult SolveResolvents(const RootSpec& spec, Rung rung, int64_t n, double epsilon,
                                 const RootWorkspace<float>& workspace) {
   ResolventResult result = RunResolvents(n, epsilon, workspace);

@@ -25,7 +25,7 @@ _KEEP: Any = object()
 
 STATS = (
     "steps", "skipped_steps", "nonfinite_blocks", "root_computed", "root_scalar", "root_diagonal", "root_eigen",
-    "root_newton", "root_higher_order", "root_retried", "root_retried_float64", "root_retried_eigen",
+    "root_newton", "root_higher_order", "root_cans", "root_retried", "root_retried_float64", "root_retried_eigen",
     "root_retried_dsyevr", "root_retried_dsyev", "root_retried_device", "root_retried_device_newton", "root_reused",
 )  # fmt: skip
 

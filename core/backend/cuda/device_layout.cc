@@ -8,6 +8,7 @@
 #include "core/backend/cuda/device_tables.h"
 #include "core/backend/cuda/root_workspace.h"
 #include "core/base/round_up.h"
+#include "core/rules/root_spec.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -54,7 +55,8 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
       for (int k = 0; k < block.factor_count(); ++k) {
         layout.root_workspace_bytes =
             std::max(layout.root_workspace_bytes,
-                     RootWorkspaceBytes(groups[block.group].root_method, block.shape[k], count, block.root_dtype));
+                     RootWorkspaceBytes(MethodOfRoot(groups[block.group], block.root, 1, block.shape[k]),
+                                        block.shape[k], count, block.root_dtype));
       }
     }
   }

@@ -86,13 +86,19 @@ inline int64_t EstimatedSolverBytes(RootMethod method, int64_t n, int64_t count,
 
 // Returns the bytes that suffice for chunks of this size, and for one matrix that is tried again by an iteration.
 inline int64_t BytesOfChunk(RootMethod method, int64_t n, int64_t chunk, Dtype root_dtype, int64_t solver_bytes) {
-  const int64_t bytes = std::max(MakeRootLayout(method, n, chunk, root_dtype, solver_bytes).bytes,
-                                 MakeRootLayout(RootMethod::kNewton, n, 1, root_dtype, 0).bytes);
+  const int64_t of_chunk = method == RootMethod::kEigen ? solver_bytes : 0;
+  const int64_t bytes = std::max({MakeRootLayout(method, n, chunk, root_dtype, of_chunk).bytes,
+                                  MakeRootLayout(RootMethod::kEigen, n, 1, root_dtype, solver_bytes).bytes,
+                                  MakeRootLayout(RootMethod::kNewton, n, 1, root_dtype, 0).bytes});
   return bytes + kRetryInputBytes;
 }
 
 inline int64_t EstimatedWorkspaceBytes(RootMethod method, int64_t n, int64_t chunk, Dtype root_dtype) {
-  return BytesOfChunk(method, n, chunk, root_dtype, EstimatedSolverBytes(method, n, chunk, root_dtype));
+  // A root of method cans that fails is computed by the eigensolver for one matrix.
+  const bool is_cans = method == RootMethod::kCans;
+  const int64_t solver_bytes =
+      EstimatedSolverBytes(is_cans ? RootMethod::kEigen : method, n, is_cans ? 1 : chunk, root_dtype);
+  return BytesOfChunk(method, n, chunk, root_dtype, solver_bytes);
 }
 
 // Returns how many of `count` matrices are processed at once.

@@ -17,6 +17,8 @@ TEST_CASE("keys that contradict each other are rejected by a plan and by shampoo
        {"exponent_multiplier", "0.5", "higher_order", "expected 1"}},
       {{{"root_method", "newton"}, {"root_rank_handling", "pseudo_inverse"}, {"epsilon", "0"}},
        {"root_rank_handling", "pseudo_inverse", "newton", "expected root_method eigen"}},
+      {{{"root_method", "cans"}, {"root_rank_handling", "pseudo_inverse"}, {"epsilon", "0"}},
+       {"root_rank_handling", "pseudo_inverse", "cans", "expected root_method eigen"}},
       {{{"root_rank_handling", "pseudo_inverse"}, {"epsilon", "1e-6"}},
        {"epsilon", "1e-06", "pseudo_inverse", "expected 0"}},
       {{{"start_preconditioning_step", "3"}, {"precondition_frequency", "5"}},

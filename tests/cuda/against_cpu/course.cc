@@ -10,9 +10,9 @@
 namespace shampoo_test {
 namespace {
 
-constexpr const char* kCounts[] = {"steps",        "skipped_steps", "nonfinite_blocks", "root_computed",
-                                   "root_retried", "root_reused",   "root_scalar",      "root_diagonal",
-                                   "root_eigen",   "root_newton",   "root_higher_order"};
+constexpr const char* kCounts[] = {"steps",        "skipped_steps", "nonfinite_blocks",  "root_computed",
+                                   "root_retried", "root_reused",   "root_scalar",       "root_diagonal",
+                                   "root_eigen",   "root_newton",   "root_higher_order", "root_cans"};
 
 std::string KeyOf(const ModelSpec& spec, const std::string& name) {
   std::string found;

@@ -83,7 +83,7 @@ TEST_CASE("a state of fewer bits is rounded to nearest, and its own step uses it
 TEST_CASE("the dtypes of the computation, and of roots") {
   for (const char* computation : {"f32", "f64"}) {
     for (const char* root : {"f32", "f64"}) {
-      for (const char* method : {"eigen", "newton", "higher_order"}) {
+      for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
         CAPTURE(computation);
         CAPTURE(root);
         CAPTURE(method);

@@ -106,6 +106,10 @@ TEST_CASE("methods of roots, and their exponents") {
   CheckKeys({{"exponent_multiplier", "1.5"}, {"inverse_root_override", "0,2,4,7"}});
   CheckKeys({{"exponent_multiplier", "-0.5"}});
   CheckKeys({{"root_method", "newton"}});
+  CheckKeys({{"root_method", "cans"}, {"epsilon", "1e-2"}});
+  CheckKeys({{"root_method", "cans"}, {"epsilon", "1e-2"}, {"inverse_root_override", "2"}});
+  // Method eigen computes the root 3.
+  CheckKeys({{"root_method", "cans"}, {"inverse_root_override", "3"}, {"beta2", "0.9"}});
   CheckKeys({{"root_method", "newton"}, {"inverse_root_override", "3"}, {"beta2", "0.9"}});
   for (const char* order : {"2", "3", "5"}) {
     CheckKeys({{"root_method", "higher_order"}, {"root_order", order}, {"epsilon", "1e-2"}});

@@ -22,17 +22,24 @@ namespace {
 using shampoo::Cat;
 
 // All kernels of steps with one rank.
-const char* const kKernels[] = {
-    "SetBuffersBody",   "BeginStepBody",     "BeginGroupsBody",  "EndStepBody",       "CopyStateBody",
-    "ScanBody",         "ScanFactorsBody",   "CheckBlockBody",   "DecideBody",        "FilterBody",
-    "NormBody",         "ScaleBody",         "FitBody",          "DecideSkipBody",    "ApplyBody",
-    "LoadGradientBody", "MoveDimBody",       "UpdateFactorBody", "StoreRootBody",     "MarkRootsBody",
-    "FindFlagsBody",    "SumRowsBody",       "SumSquaresBody",   "StartBody",         "FirstIterateBody",
-    "FactorBody",       "AddTermBody",       "FirstRootBody",    "FinishIterateBody", "UpdateRunningBody",
-    "PairBody",         "TransformBody",     "ScaleRowsBody",    "InspectPieceBody",  "BeginMemberBody",
-    "SignsBody",        "LoadBody",          "FinishRootBody",   "RecordLargestBody", "CheckByVectorBody",
-    "DistanceBody",     "CheckByMatrixBody", "StatusBody",       "DeliverBody",       "InitializeFactorsBody",
-    "CountRunningBody"};
+const char* const kKernels[] = {"SetBuffersBody",    "BeginStepBody",     "BeginGroupsBody",
+                                "EndStepBody",       "CopyStateBody",     "ScanBody",
+                                "ScanFactorsBody",   "CheckBlockBody",    "DecideBody",
+                                "FilterBody",        "NormBody",          "ScaleBody",
+                                "FitBody",           "DecideSkipBody",    "ApplyBody",
+                                "LoadGradientBody",  "MoveDimBody",       "UpdateFactorBody",
+                                "StoreRootBody",     "MarkRootsBody",     "FindFlagsBody",
+                                "SumRowsBody",       "SumSquaresBody",    "StartBody",
+                                "FirstIterateBody",  "FactorBody",        "AddTermBody",
+                                "FirstRootBody",     "FinishIterateBody", "UpdateRunningBody",
+                                "PairBody",          "TransformBody",     "ScaleRowsBody",
+                                "InspectPieceBody",  "BeginMemberBody",   "SignsBody",
+                                "LoadBody",          "FinishRootBody",    "RecordLargestBody",
+                                "CheckByVectorBody", "DistanceBody",      "CheckByMatrixBody",
+                                "StatusBody",        "DeliverBody",       "InitializeFactorsBody",
+                                "CountRunningBody",  "RecordNormBody",    "DivideByNormBody",
+                                "CansFactorBody",    "SymmetrizeBody",    "SubtractProductBody",
+                                "DiagonalBody"};
 const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBatched", "cusolverDnXsyevBatched"};
 
 // Kernels that handle exceptional cases, or that write the same data as the previous step if that was similar.
@@ -131,6 +138,8 @@ std::vector<Trial> Trials() {
       {.name = "larger matrices", .spec = spec(rich, {{40, 3}}), .target = 2, .strict = true},
       {.name = "newton", .spec = spec(with(newton, {{"root_max_iterations", "9"}}), {{3, 4}}), .target = 2},
       {.name = "higher order", .spec = spec(with(higher, {{"root_max_iterations", "6"}}), {{3, 4}}), .target = 2},
+      {.name = "cans", .spec = spec({{"root_method", "cans"}}, {{3, 4}}), .target = 2},
+      {.name = "diagonal by cans", .spec = spec({{"root_method", "cans"}}, {{3, 3}}), .diagonal = true},
       // When the host first asks, the iteration of the first matrix has converged, and that of the second has not.
       {.name = "slow newton",
        .spec = spec(with(newton, {{"root_max_iterations", "40"}, {"epsilon", "1e-4"}}), {{1}, {3}}),

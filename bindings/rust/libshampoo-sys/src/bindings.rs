@@ -441,11 +441,11 @@ pub struct shampoo_root_info {
     /// sizeof(shampoo_root_info), set by the \_INIT macro.
     pub struct_size: usize,
     /// Method of the result: 0 scalar (n is 1), 1 diagonal (all elements off the diagonal are 0), 2 eigen, 3 newton,
-    /// 4 higher_order. 0 and 1 are shortcuts of eigen.
+    /// 4 higher_order, 5 cans. 0 and 1 are shortcuts of eigen.
     pub method: i32,
     /// Iterations of an iterative method; otherwise 0.
     pub iterations: i32,
-    /// 1: converged to root_tolerance; always 1 with methods 0 to 2. 0: stopped at root_max_iterations; x is the last
+    /// 1: converged to root_tolerance; always 1 with methods 0 to 2 and 5. 0: stopped at root_max_iterations; x is the last
     /// iterate, so check residual. -1: stopped close to a root, because it no longer improved.
     pub converged: i32,
     /// Number of attempts of the recovery ladder after the first one failed.
@@ -931,7 +931,7 @@ extern "C" {
     ///   their step ("on_nonfinite"), and blocks whose direction is not finite or would overflow. With "shard_mode" gather,
     ///   a rank counts blocks that it owns or holds a part of.
     /// - "root_computed": inverse roots computed, and of these by method: "root_scalar", "root_diagonal", "root_eigen",
-    ///   "root_newton", "root_higher_order".
+    ///   "root_newton", "root_higher_order", "root_cans".
     /// - "root_retried": roots that needed the recovery ladder, and of these by rung: "root_retried_float64" (the same
     ///   method in float64), "root_retried_eigen" (eigendecomposition in float64), "root_retried_dsyevr",
     ///   "root_retried_dsyev" (other drivers of LAPACK). On a device: "root_retried_device" (eigendecomposition of one

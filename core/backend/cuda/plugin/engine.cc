@@ -10,6 +10,7 @@
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_list.h"
 #include "core/base/round_up.h"
+#include "core/rules/root_spec.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -44,8 +45,8 @@ std::vector<RootSizes> SizesOfRoots(const PlanView& plan, const std::vector<Bloc
     for (const ShapeGroup& shape_group : batch.shape_groups) {
       const Block& block = *batch.items[shape_group.first].block;
       for (int k = 0; k < block.factor_count(); ++k) {
-        sizes.push_back({plan.groups[block.group].root_method, block.shape[k], static_cast<int64_t>(shape_group.count),
-                         block.root_dtype});
+        sizes.push_back({MethodOfRoot(plan.groups[block.group], block.root, 1, block.shape[k]), block.shape[k],
+                         static_cast<int64_t>(shape_group.count), block.root_dtype});
       }
     }
   }

@@ -7,6 +7,7 @@
 
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/roots_chunk.h"
+#include "core/rules/cans.h"
 #include "core/rules/eigenvalue.h"
 
 namespace shampoo::cuda {
@@ -29,7 +30,7 @@ RootChunk ChunkOf(const RootBatch& batch, const RootSpec& spec, int64_t first, i
   chunk.computation = batch.computation;
   chunk.root_dtype = batch.root_dtype;
   chunk.limit = batch.limit;
-  chunk.largest_residual = kLargestResidual;
+  chunk.largest_residual = spec.method == RootMethod::kCans ? LargestCansResidual(spec) : kLargestResidual;
   chunk.matrices =
       static_cast<char*>(batch.matrices) + first * batch.stride * static_cast<int64_t>(SizeOf(batch.computation));
   chunk.divisor = batch.divisor;
@@ -174,7 +175,7 @@ Status RootSolver::MemoryOfBatch(const RootSizes& sizes, const Handles& handles,
 }
 
 Status RootSolver::MemoryOfOne(const RootSizes& sizes, const Handles& handles, SolverMemory* memory) const {
-  if (sizes.method != RootMethod::kEigen || sizes.n == 1) return Status();
+  if ((sizes.method != RootMethod::kEigen && sizes.method != RootMethod::kCans) || sizes.n == 1) return Status();
   const cudaDataType_t type = TypeOf(sizes.root_dtype);
   size_t device_bytes = 0;
   size_t host_bytes = 0;
@@ -206,8 +207,7 @@ Status RootSolver::Compute(const RootBatch& batch, const DeviceSettings& group, 
     RootChunk chunk = ChunkOf(batch, spec, first, std::min(kind->chunk, batch.count - first));
     const RootBuffers buffers = Place(layout, workspace, &chunk);
     SHAMPOO_CUDA_TRY(InspectRoots(handles.stream, chunk));
-    SHAMPOO_RETURN_IF_ERROR(spec.method == RootMethod::kEigen ? EigenRoots(chunk, handles, buffers, *kind)
-                                                              : CoupledRoots(chunk, handles, buffers, Running()));
+    SHAMPOO_RETURN_IF_ERROR(RootsOfChunk(chunk, handles, buffers, *kind));
   }
   return Status();
 }
@@ -243,8 +243,7 @@ Status RootSolver::Retry(const RootBatch& matrix, double divisor, RetryMethod ho
   const RootBuffers buffers = Place(layout, workspace, &chunk);
   const auto compute = [&]() -> Status {
     SHAMPOO_CUDA_TRY(InspectRoots(handles.stream, chunk));
-    SHAMPOO_RETURN_IF_ERROR(is_eigen ? EigenRoots(chunk, handles, buffers, kind)
-                                     : CoupledRoots(chunk, handles, buffers, Running()));
+    SHAMPOO_RETURN_IF_ERROR(RootsOfChunk(chunk, handles, buffers, kind));
     SHAMPOO_CUDA_TRY(cudaMemcpyAsync(out, batch.status, sizeof *out, cudaMemcpyDeviceToHost, handles.stream));
     return Status();
   };
@@ -252,6 +251,18 @@ Status RootSolver::Retry(const RootBatch& matrix, double divisor, RetryMethod ho
   // Also after an error: `inputs` and `out` must exist until they are copied.
   Status waited = StatusOf(cudaStreamSynchronize(handles.stream), "cudaStreamSynchronize");
   return status.ok() ? std::move(waited) : std::move(status);
+}
+
+Status RootSolver::RootsOfChunk(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,
+                                const Kind& kind) {
+  switch (chunk.spec.method) {
+    case RootMethod::kEigen:
+      return EigenRoots(chunk, handles, buffers, kind);
+    case RootMethod::kCans:
+      return CansRoots(chunk, handles, buffers);
+    default:
+      return CoupledRoots(chunk, handles, buffers, Running());
+  }
 }
 
 RunningCount RootSolver::Running() const {

@@ -93,6 +93,7 @@ class RootSolver {
   Status MemoryOfBatches(RootSizes sizes, const Handles& handles, SolverMemory* memory) const;
   Status MemoryOfBatch(const RootSizes& sizes, const Handles& handles, SolverMemory* memory) const;
   Status MemoryOfOne(const RootSizes& sizes, const Handles& handles, SolverMemory* memory) const;
+  Status RootsOfChunk(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, const Kind& kind);
   Status EigenRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, const Kind& kind);
   Status SolveEigen(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, const Kind& kind);
   Status SolveBatch(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, int64_t solver_bytes);

@@ -99,6 +99,8 @@ cudaError_t PairProbe(cudaStream_t stream, const RootChunk& chunk, const void* q
 // eigenvalues l those of the square root of X or, for a matrix with the diagonal shortcut, the diagonal of X.
 cudaError_t TransformEigenvalues(cudaStream_t stream, const RootChunk& chunk, const void* l, const void* av,
                                  const void* back, void* roots);
+// Computes the diagonal of X for members with the diagonal shortcut.
+cudaError_t DiagonalRoots(cudaStream_t stream, const RootChunk& chunk, void* roots);
 // Multiplies row i of q by roots_i.
 cudaError_t ScaleRows(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* q);
 
@@ -122,6 +124,20 @@ cudaError_t EndIteration(cudaStream_t stream, const RootChunk& chunk, void* y, i
 // Writes the number of running members to host memory.
 cudaError_t CountRunning(cudaStream_t stream, const RootChunk& chunk, int64_t* count);
 
+// roots_cans.cu
+// Records the norms by which DivideByNorm divides, and the factors of Symmetrize.
+cudaError_t RecordNorm(cudaStream_t stream, const RootChunk& chunk, const void* y, bool is_last_pass);
+// Computes y <- y / norm and p <- y.
+cudaError_t DivideByNorm(cudaStream_t stream, const RootChunk& chunk, void* y, void* p);
+// Computes p <- a p + b I and, if z is not nullptr, z <- p.
+cudaError_t CansFactor(cudaStream_t stream, const RootChunk& chunk, void* p, void* z, double a, double b);
+// Computes x <- (z + z^T) / 2, with_factor: times the factor between Z and X.
+cudaError_t Symmetrize(cudaStream_t stream, const RootChunk& chunk, const void* z, void* x, bool with_factor);
+// Computes r <- v - w, where v is r or, the first time, the vector of signs. The last time, a member fails if |r| / |v|
+// is above the chunk's largest_residual.
+cudaError_t SubtractProduct(cudaStream_t stream, const RootChunk& chunk, void* r, const void* w, bool is_first,
+                            bool is_last);
+
 // roots_output.cu
 // Copies the lower triangle of the root to the upper one, and computes the largest magnitude in it.
 cudaError_t FinishRoot(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* x);
@@ -139,5 +155,9 @@ int64_t MaxUsefulIterations(int64_t root, int64_t order);
 // Computes the roots of a chunk with a coupled iteration.
 Status CoupledRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,
                     const RunningCount& running);
+
+// roots_cans.cc
+// Computes the roots of a chunk by method cans.
+Status CansRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers);
 
 }  // namespace shampoo::cuda

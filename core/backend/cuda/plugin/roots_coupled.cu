@@ -7,8 +7,6 @@
 namespace shampoo::cuda {
 namespace {
 
-int64_t Strips(int64_t n) { return (n + kCtaThreads - 1) / kCtaThreads; }
-
 // The matrix is symmetric, so a thread sums a column instead of a row; neighbouring threads then read neighbouring
 // elements.
 template <typename Root>
@@ -236,7 +234,7 @@ struct CountRunningBody {
 }  // namespace
 
 cudaError_t SumRows(cudaStream_t stream, const RootChunk& chunk, const void* a, bool fourth) {
-  const int64_t strips = Strips(chunk.n);
+  const int64_t strips = RootStrips(chunk.n);
   return LaunchRoots<SumRowsBody>(stream, chunk.count * strips, chunk, strips, a, fourth);
 }
 
@@ -245,7 +243,8 @@ cudaError_t SumSquares(cudaStream_t stream, const RootChunk& chunk, const void* 
 }
 
 cudaError_t StartCoupled(cudaStream_t stream, const RootChunk& chunk, void* y) {
-  if (const cudaError_t error = Launch(stream, chunk.count, StartBody{chunk, Strips(chunk.n)}); error != cudaSuccess) {
+  if (const cudaError_t error = Launch(stream, chunk.count, StartBody{chunk, RootStrips(chunk.n)});
+      error != cudaSuccess) {
     return error;
   }
   const cudaError_t error = LaunchRoots<FirstIterateBody>(stream, chunk.count * chunk.pieces, chunk, y);

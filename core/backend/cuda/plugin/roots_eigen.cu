@@ -23,6 +23,37 @@ struct PairBody {
   }
 };
 
+SHAMPOO_DEVICE inline void Fail(RootMember* member, RootFailure failure) {
+  if (member->failure == RootFailure::kNone) member->failure = failure;
+}
+
+// Computes the diagonal of the root without the clamp or, if an element is not finite, with it.
+template <typename Real, typename Root>
+SHAMPOO_DEVICE inline void FromDiagonal(const Cta& cta, const RootChunk& chunk, Root* to) {
+  const int64_t n = chunk.n;
+  const Real* const matrix = static_cast<const Real*>(chunk.matrices) + cta.index() * chunk.stride;
+  const double divisor = *chunk.divisor;
+  const RootMember& member = chunk.members[cta.index()];
+  const int scale = chunk.spec.relative_epsilon > 0 ? member.scale : 0;
+  const auto element = [&](int64_t i) { return ldexp(static_cast<double>(matrix[i * n + i]) / divisor, -scale); };
+  if (member.zero != 0) return cta.ForEach(n, [&](int64_t i) { to[i] = Root{1}; });
+  const double largest = BitsAs<double>(cta.Largest(n, [&](int64_t i) { return MagnitudeBits(fmax(element(i), 0)); }));
+  const double least = -BitsAs<double>(cta.Largest(n, [&](int64_t i) { return MagnitudeBits(fmin(element(i), 0)); }));
+  const RootOfEigenvalue plain(chunk.spec, member.epsilon, chunk.spec.exponent, scale, 0, largest, 0);
+  const RootOfEigenvalue clamped(chunk.spec, member.epsilon, chunk.spec.exponent, scale, least, largest, 0);
+  const bool clamp = cta.First(n, [&](int64_t i) { return !IsFinite(plain(element(i))); }) < n;
+  const int64_t without = clamp ? cta.First(n, [&](int64_t i) { return !IsFinite(clamped(element(i))); }) : n;
+  cta.ForEach(n, [&](int64_t i) { to[i] = static_cast<Root>(clamp ? clamped(element(i)) : plain(element(i))); });
+  if (without < n) cta.Once([&] { Fail(&chunk.members[cta.index()], RootFailure::kSingular); });
+}
+
+template <typename Root>
+SHAMPOO_DEVICE inline void DiagonalOfRoot(const Cta& cta, const RootChunk& chunk, void* roots) {
+  Root* const to = static_cast<Root*>(roots) + cta.index() * chunk.n;
+  if (chunk.computation == Dtype::kF64) return FromDiagonal<double>(cta, chunk, to);
+  return FromDiagonal<float>(cta, chunk, to);
+}
+
 // Converts the eigenvalues of a matrix to the factors of its eigenvectors.
 template <typename Root>
 struct TransformBody {
@@ -34,22 +65,14 @@ struct TransformBody {
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const RootMember& member = chunk.members[cta.index()];
-    if (member.shortcut != 0) {
-      if (chunk.computation == Dtype::kF64) return FromDiagonal<double>(cta);
-      return FromDiagonal<float>(cta);
-    }
+    if (member.shortcut != 0) return DiagonalOfRoot<Root>(cta, chunk, roots);
     // A matrix of one element that is not finite was not passed to a solver.
     if (chunk.n == 1) return;
     RootFailure failure = chunk.info[cta.index()] != 0 ? RootFailure::kSolver : RootFailure::kNone;
     if (!Fits(cta) && failure == RootFailure::kNone) failure = RootFailure::kWrongResult;
     const bool finite = FromEigenvalues(cta);
     if (!finite && failure == RootFailure::kNone) failure = RootFailure::kSingular;
-    cta.Once([&] { Fail(cta, failure); });
-  }
-
-  SHAMPOO_DEVICE void Fail(const Cta& cta, RootFailure failure) const {
-    RootMember& member = chunk.members[cta.index()];
-    if (member.failure == RootFailure::kNone) member.failure = failure;
+    cta.Once([&] { Fail(&chunk.members[cta.index()], failure); });
   }
 
   SHAMPOO_DEVICE bool Fits(const Cta& cta) const {
@@ -85,27 +108,15 @@ struct TransformBody {
     cta.ForEach(n, [&](int64_t i) { to[i] = static_cast<Root>(root_of(static_cast<double>(l[i]))); });
     return without == n;
   }
+};
 
-  // Computes the roots without the clamp or, if one of them is not finite, with it.
-  template <typename Real>
-  SHAMPOO_DEVICE void FromDiagonal(const Cta& cta) const {
-    const int64_t n = chunk.n;
-    const Real* const matrix = static_cast<const Real*>(chunk.matrices) + cta.index() * chunk.stride;
-    const double divisor = *chunk.divisor;
-    const RootMember& member = chunk.members[cta.index()];
-    const int scale = chunk.spec.relative_epsilon > 0 ? member.scale : 0;
-    const auto element = [&](int64_t i) { return ldexp(static_cast<double>(matrix[i * n + i]) / divisor, -scale); };
-    Root* const to = static_cast<Root*>(roots) + cta.index() * n;
-    if (member.zero != 0) return cta.ForEach(n, [&](int64_t i) { to[i] = Root{1}; });
-    const double largest =
-        BitsAs<double>(cta.Largest(n, [&](int64_t i) { return MagnitudeBits(fmax(element(i), 0)); }));
-    const double least = -BitsAs<double>(cta.Largest(n, [&](int64_t i) { return MagnitudeBits(fmin(element(i), 0)); }));
-    const RootOfEigenvalue plain(chunk.spec, member.epsilon, chunk.spec.exponent, scale, 0, largest, 0);
-    const RootOfEigenvalue clamped(chunk.spec, member.epsilon, chunk.spec.exponent, scale, least, largest, 0);
-    const bool clamp = cta.First(n, [&](int64_t i) { return !IsFinite(plain(element(i))); }) < n;
-    const int64_t without = clamp ? cta.First(n, [&](int64_t i) { return !IsFinite(clamped(element(i))); }) : n;
-    cta.ForEach(n, [&](int64_t i) { to[i] = static_cast<Root>(clamp ? clamped(element(i)) : plain(element(i))); });
-    if (without < n) cta.Once([&] { Fail(cta, RootFailure::kSingular); });
+template <typename Root>
+struct DiagonalBody {
+  RootChunk chunk;
+  void* roots;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    if (chunk.members[cta.index()].shortcut != 0) DiagonalOfRoot<Root>(cta, chunk, roots);
   }
 };
 
@@ -133,6 +144,10 @@ cudaError_t PairProbe(cudaStream_t stream, const RootChunk& chunk, const void* q
 cudaError_t TransformEigenvalues(cudaStream_t stream, const RootChunk& chunk, const void* l, const void* av,
                                  const void* back, void* roots) {
   return LaunchRoots<TransformBody>(stream, chunk.count, chunk, l, av, back, roots);
+}
+
+cudaError_t DiagonalRoots(cudaStream_t stream, const RootChunk& chunk, void* roots) {
+  return LaunchRoots<DiagonalBody>(stream, chunk.count, chunk, roots);
 }
 
 cudaError_t ScaleRows(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* q) {

@@ -1,6 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/plugin/roots_rules.h"
+#include "core/rules/cans.h"
 #include "core/rules/coupled.h"
 
 namespace shampoo::cuda {
@@ -62,11 +63,17 @@ struct BeginMemberBody {
     resolved.epsilon = finite || !is_relative ? ResolvedEpsilon(spec, trace / *chunk.divisor) : 0;
     member.epsilon = resolved.epsilon;
     member.zero = is_relative && finite && IsNegligible(magnitude, chunk.computation);
-    if (spec.method == RootMethod::kEigen) {
-      member.kind = RootKind::kEigen;
+    if (spec.method == RootMethod::kEigen || spec.method == RootMethod::kCans) {
+      member.kind = spec.method == RootMethod::kEigen ? RootKind::kEigen : RootKind::kCans;
       member.shortcut =
           finite && (chunk.n == 1 || member.zero || (member.diagonal != 0 && *chunk.may_be_diagonal[index] != 0));
-      if (member.shortcut != 0) member.kind = chunk.n == 1 ? RootKind::kScalar : RootKind::kDiagonal;
+      if (member.shortcut != 0) {
+        member.kind = chunk.n == 1 ? RootKind::kScalar : RootKind::kDiagonal;
+        resolved.method = RootMethod::kEigen;
+      }
+      if (member.kind == RootKind::kCans) {
+        member.iterations = CansPasses(spec) * static_cast<int32_t>(kCansSteps.size());
+      }
     } else {
       const bool higher = spec.method == RootMethod::kHigherOrder;
       member.kind = higher ? RootKind::kHigherOrder : RootKind::kNewton;
@@ -75,9 +82,9 @@ struct BeginMemberBody {
     member.replaced = !finite || member.shortcut != 0 || member.zero != 0;
     member.scale = RootScale(resolved, finite && member.zero == 0 ? largest : 1);
     if (member.zero != 0) member.scale = 0;
-    const bool is_coupled = spec.method != RootMethod::kEigen;
-    if (is_coupled) member.shift = NewtonShift(resolved, member.scale);
-    if (is_coupled || is_relative) member.factor = RootFactor(member.scale, spec.exponent);
+    const bool has_shift = resolved.method != RootMethod::kEigen;
+    if (has_shift) member.shift = NewtonShift(resolved, member.scale);
+    if (has_shift || is_relative) member.factor = RootFactor(member.scale, spec.exponent);
     return member;
   }
 };

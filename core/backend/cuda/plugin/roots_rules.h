@@ -70,6 +70,9 @@ SHAMPOO_DEVICE inline double LargestOfPieces(const Cta& cta, const RootChunk& ch
   return BitsAs<double>(cta.Largest(pieces, [&](int64_t i) { return partials[i].largest; }));
 }
 
+// Returns how many CTAs sum the rows of a matrix (SumRows).
+inline int64_t RootStrips(int64_t n) { return (n + kCtaThreads - 1) / kCtaThreads; }
+
 // Launches a body for the chunk's root dtype. The members of the body are the chunk and then the arguments.
 template <template <typename> class Body, typename... Arguments>
 cudaError_t LaunchRoots(cudaStream_t stream, int64_t ctas, const RootChunk& chunk, const Arguments&... arguments) {

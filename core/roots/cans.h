@@ -1,0 +1,29 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/roots/root.h"
+#include "core/roots/workspace.h"
+
+namespace shampoo {
+
+// The result of method cans for X = B^exponent with B = A + shift I.
+struct CansResult {
+  int iterations = 0;
+  double shift = 0;         // added to the diagonal of the scaled matrix
+  double* x = nullptr;      // n x n, exactly symmetric, in the workspace
+  double* spare = nullptr;  // another matrix of the workspace, which the caller may use
+};
+
+// Computes a root with the exponent -1/2 or -1/4 by a fixed number of products (core/rules/cans.h). Expects the full
+// matrix A * 2^-scale in workspace.Matrix(0, n) and destroys it. X is the root of the scaled matrix: the caller
+// multiplies it by 2^(scale * exponent). Always computes in float64, because float32 would keep only 3 digits at the
+// condition 1e5. The result must be checked with CansResidual.
+CansResult CansRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<double>& workspace);
+
+// Returns an estimate of the largest magnitude of an eigenvalue of I - X^(p/2) B X^(p/2), p = -1 / exponent. NaN: an
+// element is not finite. Uses vectors 0 to 2 of the workspace.
+double CansResidual(const RootSpec& spec, int64_t n, const double* b, const double* x,
+                    const RootWorkspace<double>& workspace);
+
+}  // namespace shampoo

@@ -1,0 +1,126 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Root method cans on the device (the fake of CUDA), against eigendecompositions in float64 on the CPU. Prints the
+// table of docs/roots.md.
+#include <cstdio>
+
+#include "core/roots/inverse_root.h"
+#include "tests/cuda/roots_on_device.h"
+
+namespace shampoo::cuda_test {
+namespace {
+
+Matrix<float> WithSmallestZero(int64_t n, int kind, std::mt19937_64* random) {
+  // Kinds: eigenvalues of equal ratios down to 0; one large and the others 0; one 0 and the others nearly 1.
+  const double condition = kind == 2 ? 1.5 : 1e5;
+  return RandomMatrix<float>(n, condition, random, kind == 1 ? n - 1 : 1);
+}
+
+double LargestRowSum(int64_t n, const Matrix<float>& a) {
+  double largest = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    double sum = 0;
+    for (int64_t j = 0; j < n; ++j) sum += std::fabs(static_cast<double>(a[static_cast<size_t>(i * n + j)]));
+    largest = std::max(largest, sum);
+  }
+  return largest;
+}
+
+double ErrorOf(const Question& question, int64_t n, const Matrix<float>& a, const Matrix<float>& x) {
+  Question exactly = question;
+  exactly.method = RootMethod::kEigen;
+  exactly.root_dtype = Dtype::kF64;
+  exactly.epsilon = 0;
+  // Method eigen would raise negative eigenvalues to 0 before it adds epsilon.
+  Matrix<double> wide(a.begin(), a.end());
+  for (int64_t i = 0; i < n; ++i) wide[static_cast<size_t>(i * n + i)] += question.epsilon;
+  Matrix<double> exact(a.size());
+  RootResult result;
+  Check(InverseRoot(ForCpu(exactly), question.root, 1, n, wide.data(), exact.data(), &result));
+  double distance = 0;
+  double largest = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    distance = std::max(distance, std::fabs(static_cast<double>(x[i]) - exact[i]));
+    largest = std::max(largest, std::fabs(exact[i]));
+  }
+  return distance / largest;
+}
+
+struct Row {
+  int by_cans = 0;
+  int matrices = 0;
+  double error = 0;  // of the roots by cans
+};
+
+Row Measure(int64_t root, double fraction) {
+  std::mt19937_64 random(31);
+  Row row;
+  for (const int64_t n : {2, 20, 40, 100}) {
+    for (const int kind : {0, 1, 2}) {
+      Question question;
+      question.method = RootMethod::kCans;
+      question.root = root;
+      question.may_be_diagonal = false;
+      const Matrix<float> a = WithSmallestZero(n, kind, &random);
+      // Rounding to float32 moves the smallest eigenvalue by less than 1e-7 of the norm.
+      question.epsilon = 1.03 * fraction * LargestRowSum(n, a);
+      const Answer<float> answer = Solve<float>(question, n, {a});
+      ++row.matrices;
+      if (answer.status[0].failure != RootFailure::kNone) {
+        CHECK(answer.status[0].failure == RootFailure::kNotConverged);
+        continue;
+      }
+      CHECK(answer.status[0].kind == RootKind::kCans);
+      CHECK(answer.status[0].iterations == (root == 2 ? 10 : 20));
+      ++row.by_cans;
+      row.error = std::max(row.error, ErrorOf(question, n, a, answer.matrices[0]));
+    }
+  }
+  return row;
+}
+
+TEST_CASE("cans on the device is within 1e-4 of the exact root, or the ladder computes the root") {
+  std::printf(
+      "| smallest eigenvalue + e | roots 2 by cans | error | roots 4 by cans | error |\n|---|---|---|---|---|\n");
+  for (const double fraction : {1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8}) {
+    std::printf("| %.0e |", fraction);
+    for (const int64_t root : {2, 4}) {
+      CAPTURE(fraction);
+      CAPTURE(root);
+      const Row row = Measure(root, fraction);
+      CHECK(row.error <= 1e-4);
+      if (fraction >= 1e-5) CHECK(row.by_cans == row.matrices);
+      if (fraction <= 1e-8) CHECK(row.by_cans == 0);
+      std::printf(row.by_cans > 0 ? " %d of %d | %.1e |" : " %d of %d | |", row.by_cans, row.matrices, row.error);
+    }
+    std::printf("\n");
+  }
+}
+
+TEST_CASE("a root that cans does not compute is that of eigen") {
+  std::mt19937_64 random(32);
+  Question question;
+  question.root = 6;
+  const Matrix<float> a = RandomMatrix<float>(10, 100, &random);
+  const Answer<float> eigen = Solve<float>(question, 10, {a});
+  question.method = RootMethod::kCans;
+  CHECK(Solve<float>(question, 10, {a}).matrices[0] == eigen.matrices[0]);
+}
+
+TEST_CASE("cans uses the diagonal of a diagonal matrix") {
+  Question question;
+  question.method = RootMethod::kCans;
+  question.root = 2;
+  const Matrix<float> a = Diagonal<float>({1, 4, 1e-20, 16});
+  const Answer<float> answer = Solve<float>(question, 4, {a, Diagonal<float>({4, 4, 4, 4})});
+  CHECK(answer.status[0].kind == RootKind::kDiagonal);
+  CHECK(answer.status[0].iterations == 0);
+  CHECK(answer.matrices[0][5] == 0.5F);
+  CHECK(answer.matrices[1][5] == 0.5F);
+  question.may_be_diagonal = false;
+  CHECK(Solve<float>(question, 4, {Diagonal<float>({4, 4, 4, 4})}).status[0].kind == RootKind::kCans);
+}
+
+}  // namespace
+}  // namespace shampoo::cuda_test
