@@ -9,6 +9,7 @@
 #include "core/plan/plan.h"
 #include "core/state/entries.h"
 #include "tests/core/plan_test_util.h"
+#include "tests/core/status_check.h"
 
 namespace shampoo {
 namespace {
@@ -95,6 +96,22 @@ TEST_CASE("a vector that is not preconditioned may exceed the limit of the eigen
     int index = 0;
     REQUIRE(plan->AddParam(desc, &index).ok());
     CHECK(plan->Finish().ok() == !is_preconditioned);
+  }
+}
+
+TEST_CASE("a plan for a GPU rejects the keys that are not supported there yet") {
+  for (const auto& [key, value] : {std::pair{"track_root_residuals", "true"},
+                                   {"track_times", "true"},
+                                   {"verify_replicas", "5"},
+                                   {"shard_mode", "gather"}}) {
+    Config config;
+    REQUIRE(config.SetText(key, value).ok());
+    Placement placement;
+    placement.device = DeviceType::kCuda;
+    placement.shard_world = 2;
+    std::unique_ptr<Plan> plan;
+    CheckError(Plan::Create(config, placement, CpuWorkspaceBytes, &plan), Code::kUnsupported,
+               Cat("key ", key, ": the value ", value, " is not supported on a GPU yet (device_type SHAMPOO_CUDA)"));
   }
 }
 

@@ -45,8 +45,7 @@ struct OnDevice {
     state = std::make_unique<OptimizerState>(*plan, std::move(owned), sizeof(double));
     buffers = std::make_unique<BoundBuffers>(*plan);
     history = std::make_unique<StepHistory>(*plan);
-    const Buffers bound{param, gradient, param, nullptr};
-    StepFixture::Ok(buffers->Bind(0, {&bound, 1}));
+    BindGradient(gradient);
     std::unique_ptr<DeviceReplicas> replicas;
     if (comm != nullptr) replicas = std::make_unique<DeviceReplicas>(inputs(), comm, comm->TakeOptimizerId());
     std::unique_ptr<DeviceShards> shards;
@@ -64,6 +63,11 @@ struct OnDevice {
 
   StepInputs inputs() { return {*plan, *state, *buffers, *history}; }
   Status Step() { return step->Step({}, nullptr); }
+  void BindGradient(const float* grad) {
+    const Buffers bound{param, grad, param, nullptr};
+    StepFixture::Ok(buffers->Bind(0, {&bound, 1}));
+    if (step != nullptr) step->OnBindBuffers();
+  }
   void RejectNextGradient() {
     device.rejection = {Rejection::kGradientNotFinite, std::numeric_limits<double>::infinity(), {}};
   }
@@ -183,6 +187,10 @@ TEST_CASE("a step is captured unless roots are due, or its number is not known")
   CheckOk(one.state->FinishSteps(nullptr));
   CheckOk(one.state->WriteSteps(0, 0));
   CheckError(one.Step(), Code::kState, "the number of steps in state_in is not known");
+  int64_t failed_call = -1;
+  CheckOk(one.step->ReportSteps(true, &failed_call));  // reads the number
+  CheckOk(one.Step());
+  CHECK(one.device.steps.back().expected_step == Ints{1});
 }
 
 TEST_CASE("a block that a device skipped is counted, and its error deferred") {
@@ -317,6 +325,32 @@ TEST_CASE("a difference between ranks on devices is an error that names a rank")
     };
     CheckError(rank.RejectFor(one.difference), one.code, one.says);
   }
+}
+
+// The capture makes no step, so the error of the step before it is not reported yet.
+TEST_CASE("the error of a step that ranks rejected is that of this step, also if another was captured since") {
+  const auto capture_and_report = [](DeviceReplica* rank) {
+    rank->one.device.captures = true;
+    CheckOk(rank->one.Step());
+    rank->one.device.captures = false;
+    int64_t failed_call = 0;
+    return rank->one.step->ReportSteps(true, &failed_call);
+  };
+  DeviceReplica failing;
+  failing.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kFailed};
+  CheckOk(failing.one.step->Step(Invalid("a caller's mistake"), nullptr));
+  CheckError(capture_and_report(&failing), Code::kInvalid, "a caller's mistake");
+
+  DeviceReplica without_gradient;
+  without_gradient.comm.change = [](int64_t, int from, char* segment, size_t) {
+    if (from == 1) Put(segment, 0, int64_t{1});
+  };
+  without_gradient.one.BindGradient(nullptr);
+  without_gradient.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kInputs};
+  CheckOk(without_gradient.one.Step());
+  without_gradient.one.BindGradient(without_gradient.one.gradient);
+  CheckError(capture_and_report(&without_gradient), Code::kInvalid,
+             "rank 1 has a gradient for parameter \"p0\" and rank 0 has no gradient");
 }
 
 TEST_CASE("a collective that failed while a step was enqueued fails this step and all later ones") {

@@ -10,8 +10,7 @@ constexpr const char* kNames[] = {"f32", "f64", "f16", "bf16"};
 
 Course CourseOf(const Keys& keys) {
   Course course{.spec = {}, .steps = 5};
-  course.spec.keys = {{"use_merge_dims", "false"}, {"epsilon", "0.1"}};
-  course.spec.keys.insert(course.spec.keys.end(), keys.begin(), keys.end());
+  course.spec.keys = Keys{{"use_merge_dims", "false"}, {"epsilon", "0.1"}} + keys;
   course.spec.params = {{{8, 6}}, {{7}}, {{4, 3, 5}}};
   return course;
 }

@@ -12,8 +12,8 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 Course CourseWithGradients(const Keys& keys) {
   Course course{.spec = {}, .steps = 9};
-  course.spec.keys = {{"use_merge_dims", "false"}, {"epsilon", "1e-3"}, {"momentum", "0.9"}, {"grafting", "adam"}};
-  course.spec.keys.insert(course.spec.keys.end(), keys.begin(), keys.end());
+  course.spec.keys =
+      Keys{{"use_merge_dims", "false"}, {"epsilon", "1e-3"}, {"momentum", "0.9"}, {"grafting", "adam"}} + keys;
   const auto add = [&](const std::vector<int64_t>& shape, bool in_place, int32_t group) {
     course.spec.params.push_back({shape, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64, in_place, SHAMPOO_F64, group});
   };

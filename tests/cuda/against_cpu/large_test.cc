@@ -13,13 +13,13 @@ using Shapes = std::vector<std::vector<int64_t>>;
 
 Course CourseOf(const Shapes& shapes, int32_t dtype, const Keys& keys) {
   Course course{.spec = {}, .steps = 2};
-  course.spec.keys = {{"grafting", "adam"},
-                      {"momentum", "0.9"},
-                      {"use_merge_dims", "false"},
-                      {"max_preconditioner_dim", "4096"},
-                      {"precondition_frequency", "1"},
-                      {"epsilon", dtype == SHAMPOO_F64 ? "1e-2" : "30"}};
-  course.spec.keys.insert(course.spec.keys.end(), keys.begin(), keys.end());
+  course.spec.keys = Keys{{"grafting", "adam"},
+                          {"momentum", "0.9"},
+                          {"use_merge_dims", "false"},
+                          {"max_preconditioner_dim", "4096"},
+                          {"precondition_frequency", "1"},
+                          {"epsilon", dtype == SHAMPOO_F64 ? "1e-2" : "30"}} +
+                     keys;
   course.spec.threads = 4;
   for (const std::vector<int64_t>& shape : shapes) course.spec.params.push_back({shape, dtype, dtype, dtype});
   return course;

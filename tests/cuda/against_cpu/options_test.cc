@@ -20,8 +20,7 @@ std::vector<ParamSpec> SomeParams(int32_t dtype) {
 void CheckKeys(const Keys& keys, int64_t steps = 7) {
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
     Course course{.spec = {}, .steps = steps};
-    course.spec.keys = {{"use_merge_dims", "false"}, {"epsilon", dtype == SHAMPOO_F64 ? "1e-3" : "0.1"}};
-    course.spec.keys.insert(course.spec.keys.end(), keys.begin(), keys.end());
+    course.spec.keys = Keys{{"use_merge_dims", "false"}, {"epsilon", dtype == SHAMPOO_F64 ? "1e-3" : "0.1"}} + keys;
     course.spec.params = SomeParams(dtype);
     std::string text;
     for (const auto& [key, value] : keys) text += key + "=" + value + " ";

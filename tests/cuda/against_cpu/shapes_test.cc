@@ -9,8 +9,8 @@ using Shapes = std::vector<std::vector<int64_t>>;
 
 Course CourseOfShapes(const Shapes& shapes, int32_t dtype, const Keys& keys) {
   Course course{.spec = {}, .steps = 4};
-  course.spec.keys = {{"grafting", "rmsprop"}, {"epsilon", dtype == SHAMPOO_F64 ? "1e-3" : "0.1"}, {"momentum", "0.9"}};
-  course.spec.keys.insert(course.spec.keys.end(), keys.begin(), keys.end());
+  course.spec.keys =
+      Keys{{"grafting", "rmsprop"}, {"epsilon", dtype == SHAMPOO_F64 ? "1e-3" : "0.1"}, {"momentum", "0.9"}} + keys;
   for (const std::vector<int64_t>& shape : shapes) course.spec.params.push_back({shape, dtype, dtype, dtype});
   return course;
 }

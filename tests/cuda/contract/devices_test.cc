@@ -65,8 +65,7 @@ TEST_CASE("every function leaves the current device unchanged, whether or not it
       CHECK(fake_cuda_cancel_failures() == 0);
     }
     CHECK(kept(shampoo_optimizer_step(model.optimizer, reinterpret_cast<void*>(uintptr_t{77}))) == SHAMPOO_E_DEVICE);
-    shampoo_optimizer_destroy(model.optimizer);
-    model.optimizer = nullptr;
+    shampoo_optimizer_destroy(std::exchange(model.optimizer, nullptr));
     CHECK(Current() == current);
   }
   MustCuda(cudaFree(arena));
@@ -74,24 +73,20 @@ TEST_CASE("every function leaves the current device unchanged, whether or not it
 }
 
 TEST_CASE("create leaves the current device unchanged if any call fails" * NeedsFake()) {
-  UsePlugin();
   for (int64_t nth = 1;; ++nth) {
     CAPTURE(nth);
     const Stage stage;
-    shampoo_plan* const plan = MakePlan(At(1));
-    shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-    desc.device_type = SHAMPOO_CUDA;
-    desc.device_id = 1;
+    const PlanPtr plan = MakePlan(At(1));
+    const shampoo_optimizer_desc desc = DeviceDesc(1);
     fake_cuda_fail(nullptr, nth, cudaErrorUnknown);
     shampoo_optimizer* made = nullptr;
-    const shampoo_status status = shampoo_optimizer_create(&made, plan, &desc);
+    const shampoo_status status = shampoo_optimizer_create(&made, plan.get(), &desc);
     const bool failed = fake_cuda_cancel_failures() == 0;
     // If create succeeds anyway, the failed call restored the device or queried a version for an error text.
     if (failed && status == SHAMPOO_OK) MustCuda(cudaSetDevice(0));
     CHECK(Current() == 0);
     shampoo_optimizer_destroy(made);
     CHECK(Current() == 0);
-    shampoo_plan_destroy(plan);
     if (!failed) break;
   }
 }
@@ -106,18 +101,14 @@ TEST_CASE("two optimizers on two devices or on one give the same results as each
     const TestStream stream;
     Model model(At(device, {{"beta1", i == 0 ? "0.9" : "0.5"}}), stream);
     model.FillParams(1);
-    for (uint64_t t = 1; t <= 5; ++t) {
-      model.FillGradients(t);
-      model.Step();
-    }
+    model.Train(1, 5);
     alone.push_back(BitsOf(model));
   }
   for (const int order : {int{FAKE_CUDA_OLDEST_FIRST}, int{FAKE_CUDA_YOUNGEST_FIRST}, int{FAKE_CUDA_RANDOM}}) {
     for (int second = 0; second <= last; ++second) {
       CAPTURE(order);
       CAPTURE(second);
-      const Stage stage(order);
-      const TestStream stream;
+      const StageWithStream stream(order);
       MustCuda(cudaSetDevice(second));
       const TestStream other;
       MustCuda(cudaSetDevice(0));

@@ -2,45 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Steps captured into a CUDA graph, and their replays.
+#include "tests/cuda/tools/graph.h"
+
 #include <algorithm>
 #include <functional>
 #include <thread>
-
-#include "tests/cuda/tools/stage.h"
 
 namespace shampoo_test {
 namespace {
 
 // Roots at steps 5 and 10. Steps before the fifth use the grafting method only.
-ModelSpec GraphSpec(const Keys& more = {}) {
-  Keys keys = {{"precondition_frequency", "5"}};
-  keys.insert(keys.end(), more.begin(), more.end());
-  return FiveShapes(keys);
-}
-
-class Graph {
- public:
-  // Captures a step, whose status is stored in `status`, and a memset of four bytes.
-  Graph(Model* model, shampoo_status* status, void* set = nullptr) : stream_(model->stream) {
-    MustCuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
-    *status = model->TryStep();
-    if (set != nullptr) MustCuda(cudaMemsetAsync(set, 0, 4, stream_));
-    MustCuda(cudaStreamEndCapture(stream_, &graph_));
-    MustCuda(cudaGraphInstantiate(&exec_, graph_, 0));
-  }
-  ~Graph() {
-    (void)cudaGraphExecDestroy(exec_);
-    (void)cudaGraphDestroy(graph_);
-  }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  void Launch() { MustCuda(cudaGraphLaunch(exec_, stream_)); }
-
- private:
-  cudaStream_t stream_;
-  cudaGraph_t graph_ = nullptr;
-  cudaGraphExec_t exec_ = nullptr;
-};
+ModelSpec GraphSpec(const Keys& more = {}) { return FiveShapes(Keys{{"precondition_frequency", "5"}} + more); }
 
 // A number in device memory that work in a stream changes.
 class DeviceNumber {
@@ -80,12 +52,9 @@ void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int
     for (const int order : {int{FAKE_CUDA_OLDEST_FIRST}, int{FAKE_CUDA_YOUNGEST_FIRST}, int{FAKE_CUDA_RANDOM}}) {
       CAPTURE(std::string(lag));
       CAPTURE(order);
-      const Stage stage(order);
-      const TestStream stream;
-      Keys with_lag = keys;
-      with_lag.emplace_back("status_lag", lag);
+      const StageWithStream stream(order);
       Model plain(GraphSpec(keys), stream);
-      Model captured(GraphSpec(with_lag), stream);
+      Model captured(GraphSpec(keys + Keys{{"status_lag", lag}}), stream);
       DeviceNumber lr(SHAMPOO_F64, stream);
       DeviceNumber scale(SHAMPOO_F32, stream);
       lr.Bind(captured.optimizer, "lr");
@@ -103,10 +72,8 @@ void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int
         lr.Set(LrAt(t));
         scale.Set(ScaleAt(t));
         plain.Step();
-        shampoo_status status = SHAMPOO_OK;
-        if (t == 2) before = std::make_unique<Graph>(&captured, &status);
-        if (t == 7) after = std::make_unique<Graph>(&captured, &status);
-        CHECK(status == SHAMPOO_OK);
+        if (t == 2) before = std::make_unique<Graph>(&captured);
+        if (t == 7) after = std::make_unique<Graph>(&captured);
         const bool is_refresh = std::find(refreshes.begin(), refreshes.end(), t) != refreshes.end();
         if (t == 1 || (t >= start && t < 7) || is_refresh) {
           captured.Step();
@@ -131,17 +98,13 @@ TEST_CASE("a replay is a step with the current hyper-parameters and the counter 
 }
 
 TEST_CASE("a capture does not wait, read reports or launch" * NeedsFake()) {
-  const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-  const TestStream stream;
+  const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   Model model(GraphSpec(), stream);
   model.FillParams(1);
-  model.FillGradients(1);
-  model.Step();
+  model.Step(1);
   const int64_t pending = fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS);
   fake_cuda_mark();
-  shampoo_status status = SHAMPOO_OK;
-  const Graph graph(&model, &status);
-  CHECK(status == SHAMPOO_OK);
+  const Graph graph(&model);
   CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);
   CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) == 0);
   CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
@@ -151,17 +114,14 @@ TEST_CASE("a capture does not wait, read reports or launch" * NeedsFake()) {
 }
 
 TEST_CASE("functions that would wait for a captured stream fail, and the capture continues") {
-  const Stage stage;
-  const TestStream stream;
+  const StageWithStream stream;
   Model model(GraphSpec(), stream);
   model.FillParams(1);
-  model.FillGradients(1);
-  model.Step();
+  model.Step(1);
   MustCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
   Must(model.TryStep());
   double step = -1;
-  CHECK(shampoo_optimizer_stat(model.optimizer, "step.0", &step) == SHAMPOO_E_STATE);
-  CHECK(std::string(shampoo_last_error()).find("outside of a capture") != std::string::npos);
+  CheckError(shampoo_optimizer_stat(model.optimizer, "step.0", &step), SHAMPOO_E_STATE, "outside of a capture");
   CHECK(step == -1);
   cudaGraph_t graph = nullptr;
   MustCuda(cudaStreamEndCapture(stream, &graph));
@@ -191,15 +151,13 @@ TEST_CASE("no call invalidates a capture of another thread") {
   };
   for (const char* lag : {"0", "1"}) {
     CAPTURE(std::string(lag));
-    UsePlugin();
     Model model(GraphSpec({{"status_lag", lag}, {"root_async", "1"}}), stream);
     model.FillParams(1);
     shampoo_optimizer* other = nullptr;
     capture("create", [&] {
-      shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-      desc.device_type = SHAMPOO_CUDA;
+      shampoo_optimizer_desc desc = DeviceDesc();
       desc.stream = stream;
-      CHECK(shampoo_optimizer_create(&other, model.plan, &desc) == SHAMPOO_OK);
+      CHECK(shampoo_optimizer_create(&other, model.plan.get(), &desc) == SHAMPOO_OK);
     });
     capture("destroy", [&] { shampoo_optimizer_destroy(other); });
     for (uint64_t t = 1; t <= 7; ++t) {
@@ -222,8 +180,7 @@ TEST_CASE("no call invalidates a capture of another thread") {
 TEST_CASE("a step at which roots are due fails during a capture, and the capture stays valid") {
   for (const int due : {5, 10}) {
     CAPTURE(due);
-    const Stage stage;
-    const TestStream stream;
+    const StageWithStream stream;
     Model model(GraphSpec(), stream);
     Model plain(GraphSpec(), stream);
     for (Model* one : {&model, &plain}) {
@@ -232,13 +189,10 @@ TEST_CASE("a step at which roots are due fails during a capture, and the capture
       for (int t = 1; t < due; ++t) one->Step();
     }
     const std::vector<char> before = BitsOf(model);
-    shampoo_status status = SHAMPOO_OK;
     const DeviceBytes set(4);
     MustCuda(cudaMemsetAsync(set.get(), 1, 4, stream));
-    Graph graph(&model, &status, set.get());
-    CHECK(status == SHAMPOO_E_STATE);
-    const std::string text = shampoo_last_error();
-    CHECK_MESSAGE(text.find("at step " + std::to_string(due) + " of group 0 inverse roots are due") == 0, text);
+    const Graph graph(&model, SHAMPOO_E_STATE, "at step " + std::to_string(due) + " of group 0 inverse roots are due",
+                      set.get());
     graph.Launch();
     int32_t now = 1;
     MustCuda(cudaMemcpyAsync(&now, set.get(), 4, cudaMemcpyDeviceToHost, stream));
@@ -262,11 +216,8 @@ TEST_CASE("the device rejects a replay at a step with another schedule, and the 
     for (const char* lag : {"0", "1"}) {
       CAPTURE(one.replayed);
       CAPTURE(std::string(lag));
-      const Stage stage;
-      const TestStream stream;
-      Keys with_lag = one.keys;
-      with_lag.emplace_back("status_lag", lag);
-      Model model(GraphSpec(with_lag), stream);
+      const StageWithStream stream;
+      Model model(GraphSpec(one.keys + Keys{{"status_lag", lag}}), stream);
       Model plain(GraphSpec(one.keys), stream);
       for (Model* each : {&model, &plain}) {
         each->FillParams(1);
@@ -274,9 +225,7 @@ TEST_CASE("the device rejects a replay at a step with another schedule, and the 
       }
       std::unique_ptr<Graph> graph;
       for (int t = 1; t < one.replayed; ++t) {
-        shampoo_status status = SHAMPOO_OK;
-        if (t == one.captured) graph = std::make_unique<Graph>(&model, &status);
-        CHECK(status == SHAMPOO_OK);
+        if (t == one.captured) graph = std::make_unique<Graph>(&model);
         model.Step();
         plain.Step();
       }
@@ -284,11 +233,8 @@ TEST_CASE("the device rejects a replay at a step with another schedule, and the 
       graph->Launch();
       graph->Launch();  // is stale
       CHECK(BitsOf(model) == before);
-      CHECK(model.TryStep() == SHAMPOO_E_STATE);
-      const std::string text = shampoo_last_error();
-      CHECK_MESSAGE(text.find("a captured step was replayed as step " + std::to_string(one.replayed) + " of group 0") !=
-                        std::string::npos,
-                    text);
+      CheckError(model.TryStep(), SHAMPOO_E_STATE,
+                 "a captured step was replayed as step " + std::to_string(one.replayed) + " of group 0");
       CHECK(BitsOf(model) == before);
       graph->Launch();  // also stale
       CHECK(BitsOf(model) == before);
@@ -309,39 +255,30 @@ TEST_CASE("the device rejects a replay at a step with another schedule, and the 
 }
 
 TEST_CASE("shampoo_optimizer_status reports a gradient that a replay rejected, with the number of the capture") {
-  const Stage stage;
-  const TestStream stream;
+  const StageWithStream stream;
   Model model(GraphSpec(), stream);
   model.FillParams(1);
-  model.FillGradients(1);
-  model.Step();
-  shampoo_status status = SHAMPOO_OK;
-  Graph graph(&model, &status);
-  CHECK(status == SHAMPOO_OK);
+  model.Step(1);
+  const Graph graph(&model);
   graph.Launch();
   const std::vector<char> before = BitsOf(model);
-  std::vector<double> bad = Sequence(9, model.elements(3));
-  bad[17] = NAN;
-  model.SetGradient(3, bad);
+  model.SpoilGradient(3, 17, NAN);
   graph.Launch();
   graph.Launch();
   int64_t rejected = 0;
-  CHECK(shampoo_optimizer_status(model.optimizer, 1, &rejected) == SHAMPOO_E_NUMERIC);
+  CheckError(shampoo_optimizer_status(model.optimizer, 1, &rejected), SHAMPOO_E_NUMERIC,
+             "parameter \"p3\" has NaN at element 17 (block p3/0)");
   CHECK(rejected == 2);
-  const std::string text = shampoo_last_error();
-  CHECK_MESSAGE(text.find("parameter \"p3\" has NaN at element 17 (block p3/0)") != std::string::npos, text);
   CHECK(BitsOf(model) == before);
   Must(shampoo_optimizer_status(model.optimizer, 1, &rejected));
   CHECK(rejected == 0);
-  model.FillGradients(2);
-  model.Step();
+  model.Step(2);
   graph.Launch();
   CHECK(model.State("group.0/step")[0] == 4);
 }
 
 TEST_CASE("replays and later calls each use their own buffers") {
-  const Stage stage;
-  const TestStream stream;
+  const StageWithStream stream;
   Model model(GraphSpec(), stream);
   Model plain(GraphSpec(), stream);
   // Buffers that replace those of the first parameter from the third step on.
@@ -349,12 +286,9 @@ TEST_CASE("replays and later calls each use their own buffers") {
   const DeviceBytes param(bytes);
   for (Model* one : {&model, &plain}) {
     one->FillParams(1);
-    one->FillGradients(1);
-    one->Step();
+    one->Step(1);
   }
-  shampoo_status status = SHAMPOO_OK;
-  Graph graph(&model, &status);
-  CHECK(status == SHAMPOO_OK);
+  const Graph graph(&model);
   model.Step();
   plain.Step();
   MustCuda(cudaMemcpyAsync(param.get(), model.param(0), bytes, cudaMemcpyDeviceToDevice, stream));
@@ -376,18 +310,13 @@ TEST_CASE("replays and later calls each use their own buffers") {
 }
 
 TEST_CASE("an optimizer is destroyed while replays are running") {
-  const Stage stage(FAKE_CUDA_YOUNGEST_FIRST);
-  const TestStream stream;
+  const StageWithStream stream(FAKE_CUDA_YOUNGEST_FIRST);
   auto model = std::make_unique<Model>(GraphSpec(), stream);
   model->FillParams(1);
-  model->FillGradients(1);
-  model->Step();
-  shampoo_status status = SHAMPOO_OK;
-  Graph graph(model.get(), &status);
-  CHECK(status == SHAMPOO_OK);
+  model->Step(1);
+  const Graph graph(model.get());
   graph.Launch();
-  shampoo_optimizer_destroy(model->optimizer);
-  model->optimizer = nullptr;
+  shampoo_optimizer_destroy(std::exchange(model->optimizer, nullptr));
   MustCuda(cudaStreamSynchronize(stream));
 }
 

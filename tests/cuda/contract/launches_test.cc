@@ -16,13 +16,11 @@ std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& par
   const Stage stage;
   fake_cuda_set_protection(0);
   ModelSpec spec;
-  spec.keys = {{"grafting", "adam"}, {"precondition_frequency", "2"}, {"use_merge_dims", "false"}};
-  spec.keys.insert(spec.keys.end(), keys.begin(), keys.end());
+  spec.keys = Keys{{"grafting", "adam"}, {"precondition_frequency", "2"}, {"use_merge_dims", "false"}} + keys;
   spec.params = params;
   Model model(spec);
   model.FillParams(1);
-  model.FillGradients(1);
-  model.Step();
+  model.Step(1);
   std::vector<Counts> counts;
   for (int t = 2; t <= 5; ++t) {
     fake_cuda_mark();

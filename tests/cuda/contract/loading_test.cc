@@ -10,20 +10,13 @@ namespace {
 
 // Steps without roots, with roots, with a rejected gradient, and with another arena.
 void MakeEveryKindOfStep(Model* model) {
-  for (uint64_t t = 1; t <= 6; ++t) {
-    model->FillGradients(t);
-    model->Step();
-  }
+  model->Train(1, 6);
   model->SetGradient(1, std::vector<double>(model->elements(1), NAN));
   Must(model->TryStep());
   CHECK(shampoo_optimizer_status(model->optimizer, 1, nullptr) == SHAMPOO_E_NUMERIC);
   model->FillGradients(7);
-  int64_t bytes = 0;
-  Must(shampoo_plan_bytes(model->plan, 0, "state", &bytes));
-  const DeviceBytes in(static_cast<size_t>(bytes));
-  const DeviceBytes out(static_cast<size_t>(bytes));
-  MustCuda(cudaMemset(in.get(), 0, static_cast<size_t>(bytes)));
-  Must(shampoo_optimizer_bind_state(model->optimizer, in.get(), out.get()));
+  const Arenas arenas(*model);
+  arenas.Bind(model);
   model->Step();
   model->Wait();
   Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
@@ -75,8 +68,7 @@ TEST_CASE("after the first exchange of several ranks, no kernel is loaded" * Nee
   fake_cuda_mark();
   ranks.FillParams(1);
   for (uint64_t t = 1; t <= 5; ++t) {
-    ranks.FillGradients(t);
-    ranks.Step();
+    ranks.Step(t);
     CHECK(ranks.Unless(SHAMPOO_OK) == "");
   }
   CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
@@ -84,19 +76,12 @@ TEST_CASE("after the first exchange of several ranks, no kernel is loaded" * Nee
 
 TEST_CASE("create fails if a kernel cannot be loaded" * NeedsFake()) {
   const Stage stage;
-  UsePlugin();
-  shampoo_plan* const plan = MakePlan(FiveShapes());
-  shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-  desc.device_type = SHAMPOO_CUDA;
+  const PlanPtr plan = MakePlan(FiveShapes());
   for (const int64_t nth : {1, 20}) {
     fake_cuda_fail("cudaFuncGetAttributes", nth, cudaErrorLaunchFailure);
-    shampoo_optimizer* made = nullptr;
-    CHECK(shampoo_optimizer_create(&made, plan, &desc) == SHAMPOO_E_DEVICE);
-    CHECK(std::string(shampoo_last_error()).find("cudaFuncGetAttributes(...) failed: cudaErrorLaunchFailure") !=
-          std::string::npos);
-    CHECK(made == nullptr);
+    CheckCreateFails(plan.get(), DeviceDesc(), SHAMPOO_E_DEVICE,
+                     "cudaFuncGetAttributes(...) failed: cudaErrorLaunchFailure");
   }
-  shampoo_plan_destroy(plan);
 }
 
 }  // namespace

@@ -28,18 +28,11 @@ const std::vector<Bad> kBad = {
 };
 
 ModelSpec SpecOf(const Bad& bad, const char* choice, const char* lag) {
-  Keys keys = {{"on_nonfinite", choice}, {"status_lag", lag}, {"max_preconditioner_dim", "4"}};
-  keys.insert(keys.end(), bad.keys.begin(), bad.keys.end());
+  Keys keys = Keys{{"on_nonfinite", choice}, {"status_lag", lag}, {"max_preconditioner_dim", "4"}} + bad.keys;
   ModelSpec spec = FiveShapes(keys);
   spec.params[2].in_place = false;
   spec.params[3].copy_dtype = SHAMPOO_BF16;
   return spec;
-}
-
-void Spoil(const Bad& bad, Model* model) {
-  std::vector<double> gradient = Sequence(77, model->elements(bad.param));
-  gradient[bad.element] = bad.value;
-  model->SetGradient(bad.param, gradient);
 }
 
 // Leaves out separate outputs, which every step writes.
@@ -59,9 +52,9 @@ TEST_CASE("on_nonfinite error: the step changes nothing, and the error text equa
       fake_cuda_set_protection(0);
       const TestStream stream;
       Pair pair(SpecOf(bad, "error", lag), stream);
-      for (uint64_t t = 1; t <= 3; ++t) pair.StepBoth(t);
+      pair.Train(1, 3);
       const std::vector<char> before = BitsOf(pair.device);
-      pair.Each([&](Model& model) { Spoil(bad, &model); });
+      pair.Each([&](Model& model) { model.SpoilGradient(bad.param, bad.element, bad.value); });
       CHECK(pair.host.TryStep() == SHAMPOO_E_NUMERIC);
       const std::string expected = shampoo_last_error();
       shampoo_status status = pair.device.TryStep();
@@ -75,7 +68,7 @@ TEST_CASE("on_nonfinite error: the step changes nothing, and the error text equa
       if (lag == std::string("0")) CHECK(text.size() == expected.size());
       CHECK(BitsOf(pair.device) == before);
       CHECK(pair.DifferingCounters() == "");
-      for (uint64_t t = 5; t <= 7; ++t) pair.StepBoth(t);
+      pair.Train(5, 7);
       CHECK(pair.Apart() < 2e-3);
       Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
       CHECK(pair.DifferingCounters() == "");
@@ -94,10 +87,10 @@ TEST_CASE("on_nonfinite skip_step and skip_block: the device skips what the CPU 
         fake_cuda_set_protection(0);
         const TestStream stream;
         Pair pair(SpecOf(bad, choice, lag), stream);
-        for (uint64_t t = 1; t <= 3; ++t) pair.StepBoth(t);
+        pair.Train(1, 3);
         const auto before = ParamsAndStates(pair.device);
         pair.Each([&](Model& model) {
-          Spoil(bad, &model);
+          model.SpoilGradient(bad.param, bad.element, bad.value);
           model.Step();
         });
         CHECK((ParamsAndStates(pair.device) == before) == (choice == std::string("skip_step")));
@@ -105,7 +98,7 @@ TEST_CASE("on_nonfinite skip_step and skip_block: the device skips what the CPU 
         CHECK(pair.device.CopyValues(3) == pair.host.CopyValues(3));
         CHECK(pair.DifferingCounters() == "");
         CHECK(pair.host.Stat("nonfinite_blocks") == 1);
-        for (uint64_t t = 5; t <= 7; ++t) pair.StepBoth(t);
+        pair.Train(5, 7);
         CHECK(pair.Apart() < 2e-3);
         Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
         CHECK(pair.DifferingCounters() == "");

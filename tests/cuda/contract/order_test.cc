@@ -14,11 +14,7 @@ namespace {
 // 5 on, and those of step 6 from step 7 on.
 constexpr int kStepsInOrder = 4;
 constexpr int kAsyncSteps = 7;
-ModelSpec AsyncSpec(const Keys& more = {}) {
-  Keys keys = {{"root_async", "1"}};
-  keys.insert(keys.end(), more.begin(), more.end());
-  return FiveShapes(keys);
-}
+ModelSpec AsyncSpec(const Keys& more = {}) { return FiveShapes(Keys{{"root_async", "1"}} + more); }
 
 struct Order {
   int order;

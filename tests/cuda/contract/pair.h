@@ -47,6 +47,18 @@ struct Pair {
     }
     return apart;
   }
+  // Checks that both reject the step with the same error, and that the device changes nothing.
+  void CheckBothReject(shampoo_status status) {
+    const std::vector<char> before = BitsOf(device);
+    CHECK(host.TryStep() == status);
+    const std::string expected = shampoo_last_error();
+    CHECK(device.TryStep() == status);
+    CHECK(std::string(shampoo_last_error()) == expected);
+    CHECK(BitsOf(device) == before);
+  }
+  void Train(uint64_t first, uint64_t last) {
+    for (uint64_t t = first; t <= last; ++t) StepBoth(t);
+  }
   // Calls shampoo_optimizer_status() first, which waits for the device.
   std::string DifferingCounters() const {
     std::string differing;

@@ -2,68 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Several ranks: if one rank finds an error or has different inputs, all ranks report the same error.
-#include "tests/cuda/contract/pair.h"
-#include "tests/cuda/tools/device_ranks.h"
+#include "tests/cuda/contract/rank_steps.h"
 
 namespace shampoo_test {
 namespace {
 
 constexpr int kRanks = 3;
-
-ModelSpec SpecOfRanks(const Keys& more) {
-  ModelSpec spec = FiveShapes({{"max_preconditioner_dim", "4"}});
-  spec.keys.insert(spec.keys.end(), more.begin(), more.end());
-  return spec;
-}
-
-// Errors are reported by the same call or the next one, with one exchange in a step or several, of either kind.
-const Keys kReporting[] = {{{"status_lag", "0"}},
-                           {{"status_lag", "1"}, {"comm_bucket_bytes", "128"}, {"communicate", "params"}}};
-
-void SetElement(Model* model, size_t param, size_t element, double value) {
-  std::vector<double> gradient = Sequence(77, model->elements(param));
-  gradient[element] = value;
-  model->SetGradient(param, gradient);
-}
-
-// Called after two steps. All ranks reject the next one.
-void CheckRejected(DeviceRanks* ranks, const Keys& reporting, shampoo_status status,
-                   const std::vector<std::string>& words) {
-  const auto before = ranks->Params();
-  ranks->Step();
-  if (reporting[0].second == "1") {
-    CHECK(ranks->Unless(SHAMPOO_OK) == "");
-    ranks->Step();
-  }
-  CHECK(ranks->Unless(status, words) == "");
-  CHECK(ranks->Params() == before);
-  for (int rank = 0; rank < kRanks; ++rank) CHECK((*ranks)[rank].Stat("steps") == 2);
-}
-
-// Corrects the faulty input.
-void CheckGoesOn(DeviceRanks* ranks) {
-  ranks->FillGradients(5);
-  for (int i = 0; i < 2; ++i) {
-    ranks->Step();
-    CHECK(ranks->Unless(SHAMPOO_OK) == "");
-  }
-  ranks->Status();
-  CHECK(ranks->Unless(SHAMPOO_OK) == "");
-  CHECK(ranks->SameParams());
-  for (int rank = 0; rank < kRanks; ++rank) CHECK((*ranks)[rank].Stat("steps") == 4);
-}
-
-void Begin(DeviceRanks* ranks) {
-  ranks->FillParams(1);
-  for (uint64_t t = 1; t <= 2; ++t) {
-    ranks->FillGradients(t);
-    ranks->Step();
-  }
-  ranks->Status();
-  REQUIRE(ranks->Unless(SHAMPOO_OK) == "");
-  REQUIRE(ranks->SameParams());
-  ranks->FillGradients(3);
-}
 
 struct Odd {
   const char* what;
@@ -79,39 +23,39 @@ const std::vector<Odd> kOdd = {
      {},
      SHAMPOO_E_NUMERIC,
      {"rank 1: the gradient of parameter \"p3\"", "has NaN", "element 17"},
-     [](DeviceRanks& ranks) { SetElement(&ranks[1], 3, 17, NAN); }},
+     [](DeviceRanks& ranks) { ranks[1].SpoilGradient(3, 17, NAN); }},
     {"an infinity",
      {},
      SHAMPOO_E_NUMERIC,
-     {"rank 2: the gradient of parameter \"p0\"", "has an infinity"},
-     [](DeviceRanks& ranks) { SetElement(&ranks[2], 0, 0, kInfinity); }},
+     {"rank 2: the gradient of parameter \"p0\"", "has an infinity", "Other ranks could not detect this"},
+     [](DeviceRanks& ranks) { ranks[2].SpoilGradient(0, 0, kInfinity); }},
     {"both of two",
      {},
      SHAMPOO_E_NUMERIC,
      {"rank 1: the gradient of parameter \"p1\"", "has NaN"},
      [](DeviceRanks& ranks) {
-       SetElement(&ranks[1], 1, 2, NAN);
-       SetElement(&ranks[2], 4, 3, NAN);
+       ranks[1].SpoilGradient(1, 2, NAN);
+       ranks[2].SpoilGradient(4, 3, NAN);
      }},
     {"a block that is skipped",
      {{"on_nonfinite", "skip_block"}},
      SHAMPOO_E_NUMERIC,
      {"rank 1 finds different blocks than rank 0", "Gradients must be the same on all ranks"},
-     [](DeviceRanks& ranks) { SetElement(&ranks[1], 3, 17, NAN); }},
+     [](DeviceRanks& ranks) { ranks[1].SpoilGradient(3, 17, NAN); }},
     {"a step that is skipped",
      {{"on_nonfinite", "skip_step"}},
      SHAMPOO_E_NUMERIC,
      {"rank 1 finds different blocks"},
      [](DeviceRanks& ranks) {
-       SetElement(&ranks[1], 3, 17, NAN);
-       SetElement(&ranks[2], 3, 17, NAN);
+       ranks[1].SpoilGradient(3, 17, NAN);
+       ranks[2].SpoilGradient(3, 17, NAN);
      }},
     {"a state that overflows",
      {{"factor_dtype", "f16"}},
      SHAMPOO_E_NUMERIC,
      {"rank ", ": the gradient of parameter \"p3\" is too large"},
      [](DeviceRanks& ranks) {
-       for (int rank = 0; rank < kRanks; ++rank) SetElement(&ranks[rank], 3, 5, 300);
+       for (int rank = 0; rank < kRanks; ++rank) ranks[rank].SpoilGradient(3, 5, 300);
      }},
     {"a gradient that is missing",
      {},
@@ -120,11 +64,17 @@ const std::vector<Odd> kOdd = {
      [](DeviceRanks& ranks) { ranks[1].DropGradient(2, true); },
      [](DeviceRanks& ranks) { ranks[1].DropGradient(2, false); }},
     {"a learning rate",
-     {{"lr", "0.25"}},
+     {},
      SHAMPOO_E_INVALID,
      {"rank 2 has a different learning rate"},
      [](DeviceRanks& ranks) { Must(shampoo_optimizer_set(ranks[2].optimizer, 0, "lr", 0.5)); },
      [](DeviceRanks& ranks) { Must(shampoo_optimizer_set(ranks[2].optimizer, 0, "lr", 0.25)); }},
+    {"an impossible step, which the host finds",
+     {},
+     SHAMPOO_E_STATE,
+     {"rank 2: the state \"group.0/step\" is -5"},
+     [](DeviceRanks& ranks) { ranks[2].SetState("group.0/step", {-5}); },
+     [](DeviceRanks& ranks) { ranks[2].SetState("group.0/step", {2}); }},
     {"a step",
      {},
      SHAMPOO_E_STATE,
@@ -139,16 +89,27 @@ TEST_CASE("if one rank finds an error or has different inputs, all ranks report 
       CAPTURE(std::string(odd.what));
       CAPTURE(reporting[0].second);
       const Stage stage;
-      Keys keys = reporting;
-      keys.insert(keys.end(), odd.keys.begin(), odd.keys.end());
-      DeviceRanks ranks(SpecOfRanks(keys), kRanks);
-      Begin(&ranks);
+      DeviceRanks ranks(SpecOfRanks(reporting + odd.keys), kRanks);
+      MakeTwoSteps(&ranks);
       odd.spoil(ranks);
-      CheckRejected(&ranks, reporting, odd.status, odd.words);
+      CheckAllReject(&ranks, reporting, odd.status, odd.words);
       odd.mend(ranks);
-      CheckGoesOn(&ranks);
+      CheckTheyContinue(&ranks);
     }
   }
+}
+
+TEST_CASE("create fails on all ranks if their plans differ") {
+  const Stage stage;
+  DeviceRanks ranks(SpecOfRanks({}), kRanks);
+  ranks.OnEvery([&](int rank, Model* model) {
+    shampoo_optimizer_destroy(std::exchange(model->optimizer, nullptr));
+    ModelSpec spec = SpecOfRanks({});
+    spec.replica_ops = ranks.replica_ops(rank);
+    if (rank == 2) spec.params[1].shape = {13};
+    return ranks.CreateAgain(rank, MakePlan(spec).get());
+  });
+  CHECK(ranks.Unless(SHAMPOO_E_INVALID, {"the plans differ: rank 2 has", "(13)"}) == "");
 }
 
 TEST_CASE("async roots on several ranks are those on one rank") {
@@ -160,19 +121,11 @@ TEST_CASE("async roots on several ranks are those on one rank") {
     DeviceRanks ranks(SpecOfRanks(async), kRanks);
     alone.FillParams(1);
     ranks.FillParams(1);
-    for (uint64_t t = 1; t <= 11; ++t) {
-      alone.FillGradients(t);
-      alone.Step();
-      ranks.FillGradients(t);
-      ranks.Step();
-    }
+    alone.Train(1, 11);
+    ranks.Train(1, 11);
     ranks.Status();
     CHECK(ranks.Unless(SHAMPOO_OK) == "");
-    const auto params = ranks.Params();
-    for (size_t i = 0; i < params.size(); ++i) {
-      CAPTURE(i);
-      CHECK(Distance(params[i], alone.ParamValues(i % alone.params())) < 1e-6);
-    }
+    ranks.CheckParams(alone);
   }
 }
 
@@ -180,23 +133,8 @@ TEST_CASE("hyper-parameters in device memory must be equal on all ranks") {
   for (const Keys& reporting : kReporting) {
     CAPTURE(reporting[0].second);
     const Stage stage;
-    const DeviceBytes memory(kRanks * sizeof(float));
-    auto* const rates = static_cast<float*>(memory.get());
-    const auto put = [&](int rank, float rate) {
-      MustCuda(cudaMemcpy(rates + rank, &rate, sizeof rate, cudaMemcpyHostToDevice));
-    };
     DeviceRanks ranks(SpecOfRanks(reporting), kRanks);
-    for (int rank = 0; rank < kRanks; ++rank) {
-      put(rank, 0.25F);
-      Must(shampoo_optimizer_bind_scalar(ranks[rank].optimizer, 0, "lr", SHAMPOO_F32, rates + rank));
-    }
-    Begin(&ranks);
-    put(1, 0.5F);
-    CheckRejected(&ranks, reporting, SHAMPOO_E_INVALID, {"rank 1 has a different learning rate"});
-    put(1, NAN);
-    CheckRejected(&ranks, reporting, SHAMPOO_E_INVALID, {"rank 1: the scalar bound to group 0", "lr"});
-    put(1, 0.25F);
-    CheckGoesOn(&ranks);
+    CheckBoundRates(&ranks, reporting, "rank 1");
   }
 }
 
@@ -206,9 +144,7 @@ TEST_CASE("an update that its owner skips is skipped on all ranks, and the outpu
       CAPTURE(reporting[0].second);
       CAPTURE(std::string(dtype));
       const Stage stage;
-      Keys keys = reporting;
-      keys.insert(keys.end(), {{"communication_dtype", dtype}});
-      ModelSpec spec = SpecOfRanks(keys);
+      ModelSpec spec = SpecOfRanks(reporting + Keys{{"communication_dtype", dtype}});
       spec.groups = {{{"lr", "1e6"}}};
       spec.params[3].group = 1;
       spec.params[3].in_place = false;

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shards of a model, and copies of them: all ranks make the same decision, and return the same error.
-#include "tests/cuda/contract/pair.h"
-#include "tests/cuda/tools/device_ranks.h"
+#include "tests/cuda/contract/rank_steps.h"
 
 namespace shampoo_test {
 namespace {
@@ -13,52 +12,6 @@ struct Grid {
   int world() const { return copies * shards; }
 };
 constexpr Grid kGrids[] = {{1, 3}, {2, 2}};
-const char* const kShardLags[] = {"0", "1"};
-
-ModelSpec SpecOfShards(const char* lag, const Keys& more = {}) {
-  ModelSpec spec = FiveShapes({{"max_preconditioner_dim", "4"}, {"status_lag", lag}, {"lr", "0.25"}});
-  spec.keys.insert(spec.keys.end(), more.begin(), more.end());
-  return spec;
-}
-
-void MakeTwoSteps(DeviceRanks* ranks) {
-  ranks->FillParams(1);
-  for (uint64_t t = 1; t <= 2; ++t) {
-    ranks->FillGradients(t);
-    ranks->Step();
-  }
-  ranks->Status();
-  REQUIRE(ranks->Unless(SHAMPOO_OK) == "");
-  ranks->FillGradients(3);
-}
-
-// The next step fails on all ranks, and changes no parameter.
-void CheckAllReject(DeviceRanks* ranks, const char* lag, shampoo_status status, const std::vector<std::string>& words) {
-  const auto before = ranks->Params();
-  ranks->Step();
-  if (lag == std::string("1")) {
-    CHECK(ranks->Unless(SHAMPOO_OK) == "");
-    ranks->Step();
-  }
-  CHECK(ranks->Unless(status, words) == "");
-  CHECK(ranks->Params() == before);
-  for (int rank = 0; rank < ranks->world(); ++rank) CHECK((*ranks)[rank].Stat("steps") == 2);
-}
-
-void CheckTheyContinue(DeviceRanks* ranks) {
-  ranks->FillGradients(5);
-  ranks->Step();
-  ranks->Status();
-  CHECK(ranks->Unless(SHAMPOO_OK) == "");
-  for (int rank = 0; rank < ranks->world(); ++rank) CHECK((*ranks)[rank].Stat("steps") == 3);
-}
-
-void PutNaN(Model* model) {
-  std::vector<double> gradient = Sequence(77, model->elements(3));
-  gradient[2] = NAN;
-  model->SetGradient(3, gradient);
-}
-
 struct ShardFault {
   const char* what;
   shampoo_status status;
@@ -67,7 +20,10 @@ struct ShardFault {
   std::function<void(Model* model)> mend = [](Model*) {};
 };
 const std::vector<ShardFault> kShardFaults = {
-    {"NaN", SHAMPOO_E_NUMERIC, {"shard rank 1: the gradient of parameter \"p3\"", "has NaN"}, PutNaN},
+    {"NaN",
+     SHAMPOO_E_NUMERIC,
+     {"shard rank 1: the gradient of parameter \"p3\"", "has NaN"},
+     [](Model* model) { model->SpoilGradient(3, 2, NAN); }},
     {"a gradient that is missing",
      SHAMPOO_E_INVALID,
      {"shard rank ", " has a gradient for parameter \"p2\" and shard rank 1 has none"},
@@ -88,17 +44,17 @@ const std::vector<ShardFault> kShardFaults = {
 TEST_CASE("if one shard finds an error or has other inputs, all shards of all copies report it") {
   for (const ShardFault& fault : kShardFaults) {
     for (const Grid& grid : kGrids) {
-      for (const char* lag : kShardLags) {
+      for (const Keys& reporting : kReporting) {
         CAPTURE(std::string(fault.what));
         CAPTURE(grid.copies);
-        CAPTURE(std::string(lag));
+        CAPTURE(reporting[0].second);
         const Stage stage;
-        DeviceRanks ranks(SpecOfShards(lag), grid.copies, grid.shards);
+        DeviceRanks ranks(SpecOfRanks(reporting), grid.copies, grid.shards);
         MakeTwoSteps(&ranks);
         // Shard rank 1 of the last copy.
         const int faulty = (grid.copies - 1) * grid.shards + 1;
         fault.spoil(&ranks[faulty]);
-        CheckAllReject(&ranks, lag, fault.status, fault.words);
+        CheckAllReject(&ranks, reporting, fault.status, fault.words);
         fault.mend(&ranks[faulty]);
         CheckTheyContinue(&ranks);
       }
@@ -107,40 +63,25 @@ TEST_CASE("if one shard finds an error or has other inputs, all shards of all co
 }
 
 TEST_CASE("a difference between the copies of one shard is an error on the other shards, too") {
-  for (const char* lag : kShardLags) {
-    CAPTURE(std::string(lag));
+  for (const Keys& reporting : kReporting) {
+    CAPTURE(reporting[0].second);
     const Stage stage;
-    DeviceRanks ranks(SpecOfShards(lag), 2, 2);
+    DeviceRanks ranks(SpecOfRanks(reporting), 2, 2);
     MakeTwoSteps(&ranks);
     // Both shards of a copy: the shards of the copy agree with each other.
     for (const int rank : {2, 3}) Must(shampoo_optimizer_set(ranks[rank].optimizer, 0, "lr", 0.5));
-    CheckAllReject(&ranks, lag, SHAMPOO_E_INVALID, {"rank 1 has a different learning rate"});
+    CheckAllReject(&ranks, reporting, SHAMPOO_E_INVALID, {"rank 1 has a different learning rate"});
     for (const int rank : {2, 3}) Must(shampoo_optimizer_set(ranks[rank].optimizer, 0, "lr", 0.25));
     CheckTheyContinue(&ranks);
   }
 }
 
 TEST_CASE("a hyper-parameter in device memory must be equal on all shards") {
-  for (const char* lag : kShardLags) {
-    CAPTURE(std::string(lag));
+  for (const Keys& reporting : kReporting) {
+    CAPTURE(reporting[0].second);
     const Stage stage;
-    const DeviceBytes memory(3 * sizeof(float));
-    auto* const rates = static_cast<float*>(memory.get());
-    const auto put = [&](int rank, float rate) {
-      MustCuda(cudaMemcpy(rates + rank, &rate, sizeof rate, cudaMemcpyHostToDevice));
-    };
-    DeviceRanks ranks(SpecOfShards(lag), 1, 3);
-    for (int rank = 0; rank < 3; ++rank) {
-      put(rank, 0.25F);
-      Must(shampoo_optimizer_bind_scalar(ranks[rank].optimizer, 0, "lr", SHAMPOO_F32, rates + rank));
-    }
-    MakeTwoSteps(&ranks);
-    put(2, 0.5F);
-    CheckAllReject(&ranks, lag, SHAMPOO_E_INVALID, {"shard rank 2 has a different learning rate"});
-    put(2, NAN);
-    CheckAllReject(&ranks, lag, SHAMPOO_E_INVALID, {"shard rank 2: the scalar bound to group 0", "lr"});
-    put(2, 0.25F);
-    CheckTheyContinue(&ranks);
+    DeviceRanks ranks(SpecOfRanks(reporting), 1, 3);
+    CheckBoundRates(&ranks, reporting, "shard rank 1");
   }
 }
 
@@ -148,9 +89,9 @@ TEST_CASE("a shard that skips a step makes all shards skip it") {
   for (const Grid& grid : kGrids) {
     CAPTURE(grid.copies);
     const Stage stage;
-    DeviceRanks ranks(SpecOfShards("0", {{"on_nonfinite", "skip_step"}}), grid.copies, grid.shards);
+    DeviceRanks ranks(SpecOfRanks({{"status_lag", "0"}, {"on_nonfinite", "skip_step"}}), grid.copies, grid.shards);
     MakeTwoSteps(&ranks);
-    for (int copy = 0; copy < grid.copies; ++copy) PutNaN(&ranks[copy * grid.shards + 1]);
+    for (int copy = 0; copy < grid.copies; ++copy) ranks[copy * grid.shards + 1].SpoilGradient(3, 2, NAN);
     const auto before = ranks.Params();
     ranks.Step();
     CHECK(ranks.Unless(SHAMPOO_OK) == "");
@@ -164,17 +105,17 @@ TEST_CASE("a shard that skips a step makes all shards skip it") {
 }
 
 TEST_CASE("a difference that only the copies of one shard can detect is an error on the other shards") {
-  for (const char* lag : kShardLags) {
-    CAPTURE(std::string(lag));
+  for (const Keys& reporting : kReporting) {
+    CAPTURE(reporting[0].second);
     const Stage stage;
-    ModelSpec spec = SpecOfShards(lag);
+    ModelSpec spec = SpecOfRanks(reporting);
     spec.params = {{{6}}, {{1}}};  // only shard rank 0 holds an element of p1
     DeviceRanks ranks(spec, 2, 2);
     MakeTwoSteps(&ranks);
     const auto before = ranks.Params();
     ranks[2].DropGradient(1, true);
     ranks.Step();
-    if (lag == std::string("1")) ranks.Step();
+    if (ReportsLate(reporting)) ranks.Step();
     const std::string says = "rank 1 has no gradient for parameter \"p1\" and rank 0 has a gradient";
     for (int rank = 0; rank < 4; ++rank) {
       CAPTURE(ranks.text(rank));
@@ -189,10 +130,10 @@ TEST_CASE("a difference that only the copies of one shard can detect is an error
 }
 
 TEST_CASE("a rank that holds nothing of a group counts the steps of the others, also if it gets gradients later") {
-  for (const char* lag : kShardLags) {
-    CAPTURE(std::string(lag));
+  for (const Keys& reporting : kReporting) {
+    CAPTURE(reporting[0].second);
     const Stage stage;
-    ModelSpec spec = SpecOfShards(lag, {{"precondition_frequency", "1"}});
+    ModelSpec spec = SpecOfRanks(reporting + Keys{{"precondition_frequency", "1"}});
     spec.groups = {{{"lr", "0.125"}}};
     spec.params = {{{6}}, {{1}}, {{6}}};  // only shard rank 0 holds an element of p1
     spec.params[1].group = 1;
@@ -206,9 +147,9 @@ TEST_CASE("a rank that holds nothing of a group counts the steps of the others, 
     }
     CheckTheyContinue(&ranks);
     for (int rank = 0; rank < 3; ++rank) {
-      CHECK(ranks[rank].Stat("step.0") == 3);
-      CHECK(ranks[rank].Stat("step.1") == 3);
-      CHECK(ranks[rank].State("group.1/step")[0] == 3);
+      CHECK(ranks[rank].Stat("step.0") == 4);
+      CHECK(ranks[rank].Stat("step.1") == 4);
+      CHECK(ranks[rank].State("group.1/step")[0] == 4);
     }
   }
 }
@@ -217,7 +158,7 @@ TEST_CASE("a rank that has bound no buffers fails the step of all shards") {
   for (const Grid& grid : kGrids) {
     CAPTURE(grid.copies);
     const Stage stage;
-    DeviceRanks ranks(SpecOfShards("0"), grid.copies, grid.shards);
+    DeviceRanks ranks(SpecOfRanks({{"status_lag", "0"}}), grid.copies, grid.shards);
     ranks.FillParams(1);
     ranks.FillGradients(1);
     ranks.OnEvery([&](int rank, Model* model) {

@@ -48,15 +48,7 @@ TEST_CASE("if CUDA cannot be used, the backend and create report the reason" * N
     const std::string unavailable_reason = info.unavailable_reason;
     for (const char* word : one.words)
       CHECK_MESSAGE(unavailable_reason.find(word) != std::string::npos, unavailable_reason);
-    shampoo_plan* const plan = MakePlan(FiveShapes());
-    shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-    desc.device_type = SHAMPOO_CUDA;
-    shampoo_optimizer* made = nullptr;
-    CHECK(shampoo_optimizer_create(&made, plan, &desc) == SHAMPOO_E_UNSUPPORTED);
-    const std::string text = shampoo_last_error();
-    CHECK_MESSAGE(text.find(unavailable_reason) != std::string::npos, text);
-    CHECK(made == nullptr);
-    shampoo_plan_destroy(plan);
+    CheckCreateFails(MakePlan(FiveShapes()).get(), DeviceDesc(), SHAMPOO_E_UNSUPPORTED, unavailable_reason);
     // Another machine; the previous text is still valid.
     fake_cuda_set_system(2, CUDART_VERSION, CUDART_VERSION);
     CHECK(Cuda().usable == 1);
@@ -75,15 +67,12 @@ TEST_CASE("a newer driver of the same or a later major version is accepted" * Ne
 // The plugin of these tests has code for 8.x, 9.x, and 10.0 or later.
 TEST_CASE("devices that the plugin has no code for are reported, and create rejects them" * NeedsFake()) {
   const Stage stage;
-  UsePlugin();
   const char* const text = "device 0 has compute capability 7.5; this build supports 8.x, 9.x, 10.0 or later";
-  shampoo_plan* const plan = MakePlan(FiveShapes());
+  const PlanPtr plan = MakePlan(FiveShapes());
   const auto create = [&](int32_t device) {
-    shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-    desc.device_type = SHAMPOO_CUDA;
-    desc.device_id = device;
+    const shampoo_optimizer_desc desc = DeviceDesc(device);
     shampoo_optimizer* made = nullptr;
-    const shampoo_status status = shampoo_optimizer_create(&made, plan, &desc);
+    const shampoo_status status = shampoo_optimizer_create(&made, plan.get(), &desc);
     CHECK((made != nullptr) == (status == SHAMPOO_OK));
     shampoo_optimizer_destroy(made);
     return status;
@@ -91,8 +80,7 @@ TEST_CASE("devices that the plugin has no code for are reported, and create reje
   fake_cuda_set_compute_capability(0, 7, 5);
   CHECK(Cuda().usable == 1);
   CHECK(Cuda().device_count == 2);
-  CHECK(create(0) == SHAMPOO_E_UNSUPPORTED);
-  CHECK(std::string(shampoo_last_error()).find(text) != std::string::npos);
+  CheckError(create(0), SHAMPOO_E_UNSUPPORTED, text);
   CHECK(create(1) == SHAMPOO_OK);
   fake_cuda_set_compute_capability(1, 7, 0);
   CHECK(Cuda().usable == 0);
@@ -107,27 +95,17 @@ TEST_CASE("devices that the plugin has no code for are reported, and create reje
   fake_cuda_fail("cudaFuncGetAttributes", 1, cudaErrorNoKernelImageForDevice);
   CHECK(create(0) == SHAMPOO_E_UNSUPPORTED);
   CHECK(std::string(shampoo_last_error()).find("device 0 has compute capability 9.0; this build supports") == 0);
-  shampoo_plan_destroy(plan);
 }
 
 TEST_CASE("a device that does not exist is an error") {
   const Stage stage;
-  UsePlugin();
-  shampoo_plan* const plan = MakePlan(FiveShapes());
+  const PlanPtr plan = MakePlan(FiveShapes());
   int count = 0;
   MustCuda(cudaGetDeviceCount(&count));
   for (const int device : {-1, count}) {
-    shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-    desc.device_type = SHAMPOO_CUDA;
-    desc.device_id = device;
-    shampoo_optimizer* made = nullptr;
-    CHECK(shampoo_optimizer_create(&made, plan, &desc) == SHAMPOO_E_INVALID);
-    const std::string text = shampoo_last_error();
-    const std::string expected =
-        "device_id is " + std::to_string(device) + ": expected 0 to " + std::to_string(count - 1);
-    CHECK_MESSAGE(text.find(expected) != std::string::npos, text);
+    CheckCreateFails(plan.get(), DeviceDesc(device), SHAMPOO_E_INVALID,
+                     "device_id is " + std::to_string(device) + ": expected 0 to " + std::to_string(count - 1));
   }
-  shampoo_plan_destroy(plan);
 }
 
 }  // namespace

@@ -55,8 +55,7 @@ TEST_CASE("if the device keeps up, no step waits except for iterations, copies t
 TEST_CASE("if the device lags, a call waits once, for the previous step, and during iterations" * NeedsFake()) {
   for (const char* method : kRootMethods) {
     CAPTURE(std::string(method));
-    const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-    const TestStream stream;
+    const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
     Model model(FiveShapes({{"root_method", method}}), stream);
     model.FillParams(1);
     model.FillGradients(1);
@@ -85,8 +84,7 @@ TEST_CASE("if the device lags, a call waits once, for the previous step, and dur
 }
 
 TEST_CASE("with status_lag 0, a call waits for its own step once if the device lags" * NeedsFake()) {
-  const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-  const TestStream stream;
+  const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   Model model(FiveShapes({{"status_lag", "0"}}), stream);
   model.FillParams(1);
   model.FillGradients(1);
@@ -101,12 +99,10 @@ TEST_CASE("with status_lag 0, a call waits for its own step once if the device l
 }
 
 TEST_CASE("shampoo_optimizer_status waits if the caller requests it" * NeedsFake()) {
-  const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-  const TestStream stream;
+  const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   Model model(FiveShapes(), stream);
   model.FillParams(1);
-  model.FillGradients(1);
-  model.Step();
+  model.Step(1);
   fake_cuda_mark();
   Must(shampoo_optimizer_status(model.optimizer, 0, nullptr));
   CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);

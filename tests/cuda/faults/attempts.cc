@@ -24,9 +24,20 @@ bool HasFailedInEigensolver() {
   return function.find("syev") != std::string::npos && function.find("Info") == std::string::npos;
 }
 
+shampoo_status CreateAnother(Model* model, shampoo_optimizer** out) {
+  shampoo_optimizer_desc desc = DeviceDesc();
+  desc.stream = model->stream;
+  return shampoo_optimizer_create(out, model->plan.get(), &desc);
+}
+
+Attempt AttemptToCreate(const ModelSpec& spec, shampoo_optimizer** made) {
+  return {.spec = spec,
+          .run = [made](Model* model) { return CreateAnother(model, made); },
+          .afterwards = [made](Model*, bool) { shampoo_optimizer_destroy(std::exchange(*made, nullptr)); }};
+}
+
 Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail) {
-  const Stage stage;
-  const TestStream stream;
+  const StageWithStream stream;
   Outcome outcome;
   Model model(attempt.spec, stream);
   model.FillParams(1);

@@ -21,6 +21,11 @@ struct Attempt {
 // solvers replace one that fails.
 bool HasFailedInEigensolver();
 
+// Creates another optimizer with the model's plan and stream.
+shampoo_status CreateAnother(Model* model, shampoo_optimizer** out);
+// Returns an attempt to create another optimizer, which is destroyed afterwards.
+Attempt AttemptToCreate(const ModelSpec& spec, shampoo_optimizer** made);
+
 // The outcome of an attempt.
 struct Outcome {
   bool failure_used = false;

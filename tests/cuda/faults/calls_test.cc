@@ -20,13 +20,6 @@ ModelSpec SpecOfCalls(const Keys& more = {}) {
   return spec;
 }
 
-shampoo_status CreateAnother(Model* model, shampoo_optimizer** out) {
-  shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-  desc.device_type = SHAMPOO_CUDA;
-  desc.stream = model->stream;
-  return shampoo_optimizer_create(out, model->plan, &desc);
-}
-
 // The first calls query whether there is a device.
 int64_t CallsToDescribe() {
   fake_cuda_mark();
@@ -38,11 +31,11 @@ int64_t CallsToDescribe() {
 TEST_CASE("create: a failed call leaks nothing, and creating again works" * NeedsFake()) {
   UsePlugin();
   const int64_t first = CallsToDescribe();
-  Attempt attempt{.spec = SpecOfCalls(), .run = {}};
   // Matrices of only two orders, because create calls the libraries for each order.
-  attempt.spec.params = {{{2}}, {{2, 2, 2}}, {{40}}, {{2, 40}}};
+  ModelSpec spec = SpecOfCalls();
+  spec.params = {{{2}}, {{2, 2, 2}}, {{40}}, {{2, 40}}};
   shampoo_optimizer* made = nullptr;
-  attempt.run = [&](Model* model) { return CreateAnother(model, &made); };
+  Attempt attempt = AttemptToCreate(spec, &made);
   attempt.afterwards = [&](Model* model, bool failed) {
     CHECK((made == nullptr) == failed);
     if (failed) Must(CreateAnother(model, &made));
@@ -63,10 +56,8 @@ TEST_CASE("create: a failed call leaks nothing, and creating again works" * Need
 }
 
 TEST_CASE("create reports how much memory could not be allocated, and for what" * NeedsFake()) {
-  const Attempt attempt{.spec = SpecOfCalls(), .run = [](Model* model) {
-                          shampoo_optimizer* made = nullptr;
-                          return CreateAnother(model, &made);
-                        }};
+  shampoo_optimizer* made = nullptr;
+  const Attempt attempt = AttemptToCreate(SpecOfCalls(), &made);
   for (const auto& [n, what] : {std::pair{1, "bytes of workspace on device 0"}, {2, "bytes of state on device 0"}}) {
     const Outcome outcome = TryOnce(attempt, [&] { fake_cuda_fail("cudaMallocAsync", n, cudaErrorMemoryAllocation); });
     CHECK(outcome.status == SHAMPOO_E_NOMEM);
@@ -87,12 +78,10 @@ TEST_CASE("a first step and later ones: running work ends before its memory is f
 
 // Uses one optimizer and repeats the step after each failure.
 int64_t FailEachCallOf(const ModelSpec& spec) {
-  const Stage stage;
-  const TestStream stream;
+  const StageWithStream stream;
   Model model(spec, stream);
   model.FillParams(1);
-  model.FillGradients(1);
-  model.Step();
+  model.Step(1);
   for (int64_t n = 1;; ++n) {
     CAPTURE(n);
     REQUIRE(n < 5000);
@@ -211,16 +200,13 @@ TEST_CASE("save and load: the previous checkpoint stays, and no partial checkpoi
 
 TEST_CASE("destroy works if any call fails" * NeedsFake()) {
   for (int64_t n = 1; n < 30; ++n) {
-    const Stage stage(FAKE_CUDA_OLDEST_FIRST);
-    const TestStream stream;
+    const StageWithStream stream(FAKE_CUDA_OLDEST_FIRST);
     Model model(SpecOfCalls(), stream);
     model.FillParams(1);
-    model.FillGradients(1);
-    model.Step();
+    model.Step(1);
     model.Wait();
     fake_cuda_fail(nullptr, n, cudaErrorUnknown);
-    shampoo_optimizer_destroy(model.optimizer);
-    model.optimizer = nullptr;
+    shampoo_optimizer_destroy(std::exchange(model.optimizer, nullptr));
     fake_cuda_cancel_failures();
   }
 }

@@ -14,8 +14,7 @@ constexpr int kFaults[] = {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_NAN, FAKE_CUDA_
 
 ModelSpec SpecOfRoots(const Keys& more = {}) {
   ModelSpec spec;
-  spec.keys = {{"epsilon", "0.1"}, {"use_merge_dims", "false"}, {"grafting", "adam"}};
-  spec.keys.insert(spec.keys.end(), more.begin(), more.end());
+  spec.keys = Keys{{"epsilon", "0.1"}, {"use_merge_dims", "false"}, {"grafting", "adam"}} + more;
   spec.params = {{{6, 5}}, {{6, 5}}, {{6, 5}}};
   return spec;
 }
@@ -268,18 +267,12 @@ TEST_CASE("if recovery fails, the previous root stays, and too many failures are
   const Stage stage(FAKE_CUDA_OLDEST_FIRST);
   Log log;
   Model model(SpecOfRoots({{"root_failure_tolerance", "1"}}));
-  int64_t bytes = 0;
-  Must(shampoo_plan_bytes(model.plan, 0, "state", &bytes));
-  const DeviceBytes first(static_cast<size_t>(bytes));
-  const DeviceBytes second(static_cast<size_t>(bytes));
-  MustCuda(cudaMemset(first.get(), 0, static_cast<size_t>(bytes)));
+  Arenas arenas(model);
   model.FillParams(1);
-  const void* from = first.get();
-  void* to = second.get();
   const auto step = [&] {
-    Must(shampoo_optimizer_bind_state(model.optimizer, from, to));
+    arenas.Bind(&model);
     const shampoo_status status = model.TryStep();
-    if (status == SHAMPOO_OK) std::swap(const_cast<void*&>(from), to);
+    if (status == SHAMPOO_OK) arenas.Swap();
     return status;
   };
   model.FillGradients(1);
@@ -289,11 +282,9 @@ TEST_CASE("if recovery fails, the previous root stays, and too many failures are
     model.FillGradients(2);
     CHECK(step() == SHAMPOO_OK);
   }
-  CHECK(step() == SHAMPOO_E_NUMERIC);
-  const std::string text = shampoo_last_error();
-  CHECK(text.find("the inverse root of p1/0/factor.1 could not be computed at 2 refreshes in a row") !=
-        std::string::npos);
-  CHECK(text.find("root_failure_tolerance (1)") != std::string::npos);
+  CheckError(step(), SHAMPOO_E_NUMERIC,
+             "the inverse root of p1/0/factor.1 could not be computed at 2 refreshes in a row");
+  CHECK(std::string(shampoo_last_error()).find("root_failure_tolerance (1)") != std::string::npos);
   CHECK(model.Stat("root_reused") == 2);
   CHECK(model.Stat("root_retried") == 0);
   CHECK(log.text.find("the block keeps its previous inverse root") != std::string::npos);

@@ -59,25 +59,6 @@ struct Trial {
   bool strict = false;    // dropping any launch except kSometimes must be noticed
 };
 
-// Memory of two states, one of which is read.
-class Arenas {
- public:
-  explicit Arenas(Model* model) {
-    int64_t bytes = 0;
-    Must(shampoo_plan_bytes(model->plan, 0, "state", &bytes));
-    for (auto& arena : arenas_) arena = std::make_unique<DeviceBytes>(static_cast<size_t>(bytes));
-    MustCuda(cudaMemset(arenas_[0]->get(), 0, static_cast<size_t>(bytes)));
-  }
-  void Bind(Model* model) {
-    Must(shampoo_optimizer_bind_state(model->optimizer, arenas_[at_]->get(), arenas_[1 - at_]->get()));
-    at_ = 1 - at_;
-  }
-
- private:
-  std::unique_ptr<DeviceBytes> arenas_[2];
-  size_t at_ = 0;
-};
-
 template <typename Bytes>
 void Append(const Bytes& bytes, std::string* text) {
   text->append(bytes.begin(), bytes.end());
@@ -88,7 +69,7 @@ std::string Result(const Trial& trial, const std::function<void()>& drop, const 
   const Stage stage(FAKE_CUDA_OLDEST_FIRST);
   Model model(trial.spec);
   std::unique_ptr<Arenas> arenas;
-  if (trial.arenas) arenas = std::make_unique<Arenas>(&model);
+  if (trial.arenas) arenas = std::make_unique<Arenas>(model);
   model.FillParams(1);
   std::string text;
   for (int64_t t = 1; t <= trial.steps; ++t) {
@@ -102,6 +83,7 @@ std::string Result(const Trial& trial, const std::function<void()>& drop, const 
     if (arenas) arenas->Bind(&model);
     if (t == trial.target) drop();
     const shampoo_status status = model.TryStep();
+    if (arenas) arenas->Swap();
     if (t == trial.target) seen();
     text += std::to_string(status) + (status == SHAMPOO_OK ? "" : shampoo_last_error()) + "\n";
     if (t == trial.target) Append(model.Bits(), &text);
@@ -119,34 +101,29 @@ std::string Result(const Trial& trial, const std::function<void()>& drop, const 
 std::vector<Trial> Trials() {
   const auto spec = [](const Keys& more, const std::vector<std::vector<int64_t>>& shapes) {
     ModelSpec made;
-    made.keys = {{"use_merge_dims", "false"}, {"epsilon", "1"}, {"status_lag", "0"}};
-    made.keys.insert(made.keys.end(), more.begin(), more.end());
+    made.keys = Keys{{"use_merge_dims", "false"}, {"epsilon", "1"}, {"status_lag", "0"}} + more;
     for (const std::vector<int64_t>& shape : shapes) made.params.push_back({shape});
     return made;
   };
   const Keys rich = {{"grafting", "adam"}, {"momentum", "0.9"}};
   const Keys newton = {{"root_method", "newton"}};
   const Keys higher = {{"root_method", "higher_order"}, {"root_order", "4"}};
-  const auto with = [](Keys keys, const Keys& more) {
-    keys.insert(keys.end(), more.begin(), more.end());
-    return keys;
-  };
   const Keys unfinished = {{"root_max_iterations", "1"}, {"epsilon", "1e-3"}};
   std::vector<Trial> trials = {
       {.name = "first step", .spec = spec(rich, {{2, 3, 4}})},
       {.name = "later step", .spec = spec(rich, {{2, 3, 4}}), .target = 2, .strict = true},
       {.name = "larger matrices", .spec = spec(rich, {{40, 3}}), .target = 2, .strict = true},
-      {.name = "newton", .spec = spec(with(newton, {{"root_max_iterations", "9"}}), {{3, 4}}), .target = 2},
-      {.name = "higher order", .spec = spec(with(higher, {{"root_max_iterations", "6"}}), {{3, 4}}), .target = 2},
+      {.name = "newton", .spec = spec(newton + Keys{{"root_max_iterations", "9"}}, {{3, 4}}), .target = 2},
+      {.name = "higher order", .spec = spec(higher + Keys{{"root_max_iterations", "6"}}, {{3, 4}}), .target = 2},
       {.name = "cans", .spec = spec({{"root_method", "cans"}}, {{3, 4}}), .target = 2},
       {.name = "diagonal by cans", .spec = spec({{"root_method", "cans"}}, {{3, 3}}), .diagonal = true},
       // When the host first asks, the iteration of the first matrix has converged, and that of the second has not.
       {.name = "slow newton",
-       .spec = spec(with(newton, {{"root_max_iterations", "40"}, {"epsilon", "1e-4"}}), {{1}, {3}}),
+       .spec = spec(newton + Keys{{"root_max_iterations", "40"}, {"epsilon", "1e-4"}}, {{1}, {3}}),
        .target = 2},
       // The method computes no root from it, or one that cannot be stored.
-      {.name = "unfinished newton", .spec = spec(with(newton, unfinished), {{3, 4}})},
-      {.name = "unfinished higher order", .spec = spec(with(higher, unfinished), {{3, 4}})},
+      {.name = "unfinished newton", .spec = spec(newton + unfinished, {{3, 4}})},
+      {.name = "unfinished higher order", .spec = spec(higher + unfinished, {{3, 4}})},
       {.name = "too large a root",
        .spec = spec({{"inverse_dtype", "f16"}, {"inverse_root_override", "1"}, {"epsilon", "1e-6"}}, {{9}})},
       {.name = "diagonal", .spec = spec({}, {{3, 3}}), .diagonal = true},

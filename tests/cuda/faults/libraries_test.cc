@@ -64,14 +64,7 @@ ModelSpec SpecOfLibraries() {
 
 TEST_CASE("a failure of cuBLAS or cuSOLVER at create" * NeedsFake()) {
   shampoo_optimizer* made = nullptr;
-  Attempt attempt{.spec = SpecOfLibraries(), .run = {}};
-  attempt.run = [&](Model* model) {
-    shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-    desc.device_type = SHAMPOO_CUDA;
-    return shampoo_optimizer_create(&made, model->plan, &desc);
-  };
-  attempt.afterwards = [&](Model*, bool) { shampoo_optimizer_destroy(std::exchange(made, nullptr)); };
-  CheckAll({std::begin(kAtCreate), std::end(kAtCreate)}, attempt);
+  CheckAll({std::begin(kAtCreate), std::end(kAtCreate)}, AttemptToCreate(SpecOfLibraries(), &made));
 }
 
 const Failing kBatchedQueries[] = {
@@ -87,14 +80,8 @@ const Failing kBatchedQueries[] = {
 TEST_CASE("create fails if cuSOLVER refuses both the batched solver and the solver for one matrix" * NeedsFake()) {
   for (const Failing& one : kBatchedQueries) {
     CAPTURE(one.function);
-    Attempt attempt{.spec = SpecOfLibraries(), .run = {}};
     shampoo_optimizer* made = nullptr;
-    attempt.run = [&](Model* model) {
-      shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-      desc.device_type = SHAMPOO_CUDA;
-      return shampoo_optimizer_create(&made, model->plan, &desc);
-    };
-    attempt.afterwards = [&](Model*, bool) { shampoo_optimizer_destroy(std::exchange(made, nullptr)); };
+    const Attempt attempt = AttemptToCreate(SpecOfLibraries(), &made);
     const Outcome refused = TryOnce(attempt, [&] {
       fake_cuda_fail_always(one.function, one.code);
       fake_cuda_fail_always("cusolverDnXsyevd_bufferSize", CUSOLVER_STATUS_NOT_SUPPORTED);

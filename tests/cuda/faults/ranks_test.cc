@@ -35,8 +35,7 @@ bool ReportsFailure(shampoo_status status, const std::string& text, int64_t n) {
 
 void Begin(DeviceRanks* ranks) {
   ranks->FillParams(1);
-  ranks->FillGradients(1);
-  ranks->Step();
+  ranks->Step(1);
   ranks->Status();
   REQUIRE(ranks->Unless(SHAMPOO_OK) == "");
   ranks->FillGradients(2);
@@ -213,14 +212,8 @@ TEST_CASE("create of a rank fails: create or the first step of the others fails,
     ranks.FillGradients(1);
     ranks.OnEvery([&](int rank, Model* model) {
       shampoo_optimizer_destroy(std::exchange(model->optimizer, nullptr));
-      shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-      desc.device_type = SHAMPOO_CUDA;
-      desc.stream = model->stream;
-      Must(shampoo_comm_from_ops(&desc.replica_comm, ranks.replica_ops(rank)));
       if (rank == kFaulty) FailHere(n);
-      const shampoo_status status = shampoo_optimizer_create(&model->optimizer, model->plan, &desc);
-      shampoo_comm_destroy(desc.replica_comm);
-      return status;
+      return ranks.CreateAgain(rank, model->plan.get());
     });
     if (fake_cuda_cancel_failures() != 0) {
       CHECK(ranks.Unless(SHAMPOO_OK) == "");

@@ -65,7 +65,8 @@ double Distance(const std::vector<double>& a, const std::vector<double>& b) {
   return largest > 0 ? difference / largest : difference;
 }
 
-shampoo_plan* MakePlan(const ModelSpec& spec) {
+PlanPtr MakePlan(const ModelSpec& spec) {
+  if (spec.device_type == SHAMPOO_CUDA) UsePlugin();
   shampoo_config* config = nullptr;
   Must(shampoo_config_create(&config));
   Must(SetPreset(config));
@@ -113,11 +114,30 @@ shampoo_plan* MakePlan(const ModelSpec& spec) {
     Must(shampoo_plan_add_param(plan, &desc, nullptr));
   }
   Must(shampoo_plan_finish(plan));
-  return plan;
+  return PlanPtr(plan);
+}
+
+int64_t PlannedBytes(const shampoo_plan* plan, const char* what) {
+  int64_t bytes = 0;
+  Must(shampoo_plan_bytes(plan, 0, what, &bytes));
+  return bytes;
+}
+
+shampoo_optimizer_desc DeviceDesc(int32_t device_id) {
+  shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  desc.device_type = SHAMPOO_CUDA;
+  desc.device_id = device_id;
+  return desc;
+}
+
+void CheckCreateFails(const shampoo_plan* plan, const shampoo_optimizer_desc& desc, shampoo_status code,
+                      const std::string& says) {
+  shampoo_optimizer* made = nullptr;
+  CheckError(shampoo_optimizer_create(&made, plan, &desc), code, says);
+  CHECK(made == nullptr);
 }
 
 Model::Model(const ModelSpec& spec, cudaStream_t of_stream) : stream(of_stream), spec_(spec) {
-  if (on_device()) UsePlugin();
   plan = MakePlan(spec);
   for (const ParamSpec& param : spec.params) {
     const auto elements = static_cast<size_t>(PartOf(spec, param).count);
@@ -139,7 +159,7 @@ Model::Model(const ModelSpec& spec, cudaStream_t of_stream) : stream(of_stream),
   if (spec.shard_ops != nullptr) Must(shampoo_comm_from_ops(&desc.shard_comm, spec.shard_ops));
   // Later calls must not load kernels.
   if (on_device()) fake_cuda_begin_loading();
-  const shampoo_status created = shampoo_optimizer_create(&optimizer, plan, &desc);
+  const shampoo_status created = shampoo_optimizer_create(&optimizer, plan.get(), &desc);
   if (on_device()) fake_cuda_end_loading();
   shampoo_comm_destroy(desc.replica_comm);  // does not change the error text
   shampoo_comm_destroy(desc.shard_comm);
@@ -148,7 +168,6 @@ Model::Model(const ModelSpec& spec, cudaStream_t of_stream) : stream(of_stream),
 
 Model::~Model() {
   shampoo_optimizer_destroy(optimizer);
-  shampoo_plan_destroy(plan);
   for (const Buffers& buffers : params_) {
     for (void* memory : {buffers.param, buffers.grad, buffers.spec.in_place ? nullptr : buffers.out, buffers.copy}) {
       if (on_device()) {
@@ -215,8 +234,18 @@ void Model::SetGradient(size_t p, const std::vector<double>& values) {
   Put(params_[p].grad, params_[p].spec.grad_dtype, values);
 }
 
+void Model::SpoilGradient(size_t p, size_t element, double value) {
+  std::vector<double> gradient = Sequence(77, elements(p));
+  gradient[element] = value;
+  SetGradient(p, gradient);
+}
+
 void Model::SetParam(size_t p, const std::vector<double>& values) {
   Put(params_[p].param, params_[p].spec.param_dtype, values);
+}
+
+void Model::SetParamsOf(const Model& other) {
+  for (size_t p = 0; p < params(); ++p) SetParam(p, other.ParamValues(p));
 }
 
 std::vector<double> Model::Values(size_t p, bool of_out) const {
@@ -239,6 +268,15 @@ void Model::Bind() {
     buffers.copy = params_[p].copy;
     Must(shampoo_optimizer_bind(optimizer, static_cast<int32_t>(p), 1, &buffers));
   }
+}
+
+void Model::Step(uint64_t seed) {
+  FillGradients(seed);
+  Step();
+}
+
+void Model::Train(uint64_t first, uint64_t last) {
+  for (uint64_t t = first; t <= last; ++t) Step(t);
 }
 
 shampoo_status Model::TryStep() {
@@ -336,6 +374,14 @@ void Model::SetState(const std::string& key, const std::vector<double>& values) 
   }
   Must(shampoo_state_write(optimizer, index, 0, static_cast<int64_t>(values.size()), bytes.data(), bytes.size(),
                            SHAMPOO_CPU, on_device() ? stream : nullptr));
+}
+
+void Model::Save(const std::string& directory) {
+  Must(shampoo_save(&optimizer, 1, nullptr, directory.c_str(), stream));
+}
+
+void Model::Load(const std::string& directory) {
+  Must(shampoo_load(&optimizer, 1, nullptr, directory.c_str(), stream));
 }
 
 double Model::Stat(const char* key) const {

@@ -6,9 +6,11 @@
 #include <doctest/doctest.h>
 #include <shampoo/shampoo.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +19,19 @@ namespace shampoo_test {
 
 using Keys = std::vector<std::pair<std::string, std::string>>;
 
+// Returns `keys` followed by `more`, which take precedence.
+inline Keys operator+(Keys keys, const Keys& more) {
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
 inline void Must(shampoo_status status) { REQUIRE_MESSAGE(status == SHAMPOO_OK, std::string(shampoo_last_error())); }
+// Checks that the last call failed with `code`, and that its error text contains `says`.
+inline void CheckError(shampoo_status status, shampoo_status code, const std::string& says) {
+  const std::string text = shampoo_last_error();
+  CHECK_MESSAGE(status == code, text);
+  CHECK_MESSAGE(text.find(says) != std::string::npos, "expected \"", says, "\" in: ", text);
+}
 inline void MustCuda(cudaError_t error) {
   REQUIRE_MESSAGE(error == cudaSuccess, std::string(cudaGetErrorString(error)));
 }
@@ -54,7 +68,20 @@ struct ModelSpec {
 };
 
 // Returns a finished plan with parameters "p0", "p1", ...
-shampoo_plan* MakePlan(const ModelSpec& spec);
+struct DestroyPlan {
+  void operator()(shampoo_plan* plan) const { shampoo_plan_destroy(plan); }
+};
+using PlanPtr = std::unique_ptr<shampoo_plan, DestroyPlan>;
+PlanPtr MakePlan(const ModelSpec& spec);
+
+// Returns the planned number of bytes of the state, the workspace, or the total.
+int64_t PlannedBytes(const shampoo_plan* plan, const char* what);
+
+// Returns the description of an optimizer on a device.
+shampoo_optimizer_desc DeviceDesc(int32_t device_id = 0);
+// Checks that an optimizer cannot be created, and that the error text contains `says`.
+void CheckCreateFails(const shampoo_plan* plan, const shampoo_optimizer_desc& desc, shampoo_status code,
+                      const std::string& says);
 
 // A model on the device or on the CPU. Buffers contain bytes in their dtypes; values are passed and returned as double.
 class Model {
@@ -68,7 +95,9 @@ class Model {
   void FillParams(uint64_t seed);
   void FillGradients(uint64_t seed);
   void SetGradient(size_t p, const std::vector<double>& values);
+  void SpoilGradient(size_t p, size_t element, double value);  // one element of other values
   void SetParam(size_t p, const std::vector<double>& values);
+  void SetParamsOf(const Model& other);
   void DropGradient(size_t p, bool dropped) { params_[p].dropped = dropped; }
   std::vector<double> ParamValues(size_t p) const { return Values(p, false); }  // waits for the stream
   std::vector<double> OutValues(size_t p) const { return Values(p, true); }
@@ -77,12 +106,16 @@ class Model {
   void Bind();               // binds all current buffers
   shampoo_status TryStep();  // Bind and step
   void Step() { Must(TryStep()); }
+  void Step(uint64_t seed);                   // fills the gradients and steps
+  void Train(uint64_t first, uint64_t last);  // steps with gradients of these seeds
   void Wait() const;
 
   std::vector<std::string> Keys() const;  // keys of the state
   std::vector<double> State(const std::string& key) const;
   void SetState(const std::string& key, const std::vector<double>& values);
   double Stat(const char* key) const;
+  void Save(const std::string& directory);
+  void Load(const std::string& directory);
   // Returns the bytes of all parameters, outputs and entries of the state.
   std::string Bits() const;
 
@@ -92,7 +125,7 @@ class Model {
   void* grad(size_t p) const { return params_[p].grad; }
 
   shampoo_optimizer* optimizer = nullptr;
-  shampoo_plan* plan = nullptr;
+  PlanPtr plan;
   cudaStream_t stream = nullptr;
 
  private:

@@ -51,6 +51,16 @@ void DeviceRanks::OnEvery(const Work& work) {
   });
 }
 
+shampoo_status DeviceRanks::CreateAgain(int rank, const shampoo_plan* plan) {
+  Model& model = (*this)[rank];
+  shampoo_optimizer_desc desc = DeviceDesc();
+  desc.stream = model.stream;
+  Must(shampoo_comm_from_ops(&desc.replica_comm, replica_ops(rank)));
+  const shampoo_status status = shampoo_optimizer_create(&model.optimizer, plan, &desc);
+  shampoo_comm_destroy(desc.replica_comm);
+  return status;
+}
+
 void DeviceRanks::Step() {
   OnEvery([](int, Model* model) { return model->TryStep(); });
 }
@@ -65,6 +75,15 @@ void DeviceRanks::FillParams(uint64_t seed) {
 
 void DeviceRanks::FillGradients(uint64_t seed) {
   for (Rank& rank : ranks_) rank.model->FillGradients(seed);
+}
+
+void DeviceRanks::Step(uint64_t seed) {
+  FillGradients(seed);
+  Step();
+}
+
+void DeviceRanks::Train(uint64_t first, uint64_t last) {
+  for (uint64_t t = first; t <= last; ++t) Step(t);
 }
 
 void DeviceRanks::Abort() {
@@ -93,6 +112,14 @@ bool DeviceRanks::SameParams() {
     if (params[i] != params[i % of_one]) return false;
   }
   return true;
+}
+
+void DeviceRanks::CheckParams(const Model& alone) {
+  const std::vector<std::vector<double>> params = Params();
+  for (size_t i = 0; i < params.size(); ++i) {
+    CAPTURE(i);
+    CHECK(Distance(params[i], alone.ParamValues(i % alone.params())) < 1e-6);
+  }
 }
 
 std::vector<std::vector<double>> DeviceRanks::Params() {

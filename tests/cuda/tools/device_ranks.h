@@ -28,9 +28,13 @@ class DeviceRanks {
   void OnEvery(const Work& work);
   void Step();
   void Status();  // waits
+  // Creates the optimizer of a rank of replicas, which was destroyed, with a plan. Called on every rank.
+  shampoo_status CreateAgain(int rank, const shampoo_plan* plan);
   // Do the same on every rank.
   void FillParams(uint64_t seed);
   void FillGradients(uint64_t seed);
+  void Step(uint64_t seed);  // fills the gradients and steps
+  void Train(uint64_t first, uint64_t last);
   // Aborts all communicators, as a program does that has lost a rank: no rank waits any more.
   void Abort();
 
@@ -42,6 +46,8 @@ class DeviceRanks {
   // all words. Otherwise returns the statuses and texts of all ranks.
   std::string Unless(shampoo_status status, const std::vector<std::string>& words = {}) const;
   bool SameParams();
+  // Checks that each rank has the parameters of `alone`, except for rounding.
+  void CheckParams(const Model& alone);
   // Returns the bytes of all ranks.
   std::vector<std::vector<double>> Params();
   // The communicators of a rank; nullptr: it has none of this kind.

@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/fake/control.h"
@@ -58,17 +59,58 @@ class TestStream {
   cudaStream_t stream_ = nullptr;
 };
 
+// A stage for tests that enqueue all work in one stream.
+class StageWithStream : public Stage, public TestStream {
+ public:
+  explicit StageWithStream(int order = FAKE_CUDA_RANDOM) : Stage(order) {}
+};
+
 // Memory of the current device.
 class DeviceBytes {
  public:
-  explicit DeviceBytes(size_t bytes) { MustCuda(cudaMalloc(&data_, bytes)); }
+  explicit DeviceBytes(size_t bytes) : bytes_(bytes) { MustCuda(cudaMalloc(&data_, bytes)); }
   ~DeviceBytes() { (void)cudaFree(data_); }
-  DeviceBytes(const DeviceBytes&) = delete;
-  DeviceBytes& operator=(const DeviceBytes&) = delete;
+  DeviceBytes(DeviceBytes&& other) noexcept : bytes_(other.bytes_), data_(std::exchange(other.data_, nullptr)) {}
+  DeviceBytes& operator=(DeviceBytes&& other) noexcept {
+    std::swap(bytes_, other.bytes_);
+    std::swap(data_, other.data_);
+    return *this;
+  }
   void* get() const { return data_; }
+  size_t bytes() const { return bytes_; }
 
  private:
+  size_t bytes_;
   void* data_ = nullptr;
+};
+
+// A state in memory of the caller that contains the state of a new optimizer.
+class StateArena : public DeviceBytes {
+ public:
+  explicit StateArena(ModelSpec spec, cudaStream_t stream = nullptr)
+      : DeviceBytes(static_cast<size_t>(PlannedBytes(MakePlan(spec).get(), "state"))) {
+    const Model fresh(In(std::move(spec)), stream);
+  }
+  // Returns the specification of a model that has its state here.
+  ModelSpec In(ModelSpec spec) const {
+    spec.state = get();
+    spec.state_bytes = bytes();
+    return spec;
+  }
+};
+
+// Two arenas, of which a step reads one and writes the other. The first to be read contains zeros.
+class Arenas {
+ public:
+  explicit Arenas(const Model& model)
+      : from_(static_cast<size_t>(PlannedBytes(model.plan.get(), "state"))), to_(from_.bytes()) {
+    MustCuda(cudaMemset(from_.get(), 0, from_.bytes()));
+  }
+  void Bind(Model* model) const { Must(shampoo_optimizer_bind_state(model->optimizer, from_.get(), to_.get())); }
+  void Swap() { std::swap(from_, to_); }
+
+ private:
+  DeviceBytes from_, to_;
 };
 
 // Pinned host memory, from and to which devices copy asynchronously.
@@ -100,12 +142,12 @@ inline std::vector<char> BitsOf(const Model& model) {
 // Blocks of five shapes, so that the engine uses its own streams. They include tensors whose dims must be moved.
 inline ModelSpec FiveShapes(const Keys& more = {}) {
   ModelSpec spec;
-  spec.keys = {{"grafting", "adam"},
-               {"momentum", "0.9"},
-               {"use_merge_dims", "false"},
-               {"precondition_frequency", "2"},
-               {"epsilon", "1e-3"}};
-  spec.keys.insert(spec.keys.end(), more.begin(), more.end());
+  spec.keys = Keys{{"grafting", "adam"},
+                   {"momentum", "0.9"},
+                   {"use_merge_dims", "false"},
+                   {"precondition_frequency", "2"},
+                   {"epsilon", "1e-3"}} +
+              more;
   spec.params = {{{4, 3}}, {{5}}, {{2, 3, 4}}, {{6, 6}}, {{3, 7}}, {{4, 3}}};
   return spec;
 }

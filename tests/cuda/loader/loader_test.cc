@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "tests/cuda/host/fake_plugin.h"
+#include "tests/cuda/loader/fake_plugin.h"
 
 namespace shampoo_test {
 namespace {
@@ -51,7 +51,7 @@ void CheckUnusable(std::initializer_list<std::string> words) {
   CHECK(Mentions(info.unavailable_reason, words));
 }
 
-FakeDevice& TheFake() {
+shampoo::cuda::Description& TheFake() {
   void* const library = dlopen(Fake("libfake_cuda.so").c_str(), RTLD_NOW | RTLD_NOLOAD);
   REQUIRE(library != nullptr);
   auto* const function = reinterpret_cast<FakeFunction>(dlsym(library, kFakeSymbol));
@@ -124,19 +124,19 @@ TEST_CASE("the first plugin that matches stays loaded, also if several threads l
 }
 
 TEST_CASE("the reason why CUDA cannot be used names what the machine lacks") {
-  FakeDevice& fake = TheFake();
+  shampoo::cuda::Description& fake = TheFake();
   CHECK(Cuda().usable == 1);
   CHECK(Cuda().device_count == 1);
   CHECK(std::string(Cuda().unavailable_reason).empty());
-  fake.description = {0, 0, 12080, ""};
+  fake = {0, 0, 12080, ""};
   CheckUnusable({"no NVIDIA driver"});
-  fake.description = {0, 12020, 12080, "cudaErrorInsufficientDriver"};
+  fake = {0, 12020, 12080, "cudaErrorInsufficientDriver"};
   CheckUnusable({"12.2", "12.8", "12.6 or later"});
-  fake.description = {0, 12080, 12080, ""};
+  fake = {0, 12080, 12080, ""};
   CheckUnusable({"no NVIDIA GPU"});
-  fake.description = {0, 12080, 12080, "the GPU is of sm_61, and code is there for sm_80 and later"};
+  fake = {0, 12080, 12080, "the GPU is of sm_61, and code is there for sm_80 and later"};
   CheckUnusable({"sm_61"});
-  fake.description = {3, 13000, 12080, ""};
+  fake = {3, 13000, 12080, ""};
   CHECK(Cuda().device_count == 3);
 }
 

@@ -1,0 +1,37 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "tests/cuda/tools/stage.h"
+
+namespace shampoo_test {
+
+// A CUDA graph of one step.
+class Graph {
+ public:
+  // Captures a step, which must return `status`, and, unless `set` is NULL, a memset of four bytes.
+  explicit Graph(Model* model, shampoo_status status = SHAMPOO_OK, const std::string& says = "", void* set = nullptr)
+      : stream_(model->stream) {
+    MustCuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
+    CheckError(model->TryStep(), status, says);
+    if (set != nullptr) MustCuda(cudaMemsetAsync(set, 0, 4, stream_));
+    MustCuda(cudaStreamEndCapture(stream_, &graph_));
+    MustCuda(cudaGraphInstantiate(&exec_, graph_, 0));
+  }
+  ~Graph() {
+    (void)cudaGraphExecDestroy(exec_);
+    (void)cudaGraphDestroy(graph_);
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  void Launch() const { MustCuda(cudaGraphLaunch(exec_, stream_)); }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t exec_ = nullptr;
+};
+
+}  // namespace shampoo_test
