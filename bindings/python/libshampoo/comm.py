@@ -15,14 +15,16 @@ class Communicator:
     """Base class of communicators. A subclass implements ``all_gather``.
 
     The methods are called with the GIL, on the thread that calls the step. If a method raises an exception, the step
-    fails on all ranks with ``libshampoo.CommError``, whose cause is this exception. KeyboardInterrupt and SystemExit
-    are raised unchanged.
+    fails with ``libshampoo.CommError``, whose cause is this exception. KeyboardInterrupt and SystemExit are raised
+    unchanged.
 
     A subclass may have these methods, too:
 
     - ``all_to_all(send, send_bytes, recv, recv_bytes)``, for shard_mode="gather";
     - ``async_error()``, which raises an exception if an earlier exchange has failed since;
-    - ``abort()``, which makes the collectives of other ranks fail.
+    - ``abort()``, which makes collectives of other ranks that wait for this rank fail. Without it, a rank whose
+      collective failed reports the failure in one more exchange: the next one of the same step, or the first one of its
+      next step. The other ranks wait for that exchange.
 
     Attributes
     ----------
