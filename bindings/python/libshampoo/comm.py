@@ -93,7 +93,7 @@ class MpiComm(Communicator):
         self.rank, self.world = comm.Get_rank(), comm.Get_size()
 
     def close(self) -> None:
-        """Free the duplicate. Close all optimizers that use it first. Further calls have no effect."""
+        """Free the duplicate. Close all optimizers that use it first. Calling close again has no effect."""
         comm, self._comm = self._comm, None
         if comm is not None and not self._mpi.Is_finalized():
             comm.Free()

@@ -35,7 +35,7 @@
  * The conventions of shampoo.h hold here too, with these differences and additions:
  *
  * Errors. Functions return ncclSuccess or an error code of NCCL, which ncclGetErrorString() describes. They do not
- * change the text of shampoo_last_error().
+ * change the message of shampoo_last_error().
  *
  * Ownership. The ncclComm_t remains owned by the caller. It must live until the shampoo_comm and every optimizer with
  * it have been destroyed.

@@ -14,7 +14,7 @@ use std::slice;
 ///
 /// All ranks make the same sequence of calls with the same sizes. Methods run on the thread that calls the optimizer.
 /// If a method returns an error or panics, the call of the optimizer fails with [`Code::Comm`](crate::Code::Comm),
-/// whose text and source contain the failure. The optimizer cannot be used afterwards.
+/// whose message and source contain the failure. The optimizer cannot be used afterwards.
 pub trait Communicator: Send + Sync {
     /// Returns the rank of this process. Called once.
     fn rank(&self) -> usize;
@@ -27,7 +27,7 @@ pub trait Communicator: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Any error, which the error of the optimizer then contains.
+    /// Any error. The error that the call of the optimizer returns then contains it.
     fn all_gather(&self, segments: &mut [u8]) -> std::result::Result<(), BoxError>;
 
     /// Returns whether [`all_to_all`](Communicator::all_to_all) is implemented, which must be the same on all ranks.
@@ -42,7 +42,7 @@ pub trait Communicator: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Any error, which the error of the optimizer then contains.
+    /// Any error. The error that the call of the optimizer returns then contains it.
     fn all_to_all(
         &self,
         send: &[u8],
