@@ -383,8 +383,7 @@ typedef struct shampoo_backend_info {
   size_t struct_size;
   /** Name of the backend: "cpu" or "cuda". Valid as long as the library is loaded. */
   const char* name;
-  /** Why the backend cannot be used on this machine, as a sentence; "" if it can. Valid as long as the library is
-   * loaded. */
+  /** Why the backend cannot be used here, as a sentence; "" if it can. Valid as long as the library is loaded. */
   const char* unavailable_reason;
   /** 1: optimizers can be created on it. 0: they cannot; unavailable_reason says why. */
   int32_t usable;

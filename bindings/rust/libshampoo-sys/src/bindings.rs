@@ -145,8 +145,7 @@ pub struct shampoo_backend_info {
     pub struct_size: usize,
     /// Name of the backend: "cpu" or "cuda". Valid as long as the library is loaded.
     pub name: *const c_char,
-    /// Why the backend cannot be used on this machine, as a sentence; "" if it can. Valid as long as the library is
-    /// loaded.
+    /// Why the backend cannot be used here, as a sentence; "" if it can. Valid as long as the library is loaded.
     pub unavailable_reason: *const c_char,
     /// 1: optimizers can be created on it. 0: they cannot; unavailable_reason says why.
     pub usable: i32,
