@@ -98,8 +98,8 @@ const Key kKeys[] = {
             "of each stacked tensor with stack_dims, and those of each piece that a rank holds with shard_mode local.",
      .flag = &Settings::precondition_1d},
     {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "25",
-     .doc = "Number of steps between two refreshes of the inverse roots. Early refreshes follow each other sooner if "
-            "refresh_growth is above 0. Factor matrices are updated at every step.",
+     .doc = "Maximum number of steps between two refreshes of the inverse roots. Early refreshes follow each other "
+            "sooner if refresh_growth is above 0. Factor matrices are updated at every step.",
      .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
     {.name = "refresh_growth", .type = KeyType::kF64, .default_text = "0.1",
      .doc = "Refreshes the inverse roots more often at the start. Above 0: the first refresh is at "

@@ -333,9 +333,9 @@ const char* shampoo_status_name(shampoo_status status);
 const char* shampoo_last_error(void);
 
 /**
- * Receives messages of the library. It is called on threads that are inside a call of the library, possibly on several
- * at once. It must return normally (no exception, no longjmp). It must not call the library with an object that the
- * call in progress uses.
+ * Receives messages of the library. It runs on the thread that called the library, possibly on several such threads at
+ * once. It must return normally (no exception, no longjmp). It must not call the library with an object that the call
+ * in progress uses.
  *
  * @param user the pointer that was passed to shampoo_set_log().
  * @param level 0 error, 1 warning, 2 information, 3 debugging.
@@ -1127,8 +1127,8 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  *     root_relative_epsilon is in use: it must stay above 0, and the other must stay 0. With root_rank_handling
  *     pseudo_inverse both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
  * @retval SHAMPOO_E_INVALID there is no such group or key, the key cannot be changed, or the value is out of range.
- * @retval SHAMPOO_E_STATE beta1 or momentum is 0 in the plan, which therefore has no state for it. Create the plan with a
- *     value above 0, and set it to 0 until it is needed.
+ * @retval SHAMPOO_E_STATE beta1 or momentum is 0 in the plan, which therefore has no state for it. Create the plan with
+ * a value above 0, and set it to 0 until it is needed.
  */
 shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, const char* key, double value);
 

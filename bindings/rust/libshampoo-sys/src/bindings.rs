@@ -75,9 +75,9 @@ pub const SHAMPOO_CUDA: i32 = 2;
 /// Result of a call: SHAMPOO_OK or a SHAMPOO_E\_ code. Codes are never renumbered; new ones may be added.
 pub type shampoo_status = i32;
 
-/// Receives messages of the library. It is called on threads that are inside a call of the library, possibly on several
-/// at once. It must return normally (no exception, no longjmp). It must not call the library with an object that the
-/// call in progress uses.
+/// Receives messages of the library. It runs on the thread that called the library, possibly on several such threads at
+/// once. It must return normally (no exception, no longjmp). It must not call the library with an object that the call
+/// in progress uses.
 ///
 /// - `user` the pointer that was passed to shampoo_set_log().
 /// - `level` 0 error, 1 warning, 2 information, 3 debugging.
@@ -833,8 +833,8 @@ extern "C" {
     ///   root_relative_epsilon is in use: it must stay above 0, and the other must stay 0. With root_rank_handling
     ///   pseudo_inverse both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
     /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key cannot be changed, or the value is out of range.
-    /// - returns `SHAMPOO_E_STATE`: beta1 or momentum is 0 in the plan, which therefore has no state for it. Create the plan with a
-    ///   value above 0, and set it to 0 until it is needed.
+    /// - returns `SHAMPOO_E_STATE`: beta1 or momentum is 0 in the plan, which therefore has no state for it. Create the plan with
+    ///   a value above 0, and set it to 0 until it is needed.
     pub fn shampoo_optimizer_set(
         opt: *mut shampoo_optimizer,
         group: i32,

@@ -135,7 +135,7 @@ struct UpdateFactorBody {
       }
       matrix[r * d + c] = next;
     });
-    MirrorState<Real>(cta, part, slot, factor);
+    MirrorState<Real>(cta, matrix_tile, slot, factor);
     matrix_tile.Mirror(cta, matrix);
     if (task == RootTask::kTakeSnapshot) matrix_tile.Mirror(cta, async_matrix);
   }
@@ -161,7 +161,7 @@ struct StoreRootBody {
         const Real value = matrix[r * d + c];
         WriteAs(inverse, slot.dtype, KeptAt(slot.form, d, r, c), value);
       });
-      MirrorState<Real>(cta, part, slot, inverse);
+      MirrorState<Real>(cta, matrix_tile, slot, inverse);
     } else {
       matrix_tile.ForEachLower(cta, [&](int64_t r, int64_t c) {
         matrix[r * d + c] = ReadAs<Real>(inverse, slot.dtype, KeptAt(slot.form, d, r, c));
