@@ -140,8 +140,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`](crate::Code::Invalid): there is no such key (the message suggests a similar name), the value has
-    /// the wrong type, or it is out of range. The key keeps its value.
+    /// [`Code::Invalid`](crate::Code::Invalid): there is no such key (the message suggests a similar name), the value
+    /// has the wrong type, or it is out of range. The key keeps its value.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) -> Result<&mut Self> {
         let name = c_string("key", key)?;
         // SAFETY: the strings are C strings, which the library copies.

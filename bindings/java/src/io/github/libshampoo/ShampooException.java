@@ -5,8 +5,8 @@ package io.github.libshampoo;
 import java.util.OptionalLong;
 
 /**
- * An error of the library, with a subclass for each status. The message names the argument or key that is wrong, its value
- * and what was expected, and explains what to do. A call that fails changes nothing unless its message says so.
+ * An error of the library, with a subclass for each status. The message names the argument or key that is wrong, its
+ * value and what was expected, and explains what to do. A call that fails changes nothing unless its message says so.
  */
 public class ShampooException extends RuntimeException {
   private static final long serialVersionUID = 1;
