@@ -3,8 +3,8 @@
 # libshampoo.a: for hosts that are to be one file. It holds one object, in which all but the functions of the header is
 # local: the private BLAS, the core and the code of templates, so that none of it meets what a host has by the same names.
 if(SHAMPOO_SYSTEM_BLAS OR SHAMPOO_SANITIZE)
-  message(FATAL_ERROR "SHAMPOO_STATIC is ON: libshampoo.a holds the private BLAS, so it goes with neither SHAMPOO_SYSTEM_BLAS "
-                      "nor SHAMPOO_SANITIZE")
+  message(FATAL_ERROR "SHAMPOO_STATIC is ON: libshampoo.a contains the private BLAS and cannot be combined with "
+                      "SHAMPOO_SYSTEM_BLAS or SHAMPOO_SANITIZE")
 endif()
 
 # An object in place of a program. Groups are dissolved: of two groups of one name a linker keeps the host's, and what is

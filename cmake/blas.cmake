@@ -3,8 +3,9 @@
 # shampoo_blas: headers and archives of BLAS and LAPACKE.
 #
 # The default is a private copy: the serial static archives of OpenBLAS and LAPACKE, hidden by the version script, so
-# that it cannot affect the host's BLAS, its threads and its environment. The serial archive has one scratch allocator
-# for all threads, which silently gives wrong results. --wrap replaces it with core/blas/scratch.cc.
+# that it does not affect the BLAS, threads or environment of the host program. The serial archive has one scratch
+# allocator for all threads, which silently gives wrong results if several threads use it. --wrap replaces it with
+# core/blas/scratch.cc.
 add_library(shampoo_blas INTERFACE)
 
 set(SHAMPOO_SCIPY_OPENBLAS "" CACHE PATH

@@ -31,7 +31,7 @@ function(cuda_unavailable_reason result nvcc)
       set(${result} "${nvcc} --version prints no version" PARENT_SCOPE)
       return()
     elseif(CMAKE_MATCH_1 VERSION_LESS 12.8)
-      set(${result} "${nvcc} is of CUDA ${CMAKE_MATCH_1}, and 12.8 or later is needed" PARENT_SCOPE)
+      set(${result} "${nvcc} belongs to CUDA ${CMAKE_MATCH_1}; expected 12.8 or later" PARENT_SCOPE)
       return()
     endif()
     # Each release supports host compilers up to some version.
@@ -59,7 +59,7 @@ elseif(NOT "$ENV{CUDACXX}" STREQUAL "")
   set(cuda_nvcc $ENV{CUDACXX})
 else()
   find_program(SHAMPOO_NVCC nvcc HINTS ${CUDAToolkit_ROOT} ENV CUDA_PATH ENV CUDA_HOME PATH_SUFFIXES bin
-               PATHS /usr/local/cuda/bin DOC "nvcc, the compiler of CUDA")
+               PATHS /usr/local/cuda/bin DOC "nvcc, the CUDA compiler")
   mark_as_advanced(SHAMPOO_NVCC)
   set(cuda_nvcc ${SHAMPOO_NVCC})
 endif()
@@ -85,16 +85,16 @@ else()
 
   if("${cuda_unavailable_reason}" STREQUAL "")
     set(SHAMPOO_BUILD_CUDA ON)
-    set(CMAKE_CUDA_COMPILER ${cuda_nvcc} CACHE FILEPATH "nvcc, the compiler of CUDA")
+    set(CMAKE_CUDA_COMPILER ${cuda_nvcc} CACHE FILEPATH "nvcc, the CUDA compiler")
     if(NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER)
       set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
     endif()
-    set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER}) # the same for both halves of a struct
+    set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER}) # host code and device code must lay out structs alike
     set(CMAKE_CUDA_ARCHITECTURES ${cuda_architectures})
     set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static) # independent of the host's copy of the runtime
     enable_language(CUDA)
-    set(CMAKE_CUDA_STANDARD 20) # not earlier, because the compiler is tested without it
+    set(CMAKE_CUDA_STANDARD 20) # after enable_language, whose test of the compiler runs without it
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
     if("${CMAKE_CUDA20_STANDARD_COMPILE_OPTION}" STREQUAL "") # CMake 3.25 does not know the flag of CUDA 12 and later

@@ -101,7 +101,7 @@ prepare_python() {
 }
 prepare_python
 
-# The site of the documentation.
+# The documentation site.
 prepare_site() {
   local requirements=docs/site/requirements.txt
   [ -x "$python" ] || return 1

@@ -59,7 +59,7 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
     shampoo::OptimizerDesc inner;
     void (*release_allocator)(void*) = nullptr;
     void (*release_executor)(void*) = nullptr;
-    // From here on other ranks may wait for this rank, so that errors are passed to Create instead of being returned.
+    // From here on other ranks may wait for this rank, so errors are passed to Create instead of being returned.
     Status caller_status = [&]() -> Status {
       SHAMPOO_RETURN_IF_ERROR(shampoo::CheckDevice(own));
       SHAMPOO_RETURN_IF_ERROR(plan->plan->CheckFinished());

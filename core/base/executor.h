@@ -48,8 +48,8 @@ class Executor {
 
   int slots() const { return slots_; }
 
-  // Calls work(slot, item) for every item in [0, count). Items are handed out in rising order to at most `slots` slots.
-  // work must not throw.
+  // Calls work(slot, item) for every item in [0, count). Items are handed out in ascending order to at most `slots`
+  // slots. work must not throw.
   template <typename Work>
   void ForEach(int64_t count, int slots, Work&& work) {
     std::atomic<int64_t> next{0};

@@ -13,7 +13,8 @@
 namespace shampoo {
 
 // One parallel operation over items, in which idle threads help busy ones. A thread takes whole items while there are
-// any, so that an item stays in its cache. After that it takes tiles of the items that other threads still work on.
+// any, because an item then stays in its cache. After that it takes tiles of the items that other threads still work
+// on.
 class Team {
  public:
   // A thread and its slot. Run offers tiles of its item to idle threads.
@@ -36,7 +37,7 @@ class Team {
   using Item = void (*)(void* argument, Worker& worker, int64_t item);
 
   // Calls item(argument, worker, i) once for every i in [0, count). Threads in slots below item_slots start the items
-  // in rising order; threads in the other slots only help. `slots` may exceed item_slots only if count is at most
+  // in ascending order; threads in the other slots only help. `slots` may exceed item_slots only if count is at most
   // item_slots. Each thread calls enter(slot) first and keeps the returned object until it has finished.
   template <typename Enter>
   static void Run(Executor* executor, int64_t count, int item_slots, int slots, Item item, void* argument,
@@ -68,8 +69,8 @@ class Team {
       : count_(count), item_slots_(item_slots), item_(item), argument_(argument), unfinished_(count) {}
   void Work(Worker* worker);
   void Divide(Worker* worker, Job* job);
-  // Runs one tile of any job, without the lock. Returns false if there is none. slot_is_busy: the memory of this slot
-  // is in use, so that only jobs without uses_slot are considered.
+  // Runs one tile of any job, without the lock. Returns false if there is none. If slot_is_busy, the memory of this
+  // slot is in use, and only jobs without uses_slot are considered.
   bool Help(Worker* worker, bool slot_is_busy, std::unique_lock<std::mutex>* lock);
 
   const int64_t count_;

@@ -16,7 +16,7 @@ namespace shampoo::blas {
 // the kernel and the element type. For small blocks, only the two panels are populated, not the gap between them.
 class ScratchExtent {
  public:
-  // Adds products of d x d and d x wide matrices and of their transposes, and eigenproblems of order d.
+  // Adds products of d x d and d x wide matrices and of their transposes, and eigenproblems of size d.
   void Add(int64_t d, int64_t wide, size_t element_bytes);
 
   // Returns the number of bytes that Scratch::Create populates.

@@ -89,7 +89,7 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
   std::vector<char> buffer;
   std::vector<int64_t> most_left;  // by rank: the most texts it can have left after the next exchange
   const auto prepare = [&]() -> Status {
-    SHAMPOO_RETURN_IF_ERROR(CheckReceived("length of a text", longest_of, 0, kLongestText));
+    SHAMPOO_RETURN_IF_ERROR(CheckReceived("message length", longest_of, 0, kLongestText));
     const int64_t least = std::max(longest, *std::max_element(longest_of.begin(), longest_of.end())) + 8;
     room = std::max(least, std::min(kOfOne, kOfAll / world()));
     segment = static_cast<int64_t>(sizeof(TextsHeader)) + room;
@@ -126,16 +126,16 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
       // These numbers determine on all ranks whether there is another exchange. They decrease with each exchange.
       int64_t& most = most_left[static_cast<size_t>(from)];
       SHAMPOO_RETURN_IF_ERROR(
-          CheckReceivedOrAbort(comm_, {"number of texts that are left", from, header.left}, 0, most));
+          CheckReceivedOrAbort(comm_, {"number of remaining messages", from, header.left}, 0, most));
       most = std::max<int64_t>(header.left - 1, 0);
       more = more || header.left > 0;
       if (!is_first()) continue;
-      if (own->ok()) *own = CheckReceived({"number of bytes of texts", from, header.bytes}, 0, room);
+      if (own->ok()) *own = CheckReceived({"number of message bytes", from, header.bytes}, 0, room);
       for (int64_t at = 0; own->ok() && at < header.bytes;) {
         const int64_t rest = header.bytes - at - 8;
         int64_t length = 0;
         if (rest >= 0) std::memcpy(&length, received + sizeof header + at, 8);
-        *own = CheckReceived({"length of a text", from, length}, 0, rest);
+        *own = CheckReceived({"message length", from, length}, 0, rest);
         if (!own->ok()) break;
         try_to_take(from, received + sizeof header + at + 8, length);
         at += 8 + length;

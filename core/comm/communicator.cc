@@ -13,7 +13,7 @@ Status Communicator::Create(const CommOps& ops, std::shared_ptr<Communicator>* o
   if (ops.all_gather == nullptr) return Invalid("ops.all_gather is NULL: expected a function");
   constexpr int kMaxRanks = 1 << 20;
   if (ops.world < 1 || ops.world > kMaxRanks) {
-    return Invalid("ops.world is ", ops.world, ": expected at least 1, and at most ", kMaxRanks);
+    return Invalid("ops.world is ", ops.world, ": expected 1 to ", kMaxRanks);
   }
   if (ops.rank < 0 || ops.rank >= ops.world) {
     return Invalid("ops.rank is ", ops.rank, ": expected 0 to ", ops.world - 1, " because ops.world is ", ops.world);

@@ -119,7 +119,7 @@ Status FindFunctions(const char* path, Nccl* nccl) {
 Status Accept(const Nccl& nccl, const char* function, int result) {
   if (result == kSuccess) return {};
   return Invalid("nccl_comm: ", function, " returned ", result, " (", nccl.get_error_string(result),
-                 "): expected an initialized ncclComm_t of this copy of NCCL that is not yet destroyed");
+                 "): expected a live ncclComm_t that this copy of NCCL created");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace shampoo {
 Status CheckReceived(const Communicator& comm, const Received& received, int64_t least, int64_t most) {
   if (received.number >= least && received.number <= most) return {};
   const char* const who = comm.rank_name();
-  return CommFailed(who, " ", comm.rank(), " received an impossible ", received.what, " from ", who, " ", received.rank,
+  return CommFailed(who, " ", comm.rank(), " received an invalid ", received.what, " from ", who, " ", received.rank,
                     ": ", received.number, "; expected ", least, " to ", most, kCheckRanks);
 }
 
@@ -23,7 +23,7 @@ Status CheckCodeOrAbort(Communicator* comm, int rank, int64_t number) {
 }
 
 Status CheckOptimizerIdOrAbort(Communicator* comm, int rank, int64_t number) {
-  return CheckReceivedOrAbort(comm, {"number of an optimizer", rank, number}, 0, comm->optimizer_ids_taken() - 1);
+  return CheckReceivedOrAbort(comm, {"optimizer number", rank, number}, 0, comm->optimizer_ids_taken() - 1);
 }
 
 }  // namespace shampoo

@@ -31,7 +31,7 @@ Status CheckReceived(const Communicator& comm, const Received& received, int64_t
 Status CheckReceivedOrAbort(Communicator* comm, const Received& received, int64_t least, int64_t most);
 // Checks a Code in the same way.
 Status CheckCodeOrAbort(Communicator* comm, int rank, int64_t number);
-// Checks the number of an optimizer of the communicator in the same way.
+// Checks an optimizer number of the communicator in the same way.
 Status CheckOptimizerIdOrAbort(Communicator* comm, int rank, int64_t number);
 
 }  // namespace shampoo

@@ -37,7 +37,7 @@ Status Rounds::CheckHeaders(const RoundHeader& own) {
   for (int rank = 0; rank < comm->world(); ++rank) {
     SHAMPOO_RETURN_IF_ERROR(CheckOptimizerIdOrAbort(comm, rank, OptimizerOf(header(rank).place)));
     SHAMPOO_RETURN_IF_ERROR(
-        CheckReceivedOrAbort(comm, {"number of a round", rank, RoundOf(header(rank).place)}, 0, kMostRounds - 1));
+        CheckReceivedOrAbort(comm, {"round number", rank, RoundOf(header(rank).place)}, 0, kMostRounds - 1));
   }
   for (int rank = 0; rank < comm->world(); ++rank) {
     if (header(rank).place == own.place) continue;

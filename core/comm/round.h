@@ -76,8 +76,8 @@ class Rounds {
   // Returns the failure that all ranks return. A failed collective has priority over other failures, and those over
   // forwarded ones. Among failures of one kind, that of the lowest rank is returned.
   RoundFailure FindFailure() const;
-  // Exchanges the error texts and returns the error of all ranks. Collective; one exchange, for which it allocates
-  // nothing, so that a rank without memory takes part.
+  // Exchanges the error texts and returns the error that all ranks return. Collective. Makes one exchange and allocates
+  // nothing, so a rank without memory can take part.
   Status FetchError(const RoundFailure& failure, const std::string& own_text);
 
   // Calls join(), which joins a round only to report a failure. After a failed collective it is called at most once.
@@ -96,7 +96,7 @@ class Rounds {
   std::vector<char> texts_;           // for FetchError
 };
 
-// Returns the error of ranks that are at different rounds.
+// Returns the error for ranks that are at different rounds.
 Status RoundsDiffer(const Communicator& comm, int other_rank, int64_t other_place, int64_t own_place);
 
 }  // namespace shampoo

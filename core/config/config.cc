@@ -91,13 +91,13 @@ Status CheckRootMethod(const Settings& settings) {
   const bool pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
   if (settings.root_method != RootMethod::kEigen) {
     const bool is_cans = settings.root_method == RootMethod::kCans;
-    const char* const method = is_cans                                       ? "cans"
-                               : settings.root_method == RootMethod::kNewton ? "newton"
-                                                                             : "higher_order";
+    const bool is_newton = settings.root_method == RootMethod::kNewton;
+    const char* const method = is_cans ? "cans" : is_newton ? "newton" : "higher_order";
     if (settings.exponent_multiplier != 1 && !is_cans) {
-      return Invalid(
-          "key exponent_multiplier: the value ", settings.exponent_multiplier, " is not allowed with root_method ",
-          method, ", which computes integer roots only: expected 1; use inverse_root_override, or root_method eigen");
+      return Invalid("key exponent_multiplier: the value ", settings.exponent_multiplier,
+                     " is not allowed with root_method ", method, ", which computes only exponents of the form ",
+                     is_newton ? "-1/p with an integer p" : "-q/p with integers q and p",
+                     ": expected 1; use inverse_root_override, or root_method eigen");
     }
     if (pseudo_inverse) {
       return Invalid("key root_rank_handling: the value pseudo_inverse is not allowed with root_method ", method,

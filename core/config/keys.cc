@@ -60,7 +60,7 @@ const Key kKeys[] = {
      .least = 0, .number = &Settings::epsilon, .changeable = true},
     {.name = "root_relative_epsilon", .type = KeyType::kF64, .default_text = "3e-04",
      .doc = "Multiple of the mean eigenvalue of a factor matrix that is added to its eigenvalues before the inverse "
-            "root is computed. The mean eigenvalue is the trace divided by the order, after bias correction, so the "
+            "root is computed. The mean eigenvalue is the trace divided by the size, after bias correction, so the "
             "scale of the loss has no influence. If all elements of a factor matrix are 0 or subnormal in "
             "computation_dtype, its inverse root is the identity. 0: epsilon is used. Creating a plan fails if both "
             "keys are set to numbers above 0.",
@@ -98,8 +98,8 @@ const Key kKeys[] = {
             "of each stacked tensor with stack_dims, and those of each piece that a rank holds with shard_mode local.",
      .flag = &Settings::precondition_1d},
     {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "25",
-     .doc = "Number of steps between two refreshes of the inverse roots. Early refreshes follow each other sooner if "
-            "refresh_growth is above 0. Factor matrices are updated at every step.",
+     .doc = "Maximum number of steps between two refreshes of the inverse roots. Early refreshes follow each other "
+            "sooner if refresh_growth is above 0. Factor matrices are updated at every step.",
      .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
     {.name = "refresh_growth", .type = KeyType::kF64, .default_text = "0.1",
      .doc = "Refreshes the inverse roots more often at the start. Above 0: the first refresh is at "
@@ -145,10 +145,11 @@ const Key kKeys[] = {
      .choices = kInitialNames, .choose = Choose<&Settings::initial_inverse>},
     {.name = "root_method", .type = KeyType::kChoice, .default_text = "eigen",
      .doc = "Algorithm for inverse roots. eigen: eigendecomposition, or a rational approximation of the same accuracy "
-            "for inverse square roots in float32 of order 8 to 512. newton: the coupled inverse Newton iteration, "
-            "which uses only matrix products. higher_order: a coupled iteration of order root_order, with epsilon "
-            "relative to the largest eigenvalue. cans: for the roots 2 and 4, a fixed number of matrix products in float64, "
-            "meant for GPUs; other roots are computed by eigen. newton and higher_order require an "
+            "for inverse square roots in float32 of size 8 to 512. newton: the coupled inverse Newton iteration, "
+            "which uses only matrix products. higher_order: a coupled iteration of order root_order. If the key "
+            "epsilon is set, it is relative to a bound on the largest eigenvalue. cans: for the roots 2 and 4, a fixed "
+            "number of matrix products in float64, meant for GPUs; other roots are computed by eigen. newton and "
+            "higher_order require an "
             "exponent_multiplier of 1.",
      .choices = kMethodNames, .choose = Choose<&Settings::root_method>},
     {.name = "root_order", .type = KeyType::kI64, .default_text = "3",
@@ -170,7 +171,7 @@ const Key kKeys[] = {
      .choices = kRankNames, .choose = Choose<&Settings::root_rank_handling>},
     {.name = "root_rank_rtol", .type = KeyType::kF64, .default_text = "auto",
      .doc = "With pseudo_inverse, an eigenvalue counts as 0 if it is at most this times the largest eigenvalue, or at "
-            "most root_rank_atol. auto: the order of the matrix times the machine epsilon of its root_dtype.",
+            "most root_rank_atol. auto: the size of the matrix times the machine epsilon of its root_dtype.",
      .least = 0, .number = &Settings::root_rank_rtol},
     {.name = "root_rank_atol", .type = KeyType::kF64, .default_text = "0",
      .doc = "With pseudo_inverse, an eigenvalue of at most this also counts as 0. See root_rank_rtol.",
@@ -192,21 +193,21 @@ const Key kKeys[] = {
             "the grafting method, or initial_inverse if grafting is none.",
      .flag = &Settings::root_spread},
     {.name = "root_async", .type = KeyType::kI64, .default_text = "0",
-     .doc = "Number of steps that continue with the old inverse roots while new ones are computed. Roots of the factor "
-            "matrices of step t are used from step t + root_async on; on a GPU they are computed in parallel with the "
-            "steps in between. Must be less than precondition_frequency. Each block follows its own state. It uses new "
-            "roots immediately if it has none yet, if older ones are still waiting, or if the next refresh follows "
-            "within root_async steps. A block without a gradient at step t + root_async uses the new roots at its next "
-            "step with a gradient. The factor matrices of step t are kept until then, as a state of computation_dtype. "
-            "On a CPU the results are the same, but no time is saved: the roots of step t are computed in the step "
-            "that first uses them.",
+     .doc = "Number of steps that continue with the old inverse roots while new ones are computed. Roots of the "
+            "factor matrices of step t are used from step t + root_async on; on a GPU they are computed in parallel "
+            "with the steps in between. Must be less than precondition_frequency. The delay applies per block. A "
+            "block uses its new roots immediately if it has no roots yet, if an earlier snapshot is still pending, or "
+            "if its next refresh is due within root_async steps. A block without a gradient at step t + root_async "
+            "uses the new roots at its next step with a gradient. The factor matrices of step t are kept until then, "
+            "as a state of computation_dtype. On a CPU the results are the same, but no time is saved: the roots of "
+            "step t are computed in the step that first uses them.",
      .least = 0, .most = kLargestInteger, .integer = &Settings::root_async},
     {.name = "on_nonfinite", .type = KeyType::kChoice, .default_text = "error",
      .doc = "What a step does if a gradient has NaN or infinity, or would overflow a state. error: the step fails and "
             "changes nothing. skip_block: the affected blocks are not changed, and all others are updated. skip_step: "
             "nothing is changed, and the step succeeds. Skipped blocks and steps are counted and logged. Among several "
             "ranks, only the owner of a block can detect that its state would overflow. In that case only the block is "
-            "skipped, also with skip_step.",
+            "skipped, even with skip_step.",
      .choices = kNonFiniteNames, .choose = Choose<&Settings::on_nonfinite>},
     {.name = "computation_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype of the arithmetic of a step. auto: f64 for f64 parameters, otherwise f32.",
@@ -230,11 +231,11 @@ const Key kKeys[] = {
      .doc = "Dtype in which the grafting method's second moment is stored between steps. auto: computation_dtype.",
      .choices = kStateDtypes, .dtype = &Settings::grafting_dtype},
     {.name = "allow_stalled_moments", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Accept a decay with which a second moment in 16 bits never decreases, because rounding undoes each "
-            "decrease. This concerns grafting_dtype with grafting_beta2, and factor_dtype with beta2, if 1 - decay is "
-            "below 2^-8 (bf16) or 2^-11 (f16). Intended only for comparisons with other implementations. In f16 a "
-            "moment always stops decreasing at about 3e-8 / (1 - decay), at the end of the range of f16: at 3e-5 with "
-            "a decay of 0.999.",
+     .doc = "Accept a decay so close to 1 that a second moment in 16 bits never decreases, because rounding undoes "
+            "each decrease. This is the case if 1 - decay is below 2^-8 (bf16) or 2^-11 (f16). The decay is "
+            "grafting_beta2 for grafting_dtype, and beta2 for factor_dtype. Intended only for comparisons with other "
+            "implementations. In f16, a moment stops decreasing at about 3e-8 / (1 - decay) even with a smaller "
+            "decay, because the spacing of f16 numbers is never finer than 6e-8: at 3e-5 with a decay of 0.999.",
      .flag = &Settings::allow_stalled_moments},
     {.name = "gradient_scale", .type = KeyType::kF64, .default_text = "1",
      .doc = "Every gradient is multiplied by this number when it is read (loss scaling, averaging over a batch).",
@@ -249,8 +250,8 @@ const Key kKeys[] = {
      .scope = Scope::kOptimizer, .choices = kCommunicateNames, .choose = Choose<&Settings::communicate>},
     {.name = "communication_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which updates or parameters are sent. Every rank, including the owner, uses the value that was "
-            "sent, so all ranks have the same bits. f16 makes updates below 3e-8 zero. auto: computation_dtype; the "
-            "result is then that of one rank.",
+            "sent, so all ranks have bit-identical values. f16 makes updates below 3e-8 zero. auto: "
+            "computation_dtype; the result is then that of a single-rank run.",
      .scope = Scope::kOptimizer, .choices = kStateDtypes, .dtype = &Settings::communication_dtype},
     {.name = "comm_bucket_bytes", .type = KeyType::kI64, .default_text = "0",
      .doc = "Maximum number of bytes that the updates of all ranks take in memory at a time. Updates are exchanged in "
@@ -266,7 +267,7 @@ const Key kKeys[] = {
      .doc = "How to handle parameters that are divided among shard ranks. local: each part is a separate tensor with "
             "its own blocks, so updates differ from those without sharding. Only a few bytes of status are exchanged. "
             "gather: blocks are those of the whole parameters, and each is gathered at its owner for the step. The "
-            "result has the same bits as without sharding. Gradients and parameters are sent to the owners, and "
+            "result is bit-identical to that without sharding. Gradients and parameters are sent to the owners, and "
             "updates are sent back.",
      .scope = Scope::kOptimizer, .choices = kShardModeNames, .choose = Choose<&Settings::shard_mode>},
     {.name = "verify_replicas", .type = KeyType::kI64, .default_text = "0",

@@ -10,13 +10,13 @@
 namespace shampoo {
 namespace {
 
-// Collects the pieces of one flat shard.
+// Divides a flat shard into pieces.
 class PieceCutter {
  public:
   explicit PieceCutter(const Shape& shape) : shape_(shape), strides_(RowMajorStrides(shape)) {}
 
-  // Adds the pieces of elements [start, end) of one tensor of the dims from `dim` on. The recursion ends at the
-  // innermost dim, whose stride of 1 leaves no remainder.
+  // Adds the pieces that cover elements [start, end) of a tensor with the dims from `dim` on. The recursion ends at the
+  // innermost dim, because its stride of 1 leaves no remainder.
   void Cut(int dim, int64_t start, int64_t end) {
     if (start == end) return;
     const int64_t stride = At(strides_, dim);

@@ -10,8 +10,7 @@ namespace {
 
 Status CheckRank(const char* kind, int rank, int world) {
   constexpr int kMaxRanks = 1 << 20;
-  if (world < 1 || world > kMaxRanks)
-    return Invalid(kind, "_world is ", world, ": expected at least 1, and at most ", kMaxRanks);
+  if (world < 1 || world > kMaxRanks) return Invalid(kind, "_world is ", world, ": expected 1 to ", kMaxRanks);
   if (rank < 0 || rank >= world) {
     return Invalid(kind, "_rank is ", rank, ": expected 0 to ", world - 1, " because ", kind, "_world is ", world);
   }
@@ -26,7 +25,7 @@ Status CheckShape(const char* field, const Shape& shape, int64_t* product) {
                      "it is ignored)");
     }
   }
-  // Offsets in bytes are int64 and an element has at most 8 bytes, so that 2^59 elements always fit.
+  // Offsets in bytes are int64 and an element has at most 8 bytes, so 2^59 elements always fit.
   if (!CheckedProduct(shape, product) || *product > (int64_t{1} << 59)) {
     return Invalid(field, " is ", ShapeText(shape),
                    ": the number of elements exceeds 2^59; check the order and the "

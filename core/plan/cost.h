@@ -10,7 +10,7 @@
 #include "core/rules/schedule.h"
 
 // Estimates the time of a block's step. The unit is about one floating-point operation of factor updates, contractions
-// and roots; a core of a Zen 4 does 70 of them in a nanosecond in blocks of order 64 and 128.
+// and roots; a core of a Zen 4 does 70 of them in a nanosecond in blocks of 64 x 64 and 128 x 128.
 // Costs that decide owners are integers, so that all ranks assign blocks alike.
 namespace shampoo {
 

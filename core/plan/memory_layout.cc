@@ -49,7 +49,7 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
     }
   }
   if (settings.root_async > 0 && block->is_preconditioned) {
-    // In the computation dtype and with both triangles: a root of the snapshot has the same bits as a root of the
+    // In the computation dtype and with both triangles: a root of the snapshot is bit-identical to a root of the
     // factor matrix when the snapshot was taken.
     for (int k = 0; k < block->factor_count(); ++k) {
       StateSlot* const snapshot = &At(block->snapshot, k);

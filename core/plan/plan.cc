@@ -313,7 +313,7 @@ Status Plan::Bytes(int rank, std::string_view what, int64_t* bytes) const {
     const std::vector<int64_t>& segments = finished_->bucket_segment_bytes;
     *bytes = std::accumulate(segments.begin(), segments.end(), int64_t{0});
   } else {
-    return Invalid("what is \"", asked,
+    return Invalid("argument \"what\" is \"", asked,
                    "\": expected state, workspace, total or comm, or one of the last three followed by .all_gather");
   }
   return {};

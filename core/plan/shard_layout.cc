@@ -94,13 +94,14 @@ Status ShardLayout::Find(const ParamDesc& own, int rank, int world, const std::m
     }
   }
   if (count > 0) {
-    return Invalid("shard_mode gather needs the shards of all ranks; missing: shard rank", count > 1 ? "s " : " ",
-                   missing, count > 4 ? ", ..." : "",
-                   nothing_added
-                       ? ". They cannot be derived from this rank's shard, because it is neither an equal chunk of the "
-                         "flattened parameter or of dim 0, nor the whole parameter"
-                       : "",
-                   ". Describe them with shampoo_plan_add_shard");
+    return Invalid(
+        "shard_mode gather needs the shards of all ranks; missing: shard rank", count > 1 ? "s " : " ", missing,
+        count > 4 ? ", ..." : "",
+        nothing_added
+            ? ". The shards cannot be derived from this rank's shard, because it is neither an equal chunk of the "
+              "flattened parameter or of dim 0, nor the whole parameter"
+            : "",
+        ". Describe them with shampoo_plan_add_shard");
   }
   const bool everywhere = std::all_of(
       all.begin(), all.end(), [&](const ParamDesc& desc) { return Region::Of(desc).elements() == layout.elements_; });

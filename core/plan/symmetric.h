@@ -18,7 +18,7 @@ enum class SymmetricForm : int8_t {
   kPackedUpper,  // the upper triangle, row after row
 };
 
-// The least order of matrices of which only one triangle is stored. From this order on it costs no speed. Below it,
+// The least size of matrices of which only one triangle is stored. From this size on it costs no speed. Below it,
 // products with a full matrix are up to a tenth faster, and the memory is small.
 inline constexpr int64_t kPackedFrom = 128;
 

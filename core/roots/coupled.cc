@@ -13,7 +13,7 @@
 namespace shampoo {
 namespace {
 
-// All matrices of an iteration are polynomials in one symmetric matrix, so that they are symmetric and commute.
+// All matrices of an iteration are polynomials in one symmetric matrix, so they are symmetric and commute.
 // Therefore SYRK computes squares, one triangle of every other product suffices, which takes half the time, and powers
 // are computed by repeated squaring.
 template <typename Root>

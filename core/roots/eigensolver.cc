@@ -13,7 +13,7 @@
 namespace shampoo {
 namespace {
 
-// The smallest order at which separate stages are faster. Up to order 32 LAPACK's reduction and back-transformation use
+// The smallest size at which separate stages are faster. Up to size 32 LAPACK's reduction and back-transformation use
 // no panels.
 constexpr int64_t kMinStagedOrder = 33;
 

@@ -63,7 +63,7 @@ Attempt<Root> TryEigen(const RootSpec& spec, Rung rung, EigenDriver driver, cons
   return attempt;
 }
 
-// Returns X^power, which is in one of the other matrices of the workspace unless power is 1.
+// Returns X^power. If power is not 1, the result is in one of the other matrices of the workspace.
 template <typename Root>
 Root* RaiseRoot(int64_t n, int64_t power, CoupledResult<Root>* result) {
   if (power == 1) return result->x;
@@ -223,7 +223,8 @@ RootOutcome RunRung(const RootSpec& spec, Rung rung, const SymmetricView<Real>& 
   return attempt.outcome;
 }
 
-// Tries the rungs above kRequested, whose outcome is `first`. is_float64: rung kRequested was in float64 on the host.
+// Tries the rungs after kRequested. first: the outcome of kRequested. is_float64: whether kRequested was computed in
+// float64 on the host.
 template <typename Real>
 RootOutcome ClimbLadder(const RootSpec& spec, const SymmetricView<Real>& matrix, const MatrixFacts& facts,
                         const RootOutcome& first, bool is_float64, const RootWorkspace<double>& workspace, double limit,

@@ -52,7 +52,7 @@ EigenvalueBounds BoundEigenvalues(const Tridiagonal& t) {
   for (int i = 1; i < kShifts; ++i) points[static_cast<size_t>(i)] = std::ldexp(norm, 2 * (i - 1 - kPositiveSteps));
   const int first = bisection.FirstAbove(points);
   if (first > 0) return {points[static_cast<size_t>(first - 1)], high};
-  // The least eigenvalue is negative. If that is due to rounding, it is tiny, so that the points get as small.
+  // The least eigenvalue is negative. If that is due to rounding, it is tiny, and the points become as small.
   for (int i = 0; i < kShifts; ++i) points[static_cast<size_t>(i)] = -std::ldexp(norm, -2 * i);
   const int above = bisection.FirstAbove(points);
   double lower = above == 0 ? std::min(low, -norm) : points[static_cast<size_t>(above - 1)];

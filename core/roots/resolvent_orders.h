@@ -6,7 +6,7 @@
 
 namespace shampoo {
 
-// The range of orders for which the inverse square root in float32 is computed without eigenvectors.
+// The range of sizes n for which the inverse square root in float32 is computed without eigenvectors.
 inline constexpr int64_t kMinResolventOrder = 8;
 inline constexpr int64_t kMaxResolventOrder = 512;
 

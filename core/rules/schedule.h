@@ -55,9 +55,11 @@ struct RefreshKeys {
 
 // A refresh of a group. With root_spread each block has its own refresh within the interval that begins with that step.
 struct Refresh {
-  int64_t step = 0;      // 0: there has been no refresh
-  int64_t interval = 0;  // steps until the next refresh; without refresh_growth the frequency
-  int64_t number = 0;    // counted from 1
+  int64_t step = 0;  // 0: there has been no refresh
+  // Steps until the next refresh. Without refresh_growth this is always the frequency, although the first refresh may
+  // be at a step between two multiples of it, and the next one follows sooner.
+  int64_t interval = 0;
+  int64_t number = 0;  // counted from 1
 };
 
 // Returns the interval after a refresh at step t: max(1, min(frequency, floor(growth * t))).
@@ -78,8 +80,8 @@ constexpr int64_t FirstStepWith(double growth, double value) {
   return t;
 }
 
-// Returns the last refresh at or before step t. Intervals never shrink, so that all refreshes with the same interval
-// are skipped at once.
+// Returns the last refresh at or before step t. Intervals never shrink, so all refreshes with the same interval can be
+// skipped at once.
 constexpr Refresh LastRefresh(const RefreshKeys& keys, int64_t t) {
   if (t < keys.start) return {};
   const int64_t frequency = keys.frequency;
@@ -119,8 +121,8 @@ struct GroupSchedule {
   InitialInverse initial_inverse = InitialInverse::kIdentity;
 };
 
-constexpr GroupSchedule MakeGroupSchedule(const RefreshKeys& keys, int64_t t, Grafting grafting,
-                                          InitialInverse initial_inverse) {
+constexpr GroupSchedule GroupScheduleOf(const RefreshKeys& keys, int64_t t, Grafting grafting,
+                                        InitialInverse initial_inverse) {
   return {keys, t, LastRefresh(keys, t), LastRefresh(keys, t - keys.async), grafting, initial_inverse};
 }
 
@@ -141,8 +143,8 @@ constexpr int64_t FirstRefreshOf(const RefreshKeys& keys, int64_t phase) {
   return keys.start + SpreadOffset(keys, phase, IntervalAfter(keys, keys.start));
 }
 
-// Returns whether the roots of a refresh may be put into use `async` steps later, which must be before the next
-// refresh.
+// Returns whether the interval of a refresh is longer than `async`, so that its roots may be put into use `async` steps
+// later.
 constexpr bool IsDeferred(const RefreshKeys& keys, const Refresh& refresh) {
   return keys.async > 0 && refresh.interval > keys.async;
 }
@@ -171,7 +173,7 @@ constexpr bool IsRegularTask(const GroupSchedule& group, int64_t phase) {
 //   s   the roots of the factor matrices of step s are pending
 //   -s  the roots of step s are in use, and none are pending
 // A refresh takes a snapshot, and steps continue with the roots in use, if three conditions hold: there are roots in
-// use, the next refresh is more than root_async steps away, and no older roots are pending. Otherwise the refresh
+// use, the interval is longer than root_async, and no older roots are pending. Otherwise the refresh
 // computes its roots at once. If |snapshot_step| is the current step, this block has already made the step, and another
 // rank has rejected it. The block then makes the step again in the same way.
 constexpr RootTask RootTaskOf(const GroupSchedule& group, int64_t phase, int64_t snapshot_step) {
@@ -208,8 +210,8 @@ constexpr DirectionRule DirectionRuleOf(const GroupSchedule& group, int64_t phas
 }
 
 // phase: the block's phase with root_spread, otherwise 0. snapshot_step: see RootTaskOf.
-constexpr RootSchedule ScheduleOf(const GroupSchedule& group, int64_t phase, bool is_preconditioned,
-                                  int64_t snapshot_step) {
+constexpr RootSchedule BlockScheduleOf(const GroupSchedule& group, int64_t phase, bool is_preconditioned,
+                                       int64_t snapshot_step) {
   return {is_preconditioned ? RootTaskOf(group, phase, snapshot_step) : RootTask::kNone,
           DirectionRuleOf(group, phase, is_preconditioned)};
 }
@@ -219,8 +221,8 @@ constexpr RefreshKeys RefreshKeysOf(const GroupSettings& settings) {
           settings.refresh_growth, settings.root_spread};
 }
 
-constexpr GroupSchedule MakeSchedule(const GroupSettings& settings, int64_t t) {
-  return MakeGroupSchedule(RefreshKeysOf(settings), t, settings.grafting, settings.initial_inverse);
+constexpr GroupSchedule GroupScheduleOf(const GroupSettings& settings, int64_t t) {
+  return GroupScheduleOf(RefreshKeysOf(settings), t, settings.grafting, settings.initial_inverse);
 }
 
 }  // namespace shampoo

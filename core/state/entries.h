@@ -55,7 +55,7 @@ Status WriteEntry(const StateEntry& entry, char* memory, int64_t first, int64_t 
                   size_t from_bytes);
 
 // The packed form of an entry, as files store it: all elements, or the lower triangle of a symmetric matrix, row by
-// row. A symmetric entry of order n has n rows of 1 to n elements. In other entries each element is a row.
+// row. A symmetric entry of size n has n rows of 1 to n elements. In other entries each element is a row.
 int64_t PackedRows(const StateEntry& entry);
 int64_t PackedBytes(const StateEntry& entry);
 int64_t PackedBefore(const StateEntry& entry, int64_t row);  // number of elements before a row

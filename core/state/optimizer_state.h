@@ -56,9 +56,9 @@ class OptimizerState {
   Status FinishSteps(void* stream);
 
   std::span<const StateEntry> entries() const { return entries_; }
-  // Returns in *memory a whole entry in host memory: in the arena itself, or a copy in *copy.
+  // Sets *memory to a whole entry in host memory: its place in the arena, or a copy that is stored in *copy.
   Status View(const StateEntry& entry, std::vector<char>* copy, const char** memory) const;
-  // Calls edit(memory), which returns a Status, with the entry in host memory, and stores what it changed.
+  // Calls edit(memory), which may change the entry in host memory and returns a Status. Stores the changes.
   template <typename Edit>
   Status Change(const StateEntry& entry, std::vector<char>* copy, Edit&& edit) {
     char* memory = nullptr;

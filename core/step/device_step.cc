@@ -141,7 +141,7 @@ void DeviceStep::ListTasks() {
   next_.any_refresh = false;
   next_.first_task = -1;
   for (size_t g = 0; g < next_.schedules.size(); ++g) {
-    next_.schedules[g] = MakeSchedule(inputs_.state.hyper_parameters().settings(g), next_.steps[g]);
+    next_.schedules[g] = GroupScheduleOf(inputs_.state.hyper_parameters().settings(g), next_.steps[g]);
   }
   for (size_t b = 0; b < inputs_.plan.blocks.size(); ++b) {
     const Block& block = inputs_.plan.blocks[b];

@@ -77,7 +77,8 @@ void GatheredStep::TakeAgreedGradients() {
   for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
     context_.takes_part()[p] = static_cast<char>(shards_->HasGradient(p));
-    // The owner of a block may hold nothing of the parameter. It needs to know whether a copy of it is written.
+    // The owner of a block may hold no element of the parameter. It still needs to know whether the step writes a copy
+    // of the parameter.
     for (int64_t i = param.first_block; i < param.first_block + param.block_count; ++i) {
       gather_->SetCopied(static_cast<size_t>(i), shards_->HasCopy(p));
     }
@@ -91,7 +92,7 @@ void GatheredStep::CheckWholeBlocks(StepDecision* decision) {
   CheckResult result;
   Status checked;
   for (size_t i = 0; i < passes; ++i) {
-    // Begin with the pass that a step begins with: a rank on which the agreement failed reports that in its collect.
+    // Begin with the first pass of a step, because a rank on which the agreement failed reports that in its collect.
     const size_t pass = (OwnPass(0) + i) % passes;
     Status failure = gather_->Collect(pass, inputs_.buffers.all(), context_.takes_part());
     if (!failure.ok()) {
@@ -120,7 +121,7 @@ Status GatheredStep::CheckPass(size_t pass, CheckResult* result) {
   return {};
 }
 
-// Lists and scans the blocks of a pass that this rank collected.
+// Lists the blocks that this rank collected in a pass, and scans their gradients.
 void GatheredStep::ListPass(size_t pass) {
   pass_items_.clear();
   for (const WholeBlock& whole : gather_->PassAt(pass).whole) {
@@ -144,7 +145,7 @@ Status GatheredStep::EndWithoutStep(StepDecision decision) {
     gather_->ReportInCollect(OwnPass(0), decision.status);
   } else {
     Status failure = gather_->JoinCollect(OwnPass(0));
-    // The text of a rejected step is fetched by all ranks, also by one whose collect failed.
+    // The text of a rejected step is fetched by all ranks, including one whose collect failed.
     if (shards_->text_is_due()) {
       Status rejection = shards_->FetchText();
       if (failure.ok()) failure = std::move(rejection);
@@ -197,13 +198,13 @@ void GatheredStep::ApplyDelivered(int64_t bucket) {
   for (int replica = 0; replica < inputs_.plan.placement.replica_world; ++replica) {
     const GatherPass& pass = gather_->PassAt(gather_->PassIndex(bucket, replica));
     char* const arrived = replicas_->ArrivedFrom(bucket, replica);
-    for (const ShardSlice& part : pass.held) {
-      const Block& block = inputs_.plan.block(part.block);
+    for (const ShardSlice& slice : pass.held) {
+      const Block& block = inputs_.plan.block(slice.block);
       const auto param = static_cast<size_t>(block.param);
       if (!context_.TakesPart(inputs_.plan.params[param])) continue;
-      SliceItem applied{context_.ItemOf(part.block), {&block, &part.region, part.elements}};
+      SliceItem applied{context_.ItemOf(slice.block), {&block, &slice.region, slice.elements}};
       applied.item.buffers = &inputs_.buffers.all()[param];
-      applied.item.exchange = arrived + part.update_at;
+      applied.item.exchange = arrived + slice.update_at;
       slice_items_.push_back(applied);
     }
   }

@@ -86,7 +86,7 @@ Status ReplicaExchange::Gather(int64_t bucket, const SegmentHeader& own) {
     SegmentHeader& header = headers_[static_cast<size_t>(rank)];
     std::memcpy(&header, SegmentOf(bucket, rank), sizeof header);
     SHAMPOO_RETURN_IF_ERROR(
-        CheckReceivedOrAbort(comm, {"number of a factor matrix", rank, header.failing_root}, -1, factor_count_ - 1));
+        CheckReceivedOrAbort(comm, {"factor matrix index", rank, header.failing_root}, -1, factor_count_ - 1));
   }
   return {};
 }

@@ -83,7 +83,7 @@ void StepContext::Activate(size_t group, int64_t step) {
   GroupStep& made = groups_[group];
   made.active = true;
   made.program = MakeProgram(settings, hyper_parameters.InForce(group), step);
-  made.schedule = MakeSchedule(settings, step);
+  made.schedule = GroupScheduleOf(settings, step);
 }
 
 RootSchedule StepContext::ScheduleOf(const Block& block) const {
@@ -92,7 +92,7 @@ RootSchedule StepContext::ScheduleOf(const Block& block) const {
   const int64_t snapshot_step =
       has_state ? *reinterpret_cast<const int64_t*>(inputs_.state.in() + block.snapshot_step.offset) : 0;
   const GroupSchedule& schedule = groups_[static_cast<size_t>(block.group)].schedule;
-  return shampoo::ScheduleOf(schedule, block.phase, block.is_preconditioned, snapshot_step);
+  return BlockScheduleOf(schedule, block.phase, block.is_preconditioned, snapshot_step);
 }
 
 std::span<const StepItem> StepContext::ItemsOfBucket(int64_t bucket, bool only_owned) {

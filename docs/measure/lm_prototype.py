@@ -43,7 +43,7 @@ class PrototypeShampoo(torch.optim.Optimizer):
     @staticmethod
     def inverse_root(factor: torch.Tensor, keys: dict) -> torch.Tensor:
         values, vectors = torch.linalg.eigh(factor)
-        mean = values.mean(dim=-1, keepdim=True)  # the trace divided by the order
+        mean = values.mean(dim=-1, keepdim=True)  # the trace divided by the size
         values = values - values.amin(dim=-1, keepdim=True).clamp(max=0)
         values = values + keys["root_relative_epsilon"] * mean + keys["epsilon"]
         power = values**(-keys["exponent_multiplier"] / keys["inverse_root_override"])

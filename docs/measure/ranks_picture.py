@@ -34,7 +34,7 @@ WAYS = [
     Way("FSDP, shard_mode local", "every shard is a tensor of its own, with blocks of its own",
         [{0}, {1}, {2}, {3}], [{0, 1}, {2, 3}, {4, 5}, {6, 7}],
         [("shard_comm", "a few bytes of status", [[0, 1, 2, 3]])]),
-    Way("FSDP, shard_mode gather", "blocks of the whole parameters: the bits of a run without shards",
+    Way("FSDP, shard_mode gather", "blocks of the whole parameters: bit-identical to a run without shards",
         [{0}, {1}, {2}, {3}], [{0, 4}, {1, 5}, {2, 6}, {3, 7}],
         [("shard_comm", "gradients to the owners of blocks, updates back", [[0, 1, 2, 3]])]),
     Way("HSDP", "two copies of two shards; copies divide a shard's blocks",

@@ -196,7 +196,7 @@ def main() -> None:
         for dtype, method, condition in itertools.product(DTYPES, METHODS, conditions)}
 
     columns = list(itertools.product(DTYPES, METHODS))
-    print(f"Largest error among {options.matrices} matrices of order {options.n}. r: some roots came from the recovery"
+    print(f"Largest error among {options.matrices} matrices of size {options.n}. r: some roots came from the recovery"
           " (in float64, or by eigendecomposition); u: some did not converge.\n")
     print("| condition | " + " | ".join(f"{method} {dtype}" for dtype, method in columns) + " |")
     print("|---" * (len(columns) + 1) + "|")
@@ -204,7 +204,7 @@ def main() -> None:
         print(f"| 1e{e} | " + " | ".join(cell(results[column + (condition,)]) for column in columns) + " |")
 
     if options.svg:
-        note = f"largest max |X - exact| / max |exact| among {options.matrices} random matrices of order {options.n}"
+        note = f"largest max |X - exact| / max |exact| among {options.matrices} random matrices of size {options.n}"
         pathlib.Path(options.svg).write_text(draw(conditions, results, note), encoding="utf-8")
 
 

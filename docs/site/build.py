@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the site of the documentation from the pages of the repository, the public headers and the Python package.
+"""Builds the documentation site from the pages of the repository, the public headers and the Python package.
 
 A warning of Doxygen or Sphinx is an error. The packages of requirements.txt must be installed.
 """

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A complete trainer: a network with its own BLAS, 16-bit gradients with a loss scale, a learning-rate schedule, and
-// checkpoints from which an interrupted run continues with the same bits.
+// checkpoints from which an interrupted run continues with bit-identical results.
 #define _POSIX_C_SOURCE 200809L  // clock_gettime, sigaction
 #include <cblas.h>
 #include <signal.h>

@@ -74,7 +74,7 @@ int report_ranks(const Ranks* ranks, const WithShampoo* shampoo, const Mlp* net)
              (double)rows[r].state_bytes / 1024, (int)rows[r].sent_bytes, (unsigned long long)rows[r].hash);
     }
     printf("  all            %5.0f KiB                         %s\n", state / 1024,
-           same ? "the same bits on every rank" : "THE RANKS DIFFER");
+           same ? "bit-identical on every rank" : "THE RANKS DIFFER");
   }
   free(rows);
   return same;

@@ -15,7 +15,7 @@ void report_head(const Options* options, const Ranks* ranks, const WithShampoo* 
                  int steps_per_epoch);
 void report_epoch(int epoch, double loss, double accuracy);
 
-// Prints a row for each rank. Returns whether the parameters have the same bits on all ranks. Collective.
+// Prints a row for each rank. Returns whether the parameters are bit-identical on all ranks. Collective.
 int report_ranks(const Ranks* ranks, const WithShampoo* shampoo, const Mlp* net);
 
 #endif

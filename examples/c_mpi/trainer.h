@@ -6,7 +6,7 @@
 #include "options.h"
 #include "ranks.h"
 
-// Trains on all ranks; rank 0 prints. Returns whether all ranks end with the same bits. Collective.
+// Trains on all ranks; rank 0 prints. Returns whether all ranks end with bit-identical parameters. Collective.
 int train(const Options* options, const Ranks* ranks);
 
 #endif

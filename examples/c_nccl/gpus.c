@@ -212,7 +212,7 @@ int main(int argc, char** argv) {
     printf("%5d   %5.0f KiB %7d bytes   %8.3f ms   %016llx\n", r, (double)row->state_bytes / 1024, (int)row->sent_bytes,
            row->step_ms, (unsigned long long)row->hash);
   }
-  printf("%s\n", same ? "the same bits on every rank" : "THE RANKS DIFFER");
+  printf("%s\n", same ? "bit-identical on every rank" : "THE RANKS DIFFER");
 
   free(workers);
   free(comms);

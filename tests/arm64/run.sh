@@ -38,7 +38,7 @@ if bash cmake/arm64_packages.sh "$arm64_root" >build/arm64.log 2>&1 && arm64_bui
     arm64_replay "$suite" --threads 2 "tests/golden/data/$suite"/*.safetensors || true
     arm64_count "$suite" "$python" tests/golden/compare.py "tests/golden/data/$suite" "build/arm64/out/$suite"
   done
-  # Every number of threads and of ranks gives the same bits.
+  # Every number of threads and of ranks gives bit-identical results.
   arm64_replay threads --threads 5 tests/golden/data/trajectory/*.safetensors || true
   arm64_count threads diff -r build/arm64/out/trajectory build/arm64/out/threads
   arm64_replay ranks --threads 1 --ranks 3 tests/golden/data/trajectory/*.safetensors || true

@@ -122,7 +122,7 @@ void CheckPasses(const Kernels& kernels) {
   }
 }
 
-TEST_CASE("the elementwise loops of every instruction set give the bits of the formulas") {
+TEST_CASE("the elementwise loops of every instruction set give results bit-identical to the formulas") {
   int count = 0;
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels, ++count) {
     CAPTURE((*kernels)->name);

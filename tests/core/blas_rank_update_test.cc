@@ -79,7 +79,7 @@ TEST_CASE("every kind of rank update agrees with the definition and writes only 
   }
 }
 
-TEST_CASE("a large rank update is divided into squares and has the same bits in any order") {
+TEST_CASE("a large rank update is divided into squares and is bit-identical in any order") {
   Scratch scratch;
   REQUIRE(Scratch::Create({}, &scratch).ok());
   ScratchUse use(&scratch);

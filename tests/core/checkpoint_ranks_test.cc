@@ -41,7 +41,7 @@ TEST_CASE("texts are collected from all ranks") {
   CHECK(collected.texts[8] == "text xx");
 }
 
-TEST_CASE("an impossible length of the longest text is rejected before memory is allocated") {
+TEST_CASE("an invalid length of the longest message is rejected before memory is allocated") {
   for (const int64_t length : kImpossible) {
     CAPTURE(length);
     MirrorComm comm;
@@ -49,13 +49,13 @@ TEST_CASE("an impossible length of the longest text is rejected before memory is
       if (from == 1 && bytes == sizeof length) Put(segment, 0, length);
     };
     const Collected collected = Collect(comm);
-    CheckCommError(collected.status, Cat("received an impossible length of a text from rank 1: ", length));
+    CheckCommError(collected.status, Cat("received an invalid message length from rank 1: ", length));
     // All ranks learn of it, so abort is not called.
     CHECK(comm.aborts == 0);
   }
 }
 
-TEST_CASE("impossible numbers in a round of texts are a failure of this rank, which continues") {
+TEST_CASE("invalid numbers in a round of texts are a failure of this rank, which continues") {
   for (const int64_t number : {int64_t{-1}, INT64_MIN, INT64_MAX, int64_t{1} << 50, int64_t{2} << 20}) {
     for (const size_t at : {0, 16}) {  // bytes of all texts, length of the first
       CAPTURE(number);
@@ -66,23 +66,21 @@ TEST_CASE("impossible numbers in a round of texts are a failure of this rank, wh
       };
       const Collected collected = Collect(comm);
       CHECK(collected.status.ok());
-      CheckCommError(collected.own,
-                     Cat("received an impossible ", at == 0 ? "number of bytes of texts" : "length of a text",
-                         " from rank 1: ", number));
+      CheckCommError(collected.own, Cat("received an invalid ", at == 0 ? "number of message bytes" : "message length",
+                                        " from rank 1: ", number));
       CHECK(collected.texts.size() == 3);  // those of this rank
     }
   }
 }
 
-TEST_CASE("an impossible number of remaining texts ends the exchange") {
+TEST_CASE("an invalid number of remaining messages ends the exchange") {
   for (const int64_t left : kImpossible) {
     CAPTURE(left);
     MirrorComm comm;
     comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
       if (from == 1 && IsRound(bytes)) Put(segment, 8, left);
     };
-    CheckCommError(Collect(comm).status,
-                   Cat("received an impossible number of texts that are left from rank 1: ", left));
+    CheckCommError(Collect(comm).status, Cat("received an invalid number of remaining messages from rank 1: ", left));
     CHECK(comm.aborts == 1);
   }
 }
@@ -95,14 +93,14 @@ TEST_CASE("a number of remaining texts that does not decrease ends the exchange"
     ++rounds;
     Put(segment, 8, int64_t{5});
   };
-  CheckCommError(Collect(comm).status, "received an impossible number of texts that are left from rank 1: 5");
+  CheckCommError(Collect(comm).status, "received an invalid number of remaining messages from rank 1: 5");
   CHECK(rounds == 2);
   CHECK(comm.aborts == 1);
 }
 
 const std::vector<Item> kItems = {{11, 1}, {22, 2}, {33, 3}};
 
-TEST_CASE("an impossible number of items is rejected on all ranks") {
+TEST_CASE("an invalid number of items is rejected on all ranks") {
   for (const int64_t count : kImpossible) {
     CAPTURE(count);
     MirrorComm comm(3, 2);
@@ -111,7 +109,7 @@ TEST_CASE("an impossible number of items is rejected on all ranks") {
     };
     Duplicates duplicates;
     CheckCommError(FindDuplicates(Ranks(comm.get()), kItems, &duplicates),
-                   Cat("rank 2 received an impossible number of saved items from rank 0: ", count));
+                   Cat("rank 2 received an invalid number of saved items from rank 0: ", count));
     CHECK(comm.aborts == 0);
   }
 }

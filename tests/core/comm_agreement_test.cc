@@ -22,7 +22,7 @@ TEST_CASE("an unknown status code is SHAMPOO_E_COMM, and abort makes the other r
         if (at == call && from == 2) Put(segment, 0, code);
       };
       const Status status = AgreeOnStatus(comm.get(), call == 1 ? Status() : Invalid("something"));
-      CheckCommError(status, Cat("rank 1 received an impossible status code from rank 2: ", code, "; expected 0 to 9"));
+      CheckCommError(status, Cat("rank 1 received an invalid status code from rank 2: ", code, "; expected 0 to 9"));
       CHECK(comm.calls == call);
       CHECK(comm.aborts == 1);
       CHECK(comm.get()->failed());
@@ -39,7 +39,7 @@ TEST_CASE("a communicator that returns a wrong number for this rank has failed")
   CHECK(comm.aborts == 1);
 }
 
-TEST_CASE("an impossible number of plan lines is SHAMPOO_E_COMM") {
+TEST_CASE("an invalid number of plan lines is SHAMPOO_E_COMM") {
   for (const int64_t count : {int64_t{-1}, INT64_MIN, INT64_MAX, (int64_t{1} << 40) + 1}) {
     CAPTURE(count);
     MirrorComm comm;
@@ -47,7 +47,7 @@ TEST_CASE("an impossible number of plan lines is SHAMPOO_E_COMM") {
       if (from == 1 && call <= 2) Put(segment, 0, call == 1 ? int64_t{12345} : count);
     };
     CheckCommError(CompareLines(comm.get(), kLines),
-                   Cat("received an impossible number of plan lines from rank 1: ", count));
+                   Cat("received an invalid number of plan lines from rank 1: ", count));
     CHECK(comm.aborts == 1);
   }
 }

@@ -12,12 +12,12 @@ TEST_CASE("a number that another rank sent must be in its range") {
   for (const int64_t number : {int64_t{2}, int64_t{4}}) CheckOk(CheckReceived(*comm.get(), {"count", 1, number}, 2, 4));
   for (const int64_t number : {int64_t{1}, int64_t{5}, INT64_MIN, INT64_MAX}) {
     CheckCommError(CheckReceived(*comm.get(), {"count", 1, number}, 2, 4),
-                   Cat("rank 2 received an impossible count from rank 1: ", number, "; expected 2 to 4"));
+                   Cat("rank 2 received an invalid count from rank 1: ", number, "; expected 2 to 4"));
   }
   CHECK(!comm.get()->failed());
 }
 
-TEST_CASE("if no agreement follows, an impossible number makes the communicator fail") {
+TEST_CASE("if no agreement follows, an invalid number makes the communicator fail") {
   const MirrorComm comm;
   CheckOk(CheckReceivedOrAbort(comm.get(), {"count", 1, 0}, 0, 0));
   CHECK(!comm.get()->failed());
@@ -29,12 +29,12 @@ TEST_CASE("if no agreement follows, an impossible number makes the communicator 
 TEST_CASE("status codes must exist, and numbers of optimizers must have been taken") {
   for (const int64_t code : {int64_t{0}, int64_t{9}}) CheckOk(CheckCodeOrAbort(MirrorComm().get(), 1, code));
   for (const int64_t code : {int64_t{-1}, int64_t{10}}) {
-    CheckCommError(CheckCodeOrAbort(MirrorComm().get(), 1, code), Cat("an impossible status code from rank 1: ", code));
+    CheckCommError(CheckCodeOrAbort(MirrorComm().get(), 1, code), Cat("an invalid status code from rank 1: ", code));
   }
   const MirrorComm comm;
   (void)comm.get()->TakeOptimizerId();
   CheckOk(CheckOptimizerIdOrAbort(comm.get(), 1, 0));
-  CheckCommError(CheckOptimizerIdOrAbort(comm.get(), 1, 1), "an impossible number of an optimizer from rank 1: 1");
+  CheckCommError(CheckOptimizerIdOrAbort(comm.get(), 1, 1), "an invalid optimizer number from rank 1: 1");
 }
 
 }  // namespace

@@ -180,7 +180,8 @@ TEST_CASE_TEMPLATE("the divided eigensolver solves matrices with difficult spect
   }
 }
 
-TEST_CASE_TEMPLATE("the divided eigensolver gives the same bits for any order of its tiles", Root, float, double) {
+TEST_CASE_TEMPLATE("the divided eigensolver gives bit-identical results for any order of its tiles", Root, float,
+                   double) {
   const Inside inside;
   for (const int64_t n : {100, 512, 700}) {
     CAPTURE(n);

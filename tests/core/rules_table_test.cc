@@ -123,7 +123,7 @@ void CheckFilter(const KernelsOf<Real>& kernels, const FilterScalars<Real>& scal
     next_e[i] = NextFiltered(scalars, numbers.b[i], numbers.a[i]);
     next_h[i] = FilteredGradient(scalars, next_e[i]);
     next_v[i] = NextMoment(scalars, numbers.c[i], numbers.a[i]);
-    next_d[i] = GraftedDirection(scalars, next_h[i], next_v[i]);
+    next_d[i] = GraftingDirection(scalars, next_h[i], next_v[i]);
   }
   CHECK(FirstDifference(v, next_v) == count);
   CHECK(FirstDifference(e, next_e) == count);
@@ -143,7 +143,7 @@ void CheckKernels(const KernelsOf<Real>& kernels) {
   CheckFilter<Real>(kernels, {Real(0.9), Real(0.1), Real(0.8), Real(0.2), Real(0.36), Real(0.19), Real(1e-3)});
 }
 
-TEST_CASE("the loops of every instruction set give the bits of the rules, also for infinities and NaN") {
+TEST_CASE("the loops of every instruction set give results bit-identical to the rules, even for infinities and NaN") {
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
     CAPTURE(std::string((*kernels)->name));
     CheckKernels<float>((*kernels)->f32);

@@ -159,7 +159,7 @@ TEST_CASE("Bind rejects other keys, other dtypes, and addresses that a device ca
   CheckOk(TwoGroups().values.Bind(0, "lr", f32, memory + 1));  // the host copies the number
 }
 
-TEST_CASE("a bound scalar with an impossible value is an error that names its group") {
+TEST_CASE("a bound scalar with an invalid value is an error that names its group") {
   TwoGroups groups;
   float lr = 1;
   float scale = 1;

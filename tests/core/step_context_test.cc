@@ -67,7 +67,7 @@ TEST_CASE("large blocks are stepped first, and small ones in the order of the pl
   CHECK(descent.context.ItemOf(1).block == &descent.plan().blocks[1]);
 }
 
-TEST_CASE("an impossible step counter is an error") {
+TEST_CASE("an invalid step counter is an error") {
   for (const int64_t counter : {int64_t{-1}, kStepLimit, INT64_MAX}) {
     Descent descent({{2, 2}});
     CheckOk(descent.state().WriteSteps(0, counter));

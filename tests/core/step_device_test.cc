@@ -135,9 +135,9 @@ TEST_CASE("a step that cannot be captured is an error with its number and the re
   StepFixture fixture(AsyncKeys(), {{2, 3}});
   const Settings& settings = fixture.state().hyper_parameters().settings(0);
   const Block& block = fixture.plan().blocks[0];
-  CheckError(RejectCapture(fixture.inputs(), block, MakeSchedule(settings, 4), 4), Code::kState,
+  CheckError(RejectCapture(fixture.inputs(), block, GroupScheduleOf(settings, 4), 4), Code::kState,
              "at step 4 of group 0 inverse roots are due (precondition_frequency 4, root_async 2)");
-  CheckError(RejectCapture(fixture.inputs(), block, MakeSchedule(settings, 6), 6), Code::kState,
+  CheckError(RejectCapture(fixture.inputs(), block, GroupScheduleOf(settings, 6), 6), Code::kState,
              "inverse roots are taken over");
 }
 

@@ -103,7 +103,7 @@ TEST_CASE("a step that is skipped changes nothing and succeeds") {
   CHECK(log.messages().size() == 1);
 }
 
-TEST_CASE("a step reads state_in, writes state_out, and has the bits of a step in place") {
+TEST_CASE("a step reads state_in, writes state_out, and is bit-identical to a step in place") {
   Alone in_place;
   Alone apart;
   CallerArena arenas[] = {CallerArena(apart.plan().state_bytes()), CallerArena(apart.plan().state_bytes())};
@@ -191,7 +191,7 @@ struct Copy : StepFixture {
   std::unique_ptr<ReplicatedStep> step;
 };
 
-TEST_CASE("replicas have the bits of one rank, in one bucket or in several") {
+TEST_CASE("replicas are bit-identical to one rank, in one bucket or in several") {
   for (const char* const bucket_bytes : {"0", "1"}) {
     ThreadRanks comms(3);
     Threads<Copy> copies(&comms, StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}});
@@ -318,7 +318,7 @@ struct ShardRank : StepFixture {
 
 const StepFixture::Keys kGather = {{"shard_mode", "gather"}};
 
-TEST_CASE("shards that gather their blocks have the bits of one rank") {
+TEST_CASE("shards that gather their blocks are bit-identical to one rank") {
   for (const bool with_all_to_all : {false, true}) {
     for (const char* const bucket_bytes : {"0", "1"}) {
       CAPTURE(with_all_to_all);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rounds of a step with ranks that send impossible numbers, are in another round, or fail.
+// The rounds of a step with ranks that send invalid numbers, are in another round, or fail.
 #include <cstddef>
 #include <random>
 
@@ -22,15 +22,15 @@ template <typename Integer>
 struct Field {
   const char* what;
   size_t at;
-  std::vector<Integer> impossible;
+  std::vector<Integer> invalid;
 };
 
 const std::vector<Field<int32_t>> kRoundFields = {
     {"status code", offsetof(RoundHeader, code), {-1, 10, 255, INT32_MIN, INT32_MAX}},
     {"set of flags", offsetof(RoundHeader, flags), {-1, 8, 255, INT32_MIN, INT32_MAX}}};
 const std::vector<Field<int64_t>> kPlaceFields = {
-    {"number of an optimizer", offsetof(RoundHeader, place), {-1, int64_t{1} << 32, INT64_MIN, INT64_MAX}},
-    {"number of a round", offsetof(RoundHeader, place), {0xffffffff, 0x80000000}}};
+    {"optimizer number", offsetof(RoundHeader, place), {-1, int64_t{1} << 32, INT64_MIN, INT64_MAX}},
+    {"round number", offsetof(RoundHeader, place), {0xffffffff, 0x80000000}}};
 
 // One header from each rank, as `comm` delivers it.
 Status RunRound(MirrorComm* comm, Rounds* rounds, int64_t round, const Status& own = {}, uint32_t flags = 0) {
@@ -41,21 +41,21 @@ Status RunRound(MirrorComm* comm, Rounds* rounds, int64_t round, const Status& o
   return rounds->Receive(header, [&](int rank) { return &buffer[static_cast<size_t>(rank)]; });
 }
 
-TEST_CASE("impossible numbers in the header of a round are SHAMPOO_E_COMM") {
+TEST_CASE("invalid numbers in the header of a round are SHAMPOO_E_COMM") {
   const auto check = [](const char* what, const std::function<void(char*)>& change) {
     MirrorComm comm;
     Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
     comm.change = [&](int64_t, int from, char* segment, size_t) {
       if (from == 1) change(segment);
     };
-    CheckCommError(RunRound(&comm, &rounds, 1), Cat("rank 0 received an impossible ", what, " from rank 1"));
+    CheckCommError(RunRound(&comm, &rounds, 1), Cat("rank 0 received an invalid ", what, " from rank 1"));
     CHECK(comm.aborts == 1);
   };
   for (const auto& field : kRoundFields) {
-    for (const int32_t number : field.impossible) check(field.what, [&](char* to) { Put(to, field.at, number); });
+    for (const int32_t number : field.invalid) check(field.what, [&](char* to) { Put(to, field.at, number); });
   }
   for (const auto& field : kPlaceFields) {
-    for (const int64_t number : field.impossible) check(field.what, [&](char* to) { Put(to, field.at, number); });
+    for (const int64_t number : field.invalid) check(field.what, [&](char* to) { Put(to, field.at, number); });
   }
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("a rank in another round, or with another optimizer, fails the round o
   }
 }
 
-TEST_CASE("of several failures a lost collective has priority, then the lowest rank with its own failure") {
+TEST_CASE("a failed collective has priority over other failures, then the lowest rank with its own failure") {
   struct Case {
     std::vector<int32_t> codes;
     std::vector<uint32_t> flags;
@@ -123,7 +123,7 @@ TEST_CASE("an error text is fetched in one exchange, and a rank that sent none i
   }
 }
 
-TEST_CASE("the flags of a round are those of any rank") {
+TEST_CASE("the flags of a round are those that any rank set") {
   MirrorComm comm(3, 0);
   Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
   comm.change = [&](int64_t, int from, char* segment, size_t) {
@@ -133,7 +133,7 @@ TEST_CASE("the flags of a round are those of any rank") {
   CHECK(rounds.AnyFlags() == (kSkipsStep | kNeedsExactCheck));
 }
 
-TEST_CASE("a failure is reported at most once after a failed collective, and each time while the communicator works") {
+TEST_CASE("a failure is reported once if a collective has failed, otherwise each time") {
   for (const bool failed : {false, true}) {
     CommOps ops;  // without abort, so the other ranks do not fail immediately
     ops.world = 2;
@@ -154,7 +154,7 @@ TEST_CASE("the status codes that ranks gather after a step on a device are check
   comm.change = [&](int64_t, int from, char* segment, size_t) {
     if (from == 1) Put(segment, 0, int64_t{77});
   };
-  CheckCommError(rounds.GatherCodes({}), "received an impossible status code from rank 1: 77");
+  CheckCommError(rounds.GatherCodes({}), "received an invalid status code from rank 1: 77");
 }
 
 // A replica with a matrix and a vector, in two buckets.
@@ -185,13 +185,13 @@ TEST_CASE("replicas that send the same header exchange a bucket") {
   CheckOk(replica.Share());
 }
 
-TEST_CASE("an impossible number of a factor matrix is SHAMPOO_E_COMM") {
+TEST_CASE("an invalid factor matrix index is SHAMPOO_E_COMM") {
   for (const int64_t number : {int64_t{-2}, int64_t{3}, int64_t{1000}, INT64_MIN, INT64_MAX}) {
     Replica replica;
     replica.comm.change = [&](int64_t, int from, char* segment, size_t) {
       if (from == 1) Put(segment, offsetof(SegmentHeader, failing_root), number);
     };
-    CheckCommError(replica.Share(), "rank 0 received an impossible number of a factor matrix from rank 1");
+    CheckCommError(replica.Share(), "rank 0 received an invalid factor matrix index from rank 1");
   }
 }
 
@@ -229,7 +229,7 @@ TEST_CASE("replicas at different steps, with different hyper-parameters or input
   }
 }
 
-TEST_CASE("a failure on one replica fails the step on all with its text and the changes so far") {
+TEST_CASE("a failure on one replica fails the step on all with its text and a note on what has changed") {
   Replica replica;
   replica.comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
     if (call == 1) Put(segment, offsetof(RoundHeader, code), from == 1 ? static_cast<int32_t>(Code::kNumeric) : 0);
@@ -269,14 +269,14 @@ struct Shard {
   std::unique_ptr<StepContext> context;
 };
 
-TEST_CASE("impossible numbers in the agreement of shards are SHAMPOO_E_COMM") {
+TEST_CASE("invalid numbers in the agreement of shards are SHAMPOO_E_COMM") {
   const auto check = [](const char* what, const std::function<void(char* segment)>& change) {
     CAPTURE(what);
     Shard shard;
     shard.comm.change = [&](int64_t, int from, char* segment, size_t) {
       if (from == 1) change(segment);
     };
-    CheckCommError(shard.Agree(), Cat("received an impossible ", what, " from shard rank 1"));
+    CheckCommError(shard.Agree(), Cat("received an invalid ", what, " from shard rank 1"));
     CHECK(shard.comm.aborts == 1);
   };
   for (const int64_t step : {int64_t{-1}, kStepLimit + 1, INT64_MIN, INT64_MAX}) {

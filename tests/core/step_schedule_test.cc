@@ -75,7 +75,7 @@ TEST_CASE("spread blocks are refreshed once in each interval of their group, in 
   for (const int64_t phase : {0, 1, 7, 19}) {
     std::vector<int64_t> refreshed;
     for (int64_t t = 1; t <= 600; ++t) {
-      const GroupSchedule group = MakeGroupSchedule(keys, t, Grafting::kAdam, InitialInverse::kIdentity);
+      const GroupSchedule group = GroupScheduleOf(keys, t, Grafting::kAdam, InitialInverse::kIdentity);
       if (RootTaskOf(group, phase, 0) == RootTask::kCompute) refreshed.push_back(t);
       CHECK(IsDue(group, phase) == (!refreshed.empty() && refreshed.back() == t));
     }
@@ -93,7 +93,7 @@ TEST_CASE("with root_async the first refresh and those of short intervals are us
   const std::vector<int64_t> refreshes = RefreshesByRule(keys, 400);
   int64_t snapshot_step = 0;
   for (int64_t t = 1; t <= 380; ++t) {
-    const GroupSchedule group = MakeGroupSchedule(keys, t, Grafting::kAdam, InitialInverse::kIdentity);
+    const GroupSchedule group = GroupScheduleOf(keys, t, Grafting::kAdam, InitialInverse::kIdentity);
     const auto is_refresh = [&](int64_t step) { return std::binary_search(refreshes.begin(), refreshes.end(), step); };
     const bool is_long = is_refresh(t) && IntervalAfter(keys, t) > 4;
     const bool follows = t > 4 && is_refresh(t - 4) && IntervalAfter(keys, t - 4) > 4;
@@ -114,7 +114,7 @@ std::string Course(const RefreshKeys& keys, const std::vector<int64_t>& steps) {
   std::string course;
   int64_t snapshot_step = 0;
   for (const int64_t t : steps) {
-    const GroupSchedule group = MakeGroupSchedule(keys, t, Grafting::kAdam, InitialInverse::kIdentity);
+    const GroupSchedule group = GroupScheduleOf(keys, t, Grafting::kAdam, InitialInverse::kIdentity);
     const RootTask task = RootTaskOf(group, 0, snapshot_step);
     snapshot_step = SnapshotStepAfter(task, snapshot_step, t);
     const char* const names[] = {"none", "compute", "take", "use", "take over"};
@@ -142,7 +142,7 @@ TEST_CASE("with root_async a block that misses steps uses its own state") {
 
 TEST_CASE("the state of an impossible step is never used and causes no overflow") {
   const RefreshKeys keys = {.start = 5, .frequency = 5, .async = 2};
-  const GroupSchedule group = MakeGroupSchedule(keys, 12, Grafting::kAdam, InitialInverse::kIdentity);
+  const GroupSchedule group = GroupScheduleOf(keys, 12, Grafting::kAdam, InitialInverse::kIdentity);
   CHECK(RootTaskOf(group, 0, INT64_MAX) == RootTask::kNone);
   CHECK(RootTaskOf(group, 0, INT64_MIN) == RootTask::kNone);
 }
@@ -153,14 +153,14 @@ TEST_CASE("a block is preconditioned from its first refresh on, and never withou
     const int64_t first = FirstRefreshOf(keys, phase);
     CHECK(first == 30 + phase * 3 / 10);
     for (const int64_t t : {first - 1, first}) {
-      const GroupSchedule adam = MakeGroupSchedule(keys, t, Grafting::kAdam, InitialInverse::kIdentity);
-      CHECK(ScheduleOf(adam, phase, true, 0).rule ==
+      const GroupSchedule adam = GroupScheduleOf(keys, t, Grafting::kAdam, InitialInverse::kIdentity);
+      CHECK(BlockScheduleOf(adam, phase, true, 0).rule ==
             (t < first ? DirectionRule::kGraft : DirectionRule::kPrecondition));
-      CHECK(ScheduleOf(adam, phase, false, 0).rule == DirectionRule::kGraft);
-      CHECK(ScheduleOf(adam, phase, false, 0).task == RootTask::kNone);
+      CHECK(BlockScheduleOf(adam, phase, false, 0).rule == DirectionRule::kGraft);
+      CHECK(BlockScheduleOf(adam, phase, false, 0).task == RootTask::kNone);
     }
-    const GroupSchedule none = MakeGroupSchedule(keys, first - 1, Grafting::kNone, InitialInverse::kZero);
-    CHECK(ScheduleOf(none, phase, true, 0).rule == DirectionRule::kZero);
+    const GroupSchedule none = GroupScheduleOf(keys, first - 1, Grafting::kNone, InitialInverse::kZero);
+    CHECK(BlockScheduleOf(none, phase, true, 0).rule == DirectionRule::kZero);
   }
 }
 

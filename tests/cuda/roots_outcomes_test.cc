@@ -177,7 +177,7 @@ TEST_CASE("an iteration ends when no matrix of the batch needs more, not at the 
   // Up to 7 iterations more than the matrices need, and the check of the result.
   CHECK(alone.products <= kProductsPerIteration * 8 + 4);
   CHECK(both.products <= kProductsPerIteration * (both.status[1].iterations + 7) + 4);
-  // A matrix stops at the same iteration as alone, with the same bits.
+  // A matrix stops at the same iteration as alone, and its root is bit-identical.
   for (const size_t i : {0, 2}) {
     CHECK(both.matrices[i] == alone.matrices[0]);
     CHECK(both.status[i].iterations == alone.status[0].iterations);

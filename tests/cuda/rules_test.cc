@@ -38,7 +38,7 @@ std::vector<double> RunOnDevice(const Case* cases, size_t count) {
   return results.Read();
 }
 
-TEST_CASE("the rules in a kernel give the numbers of the table, with the bits of the host") {
+TEST_CASE("the rules in a kernel give the numbers of the table, bit-identical to the host") {
   ForEachTable([](const char* name, const auto* cases, size_t count) {
     CAPTURE(std::string(name));
     const std::vector<double> results = RunOnDevice(cases, count);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Communicators that deliver wrong bytes, for example because they confuse ranks or calls. A rank that receives an
-// impossible number returns SHAMPOO_E_COMM. The other ranks learn of it as of a failed collective. No bytes make a rank
+// invalid number returns SHAMPOO_E_COMM. The other ranks learn of it as of a failed collective. No bytes make a rank
 // access memory out of bounds or wait forever.
 #include <doctest/doctest.h>
 
@@ -47,13 +47,13 @@ const Number kNumbers[] = {
     {kCopies, "status code", 0, 12, 4},
     {kCopies, "status code", 0, 1 << 20, 4},
     {kCopies, "set of flags", 4, -1, 4},
-    {kCopies, "number of an optimizer", 8, kHuge},
-    {kCopies, "number of a factor matrix", 48, 1000000},
-    {kCopies, "number of a factor matrix", 48, kHuge},
+    {kCopies, "optimizer number", 8, kHuge},
+    {kCopies, "factor matrix index", 48, 1000000},
+    {kCopies, "factor matrix index", 48, kHuge},
     {kShards, "status code", 0, 1 << 20, 4},
     {kShards, "set of flags", 4, 255, 4},
     {kShards, "set of flags", 4, 8, 4},
-    {kShards, "number of an optimizer", 8, kHuge},
+    {kShards, "optimizer number", 8, kHuge},
     {kShards, "step of a group", 24, -5},
     {kShards, "step of a group", 24, kHuge},
     {kShards, "state of a gradient", 32, 77, 1},
@@ -86,7 +86,7 @@ void StepUntilFailed(Grid* grid, const Number& number, int faulty, std::chrono::
   CHECK(grid->timeouts() == 0);
 }
 
-TEST_CASE("an impossible number in a step is SHAMPOO_E_COMM, and abort ends the waiting of the other ranks") {
+TEST_CASE("an invalid number in a step is SHAMPOO_E_COMM, and abort ends the waiting of the other ranks") {
   for (const Number& number : kNumbers) {
     for (const int faulty : {-1, 0, 2}) {
       CAPTURE(number.what);
@@ -95,13 +95,13 @@ TEST_CASE("an impossible number in a step is SHAMPOO_E_COMM, and abort ends the 
       Grid grid(Spec(), number.kind, true);
       StepUntilFailed(&grid, number, faulty, std::chrono::seconds(20));
       const std::string& error = grid[faulty < 0 ? 1 : faulty].error;
-      CHECK_MESSAGE(Has(error, std::string("received an impossible ") + number.what), error);
+      CHECK_MESSAGE(Has(error, std::string("received an invalid ") + number.what), error);
       CHECK_MESSAGE(Has(error, "same build of libshampoo"), error);
     }
   }
 }
 
-TEST_CASE("without an abort the other ranks learn of an impossible number in the next exchange") {
+TEST_CASE("without an abort the other ranks learn of an invalid number in the next exchange") {
   for (const Number& number : kNumbers) {
     for (const char* const bucket : {"0", "600"}) {
       CAPTURE(number.what);
@@ -117,15 +117,15 @@ TEST_CASE("without an abort the other ranks learn of an impossible number in the
   }
 }
 
-TEST_CASE("an impossible number in create is SHAMPOO_E_COMM on all ranks") {
+TEST_CASE("an invalid number in create is SHAMPOO_E_COMM on all ranks") {
   struct Case {
     int64_t call;  // 1: status codes, 2: hashes of plans, 3: numbers of their lines
     int64_t value;
     const char* says;
   };
   for (const Case& one :
-       {Case{1, int64_t{1} << 32, "impossible status code"}, Case{1, -1, "impossible status code"},
-        Case{3, kHuge, "impossible number of plan lines"}, Case{3, INT64_MIN, "impossible number of plan lines"},
+       {Case{1, int64_t{1} << 32, "invalid status code"}, Case{1, -1, "invalid status code"},
+        Case{3, kHuge, "invalid number of plan lines"}, Case{3, INT64_MIN, "invalid number of plan lines"},
         Case{3, 1 << 20, "different hashes of the plans and then the same values"}}) {
     for (const bool all : {true, false}) {
       if (one.call == 3 && !all) continue;  // the other ranks do not make that call

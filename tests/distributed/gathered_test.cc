@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that gather the blocks of their shards (shard_mode gather) have the bits of one rank that holds everything.
+// Ranks that gather the blocks of their shards (shard_mode gather) are bit-identical to one rank that holds everything.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ void RunSteps(Grid* grid, Rank* one, uint64_t first, uint64_t last) {
   }
 }
 
-TEST_CASE("shards and replicas of shards have the bits of one rank for every kind of communication") {
+TEST_CASE("shards and replicas of shards are bit-identical to one rank for every kind of communication") {
   for (const Division division : {Division::kFlat, Division::kRows}) {
     for (const Kind kind : {Kind{1, 2}, Kind{1, 3}, Kind{1, 8}, Kind{2, 2}, Kind{2, 3}, Kind{4, 2}}) {
       for (const char* const balance : {"bytes", "cost"}) {
@@ -93,7 +93,7 @@ TEST_CASE("shards and replicas of shards have the bits of one rank for every kin
   }
 }
 
-TEST_CASE("gathered shards have the bits of one rank with threads, coupled decay, scaling and whole parameters") {
+TEST_CASE("gathered shards are bit-identical to one rank with threads, coupled decay, scaling and whole parameters") {
   for (const int shards : {2, 4}) {
     RankSpec spec = Spec({{"weight_decay_type", "coupled"}, {"gradient_scale", "0.5"}, {"threads", "3"}});
     spec.threads = 3;
@@ -144,13 +144,13 @@ void CheckRandomShapes(uint64_t count) {
   CHECK(rectangles > count / 2);
 }
 
-TEST_CASE("random shapes in random shards have the bits of one rank") { CheckRandomShapes(500); }
+TEST_CASE("random shapes in random shards are bit-identical to one rank") { CheckRandomShapes(500); }
 
 TEST_SUITE("long") {
-  TEST_CASE("2000 random shapes in random shards have the bits of one rank") { CheckRandomShapes(2000); }
+  TEST_CASE("2000 random shapes in random shards are bit-identical to one rank") { CheckRandomShapes(2000); }
 }
 
-TEST_CASE("rectangles of two dims, as in tensor parallelism within data parallelism, have the bits of one rank") {
+TEST_CASE("rectangles of two dims, as in tensor parallelism within data parallelism, are bit-identical to one rank") {
   RankSpec spec = Spec();
   spec.params = {{"matrix", {9, 7}}, {"tensor", {4, 6, 5}}};
   spec.groups.clear();
@@ -182,7 +182,8 @@ TEST_CASE("rectangles of two dims, as in tensor parallelism within data parallel
   CheckSame(&grid, one);
 }
 
-TEST_CASE("missing gradients on one rank or on all, and a group without gradients, give the bits of one rank") {
+TEST_CASE(
+    "missing gradients on one rank or on all, and a group without gradients, give results bit-identical to one rank") {
   Rank one(Whole(Spec()));
   Grid grid(Spec(), 1, 4);
   Start(&grid, &one);

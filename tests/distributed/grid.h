@@ -74,7 +74,7 @@ class Grid {
   // Return whether the last call had this status, or the same text, on all ranks.
   bool All(shampoo_status status) const;
   bool SameError() const;
-  // Returns whether all ranks hold the bits of these parameters.
+  // Returns whether the parameters of all ranks are bit-identical to these.
   bool AllHold(const Tensors& w) const;
   // Returns all statuses and texts.
   std::string Errors() const;

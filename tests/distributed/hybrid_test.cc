@@ -39,7 +39,7 @@ void RunSteps(Grid* grid, uint64_t first, uint64_t last) {
   }
 }
 
-TEST_CASE("replicas of shards have the bits of one replica") {
+TEST_CASE("replicas of shards are bit-identical to one replica") {
   for (const Division division : {Division::kFlat, Division::kRows}) {
     for (const Kind kind : kKinds) {
       for (const char* const balance : {"bytes", "cost"}) {
@@ -73,7 +73,7 @@ TEST_CASE("replicas of shards have the bits of one replica") {
   }
 }
 
-TEST_CASE("groups of ranks that share the work through separate communicators have the bits of one rank") {
+TEST_CASE("groups of ranks that share the work through separate communicators are bit-identical to one rank") {
   Rank one(Spec());
   RequireOk(one);
   Fill(1, &one.w);
@@ -142,19 +142,20 @@ void CheckStops(Grid* grid, shampoo_status status, const std::vector<std::string
 TEST_CASE(
     "an error on one rank fails the step of all replicas and shards, and the job continues when it is corrected") {
   for (const char* const what : {"nan", "missing", "lr", "step"}) {
-    for (int odd = 0; odd < 4; ++odd) {
+    for (int bad_rank = 0; bad_rank < 4; ++bad_rank) {
       CAPTURE(std::string(what));
-      CAPTURE(odd);
+      CAPTURE(bad_rank);
       Grid grid(Spec(), 2, 2);
       Start(&grid);
       RunSteps(&grid, 1, 2);
       grid.FillGradients(103);
-      Rank& rank = grid[odd];
+      Rank& rank = grid[bad_rank];
       if (what == std::string("nan")) {
         const float kept = rank.g[0][1];
         rank.g[0][1] = NAN;
         CheckStops(&grid, SHAMPOO_E_NUMERIC,
-                   {"rank " + std::to_string(odd / 2), "shard rank " + std::to_string(odd % 2), "NaN", "\"matrix\""});
+                   {"rank " + std::to_string(bad_rank / 2), "shard rank " + std::to_string(bad_rank % 2), "NaN",
+                    "\"matrix\""});
         rank.g[0][1] = kept;
       } else if (what == std::string("missing")) {
         rank.has_grad[0] = false;
@@ -176,15 +177,15 @@ TEST_CASE(
 }
 
 TEST_CASE("an error that only the ranks of one shard can detect fails the step of the other shards") {
-  for (int odd = 0; odd < 4; ++odd) {
-    CAPTURE(odd);
+  for (int bad_rank = 0; bad_rank < 4; ++bad_rank) {
+    CAPTURE(bad_rank);
     Grid grid(Spec({{"on_nonfinite", "skip_block"}}), 2, 2);
     Start(&grid);
     RunSteps(&grid, 1, 2);
     grid.FillGradients(103);
-    const float kept = grid[odd].g[0][1];
-    grid[odd].g[0][1] = NAN;
-    // For the other shards this rank skips a block, and for its replica it has other gradients.
+    const float kept = grid[bad_rank].g[0][1];
+    grid[bad_rank].g[0][1] = NAN;
+    // The other shards of its copy see a skipped block, and its replica sees different gradients.
     const std::vector<Tensors> before = ParamsOf(&grid);
     grid.Step();
     CHECK_MESSAGE(grid.All(SHAMPOO_E_NUMERIC), grid.Errors());
@@ -192,7 +193,7 @@ TEST_CASE("an error that only the ranks of one shard can detect fails the step o
     for (int rank = 0; rank < 4; ++rank) {
       CHECK_MESSAGE(Has(grid[rank].error, "parameter \"matrix\" with a gradient that is not finite"), grid[rank].error);
     }
-    grid[odd].g[0][1] = kept;
+    grid[bad_rank].g[0][1] = kept;
     RequireStep(&grid);
     for (int rank = 2; rank < 4; ++rank) CHECK(SameBits(grid[rank].w, grid[rank - 2].w));
   }
@@ -242,7 +243,7 @@ TEST_CASE("a failure of any communicator ends the job on all ranks") {
             };
             grid.FillGradients(2);
             for (int rank = 0; rank < 4 && mode.skips; rank += 2) grid[rank].g[0][1] = NAN;
-            // A rank with the error makes one or two more steps, like a caller that has not noticed it yet.
+            // A rank with the error makes two more steps, like a caller that has not noticed it yet.
             grid.StepUntilFailure(2);
             CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
             CHECK(grid.timeouts() == 0);

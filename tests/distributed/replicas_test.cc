@@ -53,7 +53,7 @@ void RunSteps(Grid* job, int steps) {
   }
 }
 
-TEST_CASE("any number of ranks gives the bits of one rank") {
+TEST_CASE("any number of ranks gives results bit-identical to one rank") {
   const std::vector<std::vector<float>> expected = OneRank(MixedSpec(), 7);
   for (const char* const communicate : {"updates", "params"}) {
     for (const char* const bucket : {"0", "2000", "1"}) {
@@ -74,7 +74,8 @@ TEST_CASE("any number of ranks gives the bits of one rank") {
   }
 }
 
-TEST_CASE("with a narrow communication dtype all ranks have the same bits, within its rounding error of one rank") {
+TEST_CASE(
+    "with a narrow communication dtype all ranks are bit-identical, and differ from one rank by its rounding error") {
   const std::vector<std::vector<float>> expected = OneRank(MixedSpec(), 1);
   std::vector<std::vector<float>> start = expected;
   Fill(1, &start);

@@ -110,15 +110,15 @@ void CheckRandomFlatShards(uint64_t count) {
   CHECK(empty > count / 16);
 }
 
-TEST_CASE("random flat shards on several ranks have the bits of separate pieces") { CheckRandomFlatShards(400); }
+TEST_CASE("random flat shards on several ranks are bit-identical to separate pieces") { CheckRandomFlatShards(400); }
 
 TEST_SUITE("long") {
-  TEST_CASE("1600 random flat shards on several ranks have the bits of separate pieces") {
+  TEST_CASE("1600 random flat shards on several ranks are bit-identical to separate pieces") {
     CheckRandomFlatShards(1600);
   }
 }
 
-TEST_CASE("random rectangles on several ranks have the bits of parameters with their shapes") {
+TEST_CASE("random rectangles on several ranks are bit-identical to parameters with their shapes") {
   int empty = 0;
   for (uint64_t seed = 0; seed < 500; ++seed) {
     CAPTURE(seed);

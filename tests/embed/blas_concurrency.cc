@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that concurrent calls of BLAS and LAPACK give the bits of a single thread. OpenBLAS's serial archive alone
-// does not guarantee this (core/blas/scratch.h): without the library's scratch memory the program must find
-// differences. Usage: blas_concurrency <calls of each kind> [--expect-differences] With the option, calls are repeated
-// up to forty times until there are differences.
+// Checks that concurrent calls of BLAS and LAPACK give results bit-identical to those of a single thread. OpenBLAS's
+// serial archive alone does not guarantee this (core/blas/scratch.h): without the library's scratch memory the program
+// must find differences. Usage: blas_concurrency <calls of each kind> [--expect-differences] With the option, calls are
+// repeated up to forty times until there are differences.
 #include <lapacke.h>
 
 #include <atomic>

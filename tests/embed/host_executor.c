@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A host with its own executor: serial in reverse order, one new thread per task, or fewer tasks than the plan has
-// threads. Results have the bits of the library's pool, the library starts no thread, and release is called once.
+// threads. Results are bit-identical to those of the library's pool, the library starts no thread, and release is
+// called once.
 #include <inttypes.h>
 
 #include "tests/embed/own_threads.h"

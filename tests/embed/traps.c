@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that has floating-point traps enabled, also on its own threads. Calls run without traps and give the bits of a
-// host without them. When a call returns, traps and exception flags are unchanged.
+// A host that has floating-point traps enabled, including on its own threads. Calls run without traps and give results
+// bit-identical to those of a host without traps. When a call returns, traps and exception flags are unchanged.
 #define _GNU_SOURCE
 #include <fenv.h>
 #include <inttypes.h>

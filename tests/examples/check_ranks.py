@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_ranks.py --data DATA --calls CALLS -- COMMAND...: checks the examples with several ranks.
 
-COMMAND starts {ranks} ranks. On four ranks, data parallel and fully sharded, three epochs reduce the loss, and all
-ranks have the same bits of the parameters. With data parallelism each rank stores at most 30 % of the state of all
+COMMAND starts {ranks} ranks. On four ranks, data parallel and fully sharded, three epochs reduce the loss, and the
+parameters of all ranks are bit-identical. With data parallelism each rank stores at most 30 % of the state of all
 ranks, several exchanges in a step change nothing, and with bfloat16 half of the bytes are sent and the replicas still
 agree. On two and three ranks, fully sharded with gather, losses and parameters equal those of the data-parallel run. A
 run that was ended can be resumed with the same shards, with other shards and with other ranks. Parameters are on the

@@ -110,9 +110,9 @@ void CheckCover(const shampoo_plan* plan, const std::vector<int64_t>& elements) 
 }
 
 // Returns whether a step is fast. The time of an inverse root grows with the cube of the order of the factor matrix, so
-// a step with roots of order 1000 takes as long as thousands of other inputs.
+// a step with roots of size 1000 takes as long as thousands of other inputs.
 bool StepsAreShort(const shampoo_plan* plan) {
-  // One factor matrix of order 215. From order 128 on, only one triangle of symmetric states is stored.
+  // One factor matrix of size 215. From size 128 on, only one triangle of symmetric states is stored.
   constexpr int64_t kLargestWork = 10'000'000;
   int64_t work = 0;
   int64_t blocks = 0;

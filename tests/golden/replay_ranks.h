@@ -13,7 +13,7 @@
 namespace shampoo::golden {
 
 // The optimizer of a case on one or more ranks, each with its own parameters. Ranks are threads with communicators of
-// callbacks, or processes, of which this is one. After each step all replicas of a parameter must have the same bits.
+// callbacks, or processes, of which this is one. After each step all replicas of a parameter must be bit-identical.
 class ReplayRanks {
  public:
   ReplayRanks(const nlohmann::json& settings, const TensorFile& data, const ReplayOptions& options);

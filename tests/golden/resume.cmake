@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# Checks that training resumed from a checkpoint in another process and on other ranks has the bits of uninterrupted
+# Checks that training resumed from a checkpoint in another process and on other ranks is bit-identical to uninterrupted
 # training, for every step of a trajectory except the last. Each set consists of runs that must give the same files:
 #   sample        ten cases, in the short tier
 #   all           all cases

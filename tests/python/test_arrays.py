@@ -71,7 +71,7 @@ def test_parameters_that_are_not_row_major_are_rejected(wrap: Any) -> None:
 
 
 def same_bits(grads: list[Any], dtype: Any) -> None:
-    """Check that steps with these gradients give the same bits as steps with row-major copies."""
+    """Check that steps with these gradients give results bit-identical to steps with row-major copies."""
     shapes = [np.shape(grad.array if isinstance(grad, OnlyDlpack) else grad) for grad in grads]
     arrays = [grad.array if isinstance(grad, OnlyDlpack) else grad for grad in grads]
     given, copied = ([np.full(shape, 2, dtype) for shape in shapes] for _ in range(2))

@@ -125,6 +125,37 @@ def test_an_exception_in_a_communicator_becomes_an_error_of_the_step() -> None:
     assert in_threads(run, 2) == [True, True]
 
 
+def test_without_an_abort_the_next_step_of_a_failed_rank_ends_the_wait_of_the_other() -> None:
+    pair = Pair(threading.Barrier(1))
+
+    class FailsOnce(libshampoo.Communicator):
+        failing = False
+
+        def __init__(self, comm: libshampoo.Communicator) -> None:
+            self.comm, self.rank, self.world = comm, comm.rank, comm.world
+
+        def all_gather(self, send: memoryview, recv: memoryview) -> None:
+            if self.failing:
+                self.failing = False
+                raise KeyError("the network is gone")
+            self.comm.all_gather(send, recv)
+
+    def run(rank: int) -> libshampoo.CommError:
+        comm = FailsOnce(pair.rank(rank))
+        opt = libshampoo.Optimizer([np.ones(4, np.float32)], comm=comm, threads=1)
+        comm.failing = rank == 1
+        with pytest.raises(libshampoo.CommError) as error:  # rank 0 waits in this step until rank 1 steps again
+            opt.step([np.ones(4, np.float32)])
+        if rank == 1:
+            with pytest.raises(libshampoo.CommError):
+                opt.step([np.ones(4, np.float32)])
+        return error.value
+
+    waiting, failed = in_threads(run, 2)
+    assert isinstance(failed.__cause__, KeyError)
+    assert "rank 1: a collective failed" in str(waiting)
+
+
 def test_a_communicator_is_released_with_its_optimizer() -> None:
     class Alone(libshampoo.Communicator):
         def all_gather(self, send: memoryview, recv: memoryview) -> None:

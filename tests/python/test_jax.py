@@ -30,7 +30,7 @@ def draw(seed: int, dtype: Any = np.float32) -> Any:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Return whether two trees have the same bits."""
+    """Return whether two trees are bit-identical."""
     pairs = zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
     return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
 
@@ -80,7 +80,7 @@ def test_a_step_is_pure() -> None:
     second = update(draw(9), state, params)
     assert np.asarray(state.arena).tobytes() == kept
     assert same(first, second)
-    assert same(first, tx.update(draw(9), state, params)), "the compiled step must give the same bits"
+    assert same(first, tx.update(draw(9), state, params)), "the compiled step must give bit-identical results"
 
 
 def test_a_new_state_has_no_uninitialized_bytes() -> None:

@@ -450,7 +450,7 @@ def test_paths_can_have_any_type(tmp_path: Path) -> None:
 def test_repr_needs_no_lock() -> None:
     opt = libshampoo.Optimizer(params())
     with opt._using():
-        assert "Optimizer(in use, cpu, " in repr(opt)
+        assert "Optimizer(unavailable, cpu, " in repr(opt)
 
 
 def test_repr_shows_blocks() -> None:

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.tinygrad has the interface of tinygrad.nn.optim and gives the bits of libshampoo.Optimizer."""
+"""libshampoo.tinygrad has the interface of tinygrad.nn.optim, and its results equal those of libshampoo.Optimizer."""
 from __future__ import annotations
 
 import doctest

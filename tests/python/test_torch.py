@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.torch has the interface of torch.optim and gives the bits of libshampoo.Optimizer."""
+"""libshampoo.torch has the interface of torch.optim and gives results bit-identical to libshampoo.Optimizer."""
 from __future__ import annotations
 
 import copy

@@ -174,7 +174,7 @@ TEST_CASE(
 
 TEST_CASE("an inverse square root without eigenvectors that fails is computed again in float64 and counted") {
   const Keys keys = Basic("eigen", "f32") + Keys{{"inverse_root_override", "2"}};
-  // Factor matrices of order 9 and 12; only/0/factor.1 is number 1.
+  // Factor matrices of size 9 and 12; only/0/factor.1 is number 1.
   const auto step = [&](Host* host) {
     std::mt19937_64 random(8);
     host->Fill(random);

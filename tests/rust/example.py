@@ -4,8 +4,8 @@
 """example.py --root REPOSITORY --cargo CARGO --prefix PREFIX --trainer TRAINER --out FOLDER
 
 Builds examples/rust_digits as a user would, with the crates as packages and the library installed in PREFIX. The build
-runs in its own folder, without the repository, and its CARGO_HOME contains only these packages. The losses must have
-the same bits as those of TRAINER, the example in C.
+runs in its own folder, without the repository, and its CARGO_HOME contains only these packages. The losses must be
+bit-identical to those of TRAINER, the example in C.
 """
 import argparse
 import csv
@@ -78,4 +78,4 @@ assert rows["rust"] == rows["c"], next(pair for pair in zip(rows["rust"], rows["
 assert len(tables["c"]) == len(tables["rust"]) == 13, tables
 for one, other in zip(tables["rust"], tables["c"]):
     assert len(one) == 5 and all(math.isclose(*pair, rel_tol=1e-8) for pair in zip(one, other)), (one, other)
-print(f"{len(rows['c'])} steps, each with the bits of C")
+print(f"{len(rows['c'])} steps, each bit-identical to C")

@@ -21,7 +21,7 @@ what
   --period N                 N steps in a row with precondition_frequency N, instead of single steps: the mean time per
                              step, and the longest step. --set root_spread and root_async may be used
   --grid                     a table of step time and memory by block size and frequency
-  --roots                    time of one inverse square root by order, on one thread, compared with matrix products
+  --roots                    time of one inverse square root by size, on one thread, compared with matrix products
   --simulate                 efficiency of the schedule on many threads, for gpt2 and resnet50 or --case
 how (each list gives a row for every value)
   --device cpu|cuda          default: cpu. On cuda, "ordinary ms" and "with roots" are times of the device, and "its call"

@@ -57,7 +57,7 @@ std::vector<double> MakeMatrix(int64_t n) {
   return a;
 }
 
-// Returns the matrix of order n, which is the same for all methods and dtypes. Made when it is first needed.
+// Returns the n x n matrix, which is the same for all methods and dtypes. Made when it is first needed.
 const std::vector<double>& MatrixOf(int64_t n) {
   static std::map<int64_t, std::vector<double>> matrices;
   auto found = matrices.find(n);

@@ -25,7 +25,7 @@ struct BlockTask {
 // 3. A product splits into tiles of at least 256 x 256 outputs; that of a factor update has one triangle of outputs.
 //    The time of a phase is divided by flops: d_k N for the factor of dim k of a block of N elements, 2 d_k N for a
 //    product with its inverse, d_k^3 for its root. Elementwise work, a few percent, is counted among the products.
-// 4. A root of order 512 or more has a serial half; the other (back-transformation and rebuild) splits into tiles.
+// 4. A root of size 512 or more has a serial half; the other (back-transformation and rebuild) splits into tiles.
 //    Smaller roots do not split.
 // The model ignores caches, memory and the cost of assigning work: all threads run at the speed of one.
 double Makespan(std::vector<BlockTask> blocks, int threads);

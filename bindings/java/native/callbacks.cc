@@ -135,14 +135,16 @@ bool ShampooJavaCommOps(JNIEnv* env, jobject calls, shampoo_comm_ops* ops) {
   if (env->ExceptionCheck() != JNI_FALSE) return false;
   const bool has_all_to_all = env->CallBooleanMethod(calls, ids.comm_has_all_to_all) != JNI_FALSE;
   if (env->ExceptionCheck() != JNI_FALSE) return false;
+  const bool has_abort = env->CallBooleanMethod(calls, ids.comm_has_abort) != JNI_FALSE;
+  if (env->ExceptionCheck() != JNI_FALSE) return false;
   const jobject held = env->NewGlobalRef(calls);
   if (held == nullptr) return false;
   ops->user = new Calls{held, static_cast<size_t>(ops->world > 0 ? ops->world : 0)};
   ops->all_gather = AllGather;
   ops->async_error = AsyncError;
-  ops->abort = Abort;
   ops->release = Release;
   if (has_all_to_all) ops->all_to_all = AllToAll;
+  if (has_abort) ops->abort = Abort;
   return true;
 }
 

@@ -29,6 +29,7 @@ bool FindIds(JNIEnv* env) {
          (ids.comm_rank = env->GetMethodID(ids.comm, "rank", "()I")) != nullptr &&
          (ids.comm_world = env->GetMethodID(ids.comm, "world", "()I")) != nullptr &&
          (ids.comm_has_all_to_all = env->GetMethodID(ids.comm, "hasAllToAll", "()Z")) != nullptr &&
+         (ids.comm_has_abort = env->GetMethodID(ids.comm, "hasAbort", "()Z")) != nullptr &&
          (ids.comm_all_gather =
               env->GetMethodID(ids.comm, "allGather", "(Ljava/nio/ByteBuffer;Ljava/nio/ByteBuffer;)V")) != nullptr &&
          (ids.comm_all_to_all =

@@ -25,6 +25,7 @@ struct ShampooJavaIds {
   jmethodID comm_rank;
   jmethodID comm_world;
   jmethodID comm_has_all_to_all;
+  jmethodID comm_has_abort;
   jmethodID comm_all_gather;
   jmethodID comm_all_to_all;
   jmethodID comm_async_error;

@@ -15,14 +15,16 @@ class Communicator:
     """Base class of communicators. A subclass implements ``all_gather``.
 
     The methods are called with the GIL, on the thread that calls the step. If a method raises an exception, the step
-    fails on all ranks with ``libshampoo.CommError``, whose cause is this exception. KeyboardInterrupt and SystemExit
-    are raised unchanged.
+    fails with ``libshampoo.CommError``, whose cause is this exception. KeyboardInterrupt and SystemExit are raised
+    unchanged.
 
     A subclass may have these methods, too:
 
     - ``all_to_all(send, send_bytes, recv, recv_bytes)``, for shard_mode="gather";
     - ``async_error()``, which raises an exception if an earlier exchange has failed since;
-    - ``abort()``, which makes the collectives of other ranks fail.
+    - ``abort()``, which makes collectives of other ranks that wait for this rank fail. Without it, a rank whose
+      collective failed reports the failure in one more exchange: the next one of the same step, or the first one of its
+      next step. The other ranks wait for that exchange.
 
     Attributes
     ----------
@@ -91,7 +93,7 @@ class MpiComm(Communicator):
         self.rank, self.world = comm.Get_rank(), comm.Get_size()
 
     def close(self) -> None:
-        """Free the duplicate. Close all optimizers that use it first. Further calls have no effect."""
+        """Free the duplicate. Close all optimizers that use it first. Calling close again has no effect."""
         comm, self._comm = self._comm, None
         if comm is not None and not self._mpi.Is_finalized():
             comm.Free()

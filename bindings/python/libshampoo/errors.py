@@ -75,7 +75,7 @@ class FileError(Error, OSError):
 
 
 class InternalError(Error, SystemError):
-    """A bug in the library. Please report it with this text and ``libshampoo.build_info()``."""
+    """A bug in the library. Please report it with this message and ``libshampoo.build_info()``."""
 
     status = 9
 

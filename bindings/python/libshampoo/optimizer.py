@@ -209,14 +209,15 @@ class Optimizer:
             others are passed. A gradient that is not row-major, such as a transposed array, is copied when it is
             passed; on CUDA it raises ValueError. None: use the gradients that were passed last.
         stream
-            On CUDA, the address of the cudaStream_t in which the step is enqueued. 0 is the legacy default stream.
+            On CUDA, the cudaStream_t in which the step is enqueued, as an integer. 0 is the legacy default stream.
 
         Raises
         ------
         ValueError
             If a gradient has the wrong dtype, shape or device (the message names it), or a mapping is empty.
         FloatingPointError
-            If a gradient is not finite. Nothing has changed, except that these gradients are now bound.
+            If a gradient is not finite, a state would overflow, or an earlier step left such an error to report. With
+            one rank, nothing has changed, except that these gradients are now bound.
         """
         with self._using() as handle:
             if grads is not None:
@@ -412,7 +413,7 @@ class Optimizer:
         return world
 
     def close(self) -> None:
-        """Free the memory and threads of the optimizer, and release its arrays. Further calls have no effect.
+        """Free the memory and threads of the optimizer, and release its arrays. Calling close again has no effect.
 
         Collective if the optimizer has a communicator of mpi4py, whose duplicate is freed.
         """
@@ -466,7 +467,7 @@ class Optimizer:
         try:
             rate = f"lr={self.lr:g}"
         except StateError:  # in use by another thread, or created before a fork
-            rate = "in use"
+            rate = "unavailable"
         head, *lines = repr(self._plan).split("\n")
         device = "cpu" if self._device[0] == _native.SHAMPOO_CPU else f"cuda:{self._device[1]}"
         return "\n".join([f"Optimizer({rate}, {device}, {head.removeprefix('Plan(')}", *lines])

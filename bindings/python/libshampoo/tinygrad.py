@@ -177,7 +177,8 @@ class Shampoo(TinygradOptimizer):
         ValueError
             If a parameter or gradient is on another device, or a parameter is a view. The message names it.
         FloatingPointError
-            If a gradient is not finite. Nothing has changed.
+            If a gradient is not finite, a state would overflow, or an earlier step left such an error to report.
+            Nothing has changed.
         """
         if capturing:
             raise StateError("step: called inside a TinyJit, which would not repeat it; return the gradients, and call "

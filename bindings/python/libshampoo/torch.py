@@ -145,7 +145,7 @@ class Shampoo(torch.optim.Optimizer):
         Same as for ``libshampoo.Optimizer``. For parameters on the CPU, each can also be a process group of
         torch.distributed.
     threads
-        Number of threads that work on a step; 0: as many processors as the process may use.
+        Number of threads that work on a step. 0: as many as are useful, at most one for each available processor.
     grad_dtype
         Dtype of all gradients. None: the attribute ``grad_dtype`` of each parameter, which newer versions of PyTorch
         have, or the dtype of the parameter.
@@ -379,7 +379,8 @@ class Shampoo(torch.optim.Optimizer):
             If a gradient or parameter is sparse, has the wrong dtype or is otherwise not supported. The message names
             it.
         FloatingPointError
-            If a gradient is not finite. Nothing has changed.
+            If a gradient is not finite, a state would overflow, or an earlier step left such an error to report. With
+            one rank, nothing has changed.
         """
         loss = None
         if closure is not None:

@@ -83,7 +83,7 @@
  * Ownership.
  * - An object that a function returns through its first argument `T** out` is owned by the caller, who releases it with
  *   the destroy function of its type. On failure *out is unchanged.
- * - Destroy functions accept NULL, and wait until work of the object has ended.
+ * - Destroy functions accept NULL, and wait until pending work of the object has finished.
  * - Strings and pointers that functions return are owned by the library. Their lifetime is documented there.
  * - Strings that the caller passes are UTF-8, end with a zero byte, and are copied. Structs are copied, too. Only
  *   buffers that are *bound* (parameters, gradients, states, scalars) are kept as pointers: they must live until they
@@ -94,8 +94,8 @@
  * which sets struct_size and gives all other fields their defaults. This lets old callers run with new libraries, and
  * new callers with old ones:
  * - The library reads or writes the smaller of the caller's size and its own.
- * - Fields that the caller's struct does not have count as 0. In every later field, 0 selects the behavior from before
- *   the field existed.
+ * - Fields that the caller's struct does not have count as 0. In a field that is added later, 0 selects the behavior
+ *   from before the field existed.
  * - A size below that of version 0.1 is SHAMPOO_E_INVALID. The usual cause is a missing _INIT macro.
  * - Nonzero bytes beyond the library's own struct are SHAMPOO_E_UNSUPPORTED: the caller uses a field that this library
  *   does not know.
@@ -103,8 +103,8 @@
  * New fields are only added at the end.
  *
  * Errors. Functions that can fail return shampoo_status; SHAMPOO_OK is 0. A function that fails changes nothing, unless
- * its comment says otherwise, and stores a text for shampoo_last_error(): which argument or key was wrong, its value,
- * what was expected, and what to do next. Any function with a status can return SHAMPOO_E_NOMEM and
+ * its comment says otherwise, and stores a message for shampoo_last_error(): which argument or key was wrong, its
+ * value, what was expected, and what to do next. Any function with a status can return SHAMPOO_E_NOMEM and
  * SHAMPOO_E_INTERNAL, any with arguments SHAMPOO_E_INVALID, and any with an optimizer on CUDA SHAMPOO_E_DEVICE;
  * comments list them only if there is more to say. No exception leaves the library.
  *
@@ -129,8 +129,8 @@
  * after fork(): threads do not survive it. A child process may only destroy an optimizer that its parent created on the
  * CPU. dlclose() has no effect.
  *
- * Determinism. On one kind of CPU, the same inputs give the same bits, in every run and with every number of threads.
- * On CUDA, they give the same bits on one kind of GPU with the same versions of the CUDA libraries.
+ * Determinism. On one kind of CPU, the same inputs give bit-identical results in every run, with any number of threads.
+ * The same holds on CUDA for one kind of GPU and the same versions of the CUDA libraries.
  *
  * Versions. Everything in this header has existed since version 0.1, unless its comment says otherwise. Names that
  * begin with shampoo_ or SHAMPOO_ are reserved for the library.
@@ -180,7 +180,7 @@ enum {
   SHAMPOO_E_DEVICE = 7,
   /** A file is missing, unreadable or damaged, or the disk is full. The error names the file. */
   SHAMPOO_E_IO = 8,
-  /** A bug of the library. Please report it with the texts of shampoo_last_error() and shampoo_build_info(). */
+  /** A bug of the library. Please report it with the output of shampoo_last_error() and shampoo_build_info(). */
   SHAMPOO_E_INTERNAL = 9
 };
 
@@ -225,7 +225,7 @@ typedef struct shampoo_comm shampoo_comm;
 typedef struct shampoo_optimizer shampoo_optimizer;
 
 /* ====================================================================================================================
- * Simple API: tensors and a text of options in, an optimizer out
+ * Simple API: tensors and a string of options in, an optimizer out
  *
  * For one process that updates its parameters in place. The full API adds parameter groups, other dtypes for gradients
  * and outputs, several ranks, and memory and threads of the host. Its functions that take an optimizer also work with
@@ -257,7 +257,7 @@ typedef struct shampoo_tensor {
   int32_t device_id;
 } shampoo_tensor;
 
-/** All fields 0. */
+/** Sets all fields to 0. */
 #define SHAMPOO_TENSOR_INIT \
   { NULL, NULL, NULL, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0 }
 
@@ -278,7 +278,7 @@ shampoo_status shampoo_create_sized(shampoo_optimizer** out, const char* options
                                     int32_t count, size_t tensor_size);
 
 #ifndef SWIG
-/** Declares an inline function, also in C89. */
+/** Declares an inline function, even in C89. */
 #define SHAMPOO_INLINE static __inline__
 
 /**
@@ -324,18 +324,18 @@ const char* shampoo_build_info(void);
 const char* shampoo_status_name(shampoo_status status);
 
 /**
- * Returns the text of the last call that failed on this thread. Successful calls do not clear it.
+ * Returns the message of the last call that failed on this thread. Successful calls do not clear it.
  * shampoo_optimizer_error() has the last failure of one optimizer, on any thread.
  *
- * @return the text in English, without a newline at its end; "" if no call has failed yet. Valid until the next call of
- *     this thread to the library. It has at most 4095 bytes; a longer one is cut and ends in " ... (cut off)".
+ * @return the message in English, without a newline at its end; "" if no call has failed yet. Valid until the next call
+ * of this thread to the library. It has at most 4095 bytes; a longer one is cut and ends in " ... (cut off)".
  */
 const char* shampoo_last_error(void);
 
 /**
- * Receives messages of the library. It is called on threads that are inside a call of the library, possibly on several
- * at once. It must return normally (no exception, no longjmp). It must not call the library with an object that the
- * call in progress uses.
+ * Receives messages of the library. It runs on the thread that called the library, possibly on several such threads at
+ * once. It must return normally (no exception, no longjmp). It must not call the library with an object that the call
+ * in progress uses.
  *
  * @param user the pointer that was passed to shampoo_set_log().
  * @param level 0 error, 1 warning, 2 information, 3 debugging.
@@ -383,8 +383,7 @@ typedef struct shampoo_backend_info {
   size_t struct_size;
   /** Name of the backend: "cpu" or "cuda". Valid as long as the library is loaded. */
   const char* name;
-  /** Why the backend cannot be used on this machine, as a sentence; "" if it can. Valid as long as the library is
-   * loaded. */
+  /** Why the backend cannot be used here, as a sentence; "" if it can. Valid as long as the library is loaded. */
   const char* unavailable_reason;
   /** 1: optimizers can be created on it. 0: they cannot; unavailable_reason says why. */
   int32_t usable;
@@ -392,7 +391,7 @@ typedef struct shampoo_backend_info {
   int32_t device_count;
 } shampoo_backend_info;
 
-/** The size set, all other fields empty. */
+/** Sets struct_size, and all other fields to 0 or NULL. */
 #define SHAMPOO_BACKEND_INFO_INIT \
   { sizeof(shampoo_backend_info), NULL, NULL, 0, 0 }
 
@@ -479,20 +478,20 @@ shampoo_status shampoo_config_set_i64(shampoo_config* config, const char* key, i
  * @param config changed.
  * @param key name of the key.
  * @param value in the format described at the head of this section. Blanks and tabs around it are ignored.
- * @retval SHAMPOO_E_INVALID there is no such key, the text is not a value of its type, or the value is out of range.
+ * @retval SHAMPOO_E_INVALID there is no such key, the string is not a value of its type, or the value is out of range.
  */
 shampoo_status shampoo_config_set_str(shampoo_config* config, const char* key, const char* value);
 
 /**
- * Sets keys from a text of pairs, such as "lr=0.01 grafting=adam" from a command line, or a whole settings file.
+ * Sets keys from a string of pairs, such as "lr=0.01 grafting=adam" from a command line, or a whole settings file.
  *
  * Pairs `key=value` are separated by blanks, tabs or line ends. Blanks are allowed around "=" but not in values. "#"
  * begins a comment that ends with its line. If a key occurs twice, its last value counts.
  *
  * @param config changed. If the call fails, no key is changed.
- * @param options the text.
- * @retval SHAMPOO_E_INVALID a key has no value, or as for shampoo_config_set_str(). If the text has several lines, the
- *     error names the line.
+ * @param options the string.
+ * @retval SHAMPOO_E_INVALID a key has no value, or as for shampoo_config_set_str(). If the string has several lines,
+ * the error names the line.
  */
 shampoo_status shampoo_config_parse(shampoo_config* config, const char* options);
 
@@ -516,7 +515,7 @@ typedef struct shampoo_key_info {
   const char* value_type;
   /** The default as text. "auto": computed from other keys or from the parameter, as doc explains. */
   const char* default_value;
-  /** The allowed values, for people: an interval such as "[0, 1)", or the names of choices. */
+  /** The allowed values in human-readable form: an interval such as "[0, 1)", or the names of choices. */
   const char* range;
   /** What the key does. */
   const char* doc;
@@ -526,7 +525,7 @@ typedef struct shampoo_key_info {
   int32_t changeable;
 } shampoo_key_info;
 
-/** The size set, all other fields empty. */
+/** Sets struct_size, and all other fields to 0 or NULL. */
 #define SHAMPOO_KEY_INFO_INIT \
   { sizeof(shampoo_key_info), NULL, NULL, NULL, NULL, NULL, 0, 0 }
 
@@ -606,7 +605,7 @@ typedef struct shampoo_param_desc {
   int32_t copy_dtype;
 } shampoo_param_desc;
 
-/** A float32 scalar without a name, whole, in group 0. */
+/** Initializes a parameter as a float32 scalar without a name, not sharded, in group 0. */
 #define SHAMPOO_PARAM_DESC_INIT                                                                             \
   {                                                                                                         \
     sizeof(shampoo_param_desc), NULL, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, SHAMPOO_F32, SHAMPOO_F32, 0, 0, 0, 0, \
@@ -641,7 +640,7 @@ typedef struct shampoo_block_info {
   int64_t state_bytes;
 } shampoo_block_info;
 
-/** The size set, all other fields 0. */
+/** Sets struct_size, and all other fields to 0 or NULL. */
 #define SHAMPOO_BLOCK_INFO_INIT \
   { sizeof(shampoo_block_info), 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0 }
 
@@ -667,7 +666,7 @@ typedef struct shampoo_plan_desc {
   int32_t shard_world;
 } shampoo_plan_desc;
 
-/** One process on the CPU, with as many threads as the key "threads" says. */
+/** Initializes a plan for one rank on the CPU, with the number of threads from the key "threads". */
 #define SHAMPOO_PLAN_DESC_INIT \
   { sizeof(shampoo_plan_desc), SHAMPOO_CPU, 0, 0, 1, 0, 1 }
 
@@ -728,7 +727,7 @@ shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_de
  * @param param index of the parameter.
  * @param shard_rank in [0, shard_world). This rank itself is allowed.
  * @param desc the shard. Only shard_form, flat_offset, flat_count, local_offset and local_shape are read.
- * @retval SHAMPOO_E_INVALID param or shard_rank is out of range, the shard is not within the parameter, or this rank
+ * @retval SHAMPOO_E_INVALID param or shard_rank is out of range, the shard is not within the parameter, or shard_rank
  *     was described differently before.
  * @retval SHAMPOO_E_STATE the plan is finished.
  */
@@ -740,10 +739,11 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  * number of optimizers can be created from it.
  *
  * @param plan not finished yet.
- * @retval SHAMPOO_E_INVALID a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1
- *     elements, or there are more than 2^20 blocks: choose another "max_preconditioner_dim". Or a value of a config is
- *     out of range for the "computation_dtype" of a parameter; the error names both. Or, with "shard_mode" gather, the
- *     shard of a rank is not known, or the shards of a parameter do not hold each element exactly once.
+ * @retval SHAMPOO_E_INVALID one of:
+ *     - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
+ *       than 2^20 blocks: choose another "max_preconditioner_dim";
+ *     - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
+ *     - "shard_mode" is gather, and the shard of a rank is not known, or shards do not hold each element exactly once.
  * @retval SHAMPOO_E_STATE the plan is finished already.
  */
 shampoo_status shampoo_plan_finish(shampoo_plan* plan);
@@ -770,7 +770,7 @@ shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shamp
 
 /**
  * Returns how many bytes an optimizer of the plan allocates or sends on one rank. The state is exact and the workspace
- * accurate to 1 %; on CUDA the workspace is an upper bound. Tables take 2 kB per block on the host.
+ * accurate to 1 %; on CUDA the workspace is an upper bound. Host tables, about 2 kB per block, are not included.
  *
  * @param plan finished.
  * @param rank replica rank, in [0, replica_world). With "shard_mode" gather over several shard ranks: replica rank *
@@ -800,11 +800,11 @@ shampoo_status shampoo_plan_bytes(const shampoo_plan* plan, int32_t rank, const 
  * shampoo_optimizer_desc takes two communicators:
  * - replica_comm: ranks that hold the same parameters and the same (averaged) gradients: data parallelism. Each rank
  *   keeps the state of some of the blocks and computes their updates; one all-gather per step distributes the updates.
- *   Parameters have the same bits on every rank.
+ *   Parameters are bit-identical on every rank.
  * - shard_comm: ranks that hold the shards of one copy: fully sharded or tensor parallelism. With "shard_mode" local,
  *   each shard is preconditioned alone, and ranks exchange only a few bytes of status. With gather, blocks are those of
  *   the whole parameters: gradients and parameters are sent to the owners of the blocks and updates are sent back, and
- *   the result has the bits of a run without shards.
+ *   the result is bit-identical to a run without shards.
  *
  * Both together are hybrid sharding (HSDP). Every rank must create and step its optimizers in the same order, and must
  * pass gradients for the same parameters. Optimizers that share a communicator must be used by one thread at a time,
@@ -828,7 +828,7 @@ typedef struct shampoo_comm_ops {
   /** All-gather: recv receives world segments of bytes_per_rank bytes (> 0), segment r from rank r. send may be
    * recv + rank * bytes_per_rank. On CUDA it is enqueued on stream; on the CPU stream is NULL, and the function returns
    * when recv is filled. Every rank makes the same sequence of calls with the same sizes. Returns 0, or, on failure,
-   * another number, which the error text contains. It is called on a thread that is inside a call. Required. */
+   * another number, which the error message contains. It runs on the thread that called the library. Required. */
   int32_t (*all_gather)(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream);
   /** All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes[r] bytes to each rank r, including this
    * one, and receives recv_bytes[r] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,
@@ -847,7 +847,7 @@ typedef struct shampoo_comm_ops {
   void (*release)(void* user);
 } shampoo_comm_ops;
 
-/** One rank, host memory, no callbacks. */
+/** Initializes a communicator of one rank and host memory, without callbacks. */
 #define SHAMPOO_COMM_OPS_INIT \
   { sizeof(shampoo_comm_ops), NULL, 0, 1, SHAMPOO_CPU, NULL, NULL, NULL, NULL, NULL }
 
@@ -941,7 +941,7 @@ typedef struct shampoo_allocator {
   void (*release)(void* user);
 } shampoo_allocator;
 
-/** The size set, no callbacks. */
+/** Sets struct_size, and all callbacks to NULL. */
 #define SHAMPOO_ALLOCATOR_INIT \
   { sizeof(shampoo_allocator), NULL, NULL, NULL, NULL }
 
@@ -959,14 +959,13 @@ typedef struct shampoo_executor {
   int32_t threads;
   /** Runs task(argument, i) once for every i in [0, count), on any threads and in any order, and returns when all tasks
    * have returned. count is at most threads. Tasks must see what the calling thread wrote before, and the caller what
-   * the tasks wrote, as with every lock or join. It is called on a thread that is inside a call with the optimizer. It
-   * must not throw. */
+   * the tasks wrote, as with every lock or join. It runs on the thread that called the library. It must not throw. */
   void (*parallel_for)(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count);
   /** Called once, after the last use. Not called if shampoo_optimizer_create() fails. Default: NULL. */
   void (*release)(void* user);
 } shampoo_executor;
 
-/** The size set, no callbacks. */
+/** Sets struct_size, and all callbacks to NULL. */
 #define SHAMPOO_EXECUTOR_INIT \
   { sizeof(shampoo_executor), NULL, 0, NULL, NULL }
 
@@ -999,7 +998,7 @@ typedef struct shampoo_optimizer_desc {
   size_t state_bytes;
 } shampoo_optimizer_desc;
 
-/** The CPU, one rank, memory and threads of the library. */
+/** Initializes an optimizer for one rank on the CPU, with memory and threads of the library. */
 #define SHAMPOO_OPTIMIZER_DESC_INIT \
   { sizeof(shampoo_optimizer_desc), SHAMPOO_CPU, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0 }
 
@@ -1060,7 +1059,7 @@ typedef struct shampoo_buffers {
   void* copy;
 } shampoo_buffers;
 
-/** The size set, all pointers NULL. */
+/** Sets struct_size, and all pointers to NULL. */
 #define SHAMPOO_BUFFERS_INIT \
   { sizeof(shampoo_buffers), NULL, NULL, NULL, NULL }
 
@@ -1128,8 +1127,8 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  *     root_relative_epsilon is in use: it must stay above 0, and the other must stay 0. With root_rank_handling
  *     pseudo_inverse both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
  * @retval SHAMPOO_E_INVALID there is no such group or key, the key cannot be changed, or the value is out of range.
- * @retval SHAMPOO_E_STATE beta1 or momentum is 0 in the plan, so that there is no state for it. Create the plan with a
- *     value above 0, and set it to 0 until it is needed.
+ * @retval SHAMPOO_E_STATE beta1 or momentum is 0 in the plan, which therefore has no state for it. Create the plan with
+ * a value above 0, and set it to 0 until it is needed.
  */
 shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, const char* key, double value);
 
@@ -1167,9 +1166,9 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * momentum, the parameter or the copy, the update of the block is skipped, logged and counted ("nonfinite_blocks").
  * With "on_nonfinite" error the next step reports it once, before it writes anything.
  *
- * With several ranks the call is collective, and if one rank fails, all ranks return an error: see docs/many_ranks.md,
- * also for what may have been written. On CUDA the step is enqueued on the stream, checks its inputs there, and is
- * reported by a later call ("status_lag"); it can be captured into a CUDA graph: see docs/cuda.md.
+ * With several ranks the call is collective, and if one rank fails, all ranks return an error: docs/many_ranks.md
+ * describes this, including what may have been written. On CUDA the step is enqueued on the stream, checks its inputs
+ * there, and is reported by a later call ("status_lag"); it can be captured into a CUDA graph: see docs/cuda.md.
  *
  * Blocks until the step is done; on CUDA see docs/cuda.md.
  *
@@ -1209,11 +1208,11 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
 shampoo_status shampoo_optimizer_status(shampoo_optimizer* opt, int32_t wait, int64_t* step_out);
 
 /**
- * Returns the text of the last failure of a call that takes this optimizer as a non-const pointer, on any thread: for
- * hosts that move an optimizer between threads.
+ * Returns the message of the last failure of a call that takes this optimizer as a non-const pointer, on any thread:
+ * for hosts that move an optimizer between threads.
  *
  * @param opt queried. NULL gives "".
- * @return the text; "" if no such call has failed. Valid until the next call with the optimizer.
+ * @return the message; "" if no such call has failed. Valid until the next call with the optimizer.
  */
 const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
 
@@ -1243,15 +1242,15 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  * - "root_residual.W", likewise: the largest |X^(-1/q) - (A + epsilon I)| relative to the largest |A + epsilon I|,
  *   where X is (A + epsilon I)^(-q) (infinity if X has no such power).
  *
- * W is mean, median, p90 (90 % are not above it), max, or worst: the index of the factor matrix with the max, over all
- * blocks in the order of the plan, or -1 if nothing is tracked. The log names it (level 2).
+ * W is mean, median, p90 (the 90th percentile), max, or worst: the index of the factor matrix with the max, over all
+ * blocks in the order of the plan, or -1 if nothing is tracked. The log names that matrix (level 2).
  *
  * It blocks only on CUDA, and only for "step.G".
  *
  * @param opt queried.
  * @param key one of those above.
  * @param value_out receives the number.
- * @retval SHAMPOO_E_STATE for "step.G": a load that failed has spoiled the state; or, on CUDA, the stream of the last
+ * @retval SHAMPOO_E_STATE for "step.G": a failed load has left the state unusable; or, on CUDA, the stream of the last
  *     call is being captured.
  */
 shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* key, double* value_out);
@@ -1260,9 +1259,9 @@ shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* 
  * State: named entries
  *
  * Everything that an optimizer remembers between steps, as a list of named arrays. Names stay the same in every run of
- * the same plan. If every entry is written into an optimizer whose plan is equal, that optimizer continues with the
- * same bits. Below, parameter stands for the name of the parameter, block for the index of the block within it (from
- * 0), k for a dim of the block, and g for a group:
+ * the same plan. If every entry is written into an optimizer whose plan is equal, that optimizer continues with
+ * bit-identical results. Below, parameter stands for the name of the parameter, block for the index of the block within
+ * it (from 0), k for a dim of the block, and g for a group:
  *
  *   "parameter/block/factor.k"       factor matrix F_k, symmetric, shape[k] x shape[k]
  *   "parameter/block/inverse.k"      inverse root X_k, symmetric, shape[k] x shape[k]
@@ -1288,7 +1287,7 @@ typedef struct shampoo_state_entry {
   /** For an entry in the shape of its block: index of the block's first element in the whole flattened parameter.
    * Otherwise -1. */
   int64_t flat_offset;
-  /** Size in the arena, in bytes. Factor matrices and inverse roots of order 128 or more are stored as one triangle;
+  /** Size in the arena, in bytes. Factor matrices and inverse roots of 128 x 128 or more are stored as one triangle;
    * reading and writing always use the full matrix. */
   int64_t stored_bytes;
   /** Number of dims. */
@@ -1305,7 +1304,7 @@ typedef struct shampoo_state_entry {
   int32_t shard_owner;
 } shampoo_state_entry;
 
-/** The size set, all other fields 0. */
+/** Sets struct_size, and all other fields to 0 or NULL. */
 #define SHAMPOO_STATE_ENTRY_INIT \
   { sizeof(shampoo_state_entry), NULL, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0 }
 
@@ -1391,7 +1390,7 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  * @param stream on CUDA the stream of the copies. NULL on the CPU.
  * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, names clash, or world has fewer ranks than an
  *     optimizer has replicas times shards.
- * @retval SHAMPOO_E_STATE a load that failed has spoiled the state of an optimizer.
+ * @retval SHAMPOO_E_STATE a failed load has left the state of an optimizer unusable.
  * @retval SHAMPOO_E_UNSUPPORTED world takes device memory, and no optimizer of this rank is on CUDA.
  * @retval SHAMPOO_E_IO a file could not be written. The error is the same on all ranks.
  * @retval SHAMPOO_E_COMM a collective failed. The new checkpoint may be complete or missing. If the failure is on one
@@ -1402,7 +1401,7 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
 
 /**
  * Loads a checkpoint, whatever the number of ranks, threads and shards with which it was saved. If the host restores
- * the parameters and the hyper-parameters are the same, training continues with the same bits.
+ * the parameters and the hyper-parameters are the same, training continues with bit-identical results.
  *
  * Names and shapes of all parameters, dtypes of states, and the grafting method (if it has a state) must match. Other
  * hyper-parameters are those of the loading optimizer; the log lists the differences. The key on_block_mismatch says
@@ -1456,7 +1455,7 @@ typedef struct shampoo_root_info {
   double residual;
 } shampoo_root_info;
 
-/** The size set, all other fields 0. */
+/** Sets struct_size, and all other fields to 0 or NULL. */
 #define SHAMPOO_ROOT_INFO_INIT \
   { sizeof(shampoo_root_info), 0, 0, 0, 0, 0.0 }
 
@@ -1466,7 +1465,7 @@ typedef struct shampoo_root_info {
  * (its trace divided by n), or epsilon if that key is set instead. With root_relative_epsilon, the root of a matrix of
  * zeros or subnormal numbers is the identity. Methods (key "root_method"; docs/roots.md):
  *
- * - eigen: by eigendecomposition, except that inverse square roots in float32 of order 8 to 512 use a rational
+ * - eigen: by eigendecomposition, except that inverse square roots in float32 with n from 8 to 512 use a rational
  *   approximation of the same accuracy. If the smallest eigenvalue is negative, all are raised until it is 0, and then
  *   e is added. 1x1 and diagonal matrices are computed elementwise, without raising them unless the result would not be
  *   finite. With root_rank_handling pseudo_inverse, eigenvalues that count as 0 are left out instead (root_rank_rtol,
@@ -1480,7 +1479,7 @@ typedef struct shampoo_root_info {
  *
  * @param config the keys that begin with "root_", "epsilon" (which may be 0 here) and "exponent_multiplier" are read.
  *     If "root_dtype" is auto, dtype is used.
- * @param n order of the matrix, 1..32750.
+ * @param n number of rows and of columns of the matrix, 1..32750.
  * @param dtype of a and x: SHAMPOO_F32 or SHAMPOO_F64.
  * @param a n * n elements, row-major, symmetric. Elements on and below the diagonal are read.
  * @param x receives n * n elements, row-major and exactly symmetric. May be a; otherwise it must not overlap it.

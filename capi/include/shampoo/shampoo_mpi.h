@@ -37,10 +37,10 @@
  * The conventions of shampoo.h hold here too, with these differences and additions:
  *
  * Errors. Functions return MPI_SUCCESS or an error code of MPI, which MPI_Error_string() describes. They do not change
- * the text of shampoo_last_error().
+ * the message of shampoo_last_error().
  *
- * Threads. MPI is only called on the thread that is inside a call with the optimizer. MPI_THREAD_FUNNELED is enough if
- * that is the thread that initialized MPI; otherwise MPI_THREAD_SERIALIZED is needed. Ranks that step two optimizers at
+ * Threads. MPI is only called on the thread that calls the optimizer. MPI_THREAD_FUNNELED is enough if that is the
+ * thread that initialized MPI; otherwise MPI_THREAD_SERIALIZED is needed. Ranks that step two optimizers at
  * once from two threads need MPI_THREAD_MULTIPLE and one communicator for each optimizer.
  */
 

@@ -35,7 +35,7 @@
  * The conventions of shampoo.h hold here too, with these differences and additions:
  *
  * Errors. Functions return ncclSuccess or an error code of NCCL, which ncclGetErrorString() describes. They do not
- * change the text of shampoo_last_error().
+ * change the message of shampoo_last_error().
  *
  * Ownership. The ncclComm_t remains owned by the caller. It must live until the shampoo_comm and every optimizer with
  * it have been destroyed.
@@ -44,8 +44,8 @@
  * enqueue the work of a communicator in the same order. If the caller also uses the communicator on another stream or
  * thread, give the optimizer its own (ncclCommSplit() with the same color on all ranks).
  *
- * Threads. NCCL is only called on the thread that is inside a call with the optimizer. Do not call the optimizer
- * between ncclGroupStart() and ncclGroupEnd(): its collectives would wait for the end of the group.
+ * Threads. NCCL is only called on the thread that calls the optimizer. Do not call the optimizer between
+ * ncclGroupStart() and ncclGroupEnd(): its collectives would wait for the end of the group.
  */
 
 #ifdef __cplusplus

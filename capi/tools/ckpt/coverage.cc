@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kWindow = int64_t{1} << 22;  // elements
 
-// A set of elements, which are added in rising order. Its text lists only the first few ranges.
+// A set of elements, which are added in ascending order. Its text lists only the first few ranges.
 class ElementRanges {
  public:
   void Add(int64_t first, int64_t count = 1) {

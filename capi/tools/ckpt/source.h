@@ -16,7 +16,7 @@ namespace shampoo::ckpt {
 struct Source {
   std::string path;    // of its index
   int64_t number = 0;  // 0: the name of the index has no number
-  // If the path is a directory, the numbers of all its checkpoints, rising.
+  // If the path is a directory, the numbers of all its checkpoints, in ascending order.
   std::vector<int64_t> complete;
   std::vector<int64_t> unfinished;
 };

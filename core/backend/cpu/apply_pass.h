@@ -30,7 +30,7 @@ bool IsMarkedSkipped(const void* exchange, size_t element_bytes);
 
 // Returns whether the owner of a block skipped its update, according to the data in item.exchange.
 bool OwnerSkippedUpdate(const StepItem& item);
-// Writes a part of `out` and `copy` from the data in item.exchange. All ranks get the same bits.
+// Writes a part of `out` and `copy` from the data in item.exchange. All ranks get bit-identical values.
 void ApplyReceived(const StepItem& item, const Range& part);
 // Writes those elements of the caller's buffers that `view` describes from the data received for them.
 void ApplyReceived(const StepItem& item, const void* received, const BlockView& view, const Range& part);

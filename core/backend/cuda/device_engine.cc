@@ -3,6 +3,7 @@
 #include "core/backend/cuda/device_engine.h"
 
 #include "core/backend/cuda/loader.h"
+#include "core/base/amount.h"
 #include "core/comm/segment_header.h"
 
 namespace shampoo::cuda {
@@ -53,8 +54,8 @@ Status DeviceEngine::Create(std::shared_ptr<const PlanData> plan, const Desc& de
   if (*devices.unavailable_reason != '\0')
     return Unsupported("device_type SHAMPOO_CUDA cannot be used here: ", devices.unavailable_reason);
   if (desc.device < 0 || desc.device >= devices.count) {
-    return Invalid("desc.device_id is ", desc.device, ": expected 0 to ", devices.count - 1, ", because there are ",
-                   devices.count, " GPUs");
+    return Invalid("desc.device_id is ", desc.device, ": expected 0 to ", devices.count - 1,
+                   ", because the process can use ", CountText(devices.count, "GPU"));
   }
   const Table* table = nullptr;
   SHAMPOO_RETURN_IF_ERROR(FindPlugin(&table));

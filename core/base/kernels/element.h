@@ -10,7 +10,7 @@
 
 // The arithmetic of a step on one element, in the computation dtype (Real). The loops of core/base/kernels and the
 // kernels of the CUDA plugin call these functions. Host code includes nothing of the standard library here. Every
-// operation is rounded separately, so that all loops compute the same bits.
+// operation is rounded separately, so all loops compute bit-identical results.
 namespace shampoo {
 
 // The scalars of a step that turn G into H and D, rounded to the computation dtype.
@@ -78,7 +78,7 @@ SHAMPOO_HD_ELEMENT Real NextFiltered(const FilterScalars<Real>& s, Real e, Real 
   return NextAverage(s.filter_decay, e, s.filter_weight, g);
 }
 
-// Returns H of the new E.
+// Computes H from the new E.
 template <typename Real>
 SHAMPOO_HD_ELEMENT Real FilteredGradient(const FilterScalars<Real>& s, Real e) {
   return e / s.filter_correction;
@@ -90,9 +90,9 @@ SHAMPOO_HD_ELEMENT Real NextMoment(const FilterScalars<Real>& s, Real v, Real g)
   return NextAverage(s.moment_decay, v, s.moment_weight, g * g);
 }
 
-// Returns D, the direction of the grafting method, of H and the new V.
+// Computes D, the direction of the grafting method, from H and the new V.
 template <typename Real>
-SHAMPOO_HD_ELEMENT Real GraftedDirection(const FilterScalars<Real>& s, Real h, Real v) {
+SHAMPOO_HD_ELEMENT Real GraftingDirection(const FilterScalars<Real>& s, Real h, Real v) {
   return h / (SquareRootOf(v / s.moment_correction) + s.grafting_epsilon);
 }
 

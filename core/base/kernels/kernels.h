@@ -9,9 +9,9 @@
 namespace shampoo {
 
 // The inner loops of the elementwise passes, over at most a few hundred elements each. They are compiled once for every
-// instruction set below, and BestKernels selects one at its first call. All variants compute the same bits: no product
-// is contracted with a sum, and sums have a fixed number of lanes. core/base/kernels/element.h has the arithmetic of
-// one element.
+// instruction set below, and BestKernels selects one at its first call. All variants compute bit-identical results: no
+// product is contracted with a sum, and sums have a fixed number of lanes. core/base/kernels/element.h has the
+// arithmetic of one element.
 
 template <typename Real>
 struct KernelsOf {

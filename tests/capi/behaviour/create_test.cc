@@ -36,7 +36,7 @@ shampoo_status Create(const Tensors& model, const char* options, int32_t count =
 
 bool ErrorHas(const char* text) { return std::string(shampoo_last_error()).find(text) != std::string::npos; }
 
-TEST_CASE("shampoo_create gives the same bits as an optimizer created from a config and a plan") {
+TEST_CASE("shampoo_create gives results bit-identical to an optimizer created from a config and a plan") {
   Tensors simple, full;
   shampoo_optimizer* opt = nullptr;
   RequireOk(shampoo_create(&opt, kOptions, simple.tensors, 2));

@@ -80,7 +80,7 @@ TEST_CASE("updates are rounded once, to the dtype of the output") {
   }
 }
 
-TEST_CASE("adding the updates to the parameters in float32 gives the bits of a step in place") {
+TEST_CASE("adding the updates to the parameters in float32 gives results bit-identical to a step in place") {
   const std::vector<shampoo_param_desc> params = {Param("a", {4, 3}), Param("b", {5})};
   Host in_place(kKeys, params);
   Host updates(kKeys + Keys{{"output", "updates"}}, params);

@@ -88,7 +88,7 @@ struct Together {
   std::vector<std::unique_ptr<Host>> alone;
 };
 
-TEST_CASE("each group of one optimizer has the bits of a separate optimizer") {
+TEST_CASE("each group of one optimizer is bit-identical to a separate optimizer") {
   Together both;
   for (uint64_t t = 0; t < 7; ++t) both.Step(t);
 }

@@ -41,7 +41,7 @@ const Keys kAll = {{"grafting", "adam"},
 
 std::vector<shampoo_param_desc> Params() { return {Param("w", {6, 5}), Param("b", {5})}; }
 
-TEST_CASE("after an error about an infinite gradient, a run has the bits of a run without that step") {
+TEST_CASE("after an error about an infinite gradient, a run is bit-identical to a run without that step") {
   for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
     CAPTURE(std::string(method));
     Host bad(kAll + Keys{{"root_method", method}}, Params(), 2);

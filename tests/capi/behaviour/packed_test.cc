@@ -49,7 +49,8 @@ TEST_CASE("a step with packed states agrees with the reference") {
 }
 
 TEST_CASE(
-    "packed states are read in full and written from their lower triangle, and a copy continues with the same bits") {
+    "packed states are read in full and written from their lower triangle, and a copy continues with bit-identical "
+    "results") {
   for (const Keys& dtypes :
        {Keys{}, Keys{{"inverse_dtype", "bf16"}}, Keys{{"factor_dtype", "f16"}, {"inverse_dtype", "f16"}}}) {
     const Keys keys = Keys{{"grafting", "adam"},

@@ -26,11 +26,11 @@ TEST_CASE("the warning counts factor matrices without full rank at their first r
   // Each step adds a rank of at most four: after two steps 8 of 16, and 2 of 9 for b.
   const std::string second = WarningOf({{"precondition_frequency", "2"}});
   CHECK_MESSAGE(
-      Has(second, {"2 ", "2 of 3 factor matrices", "w/0/factor.0 of order 16 with a rank of at most 8 after 2 steps",
+      Has(second, {"2 ", "2 of 3 factor matrices", "w/0/factor.0 of size 16 with a rank of at most 8 after 2 steps",
                    "epsilon of 1e-12 alone", "Set root_relative_epsilon"}),
       second);
   const std::string third = WarningOf({{"precondition_frequency", "3"}, {"epsilon", "0.5"}});
-  CHECK_MESSAGE(Has(third, {"2 of 3", "b/0/factor.0 of order 9 with a rank of at most 3", "epsilon of 0.5 alone"}),
+  CHECK_MESSAGE(Has(third, {"2 of 3", "b/0/factor.0 of size 9 with a rank of at most 3", "epsilon of 0.5 alone"}),
                 third);
   const std::string relative = WarningOf({{"root_method", "higher_order"}}, {Param("b", {9})});
   CHECK_MESSAGE(Has(relative, {"1 of 1 factor matrix ", "after 1 step;", "epsilon of 1e-12 times its largest"}),
@@ -41,13 +41,13 @@ TEST_CASE("the first root depends on the group and on the phase of the block") {
   std::vector<shampoo_param_desc> params = {Param("a", {16}), Param("b", {30})};
   params[1].group = 1;
   const std::string slower = WarningOf({{"precondition_frequency", "5"}}, params, {{"precondition_frequency", "20"}});
-  CHECK_MESSAGE(Has(slower, {"2 of 2", "a/0/factor.0 of order 16 with a rank of at most 5 after 5 steps"}), slower);
+  CHECK_MESSAGE(Has(slower, {"2 of 2", "a/0/factor.0 of size 16 with a rank of at most 5 after 5 steps"}), slower);
   const std::string late = WarningOf({{"precondition_frequency", "5"}, {"start_preconditioning_step", "12"}}, params);
-  CHECK_MESSAGE(Has(late, {"2 of 2", "b/0/factor.0 of order 30 with a rank of at most 12 after 12 steps"}), late);
+  CHECK_MESSAGE(Has(late, {"2 of 2", "b/0/factor.0 of size 30 with a rank of at most 12 after 12 steps"}), late);
   // The second of two blocks has its first root at least one step later, when its rank is full.
   const Keys spread = {{"precondition_frequency", "11"}, {"root_spread", "true"}, {"max_preconditioner_dim", "12"}};
   const std::string first = WarningOf(spread, {Param("b", {24})});
-  CHECK_MESSAGE(Has(first, {"of order 12 with a rank of at most 11 after 11 steps"}), first);
+  CHECK_MESSAGE(Has(first, {"of size 12 with a rank of at most 11 after 11 steps"}), first);
   CHECK_MESSAGE(Has(first, {"1 of 2"}), first);
 }
 

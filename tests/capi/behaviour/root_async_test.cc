@@ -164,7 +164,8 @@ TEST_CASE("the state snapshot_step holds the step of the roots in use and whethe
   }
 }
 
-TEST_CASE("steps from one arena into another give the bits of steps in place, also when blocks miss steps") {
+TEST_CASE(
+    "steps from one arena into another give results bit-identical to steps in place, even when blocks miss steps") {
   for (const BlockHistory& history : kBlockHistories) {
     CAPTURE(history.name);
     const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {4, 3})};
@@ -200,7 +201,7 @@ TEST_CASE("steps from one arena into another give the bits of steps in place, al
   }
 }
 
-TEST_CASE("training continues with the same bits from a checkpoint of any step") {
+TEST_CASE("training continues with bit-identical results from a checkpoint of any step") {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("shampoo_async" + std::to_string(getpid()));
   const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {7, 3})};

@@ -64,7 +64,7 @@ void CheckSame(Host* one, Host* many, std::mt19937_64& random) {
   CHECK(one->tensors[0].w.Values() == expected);
 }
 
-TEST_CASE("random flat shards have the bits of separate parameters with the shapes of their pieces") {
+TEST_CASE("random flat shards are bit-identical to separate parameters with the shapes of their pieces") {
   std::mt19937_64 random(11);
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
@@ -101,7 +101,7 @@ TEST_CASE("random flat shards have the bits of separate parameters with the shap
   }
 }
 
-TEST_CASE("a stacked parameter has the bits of separate layers") {
+TEST_CASE("a stacked parameter is bit-identical to separate layers") {
   shampoo_param_desc stacked = Param("layers", {3, 5, 6});
   stacked.stack_dims = 1;
   std::mt19937_64 random(9);
@@ -111,7 +111,7 @@ TEST_CASE("a stacked parameter has the bits of separate layers") {
   CheckSame(&one, &many, random);
 }
 
-TEST_CASE("random rectangles have the bits of parameters with their shapes") {
+TEST_CASE("random rectangles are bit-identical to parameters with their shapes") {
   std::mt19937_64 random(12);
   for (int round = 0; round < 30; ++round) {
     CAPTURE(round);

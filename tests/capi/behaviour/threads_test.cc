@@ -44,7 +44,7 @@ std::vector<std::vector<char>> Train(int32_t threads, int steps = 3) {
   return host.Everything();
 }
 
-TEST_CASE("every number of threads gives the same bits") {
+TEST_CASE("every number of threads gives bit-identical results") {
   const auto expected = Train(1);
   for (const int32_t threads : {2, 3, 5, 16}) {
     CAPTURE(threads);
@@ -68,7 +68,7 @@ std::vector<std::vector<char>> TrainDivided(int32_t threads) {
   return host.Everything();
 }
 
-TEST_CASE("blocks that are divided among threads give the same bits") {
+TEST_CASE("blocks that are divided among threads give bit-identical results") {
   const auto expected = TrainDivided(1);
   for (const int32_t threads : {2, 5}) {
     CAPTURE(threads);

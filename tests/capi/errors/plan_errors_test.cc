@@ -27,7 +27,7 @@ void CheckCreateRefused(const Keys& values, const shampoo_plan_desc& desc, shamp
   CHECK(plan == untouched.get());
 }
 
-TEST_CASE("a plan rejects impossible ranks, threads and devices") {
+TEST_CASE("a plan rejects invalid ranks, threads and devices") {
   shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
   const auto with = [&](int32_t shampoo_plan_desc::*field, int32_t value) {
     shampoo_plan_desc changed = desc;
@@ -81,7 +81,7 @@ TEST_CASE("a parameter needs a unique name") {
   CHECK(index == 1);
 }
 
-TEST_CASE("a parameter with an impossible shape is rejected") {
+TEST_CASE("a parameter with an invalid shape is rejected") {
   shampoo_param_desc desc = Param("p", {2, 3});
   desc.ndim = 9;
   CheckParamRefused(desc, {"\"p\"", "ndim is 9", "8"});

@@ -85,7 +85,7 @@ TEST_CASE("queries of a plan accept only its blocks, its ranks and known names")
   }
   for (const std::string what : {"", "states", "State", "everything"}) {
     CHECK_ERROR(shampoo_plan_bytes(plan.get(), 0, what.c_str(), &bytes), SHAMPOO_E_INVALID,
-                {"what is \"" + what + "\"", "state, workspace, total or comm"});
+                {"argument \"what\" is \"" + what + "\"", "state, workspace, total or comm"});
   }
   CHECK(bytes == -5);
 }

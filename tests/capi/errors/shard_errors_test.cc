@@ -32,7 +32,7 @@ shampoo_param_desc Rectangle(int64_t row, int64_t rows, int64_t column, int64_t 
   return desc;
 }
 
-TEST_CASE("shampoo_plan_add_shard rejects impossible shards of other ranks and changes nothing") {
+TEST_CASE("shampoo_plan_add_shard rejects invalid shards of other ranks and changes nothing") {
   const PlanPtr plan = MakeShardPlan();
   AddParam(plan, Flat(10, 4));
   const auto refused = [&](int32_t param, int32_t rank, const shampoo_param_desc& desc,

@@ -5,7 +5,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("shampoo_state_describe accepts indices from 0 to the count only") {
+TEST_CASE("shampoo_state_describe accepts only indices below the count") {
   const SmallModel model;
   int64_t count = -5;
   shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;

@@ -116,7 +116,7 @@ void CheckStatuses(SavingJob* job) {
     CHECK_MESSAGE(status != SHAMPOO_E_NOMEM, job->Errors());
     CHECK_MESSAGE(std::string(shampoo_status_name(status)) != "unknown status", job->Errors());
     CHECK_MESSAGE(job->Error(rank).empty() == (status == SHAMPOO_OK), job->Errors());
-    if (!Has(job->Error(rank), "impossible")) continue;
+    if (!Has(job->Error(rank), "received an invalid")) continue;
     CHECK_MESSAGE(status == SHAMPOO_E_COMM, job->Errors());
     CHECK_MESSAGE(Has(job->Error(rank), "same build of libshampoo"), job->Errors());
   }
@@ -124,7 +124,7 @@ void CheckStatuses(SavingJob* job) {
 
 TEST_CASE("a wrong number in any exchange of a save leaves the older checkpoint or the new one") {
   Saves saves;
-  int impossible = 0;
+  int invalid = 0;
   int agreed = 0;
   for (const WrongNumber& number : WrongNumbers(&saves.job, [&] { saves.Save(); })) {
     for (const int rank : {0, 1, 2}) {
@@ -136,12 +136,12 @@ TEST_CASE("a wrong number in any exchange of a save leaves the older checkpoint 
       Arm(&saves.job, number, rank);
       saves.Save();
       CheckStatuses(&saves.job);
-      impossible += Has(saves.job.Errors(), "impossible") ? 1 : 0;
-      agreed += Has(saves.job.Errors(), "impossible") && saves.job.SameError() ? 1 : 0;
+      invalid += Has(saves.job.Errors(), "received an invalid") ? 1 : 0;
+      agreed += Has(saves.job.Errors(), "received an invalid") && saves.job.SameError() ? 1 : 0;
       if (rank != 2) CHECK(saves.Loads(saves.HasNewer() ? saves.newer : saves.older));
     }
   }
-  CHECK(impossible > 50);
+  CHECK(invalid > 50);
   CHECK(agreed > 10);
   saves.Reset();
   saves.CheckNextSave();
@@ -151,7 +151,7 @@ TEST_CASE("a wrong number in any exchange of a load leaves each rank unchanged o
   Saves saves;
   SavingJob alike;
   alike.StepTo(5);
-  int impossible = 0;
+  int invalid = 0;
   for (const WrongNumber& number : WrongNumbers(&alike, [&] { alike.Load(saves.directory); })) {
     for (const int rank : {0, 1, 2}) {
       CAPTURE(number.call);
@@ -164,14 +164,14 @@ TEST_CASE("a wrong number in any exchange of a load leaves each rank unchanged o
       Arm(&job, number, rank);
       job.Load(saves.directory);
       CheckStatuses(&job);
-      impossible += Has(job.Errors(), "impossible") ? 1 : 0;
+      invalid += Has(job.Errors(), "received an invalid") ? 1 : 0;
       const std::vector<Bytes> now = job.States();
       for (const size_t of : {size_t{0}, size_t{1}}) {
         CHECK(now[of] == (job.Status(static_cast<int>(of)) == SHAMPOO_OK ? saves.older[of] : before[of]));
       }
     }
   }
-  CHECK(impossible > 20);
+  CHECK(invalid > 20);
 }
 
 TEST_CASE("a communicator that fails at any call of a save leaves the older checkpoint or the new one") {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Blocks that miss steps, with inverse roots that are used some steps after their factor matrices (root_async): a job
-// of another kind continues from any step with the bits of a run without interruption.
+// of another kind continues from any step with results that are bit-identical to those of an uninterrupted run.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -110,11 +110,12 @@ void CheckJobs(const Keys& more) {
   }
 }
 
-TEST_CASE("with root_async, blocks that miss steps continue from any step on other ranks with the bits of one") {
+TEST_CASE(
+    "with root_async, blocks that miss steps continue on other ranks from any step, bit-identically to one rank") {
   CheckJobs({});
 }
 
-TEST_CASE("with root_async and root_spread, blocks that miss steps continue from any step with the same bits") {
+TEST_CASE("with root_async and root_spread, blocks that miss steps continue from any step with bit-identical results") {
   CheckJobs({{"root_spread", "true"}});
   CheckJobs({{"refresh_growth", "0.5"}, {"root_spread", "true"}, {"start_preconditioning_step", "1"}});
 }

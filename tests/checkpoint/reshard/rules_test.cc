@@ -14,7 +14,7 @@
 namespace shampoo_test {
 namespace {
 
-// Saves an optimizer with these keys after three steps.
+// Saves an optimizer of this spec after three steps.
 class Saved {
  public:
   explicit Saved(const RankSpec& spec) : saver(spec) {
@@ -58,7 +58,7 @@ TEST_CASE("parameters are matched by name and shape in any order") {
   CheckRefusal(saved, renamed,
                {"does not have 1 of the parameters: \"Weight\"", "it has \"weight\" of the same shape",
                 "use the names that they were saved with"});
-  renamed.params = {{"Weight", {9, 7}}};  // of another shape is "bias"
+  renamed.params = {{"Weight", {9, 7}}};  // the checkpoint has "bias", too, but with another shape
   CheckRefusal(saved, renamed, {"it has \"weight\" of the same shape, not used by any parameter here"});
   RankSpec more = SmallModel();
   for (int p = 0; p < 6; ++p) more.params.push_back({"more." + std::to_string(p), {2, 2}});
@@ -169,10 +169,10 @@ TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists
   CHECK(Load(saved, &equal).empty());
 }
 
-TEST_CASE("blocks that are cut differently are an error that names them, or are reset and counted") {
+TEST_CASE("blocks that are divided differently are an error that names them, or are reset and counted") {
   const Saved saved(SmallModel());
-  // The 3 x 2 blocks of weight (9 x 7) become 2 x 2, bias keeps its 2, and the only block of table is 3 x 5 and not 3
-  // x 4.
+  // Weight (9 x 7) now has 2 x 2 blocks instead of 3 x 2. Bias still has 2 blocks, of other sizes. The only block of
+  // table is 3 x 5 instead of 3 x 4.
   const Keys other = {{"max_preconditioner_dim", "5"}};
   CheckRefusal(saved, SmallModel(other),
                {"does not have 7 of 7 blocks of this rank: \"weight/0 (5, 5) at 0\", \"weight/1 (5, 2) at 5\", ",
@@ -225,7 +225,7 @@ TEST_CASE("vectors saved without factor matrices start with new ones, and unneed
   for (const auto& [key, bytes] : StatesOf(fewer.rank)) CHECK_MESSAGE(StatesOf(more.saver.rank).at(key) == bytes, key);
 }
 
-TEST_CASE("a shard whose other shards were not saved can only be loaded into the same shard") {
+TEST_CASE("a checkpoint with only one shard of a parameter can only be loaded into the same shard") {
   RankSpec half = SmallModel();
   half.params = {{"weight", {9, 7}}};
   RankSpec whole = half;

@@ -51,7 +51,7 @@ TEST_CASE("the dtype of each state") {
   }
 }
 
-// A difference in rounding affects few elements; the others have the same bits.
+// A difference in rounding affects few elements; the others are bit-identical.
 TEST_CASE("a state of fewer bits is rounded to nearest, and its own step uses it unrounded") {
   for (const char* dtype : {"f16", "bf16"}) {
     for (const char* computation : {"f32", "f64"}) {

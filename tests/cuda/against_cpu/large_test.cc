@@ -54,7 +54,7 @@ TEST_SUITE("long") {
     Check({{1024, 512}}, SHAMPOO_F32, {{"precondition_frequency", "2"}, {"root_async", "1"}});
   }
 
-  TEST_CASE("several chunks of roots of order 256") {
+  TEST_CASE("several chunks of roots of size 256") {
     Check({{256 * 600, 4}}, SHAMPOO_F64, {{"max_preconditioner_dim", "256"}, {"precondition_frequency", "2"}});
   }
 

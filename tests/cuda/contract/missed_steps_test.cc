@@ -103,7 +103,7 @@ TEST_CASE("the device uses the first roots at once, and waiting roots at the fir
   }
 }
 
-TEST_CASE("steps between arenas, and from a checkpoint of any step, have the bits of steps in place") {
+TEST_CASE("steps between arenas, and from a checkpoint of any step, are bit-identical to steps in place") {
   const StageWithStream stream;
   const ModelSpec spec = MissingSteps();
   Model plain(spec, stream);

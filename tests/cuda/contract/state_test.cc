@@ -139,7 +139,7 @@ std::vector<Entry> EntriesOf(const Model& model) {
 
 TEST_CASE("entries are read and written, whole and in part, to and from the host and the device") {
   const StageWithStream stream;
-  // Includes entries of order 128 or more, which are stored as one triangle.
+  // Includes entries of 128 x 128 or more, which are stored as one triangle.
   ModelSpec spec = FiveShapes({{"factor_dtype", "bf16"}, {"filtered_grad_dtype", "f16"}});
   spec.params.push_back({{130, 2}});
   Model first(spec, stream);

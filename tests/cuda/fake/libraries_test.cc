@@ -128,7 +128,7 @@ TEST_CASE_FIXTURE(BlasFixture, "the workspace is aligned device memory, and sett
   CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS_WITHOUT_WORKSPACE) == 1);
 }
 
-// Two matrices of order 3 with the eigenvalues 1, 2 and 4, the second three times the first.
+// Two 3 x 3 matrices with the eigenvalues 1, 2 and 4, the second three times the first.
 struct SolverFixture : FakeCudaFixture {
   SolverFixture() {
     REQUIRE(cusolverDnCreate(&solver) == CUSOLVER_STATUS_SUCCESS);

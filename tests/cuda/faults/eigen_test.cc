@@ -231,7 +231,7 @@ TEST_CASE("create halves the chunks of a solver that refuses large batches" * Ne
       model->Wait();
       fake_cuda_mark();
       model->Step();
-      // 10 matrices in chunks of 10, 5, 3 or 1, and one matrix of order 40.
+      // 10 matrices in chunks of 10, 5, 3 or 1, and one 40 x 40 matrix.
       const int64_t chunks = model == &plain ? 1 : most == 5 ? 2 : most == 3 ? 4 : 10;
       CHECK(fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) == chunks + 1);
       Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));

@@ -33,8 +33,8 @@ ncclResult_t Gather(const std::vector<Request>& requests) {
   return ncclSuccess;
 }
 
-// Sums in the order of the ranks, so a program gets the same bits in every run. Each rank receives the whole sum, or
-// with kReduceScatter its own part.
+// Sums in the order of the ranks, so a program gets bit-identical results in every run. Each rank receives the whole
+// sum or, with kReduceScatter, its own part.
 template <typename Number>
 ncclResult_t Reduce(const std::vector<Request>& requests) {
   const bool scatter = requests[0].kind == Request::kReduceScatter;

@@ -117,7 +117,7 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
         Instead(r"--count 20000", "--count 200", "the whole table is the test roots.random"),
         Skip(r"root_accuracy\.py", "Python has no mpmath", unless="mpmath"),
         Instead(r"--benchmark_min_time=0\.3", "--benchmark_min_time=0.01 --benchmark_filter='/(32|64|128)(/|$)'",
-                "roots of order 2048 take a quarter of an hour"),
+                "roots of size 2048 take a quarter of an hour"),
     )),
     "docs/rust.md": Page(wants=("rust",), rules=(
         Then(r"^cargo new", RUST_PROGRAM, "the page says to edit these files"),
@@ -133,7 +133,7 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
     "examples/c_nccl/README.md": needs_installed(needs=("CONTRIBUTING.md",), rules=(
         Instead(r"-DC_NCCL_GPUS=ON", "", "there is no CUDA toolkit", unless="cuda"),
         Skip(r"train_digits_gpus", "there is no CUDA toolkit", unless="cuda"),
-        Ends(r"train_digits_gpus", (0, 77), NO_GPU + "|^the same bits on every rank", WHY_77),
+        Ends(r"train_digits_gpus", (0, 77), NO_GPU + "|^bit-identical on every rank", WHY_77),
     )),
     "examples/c_transformer/README.md": needs_installed(rules=(
         Instead(r"--optimizer shampoo|--compare(-frequencies)?", r"\g<0> --steps 12 --warmup 1 --batch 4 --every 12", "minutes become seconds"),

@@ -51,6 +51,10 @@ impl Communicator for Hooks {
         (self.exchange)()
     }
 
+    fn has_abort(&self) -> bool {
+        true
+    }
+
     fn abort(&self) {
         (self.abort)();
     }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Recorded trajectories that are replayed from tapes (tests/golden/tapes.py) give the same bits as in C.
+//! Recorded trajectories that are replayed from tapes (tests/golden/tapes.py) give results bit-identical to those in C.
 
 use crate::tools::from_environment;
 use libshampoo::{Bf16, Buffers, Config, Dtype, Element, Optimizer, Param, PlanBuilder, PlanOptions, F16};

@@ -119,6 +119,10 @@ impl Communicator for Fails {
         }
     }
 
+    fn has_abort(&self) -> bool {
+        true
+    }
+
     fn abort(&self) {
         self.seen.aborted.fetch_add(1, Ordering::SeqCst);
         panic!("an abort that panics, as the test wants");
@@ -166,6 +170,52 @@ fn a_failure_in_a_communicator_is_an_error_of_the_step() {
             assert_eq!(seen.dropped.load(Ordering::SeqCst), 1);
         });
     }
+}
+
+/// A rank without an abort. One of its exchanges fails on demand.
+struct FailsOnce {
+    thread: Thread,
+    failing: Arc<AtomicBool>,
+}
+
+impl Communicator for FailsOnce {
+    fn rank(&self) -> usize {
+        self.thread.rank
+    }
+
+    fn world(&self) -> usize {
+        self.thread.world()
+    }
+
+    fn all_gather(&self, segments: &mut [u8]) -> Result<(), BoxError> {
+        if self.failing.swap(false, Ordering::SeqCst) {
+            return Err("the cable is out".into());
+        }
+        self.thread.all_gather(segments)
+    }
+}
+
+#[test]
+fn without_an_abort_the_next_step_of_a_failed_rank_ends_the_wait_of_the_other() {
+    let meeting = Meeting::new(2);
+    let errors = in_threads(2, |rank| {
+        let failing: Arc<AtomicBool> = Arc::default();
+        let thread = Thread { meeting: meeting.clone(), rank, all_to_all: false };
+        let comm = Comm::new(FailsOnce { thread, failing: Arc::clone(&failing) }).unwrap();
+        let plan = builder(&config(), PlanOptions::default().replica(rank, 2).threads(1)).finish().unwrap();
+        let mut opt = Optimizer::builder(&plan).replica_comm(&comm).build().unwrap();
+        failing.store(rank == 1, Ordering::SeqCst);
+        let (mut values, grads) = (model(), gradients(&model(), 0));
+        // Rank 0 waits in this step until rank 1 steps again.
+        let error = crate::tools::step(&mut opt, &mut values, &grads).unwrap_err();
+        if rank == 1 {
+            crate::tools::step(&mut opt, &mut values, &grads).unwrap_err();
+        }
+        error
+    });
+    assert!(errors[1].message().contains("the cable is out"), "{}", errors[1]);
+    assert_eq!(errors[0].code(), Code::Comm, "{}", errors[0]);
+    assert!(errors[0].message().contains("rank 1: a collective failed"), "{}", errors[0]);
 }
 
 #[test]

@@ -45,7 +45,7 @@ def require(condition, text):
 
 def square(packed, n):
     """Return the full matrix of a lower triangle in row-major order."""
-    require(packed.size == n * (n + 1) // 2, f"{packed.size} elements are not a triangle of order {n}")
+    require(packed.size == n * (n + 1) // 2, f"{packed.size} elements are not a triangle of size {n}")
     matrix = np.zeros((n, n), packed.dtype)
     matrix[np.tril_indices(n)] = packed
     matrix.T[np.tril_indices(n)] = packed

@@ -45,7 +45,7 @@ pub const SHAMPOO_E_DEVICE: i32 = 7;
 /// A file is missing, unreadable or damaged, or the disk is full. The error names the file.
 pub const SHAMPOO_E_IO: i32 = 8;
 
-/// A bug of the library. Please report it with the texts of shampoo_last_error() and shampoo_build_info().
+/// A bug of the library. Please report it with the output of shampoo_last_error() and shampoo_build_info().
 pub const SHAMPOO_E_INTERNAL: i32 = 9;
 
 /// IEEE 754 binary32, 4 bytes. In keys: "f32".
@@ -75,9 +75,9 @@ pub const SHAMPOO_CUDA: i32 = 2;
 /// Result of a call: SHAMPOO_OK or a SHAMPOO_E\_ code. Codes are never renumbered; new ones may be added.
 pub type shampoo_status = i32;
 
-/// Receives messages of the library. It is called on threads that are inside a call of the library, possibly on several
-/// at once. It must return normally (no exception, no longjmp). It must not call the library with an object that the
-/// call in progress uses.
+/// Receives messages of the library. It runs on the thread that called the library, possibly on several such threads at
+/// once. It must return normally (no exception, no longjmp). It must not call the library with an object that the call
+/// in progress uses.
 ///
 /// - `user` the pointer that was passed to shampoo_set_log().
 /// - `level` 0 error, 1 warning, 2 information, 3 debugging.
@@ -145,8 +145,7 @@ pub struct shampoo_backend_info {
     pub struct_size: usize,
     /// Name of the backend: "cpu" or "cuda". Valid as long as the library is loaded.
     pub name: *const c_char,
-    /// Why the backend cannot be used on this machine, as a sentence; "" if it can. Valid as long as the library is
-    /// loaded.
+    /// Why the backend cannot be used here, as a sentence; "" if it can. Valid as long as the library is loaded.
     pub unavailable_reason: *const c_char,
     /// 1: optimizers can be created on it. 0: they cannot; unavailable_reason says why.
     pub usable: i32,
@@ -166,7 +165,7 @@ pub struct shampoo_key_info {
     pub value_type: *const c_char,
     /// The default as text. "auto": computed from other keys or from the parameter, as doc explains.
     pub default_value: *const c_char,
-    /// The allowed values, for people: an interval such as "\[0, 1)", or the names of choices.
+    /// The allowed values in human-readable form: an interval such as "\[0, 1)", or the names of choices.
     pub range: *const c_char,
     /// What the key does.
     pub doc: *const c_char,
@@ -286,7 +285,7 @@ pub struct shampoo_comm_ops {
     /// All-gather: recv receives world segments of bytes_per_rank bytes (\> 0), segment r from rank r. send may be
     /// recv + rank \* bytes_per_rank. On CUDA it is enqueued on stream; on the CPU stream is NULL, and the function returns
     /// when recv is filled. Every rank makes the same sequence of calls with the same sizes. Returns 0, or, on failure,
-    /// another number, which the error text contains. It is called on a thread that is inside a call. Required.
+    /// another number, which the error message contains. It runs on the thread that called the library. Required.
     pub all_gather: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, usize, *mut c_void) -> i32>,
     /// All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes\[r\] bytes to each rank r, including this
     /// one, and receives recv_bytes\[r\] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,
@@ -344,8 +343,7 @@ pub struct shampoo_executor {
     pub threads: i32,
     /// Runs task(argument, i) once for every i in \[0, count), on any threads and in any order, and returns when all tasks
     /// have returned. count is at most threads. Tasks must see what the calling thread wrote before, and the caller what
-    /// the tasks wrote, as with every lock or join. It is called on a thread that is inside a call with the optimizer. It
-    /// must not throw.
+    /// the tasks wrote, as with every lock or join. It runs on the thread that called the library. It must not throw.
     pub parallel_for: Option<unsafe extern "C" fn(*mut c_void, Option<unsafe extern "C" fn(*mut c_void, i64)>, *mut c_void, i64)>,
     /// Called once, after the last use. Not called if shampoo_optimizer_create() fails. Default: NULL.
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -417,7 +415,7 @@ pub struct shampoo_state_entry {
     /// For an entry in the shape of its block: index of the block's first element in the whole flattened parameter.
     /// Otherwise -1.
     pub flat_offset: i64,
-    /// Size in the arena, in bytes. Factor matrices and inverse roots of order 128 or more are stored as one triangle;
+    /// Size in the arena, in bytes. Factor matrices and inverse roots of 128 x 128 or more are stored as one triangle;
     /// reading and writing always use the full matrix.
     pub stored_bytes: i64,
     /// Number of dims.
@@ -489,11 +487,11 @@ extern "C" {
     /// - `status` any number.
     /// - returns its name in this header, such as "SHAMPOO_E_STATE", or "unknown status". Never released.
     pub fn shampoo_status_name(status: shampoo_status) -> *const c_char;
-    /// Returns the text of the last call that failed on this thread. Successful calls do not clear it.
+    /// Returns the message of the last call that failed on this thread. Successful calls do not clear it.
     /// shampoo_optimizer_error() has the last failure of one optimizer, on any thread.
     ///
-    /// - returns the text in English, without a newline at its end; "" if no call has failed yet. Valid until the next call of
-    ///   this thread to the library. It has at most 4095 bytes; a longer one is cut and ends in " ... (cut off)".
+    /// - returns the message in English, without a newline at its end; "" if no call has failed yet. Valid until the next call
+    ///   of this thread to the library. It has at most 4095 bytes; a longer one is cut and ends in " ... (cut off)".
     pub fn shampoo_last_error() -> *const c_char;
     /// Sets the log callback of the process. At first there is none, and messages are dropped: the library never prints.
     /// Another thread may still deliver a message to the previous callback shortly after this function has returned.
@@ -564,21 +562,21 @@ extern "C" {
     /// - `config` changed.
     /// - `key` name of the key.
     /// - `value` in the format described at the head of this section. Blanks and tabs around it are ignored.
-    /// - returns `SHAMPOO_E_INVALID`: there is no such key, the text is not a value of its type, or the value is out of range.
+    /// - returns `SHAMPOO_E_INVALID`: there is no such key, the string is not a value of its type, or the value is out of range.
     pub fn shampoo_config_set_str(
         config: *mut shampoo_config,
         key: *const c_char,
         value: *const c_char,
     ) -> shampoo_status;
-    /// Sets keys from a text of pairs, such as "lr=0.01 grafting=adam" from a command line, or a whole settings file.
+    /// Sets keys from a string of pairs, such as "lr=0.01 grafting=adam" from a command line, or a whole settings file.
     ///
     /// Pairs `key=value` are separated by blanks, tabs or line ends. Blanks are allowed around "=" but not in values. "#"
     /// begins a comment that ends with its line. If a key occurs twice, its last value counts.
     ///
     /// - `config` changed. If the call fails, no key is changed.
-    /// - `options` the text.
-    /// - returns `SHAMPOO_E_INVALID`: a key has no value, or as for shampoo_config_set_str(). If the text has several lines, the
-    ///   error names the line.
+    /// - `options` the string.
+    /// - returns `SHAMPOO_E_INVALID`: a key has no value, or as for shampoo_config_set_str(). If the string has several lines,
+    ///   the error names the line.
     pub fn shampoo_config_parse(config: *mut shampoo_config, options: *const c_char) -> shampoo_status;
     /// Returns the value of a key as text that shampoo_config_set_str() reads back to the same value.
     ///
@@ -653,7 +651,7 @@ extern "C" {
     /// - `param` index of the parameter.
     /// - `shard_rank` in \[0, shard_world). This rank itself is allowed.
     /// - `desc` the shard. Only shard_form, flat_offset, flat_count, local_offset and local_shape are read.
-    /// - returns `SHAMPOO_E_INVALID`: param or shard_rank is out of range, the shard is not within the parameter, or this rank
+    /// - returns `SHAMPOO_E_INVALID`: param or shard_rank is out of range, the shard is not within the parameter, or shard_rank
     ///   was described differently before.
     /// - returns `SHAMPOO_E_STATE`: the plan is finished.
     pub fn shampoo_plan_add_shard(
@@ -666,10 +664,11 @@ extern "C" {
     /// number of optimizers can be created from it.
     ///
     /// - `plan` not finished yet.
-    /// - returns `SHAMPOO_E_INVALID`: a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1
-    ///   elements, or there are more than 2^20 blocks: choose another "max_preconditioner_dim". Or a value of a config is
-    ///   out of range for the "computation_dtype" of a parameter; the error names both. Or, with "shard_mode" gather, the
-    ///   shard of a rank is not known, or the shards of a parameter do not hold each element exactly once.
+    /// - returns `SHAMPOO_E_INVALID`: one of:
+    ///   - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
+    ///   than 2^20 blocks: choose another "max_preconditioner_dim";
+    ///   - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
+    ///   - "shard_mode" is gather, and the shard of a rank is not known, or shards do not hold each element exactly once.
     /// - returns `SHAMPOO_E_STATE`: the plan is finished already.
     pub fn shampoo_plan_finish(plan: *mut shampoo_plan) -> shampoo_status;
     /// Returns the number of blocks of all owners.
@@ -687,7 +686,7 @@ extern "C" {
     /// - returns `SHAMPOO_E_STATE`: the plan is not finished.
     pub fn shampoo_plan_block(plan: *const shampoo_plan, index: i64, info: *mut shampoo_block_info) -> shampoo_status;
     /// Returns how many bytes an optimizer of the plan allocates or sends on one rank. The state is exact and the workspace
-    /// accurate to 1 %; on CUDA the workspace is an upper bound. Tables take 2 kB per block on the host.
+    /// accurate to 1 %; on CUDA the workspace is an upper bound. Host tables, about 2 kB per block, are not included.
     ///
     /// - `plan` finished.
     /// - `rank` replica rank, in \[0, replica_world). With "shard_mode" gather over several shard ranks: replica rank \*
@@ -834,8 +833,8 @@ extern "C" {
     ///   root_relative_epsilon is in use: it must stay above 0, and the other must stay 0. With root_rank_handling
     ///   pseudo_inverse both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
     /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key cannot be changed, or the value is out of range.
-    /// - returns `SHAMPOO_E_STATE`: beta1 or momentum is 0 in the plan, so that there is no state for it. Create the plan with a
-    ///   value above 0, and set it to 0 until it is needed.
+    /// - returns `SHAMPOO_E_STATE`: beta1 or momentum is 0 in the plan, which therefore has no state for it. Create the plan with
+    ///   a value above 0, and set it to 0 until it is needed.
     pub fn shampoo_optimizer_set(
         opt: *mut shampoo_optimizer,
         group: i32,
@@ -877,9 +876,9 @@ extern "C" {
     /// momentum, the parameter or the copy, the update of the block is skipped, logged and counted ("nonfinite_blocks").
     /// With "on_nonfinite" error the next step reports it once, before it writes anything.
     ///
-    /// With several ranks the call is collective, and if one rank fails, all ranks return an error: see docs/many_ranks.md,
-    /// also for what may have been written. On CUDA the step is enqueued on the stream, checks its inputs there, and is
-    /// reported by a later call ("status_lag"); it can be captured into a CUDA graph: see docs/cuda.md.
+    /// With several ranks the call is collective, and if one rank fails, all ranks return an error: docs/many_ranks.md
+    /// describes this, including what may have been written. On CUDA the step is enqueued on the stream, checks its inputs
+    /// there, and is reported by a later call ("status_lag"); it can be captured into a CUDA graph: see docs/cuda.md.
     ///
     /// Blocks until the step is done; on CUDA see docs/cuda.md.
     ///
@@ -913,11 +912,11 @@ extern "C" {
     /// - returns `SHAMPOO_E_NUMERIC`: a step was rejected for this reason.
     /// - returns `SHAMPOO_E_COMM`: a collective failed.
     pub fn shampoo_optimizer_status(opt: *mut shampoo_optimizer, wait: i32, step_out: *mut i64) -> shampoo_status;
-    /// Returns the text of the last failure of a call that takes this optimizer as a non-const pointer, on any thread: for
-    /// hosts that move an optimizer between threads.
+    /// Returns the message of the last failure of a call that takes this optimizer as a non-const pointer, on any thread:
+    /// for hosts that move an optimizer between threads.
     ///
     /// - `opt` queried. NULL gives "".
-    /// - returns the text; "" if no such call has failed. Valid until the next call with the optimizer.
+    /// - returns the message; "" if no such call has failed. Valid until the next call with the optimizer.
     pub fn shampoo_optimizer_error(opt: *const shampoo_optimizer) -> *const c_char;
     /// Returns a counter of the optimizer. Counters start at 0 when it is created, unless noted. On CUDA they include only
     /// the steps whose results a call has already reported. Keys:
@@ -944,15 +943,15 @@ extern "C" {
     /// - "root_residual.W", likewise: the largest |X^(-1/q) - (A + epsilon I)| relative to the largest |A + epsilon I|,
     ///   where X is (A + epsilon I)^(-q) (infinity if X has no such power).
     ///
-    /// W is mean, median, p90 (90 % are not above it), max, or worst: the index of the factor matrix with the max, over all
-    /// blocks in the order of the plan, or -1 if nothing is tracked. The log names it (level 2).
+    /// W is mean, median, p90 (the 90th percentile), max, or worst: the index of the factor matrix with the max, over all
+    /// blocks in the order of the plan, or -1 if nothing is tracked. The log names that matrix (level 2).
     ///
     /// It blocks only on CUDA, and only for "step.G".
     ///
     /// - `opt` queried.
     /// - `key` one of those above.
     /// - `value_out` receives the number.
-    /// - returns `SHAMPOO_E_STATE`: for "step.G": a load that failed has spoiled the state; or, on CUDA, the stream of the last
+    /// - returns `SHAMPOO_E_STATE`: for "step.G": a failed load has left the state unusable; or, on CUDA, the stream of the last
     ///   call is being captured.
     pub fn shampoo_optimizer_stat(
         opt: *const shampoo_optimizer,
@@ -1044,7 +1043,7 @@ extern "C" {
     /// - `stream` on CUDA the stream of the copies. NULL on the CPU.
     /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, names clash, or world has fewer ranks than an
     ///   optimizer has replicas times shards.
-    /// - returns `SHAMPOO_E_STATE`: a load that failed has spoiled the state of an optimizer.
+    /// - returns `SHAMPOO_E_STATE`: a failed load has left the state of an optimizer unusable.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: world takes device memory, and no optimizer of this rank is on CUDA.
     /// - returns `SHAMPOO_E_IO`: a file could not be written. The error is the same on all ranks.
     /// - returns `SHAMPOO_E_COMM`: a collective failed. The new checkpoint may be complete or missing. If the failure is on one
@@ -1057,7 +1056,7 @@ extern "C" {
         stream: *mut c_void,
     ) -> shampoo_status;
     /// Loads a checkpoint, whatever the number of ranks, threads and shards with which it was saved. If the host restores
-    /// the parameters and the hyper-parameters are the same, training continues with the same bits.
+    /// the parameters and the hyper-parameters are the same, training continues with bit-identical results.
     ///
     /// Names and shapes of all parameters, dtypes of states, and the grafting method (if it has a state) must match. Other
     /// hyper-parameters are those of the loading optimizer; the log lists the differences. The key on_block_mismatch says
@@ -1095,7 +1094,7 @@ extern "C" {
     /// (its trace divided by n), or epsilon if that key is set instead. With root_relative_epsilon, the root of a matrix of
     /// zeros or subnormal numbers is the identity. Methods (key "root_method"; docs/roots.md):
     ///
-    /// - eigen: by eigendecomposition, except that inverse square roots in float32 of order 8 to 512 use a rational
+    /// - eigen: by eigendecomposition, except that inverse square roots in float32 with n from 8 to 512 use a rational
     ///   approximation of the same accuracy. If the smallest eigenvalue is negative, all are raised until it is 0, and then
     ///   e is added. 1x1 and diagonal matrices are computed elementwise, without raising them unless the result would not be
     ///   finite. With root_rank_handling pseudo_inverse, eigenvalues that count as 0 are left out instead (root_rank_rtol,
@@ -1109,7 +1108,7 @@ extern "C" {
     ///
     /// - `config` the keys that begin with "root\_", "epsilon" (which may be 0 here) and "exponent_multiplier" are read.
     ///   If "root_dtype" is auto, dtype is used.
-    /// - `n` order of the matrix, 1..32750.
+    /// - `n` number of rows and of columns of the matrix, 1..32750.
     /// - `dtype` of a and x: SHAMPOO_F32 or SHAMPOO_F64.
     /// - `a` n \* n elements, row-major, symmetric. Elements on and below the diagonal are read.
     /// - `x` receives n \* n elements, row-major and exactly symmetric. May be a; otherwise it must not overlap it.

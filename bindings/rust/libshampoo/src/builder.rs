@@ -109,7 +109,7 @@ impl<'a> OptimizerBuilder<'a> {
     /// # Errors
     ///
     /// - [`Code::Invalid`]: the rank or world of a communicator differs from the plan, or the plans of ranks differ.
-    /// - [`Code::OutOfMemory`]: memory ran out; the text has the number of bytes.
+    /// - [`Code::OutOfMemory`]: memory ran out; the message has the number of bytes.
     /// - [`Code::Comm`]: a collective failed.
     /// - [`Code::Unsupported`]: CUDA cannot be used; [`backends`](crate::backends) reports the reason.
     /// - [`Code::State`]: a communicator is in use by another call.

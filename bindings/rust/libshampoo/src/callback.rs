@@ -18,7 +18,7 @@ thread_local! {
 }
 
 /// Swaps the stored failure. Does not drop a failure, because its destructor may be code of the caller. While the
-/// thread exits, the storage no longer exists. The failure is then reported without its text.
+/// thread exits, the storage no longer exists. The failure is then reported without its message.
 fn exchange(failure: &mut Option<BoxError>) {
     let _ = FAILURE.try_with(|stored| swap(&mut *stored.borrow_mut(), failure));
 }
@@ -30,7 +30,7 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
     format!("panicked: {}", text.unwrap_or("with a payload that is not text"))
 }
 
-/// Runs code and catches its panics. Err is the text of a panic.
+/// Runs code and catches its panics. Err is the message of the panic.
 fn contain<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(code)).map_err(|payload| {
         let text = panic_text(&*payload);
@@ -40,7 +40,7 @@ fn contain<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     })
 }
 
-/// Runs code of the caller inside a call of the library. Err is the text of a panic.
+/// Runs code of the caller inside a call of the library. Err is the message of the panic.
 pub(crate) fn run<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     let mut failure = None;
     exchange(&mut failure);

@@ -41,7 +41,8 @@ fn call(function: Call, optimizers: &mut [&mut Optimizer], world: Option<&Comm>,
 ///
 /// # Errors
 ///
-/// [`Code::Io`](crate::Code::Io): a file could not be written; the text names it. Earlier checkpoints are not affected.
+/// [`Code::Io`](crate::Code::Io): a file could not be written; the message names it. Earlier checkpoints are not
+/// affected.
 pub fn save(optimizers: &mut [&mut Optimizer], world: Option<&Comm>, directory: impl AsRef<Path>) -> Result<()> {
     call(sys::shampoo_save, optimizers, world, directory.as_ref())
 }

@@ -14,7 +14,7 @@ use std::slice;
 ///
 /// All ranks make the same sequence of calls with the same sizes. Methods run on the thread that calls the optimizer.
 /// If a method returns an error or panics, the call of the optimizer fails with [`Code::Comm`](crate::Code::Comm),
-/// whose text and source contain the failure. The optimizer cannot be used afterwards.
+/// whose message and source contain the failure. The optimizer cannot be used afterwards.
 pub trait Communicator: Send + Sync {
     /// Returns the rank of this process. Called once.
     fn rank(&self) -> usize;
@@ -27,7 +27,7 @@ pub trait Communicator: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Any error, which the error of the optimizer then contains.
+    /// Any error. The error that the call of the optimizer returns then contains it.
     fn all_gather(&self, segments: &mut [u8]) -> std::result::Result<(), BoxError>;
 
     /// Returns whether [`all_to_all`](Communicator::all_to_all) is implemented, which must be the same on all ranks.
@@ -42,7 +42,7 @@ pub trait Communicator: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Any error, which the error of the optimizer then contains.
+    /// Any error. The error that the call of the optimizer returns then contains it.
     fn all_to_all(
         &self,
         send: &[u8],
@@ -63,8 +63,16 @@ pub trait Communicator: Send + Sync {
         Ok(())
     }
 
-    /// Optional. Makes collectives of other ranks that wait for this rank fail. Called once, after a collective failed
-    /// here.
+    /// Returns whether [`abort`](Communicator::abort) is implemented. Called once.
+    ///
+    /// If it is not, a rank whose collective failed reports the failure in one more exchange: the next one of the same
+    /// step, or the first one of its next step. The other ranks wait for that exchange.
+    fn has_abort(&self) -> bool {
+        false
+    }
+
+    /// Optional; called only if [`has_abort`](Communicator::has_abort) returns true. Makes collectives of other ranks
+    /// that wait for this rank fail. Called once, after a collective failed here.
     fn abort(&self) {}
 }
 
@@ -172,7 +180,7 @@ impl Comm {
     ///
     /// # Panics
     ///
-    /// Panics if `rank`, `world` or `has_all_to_all` of the communicator panics.
+    /// Panics if `rank`, `world`, `has_all_to_all` or `has_abort` of the communicator panics.
     pub fn new(communicator: impl Communicator + 'static) -> Result<Self> {
         start()?;
         let (rank, world) = (communicator.rank(), communicator.world());
@@ -185,7 +193,8 @@ impl Comm {
         ops.all_gather = Some(all_gather);
         ops.all_to_all = if communicator.has_all_to_all() { Some(all_to_all) } else { None };
         ops.async_error = Some(async_error);
-        ops.abort = Some(abort);
+        // A no-op would make the library assume that the other ranks do not wait for a report of the failure.
+        ops.abort = if communicator.has_abort() { Some(abort) } else { None };
         ops.release = Some(release);
         let user = Box::into_raw(Box::new(User { communicator: Box::new(communicator), rank, world }));
         ops.user = user.cast();

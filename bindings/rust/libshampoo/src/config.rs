@@ -140,8 +140,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`](crate::Code::Invalid): there is no such key (the text suggests a similar name), the value has
-    /// the wrong type, or it is out of range. The key keeps its value.
+    /// [`Code::Invalid`](crate::Code::Invalid): there is no such key (the message suggests a similar name), the value
+    /// has the wrong type, or it is out of range. The key keeps its value.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) -> Result<&mut Self> {
         let name = c_string("key", key)?;
         // SAFETY: the strings are C strings, which the library copies.
@@ -178,11 +178,11 @@ impl Config {
         Ok(self)
     }
 
-    /// Returns the value of a key as text, or None if there is no such key. [`set`](Config::set) accepts the text and
+    /// Returns the value of a key as a string, or None if there is no such key. [`set`](Config::set) accepts it and
     /// restores the same value.
     pub fn get(&self, key: &str) -> Option<String> {
         let name = c_string("key", key).ok()?;
-        // SAFETY: the text is valid until the config changes, and is copied before that.
+        // SAFETY: the string is valid until the config changes, and is copied before that.
         unsafe {
             let value = sys::shampoo_config_get(self.as_ptr(), name.as_ptr());
             (!value.is_null()).then(|| text(value).to_owned())

@@ -28,9 +28,9 @@ pub enum Code {
     Comm,
     /// A GPU or its runtime failed, and the process must be restarted.
     Device,
-    /// A file is missing, unreadable or damaged, or the disk is full. The text names the file.
+    /// A file is missing, unreadable or damaged, or the disk is full. The message names the file.
     Io,
-    /// A bug in the library. Please report it with the text and [`build_info`](crate::build_info).
+    /// A bug in the library. Please report it with the message and [`build_info`](crate::build_info).
     Internal,
     /// A status that is unknown to this crate.
     Other(i32),
@@ -81,7 +81,7 @@ impl Error {
         self.code
     }
 
-    /// Returns the text. It names the wrong argument, its value and what was expected, and explains what to do.
+    /// Returns the message. It names the wrong argument, its value and what was expected, and explains what to do.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -106,12 +106,12 @@ impl std::error::Error for Error {
     }
 }
 
-/// Converts a status to a result, with the text of this thread's last error.
+/// Converts a status to a result, with the message of this thread's last error.
 pub(crate) fn check(status: i32) -> Result<()> {
     if status == sys::SHAMPOO_OK {
         return Ok(());
     }
-    // SAFETY: the text is valid until this thread's next call.
+    // SAFETY: the message is valid until this thread's next call.
     let mut message = unsafe { text(sys::shampoo_last_error()) }.to_owned();
     let code = Code::of(status);
     let source = take_failure().filter(|_| code == Code::Comm);

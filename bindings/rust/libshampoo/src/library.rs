@@ -106,7 +106,7 @@ pub fn backends() -> Result<Vec<Backend>> {
 ///
 /// # Errors
 ///
-/// - [`Code::Unsupported`]: the backend is missing or has another version; the text explains the reason.
+/// - [`Code::Unsupported`]: the backend is missing or has another version; the message explains the reason.
 /// - [`Code::State`]: the backend has been loaded from another file.
 pub fn load_backend(name_or_path: &str) -> Result<()> {
     start()?;

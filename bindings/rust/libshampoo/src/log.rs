@@ -54,7 +54,7 @@ fn replace(callback: Option<Callback>) {
 /// Sets the receiver of log messages up to a level, and replaces the previous receiver. Without a receiver, messages
 /// are discarded.
 ///
-/// The callback runs on threads that are inside a call of the library, possibly on several at the same time. It must
+/// The callback runs on the thread that called the library, possibly on several such threads at the same time. It must
 /// not use the object of that call. If it panics, the call of the library continues.
 ///
 /// # Errors

@@ -108,7 +108,8 @@ impl Optimizer {
     ///
     /// - [`Code::Numeric`]: a gradient is not finite, or a state would overflow. Nothing has changed, and training can
     ///   continue.
-    /// - [`Code::Invalid`]: a buffer does not have the length or dtype of its parameter, or ranks differ.
+    /// - [`Code::Invalid`]: a buffer does not have the length or dtype of its parameter, or the inputs of the ranks
+    ///   differ.
     /// - [`Code::Comm`]: a collective failed, in this step or an earlier one.
     /// - [`Code::State`]: the optimizer is on CUDA, where [`bind_raw`](Optimizer::bind_raw) accepts addresses of the
     ///   device, or a communicator is in use by another call.
@@ -129,8 +130,8 @@ impl Optimizer {
             self.bound.push(buffers.addresses(param)?);
         }
         let _using = CommUse::begin(&self.in_use)?;
-        // SAFETY: the bound memory is borrowed during this call. No later step uses it, because each binds all
-        // parameters.
+        // SAFETY: the bound memory is borrowed during this call. A later call of this function binds all parameters
+        // again. step_raw binds nothing: its contract requires that its caller has bound valid memory.
         unsafe {
             check(sys::shampoo_optimizer_bind(self.as_ptr(), 0, self.bound.len() as i32, self.bound.as_ptr()))?;
             check(sys::shampoo_optimizer_step(self.as_ptr(), null_mut()))
@@ -142,7 +143,7 @@ impl Optimizer {
     /// # Errors
     ///
     /// - [`Code::Invalid`]: there is no such group or key, the key is fixed, or the value is out of range.
-    /// - [`Code::State`]: the key is "beta1" or "momentum", and is 0 in the plan, so that there is no state for it.
+    /// - [`Code::State`]: the key is "beta1" or "momentum", and is 0 in the plan, which therefore has no state for it.
     pub fn set(&mut self, group: usize, key: &str, value: f64) -> Result<()> {
         let (group, key) = (to_i32("group", group)?, c_string("key", key)?);
         // SAFETY: key is a C string.
@@ -168,8 +169,8 @@ impl Optimizer {
         Ok(())
     }
 
-    /// Returns a hyper-parameter of a group with the type "f64", "i64" or "bool" (0 or 1). For "auto" it is the
-    /// resulting number.
+    /// Returns a hyper-parameter of a group. The type of its key must be "f64", "i64" or "bool" (0 or 1). If the value
+    /// is "auto", returns the number that is used.
     ///
     /// # Errors
     ///
@@ -182,8 +183,8 @@ impl Optimizer {
         Ok(value)
     }
 
-    /// Returns a counter, which counts from the creation of the optimizer, such as "steps" or "root_computed".
-    /// `shampoo_optimizer_stat` in the C header lists all counters.
+    /// Returns a counter, such as "steps" or "root_computed". Counters start at 0 when the optimizer is created.
+    /// `shampoo_optimizer_stat` in the C header lists them.
     ///
     /// # Errors
     ///

@@ -170,7 +170,7 @@ impl PlanBuilder {
     /// # Errors
     ///
     /// [`Code::Invalid`](crate::Code::Invalid): a block is too large, or a number in a config is out of the range of
-    /// the arithmetic of a parameter. The text names both.
+    /// the arithmetic of a parameter. The message names both.
     pub fn finish(self) -> Result<Plan> {
         // SAFETY: the plan is not finished.
         check(unsafe { sys::shampoo_plan_finish(self.handle.0.as_ptr()) })?;

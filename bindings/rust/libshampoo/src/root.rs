@@ -38,7 +38,7 @@ pub struct RootInfo {
     pub residual: f64,
 }
 
-/// Computes the inverse root of a symmetric matrix `a` of order `n`: `x = (a + e I) ^ (-exponent_multiplier * root.1 /
+/// Computes the inverse root of a symmetric `n` x `n` matrix `a`: `x = (a + e I) ^ (-exponent_multiplier * root.1 /
 /// root.0)`. The root `(4, 1)` is the inverse fourth root. `e` is `root_relative_epsilon` times the mean eigenvalue of
 /// `a` (its trace divided by `n`) or, if the key `epsilon` is set instead, `epsilon`.
 ///

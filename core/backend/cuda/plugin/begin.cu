@@ -72,7 +72,7 @@ SHAMPOO_DEVICE inline DeviceGroup StepOf(const DeviceSettings& settings, int64_t
   DeviceGroup step;
   step.settings = InForce(settings);
   static_cast<StepScalars&>(step) = MakeStepScalars(step.settings, t);
-  step.schedule = MakeSchedule(settings, t);
+  step.schedule = GroupScheduleOf(settings, t);
   step.active = 1;
   return step;
 }
@@ -131,7 +131,7 @@ struct BeginGroupsBody {
   SHAMPOO_DEVICE bool IsPreparedFor(int32_t i, int64_t t) const {
     if (t == expected[i]) return true;
     if (has_tasks != 0) return false;
-    const GroupSchedule schedule = MakeSchedule(settings[i], t);
+    const GroupSchedule schedule = GroupScheduleOf(settings[i], t);
     const RefreshKeys& keys = schedule.keys;
     if (keys.spread) return false;  // each step may have different tasks
     // CheckBlocks checks for each block whether there are snapshots.

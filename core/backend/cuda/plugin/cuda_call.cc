@@ -48,7 +48,7 @@ Status StatusOf(cudaError_t error, const char* call) {
     return WrongState(
         std::string_view(call).substr(0, std::string_view(call).find('(')),
         "(...) is not allowed while a stream is captured: ", cudaGetErrorName(error),
-        "; of this library, only shampoo_optimizer_step can be captured, at steps at which no inverse roots are due");
+        "; only shampoo_optimizer_step can be captured, and only for a step that refreshes no inverse roots");
   }
   return CallFailed(error == cudaErrorMemoryAllocation, call, cudaGetErrorName(error), error);
 }

@@ -15,7 +15,7 @@ SHAMPOO_DEVICE inline int64_t SnapshotStepOf(const DeviceBlock& block, const cha
 
 // Returns the schedule of a block's roots in a step. arena: the state before the step.
 SHAMPOO_DEVICE inline RootSchedule ScheduleFor(const DeviceGroup& group, const DeviceBlock& block, const char* arena) {
-  return ScheduleOf(group.schedule, block.phase, block.factors > 0, SnapshotStepOf(block, arena));
+  return BlockScheduleOf(group.schedule, block.phase, block.factors > 0, SnapshotStepOf(block, arena));
 }
 
 }  // namespace shampoo::cuda

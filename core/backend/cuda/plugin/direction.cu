@@ -63,7 +63,7 @@ struct FilterBody {
         char* const moment = tables.state_out + v.offset;
         const Real next = NextMoment(scalars, ReadAs<Real>(moment, v.dtype, part.begin + i), g);
         WriteAs(moment, v.dtype, part.begin + i, next);
-        grafted = GraftedDirection(scalars, direction, next);
+        grafted = GraftingDirection(scalars, direction, next);
       }
       h[i] = rule == DirectionRule::kGraft ? grafted : rule == DirectionRule::kZero ? Real{0} : direction;
       return static_cast<double>(grafted) * static_cast<double>(grafted);

@@ -94,13 +94,13 @@ struct UpdateFactorBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const DeviceMatrixTile& tile = batch.matrix_tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
-    const MatrixTile part(tile, block.shape[tile.dim]);
-    const int64_t d = part.d;
+    const MatrixTile matrix_tile(tile, block.shape[tile.dim]);
+    const int64_t d = matrix_tile.d;
     Real* const matrix = static_cast<Real*>(batch.matrices) + block.matrix_at[tile.dim];
     // The solver gets an identity matrix, which is finite, for a block that is not stepped.
     if (!IsStepped(tables, tile.block)) {
-      part.ForEachLower(cta, [&](int64_t r, int64_t c) { matrix[r * d + c] = r == c ? 1 : 0; });
-      return part.Mirror(cta, matrix);
+      matrix_tile.ForEachLower(cta, [&](int64_t r, int64_t c) { matrix[r * d + c] = r == c ? 1 : 0; });
+      return matrix_tile.Mirror(cta, matrix);
     }
     const DeviceGroup& group = tables.groups[block.group];
     const StateSlot& slot = block.factor[tile.dim];
@@ -117,7 +117,7 @@ struct UpdateFactorBody {
       snapshot = reinterpret_cast<Real*>(tables.state_out + block.snapshot[tile.dim].offset);
       async_matrix = static_cast<Real*>(batch.async_matrices) + block.matrix_at[tile.dim];
     }
-    part.ForEachLower(cta, [&](int64_t r, int64_t c) {
+    matrix_tile.ForEachLower(cta, [&](int64_t r, int64_t c) {
       const int64_t kept = KeptAt(slot.form, d, r, c);
       const Real value = NextAverage(decay, ReadAs<Real>(factor, slot.dtype, kept), weight, matrix[r * d + c]);
       WriteAs(factor, slot.dtype, kept, value);
@@ -135,9 +135,9 @@ struct UpdateFactorBody {
       }
       matrix[r * d + c] = next;
     });
-    MirrorState<Real>(cta, part, slot, factor);
-    part.Mirror(cta, matrix);
-    if (task == RootTask::kTakeSnapshot) part.Mirror(cta, async_matrix);
+    MirrorState<Real>(cta, matrix_tile, slot, factor);
+    matrix_tile.Mirror(cta, matrix);
+    if (task == RootTask::kTakeSnapshot) matrix_tile.Mirror(cta, async_matrix);
   }
 };
 
@@ -150,23 +150,23 @@ struct StoreRootBody {
     const DeviceMatrixTile& tile = batch.matrix_tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
     if (!IsStepped(tables, tile.block) || !Refreshes(tables.work[tile.block].task)) return;
-    const MatrixTile part(tile, block.shape[tile.dim]);
-    const int64_t d = part.d;
+    const MatrixTile matrix_tile(tile, block.shape[tile.dim]);
+    const int64_t d = matrix_tile.d;
     Real* const matrix = static_cast<Real*>(batch.matrices) + block.matrix_at[tile.dim];
     const StateSlot& slot = block.inverse[tile.dim];
     char* const inverse = tables.state_out + slot.offset;
     const RootStatus& status = tables.roots[block.root_at[tile.dim]];
     if (status.failure == RootFailure::kNone) {
-      part.ForEachLower(cta, [&](int64_t r, int64_t c) {
+      matrix_tile.ForEachLower(cta, [&](int64_t r, int64_t c) {
         const Real value = matrix[r * d + c];
         WriteAs(inverse, slot.dtype, KeptAt(slot.form, d, r, c), value);
       });
-      MirrorState<Real>(cta, part, slot, inverse);
+      MirrorState<Real>(cta, matrix_tile, slot, inverse);
     } else {
-      part.ForEachLower(cta, [&](int64_t r, int64_t c) {
+      matrix_tile.ForEachLower(cta, [&](int64_t r, int64_t c) {
         matrix[r * d + c] = ReadAs<Real>(inverse, slot.dtype, KeptAt(slot.form, d, r, c));
       });
-      part.Mirror(cta, matrix);
+      matrix_tile.Mirror(cta, matrix);
     }
     if (tile.row > 0) return;
     auto* const flags = reinterpret_cast<int32_t*>(tables.state_out + block.diagonal.offset);

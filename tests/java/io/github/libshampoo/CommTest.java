@@ -172,6 +172,63 @@ class CommTest {
     assertEquals("another rank has failed", errors.get(0).getCause().getMessage());
   }
 
+  /** A rank without abort. One of its exchanges fails on demand. */
+  private static final class FailsOnce implements Communicator {
+    private final Communicator rank;
+    boolean failing;
+
+    FailsOnce(Communicator rank) {
+      this.rank = rank;
+    }
+
+    @Override
+    public int rank() {
+      return rank.rank();
+    }
+
+    @Override
+    public int world() {
+      return rank.world();
+    }
+
+    @Override
+    public void allGather(ByteBuffer send, ByteBuffer recv) throws Exception {
+      if (failing) {
+        failing = false;
+        throw new java.io.IOException("cut off");
+      }
+      rank.allGather(send, recv);
+    }
+  }
+
+  @Test
+  void withoutAnAbortTheNextStepOfAFailedRankEndsTheWaitOfTheOther() throws Exception {
+    Ranks ranks = new Ranks(2);
+    List<ShampooException> errors =
+        Ranks.inThreads(
+            2,
+            rank -> {
+              FailsOnce comm = new FailsOnce(ranks.new Rank(rank));
+              try (Config config = Model.config();
+                  Plan plan = new Plan(config, new PlanOptions().replica(rank, 2))) {
+                plan.addParam("w", 4);
+                try (Optimizer optimizer = new Optimizer(plan.finish(), new OptimizerOptions().replicas(comm))) {
+                  optimizer.bind("w", Buffers.filled(4, 1), Buffers.filled(4, 1));
+                  comm.failing = rank == 1;
+                  // Rank 0 waits in this step until rank 1 steps again.
+                  ShampooException error = assertThrows(ShampooException.Collective.class, optimizer::step);
+                  if (rank == 1) {
+                    assertThrows(ShampooException.Collective.class, optimizer::step);
+                  }
+                  return error;
+                }
+              }
+            });
+    assertEquals("cut off", errors.get(1).getCause().getMessage());
+    String message = errors.get(0).getMessage();
+    assertTrue(message.contains("rank 1: a collective failed"), message);
+  }
+
   @Test
   void buffersOfAnExchangeHaveNativeOrderAndTheSendBufferIsReadOnly() {
     List<ByteBuffer> seen = new ArrayList<>();

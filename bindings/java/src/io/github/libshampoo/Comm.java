@@ -84,7 +84,7 @@ public final class Comm implements AutoCloseable {
     }
   }
 
-  /** Releases this reference. Optimizers keep their own references. Further calls have no effect. */
+  /** Releases this reference. Optimizers keep their own references. Closing it again has no effect. */
   @Override
   public void close() {
     handle.closeUnused();

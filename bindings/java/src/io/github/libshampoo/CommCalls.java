@@ -29,6 +29,11 @@ final class CommCalls {
     return communicator instanceof AllToAllCommunicator;
   }
 
+  /** Returns whether the communicator overrides the default method, which ends no wait. */
+  boolean hasAbort() throws NoSuchMethodException {
+    return communicator.getClass().getMethod("abort").getDeclaringClass() != Communicator.class;
+  }
+
   private static ByteBuffer readOnly(ByteBuffer buffer) {
     return buffer.asReadOnlyBuffer().order(ByteOrder.nativeOrder());
   }

@@ -8,8 +8,8 @@ import java.nio.ByteBuffer;
  * Exchanges data between ranks, in host memory. Implement it in Java to connect optimizers.
  *
  * <p>Methods run on the thread that calls the optimizer. If a method throws an exception, the call fails with {@link
- * ShampooException.Collective}, whose cause is this exception, and the communicator cannot be used again. {@link
- * #abort} is then called, so that the other ranks do not wait.
+ * ShampooException.Collective}, whose cause is this exception, and the communicator cannot be used again. If the class
+ * implements {@link #abort}, it is then called. Otherwise the rank reports the failure in one more exchange.
  *
  * <p>The library keeps a reference to the communicator until it calls {@link #release}. Therefore a communicator that
  * refers to its optimizer keeps it alive until the optimizer is closed.
@@ -47,7 +47,14 @@ public interface Communicator {
    */
   default void asyncError() throws Exception {}
 
-  /** Makes exchanges of other ranks that wait for this rank fail. It is called once, after an exchange failed here. */
+  /**
+   * Optional. Makes exchanges of other ranks that wait for this rank fail. It is called once, after an exchange failed
+   * here.
+   *
+   * <p>Implement it only if it ends the wait. If the class does not implement it, the rank reports the failure in one
+   * more exchange: the next one of the same step, or the first one of its next step. The other ranks wait for that
+   * exchange.
+   */
   default void abort() {}
 
   /** Called after the last use, once for each optimizer or {@link Comm} that was created with it. */

@@ -47,7 +47,7 @@ public final class Config implements AutoCloseable {
    * @param key name of the key.
    * @param value within the range of the key.
    * @return this config.
-   * @throws ShampooException.Invalid if there is no such key (the text suggests a similar one), the key has another
+   * @throws ShampooException.Invalid if there is no such key (the message suggests a similar one), the key has another
    *     type, or the value is out of range. The key keeps its value.
    */
   public Config set(String key, double value) {
@@ -81,12 +81,13 @@ public final class Config implements AutoCloseable {
   }
 
   /**
-   * Sets a key of any type from text, such as a choice or an argument of the command line.
+   * Sets a key of any type from a string, such as a choice or a command-line argument.
    *
    * @param key name of the key.
-   * @param value text as in docs/keys.md: numbers with a point, "true" and "false", choices by name, lists with commas.
+   * @param value string as in docs/keys.md: numbers with a decimal point, "true" and "false", choices by name, lists
+   *     with commas.
    * @return this config.
-   * @throws ShampooException.Invalid as in {@link #set(String, double)}, or if the text does not have the type of the
+   * @throws ShampooException.Invalid as in {@link #set(String, double)}, or if the string does not have the type of the
    *     key.
    */
   public Config set(String key, String value) {
@@ -95,8 +96,8 @@ public final class Config implements AutoCloseable {
   }
 
   /**
-   * Sets keys from pairs such as "lr=0.1 grafting=adam", separated by blanks or line ends. "#" begins a comment that ends
-   * with its line.
+   * Sets keys from pairs such as "lr=0.1 grafting=adam", separated by blanks or line ends. "#" begins a comment, which
+   * extends to the end of the line.
    *
    * @param options the pairs.
    * @return this config.
@@ -108,7 +109,8 @@ public final class Config implements AutoCloseable {
   }
 
   /**
-   * Returns the value of a key as text. {@link #set(String, String)} accepts the text and restores the same value.
+   * Returns the value of a key as a string. {@link #set(String, String)} accepts the string and restores the same
+   * value.
    *
    * @param key name of the key.
    * @return the value.
@@ -123,7 +125,7 @@ public final class Config implements AutoCloseable {
     return value;
   }
 
-  /** Releases the config. Plans have copied its values. Further calls have no effect. */
+  /** Releases the config. Plans have copied its values. Closing it again has no effect. */
   @Override
   public void close() {
     handle.closeUnused();

@@ -103,7 +103,7 @@ final class Handle implements Runnable {
     return address;
   }
 
-  /** Destroys the object after calls of other threads have returned. Further calls have no effect. */
+  /** Destroys the object after calls of other threads have returned. Does nothing if that has been done before. */
   void closeWaiting() {
     if (user == Thread.currentThread()) {
       throw new ShampooException.State("the " + what + " cannot be closed by a callback of its own call");
@@ -111,7 +111,7 @@ final class Handle implements Runnable {
     cleanable.clean();
   }
 
-  /** Destroys the object. Throws while a call uses it. Further calls have no effect. */
+  /** Destroys the object. Throws while a call uses it. Does nothing if the object has been destroyed before. */
   void closeUnused() {
     if (!permits.tryAcquire(ALL)) {
       throw new ShampooException.State("the " + what + " cannot be closed while a call uses it");

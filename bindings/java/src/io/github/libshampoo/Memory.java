@@ -125,7 +125,7 @@ public final class Memory {
    * Throws unless the memory has exactly this size and is accessible on the device. Throws if a step writes to it and it
    * is read-only.
    *
-   * @param what description of the memory, with which the error text begins.
+   * @param what description of the memory, with which the error message begins.
    */
   void check(String what, DType dtype, long elements, DeviceType device, boolean written) {
     if (!dtypes.contains(dtype)) {

@@ -33,7 +33,7 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param plan a finished plan.
    * @throws ShampooException.State if the plan is not finished.
-   * @throws ShampooException.OutOfMemory if there are not enough memory or threads; the text has the requested size.
+   * @throws ShampooException.OutOfMemory if memory or threads run out; the message has the requested size.
    */
   public Optimizer(Plan plan) {
     this(plan, new OptimizerOptions());
@@ -46,11 +46,11 @@ public final class Optimizer implements AutoCloseable {
    * @param plan a finished plan. All ranks need the same one.
    * @param options communicators, memory and device.
    * @throws ShampooException.Invalid if the memory for the state has the wrong size or alignment, if a communicator has
-   *     another rank or world than the plan, or if the plans of the ranks differ.
+   *     a rank or size different from the plan's, or if the plans of the ranks differ.
    * @throws ShampooException.State if the plan is not finished.
    * @throws ShampooException.Unsupported if CUDA cannot be used in this process.
    * @throws ShampooException.Collective if an exchange failed.
-   * @throws ShampooException.OutOfMemory if there are not enough memory or threads; the text has the requested size.
+   * @throws ShampooException.OutOfMemory if memory or threads run out; the message has the requested size.
    */
   public Optimizer(Plan plan, OptimizerOptions options) {
     device = plan.device;
@@ -80,8 +80,8 @@ public final class Optimizer implements AutoCloseable {
    * @param options hyper-parameters, as in {@link Config#parse}, such as "lr=0.1 weight_decay=0.01"; "" for the defaults.
    * @param tensors the parameters with their gradients. Their buffers are bound.
    * @return the optimizer.
-   * @throws ShampooException.Invalid if an option or a tensor is wrong; the text names it.
-   * @throws ShampooException.OutOfMemory if there are not enough memory or threads.
+   * @throws ShampooException.Invalid if an option or a tensor is wrong; the message names it.
+   * @throws ShampooException.OutOfMemory if memory or threads run out.
    */
   public static Optimizer create(String options, Tensor... tensors) {
     try (Config config = new Config().parse(options);
@@ -153,7 +153,7 @@ public final class Optimizer implements AutoCloseable {
    * @param index index of the parameter in the plan.
    * @param param direct buffer of the parameter.
    * @param grad direct buffer of its gradient, or null.
-   * @throws ShampooException.Invalid if a buffer does not match the plan; the text names the parameter.
+   * @throws ShampooException.Invalid if a buffer does not match the plan; the message names the parameter.
    */
   public void bind(int index, Buffer param, Buffer grad) {
     bind(index, List.of(Binding.inPlace(param, grad)));
@@ -178,7 +178,7 @@ public final class Optimizer implements AutoCloseable {
    * @param first index of the first parameter.
    * @param bindings memory of each parameter.
    * @throws ShampooException.Invalid if memory does not match the plan, is misaligned or overlaps other memory, or if
-   *     updates would overwrite the parameter; the text names the parameter.
+   *     updates would overwrite the parameter; the message names the parameter.
    */
   public void bind(int first, List<Binding> bindings) {
     List<Binding> copy = List.copyOf(bindings);
@@ -229,13 +229,13 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Runs one step of all groups: reads the gradients, and updates the parameters and the state. A step that fails
-   * changes nothing on one rank. With several ranks all ranks must call it; docs/many_ranks.md describes failures.
+   * Runs one step of all groups: reads the gradients, and updates the parameters and the state. With a single rank, a
+   * step that fails changes nothing. With several ranks all ranks must call it; docs/many_ranks.md describes failures.
    *
-   * @throws ShampooException.State if a parameter has not been bound; the text names it.
-   * @throws ShampooException.Numeric if a gradient is not finite, or a state would overflow; the text names the
+   * @throws ShampooException.State if a parameter has not been bound; the message names it.
+   * @throws ShampooException.Numeric if a gradient is not finite, or a state would overflow; the message names the
    *     parameter.
-   * @throws ShampooException.Invalid if a bound scalar is out of range, or ranks differ.
+   * @throws ShampooException.Invalid if a bound scalar is out of range, or the inputs of the ranks differ.
    * @throws ShampooException.Collective if an exchange failed, in this step or an earlier one.
    */
   public void step() {
@@ -245,7 +245,8 @@ public final class Optimizer implements AutoCloseable {
   /**
    * Runs one step on CUDA, where it is enqueued in a stream.
    *
-   * @param stream address of the cudaStream_t. 0 is the legacy default stream; it is the only valid value on the CPU.
+   * @param stream the cudaStream_t, as an integer. 0 is the legacy default stream; it is the only valid value on the
+   *     CPU.
    * @throws ShampooException as in {@link #step()}. A later call throws errors that the device detects.
    */
   public void step(long stream) {
@@ -319,7 +320,7 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param group number of the parameter group.
    * @param key a key of type "f64", "i64" or "bool" (0 or 1).
-   * @return the value. If the key is "auto", the number that is used.
+   * @return the value. If the value is "auto", the number that is used.
    * @throws ShampooException.Invalid if there is no such group or key, or the value is not a single number.
    */
   public double get(int group, String key) {
@@ -333,7 +334,7 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Returns the value of a counter. Counters are 0 when the optimizer is created.
+   * Returns the value of a counter. Counters start at 0 when the optimizer is created.
    *
    * @param key "steps", "skipped_steps", "root_computed", ...; the C header lists all counters.
    * @return the value.
@@ -350,9 +351,9 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Returns the text of the last failed call that can change this optimizer, on any thread.
+   * Returns the error message of the last failed call on this optimizer, on any thread. Read-only calls do not count.
    *
-   * @return the text, or "" if no call has failed.
+   * @return the message, or "" if no call has failed.
    */
   public String error() {
     return handle.changeAndGet(this, Raw::shampoo_optimizer_error);
@@ -465,7 +466,7 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param directory directory of the checkpoints, created if it does not exist. It keeps the last checkpoint_keep
    *     checkpoints.
-   * @throws ShampooException.Files if a file could not be written; the text names the file and the reason.
+   * @throws ShampooException.Files if a file could not be written; the message names the file and the reason.
    */
   public void save(Path directory) {
     Shampoo.save(List.of(this), directory, null, 0);

@@ -88,7 +88,7 @@ public final class OptimizerOptions {
   /**
    * Sets the CUDA stream on which the state is initialized.
    *
-   * @param address address of the cudaStream_t; 0 (default) is the legacy default stream. On the CPU it must be 0.
+   * @param address the cudaStream_t, as an integer; 0 (default) is the legacy default stream. On the CPU it must be 0.
    * @return this.
    */
   public OptimizerOptions stream(long address) {

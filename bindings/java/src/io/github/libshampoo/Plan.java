@@ -233,7 +233,7 @@ public final class Plan implements AutoCloseable {
     return bytes(what, -1);
   }
 
-  /** Releases the plan. Optimizers that were created from it are not affected. Further calls have no effect. */
+  /** Releases the plan. Optimizers that were created from it are not affected. Closing it again has no effect. */
   @Override
   public void close() {
     handle.closeUnused();

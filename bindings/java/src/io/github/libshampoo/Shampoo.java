@@ -120,7 +120,7 @@ public final class Shampoo {
    *
    * @param nameOrPath "cuda", or the path of the file.
    * @throws ShampooException.Unsupported if the backend or a library that it needs is missing, or it has another
-   *     version; the text explains the reason.
+   *     version; the message explains the reason.
    * @throws ShampooException.State if the backend has been loaded from another file.
    */
   public static void loadBackend(String nameOrPath) {
@@ -159,30 +159,30 @@ public final class Shampoo {
 
   /**
    * Computes the inverse root of a symmetric matrix in the same way as a step: x = (a + e I)^(-exponent_multiplier *
-   * rootDen / rootNum). e is root_relative_epsilon times the mean eigenvalue of a (its trace divided by its order) or,
+   * rootDen / rootNum). e is root_relative_epsilon times the mean eigenvalue of a (its trace divided by n) or,
    * if the key epsilon is set instead, epsilon.
    *
    * @param config config whose keys "epsilon", "exponent_multiplier" and "root_..." are used.
-   * @param order order of the matrix, 1 to 32750.
+   * @param n number of rows and of columns of the matrix, 1 to 32750.
    * @param dtype type of a and x: F32 or F64.
-   * @param a direct buffer of order * order elements, row-major. Elements above the diagonal are not read.
-   * @param x direct buffer of order * order elements, which receives the root. It may be a.
+   * @param a direct buffer of n * n elements, row-major. Elements above the diagonal are not read.
+   * @param x direct buffer of n * n elements, which receives the root. It may be a.
    * @param rootNum numerator of the root, at least 1; 4 for the inverse fourth root.
    * @param rootDen denominator of the root, at least 1.
    * @return how the root was computed.
    * @throws ShampooException.Invalid if an argument is out of range, or a buffer has the wrong size or type.
    * @throws ShampooException.Numeric if a contains NaN or infinity, or the root is not finite. x does not change.
    */
-  public static RootInfo inverseRoot(Config config, int order, DType dtype, Buffer a, Buffer x, int rootNum, int rootDen) {
+  public static RootInfo inverseRoot(Config config, int n, DType dtype, Buffer a, Buffer x, int rootNum, int rootDen) {
     Memory from = Memory.of(a);
     Memory to = Memory.of(x);
-    from.check("a", dtype, (long) order * order, DeviceType.CPU, false);
-    to.check("x", dtype, (long) order * order, DeviceType.CPU, true);
+    from.check("a", dtype, (long) n * n, DeviceType.CPU, false);
+    to.check("x", dtype, (long) n * n, DeviceType.CPU, true);
     try (shampoo_root_info info = new shampoo_root_info()) {
       config.handle.read(
           config,
           keys -> {
-            Raw.shampoo_matrix_inverse_root(keys, order, dtype.code, from.address(), to.address(), rootNum, rootDen, info);
+            Raw.shampoo_matrix_inverse_root(keys, n, dtype.code, from.address(), to.address(), rootNum, rootDen, info);
             return null;
           });
       return new RootInfo(
@@ -202,7 +202,7 @@ public final class Shampoo {
    * @param world communicator of all ranks of the job, or null if there is only one rank.
    * @param stream CUDA stream on which the states are copied; 0 on the CPU.
    * @throws ShampooException.Invalid if two optimizers have parameters with the same name, or world is too small.
-   * @throws ShampooException.Files if a file could not be written; the text names the file and the reason.
+   * @throws ShampooException.Files if a file could not be written; the message names the file and the reason.
    * @throws ShampooException.Collective if an exchange failed.
    */
   public static void save(List<Optimizer> optimizers, Path directory, Comm world, long stream) {

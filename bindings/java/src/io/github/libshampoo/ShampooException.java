@@ -5,8 +5,8 @@ package io.github.libshampoo;
 import java.util.OptionalLong;
 
 /**
- * An error of the library, with a subclass for each status. The text names the argument or key that is wrong, its value
- * and what was expected, and explains what to do. A call that fails changes nothing unless its text says so.
+ * An error of the library, with a subclass for each status. The message names the argument or key that is wrong, its
+ * value and what was expected, and explains what to do. A call that fails changes nothing unless its message says so.
  */
 public class ShampooException extends RuntimeException {
   private static final long serialVersionUID = 1;
@@ -121,7 +121,7 @@ public class ShampooException extends RuntimeException {
     }
   }
 
-  /** A bug in the library. Please report it with this text and {@link Shampoo#buildInfo}. */
+  /** A bug in the library. Please report it with this message and {@link Shampoo#buildInfo}. */
   public static final class Internal extends ShampooException {
     private static final long serialVersionUID = 1;
 

@@ -14,7 +14,7 @@ import java.util.List;
  * @param flatOffset offset of the first element in the flattened parameter, for an entry with the shape of its block;
  *     otherwise -1.
  * @param storedBytes size in the arena in bytes.
- * @param symmetric whether it is a symmetric matrix. Of order 128 or more, only one triangle is stored.
+ * @param symmetric whether it is a symmetric matrix. From 128 x 128 on, only one triangle is stored.
  * @param owner replica rank that stores it, which is this rank.
  * @param shardOwner shard rank that stores it, which is this rank.
  * @param ofShard whether its block is a block of this rank's shard.
