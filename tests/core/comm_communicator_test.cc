@@ -52,7 +52,7 @@ TEST_CASE("a communicator needs an all_gather, and a rank within its world") {
   };
   std::shared_ptr<Communicator> comm;
   for (const Case& one :
-       {Case{0, 0, "ops.world is 0: expected at least 1"}, Case{0, 1 << 21, "ops.world is 2097152"},
+       {Case{0, 0, "ops.world is 0: expected 1 to 1048576"}, Case{0, 1 << 21, "ops.world is 2097152"},
         Case{2, 2, "ops.rank is 2: expected 0 to 1 because ops.world is 2"}, Case{-1, 2, "ops.rank is -1"}}) {
     CallerFunctions functions;
     functions.ops.rank = one.rank;

@@ -39,8 +39,8 @@ TEST_CASE("a plan rejects invalid ranks, threads and devices") {
   CheckCreateRefused({}, with(&Desc::device_type, 0), SHAMPOO_E_UNSUPPORTED, {"device_type is 0", "SHAMPOO_CPU"});
   CheckCreateRefused({}, with(&Desc::threads, -1), SHAMPOO_E_INVALID, {"threads is -1", "0", "4096"});
   CheckCreateRefused({}, with(&Desc::threads, 4097), SHAMPOO_E_INVALID, {"threads is 4097", "4096"});
-  CheckCreateRefused({}, with(&Desc::replica_world, 0), SHAMPOO_E_INVALID, {"replica_world is 0", "at least 1"});
-  CheckCreateRefused({}, with(&Desc::shard_world, -3), SHAMPOO_E_INVALID, {"shard_world is -3", "at least 1"});
+  CheckCreateRefused({}, with(&Desc::replica_world, 0), SHAMPOO_E_INVALID, {"replica_world is 0", "1 to 1048576"});
+  CheckCreateRefused({}, with(&Desc::shard_world, -3), SHAMPOO_E_INVALID, {"shard_world is -3", "1 to 1048576"});
   CheckCreateRefused({}, with(&Desc::replica_rank, 1), SHAMPOO_E_INVALID, {"replica_rank is 1", "0 to 0"});
   CheckCreateRefused({}, with(&Desc::replica_rank, -1), SHAMPOO_E_INVALID, {"replica_rank is -1", "0 to 0"});
   desc.shard_world = 4;

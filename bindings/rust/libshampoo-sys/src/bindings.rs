@@ -443,8 +443,8 @@ pub struct shampoo_root_info {
     pub method: i32,
     /// Iterations of an iterative method; otherwise 0.
     pub iterations: i32,
-    /// 1: converged to root_tolerance; always 1 with methods 0 to 2 and 5. 0: stopped at root_max_iterations; x is the last
-    /// iterate, so check residual. -1: stopped close to a root, because it no longer improved.
+    /// 1: converged to root_tolerance; always 1 with methods 0 to 2 and 5. 0: stopped at root_max_iterations; x is the
+    /// last iterate, so check residual. -1: stopped close to a root, because it no longer improved.
     pub converged: i32,
     /// Number of attempts of the recovery ladder after the first one failed.
     pub retried: i32,

@@ -118,8 +118,8 @@ Status Engine::ComputeRuns(const StepArgs& args, RootTask task, const BlockBatch
   return {};
 }
 
-// Computes one chunk of roots of every size, for CallLibraries(). The matrices are not finite, so they are replaced by I.
-// The state's `go` is 0, so no root or status is written.
+// Computes one chunk of roots of every size, for CallLibraries(). The matrices are not finite, so they are replaced by
+// I. The state's `go` is 0, so no root or status is written.
 Status Engine::ComputeAnyRoots() {
   std::vector<DeviceSettings> groups = planned_;
   // The first iteration differs from the others, which are alike.
