@@ -4,6 +4,7 @@
 # The long tier in stages; sourced by run.sh, whose build_and_test, tally and variables it uses.
 
 readonly stages=(dev asan tsan system-blas clang-tidy arm64 fuzz mutations)
+readonly mutation_areas=(core cuda python java rust bindings docs c_host) # each also a stage of its own: mutations/core
 
 # run_stage NAME: runs one stage and appends its results to `table`.
 run_stage() {
@@ -15,7 +16,8 @@ run_stage() {
     clang-tidy) run_clang_tidy ;;
     arm64) source tests/arm64/run.sh ;;
     fuzz) source tests/fuzz/run.sh ;;
-    mutations) run_mutations ;;
+    mutations) for area in "${mutation_areas[@]}"; do run_mutations "$area"; done ;;
+    mutations/*) run_mutations "${1#mutations/}" ;;
   esac
 }
 
@@ -36,28 +38,30 @@ run_clang_tidy() {
   tally clang-tidy "$tidy_passed" "$tidy_failed"
 }
 
+# run_mutations AREA
 run_mutations() {
-  local last
-  printf '== mutations\n'
-  CMAKE_ARGS="${python_option[*]} ${site_option[*]} ${cuda_option[*]}" bash tests/mutations/run.sh 2>&1 | tee build/mutations.log || true
-  last=$(tail -n 1 build/mutations.log)
+  local last output=build/mutations_$1.log
+  printf '== mutations of %s\n' "$1"
+  CMAKE_ARGS="${python_option[*]} ${site_option[*]} ${cuda_option[*]}" bash tests/mutations/run.sh "$1" 2>&1 | tee "$output" || true
+  last=$(tail -n 1 "$output")
   if [[ $last =~ ^([0-9]+)\ noticed,\ ([0-9]+)\ not\ noticed$ ]]; then
-    tally mutations "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"
+    tally "$1" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"
   else
-    tally 'mutations (did not run to the end)' 0 1
+    tally "$1 (did not run to the end)" 0 1
   fi
 }
 
-# record_stage NAME: replaces the rows of the stage in the table at the end of docs/verification.md.
+# record_stage NAME: replaces the rows of the stage in the table at the end of docs/verification.md. The name of a part
+# of a stage is STAGE/PART.
 record_stage() {
-  local page=docs/verification.md where
+  local page=docs/verification.md where rows="^| ${1/\// | }[ (]"
   where=$(date -u +%F)" | $(git rev-parse --short HEAD)"
   git diff --quiet HEAD -- core capi bindings tests tools cmake examples || where+=" with uncommitted changes"
   where+=" | $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
   {
-    grep -v "^| $1 | " "$page"
+    grep -v "$rows" "$page"
     while read -r row; do
-      [ -z "$row" ] || printf '| %s %s %s |\n' "$1" "$row" "$where"
+      [ -z "$row" ] || printf '| %s %s %s |\n' "${1%%/*}" "$row" "$where"
     done <<<"$table"
   } >"$page.new"
   mv "$page.new" "$page"
@@ -67,8 +71,8 @@ record_stage() {
 check_stages() {
   local stage
   for stage in "$@"; do
-    [[ " ${stages[*]} " = *" $stage "* ]] || {
-      printf 'unknown stage "%s"; expected one of: %s\n' "$stage" "${stages[*]}" >&2
+    [[ " ${stages[*]} ${mutation_areas[*]/#/mutations/} " = *" $stage "* ]] || {
+      printf 'unknown stage "%s"; expected one of: %s\n' "$stage" "${stages[*]} ${mutation_areas[*]/#/mutations/}" >&2
       exit 2
     }
   done
@@ -76,7 +80,7 @@ check_stages() {
 
 # run_stages [STAGE...]: runs these stages, or all.
 run_stages() {
-  local stage
+  local stage area
   [ $# -gt 0 ] || set -- "${stages[@]}"
   for stage in "$@"; do
     table=""
