@@ -158,14 +158,14 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
 
 shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream) {
   return GuardOptimizer(opt, [&](shampoo::Optimizer& optimizer) -> Status {
-    return optimizer.Step(optimizer.state().memory().CheckStream(stream), stream);
+    return optimizer.strategy().Step(optimizer.state().memory().CheckStream(stream), stream);
   });
 }
 
 shampoo_status shampoo_optimizer_status(shampoo_optimizer* opt, int32_t wait, int64_t* step_out) {
   return GuardOptimizer(opt, [&](shampoo::Optimizer& optimizer) -> Status {
     int64_t failed = 0;
-    Status status = optimizer.ReportSteps(wait != 0, &failed);
+    Status status = optimizer.strategy().ReportSteps(wait != 0, &failed);
     if (step_out != nullptr) *step_out = failed;
     return status;
   });

@@ -8,6 +8,7 @@
 #include "core/base/amount.h"
 #include "core/base/text.h"
 #include "core/checkpoint/description.h"
+#include "core/config/keys.h"
 #include "core/plan/shape.h"
 
 namespace shampoo {
@@ -48,8 +49,6 @@ const char* DtypeKeyOf(std::string_view state) {
   if (state.starts_with("snapshot")) return "computation_dtype";
   return state.starts_with("factor") ? "factor_dtype" : "inverse_dtype";
 }
-
-bool HasMoment(const std::string& grafting) { return grafting != "none" && grafting != "sgd"; }
 
 }  // namespace
 
@@ -165,7 +164,7 @@ Status Matching::CompareConfigs(const OptimizerState& optimizer, int group, cons
   const StoredGroup own = DescribeHyperParameters(optimizer, group);
   const std::string grafting = ValueIn(own, "grafting");
   const std::string saved_grafting = ValueIn(stored, "grafting");
-  if (grafting != saved_grafting && HasMoment(grafting) && HasMoment(saved_grafting)) {
+  if (grafting != saved_grafting && GraftingHasMoment(grafting) && GraftingHasMoment(saved_grafting)) {
     return Invalid("group ", group, ": grafting is ", grafting, " here and was ", saved_grafting,
                    " when it was saved: their states are not compatible; set grafting ", saved_grafting);
   }

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/config/keys.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <type_traits>
 
 #include "core/base/text.h"
@@ -350,6 +352,11 @@ std::string DescribeRange(const Key& key) {
 }  // namespace
 
 std::span<const Key> Keys() { return kKeys; }
+
+bool GraftingHasMoment(std::string_view name) {
+  const auto* const found = std::find(std::begin(kGraftingNames), std::end(kGraftingNames), name);
+  return found != std::end(kGraftingNames) && HasMoment(static_cast<Grafting>(found - std::begin(kGraftingNames)));
+}
 
 std::span<const Preset> Presets() { return kPresets; }
 

@@ -58,6 +58,8 @@ struct Preset {
 };
 
 std::span<const Key> Keys();
+// Whether the grafting method of this name has a state. false: it has none, or the name is unknown.
+bool GraftingHasMoment(std::string_view name);
 std::span<const Preset> Presets();  // in the order of the choices of the key `preset`
 const Key* FindKey(std::string_view name);
 int IndexOf(const Key& key);

@@ -13,6 +13,8 @@
 namespace shampoo {
 
 enum class Grafting { kNone, kSgd, kAdagrad, kRmsprop, kAdam };
+// Whether the grafting method has a state: a second moment of the gradient.
+constexpr bool HasMoment(Grafting grafting) { return grafting != Grafting::kNone && grafting != Grafting::kSgd; }
 enum class WeightDecayType { kDecoupled, kCoupled };
 enum class InitialInverse { kIdentity, kZero };
 enum class RootMethod { kEigen, kNewton, kHigherOrder, kCans };
@@ -99,7 +101,7 @@ struct Settings : GroupSettings {
   std::optional<Dtype> grafting_dtype;
   std::optional<Dtype> communication_dtype;
 
-  bool has_grafting_moment() const { return grafting != Grafting::kNone && grafting != Grafting::kSgd; }
+  bool has_grafting_moment() const { return HasMoment(grafting); }
   // Returns the root r of a block of this order: 2 * order (section 3 of the paper) unless inverse_root_override has an
   // entry for the order that is not 0.
   int64_t RootFor(int order) const;

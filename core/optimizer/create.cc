@@ -210,7 +210,7 @@ Status Optimizer::Build(const OptimizerDesc& desc, const Ids& ids) {
   replica_comm_ = desc.replica_comm;
   SHAMPOO_RETURN_IF_ERROR(CheckCallerState(*plan_, desc));
   SHAMPOO_RETURN_IF_ERROR(desc.device == DeviceType::kCpu ? BuildOnHost(desc, ids) : BuildOnDevice(desc, ids));
-  state_->Observe(step_.get());
+  state_->Observe(strategy_.get());
   return {};
 }
 
@@ -234,17 +234,17 @@ Status Optimizer::BuildOnHost(const OptimizerDesc& desc, const Ids& ids) {
         BlockGather::Create(*plan_, desc.shard_comm, ids.of_shards, desc.allocator, backend.get(), &gather));
     std::unique_ptr<ReplicaSharing> sharing = std::move(replicas);
     if (sharing == nullptr) sharing = std::make_unique<SingleReplica>(gather->arrived());
-    step_ = std::make_unique<GatheredStep>(inputs, backend,
-                                           std::make_unique<ShardRounds>(inputs, desc.shard_comm, ids.of_shards),
-                                           std::move(gather), std::move(sharing));
+    strategy_ = std::make_unique<GatheredStep>(inputs, backend,
+                                               std::make_unique<ShardRounds>(inputs, desc.shard_comm, ids.of_shards),
+                                               std::move(gather), std::move(sharing));
     return {};
   }
   std::unique_ptr<ShardAgreement> shards = std::make_unique<NoShards>();
   if (desc.shard_comm) shards = std::make_unique<ShardRounds>(inputs, desc.shard_comm, ids.of_shards);
   if (replicas != nullptr) {
-    step_ = std::make_unique<ReplicatedStep>(inputs, backend, std::move(shards), std::move(replicas));
+    strategy_ = std::make_unique<ReplicatedStep>(inputs, backend, std::move(shards), std::move(replicas));
   } else {
-    step_ = std::make_unique<LocalStep>(inputs, backend, std::move(shards));
+    strategy_ = std::make_unique<LocalStep>(inputs, backend, std::move(shards));
   }
   return {};
 }
@@ -272,7 +272,7 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
     SHAMPOO_RETURN_IF_ERROR(
         SeveralDevices::Create(std::move(replicas), std::move(shards), *engine, device_memory, &peers));
   }
-  step_ = std::make_unique<DeviceStep>(inputs, engine, device_memory, std::move(peers));
+  strategy_ = std::make_unique<DeviceStep>(inputs, engine, device_memory, std::move(peers));
   return {};
 }
 

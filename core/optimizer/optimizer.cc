@@ -20,21 +20,21 @@ constexpr std::pair<const char*, StepPhase> kSecondsOf[] = {{"seconds.check", St
 
 Status Optimizer::Bind(int first, std::span<const Buffers> buffers) {
   SHAMPOO_RETURN_IF_ERROR(buffers_.Bind(first, buffers));
-  step_->OnBindBuffers();
+  strategy_->OnBindBuffers();
   return {};
 }
 
 Status Optimizer::Set(int group, const char* name, double value) {
   bool roots_depend_on_it = false;
   SHAMPOO_RETURN_IF_ERROR(state_->hyper_parameters().Set(group, name, value, &roots_depend_on_it));
-  if (roots_depend_on_it) step_->OnChangeRootSettings();
+  if (roots_depend_on_it) strategy_->OnChangeRootSettings();
   return {};
 }
 
 Status Optimizer::Stat(std::string_view name, double* value) const {
   for (const auto& [phase_name, phase] : kSecondsOf) {
     if (name != phase_name) continue;
-    *value = step_->Seconds(phase);
+    *value = strategy_->Seconds(phase);
     return {};
   }
   constexpr std::string_view kStepOfGroup = "step.";

@@ -50,10 +50,8 @@ class Optimizer {
 
   Status Set(int group, const char* name, double value);
 
-  // caller_status: as in Create().
-  Status Step(Status caller_status, void* stream) { return step_->Step(std::move(caller_status), stream); }
-  // See StepStrategy.
-  Status ReportSteps(bool wait, int64_t* failed_call) { return step_->ReportSteps(wait, failed_call); }
+  // Makes the steps, with the buffers and hyper-parameters of this optimizer.
+  StepStrategy& strategy() { return *strategy_; }
 
   Status Stat(std::string_view name, double* value) const;
 
@@ -75,7 +73,7 @@ class Optimizer {
   BoundBuffers buffers_;
   StepHistory history_;
   std::unique_ptr<OptimizerState> state_;
-  std::unique_ptr<StepStrategy> step_;
+  std::unique_ptr<StepStrategy> strategy_;
 };
 
 }  // namespace shampoo

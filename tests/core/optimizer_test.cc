@@ -24,18 +24,18 @@ TEST_CASE("an optimizer steps the parameters that are bound") {
   float param[4] = {1, 1, 1, 1};
   const float gradient[4] = {1, 2, 3, 4};
   const Buffers buffers{param, gradient, param, nullptr};
-  CheckError(optimizer->Step({}, nullptr), Code::kState, "has no buffers");
+  CheckError(optimizer->strategy().Step({}, nullptr), Code::kState, "has no buffers");
   CheckOk(optimizer->Bind(0, {&buffers, 1}));
   CheckError(optimizer->Bind(1, {&buffers, 1}), Code::kInvalid, "first is 1 and count 1");
   CheckError(optimizer->CheckRange(0, 2), Code::kInvalid, "expected a range of the plan's 1 parameters");
-  CheckOk(optimizer->Step({}, nullptr));
+  CheckOk(optimizer->strategy().Step({}, nullptr));
   CHECK(param[3] == -1);
   CheckOk(optimizer->Set(0, "lr", 0));
-  CheckOk(optimizer->Step({}, nullptr));
+  CheckOk(optimizer->strategy().Step({}, nullptr));
   CHECK(param[3] == -1);
   CheckError(optimizer->Set(0, "no_key", 0), Code::kInvalid, "does not exist");
   int64_t failed_call = -1;
-  CheckOk(optimizer->ReportSteps(true, &failed_call));
+  CheckOk(optimizer->strategy().ReportSteps(true, &failed_call));
 }
 
 TEST_CASE("statistics are found by name, and the step of a group by its number") {
