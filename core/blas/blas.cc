@@ -6,10 +6,28 @@
 #include <lapacke.h>
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include "core/blas/int.h"
 
 namespace shampoo::blas {
+namespace {
+
+// Returns whether ?symv reads nothing beyond the end of A and y. The kernels for these processors do, and the memory
+// after a caller's buffer may not be mapped.
+bool SymvStaysInBounds() {
+  static const bool result = [] {
+    const std::string_view kernel = openblas_get_corename();
+    constexpr std::string_view kBeyond[] = {"Katmai", "Coppermine", "Northwood",    "Prescott",  "Banias", "Core2",
+                                            "Penryn", "Dunnington", "Atom",         "Nano",      "Athlon", "Opteron",
+                                            "Bobcat", "Barcelona",  "Opteron_SSE3", "Piledriver"};
+    return std::find(std::begin(kBeyond), std::end(kBeyond), kernel) == std::end(kBeyond);
+  }();
+  return result;
+}
+
+}  // namespace
 
 void Syrk(bool transposed, int64_t n, int64_t k, float alpha, const float* a, int64_t lda, float beta, float* c,
           int64_t ldc) {
@@ -66,11 +84,21 @@ void Gemv(bool transposed, int64_t n, const double* a, const double* x, double* 
 }
 
 void Symv(bool upper, int64_t n, const float* a, int64_t lda, const float* x, float* y) {
-  cblas_ssymv(CblasRowMajor, upper ? CblasUpper : CblasLower, Int(n), 1.0f, a, Int(lda), x, 1, 0.0f, y, 1);
+  const CBLAS_UPLO triangle = upper ? CblasUpper : CblasLower;
+  if (SymvStaysInBounds()) {
+    cblas_ssymv(CblasRowMajor, triangle, Int(n), 1.0f, a, Int(lda), x, 1, 0.0f, y, 1);
+  } else {
+    cblas_ssymm(CblasRowMajor, CblasLeft, triangle, Int(n), 1, 1.0f, a, Int(lda), x, 1, 0.0f, y, 1);
+  }
 }
 
 void Symv(bool upper, int64_t n, const double* a, int64_t lda, const double* x, double* y) {
-  cblas_dsymv(CblasRowMajor, upper ? CblasUpper : CblasLower, Int(n), 1.0, a, Int(lda), x, 1, 0.0, y, 1);
+  const CBLAS_UPLO triangle = upper ? CblasUpper : CblasLower;
+  if (SymvStaysInBounds()) {
+    cblas_dsymv(CblasRowMajor, triangle, Int(n), 1.0, a, Int(lda), x, 1, 0.0, y, 1);
+  } else {
+    cblas_dsymm(CblasRowMajor, CblasLeft, triangle, Int(n), 1, 1.0, a, Int(lda), x, 1, 0.0, y, 1);
+  }
 }
 
 // The sizes that LAPACK's documentation gives for ssyevd with eigenvectors; dsyevr and dsyev need less. For small n the

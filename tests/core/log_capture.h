@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,12 @@ class LogCapture {
 
  private:
   static void Append(void* self, int /*level*/, const char* message) {
-    static_cast<LogCapture*>(self)->messages_.emplace_back(message);
+    auto* const capture = static_cast<LogCapture*>(self);
+    const std::lock_guard<std::mutex> lock(capture->mutex_);  // several threads of a test may log
+    capture->messages_.emplace_back(message);
   }
 
+  std::mutex mutex_;
   std::vector<std::string> messages_;
 };
 

@@ -1,6 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "tests/cuda/fake/state.h"
 
@@ -78,8 +80,17 @@ cudaError_t EnqueueCopy(void* dst, const void* src, size_t bytes, cudaMemcpyKind
   if (dst == nullptr || src == nullptr || !ResolveKind(dst, src, kind)) return cudaErrorInvalidValue;
   if (*kind == cudaMemcpyDeviceToHost) ++state.counts[FAKE_CUDA_COPIES_TO_HOST];
   const auto known = [&](const void* side) { return state.memory.PlaceOf(side) != Place::kUnknown; };
-  const CopyArgs args{dst, src, bytes, stream->device, known(dst), known(src)};
-  return state.streams.Enqueue(stream, [args] { Copy(args); });
+  CopyArgs args{dst, src, bytes, stream->device, known(dst), known(src)};
+  if (stream->capture != nullptr || (args.dst_known && args.src_known)) {
+    return state.streams.Enqueue(stream, [args] { Copy(args); });
+  }
+  // CUDA returns when it has read the pageable memory, or written it.
+  const auto* const from = static_cast<const char*>(src);
+  const auto staged = std::make_shared<const std::vector<char>>(from, args.src_known ? from : from + bytes);
+  if (!args.src_known) args.src = staged->data();
+  const cudaError_t error = state.streams.Enqueue(stream, [args, staged] { Copy(args); });
+  if (error == cudaSuccess && !args.dst_known) state.streams.Finish(stream);
+  return error;
 }
 
 cudaError_t EnqueueSet(void* data, int value, size_t bytes, const std::shared_ptr<Stream>& stream) {

@@ -1,0 +1,27 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include "core/blas/blas.h"
+
+namespace shampoo {
+
+// Returns whether BLAS uses the kernels argv[1] and the processor has the flag argv[2] of /proc/cpuinfo, or whether
+// there are no such arguments. Prints the kernels, and why they do not run here.
+inline bool KernelsRunHere(int argc, char** argv) {
+  const std::string kernel = blas::Identify().kernel;
+  std::cout << "kernel: " << kernel << '\n';
+  if (argc <= 2) return true;
+  std::ifstream file("/proc/cpuinfo");
+  bool has_flag = false;
+  for (std::string word; !has_flag && file >> word;) has_flag = word == argv[2];
+  if (has_flag && kernel == argv[1]) return true;
+  std::cout << "skipped: the kernels of " << argv[1] << " do not run here\n";
+  return false;
+}
+
+}  // namespace shampoo
