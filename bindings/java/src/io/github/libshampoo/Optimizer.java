@@ -147,8 +147,8 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Binds a parameter and its gradient. Steps update the parameter in place. Both stay bound until the parameter is
-   * bound again.
+   * Binds a parameter and its gradient. Steps update the parameter in place. Both buffers stay bound until others are
+   * bound in their place.
    *
    * @param index index of the parameter in the plan.
    * @param param direct buffer of the parameter.
