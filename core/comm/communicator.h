@@ -81,7 +81,8 @@ class Communicator {
   // Does the same in the order of a stream. buffer must be memory that the communicator takes directly.
   Status GatherInStream(void* buffer, int64_t segment_bytes, void* stream);
 
-  // Gathers an integer from every rank. Allocates nothing, so that a rank that is out of memory can report that.
+  // Gathers an integer from every rank. Without staging it allocates nothing, so that a rank that is out of memory can
+  // report that. With staging, the first exchange and every larger one allocate device memory.
   Status AllGatherInt(int64_t own);
   // Returns what a rank sent in the last AllGatherInt().
   int64_t GatheredInt(int rank) const { return gathered_ints_[static_cast<size_t>(rank) * kIntStride]; }
