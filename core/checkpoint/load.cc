@@ -47,7 +47,7 @@ class StateBackup {
     return {};
   }
 
-  // Whether all files must be checked before the state is written, because Restore() may fail.
+  // Returns whether all files must be checked before the state is written, because Restore() may fail.
   bool NeedsCheckFirst() const {
     return std::find(was_initial_.begin(), was_initial_.end(), false) != was_initial_.end();
   }

@@ -58,13 +58,14 @@ class Communicator {
   int world() const { return ops_.world; }
   bool takes_device_memory() const { return ops_.takes_device_memory; }
 
-  // Whether a collective failed. This is permanent, because ranks may be at different points of the job afterwards.
+  // Returns whether a collective failed. This is permanent, because ranks may be at different points of the job
+  // afterwards.
   bool failed() const { return failed_; }
   // Returns an error if a collective has failed before.
   Status PriorFailure() const;
-  // Whether the other ranks know of the failure, or were aborted.
+  // Returns whether the other ranks know of the failure, or were aborted.
   bool failure_is_known() const { return failed_ && reported_; }
-  // Whether this rank should join one more exchange to report the failure. Returns true at most once.
+  // Returns whether this rank should join one more exchange to report the failure. Returns true at most once.
   bool TakeFailureToReport();
   // Marks the communicator as failed because of an error that every rank knows, and returns the error.
   Status FailTogether(Status failure);
@@ -88,8 +89,8 @@ class Communicator {
   int64_t GatheredInt(int rank) const { return gathered_ints_[static_cast<size_t>(rank) * kIntStride]; }
 
   bool has_all_to_all() const { return ops_.all_to_all != nullptr; }
-  // Exchanges different data with each rank. send: send_bytes[r] bytes for each rank r, in rank order; recv likewise. A
-  // failure aborts the communicator.
+  // Exchanges different data with each rank. send: send_bytes[r] bytes for each rank r, in rank order. recv:
+  // recv_bytes[r] bytes from each rank r, in rank order. A failure aborts the communicator.
   Status AllToAll(const void* send, std::span<const size_t> send_bytes, void* recv, std::span<const size_t> recv_bytes);
 
  private:
