@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 WIDTH, HEIGHT = 800, 606
-# Line and fill colors of the parameter, of preconditioning and of grafting. Colour-blind people can distinguish them.
+# Line and fill colors of the parameter, of preconditioning and of grafting. Color-blind people can distinguish them.
 GREEN, BLUE, ORANGE = ("#00795a", "#d9f0e8"), ("#005f96", "#dcebf6"), ("#b34700", "#fce6d8")
 WHITE, GREY = ("#555", "#f4f4f4"), ("#555", "#cfcfcf")
 INK = "#555"

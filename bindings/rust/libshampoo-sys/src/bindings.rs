@@ -842,9 +842,9 @@ extern "C" {
         value: f64,
     ) -> shampoo_status;
     /// Returns the value of a hyper-parameter of a group: the last one that was set by the config, by
-    /// shampoo_optimizer_set() or by a step that read a bound scalar (except on CUDA, where the host does not see it). For
-    /// "auto" (except of "root_rank_rtol"), for -1 of "start_preconditioning_step" and for 0 of "threads" it returns the
-    /// resulting number.
+    /// shampoo_optimizer_set() or by a step that read a bound scalar (except on CUDA, where the host does not see it). If
+    /// the value is "auto" (except "root_rank_rtol"), -1 for "start_preconditioning_step" or 0 for "threads", it returns the
+    /// number that is used instead.
     ///
     /// - `opt` read.
     /// - `group` a group of the plan; 0 is that of the plan's own config.
@@ -859,10 +859,10 @@ extern "C" {
     ) -> shampoo_status;
     /// Makes one step of all groups.
     ///
-    /// A step first checks that all parameters are bound, that no gradient and, with coupled weight decay, no parameter
-    /// contains a NaN, an infinity or a magnitude that would overflow a state, and, if inverse roots are due, that factor
-    /// matrices are finite. If it fails, parameters, state and step counters are unchanged, and the caller may continue:
-    /// skip the batch, lower the loss scale, and call again. Steps allocate no memory.
+    /// A step first checks its inputs: all parameters are bound; no gradient (with coupled weight decay, also no parameter)
+    /// contains a NaN, an infinity or a magnitude that would overflow a state; and factor matrices whose inverse roots are
+    /// due are finite. If it fails, parameters, state and step counters are unchanged, and the caller may continue: skip the
+    /// batch, lower the loss scale, and call again. Steps allocate no memory.
     ///
     /// With the key "on_nonfinite" set to skip_block or skip_step, a gradient or parameter that does not pass this check
     /// does not make the step fail: its blocks, or the whole step, are skipped. Their outputs are written as for a missing
