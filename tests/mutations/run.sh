@@ -129,7 +129,7 @@ for area in "${areas[@]}"; do
   compile || stop "cannot build the tests of $area"
 done
 
-# What the tests do without any change.
+# The results of the tests without any change.
 declare -A baseline
 for file in "${patches[@]}"; do
   use_area "$(area_of "$file")"
