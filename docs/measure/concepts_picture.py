@@ -128,7 +128,7 @@ def main() -> int:
     if not arguments.check:
         arguments.svg.write_text(picture(), encoding="utf-8")
     elif arguments.svg.read_text(encoding="utf-8") != picture():
-        print(f"{arguments.svg} is not what this program draws: run it with --svg {arguments.svg}")
+        print(f"{arguments.svg} differs from the output of this program: run it with --svg {arguments.svg}")
         return 1
     return 0
 

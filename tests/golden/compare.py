@@ -11,8 +11,8 @@ CASE_DIR holds *.safetensors cases of one suite; OUT_DIR holds files of the same
     matrix_root, matrix_root_extra X (Q and L are optional)
     training                       loss
     residuals                      residuals
-With --against, DIR holds the expected results, of an implementation that is known to be right; the tolerances are
-those of the cases.
+With --against, the results in DIR are the expected ones, instead of those in the cases. They come from an implementation
+that is known to be correct. The tolerances are still those of the cases.
 A tensor with an additional first dim has the results of several runs, and all of them are compared.
 Cases marked "informative" without a tolerance pass if X is finite or missing in the output.
 Needs numpy only.  Prints one line per case and 'N passed, M failed'; exit status 1 if any failed or is missing.
