@@ -84,7 +84,7 @@ Roots Compute(int64_t n, const std::vector<Real>& a, int64_t root, const Setting
   exactly.epsilon = settings.epsilon;
   Doubles wide(a.begin(), a.end());
   if (result.outcome.kind == RootKind::kCans) {
-    // Method eigen would raise negative eigenvalues to 0 before it adds epsilon.
+    // Method eigen would subtract a negative smallest eigenvalue from all eigenvalues before it adds epsilon.
     exactly.epsilon = 0;
     for (int64_t i = 0; i < n; ++i) wide[size_t(i * n + i)] += settings.epsilon;
   }
