@@ -83,7 +83,7 @@ class Communicator {
   Status GatherInStream(void* buffer, int64_t segment_bytes, void* stream);
 
   // Gathers an integer from every rank. Without staging it allocates nothing, so that a rank that is out of memory can
-  // report that. With staging, the first exchange and every larger one allocate device memory.
+  // report that. With staging it allocates device memory if no exchange before was as large.
   Status AllGatherInt(int64_t own);
   // Returns what a rank sent in the last AllGatherInt().
   int64_t GatheredInt(int rank) const { return gathered_ints_[static_cast<size_t>(rank) * kIntStride]; }

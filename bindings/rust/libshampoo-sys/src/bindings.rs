@@ -926,8 +926,8 @@ extern "C" {
     ///   without a gradient in the group does not count. On CUDA it is read in the order of the last call's stream, and the
     ///   call waits for it; it does not wait for replays on other streams.
     /// - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
-    /// - "nonfinite_blocks": number of blocks that caused a skip: those whose gradient cannot be used (with "on_nonfinite"
-    ///   skip_step, the other blocks of a skipped step are not counted), and those whose direction is not finite or would
+    /// - "nonfinite_blocks": how often a block caused a skip, because its gradient cannot be used (with "on_nonfinite"
+    ///   skip_step, the other blocks of a skipped step are not counted), or because its direction is not finite or would
     ///   overflow. With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
     /// - "root_computed": inverse roots computed, and of these by method: "root_scalar", "root_diagonal", "root_eigen",
     ///   "root_newton", "root_higher_order", "root_cans".
@@ -1034,7 +1034,7 @@ extern "C" {
     ///
     /// - `opts` the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
     ///   different optimizers, for example for experts with replicas of their own. Two optimizers of a rank must not have
-    ///   parameters of the same name. If different ranks do, these must be copies of one parameter, with equal states.
+    ///   parameters of the same name. Equal names on different ranks mean one parameter, whose states must agree.
     /// - `count` number of optimizers of this rank, \>= 0.
     /// - `world` communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
     ///   optimizer on CUDA. NULL: one rank.
