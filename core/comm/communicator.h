@@ -89,8 +89,8 @@ class Communicator {
   int64_t GatheredInt(int rank) const { return gathered_ints_[static_cast<size_t>(rank) * kIntStride]; }
 
   bool has_all_to_all() const { return ops_.all_to_all != nullptr; }
-  // Exchanges different data with each rank. send: send_bytes[r] bytes for each rank r, in rank order. recv:
-  // recv_bytes[r] bytes from each rank r, in rank order. A failure aborts the communicator.
+  // Sends send_bytes[r] bytes to each rank r, and receives recv_bytes[r] bytes from it, both in rank order. A
+  // failure aborts the communicator.
   Status AllToAll(const void* send, std::span<const size_t> send_bytes, void* recv, std::span<const size_t> recv_bytes);
 
  private:

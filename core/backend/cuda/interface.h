@@ -62,7 +62,7 @@ struct PlanView {
   int32_t bucket_count;
   int32_t replica_rank, replica_world;
   int32_t exchange_params;  // replicas exchange new parameters instead of updates
-  // The agreement of shards. shard_world is 1 if there is none.
+  // Of the agreement of shards; shard_world is 1 if there is none.
   int32_t shard_rank, shard_world;
   int64_t shard_segment_bytes;
 };

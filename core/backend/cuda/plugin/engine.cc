@@ -29,7 +29,7 @@ PlanCounts CountsOf(const PlanView& plan) {
   return counts;
 }
 
-// The exchange buffers have two regions: one for the exchanges of replicas, then one for the agreement of shards.
+// The exchanges of replicas and the agreement of shards have a buffer each, one after the other.
 int64_t ReplicaBytes(const PlanView& plan) {
   int64_t bytes = 0;
   for (int32_t i = 0; i < plan.bucket_count; ++i) bytes = std::max(bytes, plan.bucket_segment_bytes[i]);

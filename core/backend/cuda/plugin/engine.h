@@ -50,7 +50,7 @@ struct Engine {
   Status Build(const EngineDesc& desc);
   void FindTables();
   Status FillTables(cudaStream_t stream);
-  Status CallLibraries();  // makes the libraries load the kernels of steps
+  Status CallLibraries();
   Status MakeHandles();
 
   // The phases of a step; see engine_step.cc.
@@ -95,9 +95,8 @@ struct Engine {
   DeviceMemory workspace_;
   DeviceMemory own_state_;
   DeviceMemory gathered_;  // segments of all ranks; empty with one rank
-  // Memory for exchanges of the host; the last piece is in use. Pieces are kept until the engine is destroyed, because
-  // cudaFree waits for all devices of the process. A collective of another rank on one of them may be waiting for this
-  // rank, which would be a deadlock.
+  // Memory for exchanges of the host; the last piece is in use. Pieces are kept until the end because cudaFree waits
+  // for all devices of the process. A collective of another rank there may be waiting for this rank: a deadlock.
   std::vector<std::unique_ptr<DeviceMemory>> staging_;
   int64_t staging_bytes_ = 0;
   MappedMemory host_memory_;
