@@ -1,15 +1,16 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# libshampoo.a: for hosts that are to be one file. It holds one object, in which all but the functions of the header is
-# local: the private BLAS, the core and the code of templates, so that none of it meets what a host has by the same names.
+# libshampoo.a, for hosts that must be a single file. It contains one object file. Only the functions of the header are
+# global in it. The private BLAS, the core and the instances of templates are local, so that they do not conflict with
+# symbols of the host that have the same names.
 if(SHAMPOO_SYSTEM_BLAS OR SHAMPOO_SANITIZE)
   message(FATAL_ERROR "SHAMPOO_STATIC is ON: libshampoo.a contains the private BLAS and cannot be combined with "
                       "SHAMPOO_SYSTEM_BLAS or SHAMPOO_SANITIZE")
 endif()
 
-# An object in place of a program. Groups are dissolved: of two groups of one name a linker keeps the host's, and what is
-# local in ours would be gone with it.
-# GCC makes constants of templates unique in the whole process, which no tool takes back.
+# The linker joins all objects into one (-r). It also dissolves section groups: if the host has a group of the same
+# name, the linker would drop ours, with symbols that are local in it.
+# By default GCC makes constants of templates unique in the process, which objcopy cannot undo.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(shampoo_core PRIVATE -fno-gnu-unique)
   target_compile_options(shampoo_capi PRIVATE -fno-gnu-unique)

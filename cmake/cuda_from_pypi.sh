@@ -35,7 +35,7 @@ if ! "$python" -m pip --version >/dev/null 2>&1; then
   "$python" -m venv "$unpacked/venv" # needs pip, which is part of Debian's python3-venv
   python=$unpacked/venv/bin/python
 fi
-# In a separate folder, and without the dependencies of the packages.
+# Install into a separate folder, without the dependencies of the packages.
 # shellcheck disable=SC2086
 "$python" -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-cache-dir --timeout 20 \
   --retries 1 --no-deps --no-compile --only-binary :all: --target "$unpacked/packages" $packages

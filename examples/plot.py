@@ -60,7 +60,7 @@ class Axis:
     label: Callable[[float], str] = "{:g}".format
 
     def place(self, value: float) -> float:
-        """Return where a value lies: from 0 to 1 within the axis."""
+        """Return the position of a value on the axis: from 0 to 1 if the axis shows it."""
         if self.logarithmic:
             return math.log(max(value, 1e-300) / self.least) / math.log(self.most / self.least)
         return (value - self.least) / (self.most - self.least)
@@ -235,7 +235,7 @@ def by_epochs(rows: list[dict[str, str]]) -> list[Panel]:
     decade = 10.0 ** math.floor(math.log10(least))
     bottom = max(decade * digit for digit in (1, 2, 5) if decade * digit <= least)
     loss = Axis(bottom, max(5.0, *values), logarithmic=True)
-    # The first epochs may lie below the frame, because the end of the training is what counts.
+    # The first epochs may be below the frame, because the end of the training matters most.
     later = [y for points in accuracies.values() for _, y in points[1:]]
     last = min(points[-1][1] for points in accuracies.values())
     accuracy = Axis(math.floor(min(max(min(later), last - 7), 99)), 100)

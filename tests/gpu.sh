@@ -358,7 +358,7 @@ stage_5() {
   local tool of
   mapfile -t of < <(cases trajectory 1 | head -n 4)
   for tool in memcheck racecheck synccheck initcheck; do
-    # Only our kernels: those of the libraries are not ours to mend, and read workspace before they write it.
+    # Check only our own kernels. Kernels of the CUDA libraries read workspace before they write it, and cannot be changed.
     local check=(compute-sanitizer --tool $tool --error-exitcode 9 --kernel-name kernel_substring=shampoo)
     [ $tool != memcheck ] || check+=(--report-api-errors no)
     if have replay "$tool: trajectories"; then

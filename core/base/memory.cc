@@ -44,8 +44,8 @@ Status Allocation::Create(const HostAllocator& allocator, int64_t bytes, const c
   made.bytes_ = bytes;
   made.allocator_ = allocator;
   if (reinterpret_cast<uintptr_t>(memory) % uint64_t{kAlignment} != 0) {
-    return Invalid("the host's allocator returned a pointer that is not aligned to the ", kAlignment,
-                   " bytes requested");
+    return Invalid("the host's allocator returned memory that is not aligned: expected an alignment of ", kAlignment,
+                   " bytes");
   }
   *out = std::move(made);
   return {};

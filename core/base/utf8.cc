@@ -18,8 +18,8 @@ bool IsUtf8(std::string_view text) {
       if ((next & 0xc0) != 0x80) return false;
       point = point << 6 | (next & 0x3fU);
     }
-    constexpr uint32_t kLeast[] = {0, 0x80, 0x800, 0x10000};
-    if (point < kLeast[more] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) return false;
+    constexpr uint32_t kMin[] = {0, 0x80, 0x800, 0x10000};
+    if (point < kMin[more] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) return false;
   }
   return true;
 }

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/checkpoint/file.h"
+
 namespace shampoo {
 namespace {
 
@@ -39,7 +41,9 @@ int64_t BlockPlace::first() const {
 }
 
 Status BlockPlace::Check(int64_t param_elements) const {
-  const auto malformed = [](const char* what) { return IoFailed("the position of a block is malformed: ", what); };
+  const auto malformed = [](const char* what) {
+    return IoFailed("the index is malformed: the position of a block is invalid: ", what, kLoadAnother);
+  };
   int64_t product = 0;
   const auto has_elements = [&product](const Shape& dims) {
     for (const int64_t dim : dims.View()) {
@@ -57,18 +61,20 @@ Status BlockPlace::Check(int64_t param_elements) const {
       return malformed("its piece is not within the parameter");
     }
   }
-  if (!has_elements(shape) || offset < 0 || offset >= piece_elements) return malformed("its shape or offset");
+  if (!has_elements(shape) || offset < 0 || offset >= piece_elements) {
+    return malformed("its shape or offset is not within its piece");
+  }
   // CountBefore() requires a last stride of 1.
   if (stride[static_cast<size_t>(shape.ndim) - 1] != 1) return malformed("its last stride is not 1");
   // Rows must not overlap, and the last element must be within the piece.
   int64_t room = piece_elements - offset - 1;
   for (int k = 0; k < shape.ndim; ++k) {
     const int64_t step = stride[static_cast<size_t>(k)];
-    if (step < 1 || shape[k] - 1 > room / step) return malformed("its strides");
+    if (step < 1 || shape[k] - 1 > room / step) return malformed("its strides are below 1 or leave its piece");
     room -= (shape[k] - 1) * step;
     if (k + 1 == shape.ndim) continue;
     const int64_t inner = stride[static_cast<size_t>(k) + 1];
-    if (inner < 1 || shape[k + 1] > step / inner) return malformed("its strides");
+    if (inner < 1 || shape[k + 1] > step / inner) return malformed("its strides are below 1 or make rows overlap");
   }
   return {};
 }

@@ -17,10 +17,10 @@ namespace shampoo {
 // The groups and parameters of an optimizer, as an index describes them. They are the same on all ranks with the same
 // parameters.
 
-// Returns the hyper-parameters of a group that are in force. Does not set the step.
+// Returns the present hyper-parameters of a group. Does not set the step.
 StoredGroup DescribeHyperParameters(const OptimizerState& optimizer, int group);
 
-// Appends a text for each group, then one for each parameter. number: that of the optimizer on this rank.
+// Appends a text for each group, then one for each parameter. number: the number of the optimizer on this rank.
 Status DescriptionTexts(const OptimizerState& optimizer, int number, std::vector<std::string>* texts);
 
 // Merges the texts of all ranks into one list of groups and one of parameters.

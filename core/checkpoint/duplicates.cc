@@ -12,7 +12,7 @@ namespace shampoo {
 // Exchanges about one MiB of items at a time, because there may be many ranks and many blocks.
 Status FindDuplicates(const Ranks& ranks, const std::vector<Item>& own, Duplicates* duplicates) {
   constexpr size_t kNumbers = (size_t{1} << 20) / sizeof(int64_t);
-  constexpr int64_t kMostItems = int64_t{1} << 26;
+  constexpr int64_t kMaxItems = int64_t{1} << 26;
   const size_t room = std::max(size_t{1}, kNumbers / 2 / static_cast<size_t>(ranks.world()));
   std::vector<int64_t> counts;
   const auto own_count = static_cast<int64_t>(own.size());
@@ -21,7 +21,7 @@ Status FindDuplicates(const Ranks& ranks, const std::vector<Item>& own, Duplicat
   std::unordered_multimap<int64_t, size_t> own_places;
   std::vector<int64_t> part;
   const auto prepare = [&]() -> Status {
-    SHAMPOO_RETURN_IF_ERROR(ranks.CheckReceived("number of saved items", counts, 0, kMostItems));
+    SHAMPOO_RETURN_IF_ERROR(ranks.CheckReceived("number of saved items", counts, 0, kMaxItems));
     most = std::max(own.size(), static_cast<size_t>(*std::max_element(counts.begin(), counts.end())));
     duplicates->is_duplicate.assign(own.size(), false);
     for (size_t i = 0; i < own.size(); ++i) own_places.emplace(own[i].id, i);

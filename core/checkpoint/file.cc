@@ -29,9 +29,11 @@ const char* NextStep(int error) {
       return "; check the path: its parent directory must exist";
     case EMFILE:
     case ENFILE:
-      return "; too many files are open";
+      return "; close files, or raise the limit of open files (ulimit -n), and try again";
+    case EIO:
+      return "; check the disk and its connection";
     default:
-      return "";
+      return "; check the path and its file system";
   }
 }
 
@@ -124,7 +126,7 @@ Status File::ReadAt(int64_t at, void* data, size_t bytes) const {
     if (got < 0) return Failed("read", path_, errno);
     if (got == 0) {
       return IoFailed(path_, " ends at byte ", at + static_cast<int64_t>(done), ": expected ",
-                      at + static_cast<int64_t>(bytes), " bytes or more; it was truncated");
+                      at + static_cast<int64_t>(bytes), " bytes or more; it was truncated", kLoadAnother);
     }
     done += static_cast<size_t>(got);
   }

@@ -12,6 +12,9 @@
 
 namespace shampoo {
 
+// The end of every error about a damaged file of a checkpoint.
+inline constexpr char kLoadAnother[] = "; load another checkpoint";
+
 // An open file. Errors are SHAMPOO_E_IO and name the operation, the path and the reason.
 class File {
  public:

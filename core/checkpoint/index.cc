@@ -29,10 +29,10 @@ bool GetHex(const Json& object, const char* name, uint64_t* out) {
 }
 
 constexpr std::string_view kIndexBeginning = "{\"checksum\":\"";
-constexpr int64_t kMostGroups = int64_t{1} << 30;
+constexpr int64_t kMaxGroups = int64_t{1} << 30;
 
-Status Malformed(const char* what) { return IoFailed("the index is malformed: ", what); }
-Status ZeroByte() { return Malformed("a text contains a zero byte (\\u0000); expected none. Load another checkpoint"); }
+Status Malformed(const char* what) { return IoFailed("the index is malformed: ", what, kLoadAnother); }
+Status ZeroByte() { return Malformed("a text contains a zero byte (\\u0000); expected none"); }
 
 // Parses the members of the index's arrays one by one.
 class IndexParser {
@@ -173,7 +173,7 @@ Status VerifyChecksum(const File& file, int64_t bytes, uint64_t* checksum) {
   }
   *checksum = hash.value();
   if (start == IndexStart(*checksum)) return {};
-  return IoFailed("its checksum does not match: it was changed or truncated; load another checkpoint");
+  return IoFailed("its checksum does not match: it was changed or truncated", kLoadAnother);
 }
 
 }  // namespace
@@ -204,7 +204,7 @@ Status ParseParam(const Json& member, StoredParam* param) {
       !CheckedProduct(param->shape, &elements)) {
     return Malformed("the shape of a parameter is invalid");
   }
-  if (group < 0 || group > kMostGroups) return Malformed("the group of a parameter is out of range");
+  if (group < 0 || group > kMaxGroups) return Malformed("the group of a parameter is out of range");
   param->group = static_cast<int>(group);
   return {};
 }

@@ -24,7 +24,7 @@ inline constexpr int64_t kCheckpointFormat = 1;  // the latest version; all earl
 
 struct StoredGroup {
   int64_t step = 0;
-  std::vector<std::pair<std::string, std::string>> config;  // the hyper-parameters in force
+  std::vector<std::pair<std::string, std::string>> config;  // the hyper-parameters when it was saved
 
   const std::string* Value(const std::string& key) const;  // nullptr: the key is not stored
   bool operator==(const StoredGroup&) const = default;

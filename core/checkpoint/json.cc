@@ -11,7 +11,7 @@ namespace shampoo {
 namespace {
 
 // Limits the recursion of destructors.
-constexpr size_t kMostNested = 16;
+constexpr size_t kMaxNested = 16;
 
 // Builds values from the events of the parser.
 class Builder {
@@ -53,7 +53,7 @@ class Builder {
 
  private:
   bool Open(Json::Kind kind) {
-    if (open_.size() == kMostNested) return false;
+    if (open_.size() == kMaxNested) return false;
     open_.emplace_back().kind = kind;
     where_.emplace_back();
     return true;

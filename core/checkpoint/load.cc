@@ -27,8 +27,8 @@ class StateBackup {
       was_initial_.push_back(optimizer->is_initial());
       if (!was_initial_.back()) bytes += optimizer->plan().state_bytes();
     }
-    constexpr int64_t kMostKept = int64_t{24} << 20;
-    keeps_ = bytes <= kMostKept;
+    constexpr int64_t kMaxKept = int64_t{24} << 20;
+    keeps_ = bytes <= kMaxKept;
     for (const OptimizerState* optimizer : optimizers) {
       if (keeps_) kept_.emplace_back(static_cast<size_t>(KeptBytes(*optimizer)));
       // Allocated in advance, because memory may be exhausted when the load fails.
@@ -47,7 +47,7 @@ class StateBackup {
     return {};
   }
 
-  // Whether all files must be checked before the state is written, because Restore() may fail.
+  // Returns whether all files must be checked before the state is written, because Restore() may fail.
   bool NeedsCheckFirst() const {
     return std::find(was_initial_.begin(), was_initial_.end(), false) != was_initial_.end();
   }

@@ -28,7 +28,7 @@ DuplicatesOn DuplicatesOf(const PlanData& plan, const Block& block) {
   return piece_is_whole ? DuplicatesOn::kShards : DuplicatesOn::kCopies;
 }
 
-// Whether the plan says that every shard rank has the whole parameter. The first shard rank writes it.
+// Returns whether the plan says that every shard rank has the whole parameter. The first shard rank writes it.
 bool IsWholeOnShards(const PlanData& plan, const Block& block) {
   return DuplicatesOf(plan, block) == DuplicatesOn::kShards && plan.param(block).desc.form == ShardForm::kWhole;
 }

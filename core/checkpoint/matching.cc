@@ -14,13 +14,13 @@
 namespace shampoo {
 namespace {
 
-constexpr size_t kMostNamed = 4;  // number of names in an error
+constexpr size_t kMaxNamed = 4;  // number of names in an error
 
 // Returns a text such as: "a", "b" and 3 more
 std::string Named(const std::vector<std::string>& names) {
   std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) text += Cat(i > 0 ? ", " : "", "\"", names[i], "\"");
-  return names.size() <= kMostNamed ? text : Cat(text, " and ", names.size() - kMostNamed, " more");
+  for (size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) text += Cat(i > 0 ? ", " : "", "\"", names[i], "\"");
+  return names.size() <= kMaxNamed ? text : Cat(text, " and ", names.size() - kMaxNamed, " more");
 }
 
 // Returns the position of the last element in the flattened parameter.
@@ -185,7 +185,8 @@ Status Matching::IndexBlocks(const CheckpointIndex& index) {
   for (const StoredBlock& block : index.blocks) {
     if (!stored_blocks_.emplace(std::pair(block.param, block.place.first()), &block).second) {
       return IoFailed(index.path, ": the index is malformed: two blocks of parameter \"",
-                      index.params[static_cast<size_t>(block.param)].name, "\" begin at the same element");
+                      index.params[static_cast<size_t>(block.param)].name, "\" begin at the same element",
+                      kLoadAnother);
     }
     int64_t& longest = longest_[block.param];
     longest = std::max(longest, LastOf(block.place) + 1 - block.place.first());
@@ -253,7 +254,8 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
                      " here; set it to the saved value");
     }
     if (entry == nullptr) {
-      return IoFailed(index.path, ": the index is malformed: it has no \"", TensorName(stored, state->state()), "\"");
+      return IoFailed(index.path, ": the index is malformed: it has no \"", TensorName(stored, state->state()), "\"",
+                      kLoadAnother);
     }
     if (entry->dtype != state->dtype) {
       return Invalid("state \"", state->key, "\" is ", NameOf(state->dtype), " here and ", NameOf(entry->dtype),

@@ -44,7 +44,7 @@ class Matching {
   };
 
   explicit Matching(std::span<OptimizerState* const> optimizers);
-  // Whether a block belongs to a parameter of which this rank has states.
+  // Returns whether a block belongs to a parameter of which this rank has states.
   bool Needs(const CheckpointIndex& index, const StoredBlock& block) const;
   // Fails if the checkpoint does not match the optimizers (docs/checkpoints.md has the rules).
   Status Match(const CheckpointIndex& index);

@@ -19,7 +19,7 @@ struct TextsHeader {
 
 // Enough for the text of a block, which has the name of its parameter three times.
 constexpr int64_t kLongestText = int64_t{1} << 20;
-constexpr int64_t kMostTexts = int64_t{1} << 40;
+constexpr int64_t kMaxTexts = int64_t{1} << 40;
 
 }  // namespace
 
@@ -94,7 +94,7 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
     room = std::max(least, std::min(kOfOne, kOfAll / world()));
     segment = static_cast<int64_t>(sizeof(TextsHeader)) + room;
     buffer.resize(static_cast<size_t>(segment * world()));
-    most_left.assign(static_cast<size_t>(world()), kMostTexts);
+    most_left.assign(static_cast<size_t>(world()), kMaxTexts);
     return {};
   };
   SHAMPOO_RETURN_IF_ERROR(Agree(CatchExceptions(prepare)));

@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "core/checkpoint/file.h"
 #include "core/checkpoint/json.h"
 #include "core/checkpoint/stored_text.h"
 
@@ -22,7 +23,7 @@ constexpr DtypeName kDtypeNames[] = {{Dtype::kF32, "F32"},   {Dtype::kF64, "F64"
                                      {Dtype::kBf16, "BF16"}, {Dtype::kI32, "I32"}, {Dtype::kI64, "I64"}};
 
 Status ParseTensor(const std::string& name, const Json& json, int64_t data_bytes, TensorSpec* tensor) {
-  const auto malformed = [&name](const char* what) { return IoFailed("tensor \"", name, "\": ", what); };
+  const auto malformed = [&name](const char* what) { return IoFailed("tensor \"", name, "\": ", what, kLoadAnother); };
   std::string dtype;
   std::vector<int64_t> offsets;
   tensor->name = name;
@@ -80,11 +81,11 @@ Status ReadSafetensorsLength(const char* start, int64_t file_bytes, int64_t* hea
   uint64_t length = 0;
   for (int byte = 0; byte < 8; ++byte) length |= uint64_t{static_cast<unsigned char>(start[byte])} << (8 * byte);
   if (length > static_cast<uint64_t>(file_bytes - kSafetensorsLengthBytes)) {
-    return IoFailed("the header length is ", length, " bytes, but the file has ", file_bytes, " bytes");
+    return IoFailed("the header length is ", length, " bytes, but the file has ", file_bytes, " bytes", kLoadAnother);
   }
   // The limit of other readers of the format. A damaged length must not cause a huge allocation.
-  constexpr uint64_t kMost = 100'000'000;
-  if (length > kMost) return IoFailed("the header length is ", length, " bytes; expected at most ", kMost);
+  constexpr uint64_t kMax = 100'000'000;
+  if (length > kMax) return IoFailed("the header length is ", length, " bytes; expected at most ", kMax, kLoadAnother);
   *header_bytes = static_cast<int64_t>(length);
   return {};
 }
@@ -93,7 +94,9 @@ Status ParseSafetensorsHeader(std::string_view header, int64_t data_bytes, std::
   tensors->clear();
   Status status;
   // Consume tensors as they are parsed: a JSON tree of all of them would need many times the memory.
-  const auto zero_byte = [] { return IoFailed("the name of a tensor contains a zero byte (\\u0000); expected none"); };
+  const auto zero_byte = [] {
+    return IoFailed("the name of a tensor contains a zero byte (\\u0000); expected none", kLoadAnother);
+  };
   const auto consume = [&](std::span<const std::string> where, const Json& tensor) {
     if (where.size() != 1 || where[0] == kMetadata) return false;
     if (!status.ok()) return true;
@@ -101,10 +104,12 @@ Status ParseSafetensorsHeader(std::string_view header, int64_t data_bytes, std::
     return true;
   };
   Json rest;
-  if (!ParseJson(header, consume, &rest) || !rest.is_object()) return IoFailed("the header is not a JSON object");
+  if (!ParseJson(header, consume, &rest) || !rest.is_object()) {
+    return IoFailed("the header is not a JSON object", kLoadAnother);
+  }
   for (const std::string& name : rest.names) {
     if (HasZeroByte(name)) return zero_byte();
-    if (name != kMetadata) return IoFailed("tensor \"", name, "\": it is not a JSON object");
+    if (name != kMetadata) return IoFailed("tensor \"", name, "\": it is not a JSON object", kLoadAnother);
   }
   return status;
 }

@@ -174,7 +174,8 @@ class Save {
                                           "directory"));
       SHAMPOO_RETURN_IF_ERROR(file.Size(&bytes));
       if (bytes != stored.bytes) {
-        return IoFailed(file.path(), " has ", bytes, " bytes; expected ", stored.bytes);
+        return IoFailed(file.path(), " has ", bytes, " bytes; expected ", stored.bytes,
+                        ", which another rank wrote: check the file system that the ranks share, and save again");
       }
     }
     return {};

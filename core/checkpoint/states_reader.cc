@@ -18,9 +18,9 @@ static_assert(static_cast<size_t>(kLargestBlockDim) * sizeof(double) <= kPieceBy
 // How far the system reads ahead.
 constexpr int64_t kAheadBytes = int64_t{8} << 20;
 // Limits for open files and the names of their tensors, which are kept in memory. A file with more than one block has
-// at most kMostTensors / 2 tensors.
-constexpr size_t kMostOpen = 64;
-constexpr size_t kMostTensors = 1 << 15;
+// at most kMaxTensors / 2 tensors.
+constexpr size_t kMaxOpen = 64;
+constexpr size_t kMaxTensors = 1 << 15;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ StatesReader::StatesReader(const CheckpointIndex& index) : index_(index), buffer
 
 Status StatesReader::Fail(const StoredBlock& block, const StoredEntry& entry, const std::string& why) const {
   return IoFailed(index_.PathOf(index_.files[static_cast<size_t>(block.file)]), ": entry \"",
-                  TensorName(block, entry.state), "\": ", why);
+                  TensorName(block, entry.state), "\": ", why, kLoadAnother);
 }
 
 Status StatesReader::OpenStates(int number, OpenFile** out) {
@@ -40,7 +40,7 @@ Status StatesReader::OpenStates(int number, OpenFile** out) {
   }
   size_t tensors = 0;
   for (const OpenFile& open : open_) tensors += open.tensors.size();
-  for (; open_.size() >= kMostOpen || tensors > kMostTensors / 2; open_.pop_back()) {
+  for (; open_.size() >= kMaxOpen || tensors > kMaxTensors / 2; open_.pop_back()) {
     tensors -= open_.back().tensors.size();
   }
   const StoredFile& stored = index_.files[static_cast<size_t>(number)];
@@ -55,8 +55,13 @@ Status StatesReader::OpenStates(int number, OpenFile** out) {
 Status StatesReader::ReadStart(const StoredFile& stored, OpenFile* open) {
   int64_t bytes = 0;
   SHAMPOO_RETURN_IF_ERROR(open->file.Size(&bytes));
-  if (bytes != stored.bytes || bytes < kSafetensorsLengthBytes) {
-    return IoFailed("it has ", bytes, " bytes, but the index says ", stored.bytes, ": it was changed or truncated");
+  if (bytes != stored.bytes) {
+    return IoFailed("it has ", bytes, " bytes, but the index says ", stored.bytes, ": it was changed or truncated",
+                    kLoadAnother);
+  }
+  if (bytes < kSafetensorsLengthBytes) {
+    return IoFailed("it has ", bytes, " bytes; expected at least ", kSafetensorsLengthBytes,
+                    ", because a safetensors file begins with the length of its header", kLoadAnother);
   }
   std::string start(kSafetensorsLengthBytes, '\0');
   SHAMPOO_RETURN_IF_ERROR(open->file.ReadAt(0, start.data(), start.size()));
@@ -66,7 +71,7 @@ Status StatesReader::ReadStart(const StoredFile& stored, OpenFile* open) {
   start.resize(static_cast<size_t>(open->start_bytes));
   SHAMPOO_RETURN_IF_ERROR(open->file.ReadAt(0, start.data(), start.size()));
   if (HashBytes(start.data(), start.size(), 0) != stored.start_checksum) {
-    return IoFailed("the checksum of its header does not match: it was changed");
+    return IoFailed("the checksum of its header does not match: it was changed", kLoadAnother);
   }
   std::vector<TensorSpec> tensors;
   const std::string_view header = std::string_view(start).substr(kSafetensorsLengthBytes);
@@ -109,7 +114,7 @@ Status StatesReader::ForEachPiece(const StoredBlock& block, const StoredEntry& e
     done += part;
   }
   if (hash.value() == entry.checksum) return {};
-  return Fail(block, entry, "its checksum does not match: the file was changed; load another checkpoint");
+  return Fail(block, entry, "its checksum does not match: the file was changed");
 }
 
 Status StatesReader::CheckFile(int file) {
@@ -141,7 +146,7 @@ Status StatesReader::Load(const StoredBlock& block, const StoredEntry& entry, co
     row = last;
   }
   if (hash.value() == entry.checksum) return {};
-  return Fail(block, entry, "its checksum does not match: the file was changed; load another checkpoint");
+  return Fail(block, entry, "its checksum does not match: the file was changed");
 }
 
 Status StatesReader::ReadRange(const StoredBlock& block, const StoredEntry& entry, int64_t first, int64_t count,

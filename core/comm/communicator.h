@@ -58,13 +58,14 @@ class Communicator {
   int world() const { return ops_.world; }
   bool takes_device_memory() const { return ops_.takes_device_memory; }
 
-  // Whether a collective failed. This is permanent, because ranks may be at different points of the job afterwards.
+  // Returns whether a collective failed. This is permanent, because ranks may be at different points of the job
+  // afterwards.
   bool failed() const { return failed_; }
   // Returns an error if a collective has failed before.
   Status PriorFailure() const;
-  // Whether the other ranks know of the failure, or were aborted.
+  // Returns whether the other ranks know of the failure, or were aborted.
   bool failure_is_known() const { return failed_ && reported_; }
-  // Whether this rank should join one more exchange to report the failure. Returns true at most once.
+  // Returns whether this rank should join one more exchange to report the failure. Returns true at most once.
   bool TakeFailureToReport();
   // Marks the communicator as failed because of an error that every rank knows, and returns the error.
   Status FailTogether(Status failure);
@@ -81,13 +82,14 @@ class Communicator {
   // Does the same in the order of a stream. buffer must be memory that the communicator takes directly.
   Status GatherInStream(void* buffer, int64_t segment_bytes, void* stream);
 
-  // Gathers an integer from every rank. Allocates nothing, so that a rank that is out of memory can report that.
+  // Gathers an integer from every rank. Without staging it allocates nothing, so that a rank that is out of memory can
+  // report that. With staging it allocates device memory if no exchange before was as large.
   Status AllGatherInt(int64_t own);
   // Returns what a rank sent in the last AllGatherInt().
   int64_t GatheredInt(int rank) const { return gathered_ints_[static_cast<size_t>(rank) * kIntStride]; }
 
   bool has_all_to_all() const { return ops_.all_to_all != nullptr; }
-  // Exchanges different data with each rank. send: send_bytes[r] bytes for each rank r, in rank order; recv likewise. A
+  // Sends send_bytes[r] bytes to each rank r, and receives recv_bytes[r] bytes from it, both in rank order. A
   // failure aborts the communicator.
   Status AllToAll(const void* send, std::span<const size_t> send_bytes, void* recv, std::span<const size_t> recv_bytes);
 

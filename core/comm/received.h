@@ -14,8 +14,8 @@ namespace shampoo {
 
 // The end of every error about such a number.
 inline constexpr char kCheckRanks[] =
-    ". Check that all ranks run the same build of libshampoo, and that the communicator delivers what each rank sends "
-    "to that rank's place";
+    ". Check that all ranks run the same build of libshampoo, and that the communicator puts the data of each rank at "
+    "the position of that rank in the receive buffer";
 
 // A number that a rank sent.
 struct Received {

@@ -37,7 +37,7 @@ Status Rounds::CheckHeaders(const RoundHeader& own) {
   for (int rank = 0; rank < comm->world(); ++rank) {
     SHAMPOO_RETURN_IF_ERROR(CheckOptimizerIdOrAbort(comm, rank, OptimizerOf(header(rank).place)));
     SHAMPOO_RETURN_IF_ERROR(
-        CheckReceivedOrAbort(comm, {"round number", rank, RoundOf(header(rank).place)}, 0, kMostRounds - 1));
+        CheckReceivedOrAbort(comm, {"round number", rank, RoundOf(header(rank).place)}, 0, kMaxRounds - 1));
   }
   for (int rank = 0; rank < comm->world(); ++rank) {
     if (header(rank).place == own.place) continue;
@@ -94,10 +94,8 @@ Status Rounds::FetchError(const RoundFailure& failure, const std::string& own_te
 
 Status RoundsDiffer(const Communicator& comm, int other_rank, int64_t other_place, int64_t own_place) {
   return CommFailed(comm.rank_name(), " ", other_rank, " is at round ", RoundOf(other_place), " of optimizer ",
-                    OptimizerOf(other_place), " where ", comm.rank_name(), " ", comm.rank(), " is at round ",
-                    RoundOf(own_place), " of optimizer ", OptimizerOf(own_place),
-                    ", counted from 0 in the order of create: optimizers that share ranks must be stepped in the same "
-                    "order on all of them");
+                    OptimizerOf(other_place), ", and ", comm.rank_name(), " ", comm.rank(), " is at round ",
+                    RoundOf(own_place), " of optimizer ", OptimizerOf(own_place), kStepInTheSameOrder);
 }
 
 }  // namespace shampoo

@@ -34,6 +34,12 @@ namespace shampoo {
 //   round 1 ----------- round 1                headers {0, COMM}
 //   texts ------------- texts                  both return B's error, now and in every later step
 
+// The end of every error about ranks that are at different exchanges.
+inline constexpr char kStepInTheSameOrder[] =
+    " (optimizers are numbered from 0 in the order in which they were created): step optimizers that share ranks in "
+    "the "
+    "same order on all ranks";
+
 // The failure that a round ends with on all ranks.
 struct RoundFailure {
   int rank = -1;  // the rank whose error all ranks return; -1: no rank failed

@@ -20,7 +20,7 @@ struct RoundHeader {
   int64_t place;  // PlaceOfRound()
 };
 
-inline constexpr int64_t kMostRounds = int64_t{1} << 31;  // in a step
+inline constexpr int64_t kMaxRounds = int64_t{1} << 31;  // in a step
 
 // Encodes the number of the optimizer on the communicator and the number of the round within its step.
 constexpr int64_t PlaceOfRound(int32_t optimizer, int64_t round) { return int64_t{optimizer} << 32 | round; }

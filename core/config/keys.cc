@@ -205,11 +205,11 @@ const Key kKeys[] = {
             "step t are computed in the step that first uses them.",
      .least = 0, .most = kLargestInteger, .integer = &Settings::root_async},
     {.name = "on_nonfinite", .type = KeyType::kChoice, .default_text = "error",
-     .doc = "What a step does if a gradient has NaN or infinity, or would overflow a state. error: the step fails and "
-            "changes nothing. skip_block: the affected blocks are not changed, and all others are updated. skip_step: "
-            "nothing is changed, and the step succeeds. Skipped blocks and steps are counted and logged. Among several "
-            "ranks, only the owner of a block can detect that its state would overflow. In that case only the block is "
-            "skipped, even with skip_step.",
+     .doc = "What a step does if a gradient, or a parameter with coupled weight decay, has NaN or infinity or would "
+            "overflow a state. error: the step fails and changes nothing. skip_block: the affected blocks are not "
+            "changed, and all others are updated. skip_step: nothing is changed, and the step succeeds. Skipped blocks "
+            "and steps are counted and logged. Among several ranks, only the owner of a block can detect that its "
+            "state would overflow. In that case only the block is skipped, even with skip_step.",
      .choices = kNonFiniteNames, .choose = Choose<&Settings::on_nonfinite>},
     {.name = "computation_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype of the arithmetic of a step. auto: f64 for f64 parameters, otherwise f32.",

@@ -17,7 +17,8 @@ class NearestName {
   explicit NearestName(std::string_view name) : name_(FoldName(name)) {}
 
   void Consider(const char* candidate);
-  // Returns nullptr if no candidate is close: a distance of at most 3, and of at most half of the candidate.
+  // Returns nullptr if no candidate is close. A candidate is close if its distance is at most 3, and at most half of
+  // its length.
   const char* found() const { return found_; }
 
  private:

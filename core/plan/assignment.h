@@ -30,12 +30,12 @@ struct Ownership {
 // lowest of several).
 //   bytes  the size of each block's update, >= 0; the sum of the rounded sizes must fit int64_t
 //   world  the number of ranks, >= 1
-//   loads  the load that each block counts as; if empty, its rounded bytes
+//   loads  the load of each block; if empty, its load is its rounded bytes
 Ownership AssignOwners(std::span<const int64_t> bytes, int world, std::span<const int64_t> loads = {});
 
 // Sets the phase of every block whose group has root_spread: largest roots first, each to the phase with the least
-// work so far, so that all steps of a precondition_frequency compute about the same amount of roots. The phases do not
-// depend on the owners.
+// work so far. Each of the precondition_frequency steps of an interval then computes about the same amount of roots.
+// The phases do not depend on the owners.
 void AssignPhases(const std::vector<Settings>& groups, std::vector<Block>* blocks);
 
 // The size of the header at the start of every rank's segment of every bucket (core/comm/segment_header.h).

@@ -231,7 +231,7 @@ Status AppendBlocks(const Param& param, const Settings& settings, std::vector<Bl
   const int64_t end = start + param.elements;
   if (CountStack(shape, desc.stack_dims, start, end) > kMaxBlocks) {
     return Invalid("stack_dims is ", desc.stack_dims, ": the shape ", ShapeText(shape), " stacks more than ",
-                   kMaxBlocks, " tensors");
+                   kMaxBlocks, " tensors; use a smaller stack_dims");
   }
   const Shape tensor = StackedTensorShape(shape, desc.stack_dims);
   for (const StackedRange& range : SplitStack(shape, desc.stack_dims, start, end)) {

@@ -16,7 +16,7 @@
 //   2. pieces  a flat shard of a tensor becomes dense pieces of it;
 //   3. merge   small dims of each tensor or piece are joined;
 //   4. split   dims above max_preconditioner_dim are cut.
-// All functions require shapes without empty dims whose product fits int64_t.
+// All functions require shapes without empty dims. Except for CountBlocks(), the product of a shape must fit int64_t.
 namespace shampoo {
 
 // Appends the blocks of one parameter. Sets the shape, elements, strides and offsets of each block and whether it is
@@ -59,9 +59,9 @@ std::vector<ShardPiece> FlatShardPieces(const Shape& shape, int64_t start, int64
 // 3. Returns fewer, larger dims with the same elements in the same order. Dims of 1 are dropped; if none is left (a
 // scalar, or all dims 1), the shape is (1). Two neighbors become one dim while their product is at most max_dim:
 //   min_dim == 0: all neighbors, from left to right.
-//   min_dim > 0:  from right to left, if one of the two is below min_dim and more than two dims are left. Convolution
-//                 kernels join their input channels and attention heads their width, whatever the order of the dims;
-//                 a matrix stays a matrix.
+//   min_dim > 0:  from right to left, if one of the two is below min_dim and more than two dims are left. This merges
+//                 the kernel dims of a convolution with its input channels, and the number of attention heads with the
+//                 width of a head, whatever the order of the dims. A matrix stays a matrix.
 // Requires max_dim >= 1 and min_dim >= 0.
 Shape MergeDims(const Shape& shape, int64_t max_dim, int64_t min_dim);
 
@@ -74,8 +74,8 @@ struct BlockView {
 };
 
 // Computes how many blocks SplitBlocks would return, so that a caller can refuse a small max_dim before memory for the
-// blocks of a large tensor is allocated. Returns false and leaves *count unchanged if the number exceeds int64_t, which
-// a shape whose product fits rules out. Requires max_dim >= 1.
+// blocks of a large tensor is allocated. Returns false and leaves *count unchanged if the number exceeds int64_t. This
+// cannot happen if the product of the shape fits int64_t. Requires max_dim >= 1.
 bool CountBlocks(const Shape& shape, int64_t max_dim, int64_t* count);
 
 // Cuts each dim into chunks of max_dim; the last chunk may be shorter. The blocks are ordered by their chunk indices,

@@ -45,7 +45,7 @@ struct Shape {
 };
 
 // Computes the number of elements of a shape whose dims are >= 0. Returns false and leaves *product unchanged if the
-// number exceeds int64_t. If a dim is 0, the product is 0, whatever the other dims are.
+// number exceeds int64_t. If a dim is 0, the product is 0, even if the product of the other dims exceeds int64_t.
 bool CheckedProduct(const Shape& shape, int64_t* product);
 
 // Returns the shape as text: "(3, 4, 5)".

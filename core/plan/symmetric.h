@@ -64,7 +64,7 @@ constexpr int64_t KeptElements(SymmetricForm form, int64_t d) {
   return form == SymmetricForm::kSquare ? d * d : d * (d + 1) / 2;
 }
 
-// Returns the index at which element (row, column) is stored, whichever triangle it is in.
+// Returns the index at which element (row, column) is stored. The element may be in either triangle.
 constexpr int64_t KeptAt(SymmetricForm form, int64_t d, int64_t row, int64_t column) {
   const bool upper = form == SymmetricForm::kUpper || form == SymmetricForm::kPackedUpper;
   if (upper == (row > column)) {

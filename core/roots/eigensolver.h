@@ -8,7 +8,7 @@
 
 namespace shampoo {
 
-// Computes the same as blas::Syevd from LAPACK's stages (core/blas/eigensolver_stages.h). Reads the lower triangle of
+// Does the same as blas::Syevd by calling LAPACK's stages (core/blas/eigensolver_stages.h). Reads the lower triangle of
 // the row-major n x n matrix `a`. On success l holds the eigenvalues in ascending order, and row i of `a` holds the
 // eigenvector of l[i]. Returns LAPACK's info.
 //   work   blas::EigenWork(n) elements

@@ -160,7 +160,7 @@ constexpr bool IsDue(const GroupSchedule& group, int64_t phase) {
 }
 
 // Returns whether a block that takes part in every step has a root task at this one. The result is the same on all
-// ranks, whichever rank owns the block.
+// ranks. It does not depend on the owner of the block.
 constexpr bool IsRegularTask(const GroupSchedule& group, int64_t phase) {
   const RefreshKeys& keys = group.keys;
   const Refresh& taken = group.last_usable;

@@ -29,7 +29,7 @@ struct StateEntry {
 
   int64_t elements() const { return shape.Product(); }
   bool elementwise() const { return flat_offset >= 0; }
-  // Whether it is a state of root_async. A checkpoint may lack it; zeros mean that no inverse root is pending.
+  // Returns whether it is a state of root_async. A checkpoint may lack it; zeros mean that no inverse root is pending.
   bool is_snapshot() const { return state().starts_with("snapshot"); }
   bool symmetric() const { return form != SymmetricForm::kNone; }
   // The number of bytes from its first to its last element in the arena. A factor matrix and its root may overlap

@@ -20,7 +20,7 @@ struct BoundScalar {
   double Read() const;
 };
 
-// The hyper-parameters in force: those of the plan's groups, changed by Set() and by bound scalars.
+// The present hyper-parameters: those of the plan's groups, changed by Set() and by bound scalars.
 class HyperParameters {
  public:
   // scalar_alignment: the largest alignment in bytes that bound scalars need; 1 if the host copies them.

@@ -33,7 +33,7 @@ class StateObserver {
 };
 
 // The state of an optimizer on one rank: the arena, which holds the step counters of groups and the states of blocks,
-// and the hyper-parameters in force. Checkpoints need nothing else of an optimizer.
+// and the present hyper-parameters. Checkpoints need nothing else of an optimizer.
 //
 // A step reads the arena in() and writes the arena out(). They are the same unless the caller binds two arenas.
 class OptimizerState {
@@ -78,7 +78,7 @@ class OptimizerState {
   // Set the whole state, or the factor matrices of a block, as before the first step.
   Status Initialize();
   Status InitializeFactors(const Block& block);
-  // Whether Initialize() would change nothing.
+  // Returns whether Initialize() would change nothing.
   bool is_initial() const { return is_initial_; }
 
   // Fails if the arena holds no usable state.

@@ -26,7 +26,7 @@ class BoundBuffers {
 
   // By parameter. The addresses stay valid as long as this object.
   std::span<const Buffers> all() const { return buffers_; }
-  // Whether this rank has a gradient of the parameter.
+  // Returns whether this rank has a gradient of the parameter.
   bool HasGradient(const Param& param) const {
     return param.elements > 0 && buffers_[static_cast<size_t>(&param - plan_.params.data())].grad != nullptr;
   }

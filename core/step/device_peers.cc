@@ -91,10 +91,8 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
     // The other ranks may wait in a later exchange of a step that this rank has completed.
     AbortAll();
     return CommFailed(among_shards ? "shard rank " : "rank ", report.rank,
-                      " is at an exchange of another optimizer, or at a different one of optimizer ",
-                      among_shards ? shards_->optimizer() : replicas_->optimizer(),
-                      ", counted from 0 in the order of create: optimizers that share ranks must be stepped in the "
-                      "same order on all of them");
+                      " is at an exchange of another optimizer, or at another exchange of optimizer ",
+                      among_shards ? shards_->optimizer() : replicas_->optimizer(), kStepInTheSameOrder);
   }
   // The same sequence as on the CPU: the shards of this copy, then the copies of this shard, then the shards again,
   // because the copies of another shard may differ.

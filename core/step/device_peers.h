@@ -19,9 +19,9 @@ class DevicePeers {
   virtual ~DevicePeers() = default;
   // Returns an error if a collective of these ranks has failed before.
   virtual Status PriorFailure() const = 0;
-  // Whether there are other ranks, which must make the same calls and return the same results.
+  // Returns whether there are other ranks, which must make the same calls and return the same results.
   virtual bool exist() const = 0;
-  // Whether other ranks may activate groups of which this rank has no gradient.
+  // Returns whether other ranks may activate groups of which this rank has no gradient.
   virtual bool activate_groups() const = 0;
   // Fills in the values that the device compares with other ranks, and the functions that exchange them. own: the error
   // of a rank that cannot make the step. counters: by group. args->captured and args->expected_step must be set.

@@ -11,8 +11,8 @@
 namespace shampoo {
 
 // The ranks that hold the other shards of the parameters of an optimizer on a device, over a communicator that takes
-// device memory. The devices agree before anything is written. After a rejected step the hosts make the agreement of
-// the CPU with the same inputs, which finds the text of the error.
+// device memory. The devices agree before anything is written. After a rejected step, the hosts run the agreement of
+// the CPU backend with the same inputs to find the text of the error.
 class DeviceShards {
  public:
   // optimizer: from Communicator::TakeOptimizerId().

@@ -24,7 +24,7 @@ class DeviceCounters {
   std::vector<int64_t> steps;
   std::vector<int64_t> snapshot_steps;
 
-  // Whether the copy has the values in the arena.
+  // Returns whether the copy has the values in the arena.
   bool AreKnown(const char* arena) const { return AreKnownUnlessReplayed(arena) && !may_be_replayed_; }
   // The same, but replays of captured steps, which the host does not see, may have changed the values since.
   bool AreKnownUnlessReplayed(const char* arena) const { return arena_ == arena && !has_unseen_write_; }
@@ -55,7 +55,7 @@ class AsyncRoots {
  public:
   explicit AsyncRoots(size_t blocks) : step_of_block_(blocks) {}
 
-  // Whether the roots of the snapshot of this step are available.
+  // Returns whether the roots of the snapshot of this step are available.
   bool AreReady(size_t block, int64_t snapshot_step) const { return usable_ && step_of_block_[block] == snapshot_step; }
   void ForgetUnlessFrom(const char* arena);
   void Forget();

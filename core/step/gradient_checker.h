@@ -38,14 +38,14 @@ class GradientChecker {
   // blocks, or sets skip_step.
   Status CheckGradients(StepContext* context, CheckResult* result);
 
-  // Whether a gradient of this rank's shards may have to be rejected regardless of the states.
+  // Returns whether a gradient of this rank's shards may have to be rejected regardless of the states.
   bool MayReject(StepContext* context);
   // Scans the gradients of some items for CheckGradient() and FitsState(). There, k is the position of the item in
   // `items`.
   void Scan(std::span<StepItem* const> items);
   // Checks the gradient alone, without the states.
   Status CheckGradient(size_t k, StepItem* item, StepContext* context, CheckResult* result);
-  // Whether the states of the item can take its gradient without overflow. Logs a warning if not.
+  // Returns whether the states of the item can take its gradient without overflow. Logs a warning if not.
   bool FitsState(size_t k, const StepItem& item);
 
  private:

@@ -9,7 +9,7 @@ from ablation_plan import Config
 
 WIDTH, TOP, ROW, GAP = 1040, 112, 22, 10
 LEFT, PANELS = 262, 760  # start of the panels, and their total width
-SHAMPOO, OTHER = "#0072b2", "#d55e00"  # colour-blind people can distinguish them
+SHAMPOO, OTHER = "#0072b2", "#d55e00"  # color-blind people can distinguish them
 STYLE = (".tick{font-size:11.5px;fill:#555}.row{font-size:12.5px}.head{font-size:14px;font-weight:bold}"
          ".note{font-size:12px;fill:#555}")
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 WIDTH, HEIGHT = 800, 606
-# Line and fill colors of the parameter, of preconditioning and of grafting. Colour-blind people can distinguish them.
+# Line and fill colors of the parameter, of preconditioning and of grafting. Color-blind people can distinguish them.
 GREEN, BLUE, ORANGE = ("#00795a", "#d9f0e8"), ("#005f96", "#dcebf6"), ("#b34700", "#fce6d8")
 WHITE, GREY = ("#555", "#f4f4f4"), ("#555", "#cfcfcf")
 INK = "#555"
@@ -128,7 +128,7 @@ def main() -> int:
     if not arguments.check:
         arguments.svg.write_text(picture(), encoding="utf-8")
     elif arguments.svg.read_text(encoding="utf-8") != picture():
-        print(f"{arguments.svg} is not what this program draws: run it with --svg {arguments.svg}")
+        print(f"{arguments.svg} differs from the output of this program: run it with --svg {arguments.svg}")
         return 1
     return 0
 

@@ -23,7 +23,7 @@ def losses(records: List[dict]) -> List[float]:
 def row(records: List[dict], tuning: List[int]) -> List[Any]:
     """Returns the cells of a configuration: its best rate with the tuning seeds, and the losses of the other seeds.
 
-    A rate that only other seeds have seen counts as chosen by hand, if there is no tuning run.
+    If there is no tuning run, the rate of the other seeds counts as chosen by hand.
     """
     by_rate: Dict[float, List[dict]] = {}
     for record in records:

@@ -9,8 +9,8 @@ The script computes inverse 4th roots of random matrices. They have random eigen
 1 / condition to 1 at equal distances of their logarithm. epsilon is 1e-3 / condition; higher_order multiplies it by its
 bound on the largest eigenvalue. The error is max |X - Y| / max |Y|. Y is the exact root of the matrix after rounding to
 its dtype, computed with 50 digits. Rounding can make the smallest eigenvalue negative, in float32 from a condition of
-about 1e7. Y is then the root that the library specifies: all eigenvalues are raised until the smallest is 0. Needs
-NumPy and mpmath (Debian: python3-numpy, python3-mpmath). Takes about 5 s for each matrix.
+about 1e7. Y is then the root that the library specifies: the smallest eigenvalue is subtracted from all eigenvalues.
+Needs NumPy and mpmath (Debian: python3-numpy, python3-mpmath). Takes about 5 s for each matrix.
 """
 import argparse
 import concurrent.futures

@@ -17,6 +17,6 @@ def read_bytes(least: int) -> Tuple[bytes, bytes]:
     training = b"\n".join(path.read_bytes() for i, path in enumerate(files) if i % VALIDATION_EVERY != 0)
     validation = b"\n".join(path.read_bytes() for path in files[::VALIDATION_EVERY])
     if min(len(training), len(validation)) <= least:
-        raise SystemExit(f"the standard library in {root} has {len(files)} source files; expected some hundred. "
+        raise SystemExit(f"the standard library in {root} has {len(files)} source files; expected several hundred. "
                          "Use a Python whose library is installed as source files.")
     return training, validation

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// All calls of libshampoo.
+// All calls of libshampoo except shampoo_version().
 #ifndef C_CONV_WITH_SHAMPOO_H
 #define C_CONV_WITH_SHAMPOO_H
 
@@ -20,8 +20,8 @@ typedef struct {
 void with_shampoo_create(WithShampoo* shampoo, const Network* net, const Options* options);
 void with_shampoo_free(WithShampoo* shampoo);
 
-// Makes one step: reads the gradients of the network and updates its parameters. 0: the training has diverged, nothing
-// has changed, and what is not finite was printed; else 1.
+// Makes one step: reads the gradients of the network and updates its parameters. Returns 1, or 0 if the training has
+// diverged. In that case nothing has changed, and the library's message was printed.
 int with_shampoo_step(WithShampoo* shampoo);
 
 // Changes the learning rate from the next step on.

@@ -6,7 +6,7 @@
 //   checkpoints/step-000150/       trainer.bin and the files of shampoo_save()
 //   checkpoints/step-000200/
 //   checkpoints/saving/            a save in progress, or one during which the program was killed
-//   checkpoints/removing-000100/   a removal, likewise
+//   checkpoints/removing-000100/   a removal in progress, or one during which the program was killed
 #ifndef C_HOST_CHECKPOINT_H
 #define C_HOST_CHECKPOINT_H
 

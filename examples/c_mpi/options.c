@@ -16,7 +16,7 @@ void options_parse(Options* options, int argc, char** argv, const Option* more) 
   *options = (Options){.epochs = 25, .batch = 64, .seed = 1, .data = "../c_mlp/data/digits.bin"};
   const Option table[] = {
       option_choice("--shards", &options->shards, kShards,
-                    "chunks of parameters: a tensor each, or gathered to whole blocks"),
+                    "splits parameters among ranks, with each chunk as a tensor, or with blocks gathered"),
       option_flag("--fsdp", &options->shards, 1, "the same as --shards local"),
       option_integer("--epochs", &options->epochs, 1, INT_MAX, "passes over the training images"),
       option_integer("--batch", &options->batch, 1, INT_MAX, "images per step, of all ranks together"),
@@ -24,18 +24,18 @@ void options_parse(Options* options, int argc, char** argv, const Option* more) 
                      "seed of the initial weights and of the order of the images"),
       settings_option(&options->settings),
       option_text("--checkpoint", "DIR", &options->checkpoint,
-                  "saves the state of the optimizer and the parameters there, after every epoch"),
+                  "saves the state of the optimizer and the parameters in DIR after every epoch"),
       option_flag("--resume", &options->resume, 1,
-                  "continues from there, with any number of ranks, any --shards except local"),
+                  "continues from DIR; the number of ranks and --shards may differ, except with local"),
       option_integer("--stop-after", &options->stop_after, 0, INT_MAX,
-                     "ends after N epochs, for a run with --resume to continue; 0: does not"),
+                     "ends after N epochs; a run with --resume continues from there. 0: runs all epochs"),
       option_text("--data", "FILE", &options->data, "the images"),
       {0}};
   command_line_parse(argc, argv, kAbout, table, more);
   if (options->resume && options->checkpoint == NULL) fail("--resume needs --checkpoint DIR, the folder to read from");
 
-  // Those of c_mlp, with two exceptions: one thread per rank, because there are several ranks; and blocks of 64, which
-  // divide W1 and W2 into two equal blocks each, enough for four ranks.
+  // The settings of c_mlp, with two exceptions: one thread per rank, because there are several ranks; and blocks of 64,
+  // which divide W1 and W2 into two equal blocks each, enough for four ranks.
   settings_put_first(&options->settings, "lr", 0.03);
   settings_put_first(&options->settings, "weight_decay", 0.1);
   settings_put_first(&options->settings, "threads", 1);

@@ -72,7 +72,7 @@ int train(const Options* options, const Ranks* ranks) {
     evaluate(&net, &digits, done);
   }
 
-  for (int epoch = 1; epoch <= done; ++epoch) random_shuffle(&random_state, digits.train_count, rows);  // as before
+  for (int epoch = 1; epoch <= done; ++epoch) random_shuffle(&random_state, digits.train_count, rows);  // repeat them
   const int last =
       options->stop_after > 0 && options->stop_after < options->epochs ? options->stop_after : options->epochs;
   for (int epoch = done + 1, step = done * steps_per_epoch; epoch <= last; ++epoch) {

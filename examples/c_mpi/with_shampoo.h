@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// All calls of libshampoo.
+// The optimizer: creates it, makes steps and changes the learning rate.
 #ifndef C_MPI_WITH_SHAMPOO_H
 #define C_MPI_WITH_SHAMPOO_H
 

@@ -16,7 +16,7 @@ typedef struct {
   int vocab;             // number of distinct characters
   char characters[256];  // [vocab], in ascending order
   size_t count;          // number of training characters
-  size_t judged;         // number of validation characters, which come after those
+  size_t judged;         // number of validation characters, which follow the training characters
   uint8_t* tokens;       // [count + judged], each in [0, vocab)
 } Text;
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// All calls of libshampoo.
+// All calls of libshampoo except shampoo_version().
 #ifndef C_TRANSFORMER_WITH_SHAMPOO_H
 #define C_TRANSFORMER_WITH_SHAMPOO_H
 
@@ -26,7 +26,7 @@ void with_shampoo_free(WithShampoo* shampoo);
 // Makes one step: reads the gradients and updates the parameters.
 void with_shampoo_step(WithShampoo* shampoo, double lr);
 
-// A number that the library knows of the optimizer, such as "root_computed", "root_retried" or "root_reused".
+// Returns a counter of the optimizer, such as "root_computed", "root_retried" or "root_reused".
 double with_shampoo_stat(const WithShampoo* shampoo, const char* key);
 
 #endif

@@ -11,7 +11,7 @@ int on_terminal(void) { return isatty(fileno(stdout)); }
 void clear_progress(void) {
   if (!on_terminal()) return;
   fputs("\r\033[K", stdout);
-  fflush(stdout);  // before what is printed to another stream
+  fflush(stdout);  // the line must be gone before anything is printed to stderr
 }
 
 void show_progress(int step, int steps) {

@@ -139,7 +139,7 @@ TEST_CASE("conversions of every instruction set agree with those of single eleme
   std::vector<float> floats;
   std::mt19937 random(5);
   for (const uint16_t half : halves) {
-    // Near every half: its value, the midpoint to the next half, and their neighbours.
+    // Near every half: its value, the midpoint to the next half, and their neighbors.
     const uint32_t bits = std::bit_cast<uint32_t>(HalfToFloat(half));
     for (const uint32_t near : {bits - 1, bits, bits + 1, bits + 0xfff, bits + 0x1000, bits + 0x1001}) {
       floats.push_back(std::bit_cast<float>(near));

@@ -29,7 +29,7 @@ Runs RunsOf(const BlockPlace& place, int64_t begin, int64_t end) {
   return runs;
 }
 
-TEST_CASE("a block is the same elements, however its piece is described") {
+TEST_CASE("a block has the same elements in each description of its piece") {
   for (const BlockPlace& place : {Corner(), RectangularPiece()}) {
     CheckOk(place.Check(20));
     CHECK(place.elements() == 4);

@@ -135,7 +135,7 @@ TEST_CASE("hyper-parameters that differ, another dtype of a parameter and unused
   }
 }
 
-TEST_CASE("with on_block_mismatch reset other blocks are resharded from the saved ones that have their elements") {
+TEST_CASE("with on_block_mismatch reset, blocks that were not saved are resharded from the saved blocks they overlap") {
   Matched matched(StepFixture::Keys{{"max_preconditioner_dim", "3"}, {"on_block_mismatch", "reset"}});
   CheckOk(matched.Match());
   CHECK(matched.matching.reset_blocks() > 0);

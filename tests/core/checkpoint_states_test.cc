@@ -94,6 +94,12 @@ TEST_CASE("a file that was changed, truncated or exchanged is an error with its 
   std::filesystem::resize_file(cut.directory / name, static_cast<uintmax_t>(cut.index.files[0].bytes) - 1);
   CheckError(StatesReader(cut.index).CheckFile(0), Code::kIo, "it was changed or truncated");
 
+  // Truncated, and the index was changed to match.
+  SavedStates empty(&from);
+  std::filesystem::resize_file(empty.directory / name, 4);
+  empty.index.files[0].bytes = 4;
+  CheckError(StatesReader(empty.index).CheckFile(0), Code::kIo, "it has 4 bytes; expected at least 8");
+
   const SavedStates missing(&from);
   missing.writer->Undo();
   CheckError(StatesReader(missing.index).CheckFile(0), Code::kIo, name);

@@ -7,14 +7,14 @@
 
 namespace shampoo {
 
-// The state of the library fake_nccl.cc, which its function fake_nccl() returns. A call is recorded as its name and its
-// number of bytes; the bytes at an address are not read.
+// The calls that the fake NCCL (fake_nccl.cc) has received, and the values that its functions return. fake_nccl()
+// returns a pointer to it. Send and receive buffers are neither read nor written.
 struct FakeNccl {
-  std::vector<std::string> calls;
-  int in_progress = 0;           // how many queries of the state return ncclInProgress
-  int state = 0;                 // what later ones return
-  int result = 0;                // of ncclAllGather, ncclSend and ncclGroupEnd
-  std::string failing = "none";  // the function that fails with error 5
+  std::vector<std::string> calls;  // such as "gather 64", "send 8 to 0" or "end"
+  int in_progress = 0;             // how many calls of ncclCommGetAsyncError return ncclInProgress
+  int state = 0;                   // what its later calls return
+  int result = 0;                  // result of ncclAllGather, ncclSend and ncclGroupEnd
+  std::string failing = "none";    // the function that fails with error 5
 };
 
 }  // namespace shampoo

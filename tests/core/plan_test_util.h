@@ -35,7 +35,7 @@ inline nlohmann::json GoldenEntries(const std::string& name) {
 
 inline Shape ShapeFrom(const nlohmann::json& dims) { return Shape::Of(dims.get<std::vector<int64_t>>()); }
 
-// Golden entries with an empty dim record the behaviour of the reference; the library ignores such parameters.
+// Golden entries with an empty dim record the behavior of the reference; the library ignores such parameters.
 inline bool HasEmptyDim(const Shape& shape) { return std::ranges::count(shape.View(), 0) > 0; }
 
 // Unlike the standard distributions, this mapping is the same with every standard library, so a seed gives the same

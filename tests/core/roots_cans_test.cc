@@ -84,7 +84,7 @@ Roots Compute(int64_t n, const std::vector<Real>& a, int64_t root, const Setting
   exactly.epsilon = settings.epsilon;
   Doubles wide(a.begin(), a.end());
   if (result.outcome.kind == RootKind::kCans) {
-    // Method eigen would raise negative eigenvalues to 0 before it adds epsilon.
+    // Method eigen would subtract a negative smallest eigenvalue from all eigenvalues before it adds epsilon.
     exactly.epsilon = 0;
     for (int64_t i = 0; i < n; ++i) wide[size_t(i * n + i)] += settings.epsilon;
   }
@@ -176,7 +176,7 @@ TEST_CASE("matrices that cans does not support, and roots that it does not compu
   CHECK(result.outcome.kind == RootKind::kEigen);
   CHECK(Compute<float>(1, {3}, 2, settings).outcome.kind == RootKind::kScalar);
   CHECK(Compute<float>(2, {3, 0, 0, 2}, 2, settings).outcome.kind == RootKind::kDiagonal);
-  // A negative eigenvalue beyond epsilon has no root; eigen raises it.
+  // Cans cannot compute a root if an eigenvalue is below -epsilon. Eigen first subtracts it from all eigenvalues.
   const Roots negative = Compute<float>(2, {1, 0.5, 0.5, -1}, 2, CansSettings(1e-3));
   CHECK(negative.outcome.kind == RootKind::kEigen);
   CHECK(negative.outcome.rungs_used == 1);

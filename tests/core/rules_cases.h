@@ -17,8 +17,8 @@ namespace shampoo {
 
 inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
 inline constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
-inline constexpr double kMostOfF32 = LargestFinite(Dtype::kF32);
-inline constexpr double kMostOfF64 = LargestFinite(Dtype::kF64);
+inline constexpr double kMaxOfF32 = LargestFinite(Dtype::kF32);
+inline constexpr double kMaxOfF64 = LargestFinite(Dtype::kF64);
 
 // A scalar of a step. The expected numbers were computed by hand.
 struct ScalarCase {
@@ -144,9 +144,9 @@ inline constexpr auto kCannot = GrowthCase::Ask::kCannotOverflow;
 inline constexpr auto kFault = GrowthCase::Ask::kFault;
 inline constexpr GrowthCase kGrowthCases[] = {
     {kCannot, Dtype::kF32, Dtype::kF32, true, 1, 1, 0, 1},
-    {kCannot, Dtype::kF32, Dtype::kF32, true, kMostOfF32, 1e10, 0, 1},  // negligible: the state is not read
-    {kCannot, Dtype::kF32, Dtype::kF32, true, kMostOfF32, 1e18, 0, 0},
-    {kCannot, Dtype::kF32, Dtype::kF32, false, kMostOfF32, 1e18, 0, 1},  // only the gradient counts
+    {kCannot, Dtype::kF32, Dtype::kF32, true, kMaxOfF32, 1e10, 0, 1},  // negligible: the state is not read
+    {kCannot, Dtype::kF32, Dtype::kF32, true, kMaxOfF32, 1e18, 0, 0},
+    {kCannot, Dtype::kF32, Dtype::kF32, false, kMaxOfF32, 1e18, 0, 1},  // only the gradient counts
     {kCannot, Dtype::kF32, Dtype::kF32, false, 0, 1e19, 0, 0},
     {kCannot, Dtype::kF64, Dtype::kF32, true, 0, 1e19, 0, 0},  // the state is narrower
     {kCannot, Dtype::kF64, Dtype::kF64, true, 0, 1e19, 0, 1},
@@ -236,7 +236,7 @@ struct FitCase {
 
 inline constexpr FitCase kFitCases[] = {
     {Dtype::kF64, Dtype::kF64, Dtype::kF64, Dtype::kF64, 1, 1, 1, true, 1},
-    {Dtype::kF64, Dtype::kF64, Dtype::kF64, Dtype::kF64, 1, 1, kMostOfF64, true, 1},
+    {Dtype::kF64, Dtype::kF64, Dtype::kF64, Dtype::kF64, 1, 1, kMaxOfF64, true, 1},
     {Dtype::kF64, Dtype::kF64, Dtype::kF64, Dtype::kF64, 1, 1, -kInfinite, true, 0},
     {Dtype::kF64, Dtype::kF64, Dtype::kF64, Dtype::kF64, 1, 1, kInfinite, false, 1},
     {Dtype::kF64, Dtype::kF64, Dtype::kF64, Dtype::kF64, 1, 1, kNotANumber, false, 1},
@@ -267,16 +267,16 @@ struct SmallCase {
 
 inline constexpr SmallCase kSmallCases[] = {
     {Dtype::kF32, 0, 0, 1, 0, 0, 1},
-    {Dtype::kF32, 0, 0, kMostOfF32 * 0x1p-27, 0, 0, 1},
-    {Dtype::kF32, 0, 0, kMostOfF32 * 0x1p-26, 0, 0, 0},
-    {Dtype::kF64, 0, 0, kMostOfF32, 0, 0, 1},
-    {Dtype::kF64, 0, 0, kMostOfF64 * 0x1p-55, 0, 0, 0},
+    {Dtype::kF32, 0, 0, kMaxOfF32 * 0x1p-27, 0, 0, 1},
+    {Dtype::kF32, 0, 0, kMaxOfF32 * 0x1p-26, 0, 0, 0},
+    {Dtype::kF64, 0, 0, kMaxOfF32, 0, 0, 1},
+    {Dtype::kF64, 0, 0, kMaxOfF64 * 0x1p-55, 0, 0, 0},
     {Dtype::kF32, 0, 0, kNotANumber, 0, 0, 0},
     {Dtype::kF32, 0, 0.5, 1, kInfinite, 1, 1},  // without decay W is ignored
     {Dtype::kF32, 0.5, 0, 1, kInfinite, 0, 0},
     {Dtype::kF32, 0, 0.5, 1, 0, kInfinite, 0},
     {Dtype::kF32, 0, 0, 1, 0, kInfinite, 1},  // without momentum M is ignored
-    {Dtype::kF32, 0.5, 0.5, 1, kMostOfF32 * 0x1p-25, 1, 0},
+    {Dtype::kF32, 0.5, 0.5, 1, kMaxOfF32 * 0x1p-25, 1, 0},
 };
 
 // An eigenvalue of a root, or the scale of a matrix.

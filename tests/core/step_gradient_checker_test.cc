@@ -151,7 +151,7 @@ TEST_CASE("the check for overflow includes gradient_scale") {
   CheckOk(checked.CheckGradients());
 }
 
-// A factor matrix that the gradients of this step would take beyond the limit.
+// Fills a factor matrix so that it would overflow with the gradients of this step.
 void FillFactor(Checked* checked) {
   checked->StateOf("p1/0/factor.0")[0] = 3.3e38F;
   checked->gradients[1].assign(8, 2e18F);
@@ -221,7 +221,7 @@ TEST_CASE("MayReject checks only gradients and excludes nothing") {
   FillFactor(&checked);
   CheckOk(checked.List());
   CHECK(!checked.checker.MayReject(&checked.context));
-  for (const float value : {kNan, 1e19F}) {  // the bound does not suffice for the latter
+  for (const float value : {kNan, 1e19F}) {  // 1e19 is finite, but its square may overflow
     checked.gradients[1].assign(8, 0.0F);
     checked.gradients[1][2] = value;
     CHECK(checked.checker.MayReject(&checked.context));

@@ -136,7 +136,7 @@ TEST_CASE("roots are counted by their outcome") {
   CHECK(log.messages()[1].find("p1/0/factor.0 could not be computed: ") != std::string::npos);
 }
 
-TEST_CASE("residuals are summed over the factor matrices whose last refresh was measured") {
+TEST_CASE("the statistics of residuals cover the factor matrices whose last refresh was measured") {
   TwoMatrices two(StepFixture::Keys{{"track_root_residuals", "true"}});
   const double errors[] = {1, 5, 3, 100};
   for (int i = 0; i < 4; ++i) two.Report(i / 2, i % 2).residuals.error = errors[i];

@@ -32,7 +32,7 @@ double ErrorOf(const Question& question, int64_t n, const Matrix<float>& a, cons
   exactly.method = RootMethod::kEigen;
   exactly.root_dtype = Dtype::kF64;
   exactly.epsilon = 0;
-  // Method eigen would raise negative eigenvalues to 0 before it adds epsilon.
+  // Method eigen would subtract a negative smallest eigenvalue from all eigenvalues before it adds epsilon.
   Matrix<double> wide(a.begin(), a.end());
   for (int64_t i = 0; i < n; ++i) wide[static_cast<size_t>(i * n + i)] += question.epsilon;
   Matrix<double> exact(a.size());

@@ -61,7 +61,7 @@ void CheckCase(const nlohmann::json& settings, const golden::TensorFile& file, c
     // Near the rounding error of float32, an iteration may stop earlier or later.
     const int leeway = sizeof(Real) == 8 ? 0 : 2;
     CHECK(std::abs(status.iterations - result.outcome.iterations) <= leeway);
-    // The reference stops at the same tolerance; the last error may lie on the other side of it.
+    // The reference stops at the same tolerance, but its last error may be on the other side of it.
     const auto recorded = settings.at("iterations").get<int>();
     if (settings.at("status") == "CONVERGED") CHECK(std::abs(status.iterations - recorded) <= leeway + 1);
   }

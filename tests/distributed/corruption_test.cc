@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Communicators that deliver wrong bytes, for example because they confuse ranks or calls. A rank that receives an
-// invalid number returns SHAMPOO_E_COMM. The other ranks learn of it as of a failed collective. No bytes make a rank
-// access memory out of bounds or wait forever.
+// invalid number returns SHAMPOO_E_COMM. The other ranks learn of it in the same way as of a failed collective. No
+// bytes make a rank access memory out of bounds or wait forever.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -33,7 +33,7 @@ void Start(Grid* grid, std::chrono::milliseconds patience) {
   grid->FillGradients(2);
 }
 
-// A number that the first exchange of a step brings from another rank.
+// A number that a rank receives from another rank in the first exchange of a step.
 struct Number {
   Kind kind;
   const char* what;

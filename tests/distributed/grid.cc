@@ -171,8 +171,8 @@ void Grid::Load(const std::string& directory) {
 
 void Grid::StepUntilFailure(int more) {
   OnEveryRank(world(), [this, more](int rank) {
-    constexpr int kMost = 100;
-    for (int t = 0; t < kMost; ++t) {
+    constexpr int kMax = 100;
+    for (int t = 0; t < kMax; ++t) {
       (*this)[rank].Step();
       if ((*this)[rank].status != SHAMPOO_OK) break;
     }

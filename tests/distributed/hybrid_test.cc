@@ -215,7 +215,7 @@ TEST_CASE("replicas that are divided differently are rejected on all ranks") {
 TEST_CASE("a failure of any communicator ends the job on all ranks") {
   struct Mode {
     const char *shard_mode, *bucket;
-    int64_t calls;       // calls that fail, one after the other
+    int64_t calls;       // there is one job for each k in 1..calls, in which the k-th call fails
     bool skips = false;  // every step is skipped because the gradient has NaN
   };
   for (const Mode mode : {Mode{"local", "0", 2}, Mode{"gather", "0", 5}, Mode{"gather", "600", 12},

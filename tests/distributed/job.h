@@ -48,7 +48,7 @@ struct RankSpec {
   const shampoo_comm_ops* shard_ops = nullptr;
   const shampoo_comm_ops* world_ops = nullptr;  // all ranks of the job, for checkpoints
   shampoo_comm* replica_comm = nullptr;         // used instead of replica_ops if several optimizers share it
-  shampoo_comm* shard_comm = nullptr;           // likewise, instead of shard_ops
+  shampoo_comm* shard_comm = nullptr;           // used instead of shard_ops if several optimizers share it
   const shampoo_allocator* allocator = nullptr;
 };
 
@@ -63,7 +63,7 @@ class Rank {
 
   void Step();
   void Save(const std::string& directory);  // collective over all ranks of the job
-  void Load(const std::string& directory);  // likewise
+  void Load(const std::string& directory);  // collective over all ranks of the job
   int64_t PlanBytes(const char* what, int rank) const;
   double Stat(const char* key) const;
 

@@ -18,7 +18,7 @@ ELLIPSIS = "..."
 LEAST = 12  # characters between two ellipses that are enough to identify a message
 VALUE = "\0"
 
-# A comment, a character, a literal (that of C++ may be raw), or one character of anything else.
+# A comment, a character literal, a string literal (in C++ possibly raw), or any other single character.
 TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|'(?:\\.[^'\n]*|[^\\'\n])'|R"(?P<raw>.*?)\((?P<plain>.*?)\)(?P=raw)"|"""
                    r""""(?P<text>(?:\\.|[^"\\])*)"|.""", re.DOTALL)
 ESCAPE = re.compile(r"\\(\n\s*|.)", re.DOTALL)

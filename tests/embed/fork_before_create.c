@@ -70,7 +70,7 @@ int main(void) {
 
   const uint64_t own = train(&functions, &work, kSteps);
   REQUIRE(own == expected, "parent: hash %016" PRIx64 ", of the child %016" PRIx64, own, expected);
-  run_child("after an optimizer has gone", expected, 1);
+  run_child("after an optimizer was destroyed", expected, 1);
 
 #ifndef __SANITIZE_THREAD__  // not supported: fork of a process with threads
   static trainer parents;

@@ -27,7 +27,7 @@ static void run_child(int first, uint64_t expected) {
   trainer_step(&own, 2);
   trainer_end(&inherited[1 - first]);
   trainer_step(&own, kSteps - 2);
-  REQUIRE(trainer_hash(&own) == expected, "child: another hash after the parent's optimizers have gone");
+  REQUIRE(trainer_hash(&own) == expected, "child: another hash after the parent's optimizers were destroyed");
   trainer_end(&own);
   require_thread_count(1, "child, with all optimizers destroyed");
   exit(0);  // runs the destructors of the library

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that plan and create allocate memory, and thus take time, in proportion to the number of parameters. Counted
-// are all allocated bytes, including those that are freed. A container that is copied for every parameter would
-// allocate bytes in proportion to the square.
+// Checks that plan and create allocate memory, and thus take time, in proportion to the number of parameters. The test
+// counts all allocated bytes, including those that are freed later. A container that is copied for every parameter
+// would allocate bytes in proportion to the square of their number.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>

@@ -17,7 +17,7 @@ static double moved_grad[TRAINER_MOST_PARAMS][TRAINER_MOST_ELEMENTS];
 
 enum { kAlignment = 64 };
 
-// Returns memory that is aligned as documented and no more.
+// Returns memory with the documented alignment, and with no larger one.
 static char* new_arena(size_t bytes, int fill) {
   void* memory = NULL;
   REQUIRE(posix_memalign(&memory, 2 * kAlignment, bytes + kAlignment) == 0, "no memory");

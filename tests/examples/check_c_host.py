@@ -104,7 +104,7 @@ def check_training():
     steps, roots = map(int, found(r"^this run +(\d+) steps, (\d+) inverse roots", text))
     assert steps == batches - rejected and roots > 0, text
     assert names == ["step-000200", "step-000220"], names
-    assert parameters(again) == parameters(text), "what was loaded after the end is something else"
+    assert parameters(again) == parameters(text), "the parameters loaded after the end differ"
 
 
 def check_rejections():
@@ -242,15 +242,15 @@ def check_removal(files_of_whole):
 
 
 def check_kills(files_of_whole):
-    kills = begun_anew = 0
+    kills = restarted = 0
     for at in range(1, 1000, stride):
-        was_killed, anew = killed(at, files_of_whole)
+        was_killed, restarts = killed(at, files_of_whole)
         if not was_killed:
             break
         kills += 1
-        begun_anew += anew
-    print(f"killed {kills} times, {begun_anew} of them before the first checkpoint")
-    assert kills > begun_anew > 0 or stride > 1, "signals do not come where they should"
+        restarted += restarts
+    print(f"killed {kills} times, {restarted} of them before the first checkpoint")
+    assert kills > restarted > 0 or stride > 1, "too few kills, or none before the first checkpoint"
     assert kills * stride > 60, "too few calls were seen"
 
 

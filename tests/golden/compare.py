@@ -11,8 +11,8 @@ CASE_DIR holds *.safetensors cases of one suite; OUT_DIR holds files of the same
     matrix_root, matrix_root_extra X (Q and L are optional)
     training                       loss
     residuals                      residuals
-With --against, DIR holds the expected results, of an implementation that is known to be right; the tolerances are
-those of the cases.
+With --against, the results in DIR are the expected ones, instead of those in the cases. They come from an implementation
+that is known to be correct. The tolerances are still those of the cases.
 A tensor with an additional first dim has the results of several runs, and all of them are compared.
 Cases marked "informative" without a tolerance pass if X is finite or missing in the output.
 Needs numpy only.  Prints one line per case and 'N passed, M failed'; exit status 1 if any failed or is missing.
@@ -182,7 +182,7 @@ def self_test(dirs):
                     print("   not detected:", f, kind, k)
         print(f"{d}: {own}/{total} cases pass with their own numbers, {caught}/{tried} damaged outputs detected")
         failures += (own != total) + (caught != tried)
-        with tempfile.TemporaryDirectory() as tmp:      # the file path: one good, one bad, rest missing
+        with tempfile.TemporaryDirectory() as tmp:      # the same with files: one good, one bad, the rest missing
             two = [f for f in files if wanted(*load(os.path.join(d, f))) and not load(os.path.join(d, f))[1].get("informative")][:2]
             for i, f in enumerate(two):
                 ref, case = load(os.path.join(d, f))
@@ -193,7 +193,7 @@ def self_test(dirs):
             g, b = compare(d, tmp, quiet=True)
             g2, b2 = compare(d, tmp, quiet=True, missing_ok=True)
             print(f"{d}: from files {g} passed {b} failed (1 expected to pass); without missing ones {g2} passed, {b2} failed")
-            # informative cases also count as missing here
+            # not compared: the number of failures without missing_ok (b), which includes all files that are missing
             failures += (g != 1) + ((g2, b2) != (1, len(two) - 1))
     return failures
 

@@ -27,7 +27,8 @@ Root ParseRoot(const std::string& text) {
 }
 
 // Computes A <- A + max(relative * ||A||, absolute) I, where ||A|| is the largest absolute row sum. This is the
-// regularization of the later release; libshampoo does not have the absolute term.
+// regularization of the release from which the suite matrix_root_extra was recorded (README.md). libshampoo regularizes
+// differently, so this tool shifts A itself and sets the key epsilon to 0.
 template <typename Real>
 void Shift(double relative, double absolute, Tensor* a) {
   auto* const data = reinterpret_cast<Real*>(a->bytes.data());

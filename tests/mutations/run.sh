@@ -118,8 +118,8 @@ mapfile -t areas < <(for file in "${patches[@]}"; do area_of "$file"; done | sor
 
 mkdir -p "$tree"
 git init -q "$tree" # some tests list the files with git
-undo # what a run that was interrupted has left
-# What has not changed since keeps its time, so that it is not compiled anew.
+undo # the changes that an interrupted run has left
+# Files that have not changed since the last run keep their time, so that they are not compiled again.
 sources | tr '\n' '\0' | xargs -0 cp -u --parents -t "$tree"
 comm -13 <(sources) <(cd "$tree" && find . -type f -not -path './build/*' -not -path './.git/*' -printf '%P\n' | sort) |
   (cd "$tree" && xargs -r -d '\n' rm)
@@ -129,7 +129,7 @@ for area in "${areas[@]}"; do
   compile || stop "cannot build the tests of $area"
 done
 
-# What the tests do without any change.
+# The results of the tests without any change.
 declare -A baseline
 for file in "${patches[@]}"; do
   use_area "$(area_of "$file")"

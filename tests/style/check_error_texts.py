@@ -4,8 +4,8 @@
 """check_error_texts.py ROOT: checks the form of the error texts in core and capi/src.
 
 A text is the sequence of string literals in a call such as Invalid("key ", name, " is ", value, "; expected ", range).
-"{}" represents a value, and "|" separates alternatives. Every text must have the form of FORM. Every text of Invalid
-must also contain the expected value or the next step (GUIDANCE), unless it is one of EXCEPTIONS. Texts that are
+"{}" represents a value, and "|" separates alternatives. No text may match a pattern of FORBIDDEN. Every text of Invalid
+must also contain the expected value or the next step (GUIDANCE), unless it contains a key of EXCEPTIONS. Texts that are
 composed in variables are not checked.
 """
 import re
@@ -18,14 +18,15 @@ FUNCTIONS = ("Invalid", "Unsupported", "WrongState", "NoMemory", "Numeric", "Com
 CALL = re.compile(rf"(?<![\w:~])({'|'.join(FUNCTIONS)})\($")
 VALUE, ALTERNATIVE = "{}", "|"
 
-# A comment, a character, a string literal (possibly raw), or one other character.
+# A comment, a character literal, a string literal (possibly raw), or any other single character.
 TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|'(?:\\.[^'\n]*|[^\\'\n])'|R"(?P<raw>.*?)\((?P<plain>.*?)\)(?P=raw)"|"""
                    r""""(?P<text>(?:\\.|[^"\\])*)"|.""", re.DOTALL)
 
 # Names that may begin a text with a capital letter.
 NAMES = ("SHAMPOO_", "CUDA", "NCCL", "NaN", "BLAS", "LAPACK", "MPI")
 
-FORM = (
+# Patterns that no text may match -> what is wrong with a text that does.
+FORBIDDEN = (
     (re.compile(rf"^(?!{'|'.join(NAMES)})[A-Z]"), "begins with a capital letter"),
     (re.compile(r"\b([Tt]old|[Tt]ells?|[Dd]ear|[Ss]tands?|[Ss]tood)\b"),
      "contains a word that docs/style.md replaces"),
@@ -43,8 +44,7 @@ GUIDANCE = re.compile(r"\b(expected|must|needs?|takes|accepts|only|starts at|lis
 EXCEPTIONS = {
     'there is no key "{}": {}': "the second value is the advice, see kAbsentOptions",
     "checkpoints store names as UTF-8": "the encoding of checkpoints is the expected one",
-    "is not aligned to the {} bytes requested": "the requested alignment is the expected one",
-    "stacks more than {} tensors": "the limit is the expected maximum",
+
     "key root_rank_rtol is auto": "a query has no number to return, which the text explains",
 }
 
@@ -100,7 +100,7 @@ def joined(pieces, rest):
 
 def problems(function, text):
     """Yield the problems of a text."""
-    yield from (message for pattern, message in FORM if pattern.search(text))
+    yield from (message for pattern, message in FORBIDDEN if pattern.search(text))
     if function == "Invalid" and not GUIDANCE.search(text) and not any(part in text for part in EXCEPTIONS):
         yield "contains neither the expected value nor the next step"
 

@@ -38,7 +38,7 @@ def upward_includes(root: pathlib.Path) -> Iterator[str]:
         for included in re.findall(r'(?m)^#include "(core/[^"]+)"', path.read_text(encoding="utf-8")):
             other = folder_of(included, order)
             if other not in ("", own) and (not own or order.index(other) < order.index(own)):
-                yield f"{name} includes {included}, which does not stand below {own} in docs/architecture.md"
+                yield f"{name} includes {included}, which is not below {own} in docs/architecture.md"
 
 
 def python_imports(root: pathlib.Path) -> Graph:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_urls.py ROOT BUILD: checks that files with the project's URL or issue tracker have those of cmake/urls.cmake.
+"""check_urls.py ROOT BUILD: checks that the project's URL and issue tracker are the same in all files.
 
-Prints each file with a different one. BUILD: the build folder, for files that CMake generates. Other old URLs can be
-found with `git grep`; this script searches for the placeholders of the first version.
+cmake/urls.cmake sets them. Prints each file in which they differ. BUILD is the build folder, for files that CMake
+generates. The script also searches for the placeholders of the first version; find other old URLs with `git grep`.
 """
 import re
 import subprocess
@@ -15,7 +15,7 @@ PLACE = "cmake/urls.cmake"
 PLACEHOLDER = "example.org/" + "libshampoo"
 CRATES = "bindings/rust"
 
-# File, pattern of the field, and which of the two URLs it has.
+# A file, the pattern of a field in it, and the URL that the field must have.
 FIELDS = (
     ("pyproject.toml", r'(?ms)^\[project\.urls\]\n(?:[^\[]*\n)?Homepage = "(.*?)"$', "SHAMPOO_URL"),
     ("pyproject.toml", r'(?ms)^\[project\.urls\]\n(?:[^\[]*\n)?Issues = "(.*?)"$', "SHAMPOO_ISSUES_URL"),

@@ -30,7 +30,7 @@ WORDS = {
     r"factor_keep|factor_add|moment_keep|moment_add": "factor_decay, factor_weight, moment_decay, moment_weight",
     r"SHAMPOO_U8": "nothing: no call used it",
 }
-# Lines that have such letters by chance, or quote somebody else.
+# Lines that contain such letters by chance, or names from other projects.
 EXCEPTIONS = (
     r"ftell",  # the C function
 )

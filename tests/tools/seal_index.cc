@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// seal_index PATH: gives an index that was edited the checksum of its text, as one that was saved so would have.
+// seal_index PATH: replaces the checksum in an edited index by the checksum of its present text.
 #include <cstdio>
 #include <fstream>
 #include <iterator>

@@ -27,9 +27,9 @@ struct Case {
 const std::vector<Case>& AllCases();
 const Case& FindCase(const std::string& name);
 
-// "4096x1024,1024": one tensor each.
+// Returns a case from shapes such as "4096x1024,1024", with one tensor for each.
 Case CaseOfShapes(const std::string& shapes);
-// Lines "name d0 d1 ..."; empty lines and those that begin with # are skipped.
+// Reads a case from a file with lines "name d0 d1 ...". Skips empty lines and lines that begin with #.
 Case CaseOfFile(const std::string& path);
 
 int64_t Elements(const Dims& shape);

@@ -23,7 +23,8 @@ class Device {
   virtual void Wait() = 0;
   // Starts to measure the time of the work that is enqueued in the stream.
   virtual void StartClock() = 0;
-  // Waits for the stream and returns the seconds since its work that was enqueued last before StartClock().
+  // Waits for the stream. Returns the seconds from the end of the work that was enqueued before StartClock() to the end
+  // of all work.
   virtual double StopClock() = 0;
 };
 

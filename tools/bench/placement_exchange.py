@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import Counter, List, Tuple
 
-HEADER = 16  # bytes, at the start of what one rank sends another
+HEADER = 16  # bytes at the start of the data that one rank sends to another
 PART = 16  # unit to which the bytes of a block from one rank to another are rounded up, three times
 BUFFER = 64  # unit to which a buffer is rounded up
 

@@ -14,7 +14,7 @@ struct Shards {
   std::vector<ShardsRow> rows;
 };
 
-// Like those of placement_report.h.
+// Do the same as the functions of placement_report.h, for shards.
 void PrintShards(const Shards& shards);
 void WriteShardsJson(const std::vector<Shards>& all, const PlacementOptions& options);
 void WriteShardsChart(const std::vector<Shards>& all, const PlacementOptions& options);

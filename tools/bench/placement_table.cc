@@ -8,8 +8,8 @@
 namespace bench {
 
 Table::Table(const std::vector<std::string>& heads) {
-  constexpr int kLeast = 7;  // "21.0 MB"
-  for (const std::string& head : heads) widths_.push_back(std::max(kLeast, static_cast<int>(head.size())));
+  constexpr int kMin = 7;  // "21.0 MB"
+  for (const std::string& head : heads) widths_.push_back(std::max(kMin, static_cast<int>(head.size())));
   Add(heads);
   for (size_t i = 0; i < heads.size(); ++i) std::printf("|---");
   std::puts("|");

@@ -20,7 +20,7 @@ void PrintPhase(const PhaseLimit& phase) {
     return;
   }
   const double rate = (phase.bound_by_flops ? phase.work.flops : phase.work.bytes) / phase.seconds / 1e9;
-  std::printf("    %-16s %9.3f ms of threads %8.1f %s", phase.name, phase.seconds * 1e3, rate,
+  std::printf("    %-16s %9.3f ms of thread time %8.1f %s", phase.name, phase.seconds * 1e3, rate,
               phase.bound_by_flops ? "Gflop/s" : "GB/s   ");
   std::printf("  %5.1f %% of the %s\n", phase.limit / phase.seconds * 100,
               phase.bound_by_flops ? "FMA peak" : "bandwidth");

@@ -48,7 +48,7 @@ class Session {
 
   // Returns the time of one step. with_roots: the step refreshes all inverse roots.
   StepTime TimeStep(bool with_roots);
-  // Makes the next step, whatever it does.
+  // Makes and times the next step, with or without a refresh of roots.
   StepTime TimeNextStep();
   // Returns the seconds of `steps` steps in a row, which wait for the device only at the end.
   double TimeSteps(int64_t steps);

@@ -12,7 +12,7 @@
 namespace bench {
 namespace {
 
-constexpr size_t kMostDims = 8;
+constexpr size_t kMaxDims = 8;
 
 int64_t ReadDim(const std::string& text, const std::string& where) {
   char* end = nullptr;
@@ -22,7 +22,7 @@ int64_t ReadDim(const std::string& text, const std::string& where) {
 }
 
 void AddTensor(Case* to, const std::string& name, const Dims& shape, const std::string& where) {
-  if (shape.empty() || shape.size() > kMostDims)
+  if (shape.empty() || shape.size() > kMaxDims)
     Fail(where + " has " + std::to_string(shape.size()) + " dims, not 1..8");
   for (const Tensor& other : to->tensors) {
     if (other.name == name) Fail(where + ": the name " + name + " is there twice");

@@ -38,7 +38,7 @@ void AddBlock(const shampoo_block_info& block, StepWork* work) {
   work->elementwise.bytes += 3 * kElementBytes * n;
 }
 
-// orders are those of the factor matrices of a block, which are its dims.
+// orders: the orders of a block's factor matrices, which are the dims of the block.
 void AddFactors(const std::vector<double>& orders, bool square_roots, StepWork* work) {
   double n = 1;
   for (const double d : orders) n *= d;

@@ -400,7 +400,8 @@ class Optimizer:
         ValueError
             If the checkpoint has other parameters, dtypes, grafting or blocks.
         OSError
-            If there is no checkpoint, or a file is damaged. The state has not changed.
+            If there is no checkpoint, or a file is missing or damaged. The state has not changed, except if a file
+            fails after all files were verified: docs/checkpoints.md.
         """
         from .checkpoint import load
 

@@ -56,7 +56,8 @@ def _to_tensor(array: Any) -> Any:
     """Copy an array into a tensor. An array of uint16 contains the bits of bfloat16."""
     if array.dtype.name not in ("bfloat16", "uint16"):
         return Tensor(array.copy(), device="CPU")
-    tensor = Tensor.empty(*array.shape, dtype=dtypes.bfloat16, device="CPU")  # clang 14 cannot compile more for it
+    # Nothing is computed in bfloat16, because tinygrad compiles with clang, and clang 14 does not support it.
+    tensor = Tensor.empty(*array.shape, dtype=dtypes.bfloat16, device="CPU")
     memory = tensor.uop.buffer.ensure_allocated().as_memoryview(force_zero_copy=True)
     memory[:] = np.ascontiguousarray(array).tobytes()
     return tensor

@@ -29,7 +29,7 @@ PyObject* NameOf(dlpack::DataType dtype) {
   return PyUnicode_FromFormat(dtype.lanes == 1 ? "%s%d" : "%s%dx%d", kind, dtype.bits, dtype.lanes);
 }
 
-// Whether the dtype is bfloat16 of ml_dtypes, which NumPy reports as a void type.
+// Returns whether the dtype is bfloat16 of ml_dtypes, which NumPy reports as a void type.
 bool IsBfloat16(PyObject* array) {
   PyObject* const dtype = PyObject_GetAttrString(array, "dtype");
   PyObject* const name = dtype != nullptr ? PyObject_Str(dtype) : nullptr;
@@ -155,7 +155,7 @@ bool IsFromPackage(PyObject* array, const char* package) {
   return is;
 }
 
-// Whether the array is from a package with immutable arrays whose DLPack capsules are not marked as read-only.
+// Returns whether the array is from a package with immutable arrays whose DLPack capsules are not marked as read-only.
 bool IsImmutable(PyObject* array) { return IsFromPackage(array, "jax") || IsFromPackage(array, "tensorflow"); }
 
 bool HasValue(PyObject* array, const char* attribute, PyObject* expected) {
@@ -174,8 +174,8 @@ PyObject* Detached(PyObject* array) {
   return is ? PyObject_CallMethod(array, "detach", nullptr) : Py_NewRef(array);
 }
 
-// Whether the array is a PyTorch view whose elements are the negated elements of its memory. DLPack would export the
-// memory without the negation.
+// Returns whether the array is a PyTorch view whose elements are the negated elements of its memory. DLPack would
+// export the memory without the negation.
 bool IsNegated(PyObject* array) {
   if (PyObject_HasAttrString(array, "is_neg") == 0) return false;
   PyObject* const found = PyObject_CallMethod(array, "is_neg", nullptr);

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The functions that XLA calls: a handler that initializes an arena and a handler that runs a step, each for the CPU
-// and for CUDA. They have the version of XLA's foreign function interface whose headers they are compiled with. A
-// jaxlib with this version or a later one can call them.
+// and for CUDA. They use the version of XLA's foreign function interface with whose headers they are compiled. A jaxlib
+// with this version or a later one can call them.
 #include <cfenv>
 #include <cstdint>
 #include <cstring>
@@ -108,7 +108,7 @@ void StepOn(const ffi::RemainingArgs& args, const ffi::RemainingRets& rets, std:
             Slot* slot) {
   shampoo_optimizer* const optimizer = slot->optimizer.get();
   const AnyBuffer learning_rate = Argument(args, 0);
-  // Unbound first, because another arena may have the address of the one that the last step wrote.
+  // Unbind the arenas first, because another arena may have the address of the one that the last step wrote.
   Check(shampoo_optimizer_bind_state(optimizer, nullptr, nullptr));
   Check(shampoo_optimizer_bind_state(optimizer, Argument(args, 1).untyped_data(), Result(rets, 0).untyped_data()));
   const bool wide = learning_rate.element_type() == ffi::DataType::F64;

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The optimizers of a process, by the text of their plan. The text describes the plan completely, so an optimizer can
-// be created again at any time: after it was released, or in another process for an executable from a cache. The state
-// is in the arena, which belongs to the caller.
+// A table of the optimizers of a process. Its keys are texts that describe a plan completely, so an optimizer can be
+// created again at any time: after it was released, or in another process that runs an executable from a cache. The
+// state is in the arena, which belongs to the caller.
 #ifndef SHAMPOO_PYTHON_XLA_OPTIMIZERS_H
 #define SHAMPOO_PYTHON_XLA_OPTIMIZERS_H
 
@@ -55,7 +55,7 @@ struct Slot {
   std::vector<shampoo_buffers> buffers;
 };
 
-/** Returns the slot for a text and a device. It exists until it is not in use and the text is released. */
+/** Returns the slot for a text and a device. The slot exists as long as it is in use or its text has references. */
 std::shared_ptr<Slot> Find(std::string_view text, const DeviceDesc& device);
 
 /** Adds or removes a reference to a text. The optimizers of a text are kept while it has references. */

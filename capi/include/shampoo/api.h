@@ -121,8 +121,8 @@ typedef struct shampoo_api {
   /** @endcond */
 } shampoo_api;
 
-/** Is 1 if the table of the loaded library has a member, as in SHAMPOO_API_HAS(api, matrix_inverse_root), otherwise 0.
- */
+/** Evaluates to 1 if the table of the loaded library has the member, otherwise to 0. Example:
+ * SHAMPOO_API_HAS(api, matrix_inverse_root). */
 #define SHAMPOO_API_HAS(api, member) ((api)->struct_size > offsetof(shampoo_api, member))
 
 /** Type of shampoo_get_api(), for the result of dlsym(). */

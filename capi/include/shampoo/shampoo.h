@@ -62,9 +62,8 @@
  *    parameters and gradients are then bound to it.
  * 4. A *step* reads the bound buffers and the state, and writes the new parameters (or the updates) and the new state.
  *
- * The library runs on the CPU, and has a backend for NVIDIA GPUs (CUDA). It works in one process or in several that
- * share the work through communicators of the caller. docs/ has guides: getting_started.md, many_ranks.md, cuda.md,
- * checkpoints.md and others.
+ * The library runs on the CPU and on NVIDIA GPUs (CUDA). It works in one process or in several, which share the work
+ * through communicators of the caller. docs/ has guides, such as getting_started.md, many_ranks.md and cuda.md.
  *
  * ====================================================================================================================
  * Conventions
@@ -84,10 +83,10 @@
  * - An object that a function returns through its first argument `T** out` is owned by the caller, who releases it with
  *   the destroy function of its type. On failure *out is unchanged.
  * - Destroy functions accept NULL, and wait until pending work of the object has finished.
- * - Strings and pointers that functions return are owned by the library. Their lifetime is documented there.
+ * - Strings and pointers that functions return are owned by the library, for as long as the function's comment says.
  * - Strings that the caller passes are UTF-8, end with a zero byte, and are copied. Structs are copied, too. Only
- *   buffers that are *bound* (parameters, gradients, states, scalars) are kept as pointers: they must live until they
- *   are bound again or the optimizer is destroyed.
+ *   buffers that are *bound* (parameters, gradients, states, scalars) are kept as pointers: they must live until
+ *   others are bound in their place or the optimizer is destroyed.
  * - A config may be destroyed after the plan was made, and a plan after the optimizer was created.
  *
  * Structs. Every struct except shampoo_tensor begins with struct_size. Initialize it with the _INIT macro of its type,
@@ -126,8 +125,8 @@
  * libshampoo_cuda.so, which is loaded when it is first needed (shampoo_backend_load()). The library changes no
  * environment variable, locale, signal handler or floating-point mode; floating-point traps are masked during a call.
  * It reads no environment variable, except that the private BLAS reads its own to choose kernels. Create optimizers
- * after fork(): threads do not survive it. A child process may only destroy an optimizer that its parent created on the
- * CPU. dlclose() has no effect.
+ * after fork(): threads do not survive it. A child process may destroy an optimizer that its parent created on the CPU,
+ * and must make no other call with an optimizer of its parent. dlclose() has no effect.
  *
  * Determinism. On one kind of CPU, the same inputs give bit-identical results in every run, with any number of threads.
  * The same holds on CUDA for one kind of GPU and the same versions of the CUDA libraries.
@@ -233,8 +232,7 @@ typedef struct shampoo_optimizer shampoo_optimizer;
  * ================================================================================================================= */
 
 /**
- * A parameter with its gradient. All fields that are not set must be 0, as SHAMPOO_TENSOR_INIT and designated
- * initializers leave them.
+ * A parameter with its gradient. Fields that are not set must be 0: use SHAMPOO_TENSOR_INIT or designated initializers.
  */
 typedef struct shampoo_tensor {
   /** Name of the parameter. It must be unique, and the same in every run, because checkpoints use it. NULL (default):
@@ -267,8 +265,8 @@ typedef struct shampoo_tensor {
  * @param out receives the optimizer. Release it with shampoo_optimizer_destroy().
  * @param options keys and values as for shampoo_config_parse(), such as "lr=0.01 weight_decay=0.1". NULL or "": the
  *     defaults. The key "output" must have its default, because parameters are updated in place.
- * @param tensors count elements, tensor_size bytes apart. data and grad are bound: they must live until they are bound
- *     again or the optimizer is destroyed. May be NULL if count is 0.
+ * @param tensors array of `count` elements, tensor_size bytes apart. data and grad are bound: they must live until
+ *     others are bound in their place or the optimizer is destroyed. May be NULL if count is 0.
  * @param count number of tensors, >= 0.
  * @param tensor_size sizeof(shampoo_tensor) of the caller.
  * @retval SHAMPOO_E_INVALID a key or value of options, or a field of a tensor is wrong.
@@ -362,7 +360,7 @@ shampoo_status shampoo_set_log(shampoo_log_callback callback, void* user, int32_
  * Blocks while libraries are loaded.
  *
  * @param name_or_path "cuda": libshampoo_cuda.so.0 (0 is the major version) or libshampoo_cuda.so in the folder of this
- *     library, or libshampoo_cuda.so.0 as dlopen() finds it. Otherwise the path of that file.
+ *     library, or libshampoo_cuda.so.0 as dlopen() finds it. Any other value is the path of the file to load.
  * @retval SHAMPOO_OK it is loaded, by this call or an earlier one.
  * @retval SHAMPOO_E_STATE another file was loaded before.
  * @retval SHAMPOO_E_UNSUPPORTED the file or a library that it needs (cuBLAS, cuSOLVER) was not found, or its version
@@ -412,15 +410,14 @@ shampoo_status shampoo_backend_describe(int32_t index, shampoo_backend_info* inf
  *
  * A config has a value for every key; a new config has the defaults. A value is checked when it is set: type, range,
  * spelling. Rules that concern several keys are checked when a plan takes the config. The key "preset" replaces the
- * defaults of keys that are not set: "shampoo_2024" selects those of the July 2024 release of the reference
- * implementation.
+ * defaults of keys that are not set: "shampoo_2024" selects those of the reference implementation of July 2024.
  *
  * docs/keys.md lists all keys with type, default, range and meaning. It is generated from the library's own table,
  * which shampoo_config_key_count() and shampoo_config_describe_key() enumerate. Most important are "lr", the learning
  * rate, whose best value is usually 1 to 4 times that of AdamW; "weight_decay"; "grafting", the method that determines
- * the length of each block's step (adam); "precondition_frequency", the largest number of steps between computations of
- * the inverse roots (25; early ones are closer, see "refresh_growth"); and "max_preconditioner_dim", the largest
- * dimension of a block (1024).
+ * the length of each block's step (adam); "precondition_frequency", the largest number of steps between two
+ * computations of the inverse roots (25; at first they are computed more often, see "refresh_growth"); and
+ * "max_preconditioner_dim", the largest dimension of a block (1024).
  *
  * Values as text are the same in every locale: numbers with a point, "true" and "false" (or "1" and "0"), choices by
  * name, dtypes as "f32", "f64", "f16", "bf16", lists with commas ("0,2,4"). Keys whose default is "auto" accept "auto".
@@ -490,8 +487,8 @@ shampoo_status shampoo_config_set_str(shampoo_config* config, const char* key, c
  *
  * @param config changed. If the call fails, no key is changed.
  * @param options the string.
- * @retval SHAMPOO_E_INVALID a key has no value, or as for shampoo_config_set_str(). If the string has several lines,
- * the error names the line.
+ * @retval SHAMPOO_E_INVALID a key has no value, or as for shampoo_config_set_str(). If there are several lines, the
+ *     error names the line.
  */
 shampoo_status shampoo_config_parse(shampoo_config* config, const char* options);
 
@@ -716,12 +713,12 @@ shampoo_status shampoo_plan_add_group(shampoo_plan* plan, const shampoo_config* 
 shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_desc* desc, int32_t* index_out);
 
 /**
- * Describes what another shard rank holds of a parameter. "shard_mode" gather needs this for all ranks.
+ * Describes what another shard rank holds of a parameter. With "shard_mode" gather, a plan must know this of all ranks.
  *
- * It is not needed for the regular layouts, which are recognized from this rank's own shard: equal chunks of the
- * flattened parameter (ceil(elements / shard_world) elements each), equal chunks of dim 0 (ceil(shape[0] / shard_world)
- * rows each), and the whole parameter on every rank. For other layouts, call it on every rank for all other ranks, with
- * the same descriptions on all of them.
+ * A plan recognizes the regular layouts from this rank's own shard, without this call: equal chunks of the flattened
+ * parameter (ceil(elements / shard_world) elements each), equal chunks of dim 0 (ceil(shape[0] / shard_world) rows
+ * each), and the whole parameter on every rank. For any other layout, every rank makes this call once for each of the
+ * other ranks, with the same descriptions on all ranks.
  *
  * @param plan not finished yet.
  * @param param index of the parameter.
@@ -743,7 +740,8 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *     - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
  *       than 2^20 blocks: choose another "max_preconditioner_dim";
  *     - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
- *     - "shard_mode" is gather, and the shard of a rank is not known, or shards do not hold each element exactly once.
+ *     - "shard_mode" is gather, and the shard of a rank is not known, or the shards are neither the whole parameter on
+ *       every rank nor hold each element exactly once.
  * @retval SHAMPOO_E_STATE the plan is finished already.
  */
 shampoo_status shampoo_plan_finish(shampoo_plan* plan);
@@ -758,8 +756,8 @@ shampoo_status shampoo_plan_finish(shampoo_plan* plan);
 shampoo_status shampoo_plan_block_count(const shampoo_plan* plan, int64_t* count_out);
 
 /**
- * Describes a block. Blocks are sorted by parameter, then by stacked tensor, then by piece of the shard in memory, then
- * by chunk, with the chunks of the first dim outermost.
+ * Describes a block. Blocks are sorted by parameter, then by stacked tensor, then (for flat shards) by piece in memory
+ * order, then by chunk, with the chunks of the first dim outermost.
  *
  * @param plan finished.
  * @param index in [0, number of blocks).
@@ -821,9 +819,10 @@ typedef struct shampoo_comm_ops {
   void* user;
   /** Rank of this process, in [0, world). Default: 0. */
   int32_t rank;
-  /** Number of ranks, >= 1. Default: 1. */
+  /** Number of ranks, in [1, 2^20]. Default: 1. */
   int32_t world;
-  /** Memory that the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA. It must be that of the optimizer. */
+  /** Memory that the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA. For replica_comm and shard_comm it must be
+   * that of the optimizer; shampoo_save() and shampoo_load() take either for optimizers on CUDA. */
   int32_t device_type;
   /** All-gather: recv receives world segments of bytes_per_rank bytes (> 0), segment r from rank r. send may be
    * recv + rank * bytes_per_rank. On CUDA it is enqueued on stream; on the CPU stream is NULL, and the function returns
@@ -856,8 +855,7 @@ typedef struct shampoo_comm_ops {
  *
  * @param out receives the communicator. Release it with shampoo_comm_destroy().
  * @param ops the functions. user must live until release is called.
- * @retval SHAMPOO_E_INVALID all_gather is NULL, rank is not below world, or device_type is unknown. If the call fails,
- *     release is never called.
+ * @retval SHAMPOO_E_INVALID all_gather is NULL, or world, rank or device_type is wrong. release is never called then.
  */
 shampoo_status shampoo_comm_from_ops(shampoo_comm** out, const shampoo_comm_ops* ops);
 
@@ -885,8 +883,9 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  * Optimizer
  *
  * One step computes the following for each group. W is a parameter, G its gradient times gradient_scale, t the step of
- * the group, counted from 1. Names in quotes are keys. Parameters with at most one dim above 1 use only the grafting
- * method (2 and 4 are left out), unless "precondition_1d" is true or there is no grafting.
+ * the group, counted from 1. Names in quotes are keys. Blocks of a tensor with at most one dim above 1 use only the
+ * grafting method (2 and 4 are left out), unless "precondition_1d" is true or there is no grafting. A tensor is the
+ * parameter, each of its stacked tensors or, with "shard_mode" local, each piece of the shard.
  *
  *  1. Coupled weight decay ("weight_decay_type" coupled): G <- G + "weight_decay" W, in workspace; the caller's
  *     gradient is never written.
@@ -929,10 +928,10 @@ typedef struct shampoo_allocator {
   size_t struct_size;
   /** Passed to the callbacks. Default: NULL. */
   void* user;
-  /** Returns bytes (> 0) of memory aligned to align (a power of two), or NULL, which makes the call fail with
-   * SHAMPOO_E_NOMEM. device_type and device_id are those of the optimizer. The memory is used in the order of stream.
-   * If GPUs of one process exchange data, the other GPUs must be able to access it, unlike memory of cudaMallocAsync.
-   * On the CPU the last three are SHAMPOO_CPU, 0 and NULL. */
+  /** Allocates `bytes` bytes (> 0) of memory, aligned to `align` (a power of two). Returns NULL on failure, which makes
+   * the call fail with SHAMPOO_E_NOMEM. device_type and device_id are those of the optimizer; on the CPU they are
+   * SHAMPOO_CPU and 0, and stream is NULL. On CUDA the memory is used in the order of stream. If several GPUs of one
+   * process exchange data, all of them must be able to access the memory; cudaMallocAsync() does not ensure that. */
   void* (*allocate)(void* user, size_t bytes, size_t align, int32_t device_type, int32_t device_id, void* stream);
   /** Frees memory that allocate returned; bytes is the size that was requested. It must not fail. On CUDA all work on
    * the memory has finished before the call. */
@@ -959,7 +958,7 @@ typedef struct shampoo_executor {
   int32_t threads;
   /** Runs task(argument, i) once for every i in [0, count), on any threads and in any order, and returns when all tasks
    * have returned. count is at most threads. Tasks must see what the calling thread wrote before, and the caller what
-   * the tasks wrote, as with every lock or join. It runs on the thread that called the library. It must not throw. */
+   * the tasks wrote, as with a lock or join. parallel_for must not throw. It runs on the thread of the API call. */
   void (*parallel_for)(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count);
   /** Called once, after the last use. Not called if shampoo_optimizer_create() fails. Default: NULL. */
   void (*release)(void* user);
@@ -1031,7 +1030,8 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
 /**
  * Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched.
  *
- * Blocks until threads of the pool that no optimizer needs have ended; on CUDA until all steps are done.
+ * Blocks on the CPU until the library's threads have ended, if no other optimizer uses them; on CUDA until all steps
+ * are done.
  *
  * @param opt released, with all strings that it returned. May be NULL.
  */
@@ -1054,8 +1054,7 @@ typedef struct shampoo_buffers {
   /** The new parameter, in out_dtype; with the key "output" set to updates, the update to be added to the parameter.
    * Steps write it. May be NULL only if grad is NULL. */
   void* out;
-  /** The new parameter once more, in copy_dtype, such as a bfloat16 model beside float32 master weights. Steps write
-   * it. NULL: no copy. */
+  /** A copy of the new parameter in copy_dtype, such as bfloat16 for the model. Steps write it. NULL: no copy. */
   void* copy;
 } shampoo_buffers;
 
@@ -1070,8 +1069,8 @@ typedef struct shampoo_buffers {
  * @param opt changed.
  * @param first index of the first parameter.
  * @param count number of parameters, >= 0. On failure, none of them is bound.
- * @param buffers count elements, buffers[0].struct_size bytes apart, all with the same struct_size. May be NULL if
- *     count is 0.
+ * @param buffers array of `count` elements, buffers[0].struct_size bytes apart, all with the same struct_size. May be
+ *     NULL if count is 0.
  * @retval SHAMPOO_E_INVALID a parameter is out of range, a required address is NULL or misaligned, or out or copy
  *     overlaps another buffer of its parameter.
  */
@@ -1088,8 +1087,8 @@ shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int
  * @param group a group of the plan; 0 is that of the plan's own config.
  * @param key "lr" or "gradient_scale".
  * @param dtype of the number: SHAMPOO_F32 or SHAMPOO_F64. Ignored if value is NULL.
- * @param value the number, of any alignment on the CPU. Steps check its range. NULL unbinds it: on the CPU the value
- *     that was read last stays in force, on CUDA the value that was set last.
+ * @param value address of the number; on the CPU it needs no alignment. Steps check the range of the number. NULL
+ *     unbinds it: on the CPU later steps use the value that was read last, on CUDA the value that was set last.
  * @retval SHAMPOO_E_INVALID there is no such group, key or dtype, or value is misaligned on CUDA.
  */
 shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t group, const char* key, int32_t dtype,
@@ -1099,13 +1098,13 @@ shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t gro
  * Binds the arenas that steps read and write, so that a step is a pure function of its inputs. One arena holds all
  * state, including step counters; its layout depends on the plan alone, and a copy of its bytes is a snapshot.
  *
- * The arenas stay bound until the next call: if they are distinct, each step reads the same state_in again. Functions
- * of the sections State and Checkpoints use the last state_out.
+ * The arenas stay bound until this function is called again: if they are distinct, each step reads the same state_in.
+ * Functions of the sections State and Checkpoints use the last state_out.
  *
  * On CUDA the library must know on the host how many steps a state has made. For the arena that the last step wrote, it
- * does. For another arena, the next step copies the number from the device and waits for the stream once. If the caller
- * has written to an arena, for example to restore a copy, first call this function with NULL and NULL. Otherwise the
- * next step can be rejected with SHAMPOO_E_STATE, or use inverse roots of the previous state (with "root_async").
+ * does. For another arena, the next step copies the number from the device and waits for the stream once. After the
+ * caller has written to an arena, for example to restore a copy, call this function with NULL and NULL, then bind the
+ * arena again. Otherwise the next step can fail with SHAMPOO_E_STATE, or (with "root_async") use previous roots.
  *
  * @param opt changed.
  * @param state_in arena that steps read. It contains the state of an optimizer whose plan is equal.
@@ -1117,7 +1116,7 @@ shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t gro
 shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* state_in, void* state_out);
 
 /**
- * Changes a hyper-parameter of a group from the next step on: learning-rate schedules, loss scaling.
+ * Changes a hyper-parameter of a group from the next step on, for example for a learning-rate schedule.
  *
  * @param opt changed.
  * @param group a group of the plan; 0 is that of the plan's own config.
@@ -1134,9 +1133,9 @@ shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, cons
 
 /**
  * Returns the value of a hyper-parameter of a group: the last one that was set by the config, by
- * shampoo_optimizer_set() or by a step that read a bound scalar (except on CUDA, where the host does not see it). For
- * "auto" (except of "root_rank_rtol"), for -1 of "start_preconditioning_step" and for 0 of "threads" it returns the
- * resulting number.
+ * shampoo_optimizer_set() or by a step that read a bound scalar (except on CUDA, where the host does not see it). If
+ * the value is "auto" (except "root_rank_rtol"), -1 for "start_preconditioning_step" or 0 for "threads", it returns the
+ * number that is used instead.
  *
  * @param opt read.
  * @param group a group of the plan; 0 is that of the plan's own config.
@@ -1149,13 +1148,14 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
 /**
  * Makes one step of all groups.
  *
- * A step first checks that all parameters are bound, that no gradient and, with coupled weight decay, no parameter
- * contains a NaN, an infinity or a magnitude that would overflow a state, and, if inverse roots are due, that factor
- * matrices are finite. If it fails, parameters, state and step counters are unchanged, and the caller may continue:
- * skip the batch, lower the loss scale, and call again. Steps allocate no memory.
+ * A step first checks its inputs: all parameters are bound; no gradient (with coupled weight decay, also no parameter)
+ * contains a NaN, an infinity or a magnitude that would overflow a state; and factor matrices whose inverse roots are
+ * due are finite. If it fails, parameters, state and step counters are unchanged, and the caller may continue: skip the
+ * batch, lower the loss scale, and call again. Steps allocate no memory.
  *
- * With the key "on_nonfinite" set to skip_block or skip_step, such blocks, or the whole step, are skipped instead.
- * Their outputs are written as for a missing gradient (shampoo_buffers.grad), and the call succeeds.
+ * With the key "on_nonfinite" set to skip_block or skip_step, a gradient or parameter that does not pass this check
+ * does not make the step fail: its blocks, or the whole step, are skipped. Their outputs are written as for a missing
+ * gradient (shampoo_buffers.grad). An unbound parameter or a factor matrix that is not finite still fails the step.
  *
  * If an inverse root cannot be computed, other methods are tried (docs/roots.md). If all fail, the block keeps its
  * previous root. This is logged once per refresh, and counted (shampoo_optimizer_stat()). If the roots of a factor
@@ -1167,19 +1167,19 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * With "on_nonfinite" error the next step reports it once, before it writes anything.
  *
  * With several ranks the call is collective, and if one rank fails, all ranks return an error: docs/many_ranks.md
- * describes this, including what may have been written. On CUDA the step is enqueued on the stream, checks its inputs
- * there, and is reported by a later call ("status_lag"); it can be captured into a CUDA graph: see docs/cuda.md.
+ * describes this, including what may have been written.
  *
- * Blocks until the step is done; on CUDA see docs/cuda.md.
+ * On the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream and checks its
+ * inputs there; by default a later call reports its errors ("status_lag"). It can be captured into a CUDA graph.
  *
  * @param opt stepped.
  * @param stream on CUDA the stream of the step. NULL on the CPU.
  * @retval SHAMPOO_OK parameters, copies and state are written; on CUDA they will be, in the order of stream.
  * @retval SHAMPOO_E_INVALID a bound scalar is out of range, or ranks differ in their gradients or hyper-parameters.
  * @retval SHAMPOO_E_STATE a parameter has never been bound: call shampoo_optimizer_bind(), with grad NULL if it has no
- *     gradient. Or a step counter in the state is out of range, or counters or parameters (key "verify_replicas")
- *     differ between ranks. On CUDA also: a step at which roots are due was captured, a graph was replayed at such a
- *     step, or the arena was written by something else (shampoo_optimizer_bind_state()).
+ *     gradient. Or a failed load has left the state unusable, a step counter in the state is out of range, or counters
+ *     or parameters (key "verify_replicas") differ between ranks. On CUDA also: a step at which roots are due was
+ *     captured, a graph was replayed at such a step, or the caller wrote to the arena (shampoo_optimizer_bind_state()).
  * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or a state would overflow: the error names the parameter, the
  *     block and the element, and what to try. Or a factor matrix is not finite, or its root has failed too often.
  * @retval SHAMPOO_E_COMM a collective failed, in this step or an earlier one. Parameters may be partly written, and
@@ -1192,11 +1192,11 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
  * would. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
  * anything to report.
  *
- * Collective if there are several ranks. If wait is not 0, it blocks until all steps are done, including replays on the
- * stream of the last call.
+ * On CUDA it is collective if there are several ranks. If wait is not 0, it blocks until all steps are done, including
+ * replays on the stream of the last call.
  *
  * @param opt queried.
- * @param wait 0: report only what is known without waiting; several ranks always wait. Otherwise: wait.
+ * @param wait 0: report only what is known without waiting; several ranks on CUDA always wait. Otherwise: wait.
  * @param step_out receives the number of the rejected step, or 0 if there is none. Calls of shampoo_optimizer_step()
  *     that enqueued a step are numbered from 1; a graph replay has the number of the captured call. May be NULL.
  * @retval SHAMPOO_OK no step has been rejected since the last report.
@@ -1208,8 +1208,7 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
 shampoo_status shampoo_optimizer_status(shampoo_optimizer* opt, int32_t wait, int64_t* step_out);
 
 /**
- * Returns the message of the last failure of a call that takes this optimizer as a non-const pointer, on any thread:
- * for hosts that move an optimizer between threads.
+ * Returns the message of the last call that failed and takes this optimizer as a non-const pointer, on any thread.
  *
  * @param opt queried. NULL gives "".
  * @return the message; "" if no such call has failed. Valid until the next call with the optimizer.
@@ -1225,25 +1224,24 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  *   without a gradient in the group does not count. On CUDA it is read in the order of the last call's stream, and the
  *   call waits for it; it does not wait for replays on other streams.
  * - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
- * - "nonfinite_blocks": number of block updates that were skipped: blocks whose gradient cannot be used, alone or with
- *   their step ("on_nonfinite"), and blocks whose direction is not finite or would overflow. With "shard_mode" gather,
- *   a rank counts blocks that it owns or holds a part of.
+ * - "nonfinite_blocks": how often a block caused a skip, because its gradient cannot be used (with "on_nonfinite"
+ *   skip_step, the other blocks of a skipped step are not counted), or because its direction is not finite or would
+ *   overflow. With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
  * - "root_computed": inverse roots computed, and of these by method: "root_scalar", "root_diagonal", "root_eigen",
  *   "root_newton", "root_higher_order", "root_cans".
  * - "root_retried": roots that needed the recovery ladder, and of these by rung: "root_retried_float64" (the same
  *   method in float64), "root_retried_eigen" (eigendecomposition in float64), "root_retried_dsyevr",
- *   "root_retried_dsyev" (other drivers of LAPACK). On a device: "root_retried_device" (eigendecomposition of one
- * matrix instead of a batch), "root_retried_device_newton" (Newton iteration).
+ *   "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device" (eigendecomposition of one matrix
+ *   instead of a batch), "root_retried_device_newton" (Newton iteration).
  * - "root_reused": previous roots kept because every rung failed.
  * - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
  *   the key "track_times": thread time of each phase over all steps, in seconds.
- * - "root_error.W", with the key "track_root_residuals", over the last refresh of each factor matrix: the largest |X -
- *   X64| relative to the largest |X64|, where X64 is the root in float64.
- * - "root_residual.W", likewise: the largest |X^(-1/q) - (A + epsilon I)| relative to the largest |A + epsilon I|,
- *   where X is (A + epsilon I)^(-q) (infinity if X has no such power).
- *
- * W is mean, median, p90 (the 90th percentile), max, or worst: the index of the factor matrix with the max, over all
- * blocks in the order of the plan, or -1 if nothing is tracked. The log names that matrix (level 2).
+ * - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": how accurate the inverse roots of
+ *   the last refresh are. Let X = B^(-q) be the root of one factor matrix, B that matrix (bias-corrected, + e I), and
+ *   X64 the same root in float64. root_error is max |X - X64| / max |X64|. root_residual is max |X^(-1/q) - B| /
+ *   max |B|, or infinity if X has no such power. STAT is taken over all factor matrices: mean, median, p90 (the 90th
+ *   percentile), max, or worst: the index of the matrix with the max among those of all blocks, in the order of the
+ *   plan, or -1 if nothing is tracked. The log names that matrix (level 2).
  *
  * It blocks only on CUDA, and only for "step.G".
  *
@@ -1269,7 +1267,7 @@ shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* 
  *   "parameter/block/snapshot_step"  one I64, with root_async. s > 0: the snapshots are of step s of the group, and
  *                                    their roots are not in use yet; -s: the roots of step s are in use; 0: the block
  *                                    has not had a refresh yet
- *   "parameter/block/diagonal"       one I32 per dim: 1 while the factor matrix has been diagonal at every refresh
+ *   "parameter/block/diagonal"       one I32 per dim: 1 if the factor matrix was diagonal at every refresh, else 0
  *   "parameter/block/filtered_grad"  moving average of the gradient, in the shape of the block; if beta1 is not 0
  *   "parameter/block/grafting"       second moment of the grafting method, in the shape of the block; if it has one
  *   "parameter/block/momentum"       momentum, in the shape of the block; if momentum is not 0
@@ -1337,7 +1335,7 @@ shampoo_status shampoo_state_describe(const shampoo_optimizer* opt, int64_t inde
  * @param first index of the first element, row-major in the shape of the entry; for a symmetric entry, in the full
  *     matrix.
  * @param count number of elements.
- * @param dst receives count elements of the entry's dtype.
+ * @param dst receives `count` elements of the entry's dtype.
  * @param dst_bytes size of dst in bytes.
  * @param dst_device_type where dst is: SHAMPOO_CPU, or SHAMPOO_CUDA if the optimizer is there.
  * @param stream on CUDA the stream of the copy. NULL on the CPU.
@@ -1357,7 +1355,7 @@ shampoo_status shampoo_state_read(shampoo_optimizer* opt, int64_t index, int64_t
  * @param first index of the first element, row-major in the shape of the entry; for a symmetric entry, in the full
  *     matrix, of which the elements on and below the diagonal are used.
  * @param count number of elements.
- * @param src count elements of the entry's dtype.
+ * @param src array of `count` elements of the entry's dtype.
  * @param src_bytes size of src in bytes.
  * @param src_device_type where src is: SHAMPOO_CPU, or SHAMPOO_CUDA if the optimizer is there.
  * @param stream on CUDA the stream of the copy. NULL on the CPU.
@@ -1376,13 +1374,13 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  * bound, it saves the last state_out. The host saves parameters itself.
  *
  * The index is written last. A save that fails, or is killed at any moment, leaves earlier checkpoints of the directory
- * intact. A successful one removes all but the last checkpoint_keep.
+ * intact. A successful save removes all checkpoints except the newest; the key "checkpoint_keep" says how many to keep.
  *
  * Collective over world. Blocks until the files have been written to disk.
  *
  * @param opts the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
- *     different optimizers, for example for experts with replicas of their own. The name of a parameter must not be in
- *     two optimizers of a rank. On different ranks, parameters of the same name must have the same states.
+ *     different optimizers, for example for experts with replicas of their own. Two optimizers of a rank must not have
+ *     parameters of the same name. Equal names on different ranks mean one parameter, whose states must agree.
  * @param count number of optimizers of this rank, >= 0.
  * @param world communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
  *     optimizer on CUDA. NULL: one rank.
@@ -1404,12 +1402,12 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
  * the parameters and the hyper-parameters are the same, training continues with bit-identical results.
  *
  * Names and shapes of all parameters, dtypes of states, and the grafting method (if it has a state) must match. Other
- * hyper-parameters are those of the loading optimizer; the log lists the differences. The key on_block_mismatch says
- * what happens to blocks that are divided differently.
+ * hyper-parameters are those of the loading optimizer; the log lists the differences. The key "on_block_mismatch" says
+ * what happens to blocks that the checkpoint does not have, because parameters were divided differently.
  *
- * A load that fails leaves the optimizers unchanged, with one exception: if memory, a file or a collective fails after
- * all files have been verified, and the optimizers of the rank that are no longer in their initial state have more than
- * 24 MiB of state, their state can be partly overwritten. Steps then fail with SHAMPOO_E_STATE until a load succeeds.
+ * A load that fails leaves the optimizers unchanged, with one exception. If it fails after all files were verified, and
+ * the optimizers of a rank that are no longer in their initial state have more than 24 MiB of state in total, their
+ * states can be partly overwritten. Their steps then fail with SHAMPOO_E_STATE until a load succeeds.
  *
  * Collective over world. Blocks until it is done.
  *
@@ -1466,23 +1464,25 @@ typedef struct shampoo_root_info {
  * zeros or subnormal numbers is the identity. Methods (key "root_method"; docs/roots.md):
  *
  * - eigen: by eigendecomposition, except that inverse square roots in float32 with n from 8 to 512 use a rational
- *   approximation of the same accuracy. If the smallest eigenvalue is negative, all are raised until it is 0, and then
- *   e is added. 1x1 and diagonal matrices are computed elementwise, without raising them unless the result would not be
- *   finite. With root_rank_handling pseudo_inverse, eigenvalues that count as 0 are left out instead (root_rank_rtol,
- *   root_rank_atol).
+ *   approximation of the same accuracy. If the smallest eigenvalue is negative, it is first subtracted from all
+ *   eigenvalues. Then e is added. Roots of 1x1 and diagonal matrices are computed elementwise, and the subtraction is
+ *   made only if the result would otherwise not be finite. With root_rank_handling pseudo_inverse, e is not added, and
+ *   eigenvalues that count as 0 are left out (root_rank_rtol, root_rank_atol).
  * - newton: the coupled inverse Newton iteration; root_num / root_den must be an integer.
  * - higher_order: a coupled iteration of order root_order. If epsilon is used, it is relative: max(epsilon * L, 1e-16)
  *   is added, where L is a bound of the largest eigenvalue.
+ * - cans: for the roots 2 and 4, a fixed number of matrix products in float64; other roots as with eigen.
  *
  * If an iteration does not converge, this function returns its last iterate (info->converged is 0), whereas a step
  * tries other methods. It allocates its workspace, and runs on the calling thread.
  *
- * @param config the keys that begin with "root_", "epsilon" (which may be 0 here) and "exponent_multiplier" are read.
- *     If "root_dtype" is auto, dtype is used.
+ * @param config read: "epsilon" (which may be 0 here), "exponent_multiplier", and all keys that begin with "root_". If
+ *     "root_dtype" is auto, dtype is used.
  * @param n number of rows and of columns of the matrix, 1..32750.
  * @param dtype of a and x: SHAMPOO_F32 or SHAMPOO_F64.
  * @param a n * n elements, row-major, symmetric. Elements on and below the diagonal are read.
- * @param x receives n * n elements, row-major and exactly symmetric. May be a; otherwise it must not overlap it.
+ * @param x receives n * n elements, row-major and exactly symmetric. It may be the same address as `a`; otherwise the
+ *     two must not overlap.
  * @param root_num numerator of the root, >= 1: 4 for the inverse fourth root.
  * @param root_den denominator of the root, >= 1: 1 for the inverse fourth root.
  * @param info filled; struct_size must be set. May be NULL.

@@ -27,7 +27,8 @@ Status Locate(const std::string& path, Source* source);
 
 // Reads the index without its blocks. Sets *counts to the number of blocks of each parameter.
 Status ReadParams(const Source& source, CheckpointIndex* params, std::vector<int64_t>* counts);
-// With the blocks that are wanted. params: what was read before, which it must still be.
+// Reads the index with the blocks for which wants() is true. params: the result of ReadParams(). Fails if the index has
+// changed since then.
 Status ReadBlocks(const Source& source, const CheckpointIndex& params, const BlockFilter& wants,
                   CheckpointIndex* index);
 

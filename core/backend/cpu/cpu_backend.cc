@@ -30,7 +30,8 @@ double CostOfSpans(std::span<const MemorySpan> spans) {
   return static_cast<double>(kCostOfElement) * elements;
 }
 
-// Returns the cost of the items, or any cost of at least `enough`: with very many items it reads only the first ones.
+// Returns the cost of the items if it is below `enough`, otherwise some number of at least `enough`. So it reads only
+// the first ones of very many items.
 double CostOfItems(std::span<const StepItem> items, double enough) {
   double cost = 0;
   for (const StepItem& item : items) {

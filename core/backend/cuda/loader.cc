@@ -82,9 +82,9 @@ std::string_view ReasonOf(const std::string& file) {
 Status UsePlugin(void* library, const std::string& file, Plugin* plugin) {
   auto* const function = reinterpret_cast<PluginFunction>(dlsym(library, kPluginSymbol));
   const Table* const table = function == nullptr ? nullptr : function();
-  Status status = table == nullptr
-                      ? Unsupported(file, " is not a CUDA backend of libshampoo: it does not export ", kPluginSymbol)
-                      : CheckTable(*table, file);
+  Status status = table == nullptr ? Unsupported(file, " is not a CUDA backend of libshampoo: it does not export ",
+                                                 kPluginSymbol, "; expected ", kVersionedFile, " of this version")
+                                   : CheckTable(*table, file);
   if (!status.ok()) {
     dlclose(library);
     return status;
@@ -107,7 +107,9 @@ Status UsePlugin(void* library, const std::string& file, Plugin* plugin) {
 Status Open(const std::string& file, Plugin* plugin) {
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return UsePlugin(library, file, plugin);
-  return Unsupported("the CUDA backend ", file, " cannot be loaded: ", ReasonOf(file));
+  return Unsupported("the CUDA backend ", file, " cannot be loaded: ", ReasonOf(file),
+                     "; check that the loader can find this file and the libraries that it needs (cuBLAS, cuSOLVER), "
+                     "for example with LD_LIBRARY_PATH");
 }
 
 Status OpenByName(Plugin* plugin) {
@@ -142,8 +144,10 @@ std::string UnavailableReason(const Description& found) {
                VersionText(found.runtime_version), "); install a newer driver");
   }
   if (found.unavailable_reason[0] != '\0') return found.unavailable_reason;
-  if (found.driver_version == 0) return "there is no NVIDIA driver";
-  if (found.device_count < 1) return "there is no NVIDIA GPU, or none is visible to this process";
+  if (found.driver_version == 0) return "there is no NVIDIA driver; install one";
+  if (found.device_count < 1) {
+    return "there is no NVIDIA GPU, or none is visible to this process; check CUDA_VISIBLE_DEVICES and nvidia-smi";
+  }
   return {};
 }
 

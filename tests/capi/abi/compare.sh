@@ -25,8 +25,9 @@ cat <<END
 
 The interface of $library is not that of $baseline
 (abidiff's status is $status: 1 and 2 are errors of abidiff, 4 is a change, 8 is an incompatible change).
-A released struct may only grow, at its end, and a released function may neither change nor go. If the change above is meant
-and allowed, make a new baseline from a RelWithDebInfo build, look at its difference, and commit it with the change:
+Fields may be added at the end of a released struct. Any other change of it is forbidden, and so is every change or
+removal of a released function. If the change above is intended and allowed, make a new baseline from a RelWithDebInfo
+build, look at its difference, and commit it with the change:
 
     sh $here/update_baseline.sh $library
 END

@@ -8,7 +8,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("whichever allocation fails, shampoo_create returns SHAMPOO_E_NOMEM, or succeeds without a log message") {
+TEST_CASE("if any allocation fails, shampoo_create returns SHAMPOO_E_NOMEM, or succeeds without a log message") {
   float weight[6] = {1, 2, 3, 4, 5, 6};
   float gradient[6] = {};
   shampoo_tensor tensors[2] = {SHAMPOO_TENSOR_INIT, SHAMPOO_TENSOR_INIT};

@@ -92,7 +92,7 @@ struct TensorReference {
     for (const int d : shape) size *= static_cast<size_t>(d);
     return size;
   }
-  // Distance between neighbours along dim k.
+  // Distance between neighbors along dim k.
   size_t Stride(size_t k) const {
     size_t stride = 1;
     for (size_t i = k + 1; i < shape.size(); ++i) stride *= static_cast<size_t>(shape[i]);

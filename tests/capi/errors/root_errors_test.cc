@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Keys of the root keys that contradict each other.
+// Values of root keys that contradict each other.
 #include "small_model.h"
 
 namespace shampoo_test {

@@ -47,7 +47,8 @@ void CheckRead(const Struct& fields, const std::string& name, const std::functio
   CHECK_MESSAGE(call(extended.get()) == SHAMPOO_OK, shampoo_last_error());
 }
 
-// Checks a struct that the library fills: if it is too small it stays unchanged, and of a larger one the end does.
+// Checks a struct that the library fills. A struct that is too small must stay unchanged. In a larger struct, the bytes
+// after those that the library knows must stay unchanged.
 template <typename Struct>
 void CheckWritten(const Struct& init, const std::string& name, const std::function<shampoo_status(Struct*)>& call,
                   size_t first = sizeof(Struct)) {

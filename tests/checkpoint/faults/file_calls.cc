@@ -88,7 +88,7 @@ int open(const char* path, int flags, ...) {
                                     [=](size_t) { return syscall(SYS_openat, AT_FDCWD, path, flags, mode); }));
 }
 
-// Linux releases the descriptor whatever close returns.
+// Linux releases the descriptor even if close fails.
 int close(int fd) {
   const auto result = InterceptDescriptor("close", fd, {}, [fd](size_t) { return syscall(SYS_close, fd); });
   if (result < 0 && shampoo_test::watch != nullptr) {

@@ -19,8 +19,8 @@
 namespace shampoo_test {
 namespace {
 
-constexpr int64_t kMost = int64_t{64} << 20;
-constexpr int64_t kLeastState = int64_t{256} << 20;
+constexpr int64_t kMax = int64_t{64} << 20;
+constexpr int64_t kMinState = int64_t{256} << 20;
 
 void Require(bool condition, const std::string& what) {
   if (condition) return;
@@ -92,13 +92,13 @@ void Check(const Model& model, const char* other) {
   const auto report = [&](const char* what, int64_t taken) {
     std::printf("blocks of %s, %s: %lld KiB in addition to the state\n", model.block_dim, what,
                 static_cast<long long>(taken >> 10));
-    Require(taken <= kMost, "that is more than 64 MiB");
+    Require(taken <= kMax, "that is more than 64 MiB");
   };
   {
     Trained trained(model);
     std::printf("%lld MiB of state in %lld blocks\n", static_cast<long long>(trained.StateBytes() >> 20),
                 static_cast<long long>(trained.Blocks()));
-    Require(trained.StateBytes() >= kLeastState, "the state is not large");
+    Require(trained.StateBytes() >= kMinState, "the state is not large");
     report("save", PeakOf([&] { trained.Save(directory); }));
     report("second save", PeakOf([&] { trained.Save(directory); }));
     report("load into a loaded optimizer", PeakOf([&] {

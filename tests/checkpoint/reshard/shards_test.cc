@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shards in shard_mode tensor where one shard has all of a parameter, or nothing of it.
+// Shards of which one has all elements of a parameter, or none, with both values of shard_mode.
 #include <doctest/doctest.h>
 
 #include <string>

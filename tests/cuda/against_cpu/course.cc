@@ -26,7 +26,7 @@ size_t ElementsOf(const ParamSpec& param) {
   return elements;
 }
 
-// A value close to the midpoint of two neighbours may be rounded to either of them. The rounded value is the input of
+// A value close to the midpoint of two neighbors may be rounded to either of them. The rounded value is the input of
 // the next step.
 double ToleranceOf(const Course& course) {
   if (course.tolerance > 0) return course.tolerance;

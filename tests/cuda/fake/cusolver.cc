@@ -26,7 +26,7 @@ struct EigenBatch {
   bool rounds_differently = false;  // as another algorithm does
 };
 
-// Replaces the vectors by another orthonormal basis: rotates pairs of neighbours.
+// Replaces the vectors by another orthonormal basis: rotates pairs of neighbors.
 template <typename Real>
 void TurnVectors(int64_t n, Real* a, int64_t lda) {
   const Real c = static_cast<Real>(0.6);

@@ -203,7 +203,7 @@ TEST_CASE("dropping any launch of a step changes a result" * NeedsFake()) {
 TEST_CASE("leaving out any write of create changes a result" * NeedsFake()) {
   const Trial trial = Trials().front();
   int64_t calls = 0;
-  // Other kernels only run to be loaded, and other writes are those of roots that are computed for that.
+  // Create runs other kernels only to load them, and computes roots only to load kernels. Their writes are not counted.
   const char* const kInitialize = "InitializeFactorsBody";
   const std::map<std::string, int64_t> writes = {{"cudaMemcpyAsync", 7}, {"cudaMemsetAsync", 5}, {kInitialize, 1}};
   const auto run = [&](const char* function, int64_t n) {

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures what the design of the CUDA backend has assumed about a GPU and its libraries:
+// Measures properties of a GPU and its libraries that the design of the CUDA backend relies on:
 //   probe [--tiny]
 // - eigensolvers by order, batch and algorithm: time of the host's call and of the device, accuracy, whether equal
 //   matrices and repeated calls have equal bits, and workspace. If the call takes as long as the device, the solver

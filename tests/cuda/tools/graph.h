@@ -11,7 +11,8 @@ namespace shampoo_test {
 // A CUDA graph of one step.
 class Graph {
  public:
-  // Captures a step, which must return `status`, and, unless `set` is NULL, a memset of four bytes.
+  // Captures a step and, unless `set` is nullptr, a memset of the four bytes at `set`. The step must return `status`,
+  // and the text of its error must contain `says`.
   explicit Graph(Model* model, shampoo_status status = SHAMPOO_OK, const std::string& says = "", void* set = nullptr)
       : stream_(model->stream) {
     MustCuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));

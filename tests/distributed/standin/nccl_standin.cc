@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creates, splits, queries and destroys communicators.
+// The functions of NCCL: those that create, split, query and destroy communicators, collectives, send and receive.
 #include "nccl_standin.h"
 
 #include <cstring>

@@ -10,8 +10,8 @@ from pathlib import Path
 
 STANDINS = Path(__file__).resolve().parent / "standins"
 #: Variables of the caller that the reader does not have.
-NOT_HIS = ("CMAKE_PREFIX_PATH", "DESTDIR", "LD_LIBRARY_PATH", "LD_PRELOAD", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE",
-           "PKG_CONFIG_PATH", "PYTHONPATH", "VIRTUAL_ENV")  # fmt: skip
+REMOVED = ("CMAKE_PREFIX_PATH", "DESTDIR", "LD_LIBRARY_PATH", "LD_PRELOAD", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE",
+          "PKG_CONFIG_PATH", "PYTHONPATH", "VIRTUAL_ENV")  # fmt: skip
 
 
 class Machine:
@@ -61,7 +61,7 @@ class Machine:
         (site / "of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
 
     def environment(self, cargo: str) -> dict:
-        own = {name: value for name, value in os.environ.items() if name not in NOT_HIS}
+        own = {name: value for name, value in os.environ.items() if name not in REMOVED}
         path = [str(STANDINS), str(self.venv / "bin")] + ([str(Path(cargo).parent)] if cargo else [])
         return {
             **own, "LC_ALL": "C.UTF-8", "HOME": str(self.home), "SHELL_ROOT": str(self.root), "PATH": ":".join([*path, own["PATH"]]),

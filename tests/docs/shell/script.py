@@ -14,7 +14,7 @@ HEAD = r"""set -euo pipefail
 at=
 trap 'status=$?; [ $status -eq 0 ] || echo "$at: ended with status $status"' EXIT
 said=$(mktemp -p "$HOME")
-ends() { # STATUS... : what the command before ended with is one of them
+ends() { # STATUS... : exits unless the last command ended with one of these statuses
   local one
   for one in "$@"; do [ "$one" != "$status" ] || return 0; done
   exit "$status"

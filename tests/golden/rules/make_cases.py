@@ -25,9 +25,9 @@ from cases import Case, cases
 from model import Group
 
 REAL = {"f64": np.float64, "f32": np.float32}
-ROUNDED = 8  # runs that measure what rounding changes
-SHARP = 1e-3  # of the largest change of a parameter: the most that a tolerance may be
-SAME = 1e-12  # relative to the largest element of a tensor: what another BLAS may change in float64 at least
+ROUNDED = 8  # number of runs that measure the effect of rounding
+SHARP = 1e-3  # upper limit of a tolerance, relative to the largest change of a parameter
+SAME = 1e-12  # least tolerance of --check, relative to the largest element of a tensor: another BLAS changes that much
 # Least distance between an error of a coupled iteration and root_tolerance (logarithm of their quotient), so that
 # rounding cannot decide when the iteration stops.
 MARGIN = {"f64": 1e-4, "f32": 0.05}

@@ -144,7 +144,7 @@ class Block:
 class Group:
     """Parameters with common keys.
 
-    weights: arrays by their position, changed in place. move: what becomes of a factor matrix before its root.
+    weights: arrays by their position, changed in place. move: changes a factor matrix before its root is computed.
     """
 
     def __init__(self, k: Keys, weights: dict[int, np.ndarray], steps: int, move: Callable = lambda a: a) -> None:

@@ -19,8 +19,8 @@ from typing import Any, Dict, Iterable, List, Tuple
 import numpy as np
 
 TOLERANCE = 1e-11  # relative, of a parameter after a step: rounding, times the condition numbers of the factors
-VISIBLE = 1e-6  # what a changed constant must do to a trajectory
-MARGIN = 1e-9  # how far from root_tolerance an error must lie, so that rounding does not choose when to stop
+VISIBLE = 1e-6  # the least change of a trajectory that a changed constant must cause
+MARGIN = 1e-9  # the least distance of an error from root_tolerance, so that rounding does not decide when to stop
 
 
 # ----------------------------------------------------------------------------------------------------------------------

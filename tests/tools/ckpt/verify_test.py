@@ -85,7 +85,7 @@ class Verify(Case):
             checkpoint = Checkpoint(make(self.folder, "--copies", 3))
             checkpoint.rewrite(change)
             self.assertEqual(self.run_tool(1, "verify", self.folder),
-                             f"damaged: {checkpoint.path}: the index is malformed: {text}\n")
+                             f"damaged: {checkpoint.path}: the index is malformed: {text}; load another checkpoint\n")
 
     def test_a_later_format_is_no_damage(self):
         checkpoint = Checkpoint(make(self.folder))

@@ -135,7 +135,7 @@ def main():
             require(len(found) > 30, f"{name}: {len(found)} tensors are too few to be all")
             dtypes |= set(found.values())
             print(f"{name}: {len(found)} tensors of {sorted(set(found.values()))}")
-    require(dtypes == {"F32", "F64", "F16", "BF16", "I32"}, f"of all dtypes only {sorted(dtypes)} were met")
+    require(dtypes == {"F32", "F64", "F16", "BF16", "I32"}, f"the files have only the dtypes {sorted(dtypes)}")
     print(f"safetensors {safetensors.__version__}")
 
 

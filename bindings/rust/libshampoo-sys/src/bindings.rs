@@ -112,8 +112,7 @@ pub struct shampoo_optimizer {
     _marker: Unmovable,
 }
 
-/// A parameter with its gradient. All fields that are not set must be 0, as SHAMPOO_TENSOR_INIT and designated
-/// initializers leave them.
+/// A parameter with its gradient. Fields that are not set must be 0: use SHAMPOO_TENSOR_INIT or designated initializers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_tensor {
@@ -278,9 +277,10 @@ pub struct shampoo_comm_ops {
     pub user: *mut c_void,
     /// Rank of this process, in \[0, world). Default: 0.
     pub rank: i32,
-    /// Number of ranks, \>= 1. Default: 1.
+    /// Number of ranks, in \[1, 2^20\]. Default: 1.
     pub world: i32,
-    /// Memory that the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA. It must be that of the optimizer.
+    /// Memory that the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA. For replica_comm and shard_comm it must be
+    /// that of the optimizer; shampoo_save() and shampoo_load() take either for optimizers on CUDA.
     pub device_type: i32,
     /// All-gather: recv receives world segments of bytes_per_rank bytes (\> 0), segment r from rank r. send may be
     /// recv + rank \* bytes_per_rank. On CUDA it is enqueued on stream; on the CPU stream is NULL, and the function returns
@@ -317,10 +317,10 @@ pub struct shampoo_allocator {
     pub struct_size: usize,
     /// Passed to the callbacks. Default: NULL.
     pub user: *mut c_void,
-    /// Returns bytes (\> 0) of memory aligned to align (a power of two), or NULL, which makes the call fail with
-    /// SHAMPOO_E_NOMEM. device_type and device_id are those of the optimizer. The memory is used in the order of stream.
-    /// If GPUs of one process exchange data, the other GPUs must be able to access it, unlike memory of cudaMallocAsync.
-    /// On the CPU the last three are SHAMPOO_CPU, 0 and NULL.
+    /// Allocates `bytes` bytes (\> 0) of memory, aligned to `align` (a power of two). Returns NULL on failure, which makes
+    /// the call fail with SHAMPOO_E_NOMEM. device_type and device_id are those of the optimizer; on the CPU they are
+    /// SHAMPOO_CPU and 0, and stream is NULL. On CUDA the memory is used in the order of stream. If several GPUs of one
+    /// process exchange data, all of them must be able to access the memory; cudaMallocAsync() does not ensure that.
     pub allocate: Option<unsafe extern "C" fn(*mut c_void, usize, usize, i32, i32, *mut c_void) -> *mut c_void>,
     /// Frees memory that allocate returned; bytes is the size that was requested. It must not fail. On CUDA all work on
     /// the memory has finished before the call.
@@ -343,7 +343,7 @@ pub struct shampoo_executor {
     pub threads: i32,
     /// Runs task(argument, i) once for every i in \[0, count), on any threads and in any order, and returns when all tasks
     /// have returned. count is at most threads. Tasks must see what the calling thread wrote before, and the caller what
-    /// the tasks wrote, as with every lock or join. It runs on the thread that called the library. It must not throw.
+    /// the tasks wrote, as with a lock or join. parallel_for must not throw. It runs on the thread of the API call.
     pub parallel_for: Option<unsafe extern "C" fn(*mut c_void, Option<unsafe extern "C" fn(*mut c_void, i64)>, *mut c_void, i64)>,
     /// Called once, after the last use. Not called if shampoo_optimizer_create() fails. Default: NULL.
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -397,8 +397,7 @@ pub struct shampoo_buffers {
     /// The new parameter, in out_dtype; with the key "output" set to updates, the update to be added to the parameter.
     /// Steps write it. May be NULL only if grad is NULL.
     pub out: *mut c_void,
-    /// The new parameter once more, in copy_dtype, such as a bfloat16 model beside float32 master weights. Steps write
-    /// it. NULL: no copy.
+    /// A copy of the new parameter in copy_dtype, such as bfloat16 for the model. Steps write it. NULL: no copy.
     pub copy: *mut c_void,
 }
 
@@ -460,8 +459,8 @@ extern "C" {
     /// - `out` receives the optimizer. Release it with shampoo_optimizer_destroy().
     /// - `options` keys and values as for shampoo_config_parse(), such as "lr=0.01 weight_decay=0.1". NULL or "": the
     ///   defaults. The key "output" must have its default, because parameters are updated in place.
-    /// - `tensors` count elements, tensor_size bytes apart. data and grad are bound: they must live until they are bound
-    ///   again or the optimizer is destroyed. May be NULL if count is 0.
+    /// - `tensors` array of `count` elements, tensor_size bytes apart. data and grad are bound: they must live until
+    ///   others are bound in their place or the optimizer is destroyed. May be NULL if count is 0.
     /// - `count` number of tensors, \>= 0.
     /// - `tensor_size` sizeof(shampoo_tensor) of the caller.
     /// - returns `SHAMPOO_E_INVALID`: a key or value of options, or a field of a tensor is wrong.
@@ -508,7 +507,7 @@ extern "C" {
     /// Blocks while libraries are loaded.
     ///
     /// - `name_or_path` "cuda": libshampoo_cuda.so.0 (0 is the major version) or libshampoo_cuda.so in the folder of this
-    ///   library, or libshampoo_cuda.so.0 as dlopen() finds it. Otherwise the path of that file.
+    ///   library, or libshampoo_cuda.so.0 as dlopen() finds it. Any other value is the path of the file to load.
     /// - returns `SHAMPOO_OK`: it is loaded, by this call or an earlier one.
     /// - returns `SHAMPOO_E_STATE`: another file was loaded before.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: the file or a library that it needs (cuBLAS, cuSOLVER) was not found, or its version
@@ -575,8 +574,8 @@ extern "C" {
     ///
     /// - `config` changed. If the call fails, no key is changed.
     /// - `options` the string.
-    /// - returns `SHAMPOO_E_INVALID`: a key has no value, or as for shampoo_config_set_str(). If the string has several lines,
-    ///   the error names the line.
+    /// - returns `SHAMPOO_E_INVALID`: a key has no value, or as for shampoo_config_set_str(). If there are several lines, the
+    ///   error names the line.
     pub fn shampoo_config_parse(config: *mut shampoo_config, options: *const c_char) -> shampoo_status;
     /// Returns the value of a key as text that shampoo_config_set_str() reads back to the same value.
     ///
@@ -640,12 +639,12 @@ extern "C" {
         desc: *const shampoo_param_desc,
         index_out: *mut i32,
     ) -> shampoo_status;
-    /// Describes what another shard rank holds of a parameter. "shard_mode" gather needs this for all ranks.
+    /// Describes what another shard rank holds of a parameter. With "shard_mode" gather, a plan must know this of all ranks.
     ///
-    /// It is not needed for the regular layouts, which are recognized from this rank's own shard: equal chunks of the
-    /// flattened parameter (ceil(elements / shard_world) elements each), equal chunks of dim 0 (ceil(shape\[0\] / shard_world)
-    /// rows each), and the whole parameter on every rank. For other layouts, call it on every rank for all other ranks, with
-    /// the same descriptions on all of them.
+    /// A plan recognizes the regular layouts from this rank's own shard, without this call: equal chunks of the flattened
+    /// parameter (ceil(elements / shard_world) elements each), equal chunks of dim 0 (ceil(shape\[0\] / shard_world) rows
+    /// each), and the whole parameter on every rank. For any other layout, every rank makes this call once for each of the
+    /// other ranks, with the same descriptions on all ranks.
     ///
     /// - `plan` not finished yet.
     /// - `param` index of the parameter.
@@ -668,7 +667,8 @@ extern "C" {
     ///   - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
     ///   than 2^20 blocks: choose another "max_preconditioner_dim";
     ///   - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
-    ///   - "shard_mode" is gather, and the shard of a rank is not known, or shards do not hold each element exactly once.
+    ///   - "shard_mode" is gather, and the shard of a rank is not known, or the shards are neither the whole parameter on
+    ///   every rank nor hold each element exactly once.
     /// - returns `SHAMPOO_E_STATE`: the plan is finished already.
     pub fn shampoo_plan_finish(plan: *mut shampoo_plan) -> shampoo_status;
     /// Returns the number of blocks of all owners.
@@ -677,8 +677,8 @@ extern "C" {
     /// - `count_out` receives the number.
     /// - returns `SHAMPOO_E_STATE`: the plan is not finished.
     pub fn shampoo_plan_block_count(plan: *const shampoo_plan, count_out: *mut i64) -> shampoo_status;
-    /// Describes a block. Blocks are sorted by parameter, then by stacked tensor, then by piece of the shard in memory, then
-    /// by chunk, with the chunks of the first dim outermost.
+    /// Describes a block. Blocks are sorted by parameter, then by stacked tensor, then (for flat shards) by piece in memory
+    /// order, then by chunk, with the chunks of the first dim outermost.
     ///
     /// - `plan` finished.
     /// - `index` in \[0, number of blocks).
@@ -713,8 +713,7 @@ extern "C" {
     ///
     /// - `out` receives the communicator. Release it with shampoo_comm_destroy().
     /// - `ops` the functions. user must live until release is called.
-    /// - returns `SHAMPOO_E_INVALID`: all_gather is NULL, rank is not below world, or device_type is unknown. If the call fails,
-    ///   release is never called.
+    /// - returns `SHAMPOO_E_INVALID`: all_gather is NULL, or world, rank or device_type is wrong. release is never called then.
     pub fn shampoo_comm_from_ops(out: *mut *mut shampoo_comm, ops: *const shampoo_comm_ops) -> shampoo_status;
     /// Creates a communicator from an ncclComm_t, with the NCCL that the process has loaded; the library never loads one.
     /// For callers that cannot compile \<shampoo/shampoo_nccl.h\>, such as Python and Java.
@@ -762,7 +761,8 @@ extern "C" {
     ) -> shampoo_status;
     /// Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched.
     ///
-    /// Blocks until threads of the pool that no optimizer needs have ended; on CUDA until all steps are done.
+    /// Blocks on the CPU until the library's threads have ended, if no other optimizer uses them; on CUDA until all steps
+    /// are done.
     ///
     /// - `opt` released, with all strings that it returned. May be NULL.
     pub fn shampoo_optimizer_destroy(opt: *mut shampoo_optimizer);
@@ -772,8 +772,8 @@ extern "C" {
     /// - `opt` changed.
     /// - `first` index of the first parameter.
     /// - `count` number of parameters, \>= 0. On failure, none of them is bound.
-    /// - `buffers` count elements, buffers\[0\].struct_size bytes apart, all with the same struct_size. May be NULL if
-    ///   count is 0.
+    /// - `buffers` array of `count` elements, buffers\[0\].struct_size bytes apart, all with the same struct_size. May be
+    ///   NULL if count is 0.
     /// - returns `SHAMPOO_E_INVALID`: a parameter is out of range, a required address is NULL or misaligned, or out or copy
     ///   overlaps another buffer of its parameter.
     pub fn shampoo_optimizer_bind(
@@ -791,8 +791,8 @@ extern "C" {
     /// - `group` a group of the plan; 0 is that of the plan's own config.
     /// - `key` "lr" or "gradient_scale".
     /// - `dtype` of the number: SHAMPOO_F32 or SHAMPOO_F64. Ignored if value is NULL.
-    /// - `value` the number, of any alignment on the CPU. Steps check its range. NULL unbinds it: on the CPU the value
-    ///   that was read last stays in force, on CUDA the value that was set last.
+    /// - `value` address of the number; on the CPU it needs no alignment. Steps check the range of the number. NULL
+    ///   unbinds it: on the CPU later steps use the value that was read last, on CUDA the value that was set last.
     /// - returns `SHAMPOO_E_INVALID`: there is no such group, key or dtype, or value is misaligned on CUDA.
     pub fn shampoo_optimizer_bind_scalar(
         opt: *mut shampoo_optimizer,
@@ -804,13 +804,13 @@ extern "C" {
     /// Binds the arenas that steps read and write, so that a step is a pure function of its inputs. One arena holds all
     /// state, including step counters; its layout depends on the plan alone, and a copy of its bytes is a snapshot.
     ///
-    /// The arenas stay bound until the next call: if they are distinct, each step reads the same state_in again. Functions
-    /// of the sections State and Checkpoints use the last state_out.
+    /// The arenas stay bound until this function is called again: if they are distinct, each step reads the same state_in.
+    /// Functions of the sections State and Checkpoints use the last state_out.
     ///
     /// On CUDA the library must know on the host how many steps a state has made. For the arena that the last step wrote, it
-    /// does. For another arena, the next step copies the number from the device and waits for the stream once. If the caller
-    /// has written to an arena, for example to restore a copy, first call this function with NULL and NULL. Otherwise the
-    /// next step can be rejected with SHAMPOO_E_STATE, or use inverse roots of the previous state (with "root_async").
+    /// does. For another arena, the next step copies the number from the device and waits for the stream once. After the
+    /// caller has written to an arena, for example to restore a copy, call this function with NULL and NULL, then bind the
+    /// arena again. Otherwise the next step can fail with SHAMPOO_E_STATE, or (with "root_async") use previous roots.
     ///
     /// - `opt` changed.
     /// - `state_in` arena that steps read. It contains the state of an optimizer whose plan is equal.
@@ -823,7 +823,7 @@ extern "C" {
         state_in: *const c_void,
         state_out: *mut c_void,
     ) -> shampoo_status;
-    /// Changes a hyper-parameter of a group from the next step on: learning-rate schedules, loss scaling.
+    /// Changes a hyper-parameter of a group from the next step on, for example for a learning-rate schedule.
     ///
     /// - `opt` changed.
     /// - `group` a group of the plan; 0 is that of the plan's own config.
@@ -842,9 +842,9 @@ extern "C" {
         value: f64,
     ) -> shampoo_status;
     /// Returns the value of a hyper-parameter of a group: the last one that was set by the config, by
-    /// shampoo_optimizer_set() or by a step that read a bound scalar (except on CUDA, where the host does not see it). For
-    /// "auto" (except of "root_rank_rtol"), for -1 of "start_preconditioning_step" and for 0 of "threads" it returns the
-    /// resulting number.
+    /// shampoo_optimizer_set() or by a step that read a bound scalar (except on CUDA, where the host does not see it). If
+    /// the value is "auto" (except "root_rank_rtol"), -1 for "start_preconditioning_step" or 0 for "threads", it returns the
+    /// number that is used instead.
     ///
     /// - `opt` read.
     /// - `group` a group of the plan; 0 is that of the plan's own config.
@@ -859,13 +859,14 @@ extern "C" {
     ) -> shampoo_status;
     /// Makes one step of all groups.
     ///
-    /// A step first checks that all parameters are bound, that no gradient and, with coupled weight decay, no parameter
-    /// contains a NaN, an infinity or a magnitude that would overflow a state, and, if inverse roots are due, that factor
-    /// matrices are finite. If it fails, parameters, state and step counters are unchanged, and the caller may continue:
-    /// skip the batch, lower the loss scale, and call again. Steps allocate no memory.
+    /// A step first checks its inputs: all parameters are bound; no gradient (with coupled weight decay, also no parameter)
+    /// contains a NaN, an infinity or a magnitude that would overflow a state; and factor matrices whose inverse roots are
+    /// due are finite. If it fails, parameters, state and step counters are unchanged, and the caller may continue: skip the
+    /// batch, lower the loss scale, and call again. Steps allocate no memory.
     ///
-    /// With the key "on_nonfinite" set to skip_block or skip_step, such blocks, or the whole step, are skipped instead.
-    /// Their outputs are written as for a missing gradient (shampoo_buffers.grad), and the call succeeds.
+    /// With the key "on_nonfinite" set to skip_block or skip_step, a gradient or parameter that does not pass this check
+    /// does not make the step fail: its blocks, or the whole step, are skipped. Their outputs are written as for a missing
+    /// gradient (shampoo_buffers.grad). An unbound parameter or a factor matrix that is not finite still fails the step.
     ///
     /// If an inverse root cannot be computed, other methods are tried (docs/roots.md). If all fail, the block keeps its
     /// previous root. This is logged once per refresh, and counted (shampoo_optimizer_stat()). If the roots of a factor
@@ -877,19 +878,19 @@ extern "C" {
     /// With "on_nonfinite" error the next step reports it once, before it writes anything.
     ///
     /// With several ranks the call is collective, and if one rank fails, all ranks return an error: docs/many_ranks.md
-    /// describes this, including what may have been written. On CUDA the step is enqueued on the stream, checks its inputs
-    /// there, and is reported by a later call ("status_lag"); it can be captured into a CUDA graph: see docs/cuda.md.
+    /// describes this, including what may have been written.
     ///
-    /// Blocks until the step is done; on CUDA see docs/cuda.md.
+    /// On the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream and checks its
+    /// inputs there; by default a later call reports its errors ("status_lag"). It can be captured into a CUDA graph.
     ///
     /// - `opt` stepped.
     /// - `stream` on CUDA the stream of the step. NULL on the CPU.
     /// - returns `SHAMPOO_OK`: parameters, copies and state are written; on CUDA they will be, in the order of stream.
     /// - returns `SHAMPOO_E_INVALID`: a bound scalar is out of range, or ranks differ in their gradients or hyper-parameters.
     /// - returns `SHAMPOO_E_STATE`: a parameter has never been bound: call shampoo_optimizer_bind(), with grad NULL if it has no
-    ///   gradient. Or a step counter in the state is out of range, or counters or parameters (key "verify_replicas")
-    ///   differ between ranks. On CUDA also: a step at which roots are due was captured, a graph was replayed at such a
-    ///   step, or the arena was written by something else (shampoo_optimizer_bind_state()).
+    ///   gradient. Or a failed load has left the state unusable, a step counter in the state is out of range, or counters
+    ///   or parameters (key "verify_replicas") differ between ranks. On CUDA also: a step at which roots are due was
+    ///   captured, a graph was replayed at such a step, or the caller wrote to the arena (shampoo_optimizer_bind_state()).
     /// - returns `SHAMPOO_E_NUMERIC`: a gradient is not finite, or a state would overflow: the error names the parameter, the
     ///   block and the element, and what to try. Or a factor matrix is not finite, or its root has failed too often.
     /// - returns `SHAMPOO_E_COMM`: a collective failed, in this step or an earlier one. Parameters may be partly written, and
@@ -899,11 +900,11 @@ extern "C" {
     /// would. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
     /// anything to report.
     ///
-    /// Collective if there are several ranks. If wait is not 0, it blocks until all steps are done, including replays on the
-    /// stream of the last call.
+    /// On CUDA it is collective if there are several ranks. If wait is not 0, it blocks until all steps are done, including
+    /// replays on the stream of the last call.
     ///
     /// - `opt` queried.
-    /// - `wait` 0: report only what is known without waiting; several ranks always wait. Otherwise: wait.
+    /// - `wait` 0: report only what is known without waiting; several ranks on CUDA always wait. Otherwise: wait.
     /// - `step_out` receives the number of the rejected step, or 0 if there is none. Calls of shampoo_optimizer_step()
     ///   that enqueued a step are numbered from 1; a graph replay has the number of the captured call. May be NULL.
     /// - returns `SHAMPOO_OK`: no step has been rejected since the last report.
@@ -912,8 +913,7 @@ extern "C" {
     /// - returns `SHAMPOO_E_NUMERIC`: a step was rejected for this reason.
     /// - returns `SHAMPOO_E_COMM`: a collective failed.
     pub fn shampoo_optimizer_status(opt: *mut shampoo_optimizer, wait: i32, step_out: *mut i64) -> shampoo_status;
-    /// Returns the message of the last failure of a call that takes this optimizer as a non-const pointer, on any thread:
-    /// for hosts that move an optimizer between threads.
+    /// Returns the message of the last call that failed and takes this optimizer as a non-const pointer, on any thread.
     ///
     /// - `opt` queried. NULL gives "".
     /// - returns the message; "" if no such call has failed. Valid until the next call with the optimizer.
@@ -926,25 +926,24 @@ extern "C" {
     ///   without a gradient in the group does not count. On CUDA it is read in the order of the last call's stream, and the
     ///   call waits for it; it does not wait for replays on other streams.
     /// - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
-    /// - "nonfinite_blocks": number of block updates that were skipped: blocks whose gradient cannot be used, alone or with
-    ///   their step ("on_nonfinite"), and blocks whose direction is not finite or would overflow. With "shard_mode" gather,
-    ///   a rank counts blocks that it owns or holds a part of.
+    /// - "nonfinite_blocks": how often a block caused a skip, because its gradient cannot be used (with "on_nonfinite"
+    ///   skip_step, the other blocks of a skipped step are not counted), or because its direction is not finite or would
+    ///   overflow. With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
     /// - "root_computed": inverse roots computed, and of these by method: "root_scalar", "root_diagonal", "root_eigen",
     ///   "root_newton", "root_higher_order", "root_cans".
     /// - "root_retried": roots that needed the recovery ladder, and of these by rung: "root_retried_float64" (the same
     ///   method in float64), "root_retried_eigen" (eigendecomposition in float64), "root_retried_dsyevr",
-    ///   "root_retried_dsyev" (other drivers of LAPACK). On a device: "root_retried_device" (eigendecomposition of one
-    ///   matrix instead of a batch), "root_retried_device_newton" (Newton iteration).
+    ///   "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device" (eigendecomposition of one matrix
+    ///   instead of a batch), "root_retried_device_newton" (Newton iteration).
     /// - "root_reused": previous roots kept because every rung failed.
     /// - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
     ///   the key "track_times": thread time of each phase over all steps, in seconds.
-    /// - "root_error.W", with the key "track_root_residuals", over the last refresh of each factor matrix: the largest |X -
-    ///   X64| relative to the largest |X64|, where X64 is the root in float64.
-    /// - "root_residual.W", likewise: the largest |X^(-1/q) - (A + epsilon I)| relative to the largest |A + epsilon I|,
-    ///   where X is (A + epsilon I)^(-q) (infinity if X has no such power).
-    ///
-    /// W is mean, median, p90 (the 90th percentile), max, or worst: the index of the factor matrix with the max, over all
-    /// blocks in the order of the plan, or -1 if nothing is tracked. The log names that matrix (level 2).
+    /// - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": how accurate the inverse roots of
+    ///   the last refresh are. Let X = B^(-q) be the root of one factor matrix, B that matrix (bias-corrected, + e I), and
+    ///   X64 the same root in float64. root_error is max |X - X64| / max |X64|. root_residual is max |X^(-1/q) - B| /
+    ///   max |B|, or infinity if X has no such power. STAT is taken over all factor matrices: mean, median, p90 (the 90th
+    ///   percentile), max, or worst: the index of the matrix with the max among those of all blocks, in the order of the
+    ///   plan, or -1 if nothing is tracked. The log names that matrix (level 2).
     ///
     /// It blocks only on CUDA, and only for "step.G".
     ///
@@ -984,7 +983,7 @@ extern "C" {
     /// - `first` index of the first element, row-major in the shape of the entry; for a symmetric entry, in the full
     ///   matrix.
     /// - `count` number of elements.
-    /// - `dst` receives count elements of the entry's dtype.
+    /// - `dst` receives `count` elements of the entry's dtype.
     /// - `dst_bytes` size of dst in bytes.
     /// - `dst_device_type` where dst is: SHAMPOO_CPU, or SHAMPOO_CUDA if the optimizer is there.
     /// - `stream` on CUDA the stream of the copy. NULL on the CPU.
@@ -1009,7 +1008,7 @@ extern "C" {
     /// - `first` index of the first element, row-major in the shape of the entry; for a symmetric entry, in the full
     ///   matrix, of which the elements on and below the diagonal are used.
     /// - `count` number of elements.
-    /// - `src` count elements of the entry's dtype.
+    /// - `src` array of `count` elements of the entry's dtype.
     /// - `src_bytes` size of src in bytes.
     /// - `src_device_type` where src is: SHAMPOO_CPU, or SHAMPOO_CUDA if the optimizer is there.
     /// - `stream` on CUDA the stream of the copy. NULL on the CPU.
@@ -1029,13 +1028,13 @@ extern "C" {
     /// bound, it saves the last state_out. The host saves parameters itself.
     ///
     /// The index is written last. A save that fails, or is killed at any moment, leaves earlier checkpoints of the directory
-    /// intact. A successful one removes all but the last checkpoint_keep.
+    /// intact. A successful save removes all checkpoints except the newest; the key "checkpoint_keep" says how many to keep.
     ///
     /// Collective over world. Blocks until the files have been written to disk.
     ///
     /// - `opts` the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
-    ///   different optimizers, for example for experts with replicas of their own. The name of a parameter must not be in
-    ///   two optimizers of a rank. On different ranks, parameters of the same name must have the same states.
+    ///   different optimizers, for example for experts with replicas of their own. Two optimizers of a rank must not have
+    ///   parameters of the same name. Equal names on different ranks mean one parameter, whose states must agree.
     /// - `count` number of optimizers of this rank, \>= 0.
     /// - `world` communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
     ///   optimizer on CUDA. NULL: one rank.
@@ -1059,12 +1058,12 @@ extern "C" {
     /// the parameters and the hyper-parameters are the same, training continues with bit-identical results.
     ///
     /// Names and shapes of all parameters, dtypes of states, and the grafting method (if it has a state) must match. Other
-    /// hyper-parameters are those of the loading optimizer; the log lists the differences. The key on_block_mismatch says
-    /// what happens to blocks that are divided differently.
+    /// hyper-parameters are those of the loading optimizer; the log lists the differences. The key "on_block_mismatch" says
+    /// what happens to blocks that the checkpoint does not have, because parameters were divided differently.
     ///
-    /// A load that fails leaves the optimizers unchanged, with one exception: if memory, a file or a collective fails after
-    /// all files have been verified, and the optimizers of the rank that are no longer in their initial state have more than
-    /// 24 MiB of state, their state can be partly overwritten. Steps then fail with SHAMPOO_E_STATE until a load succeeds.
+    /// A load that fails leaves the optimizers unchanged, with one exception. If it fails after all files were verified, and
+    /// the optimizers of a rank that are no longer in their initial state have more than 24 MiB of state in total, their
+    /// states can be partly overwritten. Their steps then fail with SHAMPOO_E_STATE until a load succeeds.
     ///
     /// Collective over world. Blocks until it is done.
     ///
@@ -1095,23 +1094,25 @@ extern "C" {
     /// zeros or subnormal numbers is the identity. Methods (key "root_method"; docs/roots.md):
     ///
     /// - eigen: by eigendecomposition, except that inverse square roots in float32 with n from 8 to 512 use a rational
-    ///   approximation of the same accuracy. If the smallest eigenvalue is negative, all are raised until it is 0, and then
-    ///   e is added. 1x1 and diagonal matrices are computed elementwise, without raising them unless the result would not be
-    ///   finite. With root_rank_handling pseudo_inverse, eigenvalues that count as 0 are left out instead (root_rank_rtol,
-    ///   root_rank_atol).
+    ///   approximation of the same accuracy. If the smallest eigenvalue is negative, it is first subtracted from all
+    ///   eigenvalues. Then e is added. Roots of 1x1 and diagonal matrices are computed elementwise, and the subtraction is
+    ///   made only if the result would otherwise not be finite. With root_rank_handling pseudo_inverse, e is not added, and
+    ///   eigenvalues that count as 0 are left out (root_rank_rtol, root_rank_atol).
     /// - newton: the coupled inverse Newton iteration; root_num / root_den must be an integer.
     /// - higher_order: a coupled iteration of order root_order. If epsilon is used, it is relative: max(epsilon \* L, 1e-16)
     ///   is added, where L is a bound of the largest eigenvalue.
+    /// - cans: for the roots 2 and 4, a fixed number of matrix products in float64; other roots as with eigen.
     ///
     /// If an iteration does not converge, this function returns its last iterate (info-\>converged is 0), whereas a step
     /// tries other methods. It allocates its workspace, and runs on the calling thread.
     ///
-    /// - `config` the keys that begin with "root\_", "epsilon" (which may be 0 here) and "exponent_multiplier" are read.
-    ///   If "root_dtype" is auto, dtype is used.
+    /// - `config` read: "epsilon" (which may be 0 here), "exponent_multiplier", and all keys that begin with "root\_". If
+    ///   "root_dtype" is auto, dtype is used.
     /// - `n` number of rows and of columns of the matrix, 1..32750.
     /// - `dtype` of a and x: SHAMPOO_F32 or SHAMPOO_F64.
     /// - `a` n \* n elements, row-major, symmetric. Elements on and below the diagonal are read.
-    /// - `x` receives n \* n elements, row-major and exactly symmetric. May be a; otherwise it must not overlap it.
+    /// - `x` receives n \* n elements, row-major and exactly symmetric. It may be the same address as `a`; otherwise the
+    ///   two must not overlap.
     /// - `root_num` numerator of the root, \>= 1: 4 for the inverse fourth root.
     /// - `root_den` denominator of the root, \>= 1: 1 for the inverse fourth root.
     /// - `info` filled; struct_size must be set. May be NULL.

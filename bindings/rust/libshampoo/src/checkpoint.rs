@@ -52,9 +52,10 @@ pub fn save(optimizers: &mut [&mut Optimizer], world: Option<&Comm>, directory: 
 ///
 /// # Errors
 ///
-/// The optimizers have not changed after an error.
+/// The optimizers have not changed after an error, with one exception: docs/checkpoints.md describes a load that fails
+/// after all files were verified.
 ///
-/// - [`Code::Io`](crate::Code::Io): there is no checkpoint, or a file is damaged.
+/// - [`Code::Io`](crate::Code::Io): there is no checkpoint, or a file is missing or damaged.
 /// - [`Code::Invalid`](crate::Code::Invalid): the checkpoint has other parameters, dtypes, grafting or blocks.
 pub fn load(optimizers: &mut [&mut Optimizer], world: Option<&Comm>, directory: impl AsRef<Path>) -> Result<()> {
     call(sys::shampoo_load, optimizers, world, directory.as_ref())

@@ -72,7 +72,7 @@ struct Engine {
   Status ComputeRuns(const StepArgs& args, RootTask task, const BlockBatch& batch, const RootContext& context);
   Status ComputeRun(const DeviceSettings* groups, const BlockBatch& batch, const RootRun& run, int k,
                     const RootContext& context);
-  Status ComputeAnyRoots();
+  Status ComputeAnyRoots();  // makes cuSOLVER and cuBLAS load the kernels of roots
   RootBatch MatrixOf(int64_t n, Dtype computation, Dtype root_dtype);
   // See engine_products.cc. The first writes C_k to the lower triangles of the matrices; the second contracts H with
   // the matrices.
@@ -96,7 +96,7 @@ struct Engine {
   DeviceMemory own_state_;
   DeviceMemory gathered_;  // segments of all ranks; empty with one rank
   // Memory for exchanges of the host; the last piece is in use. Pieces are kept until the end because cudaFree waits
-  // for devices, on which another rank's collective may wait for this one.
+  // for all devices of the process. A collective of another rank there may be waiting for this rank: a deadlock.
   std::vector<std::unique_ptr<DeviceMemory>> staging_;
   int64_t staging_bytes_ = 0;
   MappedMemory host_memory_;

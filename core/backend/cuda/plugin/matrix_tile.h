@@ -18,7 +18,7 @@ struct MatrixTile {
   }
   SHAMPOO_DEVICE int64_t elements() const { return rows * columns; }
 
-  // Calls work(row, column) for the elements on and below the diagonal. Neighbouring threads get neighbours in a row.
+  // Calls work(row, column) for the elements on and below the diagonal. Neighboring threads get neighbors in a row.
   template <typename Work>
   SHAMPOO_DEVICE void ForEachLower(const Cta& cta, const Work& work) const {
     cta.ForEach(elements(), [&](int64_t i) {
@@ -36,8 +36,8 @@ struct MatrixTile {
       return c <= r ? term(r, c) : uint64_t{0};
     });
   }
-  // Calls work(row, column) for the mirror images of the elements below the diagonal. Neighbouring threads get
-  // neighbours in a row of the upper triangle.
+  // Calls work(row, column) for the mirror images of the elements below the diagonal. Neighboring threads get
+  // neighbors in a row of the upper triangle.
   template <typename Work>
   SHAMPOO_DEVICE void ForEachUpper(const Cta& cta, const Work& work) const {
     cta.ForEach(elements(), [&](int64_t i) {

@@ -36,7 +36,8 @@ struct RootMember {
 };
 static_assert(sizeof(RootMember) <= kRootMemberBytes);
 
-// Partial results of a piece of a matrix.
+// Partial results of a piece of a matrix. `largest` and `second` are two independent magnitudes: in roots_input.cu of
+// the elements off and on the diagonal, in roots_coupled.cu of the matrix and its fourth power.
 struct RootPartial {
   union {
     uint64_t largest;  // MagnitudeBits

@@ -7,7 +7,7 @@
 namespace shampoo::cuda {
 namespace {
 
-// The matrix is symmetric, so a thread sums a column instead of a row; neighbouring threads then read neighbouring
+// The matrix is symmetric, so a thread sums a column instead of a row; neighboring threads then read neighboring
 // elements.
 template <typename Root>
 struct SumRowsBody {

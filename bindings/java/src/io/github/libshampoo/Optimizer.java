@@ -147,8 +147,8 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Binds a parameter and its gradient. Steps update the parameter in place. Both stay bound until the parameter is
-   * bound again.
+   * Binds a parameter and its gradient. Steps update the parameter in place. Both buffers stay bound until others are
+   * bound in their place.
    *
    * @param index index of the parameter in the plan.
    * @param param direct buffer of the parameter.
@@ -476,7 +476,8 @@ public final class Optimizer implements AutoCloseable {
    * Loads the last checkpoint of a directory on one rank. For several ranks or optimizers, use {@link Shampoo#load}.
    *
    * @param directory directory in which checkpoints were saved.
-   * @throws ShampooException.Files if there is no checkpoint, or a file is damaged. The state is unchanged.
+   * @throws ShampooException.Files if there is no checkpoint, or a file is missing or damaged. The state does not
+   *     change, except if a file fails after all files were verified: docs/checkpoints.md.
    * @throws ShampooException.Invalid if the checkpoint has other parameters, dtypes, grafting or blocks.
    */
   public void load(Path directory) {

@@ -114,8 +114,8 @@ public final class Plan implements AutoCloseable {
   }
 
   /**
-   * Declares the shard of a parameter on another shard rank. This is only needed for "shard_mode" gather, if the shards
-   * do not have a regular layout. All ranks must declare the same shards.
+   * Declares the shard of a parameter on another shard rank. This is only needed with "shard_mode" gather, and only if
+   * the shards do not have a regular layout. Then every rank declares the shards of all other ranks.
    *
    * @param index index of a parameter that has been added.
    * @param shardRank the other rank, in [0, number of shards).
@@ -139,7 +139,8 @@ public final class Plan implements AutoCloseable {
    * Computes the blocks, owners and memory. The plan cannot be changed afterwards.
    *
    * @return this plan.
-   * @throws ShampooException.Invalid if a block is too large, there are too many blocks, or shards do not fit together.
+   * @throws ShampooException.Invalid if a block is too large, there are too many blocks, or, with "shard_mode" gather,
+   *     the shard of a rank is not known, or the shards do not hold each element exactly once.
    * @throws ShampooException.State if the plan is already finished.
    */
   public Plan finish() {
@@ -201,7 +202,7 @@ public final class Plan implements AutoCloseable {
   }
 
   /**
-   * Returns the number of bytes that an optimizer with this plan allocates on a rank.
+   * Returns the number of bytes that an optimizer with this plan allocates or sends on a rank.
    *
    * @param what "state", "workspace" or "total" (their sum). "comm" is the number of bytes that the rank sends in a
    *     step.
@@ -222,7 +223,7 @@ public final class Plan implements AutoCloseable {
   }
 
   /**
-   * Returns the number of bytes that an optimizer with this plan allocates on this rank.
+   * Returns the number of bytes that an optimizer with this plan allocates or sends on this rank.
    *
    * @param what as in {@link #bytes(String, int)}.
    * @return the number of bytes.

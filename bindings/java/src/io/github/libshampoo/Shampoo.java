@@ -26,7 +26,7 @@ public final class Shampoo {
    *
    * @param count number of elements.
    * @return the buffer, from position 0 to the limit count.
-   * @throws ShampooException.Invalid count is negative, or the buffer would exceed 2 GiB.
+   * @throws ShampooException.Invalid if count is negative, or the buffer would exceed 2 GiB.
    */
   public static FloatBuffer floats(long count) {
     return allocate("floats", count, 4).asFloatBuffer();
@@ -37,7 +37,7 @@ public final class Shampoo {
    *
    * @param count number of elements.
    * @return the buffer.
-   * @throws ShampooException.Invalid count is negative, or the buffer would exceed 2 GiB.
+   * @throws ShampooException.Invalid if count is negative, or the buffer would exceed 2 GiB.
    */
   public static DoubleBuffer doubles(long count) {
     return allocate("doubles", count, 8).asDoubleBuffer();
@@ -49,7 +49,7 @@ public final class Shampoo {
    *
    * @param count number of elements.
    * @return the buffer.
-   * @throws ShampooException.Invalid count is negative, or the buffer would exceed 2 GiB.
+   * @throws ShampooException.Invalid if count is negative, or the buffer would exceed 2 GiB.
    */
   public static ShortBuffer shorts(long count) {
     return allocate("shorts", count, 2).asShortBuffer();
@@ -60,7 +60,7 @@ public final class Shampoo {
    *
    * @param count number of bytes.
    * @return the buffer.
-   * @throws ShampooException.Invalid count is negative, or the buffer would exceed 2 GiB.
+   * @throws ShampooException.Invalid if count is negative, or the buffer would exceed 2 GiB.
    */
   public static ByteBuffer bytes(long count) {
     return allocate("bytes", count, 1);
@@ -166,7 +166,7 @@ public final class Shampoo {
    * @param n number of rows and of columns of the matrix, 1 to 32750.
    * @param dtype type of a and x: F32 or F64.
    * @param a direct buffer of n * n elements, row-major. Elements above the diagonal are not read.
-   * @param x direct buffer of n * n elements, which receives the root. It may be a.
+   * @param x direct buffer of n * n elements, which receives the root. It may be the same buffer as a.
    * @param rootNum numerator of the root, at least 1; 4 for the inverse fourth root.
    * @param rootDen denominator of the root, at least 1.
    * @return how the root was computed.
@@ -217,7 +217,8 @@ public final class Shampoo {
    * @param world communicator of all ranks of the job, or null if there is only one rank.
    * @param stream CUDA stream on which the states are copied; 0 on the CPU.
    * @throws ShampooException.Invalid if the checkpoint has other parameters, dtypes, grafting or blocks.
-   * @throws ShampooException.Files if there is no checkpoint, or a file is missing or damaged. States do not change.
+   * @throws ShampooException.Files if there is no checkpoint, or a file is missing or damaged. States do not change,
+   *     except if a file fails after all files were verified: docs/checkpoints.md.
    * @throws ShampooException.Collective if an exchange failed.
    */
   public static void load(List<Optimizer> optimizers, Path directory, Comm world, long stream) {
