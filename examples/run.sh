@@ -124,6 +124,7 @@ cuda_examples() {
     -DCMAKE_CUDA_COMPILER="$nvcc" -DC_NCCL_GPUS=ON -DNCCL_INCLUDE_DIR="$(dirname "$header")" -DNCCL_LIBRARY="$library"
   logged nccl-build cmake --build build/c_nccl
   run_on_gpu build/c_nccl/train_digits_gpus --data examples/c_mlp/data/digits.bin
+  run_on_gpu build/c_nccl/train_digits_gpus --data examples/c_mlp/data/digits.bin --shards 0
 }
 
 if $cuda; then

@@ -7,25 +7,8 @@
 
 #include "check.h"
 
-static int count_of(int tensor) {
-  const MlpTensor* t = &mlp_tensors[tensor];
-  return t->shape[0] * (t->ndim == 2 ? t->shape[1] : 1);
-}
-
-static int chunk_size(int tensor, int world) { return (count_of(tensor) + world - 1) / world; }
-
-Chunk shards_chunk(int tensor, int rank, int world) {
-  const int count = count_of(tensor), size = chunk_size(tensor, world);
-  const int begin = rank * size < count ? rank * size : count;
-  const int end = begin + size < count ? begin + size : count;
-  Chunk chunk = {begin, end - begin, 0};
-  for (int t = 0; t < tensor; ++t) chunk.offset += chunk_size(t, world);
-  return chunk;
-}
-
 void shards_create(Shards* shards, const Ranks* ranks) {
-  shards->size = 0;
-  for (int t = 0; t < kTensors; ++t) shards->size += chunk_size(t, ranks->world);
+  shards->size = chunks_size(ranks->world);
   const size_t size = (size_t)shards->size;
   shards->params = allocate(size, sizeof(real));
   shards->grads = allocate(size, sizeof(real));
@@ -41,14 +24,14 @@ void shards_free(Shards* shards) {
 // Copies the chunks of `whole` that `rank` holds to its buffer.
 static void pack(real* buffer, const real* whole, int rank, int world) {
   for (int t = 0; t < kTensors; ++t) {
-    const Chunk chunk = shards_chunk(t, rank, world);
+    const Chunk chunk = chunk_of(t, rank, world);
     memcpy(buffer + chunk.offset, whole + mlp_tensors[t].offset + chunk.begin, (size_t)chunk.count * sizeof(real));
   }
 }
 
 static void unpack(real* whole, const real* buffer, int rank, int world) {
   for (int t = 0; t < kTensors; ++t) {
-    const Chunk chunk = shards_chunk(t, rank, world);
+    const Chunk chunk = chunk_of(t, rank, world);
     memcpy(whole + mlp_tensors[t].offset + chunk.begin, buffer + chunk.offset, (size_t)chunk.count * sizeof(real));
   }
 }

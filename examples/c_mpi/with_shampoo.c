@@ -14,7 +14,7 @@ static void add_param(shampoo_plan* plan, int t, const Ranks* ranks, const Shard
   for (int d = 0; d < tensor->ndim; ++d) desc.shape[d] = tensor->shape[d];
   desc.param_dtype = desc.grad_dtype = sizeof(real) == sizeof(double) ? SHAMPOO_F64 : SHAMPOO_F32;
   if (shards != NULL) {
-    const Chunk chunk = shards_chunk(t, ranks->rank, ranks->world);
+    const Chunk chunk = chunk_of(t, ranks->rank, ranks->world);
     desc.shard_form = 1;
     desc.flat_offset = chunk.begin;
     desc.flat_count = chunk.count;
@@ -81,7 +81,7 @@ void with_shampoo_create(WithShampoo* shampoo, const Ranks* ranks, const Mlp* ne
   shampoo_buffers buffers[kTensors];
   for (int t = 0; t < kTensors; ++t) {
     const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;
-    const int chunk_offset = shards_chunk(t, ranks->rank, ranks->world).offset;
+    const int chunk_offset = chunk_of(t, ranks->rank, ranks->world).offset;
     buffers[t] = empty;
     buffers[t].param = buffers[t].out =
         shards == NULL ? net->params + mlp_tensors[t].offset : shards->params + chunk_offset;

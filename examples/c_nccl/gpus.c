@@ -1,8 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains the network of cuda_mlp on several GPUs, with one thread per GPU. The program creates a communicator of NCCL,
-// sums its gradients over it, passes it to libshampoo, and destroys it. It also runs with one GPU.
+// Trains the network of cuda_mlp on several GPUs, with one thread per GPU: each GPU holds all parameters (DDP), or a
+// chunk of each (FSDP), or the GPUs hold several copies of the chunks (HSDP). The program creates a communicator of
+// NCCL, sums its gradients over it, passes it to libshampoo, and destroys it. It also runs with one GPU.
+#define _POSIX_C_SOURCE 200112L  // pthread_barrier_t
 #include <math.h>
 #include <nccl.h>
 #include <pthread.h>
@@ -11,8 +13,10 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "chunks.h"
 #include "device.h"
 #include "digits.h"
+#include "gpu_shards.h"
 #include "network.h"
 #include "options.h"
 #include "progress.h"
@@ -32,15 +36,13 @@ typedef struct {
 typedef struct {
   pthread_t thread;
   int rank, world;
-  ncclComm_t comm;
+  int shards;                  // GPUs that hold one copy of the parameters
+  ncclComm_t comm;             // all GPUs
+  pthread_barrier_t* barrier;  // all threads
   const Options* options;
   const Digits* digits;
   Row row;
 } Worker;
-
-static void check_nccl(ncclResult_t result, const char* what) {
-  if (result != ncclSuccess) fail("%s: %s", what, ncclGetErrorString(result));
-}
 
 static void evaluate(DeviceMlp* net, const Digits* digits, const DeviceDigits* images, int epoch) {
   int correct;
@@ -51,7 +53,37 @@ static void evaluate(DeviceMlp* net, const Digits* digits, const DeviceDigits* i
   fflush(stdout);
 }
 
-static void make_optimizer(WithShampoo* shampoo, const Worker* worker, const DeviceMlp* net, const float* lr) {
+// The communicators of a GPU. NULL: there is no other GPU of this kind.
+typedef struct {
+  ncclComm_t shards;    // with the GPUs that hold the other chunks of the same copy
+  ncclComm_t replicas;  // with the GPUs that hold the same chunks
+  int split;            // 1: they were made here, and are not the communicator of all GPUs
+} Comms;
+
+static void comms_create(Comms* comms, const Worker* worker) {
+  *comms = (Comms){NULL, NULL, 0};
+  if (worker->shards == 1) {
+    comms->replicas = worker->comm;
+  } else if (worker->shards == worker->world) {
+    comms->shards = worker->comm;
+  } else {
+    // 4 GPUs with 2 shards: 0 and 1 hold one copy, 2 and 3 the other; 0 and 2 hold the same chunks, and 1 and 3.
+    comms->split = 1;
+    check_nccl(shampoo_nccl_split(worker->comm, worker->shards, &comms->shards), "shampoo_nccl_split");
+    check_nccl(ncclCommSplit(worker->comm, worker->rank % worker->shards, worker->rank, &comms->replicas, NULL),
+               "ncclCommSplit");
+  }
+}
+
+static void comms_free(Comms* comms) {
+  if (!comms->split) return;
+  check_nccl(ncclCommDestroy(comms->shards), "ncclCommDestroy");
+  check_nccl(ncclCommDestroy(comms->replicas), "ncclCommDestroy");
+}
+
+// chunks: the chunks that this GPU holds; NULL: it holds all parameters.
+static void make_optimizer(WithShampoo* shampoo, const Worker* worker, const Comms* comms, const DeviceMlp* net,
+                           const GpuShards* chunks, const float* lr) {
   Tensor tensors[kTensors];
   for (int t = 0; t < kTensors; ++t) {
     const MlpTensor* from = &mlp_tensors[t];
@@ -59,23 +91,45 @@ static void make_optimizer(WithShampoo* shampoo, const Worker* worker, const Dev
     snprintf(tensor->name, sizeof tensor->name, "%s", from->name);
     tensor->ndim = from->ndim;
     for (int d = 0; d < from->ndim; ++d) tensor->shape[d] = from->shape[d];
-    tensor->param = net->params + from->offset;
-    tensor->grad = net->grads + from->offset;
+    if (chunks == NULL) {
+      tensor->param = net->params + from->offset;
+      tensor->grad = net->grads + from->offset;
+    } else {
+      const Chunk chunk = chunk_of(t, chunks->rank, chunks->world);
+      tensor->begin = chunk.begin;
+      tensor->count = chunk.count;
+      tensor->param = chunks->params + chunk.offset;
+      tensor->grad = chunks->grads + chunk.offset;
+    }
   }
   // Blocks of 64 divide W1 and W2 into two equal blocks each, enough for several ranks.
   Settings settings = {0};
   settings_add(&settings, "max_preconditioner_dim=64");
   for (int i = 0; i < worker->options->settings.count; ++i) settings_add(&settings, worker->options->settings.texts[i]);
-  shampoo_comm_ops ops;
-  check_nccl(shampoo_nccl_ops(worker->comm, &ops), "shampoo_nccl_ops");
+  shampoo_comm_ops replicas, shards;
+  if (comms->replicas != NULL) check_nccl(shampoo_nccl_ops(comms->replicas, &replicas), "shampoo_nccl_ops");
+  if (comms->shards != NULL) check_nccl(shampoo_nccl_ops(comms->shards, &shards), "shampoo_nccl_ops");
   const Placement placement = {.device = worker->rank,
                                .stream = net->stream,
                                .lr = lr,
-                               .rank = worker->rank,
-                               .world = worker->world,
-                               .ops = worker->world > 1 ? &ops : NULL};
+                               .replicas = comms->replicas != NULL && worker->world > 1 ? &replicas : NULL,
+                               .shards = comms->shards != NULL ? &shards : NULL};
   with_shampoo_create(shampoo, tensors, kTensors, &settings, &placement);
   settings_free(&settings);
+}
+
+// Sums the gradients over all GPUs: with chunks, each GPU receives the sums of its own.
+static void sum_gradients(const Comms* comms, const DeviceMlp* net, GpuShards* chunks) {
+  float* grads = net->grads;
+  int count = kValues;
+  if (chunks != NULL) {
+    gpu_shards_reduce(chunks, net);
+    grads = chunks->grads;
+    count = chunks->size;
+  }
+  if (comms->replicas == NULL) return;
+  check_nccl(ncclAllReduce(grads, grads, (size_t)count, ncclFloat32, ncclSum, comms->replicas, net->stream),
+             "ncclAllReduce");
 }
 
 // Returns the FNV-1a hash.
@@ -99,6 +153,9 @@ static void* work(void* argument) {
   DeviceDigits images;
   WithShampoo shampoo;
   Times times;
+  Comms comms;
+  GpuShards own_chunks;
+  GpuShards* chunks = NULL;
   cudaStream_t stream;
   uint64_t random_state = (uint64_t)options->seed;
 
@@ -113,6 +170,11 @@ static void* work(void* argument) {
   device_mlp_create(&net, options->batch, host.params, stream);
   device_digits_create(&images, digits, stream);
   times_create(&times, steps);
+  comms_create(&comms, worker);
+  if (comms.shards != NULL) {
+    chunks = &own_chunks;
+    gpu_shards_create(chunks, comms.shards, &net);
+  }
 
   float* lr = device_allocate(1, sizeof(float));
   float* rates = device_allocate((size_t)steps, sizeof(float));
@@ -121,11 +183,14 @@ static void* work(void* argument) {
     cosine[s] = (float)(options->lr * 0.5 * (1 + cos(3.14159265358979323846 * s / steps)));
   device_upload(rates, cosine, (size_t)steps * sizeof(float), stream);
   free(cosine);
-  make_optimizer(&shampoo, worker, &net, lr);
+  make_optimizer(&shampoo, worker, &comms, &net, chunks, lr);
 
   int* rows = allocate((size_t)train_count, sizeof(int));
   int* rows_there = device_allocate((size_t)train_count, sizeof(int));
   for (int i = 0; i < train_count; ++i) rows[i] = i;
+  // cudaMalloc and cudaFree may wait for all GPUs of the process, and a GPU in a collective waits for the others. So
+  // all GPUs have allocated before any of them begins, and all are done before any of them frees.
+  pthread_barrier_wait(worker->barrier);
   if (worker->rank == 0) {
     printf("\nepoch   training loss   test accuracy\n");
     evaluate(&net, digits, &images, 0);
@@ -139,11 +204,11 @@ static void* work(void* argument) {
       check_cuda(cudaMemcpyAsync(lr, &rates[step], sizeof(float), cudaMemcpyDeviceToDevice, stream), "learning rate");
       // Weighted so that the sum over the ranks is the mean over the batch.
       device_mlp_gradient(&net, &images, rows_there + s * options->batch + first, count, 1.0f / (float)options->batch);
-      check_nccl(ncclAllReduce(net.grads, net.grads, kValues, ncclFloat32, ncclSum, worker->comm, stream),
-                 "ncclAllReduce");
+      sum_gradients(&comms, &net, chunks);
       times_begin(&times, stream);
       with_shampoo_step(&shampoo, stream);
       times_end(&times, stream);
+      if (chunks != NULL) gpu_shards_gather(chunks, &net);  // for the next forward pass
     }
     if (worker->rank == 0) evaluate(&net, digits, &images, epoch);
   }
@@ -151,11 +216,14 @@ static void* work(void* argument) {
   worker->row.sent_bytes = shampoo.sent_bytes;
   worker->row.step_ms = times_summary(&times, 0).median;
   worker->row.hash = hash_of(&net);
+  pthread_barrier_wait(worker->barrier);
 
   free(rows);
   cudaFree(rows_there);
   cudaFree(rates);
   with_shampoo_free(&shampoo);
+  comms_free(&comms);  // after the optimizer that uses them
+  if (chunks != NULL) gpu_shards_free(chunks);
   cudaFree(lr);
   times_free(&times);
   device_digits_free(&images);
@@ -168,15 +236,20 @@ static void* work(void* argument) {
 int main(int argc, char** argv) {
   Options options;
   Digits digits;
-  int world = 0, same = 1;
+  int world = 0, shards = 1, same = 1;
   const Option more[] = {
       option_integer("--ranks", &world, 0, 1024,
                      "GPUs that train together; 0: all. The options of AdamW, --device and --gpt2 are ignored"),
+      option_integer("--shards", &shards, 0, 1024,
+                     "GPUs that hold one copy of the parameters, each of them a chunk; 1: each holds all; 0: all GPUs "
+                     "together hold one copy"),
       {0}};
   options_parse(&options, argc, argv, more);
   const int there = device_count();
   if (world == 0) world = there;
   if (world > there) fail("--ranks %d: there are %d GPUs; expected one per rank", world, there);
+  if (shards == 0) shards = world;
+  if (world % shards != 0) fail("--shards %d: expected a divisor of %d, the number of GPUs", shards, world);
   digits_load(&digits, options.data);
   if (options.batch > digits.train_count) fail("--batch %d: there are %d images", options.batch, digits.train_count);
   if (options.batch < world) fail("--batch %d: there are %d ranks", options.batch, world);
@@ -184,11 +257,14 @@ int main(int argc, char** argv) {
   const int version = (int)shampoo_version();
   printf("libshampoo %d.%d.%d, float32, ranks of NCCL, each on a GPU: %d\n", version / 10000, version / 100 % 100,
          version % 100, world);
+  if (shards > 1) printf("copies      %d of the parameters, in chunks on %d GPUs\n", world / shards, shards);
   printf("digits      %d training images, %d test images\n", digits.train_count, digits.test_count);
   printf("network     64-128-64-10, tanh, %d parameters\n", kValues);
   printf("steps       %d epochs of %d steps with %d images each\n", options.epochs, digits.train_count / options.batch,
          options.batch);
 
+  pthread_barrier_t barrier;
+  pthread_barrier_init(&barrier, NULL, (unsigned)world);
   ncclComm_t* comms = allocate((size_t)world, sizeof *comms);
   Worker* workers = allocate((size_t)world, sizeof *workers);
   check_nccl(ncclCommInitAll(comms, world, NULL), "ncclCommInitAll");
@@ -196,7 +272,9 @@ int main(int argc, char** argv) {
     Worker* worker = &workers[r];
     worker->rank = r;
     worker->world = world;
+    worker->shards = shards;
     worker->comm = comms[r];
+    worker->barrier = &barrier;
     worker->options = &options;
     worker->digits = &digits;
     if (pthread_create(&worker->thread, NULL, work, worker) != 0) fail("cannot start the thread of rank %d", r);
@@ -214,6 +292,7 @@ int main(int argc, char** argv) {
   }
   printf("%s\n", same ? "bit-identical on every rank" : "THE RANKS DIFFER");
 
+  pthread_barrier_destroy(&barrier);
   free(workers);
   free(comms);
   digits_free(&digits);

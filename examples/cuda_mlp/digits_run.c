@@ -105,7 +105,7 @@ void digits_run(const Options* options) {
   Settings settings = {0};
   settings_add(&settings, "max_preconditioner_dim=128");
   for (int i = 0; i < options->settings.count; ++i) settings_add(&settings, options->settings.texts[i]);
-  const Placement placement = {.device = options->device, .stream = stream, .lr = &lr[kShampoo], .world = 1};
+  const Placement placement = {.device = options->device, .stream = stream, .lr = &lr[kShampoo]};
   with_shampoo_create(&shampoo, tensors, kTensors, &settings, &placement);
   device_adamw_create(&adamw, kValues, &lr[kAdamW], options->weight_decay);
 

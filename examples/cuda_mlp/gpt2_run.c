@@ -98,7 +98,7 @@ void gpt2_run(const Options* options) {
   float* lr = device_allocate(1, sizeof(float));
   device_upload(lr, &rate, sizeof rate, stream);
   model_place(&model, params, grads);
-  const Placement placement = {.device = options->device, .stream = stream, .lr = lr, .world = 1};
+  const Placement placement = {.device = options->device, .stream = stream, .lr = lr};
   with_shampoo_create(&shampoo, model.tensors, model.count, &options->settings, &placement);
   device_adamw_create(&adamw, model.values, lr, options->weight_decay);
   times_create(&shampoo_times, steps);

@@ -8,13 +8,24 @@
 #include "check.h"
 #include "status.h"
 
-static void add_param(shampoo_plan* plan, const Tensor* tensor) {
+static void add_param(shampoo_plan* plan, const Tensor* tensor, int sharded) {
   shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
   desc.name = tensor->name;
   desc.ndim = tensor->ndim;
   for (int d = 0; d < tensor->ndim; ++d) desc.shape[d] = tensor->shape[d];
   desc.param_dtype = desc.grad_dtype = SHAMPOO_F32;
+  if (sharded) {
+    desc.shard_form = 1;
+    desc.flat_offset = tensor->begin;
+    desc.flat_count = tensor->count;
+  }
   check(shampoo_plan_add_param(plan, &desc, NULL), tensor->name);
+}
+
+static shampoo_comm* make_comm(const shampoo_comm_ops* ops) {
+  shampoo_comm* comm = NULL;
+  if (ops != NULL) check(shampoo_comm_from_ops(&comm, ops), "communicator");
+  return comm;
 }
 
 void with_shampoo_create(WithShampoo* shampoo, const Tensor* tensors, int count, const Settings* settings,
@@ -25,28 +36,35 @@ void with_shampoo_create(WithShampoo* shampoo, const Tensor* tensors, int count,
   settings_apply(settings, config);
   snprintf(shampoo->frequency, sizeof shampoo->frequency, "%s", shampoo_config_get(config, "precondition_frequency"));
 
-  // 2. The plan: the shapes of the parameters, and the type of the device.
+  // 2. The plan: this rank, the shapes of the parameters and what it holds of them, and the type of the device.
   shampoo_plan* plan;
   shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   plan_desc.device_type = SHAMPOO_CUDA;
-  plan_desc.replica_rank = placement->rank;
-  plan_desc.replica_world = placement->world;
+  if (placement->replicas != NULL) {
+    plan_desc.replica_rank = placement->replicas->rank;
+    plan_desc.replica_world = placement->replicas->world;
+  }
+  if (placement->shards != NULL) {
+    plan_desc.shard_rank = placement->shards->rank;
+    plan_desc.shard_world = placement->shards->world;
+  }
   check(shampoo_plan_create(&plan, config, &plan_desc), "plan");
-  for (int t = 0; t < count; ++t) add_param(plan, &tensors[t]);
+  for (int t = 0; t < count; ++t) add_param(plan, &tensors[t], placement->shards != NULL);
   check(shampoo_plan_finish(plan), "plan");
-  check(shampoo_plan_bytes(plan, placement->rank, "state", &shampoo->state_bytes), "plan");
-  check(shampoo_plan_bytes(plan, placement->rank, "comm", &shampoo->sent_bytes), "plan");
+  check(shampoo_plan_bytes(plan, -1, "state", &shampoo->state_bytes), "plan");
+  check(shampoo_plan_bytes(plan, -1, "comm", &shampoo->sent_bytes), "plan");
 
   // 3. The optimizer. It allocates everything here, in the order of the stream; steps allocate nothing.
-  shampoo_comm* ranks = NULL;
+  shampoo_comm *replicas = make_comm(placement->replicas), *shards = make_comm(placement->shards);
   shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-  if (placement->ops != NULL) check(shampoo_comm_from_ops(&ranks, placement->ops), "communicator");
   optimizer_desc.device_type = SHAMPOO_CUDA;
   optimizer_desc.device_id = placement->device;
   optimizer_desc.stream = placement->stream;
-  optimizer_desc.replica_comm = ranks;
+  optimizer_desc.replica_comm = replicas;
+  optimizer_desc.shard_comm = shards;
   check(shampoo_optimizer_create(&shampoo->optimizer, plan, &optimizer_desc), "optimizer");
-  shampoo_comm_destroy(ranks);  // the optimizer keeps its own reference
+  shampoo_comm_destroy(replicas);  // the optimizer keeps its own references
+  shampoo_comm_destroy(shards);
 
   // 4. The buffers of parameters and gradients, in GPU memory. They never move, so they are bound once.
   shampoo_buffers* buffers = allocate((size_t)count, sizeof *buffers);

@@ -15,17 +15,18 @@ typedef struct {
   char name[32];
   int ndim;
   int64_t shape[2];
+  int64_t begin, count;  // with shards: the elements of the flattened parameter that this GPU holds
   float* param;
   float* grad;
 } Tensor;
 
 // Device and ranks of an optimizer.
 typedef struct {
-  int device;                   // index of the GPU
-  cudaStream_t stream;          // stream on which memory is allocated
-  const float* lr;              // the learning rate, in GPU memory, which every step reads
-  int rank, world;              // among the ranks that hold the same parameters; 0 and 1 if there is only one
-  const shampoo_comm_ops* ops;  // communicator of these ranks; NULL if there is only one
+  int device;                        // index of the GPU
+  cudaStream_t stream;               // stream on which memory is allocated
+  const float* lr;                   // the learning rate, in GPU memory, which every step reads
+  const shampoo_comm_ops* replicas;  // communicator of the ranks that hold the same parameters; NULL: only this one
+  const shampoo_comm_ops* shards;    // communicator of the ranks that hold the parts of one copy; NULL: no parts
 } Placement;
 
 typedef struct {

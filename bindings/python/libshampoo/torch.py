@@ -14,12 +14,14 @@ except ImportError as error:
     message = f"libshampoo.torch needs PyTorch 2.2 or later: pip install torch ({error})"
     raise ImportError(message, name="torch") from error
 
+from . import torch_dtensor
 from .comm import Communicator
 from .dtypes import code_of
 from .errors import StateError
 from .keys import KEYS, make_config, read_key
 from .optimizer import Optimizer
 from .params import Param
+from .torch_dtensor import local
 from .torch_state import FLOATS, Entries, States, cast, to_array
 
 __all__ = ["ProcessGroupComm", "Shampoo"]
@@ -60,6 +62,11 @@ class ProcessGroupComm(Communicator):
         own = torch.frombuffer(bytearray(send), dtype=torch.uint8)
         self._distributed.all_gather(parts, own, group=self._group)
 
+    def all_to_all(self, send: memoryview, send_bytes: list[int], recv: memoryview, recv_bytes: list[int]) -> None:
+        received = torch.frombuffer(recv, dtype=torch.uint8) if len(recv) > 0 else torch.empty(0, dtype=torch.uint8)
+        sent = torch.frombuffer(bytearray(send), dtype=torch.uint8) if len(send) > 0 else received[:0]
+        self._distributed.all_to_all_single(received, sent, recv_bytes, send_bytes, group=self._group)
+
 
 def _memory(tensor: Any, what: str) -> Any:
     """Return a detached tensor. Raise ValueError if the library cannot use its memory in place."""
@@ -69,9 +76,6 @@ def _memory(tensor: Any, what: str) -> Any:
         )
     if tensor.layout is not torch.strided:
         raise ValueError(f"{what}: layout {tensor.layout}; expected a dense tensor")
-    if hasattr(tensor, "placements"):
-        raise ValueError(f"{what}: a DTensor; give its local parts to libshampoo.Optimizer, as libshampoo.Param with "
-                         "local_offset")  # fmt: skip
     if tensor.device.type not in ("cpu", "cuda"):
         raise ValueError(f"{what}: on device {tensor.device}; expected the CPU or CUDA")
     if not tensor.is_contiguous():
@@ -110,8 +114,9 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _layouts(params: Iterable[Any]) -> list[tuple[int, tuple[int, ...]]]:
-    """Return the address of the first element and the strides of each tensor."""
-    return [(param.data_ptr(), param.stride()) for param in params]
+    """Return the address of the first element and the strides of each tensor, or of its local part."""
+    parts = [local(param) for param in params]
+    return [(part.data_ptr(), part.stride()) for part in parts]
 
 
 def _stream_of(device: Any) -> int:
@@ -136,14 +141,15 @@ class Shampoo(torch.optim.Optimizer):
     params
         Tensors, pairs (name, tensor) such as those of ``model.named_parameters()``, or groups: dictionaries with
         ``"params"`` and keys of their own. Parameters are dense and contiguous, of float32, float64, float16 or
-        bfloat16. Their names appear in messages and in the checkpoints of ``optimizer.save``.
+        bfloat16. Their names appear in messages and in the checkpoints of ``optimizer.save``. They can be DTensors that
+        FSDP2 (``fully_shard``) has made: docs/cuda.md has a guide.
     lr
         Learning rate: a number, or a tensor with one element, which each step reads.
     maximize
         Maximize the objective: each step negates the gradient before it adds weight decay. Groups can set it, too.
     comm, shard_comm
         Same as for ``libshampoo.Optimizer``. For parameters on the CPU, each can also be a process group of
-        torch.distributed.
+        torch.distributed. For DTensors on the CPU, the default is the process group of their device mesh.
     threads
         Number of threads that work on a step. 0: as many as are useful, at most one for each available processor.
     grad_dtype
@@ -227,10 +233,20 @@ class Shampoo(torch.optim.Optimizer):
                 names += group.get("param_names") or [f"param{k}" for k in ranges[-1]]
                 grad_dtypes += [self._grad_dtype or getattr(param, "grad_dtype", None) or param.dtype
                                 for param in group["params"]]  # fmt: skip
-            items = [(names[k], Param(_memory(params[k], f"parameter {names[k]!r}"), grad_dtype=grad_dtypes[k]))
-                     for k in ranges[-1]]  # fmt: skip
-            groups.append({"params": items, **keys})
+            groups.append({"params": [], **keys})
+        shards = torch_dtensor.find(params, names)
+        for group, numbers in zip(groups, ranges, strict=True):
+            for k in numbers:
+                what = f"parameter {names[k]!r}"
+                described = Param(_memory(local(params[k]), what), grad_dtype=grad_dtypes[k])
+                if shards is not None:
+                    described.shape, described.local_offset = tuple(params[k].shape), shards.offset(params[k], what)
+                group["params"].append((names[k], described))
         device = params[0].device if params else torch.device("cpu")
+        if shards is not None:
+            self._alone = False
+            comm = torch_dtensor.communicator(shards, "comm", comm, device)
+            shard_comm = torch_dtensor.communicator(shards, "shard_comm", shard_comm, device)
         optimizer = Optimizer(
             groups,
             comm=self._connect(comm, device),
@@ -245,6 +261,7 @@ class Shampoo(torch.optim.Optimizer):
             self.optimizer.close()
         self.optimizer = optimizer
         self._params, self._names, self._grad_dtypes, self._device = params, names, grad_dtypes, device
+        self._is_sharded = shards is not None
         self._layouts = _layouts(params)
         self._entries = Entries(optimizer, names, ranges, lambda: _stream_of(device))
         self._states = States(params, self._entries)
@@ -302,8 +319,8 @@ class Shampoo(torch.optim.Optimizer):
         existing = hasattr(self, "optimizer")
         if existing and not self._alone:
             raise StateError(
-                "add_param_group: an optimizer with comm or shard_comm cannot take more parameters, because its blocks "
-                "would move to other ranks; create a new optimizer with all parameters"
+                "add_param_group: an optimizer with comm or shard_comm, or with DTensor parameters, cannot take more "
+                "parameters, because its blocks would move to other ranks; create a new optimizer with all parameters"
             )
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group: {type(param_group).__name__}; expected a dictionary")
@@ -351,6 +368,7 @@ class Shampoo(torch.optim.Optimizer):
         grad, what = self._params[number].grad, f"gradient of {self._names[number]!r}"
         if grad is None:
             return None
+        grad = torch_dtensor.check_grad(grad, self._params[number], what)
         if grad.dtype is not self._grad_dtypes[number]:
             raise ValueError(
                 f"{what}: dtype {grad.dtype}, and the optimizer was made for {self._grad_dtypes[number]}; pass "
@@ -394,7 +412,7 @@ class Shampoo(torch.optim.Optimizer):
         layouts = _layouts(self._params)
         if layouts != self._layouts:  # param.data was replaced, or the model was moved
             self.optimizer.bind(
-                params=[_memory(param, f"parameter {name!r}")
+                params=[_memory(local(param), f"parameter {name!r}")
                         for name, param in zip(self._names, self._params, strict=True)],
                 stream=stream,
             )  # fmt: skip
@@ -409,7 +427,14 @@ class Shampoo(torch.optim.Optimizer):
         return loss
 
     def state_dict(self) -> dict[str, Any]:
-        """Copy the state of this rank in PyTorch's format: for each parameter ``"step"`` and tensors by name."""
+        """Copy the state of this rank in PyTorch's format: for each parameter ``"step"`` and tensors by name.
+
+        Raises
+        ------
+        StateError
+            If the parameters are DTensors. ``optimizer.save`` saves the state of all ranks.
+        """
+        self._refuse_if_sharded("state_dict")
         self._copies = {param: self._entries.read_all(number) for number, param in enumerate(self._params)}
         try:
             return dict(super().state_dict())
@@ -431,7 +456,10 @@ class Shampoo(torch.optim.Optimizer):
         ValueError
             If an entry is missing, unknown, has the wrong shape or is out of range, if a key that cannot be changed
             differs, or if the state belongs to another kind of optimizer. Nothing has changed.
+        StateError
+            If the parameters are DTensors. ``optimizer.load`` loads the state of all ranks.
         """
+        self._refuse_if_sharded("load_state_dict")
         # PyTorch would convert floating-point state to the dtype of its parameter. Therefore this hook, which runs
         # after all others, writes the state to the library and returns a dictionary without state.
         hook = self.register_load_state_dict_pre_hook(lambda _, state_dict: self._load(state_dict))
@@ -439,6 +467,14 @@ class Shampoo(torch.optim.Optimizer):
             super().load_state_dict(dict(state_dict))
         finally:
             hook.remove()
+
+    def _refuse_if_sharded(self, method: str) -> None:
+        if self._is_sharded:
+            raise StateError(
+                f"{method}: the parameters are DTensors, and each rank has the state of its own shards, of which "
+                "PyTorch would store that of one rank only; call optimizer.save(directory) and "
+                "optimizer.load(directory) on all ranks"
+            )
 
     def _load(self, state_dict: Mapping[str, Any]) -> dict[str, Any]:
         saved_groups = state_dict["param_groups"]
@@ -483,7 +519,8 @@ class Shampoo(torch.optim.Optimizer):
         if not self._alone:
             raise TypeError(
                 "a Shampoo optimizer with comm or shard_comm cannot be copied or pickled, because its communicator "
-                "cannot; create another one, and load state_dict() into it"
+                "cannot; create another one, and load state_dict() into it, or for DTensor parameters what "
+                "optimizer.save() has saved"
             )
         entries: dict[str, Any] = {}
         for number in range(len(self._params)):

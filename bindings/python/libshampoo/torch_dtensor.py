@@ -1,0 +1,175 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of PyTorch that are DTensors, as FSDP2 makes them: which rows of each parameter a rank holds."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+_EXPECTED = (
+    "expected (Shard(dim=0),) on a mesh with one dimension (FSDP), or (Replicate(), Shard(dim=0)) on a mesh with two "
+    "(HSDP). Call fully_shard with its default placements, or give the local tensors to libshampoo.Optimizer, as "
+    "libshampoo.Param with local_offset"
+)
+
+
+def is_dtensor(tensor: Any) -> bool:
+    """Whether a tensor is a DTensor. This does not import torch.distributed.tensor, which takes long."""
+    return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
+
+
+def local(tensor: Any) -> Any:
+    """Return the part of a tensor that this rank holds: the whole tensor, unless it is a DTensor."""
+    if not is_dtensor(tensor):
+        return tensor
+    with torch.no_grad():
+        part = tensor.to_local()
+    return part.wait() if hasattr(part, "wait") else part  # a collective that computes it may be running
+
+
+def _layout(tensor: Any) -> str:
+    return f"placements {tuple(tensor.placements)} on a mesh of shape {tuple(tensor.device_mesh.shape)}"
+
+
+def _is_supported(placements: Sequence[Any]) -> bool:
+    """Whether the placements are those of FSDP or HSDP. _StridedShard, for tensor parallel layers, is another class."""
+    names = [type(placement).__name__ for placement in placements]
+    return names in (["Shard"], ["Replicate", "Shard"]) and placements[-1].dim == 0
+
+
+def _rows(rows: int, rank: int, world: int) -> tuple[int, int]:
+    """Return the first row and the number of rows of a rank, like torch.chunk. The last ranks may have none."""
+    size = -(-rows // world)
+    first = min(rows, rank * size)
+    return first, min(size, rows - first)
+
+
+@dataclass(frozen=True)
+class Shards:
+    """How all parameters of an optimizer are divided among ranks.
+
+    Attributes
+    ----------
+    mesh
+        The device mesh of all parameters. Its last dimension connects the shards of a copy, and the one before it, if
+        there is one, the copies.
+    """
+
+    mesh: Any
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """Dimensions of the mesh, by the argument of Shampoo for the communicator of their ranks."""
+        return {"shard_comm": 0} if self.mesh.ndim == 1 else {"comm": 0, "shard_comm": 1}
+
+    def rank_and_world(self, argument: str) -> tuple[int, int]:
+        """Return the rank of this process, and the number of ranks, in the dimension of an argument."""
+        dim = self.dims[argument]
+        return int(self.mesh.get_coordinate()[dim]), int(self.mesh.size(dim))
+
+    def offset(self, tensor: Any, what: str) -> tuple[int, ...]:
+        """Return the index of the first element of the local part. Raise ValueError if its size is not as expected."""
+        rank, world = self.rank_and_world("shard_comm")
+        first, count = _rows(tensor.shape[0], rank, world)
+        expected, found = (count, *tensor.shape[1:]), tuple(local(tensor).shape)
+        if found != expected:
+            raise ValueError(
+                f"{what}: rank {rank} of {world} holds a part of shape {found}, and the DTensor of shape "
+                f"{tuple(tensor.shape)} has {_layout(tensor)}; expected a part of shape {expected}, as torch.chunk "
+                "divides the rows. Create it with fully_shard or distribute_tensor"
+            )
+        return (first, *[0] * (tensor.ndim - 1))
+
+
+def find(params: Sequence[Any], names: Sequence[str]) -> Shards | None:
+    """Return how the parameters are divided. None: they are not DTensors.
+
+    Raises
+    ------
+    ValueError
+        If a parameter has other placements than those of FSDP and HSDP, or not the mesh of the other parameters.
+    """
+    first: int | None = None
+    for number, (param, name) in enumerate(zip(params, names, strict=True)):
+        if is_dtensor(param) and not _is_supported(param.placements):
+            raise ValueError(f"parameter {name!r}: a DTensor with {_layout(param)}; {_EXPECTED}")
+        if first is None and is_dtensor(param):
+            first = number
+    if first is None:
+        return None
+    mesh = params[first].device_mesh
+    for param, name in zip(params, names, strict=True):
+        if not is_dtensor(param):
+            raise ValueError(
+                f"parameter {name!r}: a tensor of this rank only, but {names[first]!r} is a DTensor with "
+                f"{_layout(params[first])}; call fully_shard on the module that owns it, or create a separate "
+                "optimizer for tensors that are not DTensors"
+            )
+        if param.device_mesh != mesh:
+            raise ValueError(
+                f"parameter {name!r}: a DTensor on the mesh {param.device_mesh}, but {names[first]!r} is on the mesh "
+                f"{mesh}; create a separate optimizer for each mesh"
+            )
+    if mesh.get_coordinate() is None:
+        raise ValueError(
+            f"parameter {names[first]!r}: this rank is not in the mesh {mesh} of the DTensor; create the optimizer "
+            "only on the ranks of the mesh"
+        )
+    return Shards(mesh)
+
+
+def check_grad(grad: Any, param: Any, what: str) -> Any:
+    """Return the local part of a gradient. Raise ValueError if it is not divided like its parameter."""
+    if is_dtensor(grad) != is_dtensor(param):
+        kinds = ["a DTensor" if is_dtensor(tensor) else "not a DTensor" for tensor in (grad, param)]
+        raise ValueError(f"{what}: {kinds[0]}, and the parameter is {kinds[1]}; assign a gradient of the same kind")
+    if not is_dtensor(grad):
+        return grad
+    if tuple(grad.placements) != tuple(param.placements) or grad.device_mesh != param.device_mesh:
+        raise ValueError(
+            f"{what}: a DTensor with {_layout(grad)}, and the parameter has {_layout(param)}; call "
+            "grad.redistribute(param.device_mesh, param.placements) before the step"
+        )
+    return local(grad)
+
+
+def communicator(shards: Shards, argument: str, passed: Any, device: Any) -> Any:
+    """Return the communicator of an optimizer for one dimension of the mesh.
+
+    Parameters
+    ----------
+    argument
+        "comm" or "shard_comm", the name of the argument of Shampoo.
+    passed
+        Its value. None: the process group of the mesh.
+    device
+        Device of the local tensors.
+    """
+    if argument not in shards.dims:
+        return passed
+    rank, world = shards.rank_and_world(argument)
+    if passed is None:
+        if device.type != "cpu" or shards.mesh.device_type != "cpu":
+            raise ValueError(
+                f"{argument}: the parameters are DTensors whose local tensors are on {device} and whose mesh is for "
+                f"{shards.mesh.device_type}; a process group can be used only if both are the CPU. Pass "
+                f"{argument}=libshampoo.NcclComm(pointer, {rank}, {world}) for parameters on CUDA, as docs/cuda.md "
+                "describes, or a process group with gloo for parameters that are offloaded to the CPU"
+            )
+        return shards.mesh.get_group(shards.dims[argument])
+    if isinstance(passed, torch.distributed.ProcessGroup):
+        found = (passed.rank(), passed.size())
+    elif hasattr(passed, "Get_rank"):  # of mpi4py
+        found = (passed.Get_rank(), passed.Get_size())
+    else:
+        found = (getattr(passed, "rank", rank), getattr(passed, "world", world))
+    if found != (rank, world):
+        raise ValueError(
+            f"{argument}: rank {found[0]} of {found[1]}, but this process is rank {rank} of {world} in dimension "
+            f"{shards.dims[argument]} of the mesh {shards.mesh} of the parameters; pass a communicator of these ranks"
+            ", or leave it out for parameters on the CPU"
+        )
+    return passed

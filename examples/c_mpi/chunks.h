@@ -1,0 +1,23 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The division of the parameters into chunks: every rank holds one chunk of each flattened parameter. The chunks of a
+// parameter have the same size, except that the last ones may be shorter or empty. All chunks of a rank are in one
+// buffer, padded to the full size, so that the buffers of all ranks are equally large and one collective moves all
+// parameters.
+#ifndef C_MPI_CHUNKS_H
+#define C_MPI_CHUNKS_H
+
+// The part of a parameter that a rank holds.
+typedef struct {
+  int begin;   // first element of the flattened parameter
+  int count;   // elements; may be 0
+  int offset;  // of its first element in the buffer of the rank
+} Chunk;
+
+Chunk chunk_of(int tensor, int rank, int world);
+
+// Returns the size of the buffer of a rank, in elements.
+int chunks_size(int world);
+
+#endif
