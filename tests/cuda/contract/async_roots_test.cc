@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Async roots: roots that are computed while steps continue (root_async).
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <functional>
+#include <thread>
 
 #include "tests/cuda/contract/pair.h"
 #include "tests/cuda/tools/graph.h"
@@ -24,6 +27,7 @@ TEST_CASE("steps continue while roots are computed, and the step that uses the r
     model.FillGradients(t);
     fake_cuda_mark();
     model.Step();
+    if (t == 10) fake_cuda_wait_for_jobs(1);
     CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == (t == 5 || t == 10));
     MustCuda(cudaStreamSynchronize(stream));
     CAPTURE(t);
@@ -35,12 +39,142 @@ TEST_CASE("destroying an optimizer waits for the roots that are being computed" 
   const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   Model model(AsyncOfThree(), stream);
   model.FillParams(1);
+  fake_cuda_mark();
   model.Train(1, 11);
+  fake_cuda_wait_for_jobs(1);
   model.Wait();
   constexpr int64_t kFrees = 2;  // of state and workspace, in the order of a stream
   CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) > kFrees);
   shampoo_optimizer_destroy(std::exchange(model.optimizer, nullptr));
   CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == kFrees);
+}
+
+// Trains while solvers wait on the host: from the start of step 10 on, in this mode.
+std::vector<char> TrainWithSolver(int order, int mode, const Keys& more = {}) {
+  const StageWithStream stream(order);
+  Model model(AsyncOfThree(more), stream);
+  model.FillParams(1);
+  for (uint64_t t = 1; t <= 19; ++t) {
+    if (t == 10 || t == 15) fake_cuda_set_solver(mode);
+    // The step that uses the roots would wait for a solver that is held.
+    if (t == 13 || t == 18) fake_cuda_set_solver(FAKE_CUDA_SOLVER_ENQUEUES);
+    model.Step(t);
+    if (t == 10 && mode == FAKE_CUDA_SOLVER_IS_HELD) fake_cuda_wait_for_held_solver();
+  }
+  return BitsOf(model);
+}
+
+TEST_CASE("a solver that waits on the host delays no step, and the pace of the device and of solvers changes no bit" *
+          NeedsFake()) {
+  const std::vector<char> expected = TrainWithSolver(FAKE_CUDA_OLDEST_FIRST, FAKE_CUDA_SOLVER_ENQUEUES);
+  for (const int order :
+       {FAKE_CUDA_OLDEST_FIRST, FAKE_CUDA_YOUNGEST_FIRST, FAKE_CUDA_RANDOM, FAKE_CUDA_AS_LATE_AS_POSSIBLE}) {
+    for (const int mode : {FAKE_CUDA_SOLVER_ENQUEUES, FAKE_CUDA_SOLVER_WAITS, FAKE_CUDA_SOLVER_IS_HELD}) {
+      CAPTURE(order);
+      CAPTURE(mode);
+      CHECK(TrainWithSolver(order, mode) == expected);
+    }
+  }
+  // Spread roots have several jobs at a time.
+  const Keys spread{{"root_spread", "true"}};
+  const std::vector<char> expected_spread = TrainWithSolver(FAKE_CUDA_OLDEST_FIRST, FAKE_CUDA_SOLVER_ENQUEUES, spread);
+  CHECK(TrainWithSolver(FAKE_CUDA_AS_LATE_AS_POSSIBLE, FAKE_CUDA_SOLVER_WAITS, spread) == expected_spread);
+}
+
+TEST_CASE("the step that uses roots waits until they are enqueued" * NeedsFake()) {
+  const StageWithStream stream;
+  Model model(AsyncOfThree(), stream);
+  Model plain(AsyncOfThree(), stream);
+  for (Model* const one : {&model, &plain}) {
+    one->FillParams(1);
+    one->Train(1, 9);
+  }
+  plain.Train(10, 13);
+  fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);
+  model.Step(10);
+  fake_cuda_wait_for_held_solver();
+  model.Train(11, 12);
+  std::atomic<bool> released = false;
+  std::thread later([&released] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    released = true;
+    fake_cuda_set_solver(FAKE_CUDA_SOLVER_ENQUEUES);
+  });
+  model.Step(13);
+  CHECK(released);
+  later.join();
+  CHECK(BitsOf(model) == BitsOf(plain));
+}
+
+TEST_CASE("destroying an optimizer waits for roots that are being enqueued, and drops those that are not" *
+          NeedsFake()) {
+  const StageWithStream stream;
+  Model model(AsyncOfThree({{"root_spread", "true"}}), stream);
+  model.FillParams(1);
+  fake_cuda_mark();
+  model.Train(1, 11);
+  fake_cuda_wait_for_jobs(2);
+  fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);
+  model.Train(12, 13);
+  fake_cuda_wait_for_held_solver();
+  std::atomic<bool> released = false;
+  std::thread later([&released] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    released = true;
+    fake_cuda_set_solver(FAKE_CUDA_SOLVER_ENQUEUES);
+  });
+  shampoo_optimizer_destroy(std::exchange(model.optimizer, nullptr));
+  CHECK(released);
+  later.join();
+}
+
+TEST_CASE("an optimizer may be destroyed at any time while its roots are enqueued") {
+  for (int run = 0; run < 20; ++run) {
+    const StageWithStream stream;
+    Model model(AsyncOfThree(), stream);
+    model.FillParams(1);
+    model.Train(1, 10);
+    std::this_thread::sleep_for(std::chrono::microseconds(50 * run));
+  }
+}
+
+TEST_CASE("an error of a root that is enqueued while steps continue is returned by the next step" * NeedsFake()) {
+  const auto train = [](int64_t nth, std::vector<char>* bits) {
+    const StageWithStream stream;
+    Model model(AsyncOfThree(), stream);
+    model.FillParams(1);
+    model.Train(1, 9);
+    fake_cuda_mark();
+    if (nth > 0) fake_cuda_fail_elsewhere(nullptr, nth, nth % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorUnknown);
+    model.Step(10);
+    fake_cuda_wait_for_jobs(1);
+    const bool has_failed = nth > 0 && fake_cuda_cancel_failures() == 0;
+    const std::string function = has_failed ? fake_cuda_last_failed() : "";
+    // Matrices that a solver rejects are solved one by one.
+    bool expects_error = has_failed && function.find("syev") == std::string::npos;
+    for (uint64_t t = 11; t <= 13; ++t) {
+      model.FillGradients(t);
+      shampoo_status status = model.TryStep();
+      // The job has ended, but its thread may not have stored the error when step 11 begins.
+      if (expects_error && status != SHAMPOO_OK) {
+        CheckError(status, nth % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE, "(...) failed: ");
+        expects_error = false;
+        status = model.TryStep();
+      }
+      Must(status);
+    }
+    CHECK(!expects_error);
+    *bits = BitsOf(model);
+    return has_failed;
+  };
+  std::vector<char> expected;
+  train(0, &expected);
+  int64_t failures = 0;
+  for (std::vector<char> bits; train(failures + 1, &bits); ++failures) {
+    CAPTURE(failures);
+    CHECK(bits == expected);
+  }
+  CHECK(failures > 30);
 }
 
 // Calls `before` before each step on device and CPU. Both must have the same states from step 10 on.
@@ -157,6 +291,7 @@ TEST_CASE("steps may change the arena while roots are computed") {
       fake_cuda_mark();
       for (Model* one : {&plain, &model}) one->Step(t);
       CAPTURE(t);
+      if (t == 10 || t == 15) fake_cuda_wait_for_jobs(2);
       if (!OnFake()) continue;
       // The host knows the counters that a step has written.
       CHECK((fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) > 0) == (t == 1 || (announced && t == 12)));

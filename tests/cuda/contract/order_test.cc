@@ -20,12 +20,17 @@ struct Order {
   int order;
   uint64_t seed;
   int progress;  // operations that the device runs at each query of the host
+  int solver = FAKE_CUDA_SOLVER_ENQUEUES;
 };
 
-const std::vector<Order> kOrders = {
-    {FAKE_CUDA_OLDEST_FIRST, 0, 0},    {FAKE_CUDA_YOUNGEST_FIRST, 0, 0}, {FAKE_CUDA_AS_LATE_AS_POSSIBLE, 0, 0},
-    {FAKE_CUDA_YOUNGEST_FIRST, 0, 20}, {FAKE_CUDA_RANDOM, 1, 0},         {FAKE_CUDA_RANDOM, 2, 7},
-    {FAKE_CUDA_RANDOM, 3, 40}};
+const std::vector<Order> kOrders = {{FAKE_CUDA_OLDEST_FIRST, 0, 0},
+                                    {FAKE_CUDA_YOUNGEST_FIRST, 0, 0},
+                                    {FAKE_CUDA_AS_LATE_AS_POSSIBLE, 0, 0},
+                                    {FAKE_CUDA_YOUNGEST_FIRST, 0, 20},
+                                    {FAKE_CUDA_RANDOM, 1, 0},
+                                    {FAKE_CUDA_RANDOM, 2, 7},
+                                    {FAKE_CUDA_RANDOM, 3, 40},
+                                    {FAKE_CUDA_RANDOM, 4, 0, FAKE_CUDA_SOLVER_WAITS}};
 
 // The call to skip: the nth call of a function in this step.
 struct Skipped {
@@ -43,6 +48,7 @@ std::vector<char> Run(const ModelSpec& spec, const Order& order, Where where, co
   fake_cuda_reset();
   fake_cuda_set_protection(0);
   fake_cuda_set_order(order.order, order.seed);
+  fake_cuda_set_solver(order.solver);
   std::vector<char> result;
   {
     const TestStream own(where == Where::kBlockingStream ? cudaStreamDefault : cudaStreamNonBlocking);
@@ -53,6 +59,7 @@ std::vector<char> Run(const ModelSpec& spec, const Order& order, Where where, co
       if (t == skipped.step) fake_cuda_skip(skipped.function, skipped.nth);
       fake_cuda_mark();
       if (training.Step(t) != SHAMPOO_OK) return {};
+      if (is_async && (t == 4 || t == 6)) fake_cuda_wait_for_jobs(1);
       if (calls != nullptr) calls->push_back(fake_cuda_calls(skipped.function));
       fake_cuda_progress(order.progress);
     }

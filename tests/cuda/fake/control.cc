@@ -44,6 +44,30 @@ void fake_cuda_set_order(int order, uint64_t seed) {
 
 void fake_cuda_set_query_progress(int operations) { Locked()->query_progress = operations; }
 
+void fake_cuda_set_solver(int mode) {
+  const Locked state;
+  state->solver = mode;
+  NotifyAll();
+}
+
+void fake_cuda_wait_for_held_solver(void) {
+  const Locked state;
+  WaitUntil([] { return TheState().held_solvers > 0; }, "a solver that is held");
+}
+
+void fake_cuda_wait_for_jobs(int64_t jobs) {
+  const Locked state;
+  WaitUntil(
+      [jobs] {
+        int64_t ended = 0;
+        for (const auto& [thread, sections] : TheState().ended_sections) {
+          if (thread != std::this_thread::get_id()) ended += sections;
+        }
+        return ended >= jobs;
+      },
+      "jobs of other threads");
+}
+
 int64_t fake_cuda_progress(int64_t operations) { return Locked()->streams.Progress(operations); }
 
 void fake_cuda_set_protection(int protect) { Locked()->memory.SetProtect(protect != 0); }
@@ -99,6 +123,7 @@ void fake_cuda_mark(void) {
   state->calls.clear();
   state->kernels.clear();
   state->counts.fill(0);
+  state->ended_sections.clear();
 }
 
 int64_t fake_cuda_live(int object) {
@@ -185,7 +210,7 @@ void fake_cuda_fail(const char* function, int64_t nth, int code) {
 }
 
 void fake_cuda_fail_always(const char* function, int code) {
-  Locked()->planned.push_back({FunctionName(function), "", 1, false, code, {}, true});
+  Locked()->planned.push_back({FunctionName(function), "", 1, false, code, {}, {}, true});
 }
 
 void fake_cuda_limit_eigen_batches(int64_t matrices) { Locked()->most_eigen_matrices = matrices; }
@@ -199,6 +224,11 @@ const char* fake_cuda_last_failed(void) {
 void fake_cuda_fail_here(const char* function, int64_t nth, int code) {
   const std::string name = function != nullptr ? FunctionName(function) : "";
   Locked()->planned.push_back({name, "", nth, false, code, std::this_thread::get_id()});
+}
+
+void fake_cuda_fail_elsewhere(const char* function, int64_t nth, int code) {
+  const std::string name = function != nullptr ? FunctionName(function) : "";
+  Locked()->planned.push_back({name, "", nth, false, code, {}, std::this_thread::get_id()});
 }
 
 void fake_cuda_skip(const char* function, int64_t nth) {

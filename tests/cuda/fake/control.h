@@ -24,10 +24,10 @@ extern "C" {
 SHAMPOO_FAKE_EXPORT void fake_cuda_reset(void);
 
 // Returns 1 if the calls of CUDA reach the fake, and 0 if they reach a GPU. On a GPU, functions that choose an order,
-// the progress, the loading of kernels or the protection of memory have no effect, fake_cuda_progress() and
-// fake_cuda_cancel_failures() return 0, and fake_cuda_leaks() returns "". Functions that count, inject failures or
-// describe another system are misuse, which fake_cuda_problems() reports; test cases that call them belong to the test
-// suite "fake" (NeedsFake() of stage.h).
+// the progress, whether solvers wait, the loading of kernels or the protection of memory have no effect,
+// fake_cuda_progress() and fake_cuda_cancel_failures() return 0, and fake_cuda_leaks() returns "". Functions that
+// count, inject failures or describe another system are misuse, which fake_cuda_problems() reports; test cases that
+// call them belong to the test suite "fake" (NeedsFake() of stage.h).
 SHAMPOO_FAKE_EXPORT int fake_cuda_is_fake(void);
 
 // --- Order of work ---
@@ -45,6 +45,19 @@ SHAMPOO_FAKE_EXPORT void fake_cuda_set_order(int order, uint64_t seed);
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_query_progress(int operations);
 // Runs up to `operations` operations, as if the device had progressed. Returns how many it ran.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_progress(int64_t operations);
+
+enum fake_cuda_solver {
+  FAKE_CUDA_SOLVER_ENQUEUES = 0,  // eigensolvers only enqueue work; the default
+  FAKE_CUDA_SOLVER_WAITS = 1,     // they wait for their work
+  FAKE_CUDA_SOLVER_IS_HELD = 2,   // they wait, before they do anything, until another mode is set
+};
+// Sets whether eigensolvers of cuSOLVER wait on the host. A solver that is held for a minute is a misuse, and goes on.
+SHAMPOO_FAKE_EXPORT void fake_cuda_set_solver(int mode);
+// Waits until a solver is held. It is a misuse if none is held within a minute.
+SHAMPOO_FAKE_EXPORT void fake_cuda_wait_for_held_solver(void);
+// Waits until other threads have ended this many sections since the mark in which their capture mode was not the global
+// one. Threads of the plugin have one such section for each of their jobs. It is a misuse if that takes a minute.
+SHAMPOO_FAKE_EXPORT void fake_cuda_wait_for_jobs(int64_t jobs);
 
 // Sets whether device memory is protected from the host while no work runs; the default is true. If the system has no
 // large pages, tests that use much memory run faster without protection.
@@ -142,6 +155,8 @@ SHAMPOO_FAKE_EXPORT void fake_cuda_limit_eigen_batches(int64_t matrices);
 SHAMPOO_FAKE_EXPORT const char* fake_cuda_last_failed(void);
 // Does the same as fake_cuda_fail for calls of this thread only.
 SHAMPOO_FAKE_EXPORT void fake_cuda_fail_here(const char* function, int64_t nth, int code);
+// Does the same for calls of other threads only.
+SHAMPOO_FAKE_EXPORT void fake_cuda_fail_elsewhere(const char* function, int64_t nth, int code);
 // Makes the nth call of a function that enqueues work report success and do nothing.
 SHAMPOO_FAKE_EXPORT void fake_cuda_skip(const char* function, int64_t nth);
 // Drops the nth launch of a kernel whose body's name contains this text (NULL: of any kernel).

@@ -116,13 +116,10 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t* out) {
 }
 
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
-  const Call call(__func__, Call::kUnsafe | Call::kReleases | Call::kSynchronizes);
+  // It may wait for the device, but code must not rely on that.
+  const Call call(__func__, Call::kUnsafe | Call::kReleases);
   if (call.over()) return call.Blas();
-  const std::shared_ptr<BlasHandle> found = TheState().blas.Find(handle);
-  if (found == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  TheState().streams.FinishDevice(found->device);
-  TheState().blas.Remove(handle);
-  return CUBLAS_STATUS_SUCCESS;
+  return TheState().blas.Remove(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }
 
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {

@@ -145,7 +145,19 @@ cusolverStatus_t Enqueue(const char* solver, const SolverHandle& handle, EigenBa
   batch.rounds_differently = handle.deterministic ? !batch.one_algorithm && batch.count > 1 : NextRandom() % 2 == 0;
   const cudaError_t error =
       state.streams.Enqueue(stream, [batch, f64] { f64 ? SolveBatch<double>(batch) : SolveBatch<float>(batch); });
+  if (state.solver == FAKE_CUDA_SOLVER_WAITS && stream->capture == nullptr) state.streams.Finish(stream);
   return error == cudaSuccess ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_EXECUTION_FAILED;
+}
+
+// Called at the start of each solver, before its Call.
+void HoldSolver() {
+  const std::unique_lock<std::recursive_mutex> lock(TheMutex());
+  if (TheState().solver != FAKE_CUDA_SOLVER_IS_HELD) return;
+  ++TheState().held_solvers;
+  NotifyAll();
+  WaitUntil([] { return TheState().solver != FAKE_CUDA_SOLVER_IS_HELD; }, "the end of a hold of the solvers");
+  --TheState().held_solvers;
+  if (TheState().solver == FAKE_CUDA_SOLVER_IS_HELD) TheState().solver = FAKE_CUDA_SOLVER_ENQUEUES;
 }
 
 // Arguments of the 64-bit interface.
@@ -272,13 +284,10 @@ cusolverStatus_t cusolverDnCreate(cusolverDnHandle_t* out) {
 }
 
 cusolverStatus_t cusolverDnDestroy(cusolverDnHandle_t handle) {
-  const Call call(__func__, Call::kUnsafe | Call::kReleases | Call::kSynchronizes);
+  // It may wait for the device, but code must not rely on that.
+  const Call call(__func__, Call::kUnsafe | Call::kReleases);
   if (call.over()) return call.Solver();
-  const std::shared_ptr<SolverHandle> found = TheState().solvers.Find(handle);
-  if (found == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
-  TheState().streams.FinishDevice(found->device);
-  TheState().solvers.Remove(handle);
-  return CUSOLVER_STATUS_SUCCESS;
+  return TheState().solvers.Remove(handle) ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_NOT_INITIALIZED;
 }
 
 cusolverStatus_t cusolverDnSetStream(cusolverDnHandle_t handle, cudaStream_t stream) {
@@ -346,6 +355,7 @@ cusolverStatus_t cusolverDnXsyevBatched(cusolverDnHandle_t handle, cusolverDnPar
                                         cudaDataType dataTypeW, void* W, cudaDataType computeType, void* bufferOnDevice,
                                         size_t workspaceInBytesOnDevice, void* bufferOnHost,
                                         size_t workspaceInBytesOnHost, int* info, int64_t batchSize) {
+  HoldSolver();
   const Call call(__func__, Call::kNone);
   if (call.over()) return FailBatch(call, handle, A, lda * n * batchSize, dataTypeA == CUDA_R_64F ? 8 : 4);
   return SolveEigen("XsyevBatched", handle, params, {jobz, uplo, n, lda, batchSize},
@@ -369,6 +379,7 @@ cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t 
                                   cudaDataType dataTypeW, void* W, cudaDataType computeType, void* bufferOnDevice,
                                   size_t workspaceInBytesOnDevice, void* bufferOnHost, size_t workspaceInBytesOnHost,
                                   int* info) {
+  HoldSolver();
   const Call call(__func__, Call::kNone);
   if (call.over()) return call.Solver();
   return SolveEigen("Xsyevd", handle, params, {jobz, uplo, n, lda, 1}, {dataTypeA, dataTypeW, computeType},
@@ -430,6 +441,7 @@ cusolverStatus_t cusolverDnDsyevjBatched_bufferSize(cusolverDnHandle_t handle, c
 cusolverStatus_t cusolverDnSsyevjBatched(cusolverDnHandle_t handle, cusolverEigMode_t jobz, cublasFillMode_t uplo,
                                          int n, float* A, int lda, float* W, float* work, int lwork, int* info,
                                          syevjInfo_t params, int batchSize) {
+  HoldSolver();
   const Call call(__func__, Call::kNone);
   return Jacobi(call, handle, jobz, uplo, n, A, lda, W, work, lwork, info, params, batchSize);
 }
@@ -437,6 +449,7 @@ cusolverStatus_t cusolverDnSsyevjBatched(cusolverDnHandle_t handle, cusolverEigM
 cusolverStatus_t cusolverDnDsyevjBatched(cusolverDnHandle_t handle, cusolverEigMode_t jobz, cublasFillMode_t uplo,
                                          int n, double* A, int lda, double* W, double* work, int lwork, int* info,
                                          syevjInfo_t params, int batchSize) {
+  HoldSolver();
   const Call call(__func__, Call::kNone);
   return Jacobi(call, handle, jobz, uplo, n, A, lda, W, work, lwork, info, params, batchSize);
 }

@@ -194,7 +194,12 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   if (mode == nullptr || *mode < cudaStreamCaptureModeGlobal || *mode > cudaStreamCaptureModeRelaxed) {
     return Call::Cuda(cudaErrorInvalidValue);
   }
+  const std::unique_lock<std::recursive_mutex> lock(TheMutex());
   std::swap(*mode, ThreadCaptureMode());
+  if (ThreadCaptureMode() == cudaStreamCaptureModeGlobal && *mode != cudaStreamCaptureModeGlobal) {
+    ++TheState().ended_sections[std::this_thread::get_id()];
+    NotifyAll();
+  }
   return cudaSuccess;
 }
 

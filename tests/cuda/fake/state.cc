@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cuda/fake/state.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <string_view>
 
 namespace shampoo::cuda_fake {
@@ -34,6 +36,21 @@ std::recursive_mutex& TheMutex() {
   static auto* const mutex = new std::recursive_mutex;
   return *mutex;
 }
+
+namespace {
+std::condition_variable_any& TheChange() {
+  static auto* const change = new std::condition_variable_any;
+  return *change;
+}
+}  // namespace
+
+void WaitUntil(const std::function<bool()>& is_done, const char* what) {
+  constexpr std::chrono::minutes kLimit{1};
+  if (!TheChange().wait_for(TheMutex(), kLimit, is_done))
+    TheState().Problem(std::string("waited too long for ") + what);
+}
+
+void NotifyAll() { TheChange().notify_all(); }
 
 // Splitmix64.
 uint64_t NextRandom() {
@@ -99,6 +116,7 @@ Call::Call(const char* function, unsigned flags, const char* kernel) : lock_(The
   for (size_t i = 0; i < state.planned.size(); ++i) {
     PlannedCall& planned = state.planned[i];
     if (planned.thread != std::thread::id() && planned.thread != std::this_thread::get_id()) continue;
+    if (planned.another == std::this_thread::get_id()) continue;
     if (planned.function.empty() ? (flags & kReleases) != 0 : planned.function != name) continue;
     if (!planned.kernel.empty() &&
         (kernel == nullptr || std::string_view(kernel).find(planned.kernel) == std::string_view::npos)) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -73,8 +74,9 @@ struct PlannedCall {
   int64_t calls_left;
   bool skip;
   int code;
-  std::thread::id thread = {};  // none: any thread
-  bool repeats = false;         // all calls from the nth on
+  std::thread::id thread = {};   // none: any thread
+  std::thread::id another = {};  // any thread but this
+  bool repeats = false;          // all calls from the nth on
 };
 
 struct PlannedEigenFault {
@@ -96,6 +98,9 @@ struct State {
   int64_t memory_limit = 0;
   int order = FAKE_CUDA_AS_LATE_AS_POSSIBLE;
   int query_progress = 0;
+  int solver = FAKE_CUDA_SOLVER_ENQUEUES;
+  int64_t held_solvers = 0;
+  std::map<std::thread::id, int64_t> ended_sections;  // by thread, since the mark: see fake_cuda_wait_for_jobs
   int64_t most_eigen_matrices = std::numeric_limits<int64_t>::max();  // of a batch that cuSOLVER accepts
   std::string last_failed;  // the function whose planned failure or skip happened last
 
@@ -133,6 +138,10 @@ struct State {
 State& TheState();
 void ResetState();
 std::recursive_mutex& TheMutex();
+// Waits until is_done() returns true after another thread has called NotifyAll(). This thread must own TheMutex() once;
+// it is released while the thread waits. Records a misuse after a minute.
+void WaitUntil(const std::function<bool()>& is_done, const char* what);
+void NotifyAll();
 uint64_t NextRandom();
 void SetSeed(uint64_t seed);
 int& CurrentDevice();                        // of this thread

@@ -45,6 +45,8 @@ void fake_cuda_reset(void) {
 void fake_cuda_set_order(int, uint64_t) {}
 void fake_cuda_set_query_progress(int) {}
 void fake_cuda_set_protection(int) {}
+void fake_cuda_set_solver(int) {}
+void fake_cuda_wait_for_jobs(int64_t) {}
 int64_t fake_cuda_progress(int64_t) { return 0; }
 void fake_cuda_mark(void) {}
 void fake_cuda_begin_loading(void) {}
@@ -79,12 +81,14 @@ void fake_cuda_clear_problems(void) {
 // --- Not available ---
 
 void fake_cuda_set_system(int, int, int) { AddMisuse("fake_cuda_set_system"); }
+void fake_cuda_wait_for_held_solver(void) { AddMisuse("fake_cuda_wait_for_held_solver"); }
 void fake_cuda_set_memory_limit(int64_t) { AddMisuse("fake_cuda_set_memory_limit"); }
 void fake_cuda_fail(const char*, int64_t, int) { AddMisuse("fake_cuda_fail"); }
 void fake_cuda_fail_always(const char*, int) { AddMisuse("fake_cuda_fail_always"); }
 void fake_cuda_limit_eigen_batches(int64_t) { AddMisuse("fake_cuda_limit_eigen_batches"); }
 void fake_cuda_set_compute_capability(int, int, int) { AddMisuse("fake_cuda_set_compute_capability"); }
 void fake_cuda_fail_here(const char*, int64_t, int) { AddMisuse("fake_cuda_fail_here"); }
+void fake_cuda_fail_elsewhere(const char*, int64_t, int) { AddMisuse("fake_cuda_fail_elsewhere"); }
 void fake_cuda_skip(const char*, int64_t) { AddMisuse("fake_cuda_skip"); }
 void fake_cuda_skip_launch(const char*, int64_t) { AddMisuse("fake_cuda_skip_launch"); }
 void fake_cuda_fault(int) { AddMisuse("fake_cuda_fault"); }

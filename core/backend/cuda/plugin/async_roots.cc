@@ -3,15 +3,12 @@
 #include "core/backend/cuda/plugin/async_roots.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/backend/cuda/plugin/cuda_call.h"
+#include "core/backend/cuda/plugin/device_memory.h"
 
 namespace shampoo::cuda {
-namespace {
-
-constexpr int64_t kMaxEvents = 128;
-
-}  // namespace
 
 Status AsyncRoots::Create(const std::vector<RootSizes>& sizes, int64_t block_count, int64_t steps,
                           std::unique_ptr<AsyncRoots>* out) {
@@ -19,35 +16,57 @@ Status AsyncRoots::Create(const std::vector<RootSizes>& sizes, int64_t block_cou
   SHAMPOO_RETURN_IF_ERROR(
       made->handles_.Create(OwnedHandles::Order::kOwnLowest, OwnedHandles::Libraries::kBlasAndSolver));
   SHAMPOO_RETURN_IF_ERROR(RootSolver::Create(sizes, made->handles(), &made->solver_));
-  SHAMPOO_RETURN_IF_ERROR(made->start_.Create());
-  made->done_.resize(static_cast<size_t>(std::min(steps + 1, kMaxEvents)));
-  for (OwnedEvent& event : made->done_) SHAMPOO_RETURN_IF_ERROR(event.Create());
-  made->last_ticket_.resize(static_cast<size_t>(block_count));
+  SHAMPOO_RETURN_IF_ERROR(made->order_.Create(block_count, steps));
+  made->jobs_.resize(made->order_.size());
+  for (Job& job : made->jobs_) job.tasks.resize(static_cast<size_t>(block_count));
   *out = std::move(made);
   return {};
 }
 
+Status AsyncRoots::StartThread(int device, int64_t group_count, EnqueueFunction enqueue) {
+  device_ = device;
+  enqueue_ = std::move(enqueue);
+  for (Job& job : jobs_) job.groups.resize(static_cast<size_t>(group_count));
+  return JobThread::Create(
+      "the thread of root_async", jobs_.size(), [this](size_t slot) { return Run(jobs_[slot]); }, &thread_);
+}
+
 AsyncRoots::~AsyncRoots() {
+  thread_.reset();
   if (handles().stream != nullptr) (void)cudaStreamSynchronize(handles().stream);
 }
 
 Status AsyncRoots::WaitForRoots(int64_t block, cudaStream_t stream) {
-  const int64_t ticket = last_ticket_[static_cast<size_t>(block)];
-  if (ticket <= waited_ticket_) return {};
-  SHAMPOO_CUDA_TRY(cudaStreamWaitEvent(stream, DoneOf(ticket).get(), 0));
-  waited_ticket_ = ticket;
+  const int64_t job = order_.JobToWaitFor(block);
+  if (job == 0) return {};
+  thread_->WaitFor(job);
+  SHAMPOO_RETURN_IF_ERROR(thread_->TakeError());
+  return order_.MakeWait(stream, job);
+}
+
+Status AsyncRoots::Submit(const StepArgs& args, const PlanView& plan) {
+  const RootTask* const end = args.tasks + plan.block_count;
+  if (std::find(args.tasks, end, RootTask::kTakeSnapshot) == end) return {};
+  Job& job = jobs_[thread_->NextSlot()];
+  SHAMPOO_RETURN_IF_ERROR(order_.RecordStart(static_cast<cudaStream_t>(args.stream), &job.number));
+  std::copy_n(args.groups, plan.group_count, job.groups.begin());
+  std::copy(args.tasks, end, job.tasks.begin());
+  for (int64_t b = 0; b < plan.block_count; ++b) {
+    if (args.tasks[b] == RootTask::kTakeSnapshot) order_.SetJob(b, job.number);
+  }
+  (void)thread_->Submit();
   return {};
 }
 
-Status AsyncRoots::StartAfter(cudaStream_t stream) {
-  SHAMPOO_CUDA_TRY(cudaEventRecord(start_.get(), stream));
-  SHAMPOO_CUDA_TRY(cudaStreamWaitEvent(handles().stream, start_.get(), 0));
-  return {};
-}
-
-Status AsyncRoots::RecordEnd(int64_t ticket) {
-  SHAMPOO_CUDA_TRY(cudaEventRecord(DoneOf(ticket).get(), handles().stream));
-  return {};
+Status AsyncRoots::Run(const Job& job) {
+  const CaptureModeScope mode;
+  // Not a DeviceScope: restoring device 0, the first device of every thread, would create a context there.
+  SHAMPOO_CUDA_TRY(cudaSetDevice(device_));
+  SHAMPOO_RETURN_IF_ERROR(order_.WaitForStart(handles().stream, job.number));
+  Status status = enqueue_(*this, job);
+  // Also record after a failure, because part of the work is already enqueued.
+  Status ended = order_.RecordEnd(handles().stream, job.number);
+  return status.ok() ? std::move(ended) : std::move(status);
 }
 
 }  // namespace shampoo::cuda

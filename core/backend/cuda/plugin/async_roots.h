@@ -3,51 +3,63 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include "core/backend/cuda/interface.h"
+#include "core/backend/cuda/plugin/async_order.h"
 #include "core/backend/cuda/plugin/cuda_handles.h"
 #include "core/backend/cuda/plugin/root_solver.h"
+#include "core/base/job_thread.h"
 
 namespace shampoo::cuda {
 
-// A stream on which inverse roots are computed while steps continue with the old roots (root_async), and the events
-// that order this work with the steps. The work of a stream runs in order, so waiting for the roots of one step also
-// waits for those of all earlier steps.
+// Computes inverse roots while steps continue with the old roots (root_async): a stream of the lowest priority, and a
+// thread that enqueues the roots in it. The thread is needed because solvers and iterations may wait for the device.
 class AsyncRoots {
  public:
-  // steps: the largest number of steps after which roots are used. The stream has the lowest priority.
+  // The roots that one step has made due.
+  struct Job {
+    int64_t number = 0;
+    std::vector<DeviceSettings> groups;  // in that step
+    std::vector<RootTask> tasks;         // by block; only kTakeSnapshot counts
+  };
+  // Enqueues the roots of a job. Runs on the thread, also while this object is being destroyed.
+  using EnqueueFunction = std::function<Status(const AsyncRoots& roots, const Job& job)>;
+
+  // steps: the largest number of steps after which roots are used.
   static Status Create(const std::vector<RootSizes>& sizes, int64_t block_count, int64_t steps,
                        std::unique_ptr<AsyncRoots>* out);
-  ~AsyncRoots();  // waits for the work of the stream
+  // Starts the thread. Call it last, because the destructor of this object ends it.
+  Status StartThread(int device, int64_t group_count, EnqueueFunction enqueue);
+  ~AsyncRoots();  // waits for the job that is being enqueued and for the work of the stream
   AsyncRoots(const AsyncRoots&) = delete;
   AsyncRoots& operator=(const AsyncRoots&) = delete;
 
   Status SetWorkspace(void* workspace, int64_t bytes) { return handles_.SetWorkspace(workspace, bytes); }
   const Handles& handles() const { return handles_.get(); }
-  RootSolver* solver() { return solver_.get(); }
+  RootSolver* solver() const { return solver_.get(); }
 
-  // Makes later work on `stream` wait for the last enqueued roots of this block.
+  // Makes later work in `stream` wait for the last roots of this block. Waits on the host only while the thread is
+  // still enqueuing them: CUDA cannot order a stream behind work that has not been enqueued.
   Status WaitForRoots(int64_t block, cudaStream_t stream);
-  // Makes later work on this object's stream wait for all work that `stream` contains now.
-  Status StartAfter(cudaStream_t stream);
-  // Records that the step with this ticket enqueues roots of a block.
-  void RecordTicket(int64_t block, int64_t ticket) { last_ticket_[static_cast<size_t>(block)] = ticket; }
-  // Records the end of the roots of the step with this ticket.
-  Status RecordEnd(int64_t ticket);
+  // Submits the roots of the blocks that this step took snapshots of, which start after the work in the step's stream.
+  Status Submit(const StepArgs& args, const PlanView& plan);
+  // Returns, once, the first error of a job.
+  Status TakeError() { return thread_->TakeError(); }
 
  private:
   AsyncRoots() = default;
-  const OwnedEvent& DoneOf(int64_t ticket) const { return done_[static_cast<size_t>(ticket) % done_.size()]; }
+  Status Run(const Job& job);
 
   OwnedHandles handles_;
   std::unique_ptr<RootSolver> solver_;
-  OwnedEvent start_;
-  // Events by ticket, modulo their number. If an event has been recorded again for a later ticket, waiting for it waits
-  // for more than is necessary, which is correct.
-  std::vector<OwnedEvent> done_;
-  std::vector<int64_t> last_ticket_;  // by block: the last step that enqueued its roots; 0: none
-  int64_t waited_ticket_ = 0;         // later steps already wait for the tickets up to this one
+  AsyncOrder order_;
+  int device_ = 0;
+  EnqueueFunction enqueue_;
+  std::vector<Job> jobs_;  // by slot of the thread
+  std::unique_ptr<JobThread> thread_;
 };
 
 }  // namespace shampoo::cuda

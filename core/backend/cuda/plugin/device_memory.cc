@@ -16,7 +16,6 @@ constexpr int32_t kDeviceType = 2;  // SHAMPOO_CUDA
 }  // namespace
 
 DeviceScope::DeviceScope(int device) {
-  is_mode_changed_ = cudaThreadExchangeStreamCaptureMode(&mode_before_) == cudaSuccess;
   error_ = cudaGetDevice(&before_);
   if (error_ != cudaSuccess) {
     before_ = -1;
@@ -31,7 +30,6 @@ DeviceScope::DeviceScope(int device) {
 
 DeviceScope::~DeviceScope() {
   if (before_ >= 0) (void)cudaSetDevice(before_);
-  if (is_mode_changed_) (void)cudaThreadExchangeStreamCaptureMode(&mode_before_);
 }
 
 Status DeviceScope::status() const { return StatusOf(error_, "cudaSetDevice"); }

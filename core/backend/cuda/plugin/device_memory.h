@@ -11,8 +11,23 @@
 
 namespace shampoo::cuda {
 
-// Makes a device the current device of this thread, and selects the thread-local capture mode, in which calls of this
-// thread do not invalidate captures of other threads. The destructor restores both.
+// Selects the thread-local capture mode, in which calls of this thread do not invalidate captures of other threads. The
+// destructor restores the mode.
+class CaptureModeScope {
+ public:
+  CaptureModeScope() : is_changed_(cudaThreadExchangeStreamCaptureMode(&before_) == cudaSuccess) {}
+  ~CaptureModeScope() {
+    if (is_changed_) (void)cudaThreadExchangeStreamCaptureMode(&before_);
+  }
+  CaptureModeScope(const CaptureModeScope&) = delete;
+  CaptureModeScope& operator=(const CaptureModeScope&) = delete;
+
+ private:
+  cudaStreamCaptureMode before_ = cudaStreamCaptureModeThreadLocal;
+  bool is_changed_;
+};
+
+// Makes a device the current device of this thread, within a CaptureModeScope. The destructor restores the device.
 class DeviceScope {
  public:
   explicit DeviceScope(int device);
@@ -23,9 +38,8 @@ class DeviceScope {
   Status status() const;
 
  private:
+  CaptureModeScope mode_;
   int before_ = -1;
-  cudaStreamCaptureMode mode_before_ = cudaStreamCaptureModeThreadLocal;
-  bool is_mode_changed_ = false;
   cudaError_t error_ = cudaSuccess;
 };
 

@@ -89,12 +89,13 @@ Status Engine::Create(const EngineDesc& desc, std::unique_ptr<Engine>* out) {
 }
 
 Engine::~Engine() {
-  // Work of this engine may still be running, on the caller's stream and on its own streams.
+  // Work of this engine may still be running, on the caller's stream and on its own streams, and a thread may be
+  // enqueuing more.
   async_roots_.reset();
   if (has_work_) (void)cudaEventSynchronize(done_.get());
   if (copies_.get() != nullptr) (void)cudaStreamSynchronize(copies_.get());
   // Replays of graphs may still run, on streams that this library does not know.
-  if (was_captured_) (void)cudaDeviceSynchronize();
+  if (was_captured_ || lost_work_) (void)cudaDeviceSynchronize();
 }
 
 Status Engine::Build(const EngineDesc& desc) {
@@ -158,6 +159,11 @@ Status Engine::Build(const EngineDesc& desc) {
   const cudaError_t loaded = KernelEntry::LoadAll();
   if (loaded == cudaErrorNoKernelImageForDevice) return NoKernelsFor(device_);
   SHAMPOO_RETURN_IF_ERROR(StatusOf(loaded, "cudaFuncGetAttributes"));
+  if (async_roots_) {
+    SHAMPOO_RETURN_IF_ERROR(async_roots_->StartThread(
+        device_, plan_.group_count,
+        [this](const AsyncRoots& async, const AsyncRoots::Job& job) { return EnqueueAsyncRoots(async, job); }));
+  }
   if (handles_.empty()) return {};
   SHAMPOO_RETURN_IF_ERROR(handles_[0].Bind(stream));
   Status called = CallLibraries();
@@ -229,13 +235,18 @@ Status Engine::Initialize(char* arena, int64_t block, cudaStream_t stream) {
   const DeviceScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   const auto* const initial = reinterpret_cast<const InitialInverse*>(workspace_.data() + layout_.initial);
-  if (block >= 0) {
-    SHAMPOO_CUDA_TRY(InitializeFactors(stream, tables_, arena, block, 1, initial));
-    return RecordWork(stream);
-  }
-  SHAMPOO_CUDA_TRY(cudaMemsetAsync(arena, 0, static_cast<size_t>(plan_.state_bytes), stream));
-  SHAMPOO_CUDA_TRY(InitializeFactors(stream, tables_, arena, 0, plan_.block_count, initial));
-  return RecordWork(stream);
+  const auto enqueue = [&]() -> Status {
+    if (block >= 0) {
+      SHAMPOO_CUDA_TRY(InitializeFactors(stream, tables_, arena, block, 1, initial));
+      return {};
+    }
+    SHAMPOO_CUDA_TRY(cudaMemsetAsync(arena, 0, static_cast<size_t>(plan_.state_bytes), stream));
+    SHAMPOO_CUDA_TRY(InitializeFactors(stream, tables_, arena, 0, plan_.block_count, initial));
+    return {};
+  };
+  Status status = enqueue();
+  lost_work_ = lost_work_ || !status.ok();
+  return status.ok() ? RecordWork(stream) : std::move(status);
 }
 
 Status Engine::ReadSnapshotSteps(const char* arena, cudaStream_t stream) {
@@ -287,9 +298,9 @@ Status Engine::CopyReport(StepReport* out) const {
 
 // Records an event after work that uses the engine's memory. The destructor waits for it.
 Status Engine::RecordWork(cudaStream_t stream) {
-  SHAMPOO_CUDA_TRY(cudaEventRecord(done_.get(), stream));
-  has_work_ = true;
-  return {};
+  Status status = StatusOf(cudaEventRecord(done_.get(), stream), "cudaEventRecord");
+  (status.ok() ? has_work_ : lost_work_) = true;
+  return status;
 }
 
 Status Engine::Copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {

@@ -65,11 +65,12 @@ struct Engine {
   // See engine_roots.cc.
   struct RootRun;
   struct RootContext;
+  struct RootInputs;
   RootContext ContextOf(const Tables& tables) const;
   Status WaitForAsyncRoots(const StepArgs& args);
-  Status ComputeAsyncRoots(const StepArgs& args, int64_t ticket, const Tables& tables);
+  Status EnqueueAsyncRoots(const AsyncRoots& async, const AsyncRoots::Job& job);
   Status RefreshRoots(const StepArgs& args, const Tables& tables, const BlockBatch& batch);
-  Status ComputeRuns(const StepArgs& args, RootTask task, const BlockBatch& batch, const RootContext& context);
+  Status ComputeRuns(const RootInputs& inputs, RootTask task, const BlockBatch& batch, const RootContext& context);
   Status ComputeRun(const DeviceSettings* groups, const BlockBatch& batch, const RootRun& run, int k,
                     const RootContext& context);
   Status ComputeAnyRoots();  // makes cuSOLVER and cuBLAS load the kernels of roots
@@ -117,6 +118,7 @@ struct Engine {
   bool has_work_ = false;  // done_ has been recorded, for a step or for another call
   bool buffers_are_set_ = false;
   bool was_captured_ = false;  // some step was captured
+  bool lost_work_ = false;     // a call has failed, and work may be running that done_ does not cover
 };
 
 }  // namespace shampoo::cuda

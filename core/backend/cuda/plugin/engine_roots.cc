@@ -32,6 +32,15 @@ struct Engine::RootContext {
   const double* divisors = nullptr;  // by block; nullptr: use BlockWork::divisor
 };
 
+// The settings and tasks of a step, whose roots are computed.
+struct Engine::RootInputs {
+  const DeviceSettings* groups;
+  const RootTask* tasks;          // by block
+  const int64_t* snapshot_steps;  // by block; used by kFromSnapshot
+
+  RootTask TaskOf(const Block* blocks, const BatchItem& item) const { return tasks[item.block - blocks]; }
+};
+
 // Makes the step wait for async roots: those that it begins to use, and those whose copied factor matrices it
 // overwrites. Called before the kernels of the step.
 Status Engine::WaitForAsyncRoots(const StepArgs& args) {
@@ -44,35 +53,24 @@ Status Engine::WaitForAsyncRoots(const StepArgs& args) {
   return {};
 }
 
-// Enqueues async roots of the snapshots that this step took. UpdateFactors has copied the factor matrices.
-Status Engine::ComputeAsyncRoots(const StepArgs& args, int64_t ticket, const Tables& tables) {
-  bool any = false;
-  for (const BlockBatch& batch : layout_.batches) {
-    for (const BatchItem& item : batch.items) {
-      if (HostTaskOf(args, item) != RootTask::kTakeSnapshot) continue;
-      async_roots_->RecordTicket(item.block - plan_.blocks, ticket);
-      any = true;
-    }
-  }
-  if (!any) return {};
-  SHAMPOO_RETURN_IF_ERROR(async_roots_->StartAfter(static_cast<cudaStream_t>(args.stream)));
+// Enqueues the async roots of a step, of which UpdateFactors has copied the factor matrices. Runs on a thread of its
+// own and therefore reads only what steps do not change.
+Status Engine::EnqueueAsyncRoots(const AsyncRoots& async, const AsyncRoots::Job& job) {
   char* const base = workspace_.data();
-  RootContext context{.solver = async_roots_->solver(),
-                      .handles = &async_roots_->handles(),
+  RootContext context{.solver = async.solver(),
+                      .handles = &async.handles(),
                       .workspace = base + layout_.async.root_workspace,
                       .matrices = nullptr,
                       .flag_addresses = reinterpret_cast<const int32_t* const*>(base + layout_.async.flag_addresses),
                       .active = reinterpret_cast<const int32_t*>(base + layout_.async.active),
-                      .statuses = tables.async_roots,
-                      .divisors = tables.async_divisors};
-  Status status;
-  for (size_t i = 0; i < layout_.batches.size() && status.ok(); ++i) {
+                      .statuses = tables_.async_roots,
+                      .divisors = tables_.async_divisors};
+  const RootInputs inputs{job.groups.data(), job.tasks.data(), nullptr};
+  for (size_t i = 0; i < layout_.batches.size(); ++i) {
     context.matrices = batch_tables_[i].async_matrices;
-    status = ComputeRuns(args, RootTask::kTakeSnapshot, layout_.batches[i], context);
+    SHAMPOO_RETURN_IF_ERROR(ComputeRuns(inputs, RootTask::kTakeSnapshot, layout_.batches[i], context));
   }
-  // Also record after a failure, because part of the work is already enqueued.
-  Status ended = async_roots_->RecordEnd(ticket);
-  return status.ok() ? std::move(ended) : std::move(status);
+  return {};
 }
 
 auto Engine::ContextOf(const Tables& tables) const -> RootContext {
@@ -88,29 +86,32 @@ auto Engine::ContextOf(const Tables& tables) const -> RootContext {
 
 Status Engine::RefreshRoots(const StepArgs& args, const Tables& tables, const BlockBatch& batch) {
   const RootContext context = ContextOf(tables);
-  SHAMPOO_RETURN_IF_ERROR(ComputeRuns(args, RootTask::kCompute, batch, context));
-  return ComputeRuns(args, RootTask::kFromSnapshot, batch, context);
+  const RootInputs inputs{args.groups, args.tasks, args.snapshot_steps};
+  SHAMPOO_RETURN_IF_ERROR(ComputeRuns(inputs, RootTask::kCompute, batch, context));
+  return ComputeRuns(inputs, RootTask::kFromSnapshot, batch, context);
 }
 
 // Computes the roots of all blocks with this task. Consecutive blocks of a shape group are computed at once; blocks
 // with the same task are usually consecutive because items are sorted by phase. The matrices of a run share one
 // divisor, so their snapshots are of the same step.
-Status Engine::ComputeRuns(const StepArgs& args, RootTask task, const BlockBatch& batch, const RootContext& context) {
+Status Engine::ComputeRuns(const RootInputs& inputs, RootTask task, const BlockBatch& batch,
+                           const RootContext& context) {
   for (const ShapeGroup& shape_group : batch.shape_groups) {
     const auto item_at = [&](size_t i) -> const BatchItem& { return batch.items[shape_group.first + i]; };
     const auto step_of = [&](size_t i) {
-      return task == RootTask::kFromSnapshot ? args.snapshot_steps[item_at(i).block - plan_.blocks] : 0;
+      return task == RootTask::kFromSnapshot ? inputs.snapshot_steps[item_at(i).block - plan_.blocks] : 0;
     };
     for (size_t i = 0; i < shape_group.count;) {
-      if (HostTaskOf(args, item_at(i)) != task) {
+      if (inputs.TaskOf(plan_.blocks, item_at(i)) != task) {
         ++i;
         continue;
       }
       size_t end = i + 1;
-      while (end < shape_group.count && HostTaskOf(args, item_at(end)) == task && step_of(end) == step_of(i)) ++end;
+      while (end < shape_group.count && inputs.TaskOf(plan_.blocks, item_at(end)) == task && step_of(end) == step_of(i))
+        ++end;
       const RootRun run{&shape_group, static_cast<int64_t>(i), static_cast<int64_t>(end - i)};
       for (int k = 0; k < item_at(i).block->factor_count(); ++k) {
-        SHAMPOO_RETURN_IF_ERROR(ComputeRun(args.groups, batch, run, k, context));
+        SHAMPOO_RETURN_IF_ERROR(ComputeRun(inputs.groups, batch, run, k, context));
       }
       i = end;
     }

@@ -27,19 +27,22 @@ Status Engine::Step(const StepArgs& args, int64_t* ticket) {
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   const auto stream = static_cast<cudaStream_t>(args.stream);
   *ticket = ++tickets_;
+  if (async_roots_) SHAMPOO_RETURN_IF_ERROR(async_roots_->TakeError());
   Tables tables = tables_;
   tables.state_in = static_cast<const char*>(args.state_in);
   tables.state_out = static_cast<char*>(args.state_out);
   tables.shard_place = args.shard_place;
   if (!handles_.empty()) SHAMPOO_RETURN_IF_ERROR(handles_[0].Bind(stream));
   Status status = Enqueue(args, *ticket, tables);
+  lost_work_ = lost_work_ || !status.ok();
   if (args.captured != 0) return status;
   // Also record after a failure, because part of the step is already enqueued.
   Status recorded = RecordWork(stream);
   if (!status.ok()) return status;
   SHAMPOO_RETURN_IF_ERROR(std::move(recorded));
   recorded_ = *ticket;
-  return {};
+  // Async roots are enqueued last, so that no work of this step waits for them.
+  return async_roots_ ? async_roots_->Submit(args, plan_) : Status();
 }
 
 Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables) {
@@ -74,8 +77,7 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
     if (plan_.replica_world > 1) SHAMPOO_RETURN_IF_ERROR(ExchangeBucket(args, tables, bucket));
   }
   SHAMPOO_CUDA_TRY(EndStep(stream, tables, has_tasks, refreshes));
-  // Async roots are enqueued last, so that no work of this step waits for them.
-  return async_roots_ ? ComputeAsyncRoots(args, ticket, tables) : Status();
+  return {};
 }
 
 Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tables, size_t index) {

@@ -1,0 +1,58 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "core/base/status.h"
+
+namespace shampoo {
+
+// A thread that runs jobs one after another, in the order in which one other thread submits them. The data of jobs are
+// in a fixed number of slots that the owner provides and that are reused in turn, so that submitting allocates nothing.
+//
+// Like the threads of ThreadPool, it receives no signals. Its floating-point environment is the default one, so that
+// results do not depend on the thread that created it.
+class JobThread {
+ public:
+  using Job = std::function<Status(size_t slot)>;
+
+  // Starts the thread. what: the noun in the error text, such as "the thread of the roots".
+  static Status Create(const char* what, size_t slots, Job job, std::unique_ptr<JobThread>* out);
+  // Waits for the job that is running. Jobs that have not begun are dropped.
+  ~JobThread();
+  JobThread(const JobThread&) = delete;
+  JobThread& operator=(const JobThread&) = delete;
+
+  // Returns the slot of the next job. If all slots are in use, waits until the oldest job has ended.
+  size_t NextSlot();
+  // Submits the job in NextSlot(). Returns its number, counted from 1.
+  int64_t Submit();
+  // Waits until the job with this number, and all earlier ones, have ended.
+  void WaitFor(int64_t number);
+  // Returns, once, the first error of a job since the last call. Does not wait.
+  Status TakeError();
+
+ private:
+  JobThread(size_t slots, Job job) : job_(std::move(job)), slots_(slots) {}
+  void Run();
+
+  const Job job_;
+  const size_t slots_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int64_t submitted_ = 0;
+  int64_t ended_ = 0;
+  bool stopping_ = false;
+  Status error_;
+  std::thread thread_;
+};
+
+}  // namespace shampoo
