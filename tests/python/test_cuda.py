@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import threading
 import weakref
 from typing import Any
 
 import libshampoo
 import numpy as np
 import pytest
+from test_threads import PATIENCE, in_threads
 from tools import from_environment
 
 #: This epsilon keeps the inverse roots well conditioned on the CPU and on CUDA.
@@ -120,6 +122,52 @@ def test_steps_run_on_a_stream(cuda: Cuda) -> None:
     assert param.streams == [1], "the legacy default stream, as DLPack counts"
     np.testing.assert_allclose(param.read(), on_cpu(w, grad), rtol=1e-4, atol=1e-6)
     opt.close()
+
+
+class OnHost(libshampoo.Communicator):
+    """A rank, which is a thread, whose collectives copy device memory through the host."""
+
+    device_type = libshampoo._native.SHAMPOO_CUDA
+
+    def __init__(self, cuda: Cuda, rank: int, parts: list[bytes], barrier: threading.Barrier) -> None:
+        self.cuda, self.rank, self.world, self.parts, self.barrier = cuda, rank, len(parts), parts, barrier
+
+    def all_gather(self, send: int, recv: int, size: int, stream: int) -> None:  # type: ignore[override]
+        own = ctypes.create_string_buffer(size)
+        self.cuda.call("cudaStreamSynchronize", ctypes.c_void_p(stream))
+        self.cuda.call("cudaMemcpy", own, ctypes.c_void_p(send), ctypes.c_size_t(size), 2)
+        self.parts[self.rank] = own.raw
+        self.barrier.wait(PATIENCE)
+        everything = b"".join(self.parts)
+        self.barrier.wait(PATIENCE)
+        self.cuda.call("cudaMemcpy", ctypes.c_void_p(recv), everything, ctypes.c_size_t(len(everything)), 1)
+
+
+def test_shards_are_stepped_on_the_device(cuda: Cuda) -> None:
+    """As libshampoo.torch does with the DTensors of FSDP2, of which each rank holds some rows."""
+    random = np.random.default_rng(2)
+    w, grad = (random.standard_normal((5, 4)).astype(np.float32) for _ in range(2))
+    parts, barrier = [b"", b""], threading.Barrier(2)
+    rows = [slice(0, 3), slice(3, 5)]
+
+    def run(rank: int) -> np.ndarray:
+        stream, param = cuda.stream(), OnDevice(cuda, w[rows[rank]])
+        gradient = OnDevice(cuda, grad[rows[rank]])
+        described = libshampoo.Param(param, shape=w.shape, local_offset=(rows[rank].start, 0))
+        comm = OnHost(cuda, rank, parts, barrier)
+        opt = libshampoo.Optimizer({"w": described}, shard_comm=comm, stream=stream, **KEYS)
+        assert all(block.of_shard for block in opt.plan.blocks)
+        for _ in range(3):
+            opt.step([gradient], stream=stream)
+        opt.status()
+        found = param.read()
+        barrier.wait(PATIENCE)
+        opt.close()
+        return found
+
+    for rank, found in enumerate(in_threads(run, 2)):
+        assert isinstance(found, np.ndarray), found
+        np.testing.assert_allclose(found, on_cpu(w[rows[rank]], grad[rows[rank]]), rtol=1e-4, atol=1e-6)
 
 
 def test_a_gradient_lives_until_its_step_is_done(cuda: Cuda) -> None:

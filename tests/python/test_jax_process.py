@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import libshampoo.jax
 import libshampoo.xla_call
 import pytest
+from tools import ROOT
 
 START = """
 import gc, os, sys
@@ -87,6 +90,85 @@ for place in (whole, cut):
     assert np.asarray(found["w"]).tobytes() == np.asarray(expected["w"]).tobytes()
 """
     run(program, XLA_FLAGS="--xla_force_host_platform_device_count=2")
+
+
+SHARDED = """
+from jax.sharding import NamedSharding, PartitionSpec as P
+draw = lambda seed: {"w": jnp.asarray(np.random.default_rng(seed).standard_normal((24, 16)), jnp.float32)}
+params, rows = draw(0), 24 // jax.device_count()
+part = lambda tree, shard: {"w": tree["w"][rows * shard : rows * (shard + 1)]}
+
+def train(params, state, step=step):
+    for t in range(1, 5):
+        params, state = step(draw(t), state, params)
+        # With several steps in flight, XLA's threads can wait for each other forever, with any optimizer.
+        jax.block_until_ready(params)
+    return params, state
+
+alone, _ = train(params, tx.init(params))
+same = lambda one, other: np.asarray(one["w"]).tobytes() == np.asarray(other["w"]).tobytes()
+"""
+
+
+def test_a_compiled_step_of_sharded_parameters_has_the_bits_of_one_device() -> None:
+    """The parameters stay sharded. The state can be sharded, too. Axes can be automatic and explicit."""
+    program = """
+from jax.sharding import AxisType
+for kind in (AxisType.Auto, AxisType.Explicit):
+    mesh = jax.make_mesh((4,), ("d",), axis_types=(kind,))
+    rows, whole = NamedSharding(mesh, P("d")), NamedSharding(mesh, P())
+    with jax.set_mesh(mesh):
+        found, _ = train(jax.device_put(params, rows), jax.device_put(tx.init(params), whole))
+        assert same(found, alone) and found["w"].sharding.is_equivalent_to(rows, 2), found["w"].sharding
+divided = libshampoo.jax.ShampooState(whole, whole, whole, NamedSharding(mesh, P("d")))
+with jax.set_mesh(mesh):
+    state = jax.device_put(tx.init(params), divided)
+    compiled = jax.jit(step, out_shardings=({"w": rows}, divided), donate_argnums=(1, 2))
+    found, state = train(jax.device_put(params, rows), state, compiled)
+assert same(found, alone) and state.arena.sharding.spec == P("d")
+"""
+    run(SHARDED + program, XLA_FLAGS="--xla_force_host_platform_device_count=4")
+
+
+def test_shard_map_steps_each_shard_as_a_parameter() -> None:
+    program = """
+from jax.sharding import AxisType
+mesh = jax.make_mesh((4,), ("d",), axis_types=(AxisType.Auto,))
+tree, of_state = {"w": P("d")}, libshampoo.jax.ShampooState(P(), P(), P(), P("d"))
+init = jax.jit(jax.shard_map(tx.init, mesh=mesh, in_specs=(tree,), out_specs=of_state))
+sharded = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=(tree, of_state, tree), out_specs=(tree, of_state)))
+found, state = train(jax.device_put(params, NamedSharding(mesh, P("d"))), init(params), sharded)
+expected = []
+for shard in range(4):
+    own = part(params, shard)
+    kept = tx.init(own)
+    for t in range(1, 5):
+        own, kept = step(part(draw(t), shard), kept, own)
+    expected.append(own["w"])
+assert same(found, {"w": np.concatenate(expected)}) and not same(found, alone)
+assert state.arena.shape == (4 * kept.arena.size,) and int(state.count) == 4
+try:
+    sharded(draw(5), tx.init(params), found)  # the state of unsharded parameters
+except ValueError as error:
+    assert "create a new state with init" in str(error), error
+else:
+    raise AssertionError("not refused")
+"""
+    run(SHARDED + program, XLA_FLAGS="--xla_force_host_platform_device_count=4")
+
+
+def test_communicators_are_refused() -> None:
+    for name in ("comm", "shard_comm"):
+        with pytest.raises(TypeError, match=name):
+            libshampoo.jax.shampoo(0.1, **{name: object()})  # type: ignore[arg-type]
+
+
+def test_the_guide_to_sharded_training_runs() -> None:
+    page = (ROOT / "docs" / "cuda.md").read_text(encoding="utf-8")
+    section = page.partition("### From JAX")[2].partition("\n## ")[0]
+    (program,) = re.findall(r"^```python\n(.*?)^```", section, re.S | re.M)
+    run(program + "assert loss < 0.1 and len(params['w1'].sharding.device_set) == 4",
+        XLA_FLAGS="--xla_force_host_platform_device_count=4")  # fmt: skip
 
 
 def test_memory_is_released_with_the_transformation() -> None:

@@ -181,7 +181,7 @@ def test_devices_and_communicators_are_checked(ranks: int) -> None:
     with pytest.raises(ValueError, match=r"local tensors are on cuda:0 .*=libshampoo.NcclComm\(pointer, 0, 4\)"):
         connect(None)
     nccl = libshampoo.NativeComm(0, 0, 4)
-    assert connect(nccl) is nccl
+    assert connect(nccl) is nccl and connect(distributed.group.WORLD) is distributed.group.WORLD
 
 
 @pytest.mark.parametrize("ranks", [1], indirect=True)
