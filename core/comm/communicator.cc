@@ -47,7 +47,7 @@ Status Communicator::GatherStaged(void* buffer, int64_t segment_bytes) {
   return staging_->ToHost(buffer, staged, bytes);
 }
 
-Status Communicator::GatherInStream(void* buffer, int64_t segment_bytes, void* stream) {
+Status Communicator::GatherInStream(void* buffer, int64_t segment_bytes, void* stream, bool captured) {
   const char* what = "async_error";
   int32_t error = AsyncError();
   if (error == 0) {
@@ -56,7 +56,7 @@ Status Communicator::GatherInStream(void* buffer, int64_t segment_bytes, void* s
     error = ops_.all_gather(ops_.user, own, buffer, static_cast<size_t>(segment_bytes), stream);
   }
   if (error == 0) return {};
-  return CollectiveError(what, error, Cat("segments of ", segment_bytes, " bytes"));
+  return CollectiveError(what, error, captured, Cat("segments of ", segment_bytes, " bytes"));
 }
 
 Status Communicator::AllGatherInt(int64_t own) {
@@ -69,17 +69,18 @@ Status Communicator::AllGatherInt(int64_t own) {
                     ", which it sent", kCheckRanks);
 }
 
-Status Communicator::AllToAll(const void* send, std::span<const size_t> send_bytes, void* recv,
-                              std::span<const size_t> recv_bytes) {
+Status Communicator::AllToAllInStream(const void* send, std::span<const size_t> send_bytes, void* recv,
+                                      std::span<const size_t> recv_bytes, void* stream, bool captured) {
   const char* what = "async_error";
   int32_t error = AsyncError();
   if (error == 0) {
     what = "all_to_all";
-    error = ops_.all_to_all(ops_.user, send, send_bytes.data(), recv, recv_bytes.data(), nullptr);
+    error = ops_.all_to_all(ops_.user, send, send_bytes.data(), recv, recv_bytes.data(), stream);
   }
   if (error == 0) return {};
   const auto sum = [](std::span<const size_t> bytes) { return std::accumulate(bytes.begin(), bytes.end(), size_t{0}); };
-  return CollectiveError(what, error, Cat(sum(send_bytes), " bytes to send and ", sum(recv_bytes), " to receive"));
+  return CollectiveError(what, error, captured,
+                         Cat(sum(send_bytes), " bytes to send and ", sum(recv_bytes), " to receive"));
 }
 
 void Communicator::Abort() {
@@ -89,7 +90,15 @@ void Communicator::Abort() {
   if (first) ops_.abort(ops_.user);
 }
 
-Status Communicator::CollectiveError(const char* what, int32_t error, const std::string& size) {
+Status Communicator::CollectiveError(const char* what, int32_t error, bool captured, const std::string& size) {
+  // Functions that wait for the stream fail during a capture before they have exchanged anything. The communicator
+  // works outside of the capture.
+  if (captured) {
+    return WrongState(
+        rank_name_, " ", ops_.rank, ": ", what, " of the communicator returned ", error,
+        " while the stream is captured: expected a function that only enqueues work in the stream, such "
+        "as those of NCCL. Call shampoo_optimizer_step outside of a capture, or use another communicator");
+  }
   Abort();
   return CommFailed(rank_name_, " ", ops_.rank, ": ", what, " of the communicator returned ", error, " for ", size,
                     ": a collective failed; tear the job down and restart it from a checkpoint");

@@ -80,7 +80,8 @@ class Communicator {
   // filled, afterwards all are. A failure aborts the communicator.
   Status GatherInPlace(void* buffer, int64_t segment_bytes);
   // Does the same in the order of a stream. buffer must be memory that the communicator takes directly.
-  Status GatherInStream(void* buffer, int64_t segment_bytes, void* stream);
+  // captured: the stream is being captured; a failure then only means that the step cannot be captured.
+  Status GatherInStream(void* buffer, int64_t segment_bytes, void* stream, bool captured = false);
 
   // Gathers an integer from every rank. Without staging it allocates nothing, so that a rank that is out of memory can
   // report that. With staging it allocates device memory if no exchange before was as large.
@@ -91,14 +92,20 @@ class Communicator {
   bool has_all_to_all() const { return ops_.all_to_all != nullptr; }
   // Sends send_bytes[r] bytes to each rank r, and receives recv_bytes[r] bytes from it, both in rank order. A
   // failure aborts the communicator.
-  Status AllToAll(const void* send, std::span<const size_t> send_bytes, void* recv, std::span<const size_t> recv_bytes);
+  Status AllToAll(const void* send, std::span<const size_t> send_bytes, void* recv,
+                  std::span<const size_t> recv_bytes) {
+    return AllToAllInStream(send, send_bytes, recv, recv_bytes, nullptr);
+  }
+  // Does the same in the order of a stream. send and recv must be memory that the communicator takes directly.
+  Status AllToAllInStream(const void* send, std::span<const size_t> send_bytes, void* recv,
+                          std::span<const size_t> recv_bytes, void* stream, bool captured = false);
 
  private:
   Communicator() = default;
   Status GatherStaged(void* buffer, int64_t segment_bytes);
   int32_t AsyncError() const { return ops_.async_error != nullptr ? ops_.async_error(ops_.user) : 0; }
-  // Aborts the communicator and returns the error of a caller's function. what: its name.
-  Status CollectiveError(const char* what, int32_t error, const std::string& size);
+  // Returns the error of a caller's function. Aborts the communicator, except during a capture. what: its name.
+  Status CollectiveError(const char* what, int32_t error, bool captured, const std::string& size);
 
   static constexpr size_t kIntStride = 8;  // segments of 64 bytes, which some transports transfer faster
 

@@ -252,8 +252,9 @@ Status Optimizer::BuildOnHost(const OptimizerDesc& desc, const Ids& ids) {
 Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
   std::unique_ptr<cuda::DeviceEngine> made;
   const bool shards_agree = desc.shard_comm != nullptr && plan_->placement.shard_world > 1;
+  const bool has_all_to_all = shards_agree && desc.shard_comm->has_all_to_all();
   SHAMPOO_RETURN_IF_ERROR(cuda::DeviceEngine::Create(
-      plan_, {desc.device_id, desc.allocator, desc.stream, desc.state, shards_agree}, &made));
+      plan_, {desc.device_id, desc.allocator, desc.stream, desc.state, shards_agree, has_all_to_all}, &made));
   const std::shared_ptr<const cuda::DeviceEngine> engine = std::move(made);
   auto memory = std::make_unique<cuda::DeviceStateMemory>(*plan_, engine, desc.state, desc.stream);
   cuda::DeviceStateMemory* const device_memory = memory.get();

@@ -8,6 +8,7 @@
 #include "core/base/at.h"
 #include "core/base/round_up.h"
 #include "core/plan/assignment.h"
+#include "core/plan/slice_runs.h"
 
 namespace shampoo {
 namespace {
@@ -75,6 +76,28 @@ std::vector<int64_t> Starts(const std::vector<size_t>& bytes) {
   std::vector<int64_t> starts(bytes.size());
   std::exclusive_scan(bytes.begin(), bytes.end(), starts.begin(), int64_t{0});
   return starts;
+}
+
+// Counts the slices of all ranks.
+std::vector<SliceCounts> CountSlices(const PlanData& plan) {
+  const Placement& placement = plan.placement;
+  std::vector<SliceCounts> counts(static_cast<size_t>(plan.ranks()));
+  std::vector<RunSeries> series;
+  for (const Block& block : plan.blocks) {
+    ForEachHolder(plan, block, [&](int shard, const Region& region, int64_t n) {
+      series.clear();
+      AppendSeries(block, region, n, &series);
+      const auto add = [&](int replica, int of_shard) {
+        SliceCounts& count = At(counts, replica * placement.shard_world + of_shard);
+        ++count.slices;
+        count.elements += n;
+        count.series += static_cast<int64_t>(series.size());
+      };
+      for (int replica = 0; replica < placement.replica_world; ++replica) add(replica, shard);
+      add(block.owner, block.shard_owner);
+    });
+  }
+  return counts;
 }
 
 // Adds up the bytes that ranks send and receive in one exchange of a pass, headers included.
@@ -148,6 +171,7 @@ std::vector<GatherPass> PlanGatherPasses(const PlanData& plan) {
         }
       });
     }
+    pass.whole_bytes = end;
     collect.segment = static_cast<size_t>(collected.largest());
     deliver.segment = static_cast<size_t>(delivered.largest());
     const auto move = [&](ShardSlice* slice, const std::vector<int64_t>& collect_at,
@@ -185,6 +209,9 @@ void PlanGatherBytes(PlanData* plan) {
   std::vector<int64_t> gathered(world);
   TrafficSums collect(plan->placement.shard_world);
   TrafficSums deliver(plan->placement.shard_world);
+  // A device checks all blocks that it owns before it writes anything, so it keeps those of all buckets.
+  const bool keeps_all = plan->placement.device != DeviceType::kCpu;
+  if (keeps_all) plan->slice_counts_of_rank = CountSlices(*plan);
   for (size_t pass = 0; pass < blocks_of_pass.size(); ++pass) {
     collect.Clear();
     deliver.Clear();
@@ -210,6 +237,7 @@ void PlanGatherBytes(PlanData* plan) {
       most.whole = std::max(most.whole, whole[s]);
       arriving[s] = std::max(replica == 0 ? 0 : arriving[s], kSegmentHeaderBytes + deliver.received(s));
       GatherBytes& of_rank = all[replica * world + s];
+      of_rank.whole += whole[s];
       of_rank.sent += collect.to_others(s) + deliver.to_others(s);
       of_rank.sent_by_all_gather += collect.largest() + deliver.largest();
     }
@@ -227,7 +255,7 @@ void PlanGatherBytes(PlanData* plan) {
     GatherBytes& of_rank = all[rank];
     of_rank.held = RoundUp(most.held, kSegmentAlignment);
     of_rank.owned = RoundUp(most.owned, kSegmentAlignment);
-    of_rank.whole = RoundUp(most.whole, kSegmentAlignment);
+    of_rank.whole = RoundUp(keeps_all ? of_rank.whole : most.whole, kSegmentAlignment);
     of_rank.arrived = most.arrived;
     of_rank.by_all_gather = RoundUp(static_cast<int64_t>(world) * largest_segment, kSegmentAlignment);
     of_rank.sent += gathered[s];

@@ -55,13 +55,15 @@ struct GatherPass {
   std::vector<ShardSlice> held;   // the slices that this rank holds
   std::vector<ShardSlice> owned;  // all slices of the blocks that this rank owns
   std::vector<WholeBlock> whole;  // the blocks that this rank owns
+  int64_t whole_bytes = 0;        // of these blocks
 };
 
 // Returns the passes of this shard rank. The pass of bucket b and replica q is at b * replica_world + q; for another
 // replica it is the pass of the rank with the same shard rank there.
 std::vector<GatherPass> PlanGatherPasses(const PlanData& plan);
 
-// Sets gather_bytes_of_rank. If there are several replicas, also sets bucket_segment_bytes.
+// Sets gather_bytes_of_rank and, on a device, slice_counts_of_rank. If there are several replicas, also sets
+// bucket_segment_bytes.
 void PlanGatherBytes(PlanData* plan);
 
 }  // namespace shampoo

@@ -259,7 +259,7 @@ void Plan::PlaceStates(PlanData* made) const {
   }
   for (size_t rank = 0; rank < blocks_of_rank.size(); ++rank) {
     const int64_t exchanged = made->gathers ? made->gather_bytes_of_rank[rank].buffers() : made->ReplicaBufferBytes();
-    made->workspace_bytes_of_rank.push_back(workspace_bytes_(*made, blocks_of_rank[rank]) + exchanged);
+    made->workspace_bytes_of_rank.push_back(workspace_bytes_(*made, rank, blocks_of_rank[rank]) + exchanged);
   }
 }
 

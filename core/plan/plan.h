@@ -35,13 +35,20 @@ struct Placement {
 struct GatherBytes {
   int64_t held = 0;           // buffer for the slices of its own shards that the rank sends
   int64_t owned = 0;          // buffer for the received slices of the blocks that it owns, and for their updates
-  int64_t whole = 0;          // buffer for these blocks
+  int64_t whole = 0;          // buffer for these blocks: of one bucket, or on a device of all buckets
   int64_t arrived = 0;        // buffer for updates of the rank's shards, from all replicas
   int64_t by_all_gather = 0;  // additional buffer if the communicator has no all-to-all
   int64_t sent = 0;
   int64_t sent_by_all_gather = 0;
 
   int64_t buffers() const { return held + owned + whole + arrived; }
+};
+
+// With shard_mode gather on a device: the slices of blocks that a rank holds, and those of the blocks that it owns.
+struct SliceCounts {
+  int64_t slices = 0;
+  int64_t elements = 0;
+  int64_t series = 0;  // RunSeries
 };
 
 // A finished plan. It does not change, and a plan and its optimizers share it.
@@ -61,6 +68,7 @@ struct PlanData {
   bool gathers = false;
   std::vector<ShardLayout> shard_layouts;  // by parameter
   std::vector<GatherBytes> gather_bytes_of_rank;
+  std::vector<SliceCounts> slice_counts_of_rank;  // on a device
 
   const Block& block(int64_t index) const { return At(blocks, index); }
   const Param& param(const Block& block) const { return At(params, block.param); }
@@ -89,8 +97,8 @@ struct PlanData {
 // Collects groups and parameters, and computes a PlanData from them.
 class Plan {
  public:
-  // Returns the bytes of workspace that the backend allocates on a rank that owns these blocks of the plan.
-  using WorkspaceBytes = int64_t (*)(const PlanData& plan, const std::vector<const Block*>& blocks);
+  // Returns the bytes of workspace that the backend allocates on a rank (see PlanData::rank), which owns these blocks.
+  using WorkspaceBytes = int64_t (*)(const PlanData& plan, size_t rank, const std::vector<const Block*>& blocks);
 
   static Status Create(const Config& config, const Placement& placement, WorkspaceBytes workspace_bytes,
                        std::unique_ptr<Plan>* out);

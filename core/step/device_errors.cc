@@ -14,7 +14,10 @@ namespace {
 Status RejectBlock(const StepInputs& inputs, const cuda::StepReport& report) {
   using cuda::Rejection;
   const Block& block = inputs.plan.block(report.block);
-  const RejectedAt at{inputs.plan.param(block), block, report.element, report.value};
+  const int64_t element = block.gathered
+                              ? block.tensor_offset + OffsetAt(block.shape, block.tensor_stride, report.element)
+                              : report.element;
+  const RejectedAt at{inputs.plan.param(block), block, element, report.value};
   switch (report.rejection) {
     case Rejection::kElementTooLarge:
       return RejectElement(at);
@@ -107,10 +110,11 @@ int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, con
     });
   }
   if (updates == 0) return -1;
-  LogText(LogLevel::kWarning, [&] {
-    const Block& block = inputs.plan.block(now.block_without_update);
-    return Cat(SkippedUpdateText(inputs.plan.param(block), block), last_of(updates));
-  });
+  const Block& without_update = inputs.plan.block(now.block_without_update);
+  // The owner of a gathered block logs it.
+  if (without_update.gathered && !inputs.plan.Owns(without_update)) return now.block_without_update;
+  LogText(LogLevel::kWarning,
+          [&] { return Cat(SkippedUpdateText(inputs.plan.param(without_update), without_update), last_of(updates)); });
   return now.block_without_update;
 }
 

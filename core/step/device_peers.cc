@@ -49,7 +49,8 @@ Status SeveralDevices::TakeFailure() {
   Status failure;
   if (replicas_ != nullptr) failure = replicas_->TakeFailure();
   if (shards_ != nullptr && failure.ok()) failure = shards_->TakeFailure();
-  if (!failure.ok()) AbortAll();
+  // A step that cannot be captured fails on all ranks, which continue outside of the capture.
+  if (failure.code() == Code::kComm) AbortAll();
   return failure;
 }
 

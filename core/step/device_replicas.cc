@@ -19,12 +19,13 @@ int64_t DeviceReplicas::staging_bytes() const {
 
 int32_t DeviceReplicas::Gather(void* self, void* buffer, int64_t segment_bytes, void* stream) {
   auto* const replicas = static_cast<DeviceReplicas*>(self);
-  replicas->gather_failure_ = replicas->comm()->GatherInStream(buffer, segment_bytes, stream);
+  replicas->gather_failure_ = replicas->comm()->GatherInStream(buffer, segment_bytes, stream, replicas->is_captured_);
   return replicas->gather_failure_.ok() ? 0 : 1;
 }
 
 void DeviceReplicas::Prepare(const int64_t* counters, cuda::StepArgs* args) {
-  ReplicaInputs& compared = args->captured != 0 ? captured_inputs_ : step_inputs_;
+  is_captured_ = args->captured != 0;
+  ReplicaInputs& compared = is_captured_ ? captured_inputs_ : step_inputs_;
   compared.Set([&](const Param& param) { return inputs_.buffers.HasGradient(param); }, {}, counters, false);
   args->gather = {this, Gather};
   args->inputs_hash = compared.Hash();
@@ -54,7 +55,11 @@ Status DeviceReplicas::Agree(const cuda::StepReport& report, Status own, int64_t
       break;
   }
   SHAMPOO_RETURN_IF_ERROR(rounds_.GatherCodes(own));
-  return rounds_.FindFailure().found() ? FetchErrorOfReplicas(&rounds_, own.message()) : std::move(own);
+  const RoundFailure failure = rounds_.FindFailure();
+  if (!failure.found()) return own;
+  // With gathered blocks, no rank writes anything before all ranks have agreed.
+  return inputs_.plan.gathers ? rounds_.FetchError(failure, own.message())
+                              : FetchErrorOfReplicas(&rounds_, own.message());
 }
 
 }  // namespace shampoo

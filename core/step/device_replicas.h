@@ -39,6 +39,7 @@ class DeviceReplicas {
   // Both are stored, because a step may be captured before the error of an earlier step was reported.
   ReplicaInputs step_inputs_;      // of the last step that was not captured
   ReplicaInputs captured_inputs_;  // of the last captured step
+  bool is_captured_ = false;       // whether the step that is being enqueued is captured
   Status gather_failure_;          // the failure of a collective of the step that is being enqueued
 };
 

@@ -19,13 +19,24 @@ int64_t DeviceShards::staging_bytes() const {
 
 int32_t DeviceShards::Gather(void* self, void* buffer, int64_t segment_bytes, void* stream) {
   auto* const shards = static_cast<DeviceShards*>(self);
-  shards->gather_failure_ = shards->comm()->GatherInStream(buffer, segment_bytes, stream);
+  shards->gather_failure_ = shards->comm()->GatherInStream(buffer, segment_bytes, stream, shards->is_captured_);
+  return shards->gather_failure_.ok() ? 0 : 1;
+}
+
+int32_t DeviceShards::AllToAll(void* self, const void* send, const size_t* send_bytes, void* recv,
+                               const size_t* recv_bytes, void* stream) {
+  auto* const shards = static_cast<DeviceShards*>(self);
+  const auto world = static_cast<size_t>(shards->comm()->world());
+  shards->gather_failure_ = shards->comm()->AllToAllInStream(send, {send_bytes, world}, recv, {recv_bytes, world},
+                                                             stream, shards->is_captured_);
   return shards->gather_failure_.ok() ? 0 : 1;
 }
 
 void DeviceShards::Prepare(cuda::StepArgs* args) {
-  RoundsOf(args->captured != 0).SetInputs({args->expected_step, inputs_.plan.groups.size()});
+  is_captured_ = args->captured != 0;
+  RoundsOf(is_captured_).SetInputs({args->expected_step, inputs_.plan.groups.size()});
   args->shard_gather = {this, Gather};
+  args->shard_all_to_all = {this, AllToAll};
   args->shard_place = PlaceOfRound(optimizer(), ShardRounds::kRound);
 }
 

@@ -34,6 +34,8 @@ class DeviceShards {
 
  private:
   static int32_t Gather(void* self, void* buffer, int64_t segment_bytes, void* stream);
+  static int32_t AllToAll(void* self, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
+                          void* stream);
   ShardRounds& RoundsOf(bool captured) { return captured ? captured_ : step_; }
 
   StepInputs inputs_;
@@ -41,7 +43,8 @@ class DeviceShards {
   // step was reported.
   ShardRounds step_;
   ShardRounds captured_;
-  Status gather_failure_;  // the failure of a collective of the step that is being enqueued
+  bool is_captured_ = false;  // whether the step that is being enqueued is captured
+  Status gather_failure_;     // the failure of a collective of the step that is being enqueued
 };
 
 }  // namespace shampoo

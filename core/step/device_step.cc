@@ -86,17 +86,28 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
   if (!captured && !counters_.AreKnown(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());
   // During a capture the host does not wait for the device, so the ranks may have different reports. If there are other
   // ranks, errors are therefore raised by a later call.
+  Status checked;
   if (!captured || !peers_->exist()) {
     SHAMPOO_RETURN_IF_ERROR(RaiseRejection(kPreviousStep));
-    SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseSkippedUpdate(inputs_.state.hyper_parameters()));
+    checked = inputs_.history.RaiseSkippedUpdate(inputs_.state.hyper_parameters());
+    // All copies of a block know that its update was skipped, but not all shards.
+    if (!checked.ok() && !peers_->activate_groups()) return checked;
   }
-  Status checked = caller_status.ok() ? CatchExceptions([&] { return Prepare(captured); }) : std::move(caller_status);
+  if (checked.ok()) checked = std::move(caller_status);
+  if (checked.ok()) checked = CatchExceptions([&] { return Prepare(captured); });
   // If there are other ranks, a rank that cannot make the step joins it to report the error. All ranks return it.
   if (!checked.ok() && (!peers_->exist() || captured)) return checked;
   SHAMPOO_RETURN_IF_ERROR(Enqueue(captured, checked));
   if (captured || lags_) return {};
   SHAMPOO_RETURN_IF_ERROR(FinishSteps());
   return RaiseRejection(nullptr);
+}
+
+// Returns whether a parameter takes part in the step, as far as this rank knows. With gathered blocks, a parameter that
+// has no elements here may have a gradient on other ranks; the device finds out.
+bool DeviceStep::TakesPart(const Param& param) const {
+  if (inputs_.plan.gathers && param.elements == 0) return param.block_count > 0;
+  return inputs_.buffers.HasGradient(param);
 }
 
 // Makes the checks of the host and fills in next_.
@@ -114,7 +125,7 @@ Status DeviceStep::Prepare(bool captured) {
   const HyperParameters& hyper_parameters = inputs_.state.hyper_parameters();
   std::fill(next_.steps.begin(), next_.steps.end(), 0);
   for (const Param& param : inputs_.plan.params) {
-    if (inputs_.buffers.HasGradient(param)) next_.steps[static_cast<size_t>(param.desc.group)] = 1;
+    if (TakesPart(param)) next_.steps[static_cast<size_t>(param.desc.group)] = 1;
   }
   for (size_t g = 0; g < next_.steps.size(); ++g) {
     const BoundScalar& lr = hyper_parameters.bound_lr(g);
@@ -153,7 +164,7 @@ void DeviceStep::ListTasks() {
     // The value after the pending step, unless that one is rejected.
     if (pending_.ticket != 0) snapshot_step = SnapshotStepAfter(pending_.tasks[b], snapshot_step, pending_.steps[g]);
     const Param& param = inputs_.plan.param(block);
-    if (!inputs_.buffers.HasGradient(param) || !block.is_preconditioned) continue;
+    if (!TakesPart(param) || !block.is_preconditioned) continue;
     const GroupSchedule& schedule = next_.schedules[g];
     // All ranks must reject the same captures, but a rank does not know the states of the other ranks' blocks.
     bool has_task = IsRegularTask(schedule, block.phase);

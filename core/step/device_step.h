@@ -116,6 +116,7 @@ class DeviceStep final : public StepStrategy {
     bool any_refresh = false;
   };
 
+  bool TakesPart(const Param& param) const;
   Status Prepare(bool captured);
   void ListTasks();
   Status Enqueue(bool captured, const Status& checked);

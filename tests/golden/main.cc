@@ -6,6 +6,7 @@
 //   --threads N                     threads of each rank
 //   --ranks N                       N ranks with the same parameters, as threads
 //   --shard flat|rect, --shards M   M shards of the parameters (default 2), each on as many ranks
+//   --collectives all|all_gather    all_gather: communicators have no all-to-all (default all)
 //   --shard-mode local|gather, --communicate updates|params, --communication-dtype DTYPE, --set KEY=VALUE
 //                                   keys of the library
 //   --device NAME                   device of the optimizer, if the program supports devices
@@ -81,6 +82,11 @@ void SetOption(const std::string& option, const std::string& value, Options* opt
     std::string key = option.substr(2);
     std::replace(key.begin(), key.end(), '-', '_');
     replay.keys.emplace_back(key, value);
+  } else if (option == "--collectives") {
+    if (value != "all" && value != "all_gather") {
+      throw std::runtime_error("--collectives " + value + ": expected all or all_gather");
+    }
+    replay.has_all_to_all = value == "all";
   } else if (option == "--set") {
     ParseKey(value, &replay);
   } else if (option == "--device") {
@@ -179,11 +185,11 @@ int main(int argc, char** argv) {
 #endif
     std::filesystem::create_directories(options.out);
   } catch (const std::exception& error) {
-    std::cerr
-        << "shampoo_replay: " << error.what() << "\n"
-        << "usage: shampoo_replay [--threads N] [--ranks N] [--shard flat|rect] [--shards N]\n"
-        << "       [--shard-mode local|gather] [--communicate WHAT] [--communication-dtype DTYPE] [--set "
-           "KEY=VALUE]\n       [--device NAME] [--save-every DIR] [--resume-from DIR] --out DIR CASE.safetensors...\n";
+    std::cerr << "shampoo_replay: " << error.what() << "\n"
+              << "usage: shampoo_replay [--threads N] [--ranks N] [--shard flat|rect] [--shards N]\n"
+              << "       [--shard-mode local|gather] [--collectives all|all_gather] [--communicate WHAT]\n"
+                 "       [--communication-dtype DTYPE] [--set KEY=VALUE]\n       [--device NAME] [--save-every DIR] "
+                 "[--resume-from DIR] --out DIR CASE.safetensors...\n";
     return kUsage;
   }
   size_t failed = 0;

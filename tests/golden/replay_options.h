@@ -20,6 +20,7 @@ struct ReplayOptions {
   int ranks = 1;        // ranks with the same parameters, as threads of this process
   int shards = 1;       // shards of the parameters; each shard has `ranks` ranks
   bool rectangles = false;
+  bool has_all_to_all = true;                             // unless the transport has none
   std::vector<std::pair<std::string, std::string>> keys;  // in addition to those of the case
   const shampoo_comm_ops* process = nullptr;              // this process is one rank of this communicator; if shards is
                                                           // above 1, each rank has one shard

@@ -33,6 +33,7 @@ ReplayRanks::ReplayRanks(const nlohmann::json& settings, const TensorFile& data,
     comms_.push_back(MakeRankComms(shards));
     for (int shard = 0; shard < shards; ++shard) {
       shard_ops_[index(replica, shard)] = comms_.back()->OpsOf(shard);
+      if (!options.has_all_to_all) shard_ops_[index(replica, shard)].all_to_all = nullptr;
       places[index(replica, shard)].shard_ops = &shard_ops_[index(replica, shard)];
     }
   }

@@ -95,7 +95,7 @@ int64_t LargestDim(const PlanData& plan) {
   return largest;
 }
 
-int64_t CpuWorkspaceBytes(const PlanData& plan, const std::vector<const Block*>& blocks) {
+int64_t CpuWorkspaceBytes(const PlanData& plan, size_t /*rank*/, const std::vector<const Block*>& blocks) {
   const WorkspaceLayout layout = WorkspaceLayout::For(blocks, LargestDim(plan), plan.groups, plan.threads);
   return layout.bytes() + layout.slots * layout.scratch.bytes();
 }

@@ -54,7 +54,7 @@ struct WorkspaceLayout {
 };
 
 // Returns the bytes that the CPU backend allocates for these blocks. It is a Plan::WorkspaceBytes function.
-int64_t CpuWorkspaceBytes(const PlanData& plan, const std::vector<const Block*>& blocks);
+int64_t CpuWorkspaceBytes(const PlanData& plan, size_t rank, const std::vector<const Block*>& blocks);
 
 // Returns the largest dim of all blocks of the plan, including those of other ranks.
 int64_t LargestDim(const PlanData& plan);

@@ -26,7 +26,7 @@ DeviceEngine::DeviceEngine(std::shared_ptr<const PlanData> plan, const Table* ta
   for (const Settings& settings : plan_->groups) groups_.push_back(DeviceSettingsOf(settings));
 }
 
-EngineDesc DeviceEngine::DescOf(const Desc& desc) const {
+EngineDesc DeviceEngine::DescOf(const Desc& desc) {
   PlanView view{};
   view.blocks = plan_->blocks.data();
   view.block_count = static_cast<int64_t>(plan_->blocks.size());
@@ -44,6 +44,11 @@ EngineDesc DeviceEngine::DescOf(const Desc& desc) const {
   view.shard_rank = desc.shards_agree ? plan_->placement.shard_rank : 0;
   view.shard_world = desc.shards_agree ? plan_->placement.shard_world : 1;
   view.shard_segment_bytes = ShardSegmentBytes(groups_.size(), params_.size());
+  if (plan_->gathers) {
+    const int64_t base = plan_->ReplicaBufferBytes() + view.shard_world * view.shard_segment_bytes;
+    gather_ = std::make_unique<GatherTables>(*plan_, desc.has_all_to_all, base);
+    view.gather = &gather_->view();
+  }
   const int32_t tf32 = plan_->groups[0].precondition_math == PreconditionMath::kTf32 ? 1 : 0;
   return {view, desc.device, desc.allocator, desc.stream, desc.state, tf32};
 }

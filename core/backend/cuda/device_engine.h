@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/backend/cuda/gather_tables.h"
 #include "core/backend/cuda/interface.h"
 #include "core/base/status.h"
 #include "core/plan/plan.h"
@@ -20,9 +21,10 @@ class DeviceEngine {
   struct Desc {
     int32_t device = 0;
     HostAllocator allocator;
-    void* stream = nullptr;     // memory is allocated in its order
-    void* state = nullptr;      // the arena; nullptr: the engine allocates it
-    bool shards_agree = false;  // the optimizer has a communicator of the shard ranks
+    void* stream = nullptr;       // memory is allocated in its order
+    void* state = nullptr;        // the arena; nullptr: the engine allocates it
+    bool shards_agree = false;    // the optimizer has a communicator of the shard ranks
+    bool has_all_to_all = false;  // that communicator has an all-to-all
   };
   // Creates an engine. Loads the plugin if it is not loaded yet.
   static Status Create(std::shared_ptr<const PlanData> plan, const Desc& desc, std::unique_ptr<DeviceEngine>* out);
@@ -49,13 +51,14 @@ class DeviceEngine {
 
  private:
   DeviceEngine(std::shared_ptr<const PlanData> plan, const Table* table);
-  EngineDesc DescOf(const Desc& desc) const;
+  EngineDesc DescOf(const Desc& desc);
 
   std::shared_ptr<const PlanData> plan_;
   const Table* table_;
   std::vector<unsigned char> owned_;
   std::vector<ParamOfPlan> params_;
   std::vector<DeviceSettings> groups_;
+  std::unique_ptr<const GatherTables> gather_;  // nullptr unless blocks are gathered
   Engine* engine_ = nullptr;
 };
 

@@ -70,7 +70,7 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   };
   layout.blocks = place(TableBytes<DeviceBlock>(counts.blocks));
   layout.params = place(TableBytes<DeviceParam>(counts.params));
-  layout.buffers = place(TableBytes<Buffers>(counts.params));
+  layout.buffers = place(TableBytes<Buffers>(counts.params + counts.whole_blocks));
   layout.groups = place(TableBytes<DeviceGroup>(counts.groups));
   layout.initial = place(TableBytes<InitialInverse>(counts.groups));
   layout.work = place(TableBytes<BlockWork>(counts.blocks));
@@ -79,6 +79,9 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.flags = place(TableBytes<void*>(layout.root_count));
   layout.scan_tiles = place(TableBytes<DeviceTile>(counts.scan_tiles));
   layout.scanned = place(TableBytes<double>(counts.scan_tiles * 2));
+  layout.slices = place(TableBytes<DeviceSlice>(counts.slices));
+  layout.series = place(TableBytes<RunSeries>(counts.series));
+  layout.slice_tiles = place(TableBytes<DeviceTile>(counts.slice_tiles));
   layout.batch_blocks = place(TableBytes<int32_t>(items));
   layout.tiles = place(TableBytes<DeviceTile>(tiles));
   layout.matrix_tiles = place(TableBytes<DeviceMatrixTile>(layout.matrix_tile_count));

@@ -45,7 +45,10 @@ struct DeviceBlock {
   int32_t direction_in_second;  // the contracted gradient is in the second buffer of tensors
   int64_t root_at[kMaxDims];    // index in the device's roots, where the roots of a shape group are consecutive
   int64_t plan_root;            // index of its first root in the order of the plan
-  int64_t exchange_at;          // offset in the gather buffer, in bytes; -1: one rank
+  int64_t exchange_at;          // offset of its update in the exchange buffers, in bytes; -1: one rank
+  int32_t buffers;              // index of its gradient, parameter and outputs in Tables::buffers
+  // Offsets of the whole block in the exchange buffers if it is gathered here.
+  int64_t gradient_at, param_at;
   Dtype exchange_dtype;
   int32_t bucket;
 
@@ -54,6 +57,7 @@ struct DeviceBlock {
 
 struct DeviceParam {
   int64_t elements;
+  int32_t group;
   Dtype param_dtype, grad_dtype, out_dtype, copy_dtype;
 };
 
@@ -110,6 +114,17 @@ struct HostReport {
 struct DeviceTile {
   int32_t block;
   int32_t part;
+};
+
+// The elements of a block that one shard rank holds, with shard_mode gather: one that this rank holds, or one of a
+// block that it owns. Offsets are in the exchange buffers, in bytes.
+struct DeviceSlice {
+  int32_t block;
+  int32_t collected;  // 0: the owner has the elements already
+  int64_t elements;
+  int64_t first_series, series_count;
+  int64_t gradient_at, param_at;  // in the exchange in which the block is collected
+  int64_t update_at;              // in the exchange in which its update is delivered
 };
 
 struct DeviceMatrixTile {

@@ -11,6 +11,7 @@
 #include "core/base/memory.h"
 #include "core/config/settings.h"
 #include "core/plan/block.h"
+#include "core/plan/slice_runs.h"
 #include "core/roots/root.h"
 #include "core/rules/schedule.h"
 
@@ -20,7 +21,7 @@
 namespace shampoo::cuda {
 
 // Raise this number if anything in this file, or in the structs of the plan that it refers to, changes.
-inline constexpr int32_t kInterface = 7;
+inline constexpr int32_t kInterface = 8;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -47,6 +48,51 @@ struct ParamOfPlan {
   int32_t group;
 };
 
+// One exchange between shard ranks. Positions are offsets in the engine's exchange buffers.
+struct GatherExchange {
+  const size_t* send;  // bytes to and from each shard rank
+  const size_t* recv;
+  int64_t send_at, recv_at;
+  int64_t segment;  // 0: an all-to-all; otherwise an all-gather of segments of this size, from recv_at
+};
+
+// A range of tiles of slices.
+struct TileRange {
+  int64_t first, count;
+};
+
+// Bytes to copy within the exchange buffers.
+struct GatherCopy {
+  int64_t from, to, bytes;
+};
+
+// The exchanges of a bucket, with shard_mode gather.
+struct GatherBucket {
+  GatherExchange collect, deliver;
+  TileRange sent;   // slices that this rank sends to the owners
+  TileRange held;   // all slices that this rank holds
+  TileRange owned;  // the slices of its own blocks
+  // After an all-gather that delivers: what this rank has received for its shards, if copies of the parameters follow.
+  const GatherCopy* copies;
+  int64_t copy_count;
+};
+
+struct DeviceSlice;
+struct DeviceTile;
+
+// The tables of shard_mode gather. They are copied to the device, except for the buckets.
+struct GatherView {
+  const GatherBucket* buckets;
+  int32_t bucket_count;
+  const DeviceSlice* slices;
+  const RunSeries* series;
+  const DeviceTile* tiles;  // `block` is the number of a slice
+  int64_t slice_count, series_count, tile_count;
+  const int64_t* gradient_at;  // by block: offsets in the exchange buffers; -1: another rank owns it
+  const int64_t* param_at;
+  int64_t bytes;  // in the exchange buffers
+};
+
 // A view of a plan. The plan must outlive the engine.
 struct PlanView {
   const Block* blocks;
@@ -65,6 +111,7 @@ struct PlanView {
   // Of the agreement of shards; shard_world is 1 if there is none.
   int32_t shard_rank, shard_world;
   int64_t shard_segment_bytes;
+  const GatherView* gather;  // with shard_mode gather; must outlive the engine
 };
 
 struct EngineDesc {
@@ -82,6 +129,13 @@ struct Engine;
 struct DeviceGather {
   void* user;
   int32_t (*gather)(void* user, void* buffer, int64_t segment_bytes, void* stream);
+};
+
+// The same for an all-to-all, from and to each shard rank; nullptr: there is none.
+struct DeviceAllToAll {
+  void* user;
+  int32_t (*exchange)(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
+                      void* stream);
 };
 
 struct StepArgs {
@@ -108,7 +162,8 @@ struct StepArgs {
   int64_t place;         // of the first exchange, as in SegmentHeader; later exchanges count up from it
   // The following members are used with an agreement of shards only.
   DeviceGather shard_gather;
-  int64_t shard_place;  // of every agreement
+  DeviceAllToAll shard_all_to_all;  // with shard_mode gather
+  int64_t shard_place;              // of the first agreement; later agreements count up from it
   // The following members are used with several ranks of either kind.
   uint64_t scalars_hash;  // of the hyper-parameters that the host knows
   // The reason why this rank cannot make the step; kOk: it can. Such a rank still joins the exchanges to report the

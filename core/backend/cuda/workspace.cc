@@ -8,15 +8,22 @@
 
 namespace shampoo::cuda {
 
-int64_t WorkspaceBytes(const PlanData& plan, const std::vector<const Block*>& blocks) {
+int64_t WorkspaceBytes(const PlanData& plan, size_t rank, const std::vector<const Block*>& blocks) {
   std::vector<DeviceSettings> groups;
   for (const Settings& settings : plan.groups) groups.push_back(DeviceSettingsOf(settings));
   PlanCounts counts{static_cast<int64_t>(plan.blocks.size()), static_cast<int64_t>(plan.params.size()),
                     static_cast<int64_t>(plan.groups.size()), 0};
   for (const Block& block : plan.blocks) counts.scan_tiles += TileCount(block.elements);
+  if (plan.gathers) {
+    const SliceCounts& slices = plan.slice_counts_of_rank[rank];
+    counts.whole_blocks = counts.blocks;
+    counts.slices = slices.slices;
+    counts.series = slices.series;
+    counts.slice_tiles = slices.elements / kTileElements + slices.slices;  // an upper bound
+  }
   const int shards = plan.placement.shard_world;
   const int64_t agreement = shards > 1 ? shards * ShardSegmentBytes(plan.groups.size(), plan.params.size()) : 0;
-  // The buffer of the exchange between replicas is counted elsewhere.
+  // The other buffers of exchanges are counted elsewhere.
   return LayOutDevice(MakeBatches(blocks), groups.data(), counts, 0).bytes + agreement;
 }
 

@@ -11,6 +11,6 @@ namespace shampoo::cuda {
 
 // Returns an upper bound of the bytes that an engine allocates on its device for these blocks, without their states and
 // the exchange buffer. It is a Plan::WorkspaceBytes function.
-int64_t WorkspaceBytes(const PlanData& plan, const std::vector<const Block*>& blocks);
+int64_t WorkspaceBytes(const PlanData& plan, size_t rank, const std::vector<const Block*>& blocks);
 
 }  // namespace shampoo::cuda

@@ -12,6 +12,14 @@ struct Grid {
   int world() const { return copies * shards; }
 };
 constexpr Grid kGrids[] = {{1, 3}, {2, 2}};
+// kReporting, with blocks that are pieces of shards and with blocks that are gathered from shards.
+std::vector<Keys> ReportingInBothModes() {
+  std::vector<Keys> all;
+  for (const char* mode : {"local", "gather"}) {
+    for (const Keys& reporting : kReporting) all.push_back(reporting + Keys{{"shard_mode", mode}});
+  }
+  return all;
+}
 struct ShardFault {
   const char* what;
   shampoo_status status;
@@ -22,7 +30,7 @@ struct ShardFault {
 const std::vector<ShardFault> kShardFaults = {
     {"NaN",
      SHAMPOO_E_NUMERIC,
-     {"shard rank 1: the gradient of parameter \"p3\"", "has NaN"},
+     {"shard rank ", ": the gradient of parameter \"p3\"", "has NaN"},
      [](Model* model) { model->SpoilGradient(3, 2, NAN); }},
     {"a gradient that is missing",
      SHAMPOO_E_INVALID,
@@ -44,7 +52,8 @@ const std::vector<ShardFault> kShardFaults = {
 TEST_CASE("if one shard finds an error or has other inputs, all shards of all copies report it") {
   for (const ShardFault& fault : kShardFaults) {
     for (const Grid& grid : kGrids) {
-      for (const Keys& reporting : kReporting) {
+      for (const Keys& reporting : ReportingInBothModes()) {
+        CAPTURE(reporting.back().second);
         CAPTURE(std::string(fault.what));
         CAPTURE(grid.copies);
         CAPTURE(reporting[0].second);
@@ -54,6 +63,8 @@ TEST_CASE("if one shard finds an error or has other inputs, all shards of all co
         // Shard rank 1 of the last copy.
         const int faulty = (grid.copies - 1) * grid.shards + 1;
         fault.spoil(&ranks[faulty]);
+        // With gathered blocks, only the copy that owns a block checks its gradient.
+        if (fault.status == SHAMPOO_E_NUMERIC) fault.spoil(&ranks[1]);
         CheckAllReject(&ranks, reporting, fault.status, fault.words);
         fault.mend(&ranks[faulty]);
         CheckTheyContinue(&ranks);
@@ -63,7 +74,8 @@ TEST_CASE("if one shard finds an error or has other inputs, all shards of all co
 }
 
 TEST_CASE("a difference between the copies of one shard is an error on the other shards, too") {
-  for (const Keys& reporting : kReporting) {
+  for (const Keys& reporting : ReportingInBothModes()) {
+    CAPTURE(reporting.back().second);
     CAPTURE(reporting[0].second);
     const Stage stage;
     DeviceRanks ranks(SpecOfRanks(reporting), 2, 2);
@@ -77,7 +89,8 @@ TEST_CASE("a difference between the copies of one shard is an error on the other
 }
 
 TEST_CASE("a hyper-parameter in device memory must be equal on all shards") {
-  for (const Keys& reporting : kReporting) {
+  for (const Keys& reporting : ReportingInBothModes()) {
+    CAPTURE(reporting.back().second);
     CAPTURE(reporting[0].second);
     const Stage stage;
     DeviceRanks ranks(SpecOfRanks(reporting), 1, 3);
@@ -87,25 +100,30 @@ TEST_CASE("a hyper-parameter in device memory must be equal on all shards") {
 
 TEST_CASE("a shard that skips a step makes all shards skip it") {
   for (const Grid& grid : kGrids) {
-    CAPTURE(grid.copies);
-    const Stage stage;
-    DeviceRanks ranks(SpecOfRanks({{"status_lag", "0"}, {"on_nonfinite", "skip_step"}}), grid.copies, grid.shards);
-    MakeTwoSteps(&ranks);
-    for (int copy = 0; copy < grid.copies; ++copy) ranks[copy * grid.shards + 1].SpoilGradient(3, 2, NAN);
-    const auto before = ranks.Params();
-    ranks.Step();
-    CHECK(ranks.Unless(SHAMPOO_OK) == "");
-    CHECK(ranks.Params() == before);
-    for (int rank = 0; rank < grid.world(); ++rank) {
-      CHECK(ranks[rank].Stat("skipped_steps") == 1);
-      CHECK(ranks[rank].Stat("step.0") == 2);
+    for (const char* mode : {"local", "gather"}) {
+      CAPTURE(grid.copies);
+      CAPTURE(std::string(mode));
+      const Stage stage;
+      DeviceRanks ranks(SpecOfRanks({{"status_lag", "0"}, {"on_nonfinite", "skip_step"}, {"shard_mode", mode}}),
+                        grid.copies, grid.shards);
+      MakeTwoSteps(&ranks);
+      for (int copy = 0; copy < grid.copies; ++copy) ranks[copy * grid.shards + 1].SpoilGradient(3, 2, NAN);
+      const auto before = ranks.Params();
+      ranks.Step();
+      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.Params() == before);
+      for (int rank = 0; rank < grid.world(); ++rank) {
+        CHECK(ranks[rank].Stat("skipped_steps") == 1);
+        CHECK(ranks[rank].Stat("step.0") == 2);
+      }
+      CheckTheyContinue(&ranks);
     }
-    CheckTheyContinue(&ranks);
   }
 }
 
 TEST_CASE("a difference that only the copies of one shard can detect is an error on the other shards") {
-  for (const Keys& reporting : kReporting) {
+  for (const Keys& reporting : ReportingInBothModes()) {
+    CAPTURE(reporting.back().second);
     CAPTURE(reporting[0].second);
     const Stage stage;
     ModelSpec spec = SpecOfRanks(reporting);
@@ -130,7 +148,8 @@ TEST_CASE("a difference that only the copies of one shard can detect is an error
 }
 
 TEST_CASE("a rank that holds nothing of a group counts the steps of the others, also if it gets gradients later") {
-  for (const Keys& reporting : kReporting) {
+  for (const Keys& reporting : ReportingInBothModes()) {
+    CAPTURE(reporting.back().second);
     CAPTURE(reporting[0].second);
     const Stage stage;
     ModelSpec spec = SpecOfRanks(reporting + Keys{{"precondition_frequency", "1"}});
@@ -150,6 +169,38 @@ TEST_CASE("a rank that holds nothing of a group counts the steps of the others, 
       CHECK(ranks[rank].Stat("step.0") == 4);
       CHECK(ranks[rank].Stat("step.1") == 4);
       CHECK(ranks[rank].State("group.1/step")[0] == 4);
+    }
+  }
+}
+
+TEST_CASE("an update that only one shard skips is an error of the next step on all shards") {
+  for (const char* mode : {"local", "gather"}) {
+    for (const char* lag : {"0", "1"}) {
+      CAPTURE(std::string(mode));
+      CAPTURE(std::string(lag));
+      const Stage stage;
+      ModelSpec spec = SpecOfRanks({{"status_lag", lag}, {"shard_mode", mode}});
+      spec.groups = {{{"lr", "1e7"}}};
+      spec.params = {{{6}}, {{1}, SHAMPOO_F16, SHAMPOO_F32, SHAMPOO_F16}};  // only shard rank 0 holds an element of p1
+      spec.params[1].group = 1;
+      DeviceRanks ranks(spec, 1, 3);
+      ranks.FillParams(1);
+      ranks.Step(1);
+      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      for (int rank = 0; rank < 3; ++rank) ranks[rank].DropGradient(1, true);
+      ranks.Step(2);
+      if (lag == std::string("1")) {
+        CHECK(ranks.Unless(SHAMPOO_OK) == "");
+        ranks.Step(2);
+      }
+      CHECK(ranks.Unless(SHAMPOO_E_NUMERIC, {"shard rank 0: the direction of block p1/0 was not finite"}) == "");
+      for (int i = 0; i < 2; ++i) {
+        ranks.Step(3);
+        CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      }
+      ranks.Status();
+      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      for (int rank = 0; rank < 3; ++rank) CHECK(ranks[rank].Stat("steps") == 3);
     }
   }
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Each call of CUDA of one rank fails in turn, while the others make the same step: no rank waits forever.
+#include <functional>
 #include <map>
 
 #include "tests/cuda/faults/attempts.h"
@@ -104,47 +105,128 @@ TEST_CASE(
   }
 }
 
+// What shards exchange in a step.
+struct ShardKind {
+  const char* mode;  // shard_mode
+  bool has_all_to_all;
+};
+constexpr ShardKind kShardKinds[] = {{"local", false}, {"gather", false}, {"gather", true}};
+
+// Two shards of one copy of a model or of several.
+struct Shards : DeviceRanks {
+  Shards(const ShardKind& kind, int copies) : DeviceRanks(SpecOf(kind), copies, 2, nullptr, kind.has_all_to_all) {}
+  static ModelSpec SpecOf(const ShardKind& kind) {
+    ModelSpec spec = SpecOfRanks("1");
+    spec.keys = spec.keys + Keys{{"shard_mode", kind.mode}};
+    return spec;
+  }
+  // Makes a step. fail(): called on the faulty rank. Aborts the communicators if a rank ends with another error than
+  // that of a collective.
+  void StepAndFail(const std::function<void()>& fail) {
+    OnEvery([&](int rank, Model* model) {
+      model->Bind();
+      if (rank == kFaulty) fail();
+      const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
+      if (status != SHAMPOO_OK && status != SHAMPOO_E_COMM) Abort();
+      return status;
+    });
+  }
+  // Call after the faulty rank has failed.
+  void CheckThatAllEnd(std::map<shampoo_status, int>* others_said) {
+    for (int rank = 0; rank < world(); ++rank) {
+      if (rank == kFaulty) continue;
+      CAPTURE(text(rank));
+      CHECK((status(rank) == SHAMPOO_OK || status(rank) == SHAMPOO_E_COMM));
+      ++(*others_said)[status(rank)];
+    }
+    Step();
+    for (int rank = 0; rank < world(); ++rank) CHECK(status(rank) == SHAMPOO_E_COMM);
+  }
+};
+
 // A rank that fails in one of its communicators aborts the other one, too, so that no rank waits. A program only aborts
 // them after another failure.
 TEST_CASE("a shard fails: all shards of all copies return, and later steps fail on all of them" * NeedsFake()) {
-  for (const int copies : {1, 2}) {
-    std::map<shampoo_status, int> others_said;
-    for (int64_t n = 1;; ++n) {
-      CAPTURE(copies);
-      CAPTURE(n);
-      REQUIRE(n < 1000);
-      const Stage stage;
-      DeviceRanks ranks(SpecOfRanks("1"), copies, 2);
-      Begin(&ranks);
-      ranks.OnEvery([&](int rank, Model* model) {
-        model->Bind();
-        if (rank == kFaulty) FailHere(n);
-        const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
-        if (status != SHAMPOO_OK && status != SHAMPOO_E_COMM) ranks.Abort();
-        return status;
-      });
-      if (fake_cuda_cancel_failures() != 0) {
-        CHECK(ranks.Unless(SHAMPOO_OK) == "");
-        break;
+  for (const ShardKind& kind : kShardKinds) {
+    for (const int copies : {1, 2}) {
+      std::map<shampoo_status, int> others_said;
+      for (int64_t n = 1;; ++n) {
+        CAPTURE(std::string(kind.mode));
+        CAPTURE(kind.has_all_to_all);
+        CAPTURE(copies);
+        CAPTURE(n);
+        REQUIRE(n < 1000);
+        const Stage stage;
+        Shards ranks(kind, copies);
+        Begin(&ranks);
+        ranks.StepAndFail([n] { FailHere(n); });
+        if (fake_cuda_cancel_failures() != 0) {
+          CHECK(ranks.Unless(SHAMPOO_OK) == "");
+          break;
+        }
+        CAPTURE(ranks.text(kFaulty));
+        const shampoo_status status = ranks.status(kFaulty);
+        if (status == SHAMPOO_OK) {  // the call only restored the calling thread's settings
+          CHECK(ranks.Unless(SHAMPOO_OK) == "");
+          continue;
+        }
+        CHECK((status == CodeOf(n) || status == SHAMPOO_E_COMM));
+        ranks.CheckThatAllEnd(&others_said);
       }
-      CAPTURE(ranks.text(kFaulty));
-      const shampoo_status status = ranks.status(kFaulty);
-      if (status == SHAMPOO_OK) {  // the call only restored the calling thread's settings
-        CHECK(ranks.Unless(SHAMPOO_OK) == "");
-        continue;
-      }
-      CHECK((status == CodeOf(n) || status == SHAMPOO_E_COMM));
-      for (int rank = 0; rank < ranks.world(); ++rank) {
-        if (rank == kFaulty) continue;
-        CAPTURE(ranks.text(rank));
-        CHECK((ranks.status(rank) == SHAMPOO_OK || ranks.status(rank) == SHAMPOO_E_COMM));
-        ++others_said[ranks.status(rank)];
-      }
-      ranks.Step();
-      for (int rank = 0; rank < ranks.world(); ++rank) CHECK(ranks.status(rank) == SHAMPOO_E_COMM);
+      CHECK(others_said[SHAMPOO_E_COMM] > 10);
+      CHECK(others_said[SHAMPOO_OK] > 2);
     }
-    CHECK(others_said[SHAMPOO_E_COMM] > 10);
-    CHECK(others_said[SHAMPOO_OK] > 2);
+  }
+}
+
+// Returns the number of collectives of a step over the communicator of the shards, or of the copies.
+int64_t CollectivesOf(const ShardKind& kind, int copies, bool of_shards) {
+  const bool gathers = kind.mode == std::string("gather");
+  if (!of_shards) return gathers ? 2 : 1;  // headers before the step, and updates
+  // Agreements, and with gathered blocks the exchanges to and from their owners.
+  return (gathers ? 4 : 1) + (copies > 1 ? 1 : 0);
+}
+
+TEST_CASE("a collective of a shard fails: all shards of all copies return, and later steps fail on all of them" *
+          NeedsFake()) {
+  for (const ShardKind& kind : kShardKinds) {
+    for (const int copies : {1, 2}) {
+      for (const bool of_shards : {true, false}) {
+        if (copies == 1 && !of_shards) continue;
+        for (const bool takes_part : {false, true}) {
+          std::map<shampoo_status, int> others_said;
+          int64_t n = 1;
+          for (;; ++n) {
+            CAPTURE(std::string(kind.mode));
+            CAPTURE(kind.has_all_to_all);
+            CAPTURE(copies);
+            CAPTURE(of_shards);
+            CAPTURE(takes_part);
+            CAPTURE(n);
+            const Stage stage;
+            Shards ranks(kind, copies);
+            Begin(&ranks);
+            ThreadComm& comm = ranks.CommOf(kFaulty, of_shards);
+            const int faulty = (of_shards ? ranks.shard_ops(kFaulty) : ranks.replica_ops(kFaulty))->rank;
+            const int64_t failing_call = comm.calls(faulty) + n;
+            const auto fails = [faulty, failing_call](int rank, int64_t call) {
+              return rank == faulty && call == failing_call ? 7 : 0;
+            };
+            (takes_part ? comm.after : comm.before) = fails;
+            ranks.StepAndFail([] {});
+            if (comm.calls(faulty) < failing_call) {
+              CHECK(ranks.Unless(SHAMPOO_OK) == "");
+              break;
+            }
+            CHECK(ranks.status(kFaulty) == SHAMPOO_E_COMM);
+            ranks.CheckThatAllEnd(&others_said);
+          }
+          CHECK(n - 1 == CollectivesOf(kind, copies, of_shards));
+          // With several copies, the ranks of another shard may have made their last exchange.
+          if (!takes_part && copies == 1) CHECK(others_said[SHAMPOO_OK] == 0);
+        }
+      }
+    }
   }
 }
 

@@ -9,7 +9,7 @@ namespace {
 class CudaComms : public RankComms {
  public:
   explicit CudaComms(int world) : comm_(world) {}
-  shampoo_comm_ops OpsOf(int rank) override { return comm_.OpsOf(rank); }
+  shampoo_comm_ops OpsOf(int rank) override { return comm_.OpsOf(rank, false, true); }
 
  private:
   shampoo_test::StagedComm comm_;

@@ -259,6 +259,10 @@ std::vector<double> Model::CopyValues(size_t p) const {
   return Get(params_[p].copy, params_[p].spec.copy_dtype, params_[p].elements);
 }
 
+std::vector<double> Model::GradientValues(size_t p) const {
+  return Get(params_[p].grad, params_[p].spec.grad_dtype, params_[p].elements);
+}
+
 void Model::Bind() {
   for (size_t p = 0; p < params_.size(); ++p) {
     shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;

@@ -102,6 +102,7 @@ class Model {
   std::vector<double> ParamValues(size_t p) const { return Values(p, false); }  // waits for the stream
   std::vector<double> OutValues(size_t p) const { return Values(p, true); }
   std::vector<double> CopyValues(size_t p) const;
+  std::vector<double> GradientValues(size_t p) const;
 
   void Bind();               // binds all current buffers
   shampoo_status TryStep();  // Bind and step

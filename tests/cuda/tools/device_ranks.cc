@@ -2,20 +2,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cuda/tools/device_ranks.h"
 
+#include <algorithm>
+
 namespace shampoo_test {
 
-DeviceRanks::DeviceRanks(const ModelSpec& spec, int copies, int shards, const shampoo_allocator* allocators)
-    : ranks_(static_cast<size_t>(copies) * static_cast<size_t>(shards)) {
+DeviceRanks::DeviceRanks(const ModelSpec& spec, int copies, int shards, const shampoo_allocator* allocators,
+                         bool has_all_to_all)
+    : has_all_to_all_(has_all_to_all), ranks_(static_cast<size_t>(copies) * static_cast<size_t>(shards)) {
   replica_ops_.resize(copies > 1 || shards == 1 ? ranks_.size() : 0);
   shard_ops_.resize(shards > 1 ? ranks_.size() : 0);
   const auto rank_at = [&](int copy, int shard) { return static_cast<size_t>(copy * shards + shard); };
   for (int shard = 0; !replica_ops_.empty() && shard < shards; ++shard) {
     StagedComm* const comm = AddComm(copies);
-    for (int copy = 0; copy < copies; ++copy) replica_ops_[rank_at(copy, shard)] = comm->OpsOf(copy, true);
+    for (int copy = 0; copy < copies; ++copy)
+      replica_ops_[rank_at(copy, shard)] = comm->OpsOf(copy, true, has_all_to_all_);
   }
   for (int copy = 0; !shard_ops_.empty() && copy < copies; ++copy) {
     StagedComm* const comm = AddComm(shards);
-    for (int shard = 0; shard < shards; ++shard) shard_ops_[rank_at(copy, shard)] = comm->OpsOf(shard, true);
+    for (int shard = 0; shard < shards; ++shard)
+      shard_ops_[rank_at(copy, shard)] = comm->OpsOf(shard, true, has_all_to_all_);
   }
   for (Rank& rank : ranks_) rank.stream = std::make_unique<TestStream>();
   UsePlugin();
@@ -33,6 +38,13 @@ StagedComm* DeviceRanks::AddComm(int world) {
   comms_.push_back(std::make_unique<StagedComm>(world, fake_cuda_check_collective));
   comms_.back()->host().patience = std::chrono::seconds(20);
   return comms_.back().get();
+}
+
+ThreadComm& DeviceRanks::CommOf(int rank, bool of_shards) {
+  // Those of the copies of each shard are first, then those of the shards of each copy.
+  const int shards = shard_ops_.empty() ? 1 : shard_ops(rank)->world;
+  const int first = of_shards && !replica_ops_.empty() ? shards : 0;
+  return comms_[static_cast<size_t>(first + (of_shards ? rank / shards : rank % shards))]->host();
 }
 
 int DeviceRanks::timeouts() {
@@ -119,6 +131,45 @@ void DeviceRanks::CheckParams(const Model& alone) {
   for (size_t i = 0; i < params.size(); ++i) {
     CAPTURE(i);
     CHECK(Distance(params[i], alone.ParamValues(i % alone.params())) < 1e-6);
+  }
+}
+
+namespace {
+
+// Returns what a rank holds of a vector of a whole parameter: equal parts of at most this many elements.
+std::vector<double> PartOf(const std::vector<double>& whole, int shard, int shards) {
+  const size_t most = (whole.size() + static_cast<size_t>(shards) - 1) / static_cast<size_t>(shards);
+  const size_t first = std::min(whole.size(), static_cast<size_t>(shard) * most);
+  const size_t end = std::min(whole.size(), first + most);
+  return {whole.begin() + static_cast<std::ptrdiff_t>(first), whole.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+}  // namespace
+
+void DeviceRanks::SetFrom(const Model& whole) {
+  for (int rank = 0; rank < world(); ++rank) {
+    const shampoo_comm_ops* const shards = shard_ops(rank);
+    for (size_t p = 0; p < whole.params(); ++p) {
+      (*this)[rank].SetParam(p, PartOf(whole.ParamValues(p), shards->rank, shards->world));
+      SetGradientFrom(whole, rank, p);
+    }
+  }
+}
+
+void DeviceRanks::SetGradientFrom(const Model& whole, int rank, size_t p) {
+  const shampoo_comm_ops* const shards = shard_ops(rank);
+  (*this)[rank].SetGradient(p, PartOf(whole.GradientValues(p), shards->rank, shards->world));
+}
+
+void DeviceRanks::CheckShardsOf(const Model& whole) {
+  for (int rank = 0; rank < world(); ++rank) {
+    const shampoo_comm_ops* const shards = shard_ops(rank);
+    for (size_t p = 0; p < whole.params(); ++p) {
+      CAPTURE(rank);
+      CAPTURE(p);
+      CHECK((*this)[rank].ParamValues(p) == PartOf(whole.ParamValues(p), shards->rank, shards->world));
+      CHECK((*this)[rank].OutValues(p) == PartOf(whole.OutValues(p), shards->rank, shards->world));
+    }
   }
 }
 

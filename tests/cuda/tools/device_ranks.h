@@ -18,8 +18,9 @@ class DeviceRanks {
  public:
   using Work = std::function<shampoo_status(int rank, Model* model)>;
 
-  // allocators: by rank; nullptr: the one of the spec.
-  DeviceRanks(const ModelSpec& spec, int copies, int shards = 1, const shampoo_allocator* allocators = nullptr);
+  // allocators: by rank; nullptr: the one of the spec. has_all_to_all: of the communicators.
+  DeviceRanks(const ModelSpec& spec, int copies, int shards = 1, const shampoo_allocator* allocators = nullptr,
+              bool has_all_to_all = false);
   ~DeviceRanks();
   DeviceRanks(const DeviceRanks&) = delete;
   DeviceRanks& operator=(const DeviceRanks&) = delete;
@@ -35,6 +36,11 @@ class DeviceRanks {
   void FillGradients(uint64_t seed);
   void Step(uint64_t seed);  // fills the gradients and steps
   void Train(uint64_t first, uint64_t last);
+  // Copies the parameters and gradients of a model without shards, whose plan is the same otherwise.
+  void SetFrom(const Model& whole);
+  void SetGradientFrom(const Model& whole, int rank, size_t p);
+  // Checks that the shards have exactly the parameters of a model without shards.
+  void CheckShardsOf(const Model& whole);
   // Aborts all communicators, as a program does that has lost a rank: no rank waits any more.
   void Abort();
 
@@ -54,6 +60,8 @@ class DeviceRanks {
   const shampoo_comm_ops* replica_ops(int rank) const { return OpsIn(replica_ops_, rank); }
   const shampoo_comm_ops* shard_ops(int rank) const { return OpsIn(shard_ops_, rank); }
   int timeouts();
+  // The communicator of a rank with its copies, or with the other shards of its copy.
+  ThreadComm& CommOf(int rank, bool of_shards);
 
  private:
   struct Rank {
@@ -68,6 +76,7 @@ class DeviceRanks {
   }
   StagedComm* AddComm(int world);
 
+  bool has_all_to_all_;
   std::vector<std::unique_ptr<StagedComm>> comms_;
   std::vector<shampoo_comm_ops> replica_ops_;  // by rank
   std::vector<shampoo_comm_ops> shard_ops_;

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 #include <shampoo/shampoo.h>
 
+#include <numeric>
 #include <vector>
 
 #include "tests/distributed/thread_comm.h"
@@ -24,8 +25,8 @@ class StagedComm {
   StagedComm(const StagedComm&) = delete;
   StagedComm& operator=(const StagedComm&) = delete;
 
-  // with_abort: provides an abort function that ends all waits.
-  shampoo_comm_ops OpsOf(int rank, bool with_abort = false) {
+  // with_abort: provides an abort function that ends all waits. with_all_to_all: provides an all-to-all.
+  shampoo_comm_ops OpsOf(int rank, bool with_abort = false, bool with_all_to_all = false) {
     Rank& own = ranks_[static_cast<size_t>(rank)];
     own.host = host_.OpsOf(rank, with_abort);
     shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
@@ -34,6 +35,7 @@ class StagedComm {
     ops.world = own.host.world;
     ops.device_type = SHAMPOO_CUDA;
     ops.all_gather = Gather;
+    if (with_all_to_all) ops.all_to_all = AllToAll;
     if (with_abort) {
       ops.abort = [](void* user) {
         const auto* const rank_of = static_cast<Rank*>(user);
@@ -54,21 +56,43 @@ class StagedComm {
     std::vector<char> all;
   };
 
-  static int32_t Gather(void* user, const void* send, void* recv, size_t bytes, void* stream) {
-    auto* const rank = static_cast<Rank*>(user);
+  // Copies what a rank sends to the host, exchanges it there, and copies what it receives to the device.
+  // exchange(): of the host, from `own` to `all`.
+  template <typename Exchange>
+  static int32_t Stage(Rank* rank, const void* send, size_t send_bytes, void* recv, size_t recv_bytes, void* stream,
+                       const Exchange& exchange) {
     auto* const queue = static_cast<cudaStream_t>(stream);
-    const size_t all_bytes = bytes * static_cast<size_t>(rank->host.world);
-    if (rank->check != nullptr && (rank->check(send, bytes) == 0 || rank->check(recv, all_bytes) == 0)) return kMisused;
-    rank->own.resize(bytes);
-    rank->all.resize(all_bytes);
-    cudaError_t error = cudaMemcpyAsync(rank->own.data(), send, bytes, cudaMemcpyDeviceToHost, queue);
+    const auto usable = [rank](const void* data, size_t bytes) {
+      return rank->check == nullptr || bytes == 0 || rank->check(data, bytes) != 0;
+    };
+    if (!usable(send, send_bytes) || !usable(recv, recv_bytes)) return kMisused;
+    rank->own.resize(send_bytes);
+    rank->all.resize(recv_bytes);
+    cudaError_t error = cudaMemcpyAsync(rank->own.data(), send, send_bytes, cudaMemcpyDeviceToHost, queue);
     if (error == cudaSuccess) error = cudaStreamSynchronize(queue);
     if (error != cudaSuccess) return static_cast<int32_t>(error);
-    const int32_t failed = rank->host.all_gather(rank->host.user, rank->own.data(), rank->all.data(), bytes, nullptr);
+    const int32_t failed = exchange();
     if (failed != 0) return failed;
-    error = cudaMemcpyAsync(recv, rank->all.data(), rank->all.size(), cudaMemcpyHostToDevice, queue);
+    error = cudaMemcpyAsync(recv, rank->all.data(), recv_bytes, cudaMemcpyHostToDevice, queue);
     if (error == cudaSuccess) error = cudaStreamSynchronize(queue);
     return static_cast<int32_t>(error);
+  }
+
+  static int32_t Gather(void* user, const void* send, void* recv, size_t bytes, void* stream) {
+    auto* const rank = static_cast<Rank*>(user);
+    const shampoo_comm_ops& host = rank->host;
+    return Stage(rank, send, bytes, recv, bytes * static_cast<size_t>(host.world), stream,
+                 [&] { return host.all_gather(host.user, rank->own.data(), rank->all.data(), bytes, nullptr); });
+  }
+
+  static int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
+                          void* stream) {
+    auto* const rank = static_cast<Rank*>(user);
+    const shampoo_comm_ops& host = rank->host;
+    const auto sum = [&](const size_t* bytes) { return std::accumulate(bytes, bytes + host.world, size_t{0}); };
+    return Stage(rank, send, sum(send_bytes), recv, sum(recv_bytes), stream, [&] {
+      return host.all_to_all(host.user, rank->own.data(), send_bytes, rank->all.data(), recv_bytes, nullptr);
+    });
   }
 
   ThreadComm host_;

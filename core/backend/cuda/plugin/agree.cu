@@ -10,35 +10,10 @@
 namespace shampoo::cuda {
 namespace {
 
-// The segments of the shard ranks.
-class ShardSegments {
- public:
-  SHAMPOO_DEVICE explicit ShardSegments(const Tables& tables) : tables_(tables) {}
-
-  SHAMPOO_DEVICE ShardHeader& HeaderOf(int64_t rank) const { return *reinterpret_cast<ShardHeader*>(At(rank)); }
-  // By group.
-  SHAMPOO_DEVICE int64_t* StepsOf(int64_t rank) const {
-    return reinterpret_cast<int64_t*>(At(rank) + sizeof(ShardHeader));
-  }
-  // By parameter.
-  SHAMPOO_DEVICE unsigned char* GradientsOf(int64_t rank) const {
-    return reinterpret_cast<unsigned char*>(StepsOf(rank) + tables_.group_count);
-  }
-  // Returns the first rank for which holds(header) is true, or the number of ranks.
-  template <typename Holds>
-  SHAMPOO_DEVICE int64_t First(const Cta& cta, const Holds& holds) const {
-    return cta.First(tables_.shard_world, [&](int64_t rank) { return holds(HeaderOf(rank)); });
-  }
-
- private:
-  SHAMPOO_DEVICE char* At(int64_t rank) const { return tables_.shard_segments + rank * tables_.shard_segment_bytes; }
-
-  const Tables& tables_;
-};
-
 struct WriteShardSegmentBody {
   Tables tables;
   uint64_t scalars_hash;
+  int64_t place;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const ShardSegments segments(tables);
@@ -47,7 +22,7 @@ struct WriteShardSegmentBody {
     cta.Once([&] {
       const bool skips = state.rejected == 0 && state.go == 0;
       ShardHeader& header = segments.HeaderOf(own);
-      header.round = {static_cast<int32_t>(CodeOf(state)), skips ? kSkipsStep : 0, tables.shard_place};
+      header.round = {static_cast<int32_t>(CodeOf(state)), skips ? kSkipsStep : 0, place};
       header.hyper_parameters = scalars_hash;
       for (int32_t g = 0; g < tables.group_count; ++g) {
         const GroupSettings& settings = tables.groups[g].settings;
@@ -71,6 +46,7 @@ struct WriteShardSegmentBody {
 
 struct CompareShardSegmentsBody {
   Tables tables;
+  int64_t place;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     StepState* const state = tables.state;
@@ -79,8 +55,7 @@ struct CompareShardSegmentsBody {
     const auto reject = [&](int64_t rank, RankDifference difference) {
       cta.Once([&] { RejectWithRank(state, rank, difference, true); });
     };
-    int64_t rank =
-        segments.First(cta, [&](const ShardHeader& header) { return header.round.place != tables.shard_place; });
+    int64_t rank = segments.First(cta, [&](const ShardHeader& header) { return header.round.place != place; });
     if (rank < world) return reject(rank, RankDifference::kPlace);
     // The other ranks already know this rejection and its reason.
     if (state->counted == 2) return;
@@ -97,11 +72,7 @@ struct CompareShardSegmentsBody {
     }
     const bool skips =
         segments.First(cta, [](const ShardHeader& header) { return (header.round.flags & kSkipsStep) != 0; }) < world;
-    cta.Once([&] {
-      if (!skips || state->go == 0) return;
-      state->go = 0;
-      ++state->report.skipped_steps;
-    });
+    if (skips) cta.Once([&] { SkipStep(state); });
     cta.ForEach(tables.group_count, [&](int64_t g) {
       DeviceGroup& group = tables.groups[g];
       const int64_t t = StepOf(segments, g);
@@ -140,12 +111,12 @@ struct CompareShardSegmentsBody {
 
 }  // namespace
 
-cudaError_t WriteShardSegment(cudaStream_t stream, const Tables& tables, uint64_t scalars_hash) {
-  return Launch(stream, 1, WriteShardSegmentBody{tables, scalars_hash});
+cudaError_t WriteShardSegment(cudaStream_t stream, const Tables& tables, uint64_t scalars_hash, int64_t place) {
+  return Launch(stream, 1, WriteShardSegmentBody{tables, scalars_hash, place});
 }
 
-cudaError_t CompareShardSegments(cudaStream_t stream, const Tables& tables) {
-  return Launch(stream, 1, CompareShardSegmentsBody{tables});
+cudaError_t CompareShardSegments(cudaStream_t stream, const Tables& tables, int64_t place) {
+  return Launch(stream, 1, CompareShardSegmentsBody{tables, place});
 }
 
 }  // namespace shampoo::cuda

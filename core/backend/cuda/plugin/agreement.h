@@ -42,4 +42,46 @@ SHAMPOO_DEVICE inline void RejectWithRank(StepState* state, int64_t rank, RankDi
   report.among_shards = among_shards ? 1 : 0;
 }
 
+// Skips the step because another rank does.
+SHAMPOO_DEVICE inline void SkipStep(StepState* state) {
+  if (state->go == 0) return;
+  state->go = 0;
+  ++state->report.skipped_steps;
+}
+
+// The segments of the shard ranks in their agreement.
+class ShardSegments {
+ public:
+  SHAMPOO_DEVICE explicit ShardSegments(const Tables& tables) : tables_(tables) {}
+
+  SHAMPOO_DEVICE ShardHeader& HeaderOf(int64_t rank) const { return *reinterpret_cast<ShardHeader*>(At(rank)); }
+  // By group.
+  SHAMPOO_DEVICE int64_t* StepsOf(int64_t rank) const {
+    return reinterpret_cast<int64_t*>(At(rank) + sizeof(ShardHeader));
+  }
+  // By parameter.
+  SHAMPOO_DEVICE unsigned char* GradientsOf(int64_t rank) const {
+    return reinterpret_cast<unsigned char*>(StepsOf(rank) + tables_.group_count);
+  }
+  // Returns the largest GradientOnShard of a parameter on any rank.
+  SHAMPOO_DEVICE unsigned char AgreedGradientOf(int64_t param) const {
+    unsigned char largest = 0;
+    for (int64_t rank = 0; rank < tables_.shard_world; ++rank) {
+      const unsigned char gradient = GradientsOf(rank)[param];
+      largest = gradient > largest ? gradient : largest;
+    }
+    return largest;
+  }
+  // Returns the first rank for which holds(header) is true, or the number of ranks.
+  template <typename Holds>
+  SHAMPOO_DEVICE int64_t First(const Cta& cta, const Holds& holds) const {
+    return cta.First(tables_.shard_world, [&](int64_t rank) { return holds(HeaderOf(rank)); });
+  }
+
+ private:
+  SHAMPOO_DEVICE char* At(int64_t rank) const { return tables_.shard_segments + rank * tables_.shard_segment_bytes; }
+
+  const Tables& tables_;
+};
+
 }  // namespace shampoo::cuda

@@ -17,7 +17,7 @@ struct ScanBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const DeviceTile& tile = tables.scan_tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
-    const Buffers& buffers = tables.buffers[block.param];
+    const Buffers& buffers = tables.buffers[block.buffers];
     if (tables.state->rejected != 0 || buffers.grad == nullptr) return;
     const int64_t begin = TileBegin(tile);
     const int64_t size = TileSize(block, tile);
@@ -38,7 +38,7 @@ struct ScanBody {
 };
 
 SHAMPOO_DEVICE inline bool TakesPart(const Tables& tables, const DeviceBlock& block) {
-  return tables.buffers[block.param].grad != nullptr && tables.groups[block.group].active != 0 &&
+  return tables.buffers[block.buffers].grad != nullptr && tables.groups[block.group].active != 0 &&
          tables.state->rejected == 0;
 }
 
@@ -99,7 +99,7 @@ class BlockCheck {
         has_tasks_(has_tasks),
         block_(tables.blocks[b]),
         group_(tables.groups[block_.group]),
-        buffers_(tables.buffers[block_.param]),
+        buffers_(tables.buffers[block_.buffers]),
         work_(tables.work[b]) {}
 
   SHAMPOO_DEVICE void Run() {
@@ -203,11 +203,20 @@ class BlockCheck {
       const GrowthFault fault =
           GrowthBy(by_state != 0).FindFault(largest, rounding, [&](int k) { return LargestSliceSquare(k); });
       if (fault.state == GrowthFault::State::kNone) continue;
+      if (by_state != 0 && tables_.gathers != 0) return SkipUpdate();
       const Rejection rejection = fault.state == GrowthFault::State::kMoment ? Rejection::kMomentTooLarge
                                   : fault.product_fits                       ? Rejection::kFactorTooLarge
                                                                              : Rejection::kProductTooLarge;
       return Reject(rejection, fault.dim, element, value, by_state != 0);
     }
+  }
+
+  // Only the owner knows that the state cannot take the gradient. It reports a skipped update, as on the CPU.
+  SHAMPOO_DEVICE void SkipUpdate() const {
+    cta_.Once([&] {
+      work_.go = 0;
+      work_.update_skipped = 1;
+    });
   }
 
   SHAMPOO_DEVICE void RejectNonFinite(int64_t bad) const {

@@ -44,11 +44,23 @@ cudaError_t ScanGradients(cudaStream_t stream, const Tables& tables);
 cudaError_t CheckBlocks(cudaStream_t stream, const Tables& tables, bool any_task, bool has_tasks);
 
 // agree.cu
-// Writes this rank's segment in the agreement of shards. scalars_hash: see StepArgs.
-cudaError_t WriteShardSegment(cudaStream_t stream, const Tables& tables, uint64_t scalars_hash);
+// Writes this rank's segment in an agreement of shards. scalars_hash: see StepArgs. place: of the agreement.
+cudaError_t WriteShardSegment(cudaStream_t stream, const Tables& tables, uint64_t scalars_hash, int64_t place);
 // Compares the segments: rejects or skips the step if another shard rank does, or makes a different step. Otherwise
 // activates the groups that other shard ranks step.
-cudaError_t CompareShardSegments(cudaStream_t stream, const Tables& tables);
+cudaError_t CompareShardSegments(cudaStream_t stream, const Tables& tables, int64_t place);
+
+// gather.cu, with shard_mode gather. Each of the last four copies the slices of a range of tiles.
+// After the first agreement: activates the blocks and groups for which some shard has a gradient.
+cudaError_t TakeAgreedGradients(cudaStream_t stream, const Tables& tables);
+// Packs the gradients and parameters of this rank's shards for the owners of the blocks.
+cudaError_t PackShards(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
+// Unpacks what the owner has received to whole blocks.
+cudaError_t UnpackWhole(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
+// Packs the updates of this rank's blocks for the ranks that hold the parameters.
+cudaError_t PackUpdates(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
+// Writes the outputs of this rank's shards from the updates that it has received.
+cudaError_t ApplySlices(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
 
 // factors.cu
 // Writes G, dense, to the first buffer of tensors.

@@ -98,7 +98,7 @@ SHAMPOO_DEVICE inline UpdateTargets TargetsOf(const Tables& tables, const Device
           .output = group.output,
           .has_momentum = block.momentum.present() && group.momentum != 0,
           .momentum = block.momentum.dtype,
-          .has_copy = tables.buffers[block.param].copy != nullptr,
+          .has_copy = tables.buffers[block.buffers].copy != nullptr,
           .copy = param.copy_dtype,
           .is_exchanged = block.exchange_at >= 0,
           .exchanges_params = tables.exchange_params != 0,
@@ -167,7 +167,7 @@ struct FitBody {
 
  private:
   SHAMPOO_DEVICE const void* ParamOf(const BlockTile<Real>& part) const {
-    return tables.buffers[part.block.param].param;
+    return tables.buffers[part.block.buffers].param;
   }
   SHAMPOO_DEVICE Real MomentumAt(const BlockTile<Real>& part, int64_t i) const {
     const StateSlot& m = part.block.momentum;
@@ -240,7 +240,7 @@ struct ApplyBody {
   }
 
   SHAMPOO_DEVICE void Update(const Cta& cta, const BlockTile<Real>& part) const {
-    const Buffers& buffers = tables.buffers[part.block.param];
+    const Buffers& buffers = tables.buffers[part.block.buffers];
     const DeviceParam& param = tables.params[part.block.param];
     const Real* const p = part.Direction(batch);
     const StateSlot& m = part.block.momentum;

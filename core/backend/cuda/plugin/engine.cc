@@ -25,18 +25,17 @@ std::vector<const Block*> OwnedBlocks(const PlanView& plan) {
 
 PlanCounts CountsOf(const PlanView& plan) {
   PlanCounts counts{plan.block_count, plan.param_count, plan.group_count, 0};
-  for (int64_t b = 0; b < plan.block_count; ++b) counts.scan_tiles += TileCount(plan.blocks[b].elements);
+  for (int64_t b = 0; b < plan.block_count; ++b) {
+    // Gathered blocks are scanned by their owners.
+    const bool is_scanned = plan.gather == nullptr || plan.owned[b] != 0;
+    counts.scan_tiles += is_scanned ? TileCount(plan.blocks[b].elements) : 0;
+  }
+  if (plan.gather == nullptr) return counts;
+  counts.whole_blocks = plan.block_count;
+  counts.slices = plan.gather->slice_count;
+  counts.series = plan.gather->series_count;
+  counts.slice_tiles = plan.gather->tile_count;
   return counts;
-}
-
-// The exchanges of replicas and the agreement of shards have a buffer each, one after the other.
-int64_t ReplicaBytes(const PlanView& plan) {
-  int64_t bytes = 0;
-  for (int32_t i = 0; i < plan.bucket_count; ++i) bytes = std::max(bytes, plan.bucket_segment_bytes[i]);
-  return bytes * plan.replica_world;
-}
-int64_t ShardBytes(const PlanView& plan) {
-  return plan.shard_world > 1 ? plan.shard_segment_bytes * plan.shard_world : 0;
 }
 
 std::vector<RootSizes> SizesOfRoots(const PlanView& plan, const std::vector<BlockBatch>& batches) {
@@ -136,9 +135,7 @@ Status Engine::Build(const EngineDesc& desc) {
   } else {
     state_ = static_cast<char*>(desc.state);
   }
-  if (const int64_t bytes = ReplicaBytes(plan_) + ShardBytes(plan_); bytes > 0) {
-    SHAMPOO_RETURN_IF_ERROR(gathered_.Allocate(source, DeviceMemory::Access::kPeers, bytes, "exchange buffers"));
-  }
+  SHAMPOO_RETURN_IF_ERROR(exchanges_.Allocate(source, &tables_));
   int64_t all_roots = 0;
   for (int64_t b = 0; b < plan_.block_count; ++b) all_roots += plan_.blocks[b].factor_count();
   constexpr int64_t kStepBytes = sizeof(int64_t);
@@ -200,6 +197,9 @@ void Engine::FindTables() {
   at(&tables_.state, layout_.state);
   at(&tables_.roots, layout_.roots);
   at(&tables_.scan_tiles, layout_.scan_tiles);
+  at(&tables_.slices, layout_.slices);
+  at(&tables_.series, layout_.series);
+  at(&tables_.slice_tiles, layout_.slice_tiles);
   at(&tables_.scanned, layout_.scanned);
   at(&tables_.matrix_tiles, layout_.matrix_tiles);
   at(&tables_.scanned_factors, layout_.scanned_factors);
@@ -210,7 +210,6 @@ void Engine::FindTables() {
     at(&tables_.async_flags, layout_.async.flags);
     at(&tables_.async_roots, layout_.async.statuses);
   }
-  if (plan_.replica_world > 1) tables_.gathered = gathered_.data();
   tables_.host_report = reinterpret_cast<HostReport*>(host_memory_.device());
   tables_.host_roots = reinterpret_cast<RootStatus*>(host_memory_.device() + sizeof(HostReport));
   if (async_roots_) {
@@ -227,7 +226,6 @@ void Engine::FindTables() {
   tables_.shard_world = plan_.shard_world;
   tables_.shard_segment_bytes = plan_.shard_segment_bytes;
   if (plan_.shard_world == 1) return;
-  tables_.shard_segments = gathered_.data() + ReplicaBytes(plan_);
   tables_.counted_steps = reinterpret_cast<int64_t*>(host_memory_.device() + counted_steps_at_);
 }
 

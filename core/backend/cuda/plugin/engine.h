@@ -11,6 +11,7 @@
 #include "core/backend/cuda/plugin/cuda_handles.h"
 #include "core/backend/cuda/plugin/device_memory.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
+#include "core/backend/cuda/plugin/rank_exchanges.h"
 #include "core/backend/cuda/plugin/root_solver.h"
 #include "core/base/status.h"
 
@@ -58,8 +59,6 @@ struct Engine {
   Status RecordWork(cudaStream_t stream);
   Status Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables);
   Status StepBatch(const StepArgs& args, int64_t ticket, const Tables& tables, size_t batch);
-  Status ExchangeBucket(const StepArgs& args, const Tables& tables, int32_t bucket);
-  Status AgreeWithShards(const StepArgs& args, const Tables& tables);
   template <typename Work>
   Status ForEachShapeGroup(cudaStream_t stream, const BlockBatch& batch, Work&& work);
   // See engine_roots.cc.
@@ -95,7 +94,7 @@ struct Engine {
   OwnedStream copies_;  // also frees memory, so it is destroyed after the memory
   DeviceMemory workspace_;
   DeviceMemory own_state_;
-  DeviceMemory gathered_;  // segments of all ranks; empty with one rank
+  RankExchanges exchanges_{plan_};
   // Memory for exchanges of the host; the last piece is in use. Pieces are kept until the end because cudaFree waits
   // for all devices of the process. A collective of another rank there may be waiting for this rank: a deadlock.
   std::vector<std::unique_ptr<DeviceMemory>> staging_;

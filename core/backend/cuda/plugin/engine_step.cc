@@ -31,7 +31,6 @@ Status Engine::Step(const StepArgs& args, int64_t* ticket) {
   Tables tables = tables_;
   tables.state_in = static_cast<const char*>(args.state_in);
   tables.state_out = static_cast<char*>(args.state_out);
-  tables.shard_place = args.shard_place;
   if (!handles_.empty()) SHAMPOO_RETURN_IF_ERROR(handles_[0].Bind(stream));
   Status status = Enqueue(args, *ticket, tables);
   lost_work_ = lost_work_ || !status.ok();
@@ -60,21 +59,21 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
   if (has_tasks) SHAMPOO_CUDA_TRY(SetTasks(stream, tables, args.tasks));
   SHAMPOO_CUDA_TRY(BeginStep(stream, tables, ticket, args.acknowledged_rejections, args.failure));
   SHAMPOO_CUDA_TRY(BeginGroups(stream, tables, args.groups, args.expected_step, narrowest_.data(), args.any_task != 0));
+  SHAMPOO_RETURN_IF_ERROR(exchanges_.Collect(args, tables));
   SHAMPOO_CUDA_TRY(ScanGradients(stream, tables));
   SHAMPOO_CUDA_TRY(CheckBlocks(stream, tables, args.any_task != 0, has_tasks));
-  SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables));
+  SHAMPOO_RETURN_IF_ERROR(exchanges_.Agree(args, tables));
   if (tables.state_in != tables.state_out) SHAMPOO_CUDA_TRY(CopyState(stream, tables, plan_.state_bytes));
   if (refreshes && layout_.root_count > 0) {
     auto* const flags = reinterpret_cast<const int32_t**>(workspace_.data() + layout_.flags);
     SHAMPOO_CUDA_TRY(FindFlags(stream, tables, flags));
   }
-  const int32_t buckets = std::max<int32_t>(plan_.bucket_count, 1);
   size_t batch = 0;
-  for (int32_t bucket = 0; bucket < buckets; ++bucket) {
+  for (int32_t bucket = 0; bucket < exchanges_.bucket_count(); ++bucket) {
     for (; batch < batch_tables_.size() && layout_.batches[batch].bucket == bucket; ++batch) {
       SHAMPOO_RETURN_IF_ERROR(StepBatch(args, ticket, tables, batch));
     }
-    if (plan_.replica_world > 1) SHAMPOO_RETURN_IF_ERROR(ExchangeBucket(args, tables, bucket));
+    SHAMPOO_RETURN_IF_ERROR(exchanges_.Share(args, tables, bucket));
   }
   SHAMPOO_CUDA_TRY(EndStep(stream, tables, has_tasks, refreshes));
   return {};
@@ -115,33 +114,6 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
   }
   SHAMPOO_CUDA_TRY(CheckDirections(stream, tables, work, computation));
   SHAMPOO_CUDA_TRY(ApplyDirections(stream, tables, work, computation));
-  return {};
-}
-
-// Every rank makes the same sequence of collectives, even after it rejected the step: the headers report the errors.
-Status Engine::ExchangeBucket(const StepArgs& args, const Tables& tables, int32_t bucket) {
-  const auto stream = static_cast<cudaStream_t>(args.stream);
-  const ExchangeArgs exchange{plan_.bucket_segment_bytes[bucket], args.inputs_hash, args.scalars_hash,
-                              args.place + bucket};
-  SHAMPOO_CUDA_TRY(WriteHeader(stream, tables, exchange));
-  const int32_t error = args.gather.gather(args.gather.user, tables.gathered, exchange.segment_bytes, args.stream);
-  if (error != 0) return CommFailed("all_gather returned ", error);
-  SHAMPOO_CUDA_TRY(CompareHeaders(stream, tables, exchange));
-  // The other shards must know what the first exchange between the copies of this shard has shown.
-  if (bucket == 0) SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables));
-  SHAMPOO_CUDA_TRY(ApplyExchanged(stream, tables, bucket));
-  return {};
-}
-
-// Every rank makes the same agreements, too.
-Status Engine::AgreeWithShards(const StepArgs& args, const Tables& tables) {
-  if (plan_.shard_world == 1) return {};
-  const auto stream = static_cast<cudaStream_t>(args.stream);
-  SHAMPOO_CUDA_TRY(WriteShardSegment(stream, tables, args.scalars_hash));
-  const DeviceGather& shards = args.shard_gather;
-  const int32_t error = shards.gather(shards.user, tables.shard_segments, tables.shard_segment_bytes, args.stream);
-  if (error != 0) return CommFailed("all_gather of the shards returned ", error);
-  SHAMPOO_CUDA_TRY(CompareShardSegments(stream, tables));
   return {};
 }
 

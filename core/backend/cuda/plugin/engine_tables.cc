@@ -3,6 +3,7 @@
 //
 // Conversion of the plan to the tables that kernels read.
 #include <algorithm>
+#include <span>
 
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/engine.h"
@@ -49,7 +50,14 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   made.exchange_at = -1;
   made.exchange_dtype = block.exchange_dtype;
   made.bucket = block.bucket;
-  if (plan.replica_world > 1) {
+  made.buffers = block.param;
+  made.gradient_at = made.param_at = -1;
+  if (plan.gather != nullptr) {
+    made.buffers = static_cast<int32_t>(plan.param_count + index);
+    made.gradient_at = plan.gather->gradient_at[index];
+    made.param_at = plan.gather->param_at[index];
+    made.exchange_at = made.gradient_at;  // the update replaces the gradient
+  } else if (plan.replica_world > 1) {
     made.exchange_at = block.owner * plan.bucket_segment_bytes[block.bucket] + block.exchange_offset;
   }
   return made;
@@ -87,13 +95,15 @@ Status Engine::FillTables(cudaStream_t stream) {
     block.plan_root = plan_root;
     plan_root += block.factors;
     block.first_scan_tile = static_cast<int64_t>(host.scan_tiles.size());
+    if (plan_.gather != nullptr && plan_.owned[b] == 0) continue;  // gathered blocks are scanned by their owners
     for (int64_t part = 0; part < block.tiles; ++part) {
       host.scan_tiles.push_back({static_cast<int32_t>(b), static_cast<int32_t>(part)});
     }
   }
   for (int32_t p = 0; p < plan_.param_count; ++p) {
     const ParamOfPlan& param = plan_.params[p];
-    host.params.push_back({param.elements, param.param_dtype, param.grad_dtype, param.out_dtype, param.copy_dtype});
+    host.params.push_back(
+        {param.elements, param.group, param.param_dtype, param.grad_dtype, param.out_dtype, param.copy_dtype});
   }
   for (const DeviceSettings& group : planned_) host.initial.push_back(group.initial_inverse);
 
@@ -160,6 +170,13 @@ Status Engine::FillTables(cudaStream_t stream) {
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.initial, host.initial));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.scan_tiles, host.scan_tiles));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.batch_blocks, host.batch_blocks));
+    if (plan_.gather != nullptr) {
+      const GatherView& gather = *plan_.gather;
+      SHAMPOO_RETURN_IF_ERROR(upload(layout_.slices, std::span(gather.slices, gather.slice_count)));
+      SHAMPOO_RETURN_IF_ERROR(upload(layout_.series, std::span(gather.series, gather.series_count)));
+      SHAMPOO_RETURN_IF_ERROR(upload(layout_.slice_tiles, std::span(gather.tiles, gather.tile_count)));
+      SHAMPOO_RETURN_IF_ERROR(clear(layout_.buffers, TableBytes<Buffers>(plan_.param_count + plan_.block_count)));
+    }
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.tiles, host.tiles));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.matrix_tiles, host.matrix_tiles));
     if (async_roots_) {

@@ -19,13 +19,18 @@ struct WriteHeaderBody {
     // All ranks must skip the same blocks.
     const double skipped = cta.Sum(tables.block_count, [&](int64_t b) {
       const BlockWork& work = tables.work[b];
-      return work.rejection != Rejection::kNone && work.state_at_fault == 0 ? static_cast<double>(b + 1) : 0.0;
+      // With gathered blocks only the owner knows.
+      const bool excluded = tables.gathers == 0 && work.rejection != Rejection::kNone && work.state_at_fault == 0;
+      return excluded ? static_cast<double>(b + 1) : 0.0;
     });
     cta.Once([&] {
       SegmentHeader header{};
-      header.round = {static_cast<int32_t>(CodeOf(state)), 0, args.place};
+      const bool skips = state.rejected == 0 && state.go == 0;
+      header.round = {static_cast<int32_t>(CodeOf(state)), skips ? kSkipsStep : 0, args.place};
       header.failing_root = -1;
-      header.inputs = Mixed(Mixed(args.inputs_hash, state.rejected != 0 ? 0 : static_cast<uint64_t>(state.go)),
+      // With gathered blocks, a copy that owns an unusable block makes the others skip the step.
+      const bool compares_go = state.rejected == 0 && tables.gathers == 0;
+      header.inputs = Mixed(Mixed(args.inputs_hash, compares_go ? static_cast<uint64_t>(state.go) : 0),
                             static_cast<uint64_t>(skipped));
       header.hyper_parameters = args.scalars_hash;
       for (int32_t g = 0; g < tables.group_count; ++g) {
@@ -71,6 +76,9 @@ struct CompareHeadersBody {
         if (header.hyper_parameters != first.hyper_parameters) return Differ(rank, RankDifference::kScalars);
         if (header.inputs != first.inputs) return Differ(rank, RankDifference::kInputs);
       }
+      for (int64_t rank = 0; rank < world; ++rank) {
+        if ((HeaderOf(rank).round.flags & kSkipsStep) != 0) return SkipStep(tables.state);
+      }
     });
   }
 };
@@ -105,20 +113,12 @@ struct ApplyExchangedBody {
     }
   }
 
-  // Computes in the same arithmetic as the block's owner.
   template <typename Real>
   SHAMPOO_DEVICE void Apply(const Cta& cta, const DeviceBlock& block, const char* sent, int64_t begin,
                             int64_t size) const {
-    const Buffers& buffers = tables.buffers[block.param];
-    const DeviceParam& param = tables.params[block.param];
-    const bool updates = tables.groups[block.group].output == Output::kUpdates;
+    const ReceivedOutputs<Real> outputs(tables, block, tables.buffers[block.param]);
     cta.ForEach(size, [&](int64_t i) {
-      const int64_t place = PlaceOf(block, begin + i);
-      const Real received = ReadAs<Real>(sent, block.exchange_dtype, begin + i);
-      const Real value =
-          tables.exchange_params != 0 ? received : ReadAs<Real>(buffers.param, param.param_dtype, place) + received;
-      WriteAs(buffers.out, param.out_dtype, place, updates ? received : value);
-      if (buffers.copy != nullptr) WriteAs(buffers.copy, param.copy_dtype, place, value);
+      outputs.Write(PlaceOf(block, begin + i), ReadAs<Real>(sent, block.exchange_dtype, begin + i));
     });
   }
 };

@@ -27,7 +27,7 @@ struct LoadGradientBody {
     if (!IsStepped(tables, tile.block)) return cta.ForEach(size, [&](int64_t i) { to[i] = 0; });
     const DeviceGroup& group = tables.groups[block.group];
     const DeviceParam& param = tables.params[block.param];
-    const Buffers& buffers = tables.buffers[block.param];
+    const Buffers& buffers = tables.buffers[block.buffers];
     const Real scale = static_cast<Real>(group.gradient_scale);
     const Real decay = static_cast<Real>(group.coupled_decay);
     // A float64 gradient may be outside the range of float32 even if its scaled value is inside it.

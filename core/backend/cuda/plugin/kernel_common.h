@@ -16,23 +16,60 @@ SHAMPOO_DEVICE inline void CountRejection(StepState* state) {
   state->counted = 1;
 }
 
+// Writes the outputs of elements that a step leaves unchanged.
+class UnchangedOutputs {
+ public:
+  SHAMPOO_DEVICE UnchangedOutputs(const Tables& tables, const DeviceBlock& block, const Buffers& buffers)
+      : buffers_(buffers),
+        param_(tables.params[block.param]),
+        updates_(tables.groups[block.group].output == Output::kUpdates),
+        writes_(buffers.out != nullptr && (updates_ || buffers.out != buffers.param)) {}
+
+  SHAMPOO_DEVICE bool any() const { return buffers_.param != nullptr && (writes_ || buffers_.copy != nullptr); }
+  // place: in the caller's buffers.
+  SHAMPOO_DEVICE void Write(int64_t place) const {
+    // float64 represents every value of every dtype, so each value is rounded only once.
+    const double value = ReadAs<double>(buffers_.param, param_.param_dtype, place);
+    if (buffers_.copy != nullptr) WriteAs(buffers_.copy, param_.copy_dtype, place, value);
+    if (writes_) WriteAs(buffers_.out, param_.out_dtype, place, updates_ ? 0.0 : value);
+  }
+
+ private:
+  const Buffers& buffers_;
+  const DeviceParam& param_;
+  const bool updates_;
+  const bool writes_;
+};
+
 // Writes the outputs of a part of a block that a step leaves unchanged. Every step writes all outputs.
 SHAMPOO_DEVICE inline void PassThrough(const Cta& cta, const Tables& tables, const DeviceBlock& block, int64_t begin,
                                        int64_t size) {
-  const Buffers& buffers = tables.buffers[block.param];
-  if (buffers.param == nullptr) return;
-  const DeviceParam& param = tables.params[block.param];
-  const bool updates = tables.groups[block.group].output == Output::kUpdates;
-  const bool writes = buffers.out != nullptr && (updates || buffers.out != buffers.param);
-  if (!writes && buffers.copy == nullptr) return;
-  cta.ForEach(size, [&](int64_t i) {
-    const int64_t place = PlaceOf(block, begin + i);
-    // float64 represents every value of every dtype, so each value is rounded only once.
-    const double value = ReadAs<double>(buffers.param, param.param_dtype, place);
-    if (buffers.copy != nullptr) WriteAs(buffers.copy, param.copy_dtype, place, value);
-    if (writes) WriteAs(buffers.out, param.out_dtype, place, updates ? 0.0 : value);
-  });
+  const UnchangedOutputs outputs(tables, block, tables.buffers[block.param]);
+  if (outputs.any()) cta.ForEach(size, [&](int64_t i) { outputs.Write(PlaceOf(block, begin + i)); });
 }
+
+// Writes the outputs of elements from exchanged data, in the same arithmetic as the block's owner.
+template <typename Real>
+class ReceivedOutputs {
+ public:
+  SHAMPOO_DEVICE ReceivedOutputs(const Tables& tables, const DeviceBlock& block, const Buffers& buffers)
+      : buffers_(buffers),
+        param_(tables.params[block.param]),
+        updates_(tables.groups[block.group].output == Output::kUpdates),
+        receives_params_(tables.exchange_params != 0) {}
+
+  SHAMPOO_DEVICE void Write(int64_t place, Real received) const {
+    const Real value = receives_params_ ? received : ReadAs<Real>(buffers_.param, param_.param_dtype, place) + received;
+    WriteAs(buffers_.out, param_.out_dtype, place, updates_ ? received : value);
+    if (buffers_.copy != nullptr) WriteAs(buffers_.copy, param_.copy_dtype, place, value);
+  }
+
+ private:
+  const Buffers& buffers_;
+  const DeviceParam& param_;
+  const bool updates_;
+  const bool receives_params_;
+};
 
 // Launches a body over the tiles or blocks of a batch, in the arithmetic of its blocks.
 template <template <typename> typename Body>

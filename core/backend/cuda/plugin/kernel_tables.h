@@ -16,7 +16,7 @@ namespace shampoo::cuda {
 struct Tables {
   const DeviceBlock* blocks;
   const DeviceParam* params;
-  Buffers* buffers;  // by parameter
+  Buffers* buffers;  // by parameter; with shard_mode gather, then by block
   DeviceGroup* groups;
   BlockWork* work;  // by block
   StepState* state;
@@ -41,17 +41,20 @@ struct Tables {
   RootStatus* async_roots;           // by root
   RootTask* tasks;                   // by block: the tasks that the host prepared for this step, if it has any
   int64_t* reported_snapshot_steps;  // by block, in host memory
-  // Buffer of the exchange; nullptr with one rank.
-  char* gathered;
+  char* gathered;                    // the exchange buffers; nullptr with one rank
   int32_t exchange_params;
   int32_t replica_rank, replica_world;
   // The agreement of shards; the pointers are nullptr if there is none.
   char* shard_segments;    // by shard rank: its header, its steps by group, and its gradients by parameter
   int64_t* counted_steps;  // by group, in host memory
   int64_t shard_segment_bytes;
-  int64_t shard_place;
   int32_t shard_rank, shard_world;
   int32_t param_count;
+  // With shard_mode gather.
+  int32_t gathers;
+  const DeviceSlice* slices;
+  const RunSeries* series;
+  const DeviceTile* slice_tiles;  // `block` is the number of a slice
 };
 
 // Tables of a batch.

@@ -1,0 +1,28 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/plan/block.h"
+
+namespace shampoo {
+
+struct Region;
+
+// Equal runs of consecutive elements of a slice, at equal distances. A slice is what one shard rank holds of a block;
+// its elements are packed in the order of the block. A device finds the place of an element with a few of these rows
+// instead of walking through the block.
+struct RunSeries {
+  int64_t packed;                  // first element in the packed slice; the series ends where the next one begins
+  int64_t dense;                   // first element in the dense block
+  int64_t local;                   // first element in the holder's buffer
+  int64_t length;                  // elements of a run; the last run may be shorter
+  int64_t dense_step, local_step;  // distances of the runs
+};
+
+// Appends the series of the elements of a block that a region contains. elements: their number.
+void AppendSeries(const Block& block, const Region& region, int64_t elements, std::vector<RunSeries>* series);
+
+}  // namespace shampoo

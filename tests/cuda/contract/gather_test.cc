@@ -1,0 +1,244 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks that are gathered from shards (shard_mode gather): the steps of the model without shards, bit for bit.
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/cuda/contract/rank_steps.h"
+
+namespace shampoo_test {
+namespace {
+
+struct Layout {
+  int copies, shards;
+  bool has_all_to_all;
+};
+constexpr Layout kLayouts[] = {{1, 2, false}, {1, 3, true}, {2, 2, false}, {2, 2, true}};
+
+const Keys kGather = {{"shard_mode", "gather"}};
+
+// A model without shards, and its shards.
+struct Sharded {
+  Sharded(const ModelSpec& spec, const Layout& layout, const Keys& more = {})
+      : whole(spec, stream), ranks(Gathered(spec, more), layout.copies, layout.shards, nullptr, layout.has_all_to_all) {
+    whole.FillParams(1);
+    whole.FillGradients(1);
+    ranks.SetFrom(whole);
+  }
+  static ModelSpec Gathered(ModelSpec spec, const Keys& more) {
+    spec.keys = spec.keys + kGather + more;
+    return spec;
+  }
+  // Makes a step with the gradients of this seed.
+  void Step(uint64_t seed) {
+    whole.FillGradients(seed);
+    SetGradients();
+    StepBoth();
+  }
+  void SetGradients() {
+    for (int rank = 0; rank < ranks.world(); ++rank) {
+      for (size_t p = 0; p < whole.params(); ++p) ranks.SetGradientFrom(whole, rank, p);
+    }
+  }
+  void StepBoth() {
+    whole.Step();
+    ranks.Step();
+    REQUIRE(ranks.Unless(SHAMPOO_OK) == "");
+  }
+  void Drop(size_t p, bool dropped) {
+    whole.DropGradient(p, dropped);
+    for (int rank = 0; rank < ranks.world(); ++rank) ranks[rank].DropGradient(p, dropped);
+  }
+  void CheckEqual() {
+    ranks.Status();
+    REQUIRE(ranks.Unless(SHAMPOO_OK) == "");
+    ranks.CheckShardsOf(whole);
+  }
+
+  TestStream stream;
+  Model whole;
+  DeviceRanks ranks;
+};
+
+// Steps with roots at every second one; with buckets, each exchange is divided.
+const std::vector<Keys> kOptions = {
+    {},
+    {{"status_lag", "0"}, {"comm_bucket_bytes", "64"}},
+    {{"root_method", "newton"}, {"communicate", "params"}},
+    {{"root_method", "higher_order"}, {"root_order", "3"}, {"weight_decay", "0.1"}},
+    {{"root_method", "cans"}, {"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}},
+    {{"root_async", "1"}, {"max_preconditioner_dim", "4"}, {"output", "updates"}},
+    {{"grafting", "none"}, {"factor_dtype", "bf16"}, {"inverse_dtype", "f16"}, {"root_spread", "true"}},
+};
+
+TEST_CASE("gathered shards make the steps of the model without shards") {
+  for (const Keys& options : kOptions) {
+    for (const Layout& layout : kLayouts) {
+      CAPTURE(options.empty() ? "" : options[0].first + " " + options[0].second);
+      CAPTURE(layout.copies);
+      CAPTURE(layout.shards);
+      CAPTURE(layout.has_all_to_all);
+      const Stage stage;
+      ModelSpec spec = FiveShapes(options);
+      // Every dtype, copies of parameters, outputs of their own, a group of its own, and shards without elements.
+      spec.params[0] = {{4, 3}, SHAMPOO_BF16, SHAMPOO_BF16, SHAMPOO_BF16};
+      spec.params[1] = {{5}, SHAMPOO_F16, SHAMPOO_F32, SHAMPOO_F16};
+      spec.params[2].copy_dtype = SHAMPOO_BF16;
+      spec.params[3] = {{6, 6}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64};
+      spec.params[4].in_place = false;
+      spec.groups = {{{"lr", "0.25"}}};
+      spec.params[4].group = 1;
+      spec.params.push_back({{1}});
+      spec.params.push_back({{70, 66}});  // several tiles
+      Sharded sharded(spec, layout);
+      for (uint64_t t = 1; t <= 5; ++t) {
+        sharded.Drop(4, t == 3);  // the only parameter of its group
+        sharded.Drop(6, t == 2);  // on one shard only
+        sharded.Step(t);
+      }
+      sharded.CheckEqual();
+      CHECK(sharded.ranks[0].Stat("step.0") == 5);
+      CHECK(sharded.ranks[0].Stat("step.1") == 4);
+    }
+  }
+}
+
+TEST_CASE("a gathered block without a usable gradient is skipped on all ranks, and counted once by its holders") {
+  for (const Layout& layout : kLayouts) {
+    CAPTURE(layout.copies);
+    CAPTURE(layout.has_all_to_all);
+    const Stage stage;
+    Sharded sharded(FiveShapes({{"on_nonfinite", "skip_block"}, {"status_lag", "0"}}), layout);
+    sharded.Step(1);
+    sharded.whole.FillGradients(2);
+    sharded.whole.SpoilGradient(3, 20, NAN);
+    sharded.SetGradients();
+    sharded.StepBoth();
+    sharded.CheckEqual();
+    CHECK(sharded.whole.Stat("nonfinite_blocks") == 1);
+    for (int rank = 0; rank < sharded.ranks.world(); ++rank) CHECK(sharded.ranks[rank].Stat("nonfinite_blocks") == 1);
+    sharded.Step(3);
+    sharded.CheckEqual();
+  }
+}
+
+TEST_CASE("an error of a gathered block names its element in the whole parameter, and changes nothing on any rank") {
+  for (const Layout& layout : kLayouts) {
+    CAPTURE(layout.copies);
+    CAPTURE(layout.has_all_to_all);
+    const Stage stage;
+    Sharded sharded(FiveShapes({{"status_lag", "0"}, {"max_preconditioner_dim", "4"}}), layout);
+    sharded.Step(1);
+    sharded.whole.FillGradients(2);
+    sharded.whole.SpoilGradient(3, 20, NAN);
+    sharded.SetGradients();
+    CHECK(sharded.whole.TryStep() == SHAMPOO_E_NUMERIC);
+    const std::string expected = shampoo_last_error();
+    std::vector<std::vector<char>> before;
+    for (int rank = 0; rank < sharded.ranks.world(); ++rank) before.push_back(BitsOf(sharded.ranks[rank]));
+    sharded.ranks.Step();
+    // The rank that found it comes first.
+    CHECK(sharded.ranks.Unless(SHAMPOO_E_NUMERIC, {"shard rank ", expected.substr(0, expected.find(':'))}) == "");
+    CHECK(sharded.ranks.text(0).find("had begun the step") == std::string::npos);
+    for (int rank = 0; rank < sharded.ranks.world(); ++rank) {
+      CHECK(BitsOf(sharded.ranks[rank]) == before[static_cast<size_t>(rank)]);
+    }
+    sharded.Step(3);
+    sharded.CheckEqual();
+  }
+}
+
+// Only the owner of a block knows its state.
+TEST_CASE("a gathered block whose state would overflow is skipped, and all ranks return the error in the next step") {
+  for (const Layout& layout : kLayouts) {
+    for (const char* choice : {"error", "skip_block"}) {
+      CAPTURE(layout.copies);
+      CAPTURE(std::string(choice));
+      const Stage stage;
+      ModelSpec spec = FiveShapes({{"factor_dtype", "f16"}, {"beta2", "1"}, {"on_nonfinite", choice}});
+      spec.keys = spec.keys + Keys{{"status_lag", "0"}} + kGather;
+      DeviceRanks ranks(spec, layout.copies, layout.shards, nullptr, layout.has_all_to_all);
+      ranks.FillParams(1);
+      // One step fits, and two do not. The sum of squares of 36 elements of 35 is 44100.
+      const auto fill = [&] {
+        for (int rank = 0; rank < ranks.world(); ++rank) {
+          std::vector<double> gradient(ranks[rank].elements(3), 80);
+          ranks[rank].SetGradient(3, gradient);
+        }
+      };
+      ranks.FillGradients(1);
+      fill();
+      ranks.Step();
+      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      const auto before = ranks[0].ParamValues(3);
+      ranks.Step();
+      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks[0].ParamValues(3) == before);
+      CHECK(ranks[0].Stat("nonfinite_blocks") == 1);
+      ranks.FillGradients(2);
+      ranks.Step();
+      if (choice == std::string("error")) {
+        CHECK(ranks.Unless(SHAMPOO_E_NUMERIC, {"the direction of block p3/0"}) == "");
+        ranks.Step();
+      }
+      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+    }
+  }
+}
+
+// An allocator that uses cudaMalloc and records the sizes.
+struct Sizes {
+  std::vector<size_t> all;
+
+  shampoo_allocator allocator() {
+    shampoo_allocator made = SHAMPOO_ALLOCATOR_INIT;
+    made.user = this;
+    made.allocate = [](void* user, size_t bytes, size_t, int32_t, int32_t, void*) {
+      static_cast<Sizes*>(user)->all.push_back(bytes);
+      void* memory = nullptr;
+      MustCuda(cudaMalloc(&memory, bytes));
+      return memory;
+    };
+    made.deallocate = [](void*, void* memory, size_t, int32_t, int32_t, void*) { (void)cudaFree(memory); };
+    return made;
+  }
+};
+
+TEST_CASE("gathered shards allocate what the plan says, and nothing in a step") {
+  for (const Layout& layout : kLayouts) {
+    for (const char* bucket : {"0", "64"}) {
+      CAPTURE(layout.copies);
+      CAPTURE(layout.has_all_to_all);
+      CAPTURE(std::string(bucket));
+      const Stage stage;
+      ModelSpec spec = FiveShapes(kGather + Keys{{"comm_bucket_bytes", bucket}});
+      spec.params.push_back({{70, 66}});
+      const int world = layout.copies * layout.shards;
+      std::vector<Sizes> sizes(static_cast<size_t>(world));
+      std::vector<shampoo_allocator> allocators;
+      for (Sizes& of_rank : sizes) allocators.push_back(of_rank.allocator());
+      DeviceRanks ranks(spec, layout.copies, layout.shards, allocators.data(), layout.has_all_to_all);
+      const char* const what = layout.has_all_to_all ? "workspace" : "workspace.all_gather";
+      for (int rank = 0; rank < world; ++rank) {
+        const std::vector<size_t>& all = sizes[static_cast<size_t>(rank)].all;
+        REQUIRE(all.size() == 4);  // workspace, state, exchanges, and memory for error texts
+        const auto planned = [&](const char* bytes_of) {
+          int64_t bytes = 0;
+          Must(shampoo_plan_bytes(ranks[rank].plan.get(), -1, bytes_of, &bytes));
+          return static_cast<size_t>(bytes);
+        };
+        CHECK(all[0] + all[2] <= planned(what));
+        CHECK((all[0] + all[2]) * 3 >= planned(what));
+        CHECK(all[1] == planned("state"));
+      }
+      ranks.FillParams(1);
+      ranks.Train(1, 4);
+      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      for (const Sizes& of_rank : sizes) CHECK(of_rank.all.size() == 4);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

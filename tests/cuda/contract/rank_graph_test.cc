@@ -1,0 +1,132 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Several ranks: steps that are captured, and what a step does on the host.
+#include "tests/cuda/contract/rank_steps.h"
+#include "tests/cuda/tools/graph.h"
+#include "tests/cuda/tools/stream_comm.h"
+
+namespace shampoo_test {
+namespace {
+
+struct Kind {
+  const char* mode;  // shard_mode
+  int copies, shards;
+  bool has_all_to_all;
+};
+constexpr Kind kKinds[] = {{"local", 2, 1, false},  {"local", 1, 2, false}, {"local", 2, 2, false},
+                           {"gather", 1, 2, false}, {"gather", 1, 2, true}, {"gather", 2, 2, false},
+                           {"gather", 2, 2, true}};
+
+// Roots at steps 5 and 10.
+ModelSpec SpecOf(const Kind& kind, const Keys& more = {}) {
+  ModelSpec spec = FiveShapes(Keys{{"precondition_frequency", "5"}, {"shard_mode", kind.mode}} + more);
+  spec.params = {{{4, 4}}, {{6}}, {{2, 3, 4}}, {{6, 6}}};  // the halves of each parameter are equal
+  return spec;
+}
+
+// One rank whose communicators can be captured.
+struct StreamRank {
+  StreamRank(const Kind& kind, const Keys& more, cudaStream_t stream) : copies(kind.copies), shards(kind.shards) {
+    replica_ops = copies.Ops(kind.has_all_to_all);
+    shard_ops = shards.Ops(kind.has_all_to_all);
+    ModelSpec spec = SpecOf(kind, more);
+    if (kind.copies > 1) spec.replica_ops = &replica_ops;
+    if (kind.shards > 1) spec.shard_ops = &shard_ops;
+    model = std::make_unique<Model>(spec, stream);
+    model->FillParams(1);
+  }
+
+  StreamComm copies, shards;
+  shampoo_comm_ops replica_ops, shard_ops;
+  std::unique_ptr<Model> model;
+};
+
+TEST_CASE("a step of several ranks can be captured over communicators that only enqueue work") {
+  for (const Kind& kind : kKinds) {
+    for (const char* lag : {"0", "1"}) {
+      CAPTURE(std::string(kind.mode));
+      CAPTURE(kind.copies);
+      CAPTURE(kind.shards);
+      CAPTURE(kind.has_all_to_all);
+      CAPTURE(std::string(lag));
+      const StageWithStream stream;
+      StreamRank plain(kind, {{"status_lag", lag}}, stream);
+      StreamRank captured(kind, {{"status_lag", lag}}, stream);
+      std::unique_ptr<Graph> graph;
+      for (uint64_t t = 1; t <= 9; ++t) {
+        CAPTURE(t);
+        plain.model->Step(t);
+        captured.model->FillGradients(t);
+        if (t == 7) graph = std::make_unique<Graph>(captured.model.get());
+        if (t < 7) {
+          captured.model->Step();
+        } else {
+          graph->Launch();
+        }
+      }
+      CHECK(BitsOf(*captured.model) == BitsOf(*plain.model));
+      Must(shampoo_optimizer_status(captured.model->optimizer, 1, nullptr));
+      CHECK(captured.model->Stat("steps") == 9);
+    }
+  }
+}
+
+TEST_CASE("a step of several ranks whose communicators wait cannot be captured, and the ranks continue") {
+  for (const Kind& kind : kKinds) {
+    CAPTURE(std::string(kind.mode));
+    CAPTURE(kind.copies);
+    CAPTURE(kind.shards);
+    CAPTURE(kind.has_all_to_all);
+    const Stage stage;
+    DeviceRanks ranks(SpecOf(kind), kind.copies, kind.shards, nullptr, kind.has_all_to_all);
+    ranks.FillParams(1);
+    ranks.Train(1, 2);
+    ranks.Status();
+    REQUIRE(ranks.Unless(SHAMPOO_OK) == "");
+    ranks.OnEvery([](int, Model* model) {
+      MustCuda(cudaStreamBeginCapture(model->stream, cudaStreamCaptureModeThreadLocal));
+      const shampoo_status status = model->TryStep();
+      const std::string text = shampoo_last_error();
+      cudaGraph_t graph = nullptr;
+      (void)cudaStreamEndCapture(model->stream, &graph);
+      CHECK(graph == nullptr);
+      CHECK(text.find("of the communicator returned ") != std::string::npos);
+      CHECK(text.find("while the stream is captured") != std::string::npos);
+      return status;
+    });
+    for (int rank = 0; rank < ranks.world(); ++rank) CHECK(ranks.status(rank) == SHAMPOO_E_STATE);
+    ranks.Train(3, 4);
+    ranks.Status();
+    CHECK(ranks.Unless(SHAMPOO_OK) == "");
+    for (int rank = 0; rank < ranks.world(); ++rank) CHECK(ranks[rank].Stat("steps") == 4);
+  }
+}
+
+TEST_CASE("a step of several ranks neither waits nor allocates" * NeedsFake()) {
+  for (const Kind& kind : kKinds) {
+    for (const char* method : {"eigen", "cans"}) {
+      CAPTURE(std::string(kind.mode));
+      CAPTURE(kind.copies);
+      CAPTURE(kind.shards);
+      CAPTURE(kind.has_all_to_all);
+      CAPTURE(std::string(method));
+      const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+      fake_cuda_set_query_progress(-1);
+      StreamRank rank(kind, {{"root_method", method}}, stream);
+      for (uint64_t t = 1; t <= 6; ++t) {
+        CAPTURE(t);
+        rank.model->FillGradients(t);
+        fake_cuda_mark();
+        rank.model->Step();
+        CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);
+        CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) == 0);
+        CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
+        CHECK(fake_cuda_count(FAKE_CUDA_PAGEABLE_COPIES) == 0);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

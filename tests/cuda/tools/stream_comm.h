@@ -1,0 +1,57 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <shampoo/shampoo.h>
+
+#include <algorithm>
+
+namespace shampoo_test {
+
+// A communicator that only enqueues copies in the stream, as NCCL does, so that it can be captured. The other ranks are
+// imaginary: each sends what this rank sends.
+class StreamComm {
+ public:
+  explicit StreamComm(int world) : world_(world) {}
+
+  shampoo_comm_ops Ops(bool with_all_to_all) {
+    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+    ops.user = this;
+    ops.world = world_;
+    ops.device_type = SHAMPOO_CUDA;
+    ops.all_gather = Gather;
+    if (with_all_to_all) ops.all_to_all = AllToAll;
+    return ops;
+  }
+
+ private:
+  static int32_t Copy(void* to, const void* from, size_t bytes, void* stream) {
+    if (bytes == 0 || to == from) return 0;
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(stream));
+  }
+  static int32_t Gather(void* user, const void* send, void* recv, size_t bytes, void* stream) {
+    int32_t error = 0;
+    for (int rank = 0; rank < static_cast<StreamComm*>(user)->world_ && error == 0; ++rank) {
+      error = Copy(static_cast<char*>(recv) + static_cast<size_t>(rank) * bytes, send, bytes, stream);
+    }
+    return error;
+  }
+  static int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
+                          void* stream) {
+    size_t sent = 0;
+    size_t received = 0;
+    int32_t error = 0;
+    for (int rank = 0; rank < static_cast<StreamComm*>(user)->world_ && error == 0; ++rank) {
+      error = Copy(static_cast<char*>(recv) + received, static_cast<const char*>(send) + sent,
+                   std::min(send_bytes[rank], recv_bytes[rank]), stream);
+      sent += send_bytes[rank];
+      received += recv_bytes[rank];
+    }
+    return error;
+  }
+
+  int world_;
+};
+
+}  // namespace shampoo_test
