@@ -73,9 +73,6 @@ Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
                        " is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected ", expected,
                        ", or a plan for SHAMPOO_CPU");
   };
-  if (settings.track_root_residuals) return refuse("track_root_residuals", "true", "false");
-  if (settings.track_times) return refuse("track_times", "true", "false");
-  if (settings.verify_replicas > 0) return refuse("verify_replicas", Cat(settings.verify_replicas).c_str(), "0");
   // A single shard rank gathers nothing.
   if (settings.shard_mode == ShardMode::kGather && placement.shard_world > 1) {
     return refuse("shard_mode", "gather", "local");

@@ -55,6 +55,7 @@ struct DeviceBlock {
 struct DeviceParam {
   int64_t elements;
   Dtype param_dtype, grad_dtype, out_dtype, copy_dtype;
+  int64_t first_scan_tile, scan_tiles;  // its tiles among those of all blocks
 };
 
 // One step of one group. If the group is not active, only the settings are valid.

@@ -4,6 +4,7 @@
 // Each call of CUDA of one rank fails in turn, while the others make the same step: no rank waits forever.
 #include <map>
 
+#include "tests/cuda/faults/attempts.h"
 #include "tests/cuda/tools/device_ranks.h"
 
 namespace shampoo_test {

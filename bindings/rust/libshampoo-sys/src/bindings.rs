@@ -937,7 +937,7 @@ extern "C" {
     ///   matrix instead of a batch), "root_retried_device_newton" (Newton iteration).
     /// - "root_reused": previous roots kept because every rung failed.
     /// - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
-    ///   the key "track_times": thread time of each phase over all steps, in seconds.
+    ///   the key "track_times": seconds of each phase over all steps: of threads, on CUDA of the stream.
     /// - "root_error.W", with the key "track_root_residuals", over the last refresh of each factor matrix: the largest |X -
     ///   X64| relative to the largest |X64|, where X64 is the root in float64.
     /// - "root_residual.W", likewise: the largest |X^(-1/q) - (A + epsilon I)| relative to the largest |A + epsilon I|,

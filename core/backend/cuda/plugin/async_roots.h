@@ -26,6 +26,8 @@ class AsyncRoots {
   Status SetWorkspace(void* workspace, int64_t bytes) { return handles_.SetWorkspace(workspace, bytes); }
   const Handles& handles() const { return handles_.get(); }
   RootSolver* solver() { return solver_.get(); }
+  // Returns how many steps may have roots that are not used yet.
+  size_t runs() const { return done_.size(); }
 
   // Makes later work on `stream` wait for the last enqueued roots of this block.
   Status WaitForRoots(int64_t block, cudaStream_t stream);

@@ -50,6 +50,11 @@ cudaError_t WriteShardSegment(cudaStream_t stream, const Tables& tables, uint64_
 // activates the groups that other shard ranks step.
 cudaError_t CompareShardSegments(cudaStream_t stream, const Tables& tables);
 
+// parameter_hash.cu
+// Hashes the parameters in steps that compare them (verify_replicas). The hash does not depend on the order of the
+// threads. The replays of a captured step decide for themselves whether they compare.
+cudaError_t HashParameters(cudaStream_t stream, const Tables& tables, int32_t count);
+
 // factors.cu
 // Writes G, dense, to the first buffer of tensors.
 cudaError_t LoadGradients(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);

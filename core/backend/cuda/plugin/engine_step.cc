@@ -53,6 +53,8 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
     SHAMPOO_CUDA_TRY(SetBuffers(stream, tables, args.buffers, plan_.param_count));
     buffers_are_set_ = true;
   }
+  if (timer_ && args.captured == 0) timer_->Begin();
+  SHAMPOO_RETURN_IF_ERROR(Enter(args, StepPhase::kCheck));
   const bool has_tasks = async_roots_ && args.any_task != 0;
   if (has_tasks) SHAMPOO_CUDA_TRY(SetTasks(stream, tables, args.tasks));
   SHAMPOO_CUDA_TRY(BeginStep(stream, tables, ticket, args.acknowledged_rejections, args.failure));
@@ -60,6 +62,9 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
   SHAMPOO_CUDA_TRY(ScanGradients(stream, tables));
   SHAMPOO_CUDA_TRY(CheckBlocks(stream, tables, args.any_task != 0, has_tasks));
   SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables));
+  SHAMPOO_RETURN_IF_ERROR(Enter(args, StepPhase::kCheck));
+  if (plan_.verify_replicas > 0) SHAMPOO_CUDA_TRY(HashParameters(stream, tables, plan_.param_count));
+  SHAMPOO_RETURN_IF_ERROR(Enter(args, StepPhase::kElementwise));
   if (tables.state_in != tables.state_out) SHAMPOO_CUDA_TRY(CopyState(stream, tables, plan_.state_bytes));
   if (refreshes && layout_.root_count > 0) {
     auto* const flags = reinterpret_cast<const int32_t**>(workspace_.data() + layout_.flags);
@@ -74,6 +79,7 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
     if (plan_.replica_world > 1) SHAMPOO_RETURN_IF_ERROR(ExchangeBucket(args, tables, bucket));
   }
   SHAMPOO_CUDA_TRY(EndStep(stream, tables, has_tasks, refreshes));
+  if (timer_ && args.captured == 0) SHAMPOO_RETURN_IF_ERROR(timer_->End(stream));
   // Async roots are enqueued last, so that no work of this step waits for them.
   return async_roots_ ? ComputeAsyncRoots(args, ticket, tables) : Status();
 }
@@ -83,7 +89,9 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
   const BlockBatch& batch = layout_.batches[index];
   const BatchTables& work = batch_tables_[index];
   const Dtype computation = batch.computation;
+  SHAMPOO_RETURN_IF_ERROR(Enter(args, StepPhase::kElementwise));
   SHAMPOO_CUDA_TRY(LoadGradients(stream, tables, work, computation));
+  SHAMPOO_RETURN_IF_ERROR(Enter(args, StepPhase::kFactorUpdate));
   SHAMPOO_RETURN_IF_ERROR(ForEachShapeGroup(stream, batch, [&](const Handles& handles, const ShapeGroup& shape_group) {
     return MultiplyGradients(handles, batch, shape_group);
   }));
@@ -93,15 +101,19 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
                        [&](const auto& item) { return is(HostTaskOf(args, item)); });
   };
   if (any([](RootTask task) { return task == RootTask::kTakeSnapshot; })) {
+    SHAMPOO_RETURN_IF_ERROR(Enter(args, StepPhase::kElementwise));
     SHAMPOO_CUDA_TRY(RecordSnapshots(stream, tables, work));
   }
   if (any(Refreshes)) {
+    SHAMPOO_RETURN_IF_ERROR(Enter(args, StepPhase::kRoots));
     SHAMPOO_RETURN_IF_ERROR(RefreshRoots(args, tables, batch));
     SHAMPOO_CUDA_TRY(StoreRoots(stream, tables, work, computation, ticket));
   }
+  SHAMPOO_RETURN_IF_ERROR(Enter(args, StepPhase::kElementwise));
   SHAMPOO_CUDA_TRY(FilterGradients(stream, tables, work, computation));
   const auto is_preconditioned = [&](const BatchItem& item) { return Preconditions(args, *item.block); };
   if (std::any_of(batch.items.begin(), batch.items.end(), is_preconditioned)) {
+    SHAMPOO_RETURN_IF_ERROR(Enter(args, StepPhase::kPreconditioning));
     SHAMPOO_RETURN_IF_ERROR(
         ForEachShapeGroup(stream, batch, [&](const Handles& handles, const ShapeGroup& shape_group) -> Status {
           // Items are sorted by phase, so the preconditioned ones come first.
@@ -111,14 +123,25 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
           return first == end ? Status() : Contract(handles, batch, shape_group, end - first);
         }));
   }
+  SHAMPOO_RETURN_IF_ERROR(Enter(args, StepPhase::kElementwise));
   SHAMPOO_CUDA_TRY(CheckDirections(stream, tables, work, computation));
   SHAMPOO_CUDA_TRY(ApplyDirections(stream, tables, work, computation));
   return {};
 }
 
+// The following work belongs to this phase, or to none. Replays of a captured step are not measured.
+Status Engine::Enter(const StepArgs& args, StepPhase phase) const {
+  if (!timer_ || args.captured != 0) return {};
+  return timer_->Enter(static_cast<cudaStream_t>(args.stream), phase);
+}
+Status Engine::Leave(const StepArgs& args) const {
+  return timer_ && args.captured == 0 ? timer_->Leave(static_cast<cudaStream_t>(args.stream)) : Status();
+}
+
 // Every rank makes the same sequence of collectives, even after it rejected the step: the headers report the errors.
 Status Engine::ExchangeBucket(const StepArgs& args, const Tables& tables, int32_t bucket) {
   const auto stream = static_cast<cudaStream_t>(args.stream);
+  SHAMPOO_RETURN_IF_ERROR(Leave(args));
   const ExchangeArgs exchange{plan_.bucket_segment_bytes[bucket], args.inputs_hash, args.scalars_hash,
                               args.place + bucket};
   SHAMPOO_CUDA_TRY(WriteHeader(stream, tables, exchange));
@@ -127,6 +150,7 @@ Status Engine::ExchangeBucket(const StepArgs& args, const Tables& tables, int32_
   SHAMPOO_CUDA_TRY(CompareHeaders(stream, tables, exchange));
   // The other shards must know what the first exchange between the copies of this shard has shown.
   if (bucket == 0) SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables));
+  SHAMPOO_RETURN_IF_ERROR(Enter(args, StepPhase::kElementwise));
   SHAMPOO_CUDA_TRY(ApplyExchanged(stream, tables, bucket));
   return {};
 }
@@ -134,6 +158,7 @@ Status Engine::ExchangeBucket(const StepArgs& args, const Tables& tables, int32_
 // Every rank makes the same agreements, too.
 Status Engine::AgreeWithShards(const StepArgs& args, const Tables& tables) {
   if (plan_.shard_world == 1) return {};
+  SHAMPOO_RETURN_IF_ERROR(Leave(args));
   const auto stream = static_cast<cudaStream_t>(args.stream);
   SHAMPOO_CUDA_TRY(WriteShardSegment(stream, tables, args.scalars_hash));
   const DeviceGather& shards = args.shard_gather;
