@@ -297,7 +297,8 @@ const Key kKeys[] = {
             "are always computed in full precision. Has no effect on the CPU.",
      .scope = Scope::kOptimizer, .choices = kMathNames, .choose = Choose<&Settings::precondition_math>},
     {.name = "track_times", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Measure the time of each part of a step, for shampoo_optimizer_stat.",
+     .doc = "Measure the time of each part of a step, for shampoo_optimizer_stat. On a GPU this is the time in the "
+            "stream. Replays of captured steps are not measured.",
      .scope = Scope::kOptimizer, .flag = &Settings::track_times},
     {.name = "threads", .type = KeyType::kI64, .default_text = "0",
      .doc = "Number of threads that work on a step, including the calling thread. 0: as many as the amount of work "

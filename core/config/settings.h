@@ -63,6 +63,7 @@ struct GroupSettings {
   bool use_nesterov = false;
   bool use_bias_correction = false;
   bool root_spread = false;
+  bool track_root_residuals = false;
 };
 static_assert(std::is_trivially_copyable_v<GroupSettings>);
 
@@ -80,7 +81,6 @@ struct Settings : GroupSettings {
   bool use_merge_dims = false;
   bool precondition_1d = false;
   bool allow_stalled_moments = false;
-  bool track_root_residuals = false;
   bool track_times = false;
 
   Communicate communicate = Communicate::kUpdates;

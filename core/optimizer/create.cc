@@ -264,7 +264,7 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
 
   std::unique_ptr<DeviceReplicas> replicas;
   if (plan_->placement.replica_world > 1) {
-    replicas = std::make_unique<DeviceReplicas>(inputs, desc.replica_comm, ids.of_replicas);
+    replicas = std::make_unique<DeviceReplicas>(inputs, desc.replica_comm, ids.of_replicas, engine.get());
   }
   std::unique_ptr<DeviceShards> shards;
   if (shards_agree) shards = std::make_unique<DeviceShards>(inputs, desc.shard_comm, ids.of_shards);

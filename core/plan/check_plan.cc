@@ -68,14 +68,12 @@ Status CheckPlacement(const Placement& placement) {
 
 Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
   if (placement.device == DeviceType::kCpu) return {};
-  const auto refuse = [](const char* key, const char* value, const char* expected) {
-    return Unsupported("key ", key, ": the value ", value,
-                       " is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected ", expected,
-                       ", or a plan for SHAMPOO_CPU");
-  };
-  if (settings.track_root_residuals) return refuse("track_root_residuals", "true", "false");
-  if (settings.track_times) return refuse("track_times", "true", "false");
-  if (settings.verify_replicas > 0) return refuse("verify_replicas", Cat(settings.verify_replicas).c_str(), "0");
+  // A single shard rank gathers nothing. The parameters that a rank holds are not among the blocks that it scans.
+  if (settings.verify_replicas > 0 && settings.shard_mode == ShardMode::kGather && placement.shard_world > 1) {
+    return Unsupported("key verify_replicas: the value ", settings.verify_replicas,
+                       " is not supported on a GPU yet (device_type SHAMPOO_CUDA) with shard_mode gather: expected 0, "
+                       "shard_mode local, or a plan for SHAMPOO_CPU");
+  }
   return {};
 }
 

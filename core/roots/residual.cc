@@ -8,6 +8,7 @@
 
 #include "core/base/convert.h"
 #include "core/roots/eigen.h"
+#include "core/rules/eigenvalue.h"
 
 namespace shampoo {
 namespace {
@@ -40,8 +41,6 @@ const double* RaiseSymmetric(const SymmetricView<Real>& x, double power, double 
   const RootOutcome outcome = Float64Root(spec, x, workspace, &raised);
   return outcome.ok() && AllFinite(raised, x.n * x.n) ? raised : nullptr;
 }
-
-double ZeroEigenvalueTolerance(int64_t n, Dtype dtype) { return 8 * static_cast<double>(n) * MachineEpsilon(dtype); }
 
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,

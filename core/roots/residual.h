@@ -35,8 +35,4 @@ template <typename Real>
 const double* RaiseSymmetric(const SymmetricView<Real>& x, double power, double rank_rtol,
                              const RootWorkspace<double>& workspace);
 
-// Returns the magnitude, relative to the largest eigenvalue, below which an eigenvalue of an n x n matrix of this dtype
-// is 0 up to rounding.
-double ZeroEigenvalueTolerance(int64_t n, Dtype dtype);
-
 }  // namespace shampoo

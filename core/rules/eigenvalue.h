@@ -26,6 +26,12 @@ SHAMPOO_HD inline double ResolvedEpsilon(const RootSpec& spec, double mean_eigen
 // correct. magnitude: the largest magnitude of an element, before the division by the bias correction.
 constexpr bool IsNegligible(double magnitude, Dtype dtype) { return magnitude < SmallestNormal(dtype); }
 
+// Returns the magnitude, relative to the largest eigenvalue, below which an eigenvalue of an n x n matrix of this dtype
+// is 0 up to rounding.
+constexpr double ZeroEigenvalueTolerance(int64_t n, Dtype dtype) {
+  return 8 * static_cast<double>(n) * MachineEpsilon(dtype);
+}
+
 // Returns the k for which A * 2^-k is of order one. Scaling by a power of two rounds nothing. `shift`, which will be
 // added to the diagonal, may be much larger than A; k is chosen so that the scaled shift is finite in float64.
 SHAMPOO_HD inline int ScaleExponent(double largest, double shift) {

@@ -10,8 +10,13 @@
 
 namespace shampoo {
 
-DeviceReplicas::DeviceReplicas(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer)
-    : inputs_(inputs), rounds_(std::move(comm), optimizer), step_inputs_(inputs.plan), captured_inputs_(inputs.plan) {}
+DeviceReplicas::DeviceReplicas(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
+                               const cuda::DeviceEngine* engine)
+    : inputs_(inputs),
+      rounds_(std::move(comm), optimizer),
+      engine_(engine),
+      step_inputs_(inputs.plan),
+      captured_inputs_(inputs.plan) {}
 
 int64_t DeviceReplicas::staging_bytes() const {
   return std::max(static_cast<int64_t>(kTextBytes), step_inputs_.bytes()) * comm()->world();
@@ -49,6 +54,10 @@ Status DeviceReplicas::Agree(const cuda::StepReport& report, Status own, int64_t
       // The hosts' inputs are the same: only the devices know which blocks have an unusable gradient.
       return Numeric("rank ", report.rank, " finds different blocks than rank 0 with a gradient that is not finite",
                      kParametersUnchanged, "Gradients must be the same on all ranks: average them before a step");
+    case cuda::RankDifference::kParameters: {
+      const uint64_t* const hashes = engine_->parameter_hashes();
+      return FindDifferentParameter(inputs_.plan, comm(), {hashes, hashes + inputs_.plan.params.size()});
+    }
     case cuda::RankDifference::kPlace:
     case cuda::RankDifference::kFailed:
     case cuda::RankDifference::kNone:

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/backend/cuda/device_engine.h"
 #include "core/backend/cuda/interface.h"
 #include "core/comm/round.h"
 #include "core/step/replica_inputs.h"
@@ -16,8 +17,9 @@ namespace shampoo {
 // device memory. The devices exchange headers and updates.
 class DeviceReplicas {
  public:
-  // optimizer: from Communicator::TakeOptimizerId().
-  DeviceReplicas(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer);
+  // optimizer: from Communicator::TakeOptimizerId(). engine: must outlive this object.
+  DeviceReplicas(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
+                 const cuda::DeviceEngine* engine);
 
   Communicator* comm() const { return rounds_.comm(); }
   int32_t optimizer() const { return rounds_.optimizer(); }
@@ -36,6 +38,7 @@ class DeviceReplicas {
 
   StepInputs inputs_;
   Rounds rounds_;
+  const cuda::DeviceEngine* engine_;
   // Both are stored, because a step may be captured before the error of an earlier step was reported.
   ReplicaInputs step_inputs_;      // of the last step that was not captured
   ReplicaInputs captured_inputs_;  // of the last captured step

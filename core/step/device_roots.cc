@@ -66,7 +66,7 @@ Status RetryOnDevice(DeviceAttempts* attempts, const SymmetricView<Real>& factor
       const auto row = dense.begin() + i * n;
       std::copy(row + (inverse.full ? 0 : i), row + n, inverse.data + i * inverse.ld + (inverse.full ? 0 : i));
     }
-    RootOutcome found = OutcomeOfDevice(status);
+    RootOutcome found = ReportOfDevice(status).outcome;
     found.rung = rung;
     found.first_failure = outcome->failure;
     found.rungs_used = used;
@@ -77,11 +77,22 @@ Status RetryOnDevice(DeviceAttempts* attempts, const SymmetricView<Real>& factor
   return {};
 }
 
+// Measures a root that was computed again, as the CPU does in a step (track_root_residuals).
+template <typename Real>
+RootResiduals ResidualsOf(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& factor,
+                          const SymmetricTarget<Real>& inverse) {
+  std::vector<double> elements(static_cast<size_t>(RootWorkspace<double>::Elements(RootMethod::kEigen, factor.n)));
+  std::vector<int32_t> ints(static_cast<size_t>(RootWorkspace<double>::Ints(factor.n)));
+  const SymmetricView<Real> root{factor.n, inverse.data, 1, inverse.ld, true};
+  return MeasureRoot(spec, outcome, factor, root, RootWorkspace<double>{elements.data(), ints.data()});
+}
+
 // block: a copy of the block with the source of dim k as its factor matrix. memory: holds the source and the inverse
 // root at their offsets in `block`.
 template <typename Real>
 Status RecoverPair(const RootSpec& spec, const Block& block, int k, double correction, DeviceAttempts* attempts,
-                   char* memory, RootOutcome* outcome) {
+                   char* memory, RootReport* report) {
+  RootOutcome* const outcome = &report->outcome;
   std::vector<Real> working(static_cast<size_t>(FactorPair<Real>::WorkingBytes(block, k)) / sizeof(Real));
   const FactorPair<Real> pair(block, k, memory, working.data());
   pair.LoadFactor();
@@ -98,25 +109,31 @@ Status RecoverPair(const RootSpec& spec, const Block& block, int k, double corre
     std::vector<int32_t> ints(static_cast<size_t>(RootWorkspace<double>::Ints(pair.d())));
     *outcome = RecoverRoot(spec, factor, *outcome, {elements.data(), ints.data()}, limit, inverse);
   }
-  if (outcome->ok()) pair.StoreInverse();
+  if (!outcome->ok()) return {};
+  if (attempts->retry.settings->track_root_residuals) report->residuals = ResidualsOf(spec, *outcome, factor, inverse);
+  pair.StoreInverse();
   return {};
 }
 
 }  // namespace
 
-RootOutcome OutcomeOfDevice(const cuda::RootStatus& status) {
-  RootOutcome outcome;
+RootReport ReportOfDevice(const cuda::RootStatus& status) {
+  RootReport report;
+  RootOutcome& outcome = report.outcome;
   outcome.kind = status.kind;
   outcome.failure = status.failure;
   outcome.iterations = status.iterations;
   outcome.converged = status.converged;
   outcome.solver_info = status.solver_info;
   outcome.diagonal_input = status.diagonal_input != 0;
-  return outcome;
+  outcome.epsilon = status.epsilon;
+  outcome.shift = status.shift;
+  report.residuals = {status.error, status.residual};
+  return report;
 }
 
 Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory& memory_of_device,
-                         const DeviceRootSource& source, RootOutcome* outcome) {
+                         const DeviceRootSource& source, RootReport* report) {
   const Block& block = *source.block;
   const int k = source.dim;
   const auto at = static_cast<size_t>(k);
@@ -140,7 +157,8 @@ Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory
 
   const Settings& settings = inputs.state.hyper_parameters().settings(static_cast<size_t>(block.group));
   RootSpec spec = MakeRootSpec(settings, block.root, 1, d, block.root_dtype);
-  spec.may_be_diagonal = outcome->kind == RootKind::kScalar || outcome->kind == RootKind::kDiagonal;
+  const RootKind kind = report->outcome.kind;
+  spec.may_be_diagonal = kind == RootKind::kScalar || kind == RootKind::kDiagonal;
   spec.id = inputs.history.roots().FirstFactorOf(&block - inputs.plan.blocks.data()) + k;
   const double correction = FactorCorrection(settings, source.step);
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
@@ -155,15 +173,15 @@ Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory
   attempts.retry.root = block.root;
   attempts.retry.computation = block.computation;
   attempts.retry.root_dtype = block.root_dtype;
-  RootOutcome recovered = *outcome;
+  RootReport recovered = *report;
   SHAMPOO_RETURN_IF_ERROR(block.computation == Dtype::kF64
                               ? RecoverPair<double>(spec, here, k, correction, &attempts, memory.data(), &recovered)
                               : RecoverPair<float>(spec, here, k, correction, &attempts, memory.data(), &recovered));
-  if (recovered.ok()) {
+  if (recovered.outcome.ok()) {
     SHAMPOO_RETURN_IF_ERROR(memory_of_device.Upload(arena + inverse.offset, memory.data() + here.inverse[at].offset,
                                                     SpanBytes(inverse, d)));
   }
-  *outcome = recovered;
+  *report = recovered;
   return {};
 }
 

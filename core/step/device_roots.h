@@ -6,14 +6,14 @@
 
 #include "core/backend/cuda/device_state_memory.h"
 #include "core/backend/cuda/interface.h"
-#include "core/roots/root.h"
+#include "core/roots/residual.h"
 #include "core/rules/schedule.h"
 #include "core/step/step_strategy.h"
 
 namespace shampoo {
 
-// Converts the report of a device about one inverse root.
-RootOutcome OutcomeOfDevice(const cuda::RootStatus& status);
+// Converts the status of one inverse root on a device.
+RootReport ReportOfDevice(const cuda::RootStatus& status);
 
 // The factor matrix of one dim of a block whose inverse root a device could not compute.
 struct DeviceRootSource {
@@ -25,8 +25,8 @@ struct DeviceRootSource {
 };
 
 // Computes the inverse root again and stores it on the device: first on the device with other solvers, and then on the
-// host with the recovery ladder. *outcome is the outcome of the step; it is replaced by that of the last attempt.
+// host with the recovery ladder. *report is that of the step; it is replaced by that of the last attempt.
 Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory& memory,
-                         const DeviceRootSource& source, RootOutcome* outcome);
+                         const DeviceRootSource& source, RootReport* report);
 
 }  // namespace shampoo

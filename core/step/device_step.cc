@@ -309,6 +309,7 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
       inputs_.state.out() == pending_.state_out && (inputs_.state.in() == pending_.state_out || !lags_);
   RootLedger& roots = inputs_.history.roots();
   bool refreshed = false;
+  bool tracked = false;
   for (const Block& block : inputs_.plan.blocks) {
     const int64_t b = &block - inputs_.plan.blocks.data();
     const auto at = static_cast<size_t>(b);
@@ -318,19 +319,21 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
     const cuda::RootStatus* const statuses = engine_->roots() + roots.FirstFactorOf(b);
     if (statuses[0].ticket != ticket) continue;  // the block was skipped
     for (int k = 0; k < block.factor_count(); ++k) {
-      RootOutcome& outcome = roots.ReportsOf(b)[k].outcome;
-      outcome = OutcomeOfDevice(statuses[k]);
-      if (outcome.ok() || !is_writable) continue;
+      RootReport& report = roots.ReportsOf(b)[k];
+      report = ReportOfDevice(statuses[k]);
+      if (report.outcome.ok() || !is_writable) continue;
       // The step stored in snapshot_step, as a negative number, the step of the snapshot that its roots come from.
       const int64_t step = task == RootTask::kCompute ? pending_.steps[g] : -counters_.snapshot_steps[at];
       const DeviceRootSource source{&block, k, task, step, pending_.state_out};
-      Status status = CatchExceptions([&] { return RecoverDeviceRoot(inputs_, *memory_, source, &outcome); });
+      Status status = CatchExceptions([&] { return RecoverDeviceRoot(inputs_, *memory_, source, &report); });
       if (status.code() != Code::kNoMemory) SHAMPOO_RETURN_IF_ERROR(std::move(status));
     }
-    roots.Record(inputs_.plan, block, inputs_.state.hyper_parameters().settings(g));
+    const Settings& settings = inputs_.state.hyper_parameters().settings(g);
+    roots.Record(inputs_.plan, block, settings);
     refreshed = true;
+    tracked = tracked || settings.track_root_residuals;
   }
-  if (refreshed) roots.FinishRefresh(false);
+  if (refreshed) roots.FinishRefresh(tracked);
   return {};
 }
 

@@ -83,7 +83,7 @@ class DeviceStep final : public StepStrategy {
 
   Status Step(Status caller_status, void* stream) override;
   Status ReportSteps(bool wait, int64_t* failed_call) override;
-  double Seconds(StepPhase /*phase*/) const override { return 0; }
+  double Seconds(StepPhase phase) const override { return engine_->Seconds(phase); }
   void OnBindBuffers() override { buffers_changed_ = true; }
   void OnChangeRootSettings() override { async_roots_.Forget(); }
 

@@ -91,11 +91,15 @@ void ParameterHashes::Update(const BoundBuffers& buffers) {
 uint64_t ParameterHashes::Hash() const { return HashOf(hashes_); }
 
 Status ParameterHashes::FindDifference(Communicator* comm) const {
+  return FindDifferentParameter(plan_, comm, hashes_);
+}
+
+Status FindDifferentParameter(const PlanData& plan, Communicator* comm, const std::vector<int64_t>& hashes) {
   std::vector<int64_t> all;
-  SHAMPOO_RETURN_IF_ERROR(AllGatherInts(comm, hashes_, &all));
+  SHAMPOO_RETURN_IF_ERROR(AllGatherInts(comm, hashes, &all));
   const Difference difference = FirstDifference(all, comm->world());
   if (!difference.found) return NoDifferenceFound(comm, "the parameters");
-  return WrongState("verify_replicas: parameter \"", plan_.params[difference.index].desc.name,
+  return WrongState("verify_replicas: parameter \"", plan.params[difference.index].desc.name,
                     "\" differs between rank ", difference.rank, " and rank ", difference.usual_rank,
                     kParametersUnchanged,
                     "Copy the parameters of one rank to all ranks or load a checkpoint, and find out what wrote them");

@@ -46,6 +46,9 @@ class ReplicaInputs {
   std::vector<int64_t> values_;
 };
 
+// Returns the error for the first parameter whose hash differs between ranks. hashes: by parameter. Collective.
+Status FindDifferentParameter(const PlanData& plan, Communicator* comm, const std::vector<int64_t>& hashes);
+
 // Hashes of the parameters, compared between replicas every verify_replicas steps.
 class ParameterHashes {
  public:

@@ -35,7 +35,7 @@ class StepStrategy : public StateObserver {
   // *failed_call: the number of the call whose step failed; 0: none.
   virtual Status ReportSteps(bool wait, int64_t* failed_call) = 0;
 
-  // Returns the thread time of a phase in all steps so far (track_times).
+  // Returns the thread time, or on a device the time in its stream, of a phase in all steps so far (track_times).
   virtual double Seconds(StepPhase phase) const = 0;
 
   // Call after other buffers were bound.

@@ -99,18 +99,19 @@ TEST_CASE("a vector that is not preconditioned may exceed the limit of the eigen
   }
 }
 
-TEST_CASE("a plan for a GPU rejects the keys that are not supported there yet") {
-  for (const auto& [key, value] :
-       {std::pair{"track_root_residuals", "true"}, {"track_times", "true"}, {"verify_replicas", "5"}}) {
-    Config config;
-    REQUIRE(config.SetText(key, value).ok());
-    Placement placement;
-    placement.device = DeviceType::kCuda;
-    placement.shard_world = 2;
-    std::unique_ptr<Plan> plan;
-    CheckError(Plan::Create(config, placement, CpuWorkspaceBytes, &plan), Code::kUnsupported,
-               Cat("key ", key, ": the value ", value, " is not supported on a GPU yet (device_type SHAMPOO_CUDA)"));
-  }
+TEST_CASE("a plan for a GPU rejects verify_replicas with gathered blocks") {
+  Config config;
+  REQUIRE(config.SetText("verify_replicas", "5").ok());
+  REQUIRE(config.SetText("shard_mode", "gather").ok());
+  Placement placement;
+  placement.device = DeviceType::kCuda;
+  std::unique_ptr<Plan> plan;
+  CHECK(Plan::Create(config, placement, CpuWorkspaceBytes, &plan).ok());
+  placement.shard_world = 2;
+  CheckError(
+      Plan::Create(config, placement, CpuWorkspaceBytes, &plan), Code::kUnsupported,
+      "key verify_replicas: the value 5 is not supported on a GPU yet (device_type SHAMPOO_CUDA) with shard_mode "
+      "gather");
 }
 
 TEST_CASE("which states exist follows from the settings") {

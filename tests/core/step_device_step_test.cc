@@ -47,7 +47,8 @@ struct OnDevice {
     history = std::make_unique<StepHistory>(*plan);
     BindGradient(gradient);
     std::unique_ptr<DeviceReplicas> replicas;
-    if (comm != nullptr) replicas = std::make_unique<DeviceReplicas>(inputs(), comm, comm->TakeOptimizerId());
+    if (comm != nullptr)
+      replicas = std::make_unique<DeviceReplicas>(inputs(), comm, comm->TakeOptimizerId(), engine.get());
     std::unique_ptr<DeviceShards> shards;
     if (shard_comm != nullptr) {
       shards = std::make_unique<DeviceShards>(inputs(), shard_comm, shard_comm->TakeOptimizerId());

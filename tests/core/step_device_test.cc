@@ -167,7 +167,7 @@ TEST_CASE("updates that a device skipped between two reports are logged, and the
   CHECK(log.messages()[2].find("the direction of block p0/0 is not finite") == 0);
 }
 
-TEST_CASE("OutcomeOfDevice copies the report of a root") {
+TEST_CASE("ReportOfDevice copies the status of a root") {
   cuda::RootStatus status{};
   status.kind = RootKind::kNewton;
   status.failure = RootFailure::kNotConverged;
@@ -175,7 +175,16 @@ TEST_CASE("OutcomeOfDevice copies the report of a root") {
   status.converged = -1;
   status.solver_info = 3;
   status.diagonal_input = 1;
-  const RootOutcome outcome = OutcomeOfDevice(status);
+  status.epsilon = 0.25;
+  status.shift = 0.5;
+  status.error = 1e-5;
+  status.residual = 1e-4;
+  const RootReport report = ReportOfDevice(status);
+  const RootOutcome& outcome = report.outcome;
+  CHECK(outcome.epsilon == 0.25);
+  CHECK(outcome.shift == 0.5);
+  CHECK(report.residuals.error == 1e-5);
+  CHECK(report.residuals.residual == 1e-4);
   CHECK(outcome.kind == RootKind::kNewton);
   CHECK(outcome.failure == RootFailure::kNotConverged);
   CHECK(outcome.iterations == 12);

@@ -15,6 +15,7 @@
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/root_solver.h"
 #include "core/backend/cuda/plugin/roots_chunk.h"
+#include "core/backend/cuda/root_meter_layout.h"
 #include "core/backend/cuda/root_workspace.h"
 #include "tests/cuda/fake/control.h"
 
@@ -117,6 +118,8 @@ struct Question {
   bool may_be_diagonal = true;
   bool active = true;
   bool captured = false;  // compute in a replay of a captured graph
+  double relative_epsilon = 0;
+  bool tracked = false;  // track_root_residuals
 
   DeviceSettings Numbers() const {
     DeviceSettings numbers{};
@@ -129,6 +132,8 @@ struct Question {
     numbers.root_rank_handling = pseudo_inverse ? RankHandling::kPseudoInverse : RankHandling::kEpsilon;
     numbers.root_rank_rtol = rank_rtol;
     numbers.root_rank_atol = rank_atol;
+    numbers.root_relative_epsilon = relative_epsilon;
+    numbers.track_root_residuals = tracked;
     return numbers;
   }
 };
@@ -146,6 +151,7 @@ inline Settings ForCpu(const Question& question) {
   settings.root_rank_handling = question.pseudo_inverse ? RankHandling::kPseudoInverse : RankHandling::kEpsilon;
   settings.root_rank_rtol = question.rank_rtol;
   settings.root_rank_atol = question.rank_atol;
+  settings.root_relative_epsilon = question.relative_epsilon;
   return settings;
 }
 
@@ -193,8 +199,10 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
   batch.status = status.data();
 
   std::unique_ptr<RootSolver> solver;
-  Check(RootSolver::Create({{method, n, batch.count, batch.root_dtype}}, device.handles, &solver));
-  CHECK(solver->WorkspaceBytes() <= RootWorkspaceBytes(method, n, batch.count, batch.root_dtype));
+  Check(RootSolver::Create({{method, n, batch.count, batch.root_dtype, question.tracked}}, device.handles, &solver));
+  const int64_t of_meter =
+      question.tracked ? EstimatedMeterBytes(n, LargestRootChunk(method, n, batch.count, batch.root_dtype)) : 0;
+  CHECK(solver->WorkspaceBytes() <= RootWorkspaceBytes(method, n, batch.count, batch.root_dtype) + of_meter);
   const OnDevice<char> workspace(std::vector<char>(static_cast<size_t>(solver->WorkspaceBytes()), char(0x7f)));
   fake_cuda_mark();
   if (question.captured) Check(cudaStreamBeginCapture(device.handles.stream, cudaStreamCaptureModeGlobal));

@@ -1235,7 +1235,7 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  *   instead of a batch), "root_retried_device_newton" (Newton iteration).
  * - "root_reused": previous roots kept because every rung failed.
  * - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
- *   the key "track_times": thread time of each phase over all steps, in seconds.
+ *   the key "track_times": time of each phase over all steps, in seconds: of threads, on CUDA of the stream.
  * - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": how accurate the inverse roots of
  *   the last refresh are. Let X = B^(-q) be the root of one factor matrix, B that matrix (bias-corrected, + e I), and
  *   X64 the same root in float64. root_error is max |X - X64| / max |X64|. root_residual is max |X^(-1/q) - B| /

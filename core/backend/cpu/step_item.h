@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/backend/buffers.h"
+#include "core/backend/step_phase.h"
 #include "core/plan/block.h"
 #include "core/plan/plan.h"
 #include "core/plan/shard_layout.h"
@@ -14,10 +15,6 @@
 
 // Inputs of the CPU backend: lists of blocks, of slices of blocks, and of memory to read.
 namespace shampoo {
-
-// The phases of a step whose time can be measured.
-enum class StepPhase { kCheck, kFactorUpdate, kRoots, kPreconditioning, kElementwise };
-inline constexpr size_t kStepPhaseCount = 5;
 
 // The step of one block.
 struct StepItem {

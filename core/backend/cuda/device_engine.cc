@@ -41,6 +41,7 @@ EngineDesc DeviceEngine::DescOf(const Desc& desc) {
   view.replica_rank = plan_->placement.replica_rank;
   view.replica_world = plan_->placement.replica_world;
   view.exchange_params = plan_->groups[0].communicate == Communicate::kParams ? 1 : 0;
+  view.verify_replicas = plan_->placement.replica_world > 1 ? plan_->groups[0].verify_replicas : 0;
   view.shard_rank = desc.shards_agree ? plan_->placement.shard_rank : 0;
   view.shard_world = desc.shards_agree ? plan_->placement.shard_world : 1;
   view.shard_segment_bytes = ShardSegmentBytes(groups_.size(), params_.size());
@@ -50,7 +51,8 @@ EngineDesc DeviceEngine::DescOf(const Desc& desc) {
     view.gather = &gather_->view();
   }
   const int32_t tf32 = plan_->groups[0].precondition_math == PreconditionMath::kTf32 ? 1 : 0;
-  return {view, desc.device, desc.allocator, desc.stream, desc.state, tf32};
+  const int32_t track_times = plan_->groups[0].track_times ? 1 : 0;
+  return {view, desc.device, desc.allocator, desc.stream, desc.state, tf32, track_times};
 }
 
 Status DeviceEngine::Create(std::shared_ptr<const PlanData> plan, const Desc& desc,

@@ -7,6 +7,7 @@
 
 #include "core/backend/cuda/gather_tables.h"
 #include "core/backend/cuda/interface.h"
+#include "core/backend/step_phase.h"
 #include "core/base/status.h"
 #include "core/plan/plan.h"
 
@@ -48,6 +49,8 @@ class DeviceEngine {
   Status Upload(void* device, const void* host, int64_t bytes, void* stream) const;
   Status RetryRoot(const RootRetry& retry, RootStatus* out) const;
   Status Staging(int64_t bytes, void** out) const;
+  double Seconds(StepPhase phase) const { return table_->seconds(engine_)[static_cast<size_t>(phase)]; }
+  const uint64_t* parameter_hashes() const { return table_->parameter_hashes(engine_); }
 
  private:
   DeviceEngine(std::shared_ptr<const PlanData> plan, const Table* table);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/backend/cuda/device_tables.h"
+#include "core/backend/cuda/root_meter_layout.h"
 #include "core/backend/cuda/root_workspace.h"
 #include "core/base/round_up.h"
 #include "core/rules/root_spec.h"
@@ -32,14 +33,14 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
                           int64_t least_root_bytes) {
   DeviceLayout layout{};
   layout.batches = std::move(batches);
-  layout.root_workspace_bytes = least_root_bytes;
-
   int64_t items = 0;
   int64_t tiles = 0;
   int64_t most_tiles = 0;
   int64_t tensor_bytes = 0;
   int64_t matrix_bytes = 0;
   int64_t async_matrix_bytes = 0;
+  int64_t root_bytes = 0;
+  int64_t meter_bytes = 0;
   for (const BlockBatch& batch : layout.batches) {
     items += static_cast<int64_t>(batch.items.size());
     tiles += batch.tiles;
@@ -53,13 +54,18 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
       const auto count = static_cast<int64_t>(shape_group.count);
       layout.root_count += count * block.factor_count();
       for (int k = 0; k < block.factor_count(); ++k) {
-        layout.root_workspace_bytes =
-            std::max(layout.root_workspace_bytes,
-                     RootWorkspaceBytes(MethodOfRoot(groups[block.group], block.root, 1, block.shape[k]),
-                                        block.shape[k], count, block.root_dtype));
+        const DeviceSettings& group = groups[block.group];
+        const RootMethod method = MethodOfRoot(group, block.root, 1, block.shape[k]);
+        root_bytes = std::max(root_bytes, RootWorkspaceBytes(method, block.shape[k], count, block.root_dtype));
+        if (!group.track_root_residuals) continue;
+        meter_bytes = std::max(
+            meter_bytes,
+            EstimatedMeterBytes(block.shape[k], LargestRootChunk(method, block.shape[k], count, block.root_dtype)));
       }
     }
   }
+
+  layout.root_workspace_bytes = std::max(least_root_bytes, root_bytes + meter_bytes);
 
   layout.blas_bytes = std::clamp(8 * (tensor_bytes + matrix_bytes), kMinBlasBytes, kMaxBlasBytes);
 
@@ -82,6 +88,8 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.slices = place(TableBytes<DeviceSlice>(counts.slices));
   layout.series = place(TableBytes<RunSeries>(counts.series));
   layout.slice_tiles = place(TableBytes<DeviceTile>(counts.slice_tiles));
+  layout.tile_hashes = place(counts.verifies ? TableBytes<uint64_t>(counts.scan_tiles) : 0);
+  layout.hashes = place(counts.verifies ? TableBytes<uint64_t>(counts.params) : 0);
   layout.batch_blocks = place(TableBytes<int32_t>(items));
   layout.tiles = place(TableBytes<DeviceTile>(tiles));
   layout.matrix_tiles = place(TableBytes<DeviceMatrixTile>(layout.matrix_tile_count));

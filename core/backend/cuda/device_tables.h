@@ -59,6 +59,7 @@ struct DeviceParam {
   int64_t elements;
   int32_t group;
   Dtype param_dtype, grad_dtype, out_dtype, copy_dtype;
+  int64_t first_scan_tile, scan_tiles;  // its tiles among those of all blocks
 };
 
 // One step of one group. If the group is not active, only the settings are valid.

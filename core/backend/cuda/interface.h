@@ -108,6 +108,7 @@ struct PlanView {
   int32_t bucket_count;
   int32_t replica_rank, replica_world;
   int32_t exchange_params;  // replicas exchange new parameters instead of updates
+  int64_t verify_replicas;  // steps between comparisons of the parameters; 0: there are none
   // Of the agreement of shards; shard_world is 1 if there is none.
   int32_t shard_rank, shard_world;
   int64_t shard_segment_bytes;
@@ -121,6 +122,7 @@ struct EngineDesc {
   void* stream;  // memory is allocated in its order
   void* state;   // the arena; nullptr: the engine allocates it
   int32_t tf32;  // precondition_math is tf32
+  int32_t track_times;
 };
 
 struct Engine;
@@ -192,7 +194,7 @@ enum class Rejection : int32_t {
 };
 
 // The difference that a rank found in the headers of the other ranks, or of the other shards.
-enum class RankDifference : int32_t { kNone, kFailed, kStep, kScalars, kInputs, kPlace };
+enum class RankDifference : int32_t { kNone, kFailed, kStep, kScalars, kInputs, kParameters, kPlace };
 
 // The device's report on its steps, in host memory. All counts start at create.
 struct StepReport {
@@ -229,6 +231,8 @@ struct RootStatus {
   int32_t converged;
   int32_t solver_info;
   int32_t diagonal_input;
+  double epsilon, shift;   // as in RootOutcome
+  double error, residual;  // as in RootResiduals; 0 without track_root_residuals
 };
 
 // How the device tries a root again that its solver for batches could not compute.
@@ -288,6 +292,10 @@ struct Table {
   Result (*retry_root)(Engine* engine, const RootRetry* retry, RootStatus* out);
   // Returns at least this many bytes of device memory for exchanges between ranks that the host takes part in.
   Result (*staging)(Engine* engine, int64_t bytes, void** out);
+  // Returns, by StepPhase, the time in the stream of the steps that read_report has waited for; 0 without track_times.
+  const double* (*seconds)(Engine* engine);
+  // Returns, by parameter, the hashes of the last comparison that found a difference (RankDifference::kParameters).
+  const uint64_t* (*parameter_hashes)(Engine* engine);
 };
 
 // The plugin's one symbol is a function of this type.

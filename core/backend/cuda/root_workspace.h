@@ -101,14 +101,20 @@ inline int64_t EstimatedWorkspaceBytes(RootMethod method, int64_t n, int64_t chu
   return BytesOfChunk(method, n, chunk, root_dtype, solver_bytes);
 }
 
-// Returns how many of `count` matrices are processed at once.
-inline int64_t RootChunkCount(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
+// Returns how many of `count` matrices fit the workspace at once.
+inline int64_t LargestRootChunk(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   const int64_t most = std::min(kMaxRootsAtOnce, std::numeric_limits<int32_t>::max() / (n * n));
   int64_t fits = 1;
   for (int64_t beyond = std::max<int64_t>(1, std::min(count, most)) + 1; beyond - fits > 1;) {
     const int64_t middle = fits + (beyond - fits) / 2;
     (EstimatedWorkspaceBytes(method, n, middle, root_dtype) <= kTargetRootWorkspace ? fits : beyond) = middle;
   }
+  return fits;
+}
+
+// Returns how many of `count` matrices are processed at once.
+inline int64_t RootChunkCount(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
+  const int64_t fits = LargestRootChunk(method, n, count, root_dtype);
   // Make all chunks about the same size.
   const int64_t chunks = std::max<int64_t>(1, (count + fits - 1) / fits);
   return std::max<int64_t>(1, (count + chunks - 1) / chunks);

@@ -12,7 +12,8 @@ int64_t WorkspaceBytes(const PlanData& plan, size_t rank, const std::vector<cons
   std::vector<DeviceSettings> groups;
   for (const Settings& settings : plan.groups) groups.push_back(DeviceSettingsOf(settings));
   PlanCounts counts{static_cast<int64_t>(plan.blocks.size()), static_cast<int64_t>(plan.params.size()),
-                    static_cast<int64_t>(plan.groups.size()), 0};
+                    static_cast<int64_t>(plan.groups.size()), 0,
+                    plan.placement.replica_world > 1 && plan.groups[0].verify_replicas > 0};
   for (const Block& block : plan.blocks) counts.scan_tiles += TileCount(block.elements);
   if (plan.gathers) {
     const SliceCounts& slices = plan.slice_counts_of_rank[rank];

@@ -94,6 +94,12 @@ class Cta {
     return shared[0];
   }
   template <typename Term>
+  uint64_t WrappingSum(int64_t count, const Term& term) const {
+    uint64_t sum = 0;
+    ForEach(count, [&](int64_t i) { sum += term(i); });
+    return sum;
+  }
+  template <typename Term>
   uint64_t Largest(int64_t count, const Term& term) const {
     uint64_t largest = 0;
     ForEach(count, [&](int64_t i) { largest = std::max<uint64_t>(largest, term(i)); });

@@ -39,7 +39,8 @@ const char* const kKernels[] = {"SetBuffersBody",    "BeginStepBody",     "Begin
                                 "StatusBody",        "DeliverBody",       "InitializeFactorsBody",
                                 "CountRunningBody",  "RecordNormBody",    "DivideByNormBody",
                                 "CansFactorBody",    "SymmetrizeBody",    "SubtractProductBody",
-                                "DiagonalBody"};
+                                "DiagonalBody",      "CopyMatrixBody",    "CompareRootBody",
+                                "RecordErrorBody",   "CompareMatrixBody", "RecordResidualBody"};
 const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBatched", "cusolverDnXsyevBatched"};
 
 // Kernels that handle exceptional cases, or that write the same data as the previous step if that was similar.
@@ -93,6 +94,9 @@ std::string Result(const Trial& trial, const std::function<void()>& drop, const 
                             "root_reused", "root_eigen", "root_diagonal"}) {
     text += std::to_string(model.Stat(count)) + "\n";
   }
+  for (const char* deviation : {"root_error.mean", "root_residual.mean"}) {
+    text += std::to_string(1e15 * model.Stat(deviation)) + "\n";
+  }
   Append(model.Bits(), &text);
   fake_cuda_clear_problems();  // the dropped launch may have prevented them
   return text;
@@ -127,6 +131,7 @@ std::vector<Trial> Trials() {
       {.name = "too large a root",
        .spec = spec({{"inverse_dtype", "f16"}, {"inverse_root_override", "1"}, {"epsilon", "1e-6"}}, {{9}})},
       {.name = "diagonal", .spec = spec({}, {{3, 3}}), .diagonal = true},
+      {.name = "tracked roots", .spec = spec({{"track_root_residuals", "true"}}, {{4, 3}}), .target = 3},
       {.name = "rejected", .spec = spec(rich, {{4, 3}, {4, 3}}), .target = 2, .bad = 2},
       {.name = "after a rejection", .spec = spec(rich, {{4, 3}, {4, 3}}), .target = 3, .steps = 4, .bad = 2},
       {.name = "arenas", .spec = spec(rich, {{4, 3}}), .target = 2, .arenas = true},

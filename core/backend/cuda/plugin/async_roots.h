@@ -40,6 +40,8 @@ class AsyncRoots {
   Status SetWorkspace(void* workspace, int64_t bytes) { return handles_.SetWorkspace(workspace, bytes); }
   const Handles& handles() const { return handles_.get(); }
   RootSolver* solver() const { return solver_.get(); }
+  // Returns how many steps may have roots that are not used yet.
+  size_t runs() const { return order_.size(); }
 
   // Makes later work in `stream` wait for the last roots of this block. Waits on the host only while the thread is
   // still enqueuing them: CUDA cannot order a stream behind work that has not been enqueued.

@@ -55,6 +55,13 @@ class Cta {
     for (int64_t i = threadIdx.x; i < count; i += kCtaThreads) sum += term(i);
     return Reduce(sum, [](double a, double b) { return a + b; });
   }
+  // Returns the sum of term(i), modulo 2^64, to every thread.
+  template <typename Term>
+  __device__ uint64_t WrappingSum(int64_t count, const Term& term) const {
+    uint64_t sum = 0;
+    for (int64_t i = threadIdx.x; i < count; i += kCtaThreads) sum += term(i);
+    return Reduce(sum, [](uint64_t a, uint64_t b) { return a + b; });
+  }
   // Returns the largest term(i), or 0 if there is none. Terms are bit patterns of magnitudes, so NaN is above infinity.
   template <typename Term>
   __device__ uint64_t Largest(int64_t count, const Term& term) const {

@@ -10,6 +10,10 @@ Status OwnedEvent::Create() {
   return StatusOf(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
 }
 
+Status OwnedEvent::CreateTimed() {
+  return StatusOf(cudaEventCreateWithFlags(&event_, cudaEventDefault), "cudaEventCreateWithFlags");
+}
+
 Status OwnedStream::Create() {
   return StatusOf(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
 }

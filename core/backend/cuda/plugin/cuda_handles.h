@@ -23,6 +23,7 @@ class OwnedEvent {
     if (event_ != nullptr) (void)cudaEventDestroy(event_);
   }
   Status Create();  // without timing
+  Status CreateTimed();
   cudaEvent_t get() const { return event_; }
 
  private:

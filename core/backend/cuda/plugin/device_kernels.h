@@ -62,6 +62,11 @@ cudaError_t PackUpdates(cudaStream_t stream, const Tables& tables, const TileRan
 // Writes the outputs of this rank's shards from the updates that it has received.
 cudaError_t ApplySlices(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
 
+// parameter_hash.cu
+// Hashes the parameters in steps that compare them (verify_replicas). The hash does not depend on the order of the
+// threads. The replays of a captured step decide for themselves whether they compare.
+cudaError_t HashParameters(cudaStream_t stream, const Tables& tables, int32_t count);
+
 // factors.cu
 // Writes G, dense, to the first buffer of tensors.
 cudaError_t LoadGradients(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);

@@ -24,7 +24,7 @@ std::vector<const Block*> OwnedBlocks(const PlanView& plan) {
 }
 
 PlanCounts CountsOf(const PlanView& plan) {
-  PlanCounts counts{plan.block_count, plan.param_count, plan.group_count, 0};
+  PlanCounts counts{plan.block_count, plan.param_count, plan.group_count, 0, plan.verify_replicas > 0};
   for (int64_t b = 0; b < plan.block_count; ++b) {
     // Gathered blocks are scanned by their owners.
     const bool is_scanned = plan.gather == nullptr || plan.owned[b] != 0;
@@ -45,7 +45,8 @@ std::vector<RootSizes> SizesOfRoots(const PlanView& plan, const std::vector<Bloc
       const Block& block = *batch.items[shape_group.first].block;
       for (int k = 0; k < block.factor_count(); ++k) {
         sizes.push_back({MethodOfRoot(plan.groups[block.group], block.root, 1, block.shape[k]), block.shape[k],
-                         static_cast<int64_t>(shape_group.count), block.root_dtype});
+                         static_cast<int64_t>(shape_group.count), block.root_dtype,
+                         plan.groups[block.group].track_root_residuals});
       }
     }
   }
@@ -136,6 +137,11 @@ Status Engine::Build(const EngineDesc& desc) {
     state_ = static_cast<char*>(desc.state);
   }
   SHAMPOO_RETURN_IF_ERROR(exchanges_.Allocate(source, &tables_));
+  if (desc.track_times != 0) {
+    // The phases of a step: at most 6 for each batch, 2 for each bucket, and 6 at the beginning and at the end.
+    const size_t changes = 6 * layout_.batches.size() + 2 * static_cast<size_t>(exchanges_.bucket_count()) + 6;
+    SHAMPOO_RETURN_IF_ERROR(PhaseTimer::Create(changes, async_roots_ ? async_roots_->runs() : 0, &timer_));
+  }
   int64_t all_roots = 0;
   for (int64_t b = 0; b < plan_.block_count; ++b) all_roots += plan_.blocks[b].factor_count();
   constexpr int64_t kStepBytes = sizeof(int64_t);
@@ -143,7 +149,10 @@ Status Engine::Build(const EngineDesc& desc) {
       static_cast<int64_t>(sizeof(HostReport)) + all_roots * static_cast<int64_t>(sizeof(RootStatus)), kStepBytes);
   reported_snapshot_steps_at_ = counted_steps_at_ + plan_.group_count * kStepBytes;
   const int64_t reported_steps = async_roots_ ? plan_.block_count : 0;
-  SHAMPOO_RETURN_IF_ERROR(host_memory_.Allocate(reported_snapshot_steps_at_ + reported_steps * kStepBytes));
+  reported_hashes_at_ = reported_snapshot_steps_at_ + reported_steps * kStepBytes;
+  const int64_t reported_hashes = plan_.verify_replicas > 0 ? plan_.param_count : 0;
+  SHAMPOO_RETURN_IF_ERROR(
+      host_memory_.Allocate(reported_hashes_at_ + reported_hashes * static_cast<int64_t>(sizeof(uint64_t))));
   for (size_t i = 0; i < handles_.size(); ++i) {
     SHAMPOO_RETURN_IF_ERROR(handles_[i].SetWorkspace(
         workspace_.data() + layout_.blas + static_cast<int64_t>(i) * layout_.blas_bytes, layout_.blas_bytes));
@@ -209,6 +218,12 @@ void Engine::FindTables() {
     at(&tables_.async_divisors, layout_.async.divisors);
     at(&tables_.async_flags, layout_.async.flags);
     at(&tables_.async_roots, layout_.async.statuses);
+  }
+  tables_.verify_replicas = plan_.verify_replicas;
+  if (plan_.verify_replicas > 0) {
+    at(&tables_.tile_hashes, layout_.tile_hashes);
+    at(&tables_.hashes, layout_.hashes);
+    tables_.reported_hashes = reinterpret_cast<uint64_t*>(host_memory_.device() + reported_hashes_at_);
   }
   tables_.host_report = reinterpret_cast<HostReport*>(host_memory_.device());
   tables_.host_roots = reinterpret_cast<RootStatus*>(host_memory_.device() + sizeof(HostReport));
@@ -277,6 +292,7 @@ Status Engine::ReadReport(int64_t ticket, StepReport* out) {
     } else {
       SHAMPOO_RETURN_IF_ERROR(StatusOf(state, "cudaEventQuery"));
     }
+    if (timer_) SHAMPOO_RETURN_IF_ERROR(timer_->Collect());
   }
   return CopyReport(out);
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "core/backend/cuda/plugin/cuda_handles.h"
 #include "core/backend/cuda/plugin/device_memory.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
+#include "core/backend/cuda/plugin/phase_timer.h"
 #include "core/backend/cuda/plugin/rank_exchanges.h"
 #include "core/backend/cuda/plugin/root_solver.h"
 #include "core/base/status.h"
@@ -42,6 +44,13 @@ struct Engine {
   const int64_t* counted_steps() const {
     return reinterpret_cast<const int64_t*>(host_memory_.host() + counted_steps_at_);
   }
+  const double* seconds() const {
+    static constexpr std::array<double, kStepPhaseCount> kNone{};
+    return timer_ ? timer_->seconds() : kNone.data();
+  }
+  const uint64_t* parameter_hashes() const {
+    return reinterpret_cast<const uint64_t*>(host_memory_.host() + reported_hashes_at_);
+  }
   const int64_t* snapshot_steps() const {
     return reinterpret_cast<const int64_t*>(host_memory_.host() + reported_snapshot_steps_at_);
   }
@@ -52,13 +61,12 @@ struct Engine {
   void FindTables();
   Status FillTables(cudaStream_t stream);
   Status CallLibraries();
-  Status MakeHandles();
 
   // The phases of a step; see engine_step.cc.
   Status CopyReport(StepReport* out) const;
   Status RecordWork(cudaStream_t stream);
   Status Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables);
-  Status StepBatch(const StepArgs& args, int64_t ticket, const Tables& tables, size_t batch);
+  Status StepBatch(const StepArgs& args, int64_t ticket, const Tables& tables, const StepPhases& phases, size_t batch);
   template <typename Work>
   Status ForEachShapeGroup(cudaStream_t stream, const BlockBatch& batch, Work&& work);
   // See engine_roots.cc.
@@ -102,6 +110,7 @@ struct Engine {
   MappedMemory host_memory_;
   int64_t counted_steps_at_ = 0;  // offsets in host_memory_
   int64_t reported_snapshot_steps_at_ = 0;
+  int64_t reported_hashes_at_ = 0;
   char* state_ = nullptr;
 
   Tables tables_{};
@@ -112,6 +121,7 @@ struct Engine {
   OwnedEvent done_;
   std::unique_ptr<RootSolver> roots_;
   std::unique_ptr<AsyncRoots> async_roots_;  // nullptr: no group has root_async
+  std::unique_ptr<PhaseTimer> timer_;        // nullptr: no times are measured
   int64_t tickets_ = 0;
   int64_t recorded_ = 0;   // the last ticket that done_ covers
   bool has_work_ = false;  // done_ has been recorded, for a step or for another call

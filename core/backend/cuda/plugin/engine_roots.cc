@@ -66,11 +66,13 @@ Status Engine::EnqueueAsyncRoots(const AsyncRoots& async, const AsyncRoots::Job&
                       .statuses = tables_.async_roots,
                       .divisors = tables_.async_divisors};
   const RootInputs inputs{job.groups.data(), job.tasks.data(), nullptr};
+  const cudaStream_t stream = async.handles().stream;
+  if (timer_) SHAMPOO_RETURN_IF_ERROR(timer_->BeginRun(stream));
   for (size_t i = 0; i < layout_.batches.size(); ++i) {
     context.matrices = batch_tables_[i].async_matrices;
     SHAMPOO_RETURN_IF_ERROR(ComputeRuns(inputs, RootTask::kTakeSnapshot, layout_.batches[i], context));
   }
-  return {};
+  return timer_ ? timer_->EndRun(stream) : Status();
 }
 
 auto Engine::ContextOf(const Tables& tables) const -> RootContext {
@@ -125,15 +127,16 @@ Status Engine::ComputeAnyRoots() {
   std::vector<DeviceSettings> groups = planned_;
   // The first iteration differs from the others, which are alike.
   for (DeviceSettings& group : groups) group.root_max_iterations = std::min<int64_t>(group.root_max_iterations, 2);
-  std::set<std::tuple<RootMethod, int64_t, Dtype, int64_t>> computed;
+  std::set<std::tuple<RootMethod, int64_t, Dtype, int64_t, bool>> computed;
   for (const BlockBatch& batch : layout_.batches) {
     for (const ShapeGroup& shape_group : batch.shape_groups) {
       const Block& block = *batch.items[shape_group.first].block;
       const RootMethod method = groups[static_cast<size_t>(block.group)].root_method;
+      const bool tracked = groups[static_cast<size_t>(block.group)].track_root_residuals;
       for (int k = 0; k < block.factor_count(); ++k) {
         const int64_t n = block.shape[k];
         const int64_t count = RootChunkCount(method, n, static_cast<int64_t>(shape_group.count), block.root_dtype);
-        if (!computed.emplace(method, n, block.root_dtype, count).second) continue;
+        if (!computed.emplace(method, n, block.root_dtype, count, tracked).second) continue;
         SHAMPOO_RETURN_IF_ERROR(ComputeRun(groups.data(), batch, {&shape_group, 0, count}, k, ContextOf(tables_)));
         if (method != RootMethod::kEigen) continue;
         // Roots that failed are computed again, one at a time.

@@ -55,14 +55,23 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
     SHAMPOO_CUDA_TRY(SetBuffers(stream, tables, args.buffers, plan_.param_count));
     buffers_are_set_ = true;
   }
+  // Replays of a captured step are not measured.
+  const StepPhases phases(args.captured == 0 ? timer_.get() : nullptr, stream);
+  SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kCheck));
   const bool has_tasks = async_roots_ && args.any_task != 0;
   if (has_tasks) SHAMPOO_CUDA_TRY(SetTasks(stream, tables, args.tasks));
   SHAMPOO_CUDA_TRY(BeginStep(stream, tables, ticket, args.acknowledged_rejections, args.failure));
   SHAMPOO_CUDA_TRY(BeginGroups(stream, tables, args.groups, args.expected_step, narrowest_.data(), args.any_task != 0));
-  SHAMPOO_RETURN_IF_ERROR(exchanges_.Collect(args, tables));
+  SHAMPOO_RETURN_IF_ERROR(exchanges_.Collect(args, tables, phases));
+  SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kCheck));
   SHAMPOO_CUDA_TRY(ScanGradients(stream, tables));
   SHAMPOO_CUDA_TRY(CheckBlocks(stream, tables, args.any_task != 0, has_tasks));
-  SHAMPOO_RETURN_IF_ERROR(exchanges_.Agree(args, tables));
+  SHAMPOO_RETURN_IF_ERROR(exchanges_.Agree(args, tables, phases));
+  if (plan_.verify_replicas > 0) {
+    SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kCheck));
+    SHAMPOO_CUDA_TRY(HashParameters(stream, tables, plan_.param_count));
+  }
+  SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
   if (tables.state_in != tables.state_out) SHAMPOO_CUDA_TRY(CopyState(stream, tables, plan_.state_bytes));
   if (refreshes && layout_.root_count > 0) {
     auto* const flags = reinterpret_cast<const int32_t**>(workspace_.data() + layout_.flags);
@@ -71,20 +80,23 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
   size_t batch = 0;
   for (int32_t bucket = 0; bucket < exchanges_.bucket_count(); ++bucket) {
     for (; batch < batch_tables_.size() && layout_.batches[batch].bucket == bucket; ++batch) {
-      SHAMPOO_RETURN_IF_ERROR(StepBatch(args, ticket, tables, batch));
+      SHAMPOO_RETURN_IF_ERROR(StepBatch(args, ticket, tables, phases, batch));
     }
-    SHAMPOO_RETURN_IF_ERROR(exchanges_.Share(args, tables, bucket));
+    SHAMPOO_RETURN_IF_ERROR(exchanges_.Share(args, tables, bucket, phases));
   }
   SHAMPOO_CUDA_TRY(EndStep(stream, tables, has_tasks, refreshes));
-  return {};
+  return phases.End();
 }
 
-Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tables, size_t index) {
+Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tables, const StepPhases& phases,
+                         size_t index) {
   const auto stream = static_cast<cudaStream_t>(args.stream);
   const BlockBatch& batch = layout_.batches[index];
   const BatchTables& work = batch_tables_[index];
   const Dtype computation = batch.computation;
+  SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
   SHAMPOO_CUDA_TRY(LoadGradients(stream, tables, work, computation));
+  SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kFactorUpdate));
   SHAMPOO_RETURN_IF_ERROR(ForEachShapeGroup(stream, batch, [&](const Handles& handles, const ShapeGroup& shape_group) {
     return MultiplyGradients(handles, batch, shape_group);
   }));
@@ -94,15 +106,19 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
                        [&](const auto& item) { return is(HostTaskOf(args, item)); });
   };
   if (any([](RootTask task) { return task == RootTask::kTakeSnapshot; })) {
+    SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
     SHAMPOO_CUDA_TRY(RecordSnapshots(stream, tables, work));
   }
   if (any(Refreshes)) {
+    SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kRoots));
     SHAMPOO_RETURN_IF_ERROR(RefreshRoots(args, tables, batch));
     SHAMPOO_CUDA_TRY(StoreRoots(stream, tables, work, computation, ticket));
   }
+  SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
   SHAMPOO_CUDA_TRY(FilterGradients(stream, tables, work, computation));
   const auto is_preconditioned = [&](const BatchItem& item) { return Preconditions(args, *item.block); };
   if (std::any_of(batch.items.begin(), batch.items.end(), is_preconditioned)) {
+    SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kPreconditioning));
     SHAMPOO_RETURN_IF_ERROR(
         ForEachShapeGroup(stream, batch, [&](const Handles& handles, const ShapeGroup& shape_group) -> Status {
           // Items are sorted by phase, so the preconditioned ones come first.
@@ -112,6 +128,7 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
           return first == end ? Status() : Contract(handles, batch, shape_group, end - first);
         }));
   }
+  SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
   SHAMPOO_CUDA_TRY(CheckDirections(stream, tables, work, computation));
   SHAMPOO_CUDA_TRY(ApplyDirections(stream, tables, work, computation));
   return {};

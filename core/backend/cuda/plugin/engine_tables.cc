@@ -103,7 +103,13 @@ Status Engine::FillTables(cudaStream_t stream) {
   for (int32_t p = 0; p < plan_.param_count; ++p) {
     const ParamOfPlan& param = plan_.params[p];
     host.params.push_back(
-        {param.elements, param.group, param.param_dtype, param.grad_dtype, param.out_dtype, param.copy_dtype});
+        {param.elements, param.group, param.param_dtype, param.grad_dtype, param.out_dtype, param.copy_dtype, 0, 0});
+  }
+  // The tiles of a parameter are consecutive.
+  for (const DeviceBlock& block : host.blocks) {
+    DeviceParam& param = host.params[static_cast<size_t>(block.param)];
+    if (param.scan_tiles == 0) param.first_scan_tile = block.first_scan_tile;
+    param.scan_tiles += block.tiles;
   }
   for (const DeviceSettings& group : planned_) host.initial.push_back(group.initial_inverse);
 

@@ -6,6 +6,7 @@
 #include "core/backend/cuda/plugin/agreement.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
+#include "core/backend/cuda/plugin/parameter_hash.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -23,10 +24,15 @@ struct WriteHeaderBody {
       const bool excluded = tables.gathers == 0 && work.rejection != Rejection::kNone && work.state_at_fault == 0;
       return excluded ? static_cast<double>(b + 1) : 0.0;
     });
+    const uint64_t parameters =
+        ComparesParameters(tables)
+            ? cta.WrappingSum(tables.param_count, [&](int64_t p) { return HashTerm(p, tables.hashes[p]); })
+            : 0;
     cta.Once([&] {
       SegmentHeader header{};
       const bool skips = state.rejected == 0 && state.go == 0;
       header.round = {static_cast<int32_t>(CodeOf(state)), skips ? kSkipsStep : 0, args.place};
+      header.parameters = parameters;
       header.failing_root = -1;
       // With gathered blocks, a copy that owns an unusable block makes the others skip the step.
       const bool compares_go = state.rejected == 0 && tables.gathers == 0;
@@ -76,10 +82,18 @@ struct CompareHeadersBody {
         if (header.hyper_parameters != first.hyper_parameters) return Differ(rank, RankDifference::kScalars);
         if (header.inputs != first.inputs) return Differ(rank, RankDifference::kInputs);
       }
+      for (int64_t rank = 1; rank < world; ++rank) {
+        if (HeaderOf(rank).parameters != first.parameters) return Differ(rank, RankDifference::kParameters);
+      }
       for (int64_t rank = 0; rank < world; ++rank) {
         if ((HeaderOf(rank).round.flags & kSkipsStep) != 0) return SkipStep(tables.state);
       }
     });
+    // The hashes stay as they are until the host has reported the rejection.
+    const StepState& state = *tables.state;
+    const bool differs = state.rejected != 0 && state.report.difference == RankDifference::kParameters;
+    cta.ForEach(differs && tables.verify_replicas > 0 ? tables.param_count : 0,
+                [&](int64_t p) { tables.reported_hashes[p] = tables.hashes[p]; });
   }
 };
 

@@ -44,6 +44,11 @@ struct Tables {
   char* gathered;                    // the exchange buffers; nullptr with one rank
   int32_t exchange_params;
   int32_t replica_rank, replica_world;
+  // Hashes of the parameters; nullptr without verify_replicas.
+  uint64_t* tile_hashes;      // by tile of all blocks
+  uint64_t* hashes;           // by parameter
+  uint64_t* reported_hashes;  // by parameter, in host memory: those of a comparison that found a difference
+  int64_t verify_replicas;
   // The agreement of shards; the pointers are nullptr if there is none.
   char* shard_segments;    // by shard rank: its header, its steps by group, and its gradients by parameter
   int64_t* counted_steps;  // by group, in host memory

@@ -142,6 +142,8 @@ const Table kTable = {
                      RootStatus* out) { return Guarded([&] { return engine->RetryRoot(*retry, out); }); },
     .staging = [](Engine* engine, int64_t bytes,
                   void** out) { return Guarded([&] { return engine->Staging(bytes, out); }); },
+    .seconds = [](Engine* engine) { return engine->seconds(); },
+    .parameter_hashes = [](Engine* engine) { return engine->parameter_hashes(); },
 };
 
 }  // namespace

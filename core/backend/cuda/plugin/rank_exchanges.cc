@@ -43,9 +43,10 @@ int32_t RankExchanges::bucket_count() const {
   return std::max(gathers() ? plan_.gather->bucket_count : plan_.bucket_count, 1);
 }
 
-Status RankExchanges::Collect(const StepArgs& args, const Tables& tables) const {
+Status RankExchanges::Collect(const StepArgs& args, const Tables& tables, const StepPhases& phases) const {
   if (!gathers()) return {};
   const auto stream = static_cast<cudaStream_t>(args.stream);
+  SHAMPOO_RETURN_IF_ERROR(phases.Leave());
   SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables, 0));
   SHAMPOO_CUDA_TRY(TakeAgreedGradients(stream, tables));
   for (int32_t i = 0; i < plan_.gather->bucket_count; ++i) {
@@ -57,7 +58,8 @@ Status RankExchanges::Collect(const StepArgs& args, const Tables& tables) const 
   return {};
 }
 
-Status RankExchanges::Agree(const StepArgs& args, const Tables& tables) const {
+Status RankExchanges::Agree(const StepArgs& args, const Tables& tables, const StepPhases& phases) const {
+  SHAMPOO_RETURN_IF_ERROR(phases.Leave());
   if (!gathers()) return AgreeWithShards(args, tables, 0);
   SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables, 1));
   if (plan_.replica_world == 1) return {};
@@ -66,8 +68,11 @@ Status RankExchanges::Agree(const StepArgs& args, const Tables& tables) const {
   return AgreeWithShards(args, tables, 2);
 }
 
-Status RankExchanges::Share(const StepArgs& args, const Tables& tables, int32_t bucket) const {
+Status RankExchanges::Share(const StepArgs& args, const Tables& tables, int32_t bucket,
+                            const StepPhases& phases) const {
   const auto stream = static_cast<cudaStream_t>(args.stream);
+  if (!gathers() && plan_.replica_world == 1) return {};
+  SHAMPOO_RETURN_IF_ERROR(phases.Leave());
   if (gathers()) {
     const GatherBucket& gathered = plan_.gather->buckets[bucket];
     SHAMPOO_CUDA_TRY(PackUpdates(stream, tables, gathered.owned));
@@ -80,13 +85,14 @@ Status RankExchanges::Share(const StepArgs& args, const Tables& tables, int32_t 
     if (plan_.replica_world > 1) {
       SHAMPOO_RETURN_IF_ERROR(ExchangeWithReplicas(args, tables, plan_.bucket_segment_bytes[bucket], 1 + bucket));
     }
+    SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
     SHAMPOO_CUDA_TRY(ApplySlices(stream, tables, gathered.held));
     return {};
   }
-  if (plan_.replica_world == 1) return {};
   SHAMPOO_RETURN_IF_ERROR(ExchangeWithReplicas(args, tables, plan_.bucket_segment_bytes[bucket], bucket));
   // The other shards must know what the first exchange between the copies of this shard has shown.
   if (bucket == 0) SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables, 1));
+  SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
   SHAMPOO_CUDA_TRY(ApplyExchanged(stream, tables, bucket));
   return {};
 }

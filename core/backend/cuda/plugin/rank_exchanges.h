@@ -5,13 +5,15 @@
 #include "core/backend/cuda/interface.h"
 #include "core/backend/cuda/plugin/device_memory.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
+#include "core/backend/cuda/plugin/phase_timer.h"
 #include "core/base/status.h"
 
 namespace shampoo::cuda {
 
 // The exchanges of a step with other ranks, in the order of the stream (docs/adr/0024, docs/adr/0025). Every rank makes
 // the same sequence of collectives, even after it rejected the step: the headers report the errors. Without other ranks
-// the functions do nothing.
+// the functions do nothing. The exchanges of
+// other ranks belong to no phase: they include the time in which this rank waits.
 class RankExchanges {
  public:
   // The plan must outlive this object.
@@ -21,11 +23,11 @@ class RankExchanges {
   Status Allocate(const DeviceMemory::Source& source, Tables* tables);
 
   // Before the gradients are checked: with shard_mode gather, collects whole blocks at their owners.
-  Status Collect(const StepArgs& args, const Tables& tables) const;
+  Status Collect(const StepArgs& args, const Tables& tables, const StepPhases& phases) const;
   // After the check: all ranks make the same decision. Nothing was written before.
-  Status Agree(const StepArgs& args, const Tables& tables) const;
+  Status Agree(const StepArgs& args, const Tables& tables, const StepPhases& phases) const;
   // After the updates of a bucket were computed: sends them to the ranks that hold the parameters, which apply them.
-  Status Share(const StepArgs& args, const Tables& tables, int32_t bucket) const;
+  Status Share(const StepArgs& args, const Tables& tables, int32_t bucket, const StepPhases& phases) const;
 
   int32_t bucket_count() const;
 

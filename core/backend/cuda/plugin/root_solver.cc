@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/backend/cuda/plugin/cuda_call.h"
+#include "core/backend/cuda/plugin/root_meter.h"
 #include "core/backend/cuda/plugin/roots_chunk.h"
 #include "core/rules/cans.h"
 #include "core/rules/eigenvalue.h"
@@ -34,7 +35,11 @@ RootChunk ChunkOf(const RootBatch& batch, const RootSpec& spec, int64_t first, i
   chunk.matrices =
       static_cast<char*>(batch.matrices) + first * batch.stride * static_cast<int64_t>(SizeOf(batch.computation));
   chunk.divisor = batch.divisor;
-  chunk.may_be_diagonal = batch.may_be_diagonal + first;
+  if (batch.compared == nullptr) {
+    chunk.may_be_diagonal = batch.may_be_diagonal + first;
+  } else {
+    chunk.compared = batch.compared + first;
+  }
   chunk.active = batch.active;
   chunk.status = batch.status + first;
   return chunk;
@@ -84,6 +89,8 @@ void SetNewton(RootSpec* spec) {
 
 }  // namespace
 
+RootSolver::RootSolver() = default;
+
 RootSolver::~RootSolver() {
   if (jacobi_ != nullptr) cusolverDnDestroySyevjInfo(jacobi_);
   if (params_ != nullptr) cusolverDnDestroyParams(params_);
@@ -101,8 +108,22 @@ Status RootSolver::Create(const std::vector<RootSizes>& sizes, const Handles& ha
   SHAMPOO_RETURN_IF_ERROR(solver->counted_.Create());
   SHAMPOO_RETURN_IF_ERROR(solver->count_.Allocate(sizeof(int64_t)));
   for (const RootSizes& kind : sizes) SHAMPOO_RETURN_IF_ERROR(solver->Prepare(kind, handles));
+  SHAMPOO_RETURN_IF_ERROR(solver->PrepareMeter(sizes, handles));
   *out = std::move(solver);
   return Status();
+}
+
+Status RootSolver::PrepareMeter(const std::vector<RootSizes>& sizes, const Handles& handles) {
+  std::vector<RootMeter::Sizes> tracked;
+  for (const RootSizes& kind : sizes) {
+    if (!kind.tracked || kind.count == 0) continue;
+    tracked.push_back({kind.n, std::min(kind.count, Find(kind.method, kind.n, kind.root_dtype)->chunk)});
+  }
+  return tracked.empty() ? Status() : RootMeter::Create(tracked, handles, &meter_);
+}
+
+int64_t RootSolver::WorkspaceBytes() const {
+  return workspace_bytes_ + (meter_ != nullptr ? meter_->WorkspaceBytes() : 0);
 }
 
 // Chunks are halved until cuSOLVER accepts them and their memory is small enough. If the batched solver accepts not
@@ -198,16 +219,29 @@ const RootSolver::Kind* RootSolver::Find(RootMethod method, int64_t n, Dtype roo
 
 Status RootSolver::Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles,
                            void* workspace) {
+  return ComputeChunks(batch, MakeRootSpec(group, batch.root, 1, batch.n, batch.root_dtype), handles, workspace,
+                       group.track_root_residuals ? meter_.get() : nullptr);
+}
+
+Status RootSolver::Compute(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace) {
+  return ComputeChunks(batch, spec, handles, workspace, nullptr);
+}
+
+// meter: nullptr: the roots are not measured.
+Status RootSolver::ComputeChunks(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace,
+                                 RootMeter* meter) {
   if (batch.count == 0) return Status();
-  const RootSpec spec = MakeRootSpec(group, batch.root, 1, batch.n, batch.root_dtype);
   const Kind* const kind = Find(spec.method, batch.n, batch.root_dtype);
   if (kind == nullptr) return Internal("the root solver was not created for roots of order ", batch.n);
   const RootLayout layout = MakeRootLayout(kind->method, kind->n, kind->chunk, kind->root_dtype, kind->solver_bytes);
+  char* const of_meter = static_cast<char*>(workspace) + workspace_bytes_;
   for (int64_t first = 0; first < batch.count; first += kind->chunk) {
     RootChunk chunk = ChunkOf(batch, spec, first, std::min(kind->chunk, batch.count - first));
     const RootBuffers buffers = Place(layout, workspace, &chunk);
+    if (meter != nullptr) SHAMPOO_RETURN_IF_ERROR(meter->Begin(chunk, handles, of_meter));
     SHAMPOO_CUDA_TRY(InspectRoots(handles.stream, chunk));
     SHAMPOO_RETURN_IF_ERROR(RootsOfChunk(chunk, handles, buffers, *kind));
+    if (meter != nullptr) SHAMPOO_RETURN_IF_ERROR(meter->Measure(chunk, handles, of_meter));
   }
   return Status();
 }

@@ -32,6 +32,9 @@ struct RootBatch {
   const int32_t* const* may_be_diagonal = nullptr;  // on the device, by matrix: address of its flag
   const int32_t* active = nullptr;                  // on the device; 0: the step was rejected, and nothing is written
   RootStatus* status = nullptr;                     // on the device, by matrix; the caller sets `ticket`
+  // On the device, by matrix, or nullptr: roots of the same matrices. These roots use the same epsilon and the same
+  // diagonal shortcuts, so that they can be compared. may_be_diagonal is then ignored.
+  const RootStatus* compared = nullptr;
 };
 
 // The size of batches that will be computed.
@@ -40,8 +43,10 @@ struct RootSizes {
   int64_t n;
   int64_t count;  // at most
   Dtype root_dtype;
+  bool tracked = false;  // track_root_residuals
 };
 
+class RootMeter;
 struct RootBuffers;
 struct RootChunk;
 struct RunningCount;
@@ -50,7 +55,8 @@ struct RunningCount;
 // X = (F / divisor + epsilon I)^(-exponent_multiplier / root), by the rules of core/roots (clamp, diagonal shortcut,
 // relative epsilon of higher_order, pseudo-inverse). There is no recovery ladder: the status reports a root that the
 // method cannot compute, that is not finite, that is above `limit`, or that is not a root of its matrix. A matrix that
-// is not finite is replaced before it is passed to a solver.
+// is not finite is replaced before it is passed to a solver. With track_root_residuals, roots are then compared with
+// those computed in float64.
 class RootSolver {
  public:
   // Creates a solver for batches of these sizes. Queries cuSOLVER's memory sizes and allocates its host memory.
@@ -60,11 +66,13 @@ class RootSolver {
   RootSolver& operator=(const RootSolver&) = delete;
 
   // Returns the bytes of device memory, aligned to 256 bytes, that suffice for any of the batches.
-  int64_t WorkspaceBytes() const { return workspace_bytes_; }
+  int64_t WorkspaceBytes() const;
   // Enqueues the computation of a batch. Does not allocate. Method eigen does not wait; the coupled iterations wait
   // after every few iterations, to stop when no matrix needs more. The batch is divided into chunks that fit the
   // workspace.
   Status Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles, void* workspace);
+  // Does the same for a spec of its own, and measures nothing.
+  Status Compute(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace);
   // Computes the root of one matrix again, for which Compute has failed, and waits for it. The batch has one matrix;
   // its members divisor to status are ignored. The matrix is replaced if *out reports no failure. If the device has no
   // solver for this attempt, *out reports the failure kSolver.
@@ -88,7 +96,10 @@ class RootSolver {
     int64_t host = 0;
   };
 
-  RootSolver() = default;
+  RootSolver();
+  Status PrepareMeter(const std::vector<RootSizes>& sizes, const Handles& handles);
+  Status ComputeChunks(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace,
+                       RootMeter* meter);
   Status Prepare(const RootSizes& sizes, const Handles& handles);
   Status MemoryOfBatches(RootSizes sizes, const Handles& handles, SolverMemory* memory) const;
   Status MemoryOfBatch(const RootSizes& sizes, const Handles& handles, SolverMemory* memory) const;
@@ -104,7 +115,8 @@ class RootSolver {
 
   std::vector<Kind> kinds_;
   std::vector<char> host_memory_;
-  int64_t workspace_bytes_ = 0;
+  int64_t workspace_bytes_ = 0;       // without those of the meter, which follow
+  std::unique_ptr<RootMeter> meter_;  // nullptr: no root is tracked
   cusolverDnParams_t params_ = nullptr;
   syevjInfo_t jacobi_ = nullptr;
   OwnedEvent counted_;

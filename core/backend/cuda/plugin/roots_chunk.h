@@ -17,7 +17,7 @@ namespace shampoo::cuda {
 // The record of one matrix while its root is computed.
 struct RootMember {
   double epsilon;  // added to the eigenvalues of the unscaled matrix
-  double shift;    // coupled iterations: added to the diagonal of the scaled matrix
+  double shift;    // added to the diagonal: iterations: of the scaled matrix; method eigen: of the matrix
   double error;    // max |Y - I|
   double start;    // the first X is this multiple of I
   double factor;   // the root of the scaled matrix is multiplied by it
@@ -61,7 +61,8 @@ struct RootChunk {
   double largest_residual;  // at which the result of an iteration counts as a root
   void* matrices;
   const double* divisor;
-  const int32_t* const* may_be_diagonal;
+  const int32_t* const* may_be_diagonal;  // nullptr: `compared` decides
+  const RootStatus* compared;             // see RootBatch
   const int32_t* active;
   RootStatus* status;
   RootMember* members;

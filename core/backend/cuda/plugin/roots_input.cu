@@ -43,6 +43,11 @@ struct BeginMemberBody {
     cta.Once([&] { chunk.members[cta.index()] = Begin(cta.index(), off_diagonal, diagonal, trace); });
   }
 
+  SHAMPOO_DEVICE bool MayBeDiagonal(int64_t index) const {
+    if (chunk.spec.may_be_diagonal) return true;
+    if (chunk.compared != nullptr) return chunk.compared[index].kind == RootKind::kDiagonal;
+    return *chunk.may_be_diagonal[index] != 0;
+  }
   SHAMPOO_DEVICE RootMember Begin(int64_t index, uint64_t off_diagonal, uint64_t diagonal, double trace) const {
     const RootSpec& spec = chunk.spec;
     const double magnitude = BitsAs<double>(off_diagonal > diagonal ? off_diagonal : diagonal);
@@ -61,12 +66,12 @@ struct BeginMemberBody {
     // The spec with the epsilon of this matrix.
     RootSpec resolved = spec;
     resolved.epsilon = finite || !is_relative ? ResolvedEpsilon(spec, trace / *chunk.divisor) : 0;
+    if (chunk.compared != nullptr) resolved.epsilon = chunk.compared[index].epsilon;
     member.epsilon = resolved.epsilon;
     member.zero = is_relative && finite && IsNegligible(magnitude, chunk.computation);
     if (spec.method == RootMethod::kEigen || spec.method == RootMethod::kCans) {
       member.kind = spec.method == RootMethod::kEigen ? RootKind::kEigen : RootKind::kCans;
-      member.shortcut =
-          finite && (chunk.n == 1 || member.zero || (member.diagonal != 0 && *chunk.may_be_diagonal[index] != 0));
+      member.shortcut = finite && (chunk.n == 1 || member.zero || (member.diagonal != 0 && MayBeDiagonal(index)));
       if (member.shortcut != 0) {
         member.kind = chunk.n == 1 ? RootKind::kScalar : RootKind::kDiagonal;
         resolved.method = RootMethod::kEigen;

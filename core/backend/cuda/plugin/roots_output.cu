@@ -121,6 +121,12 @@ struct StatusBody {
     const bool solved = chunk.spec.method == RootMethod::kEigen && chunk.n > 1 && member.replaced == 0;
     status.solver_info = solved ? chunk.info[i] : 0;
     status.diagonal_input = member.diagonal;
+    const bool iterated =
+        member.kind == RootKind::kNewton || member.kind == RootKind::kHigherOrder || member.kind == RootKind::kCans;
+    status.shift = iterated ? ldexp(member.shift, member.scale) : member.shift;
+    status.epsilon = iterated ? status.shift : chunk.spec.pseudo_inverse ? 0 : member.epsilon;
+    status.error = 0;
+    status.residual = 0;
   }
 };
 

@@ -1,0 +1,29 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/plugin/device_element.h"
+
+// Hashes of parameters that replicas compare (verify_replicas). ParameterHashes (core/step/replica_inputs.h) computes
+// them on the CPU, with another function: ranks on devices and on CPUs never compare their hashes.
+namespace shampoo::cuda {
+
+// Returns whether the step compares the parameters of replicas.
+SHAMPOO_DEVICE inline bool ComparesParameters(const Tables& tables) {
+  return tables.verify_replicas > 0 && tables.state->rejected == 0 &&
+         tables.state->report.steps % tables.verify_replicas == 0;
+}
+
+// Mixes the bits of a number: different numbers give different results. The constants are those of splitmix64.
+SHAMPOO_DEVICE inline uint64_t Scrambled(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31);
+}
+
+// Returns the term of an element in a hash. A hash is the sum of its terms, modulo 2^64, in any order.
+SHAMPOO_DEVICE inline uint64_t HashTerm(int64_t place, uint64_t bits) {
+  return Scrambled(Scrambled(static_cast<uint64_t>(place) + 0x9e3779b97f4a7c15u) ^ bits);
+}
+
+}  // namespace shampoo::cuda

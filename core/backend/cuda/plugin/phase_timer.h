@@ -1,0 +1,83 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/backend/cuda/plugin/cuda_handles.h"
+#include "core/backend/step_phase.h"
+#include "core/base/status.h"
+
+namespace shampoo::cuda {
+
+// Measures the phases of steps with events (track_times). A step records an event where its phase changes, in the order
+// of the caller's stream. The times are read later, when the host has waited for the step, so that nothing else waits.
+//
+// Async roots run in another stream, next to later steps. Each run has events of its own, and its time is read when it
+// has ended.
+// Async roots are enqueued by a thread of their own, so runs can be begun and ended while a step is collected.
+class PhaseTimer {
+ public:
+  // changes: the largest number of phases of a step. runs: the async roots that can be measured at the same time.
+  static Status Create(size_t changes, size_t runs, std::unique_ptr<PhaseTimer>* out);
+
+  // Begins a step. Forgets one whose times were not collected.
+  void Begin();
+  // The work that is enqueued from now on belongs to the phase.
+  Status Enter(cudaStream_t stream, StepPhase phase) { return Change(stream, static_cast<int>(phase)); }
+  // The work that is enqueued from now on belongs to no phase. It may wait for other ranks.
+  Status Leave(cudaStream_t stream) { return Change(stream, kNoPhase); }
+  // Ends the step.
+  Status End(cudaStream_t stream);
+
+  // Encloses async roots. If all events are in use, the run is not measured.
+  Status BeginRun(cudaStream_t stream);
+  Status EndRun(cudaStream_t stream);
+
+  // Adds the times of the step, which the host has waited for, and of the async roots that have ended.
+  Status Collect();
+  // Returns the seconds of each phase.
+  const double* seconds() const { return seconds_.data(); }
+
+ private:
+  static constexpr int kNoPhase = -1;
+  struct Run {
+    OwnedEvent begin, end;
+    bool is_pending = false;
+  };
+
+  PhaseTimer() = default;
+  Status Change(cudaStream_t stream, int phase);
+  Status Add(const OwnedEvent& begin, const OwnedEvent& end, int phase);
+
+  std::vector<OwnedEvent> events_;
+  std::vector<int> phases_;  // by event: the phase that begins there
+  size_t used_ = 0;          // events of the step
+  bool is_complete_ = false;
+  std::mutex mutex_;  // guards runs_ and run_
+  std::vector<Run> runs_;
+  Run* run_ = nullptr;  // the run that has begun; nullptr: none is measured
+  std::array<double, kStepPhaseCount> seconds_{};
+};
+
+// Measures the phases of one step in its stream, or nothing if there is no timer.
+class StepPhases {
+ public:
+  StepPhases(PhaseTimer* timer, cudaStream_t stream) : timer_(timer), stream_(stream) {
+    if (timer_ != nullptr) timer_->Begin();
+  }
+  // See PhaseTimer.
+  Status Enter(StepPhase phase) const { return timer_ != nullptr ? timer_->Enter(stream_, phase) : Status(); }
+  Status Leave() const { return timer_ != nullptr ? timer_->Leave(stream_) : Status(); }
+  Status End() const { return timer_ != nullptr ? timer_->End(stream_) : Status(); }
+
+ private:
+  PhaseTimer* timer_;
+  cudaStream_t stream_;
+};
+
+}  // namespace shampoo::cuda

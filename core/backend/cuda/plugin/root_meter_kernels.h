@@ -1,0 +1,26 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/plugin/roots_chunk.h"
+
+// The kernels of RootMeter (root_meter.cu), in their order.
+namespace shampoo::cuda {
+
+// A chunk and the arrays of RootMeterLayout.
+struct MeasuredChunk {
+  RootChunk chunk;
+  double* originals;
+  double* roots;
+  RootStatus* statuses;
+  double* one;
+};
+
+// Copies the matrices to `originals` and to `roots`, and writes `one`.
+cudaError_t CopyMatrices(cudaStream_t stream, const MeasuredChunk& measured);
+// Records RootResiduals::error: compares the chunk's roots X with `roots`. Then copies X to `roots`.
+cudaError_t RecordErrors(cudaStream_t stream, const MeasuredChunk& measured);
+// Records RootResiduals::residual: compares `roots`, which contains powers of X, with the matrices.
+cudaError_t RecordResiduals(cudaStream_t stream, const MeasuredChunk& measured);
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,48 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/backend/cuda/interface.h"
+#include "core/backend/cuda/root_workspace.h"
+#include "core/base/round_up.h"
+
+// Layout of the device memory in which the roots of a chunk are compared with those computed in float64
+// (track_root_residuals).
+namespace shampoo::cuda {
+
+// Offsets in bytes.
+struct RootMeterLayout {
+  int64_t originals = 0;  // the matrices, in float64
+  int64_t roots = 0;      // their roots, in float64
+  int64_t statuses = 0;   // of the roots
+  int64_t one = 0;        // the number 1
+  int64_t solver = 0;     // workspace of the solver in float64
+};
+
+// count: the matrices of the chunk.
+inline RootMeterLayout MakeRootMeterLayout(int64_t n, int64_t count) {
+  constexpr int64_t kAlignment = 256;
+  int64_t bytes = 0;
+  const auto take = [&bytes](int64_t of_array) {
+    const int64_t at = bytes;
+    bytes += RoundUp(of_array, kAlignment);
+    return at;
+  };
+  RootMeterLayout layout;
+  layout.originals = take(count * n * n * static_cast<int64_t>(sizeof(double)));
+  layout.roots = take(count * n * n * static_cast<int64_t>(sizeof(double)));
+  layout.statuses = take(count * static_cast<int64_t>(sizeof(RootStatus)));
+  layout.one = take(sizeof(double));
+  layout.solver = bytes;
+  return layout;
+}
+
+// Returns an upper bound of the memory for chunks of up to `count` matrices. cuSOLVER's share is an estimate.
+inline int64_t EstimatedMeterBytes(int64_t n, int64_t count) {
+  const int64_t chunk = LargestRootChunk(RootMethod::kEigen, n, count, Dtype::kF64);
+  return MakeRootMeterLayout(n, count).solver + EstimatedWorkspaceBytes(RootMethod::kEigen, n, chunk, Dtype::kF64);
+}
+
+}  // namespace shampoo::cuda

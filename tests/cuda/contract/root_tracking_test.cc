@@ -1,0 +1,167 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// track_root_residuals on the device: the statistics of the CPU, without waits and without an effect on results.
+#include <cusolverDn.h>
+
+#include "tests/capi/behaviour/listener.h"
+#include "tests/cuda/contract/pair.h"
+#include "tests/cuda/tools/device_ranks.h"
+#include "tests/cuda/tools/graph.h"
+
+namespace shampoo_test {
+namespace {
+
+const Keys kTracked = {{"track_root_residuals", "true"}};
+const char* const kStats[] = {"root_error.mean",    "root_error.median",    "root_error.p90",    "root_error.max",
+                              "root_residual.mean", "root_residual.median", "root_residual.p90", "root_residual.max"};
+
+// In float64 the roots of the device and of the CPU differ by rounding, so their deviations are rounding, too.
+void CheckSameStats(const Model& device, const Model& host, double rounding) {
+  for (const char* stat : kStats) {
+    CAPTURE(std::string(stat));
+    const double expected = host.Stat(stat);
+    CHECK(std::fabs(device.Stat(stat) - expected) <= rounding + 0.5 * expected);
+    CHECK(device.Stat(stat) > 0);
+  }
+  CHECK(device.Stat("root_error.worst") >= 0);
+}
+
+TEST_CASE("residuals of roots are those of the CPU, for every method and dtype") {
+  for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
+    for (const Keys& dtypes : {Keys{{"root_dtype", "f32"}}, Keys{{"root_dtype", "f64"}},
+                               Keys{{"factor_dtype", "bf16"}, {"inverse_dtype", "f16"}}}) {
+      for (const char* lag : {"0", "1"}) {
+        CAPTURE(std::string(method));
+        CAPTURE(dtypes[0].second);
+        const StageWithStream stream;
+        ModelSpec spec = FiveShapes(kTracked + dtypes + Keys{{"root_method", method}, {"status_lag", lag}});
+        spec.keys.push_back({"epsilon", "0.1"});
+        spec.params[1].param_dtype = spec.params[1].grad_dtype = spec.params[1].out_dtype = SHAMPOO_BF16;
+        Pair pair(spec, stream);
+        CHECK(pair.device.Stat("root_error.worst") == -1);
+        pair.Train(1, 4);
+        Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+        CheckSameStats(pair.device, pair.host, 3e-5);
+        CHECK(pair.device.Stat("root_residual.max") < 0.05);
+      }
+    }
+  }
+}
+
+TEST_CASE("tracking changes no result, allocates nothing and waits for nothing" * NeedsFake()) {
+  for (const char* method : {"eigen", "cans", "newton"}) {
+    for (const char* async : {"0", "1"}) {
+      CAPTURE(std::string(method));
+      CAPTURE(std::string(async));
+      const Stage stage;
+      const Keys keys = {{"root_method", method}, {"root_async", async}, {"precondition_frequency", "3"}};
+      std::vector<std::vector<char>> bits;
+      std::vector<int64_t> waits;
+      for (const bool tracked : {false, true}) {
+        const TestStream stream;
+        Model model(FiveShapes(keys + (tracked ? kTracked : Keys{})), stream);
+        model.FillParams(1);
+        model.FillGradients(1);
+        model.Bind();
+        fake_cuda_mark();
+        for (int t = 1; t <= 5; ++t) Must(shampoo_optimizer_step(model.optimizer, stream));
+        waits.push_back(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS));
+        CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
+        CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) == 0);
+        bits.push_back(BitsOf(model));
+        CHECK((model.Stat("root_error.max") > 0) == tracked);
+      }
+      CHECK(bits[0] == bits[1]);
+      CHECK(waits[0] == waits[1]);
+    }
+  }
+}
+
+TEST_CASE("residuals are reported with the step that begins to use the roots, and logged") {
+  const StageWithStream stream;
+  Model model(FiveShapes(kTracked + Keys{{"root_async", "2"}, {"precondition_frequency", "4"}, {"status_lag", "0"}}),
+              stream);
+  model.FillParams(1);
+  Listener listener(2);
+  std::vector<bool> known;
+  size_t logged = 0;
+  for (uint64_t t = 1; t <= 6; ++t) {
+    model.Step(t);
+    known.push_back(model.Stat("root_error.worst") >= 0);
+    for (const std::string& message : listener.Take()) {
+      logged += message.find("inverse roots against float64: root_error mean") != std::string::npos ? 1 : 0;
+    }
+  }
+  CHECK(std::find(known.begin(), known.end(), true) != known.end());
+  CHECK(logged > 0);
+  CHECK(logged == static_cast<size_t>(model.Stat("root_computed")) / 12);
+}
+
+TEST_CASE("one group is tracked, and the other one is not") {
+  const StageWithStream stream;
+  ModelSpec spec = FiveShapes({{"status_lag", "0"}});
+  spec.groups = {kTracked};
+  spec.params[5].group = 1;  // of the same shape as the first one
+  Pair pair(spec, stream);
+  pair.Train(1, 3);
+  CHECK(pair.device.Stat("root_error.worst") == pair.host.Stat("root_error.worst"));
+  CHECK(pair.device.Stat("root_error.worst") >= 10);
+}
+
+TEST_CASE("a root that is computed again is measured, too" * NeedsFake()) {
+  for (const int how : {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_WRONG_VECTORS}) {
+    for (const bool recovered_by_host : {false, true}) {
+      const StageWithStream stream;
+      ModelSpec spec;
+      spec.keys = kTracked + Keys{{"epsilon", "1e-2"}, {"status_lag", "0"}, {"precondition_1d", "true"}};
+      spec.params = {{{12}}};
+      Model model(spec, stream);
+      model.FillParams(1);
+      // The batch, and then the solver for one matrix.
+      fake_cuda_fail_eigen(1, 0, how, 3);
+      if (recovered_by_host) fake_cuda_fail_always("cusolverDnXsyevd", CUSOLVER_STATUS_INTERNAL_ERROR);
+      const shampoo_status status = (model.FillGradients(1), model.TryStep());
+      (void)fake_cuda_cancel_failures();
+      if (status != SHAMPOO_OK) continue;
+      CHECK(model.Stat("root_retried") == 1);
+      CHECK(model.Stat("root_error.worst") == 0);
+      CHECK(model.Stat("root_error.max") < 1e-3);
+      CHECK(model.Stat("root_residual.max") > 0);
+      CHECK(model.Stat("root_residual.max") < 1e-3);
+    }
+  }
+}
+
+TEST_CASE("several ranks measure the roots that they own, with captured steps in between") {
+  for (const char* lag : {"0", "1"}) {
+    const Stage stage;
+    DeviceRanks ranks(FiveShapes(kTracked + Keys{{"status_lag", lag}, {"precondition_frequency", "3"}}), 2);
+    ranks.FillParams(1);
+    ranks.Train(1, 3);
+    ranks.Status();
+    REQUIRE(ranks.Unless(SHAMPOO_OK) == "");
+    for (int rank = 0; rank < 2; ++rank) CHECK(ranks[rank].Stat("root_error.max") > 0);
+  }
+  const StageWithStream stream;
+  Model model(FiveShapes(kTracked + Keys{{"refresh_growth", "0"}, {"precondition_frequency", "4"}}), stream);
+  model.FillParams(1);
+  model.Train(1, 4);
+  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  const double measured = model.Stat("root_error.mean");
+  CHECK(measured > 0);
+  model.FillGradients(5);
+  const Graph graph(&model);
+  graph.Launch();
+  graph.Launch();
+  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  CHECK(model.Stat("steps") == 6);
+  CHECK(model.Stat("root_error.mean") == measured);
+  model.Step(7);
+  model.Step(8);
+  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  CHECK(model.Stat("root_error.mean") != measured);
+}
+
+}  // namespace
+}  // namespace shampoo_test

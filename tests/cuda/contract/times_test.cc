@@ -1,0 +1,141 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// track_times on the device: time in the stream, read with the reports.
+#include "tests/cuda/tools/device_ranks.h"
+#include "tests/cuda/tools/graph.h"
+
+namespace shampoo_test {
+namespace {
+
+const char* const kPhases[] = {"seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning",
+                               "seconds.elementwise"};
+
+std::vector<double> Times(const Model& model) {
+  std::vector<double> times;
+  for (const char* phase : kPhases) times.push_back(model.Stat(phase));
+  return times;
+}
+
+// Returns the number of phases whose time has grown.
+int Grown(const std::vector<double>& before, const std::vector<double>& now) {
+  int grown = 0;
+  for (size_t i = 0; i < now.size(); ++i) {
+    CHECK(now[i] >= before[i]);
+    grown += now[i] > before[i] ? 1 : 0;
+  }
+  return grown;
+}
+
+TEST_CASE("times of all phases are measured if track_times is set, with the report of the step") {
+  for (const bool tracked : {false, true}) {
+    for (const char* lag : {"0", "1"}) {
+      CAPTURE(tracked);
+      CAPTURE(std::string(lag));
+      const StageWithStream stream;
+      Model model(
+          FiveShapes({{"track_times", tracked ? "true" : "false"}, {"status_lag", lag}, {"refresh_growth", "0"}}),
+          stream);
+      model.FillParams(1);
+      model.Step(1);
+      const std::vector<double> none(5);
+      // The first roots are due at step 2.
+      const bool late = lag[0] == '1';
+      CHECK(Grown(none, Times(model)) == (tracked && !late ? 3 : 0));
+      model.Step(2);
+      CHECK(Grown(none, Times(model)) == (!tracked ? 0 : late ? 3 : 5));
+      Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+      const std::vector<double> before = Times(model);
+      CHECK(Grown(none, before) == (tracked ? 5 : 0));
+      // No roots are due.
+      model.Step(3);
+      Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+      CHECK(Grown(before, Times(model)) == (tracked ? 4 : 0));
+      CHECK(Times(model)[2] == before[2]);
+    }
+  }
+}
+
+TEST_CASE("measuring changes no result, and adds no wait and no allocation" * NeedsFake()) {
+  for (const char* async : {"0", "2"}) {
+    const Stage stage;
+    std::vector<std::vector<char>> bits;
+    for (const char* tracked : {"false", "true"}) {
+      const TestStream stream;
+      Model model(FiveShapes({{"track_times", tracked}, {"root_async", async}, {"precondition_frequency", "4"}}),
+                  stream);
+      model.FillParams(1);
+      model.Train(1, 2);
+      fake_cuda_mark();
+      model.Bind();
+      for (int t = 3; t <= 9; ++t) Must(shampoo_optimizer_step(model.optimizer, stream));
+      CHECK(fake_cuda_calls("cudaEventSynchronize") <= 7);  // one for the previous step
+      CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
+      bits.push_back(BitsOf(model));
+    }
+    CHECK(bits[0] == bits[1]);
+  }
+}
+
+TEST_CASE("async roots are measured when they have ended") {
+  const StageWithStream stream;
+  Model model(FiveShapes({{"track_times", "true"},
+                          {"root_async", "2"},
+                          {"precondition_frequency", "4"},
+                          {"refresh_growth", "0"},
+                          {"status_lag", "0"}}),
+              stream);
+  model.FillParams(1);
+  model.Train(1, 12);
+  CHECK(model.Stat("root_computed") > 0);
+  CHECK(model.Stat("seconds.roots") > 0);
+}
+
+TEST_CASE("replays of captured steps are not measured, and do not disturb the times of other steps") {
+  const StageWithStream stream;
+  Model model(FiveShapes({{"track_times", "true"}, {"refresh_growth", "0"}, {"precondition_frequency", "8"}}), stream);
+  model.FillParams(1);
+  model.Train(1, 2);
+  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  const std::vector<double> before = Times(model);
+  model.FillGradients(3);
+  {
+    const Graph graph(&model);
+    graph.Launch();
+    graph.Launch();
+    Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  }
+  CHECK(model.Stat("steps") == 4);
+  CHECK(Times(model) == before);
+  model.Step(5);
+  const Graph graph(&model);  // while the times of the last step are not read yet
+  graph.Launch();
+  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  CHECK(Grown(before, Times(model)) == 3);
+}
+
+TEST_CASE("a rejected step and steps of several ranks are measured") {
+  const Stage stage;
+  for (const auto& [copies, shards] : {std::pair{2, 1}, {1, 2}, {2, 2}}) {
+    DeviceRanks ranks(FiveShapes({{"track_times", "true"}, {"status_lag", "0"}, {"comm_bucket_bytes", "64"}}), copies,
+                      shards);
+    ranks.FillParams(1);
+    ranks.Train(1, 2);
+    REQUIRE(ranks.Unless(SHAMPOO_OK) == "");
+    std::vector<std::vector<double>> before;
+    for (int rank = 0; rank < ranks.world(); ++rank) {
+      before.push_back(Times(ranks[rank]));
+      CHECK(Grown(std::vector<double>(5), before.back()) == 5);
+    }
+    ranks.FillGradients(3);
+    ranks[1].SpoilGradient(3, 2, NAN);
+    ranks.Step();
+    CHECK(ranks.Unless(SHAMPOO_OK) != "");
+    for (int rank = 0; rank < ranks.world(); ++rank) {
+      CHECK(Times(ranks[rank])[0] > before[static_cast<size_t>(rank)][0]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
