@@ -43,6 +43,8 @@ class StagedComm {
     return ops;
   }
   ThreadComm& host() { return host_; }
+  // Returns whether the calling thread is inside of a collective.
+  static bool IsInside() { return IsInsideHere(); }
 
   static constexpr int32_t kMisused = 2001;
 
@@ -54,7 +56,18 @@ class StagedComm {
     std::vector<char> all;
   };
 
+  static bool& IsInsideHere() {
+    thread_local bool is_inside = false;
+    return is_inside;
+  }
+
   static int32_t Gather(void* user, const void* send, void* recv, size_t bytes, void* stream) {
+    IsInsideHere() = true;
+    const int32_t error = GatherStaged(user, send, recv, bytes, stream);
+    IsInsideHere() = false;
+    return error;
+  }
+  static int32_t GatherStaged(void* user, const void* send, void* recv, size_t bytes, void* stream) {
     auto* const rank = static_cast<Rank*>(user);
     auto* const queue = static_cast<cudaStream_t>(stream);
     const size_t all_bytes = bytes * static_cast<size_t>(rank->host.world);
