@@ -104,7 +104,7 @@ void GatheredStep::CheckWholeBlocks(StepDecision* decision) {
       decision->status = std::move(failure);
       return;
     }
-    if (checked.ok()) checked = CheckPass(pass, &result);
+    if (checked.ok()) checked = CatchExceptions([&] { return CheckPass(pass, &result); });
   }
   StepDecision agreed{.status = std::move(checked), .skip_step = result.skip_step};
   shards_->AgreeOnCode(&agreed, nullptr);
@@ -147,7 +147,7 @@ Status GatheredStep::EndWithoutStep(StepDecision decision) {
     Status failure = gather_->JoinCollect(OwnPass(0));
     // The text of a rejected step is fetched by all ranks, including one whose collect failed.
     if (shards_->text_is_due()) {
-      Status rejection = shards_->FetchText();
+      Status rejection = CatchExceptions([&] { return shards_->FetchText(); });
       if (failure.ok()) failure = std::move(rejection);
     }
     if (!failure.ok()) decision.status = std::move(failure);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/catch_exceptions.h"
 #include "core/comm/agreement.h"
 #include "core/comm/received.h"
 
@@ -34,7 +35,8 @@ Status ReplicaExchange::Create(const StepInputs& inputs, std::shared_ptr<Communi
 
 Status ReplicaExchange::Share(int64_t bucket, const StepDecision& decision, const StepContext& context,
                               ShardAgreement* shards) {
-  Status shared = ShareUpdates(bucket, decision, context);
+  // The shards agree also if this rank has no memory for the error of the exchange.
+  Status shared = CatchExceptions([&] { return ShareUpdates(bucket, decision, context); });
   if (bucket > 0) return shared;
   // An error between the copies of one shard must also stop the other shards before they apply anything.
   shared = shards->AgreeAgain(std::move(shared));

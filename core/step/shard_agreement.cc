@@ -6,10 +6,19 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/catch_exceptions.h"
 #include "core/comm/agreement.h"
 #include "core/comm/received.h"
 
 namespace shampoo {
+namespace {
+
+// A rank without memory for a copy of its error still joins the round.
+Status CopyOf(const Status& status) {
+  return CatchExceptions([&] { return status.Copy(); });
+}
+
+}  // namespace
 
 ShardRounds::ShardRounds(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer)
     : inputs_(inputs),
@@ -18,6 +27,7 @@ ShardRounds::ShardRounds(const StepInputs& inputs, std::shared_ptr<Communicator>
       gradients_(inputs.plan.params.size()) {
   segment_bytes_ = ShardSegmentBytes(steps_.size(), gradients_.size());
   buffer_.resize(static_cast<size_t>(segment_bytes_ * rounds_.comm()->world()));
+  own_text_.reserve(kTextBytes);
 }
 
 ShardHeader ShardRounds::HeaderOf(int rank) {
@@ -31,7 +41,7 @@ void ShardRounds::Report(const Status& failure) {
     std::fill(steps_.begin(), steps_.end(), 0);
     std::fill(gradients_.begin(), gradients_.end(), kNoElements);
     StepDecision decision;
-    decision.status = failure.Copy();
+    decision.status = CopyOf(failure);
     (void)RunRound(&decision).ok();  // this rank returns its own failure
   });
 }
@@ -69,7 +79,7 @@ void ShardRounds::Agree(StepDecision* decision, StepContext* context) {
 
 Status ShardRounds::AgreeAgain(Status own) {
   if (comm()->failed()) return own;  // all shard ranks know of the failure
-  Status agreed = AgreeOnError(own.Copy());
+  Status agreed = AgreeOnError(CopyOf(own));
   return own.ok() ? std::move(agreed) : std::move(own);
 }
 
@@ -81,12 +91,13 @@ Status ShardRounds::AgreeOnError(Status own) {
 
 void ShardRounds::AgreeWithText(StepDecision* decision, const StepContext* context) {
   AgreeOnCode(decision, context);
-  if (text_is_due()) decision->status = FetchText();
+  if (text_is_due()) decision->status = CatchExceptions([&] { return FetchText(); });
 }
 
 void ShardRounds::AgreeOnCode(StepDecision* decision, const StepContext* context) {
   if (context != nullptr) TakeInputs(*decision, *context);
-  Status status = RunRound(decision);
+  // Without memory for the error, the rank still joins the exchange of texts.
+  Status status = CatchExceptions([&] { return RunRound(decision); });
   decision->status = std::move(status);
 }
 
@@ -98,7 +109,7 @@ Status ShardRounds::RunRound(StepDecision* decision) {
   const ShardHeader own{rounds_.HeaderFor(kRound, decision->status, flags),
                         inputs_.state.hyper_parameters().Hash(on_host)};
   failure_ = {};
-  own_text_ = decision->status.message();
+  own_text_.assign(decision->status.message(), 0, kTextBytes);  // has this capacity
   char* to = SegmentOf(comm()->rank());
   std::memcpy(to, &own, sizeof own);
   to += sizeof own;

@@ -18,7 +18,7 @@ thread_local bool failed = false;
 std::atomic<int64_t> live{0};
 
 void* Allocate(size_t bytes, size_t alignment) {
-  if (counting && bytes >= plan.least_bytes) {
+  if (counting && bytes >= plan.least_bytes && (plan.is_excluded == nullptr || !plan.is_excluded())) {
     ++counted;
     if (counted >= plan.first && counted - plan.first < plan.count) {
       failed = true;

@@ -84,5 +84,20 @@ TEST_CASE("create fails if a kernel cannot be loaded" * NeedsFake()) {
   }
 }
 
+// Method eigen computes the roots of tensors, and cans those of matrices, of the same order and in the same dtype.
+TEST_CASE("create loads the solvers of all methods, also of one that some blocks use instead of the group's method") {
+  const StageWithStream stream;
+  ModelSpec spec;
+  spec.keys = {{"root_method", "cans"}, {"use_merge_dims", "false"}, {"epsilon", "1e-2"}, {"status_lag", "0"}};
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2, 3}, {3, 2, 2}}) {
+    spec.params.push_back({shape, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+  }
+  Model model(spec, stream);
+  model.FillParams(1);
+  model.Train(1, 2);
+  CHECK(model.Stat("root_cans") > 0);
+  CHECK(model.Stat("root_eigen") > 0);
+}
+
 }  // namespace
 }  // namespace shampoo_test

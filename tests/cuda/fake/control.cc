@@ -193,6 +193,8 @@ const char* fake_cuda_problems(void) {
 
 void fake_cuda_clear_problems(void) { Locked()->memory.problems().clear(); }
 
+int fake_cuda_in_call(void) { return Call::IsInside() ? 1 : 0; }
+
 int fake_cuda_check_collective(const void* data, size_t bytes) {
   const Locked state;
   const Allocation* const allocation = state->memory.Find(data);

@@ -30,6 +30,9 @@ SHAMPOO_FAKE_EXPORT void fake_cuda_reset(void);
 // call them belong to the test suite "fake" (NeedsFake() of stage.h).
 SHAMPOO_FAKE_EXPORT int fake_cuda_is_fake(void);
 
+// Returns 1 if the calling thread is inside of a call of CUDA or of its libraries, and 0 otherwise. A GPU reports 0.
+SHAMPOO_FAKE_EXPORT int fake_cuda_in_call(void);
+
 // --- Order of work ---
 
 enum fake_cuda_order {

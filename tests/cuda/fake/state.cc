@@ -107,6 +107,14 @@ bool State::Check(int device, const void* address, size_t bytes, const char* wha
   return false;
 }
 
+namespace {
+thread_local int depth_of_calls = 0;
+}  // namespace
+
+Call::Depth::Depth() { ++depth_of_calls; }
+Call::Depth::~Depth() { --depth_of_calls; }
+bool Call::IsInside() { return depth_of_calls > 0; }
+
 Call::Call(const char* function, unsigned flags, const char* kernel) : lock_(TheMutex()) {
   State& state = TheState();
   const std::string name = FunctionName(function);

@@ -174,10 +174,19 @@ class Call {
   // Records the error as the thread's last error.
   static cudaError_t Cuda(cudaError_t error);
 
+  // Returns whether the calling thread is inside of a call.
+  static bool IsInside();
   // Returns the stream of a handle, including legacy and per-thread streams, or nullptr if it is not a stream.
   static std::shared_ptr<Stream> StreamOf(cudaStream_t handle, int device);
 
  private:
+  // Counts the calls that the thread is inside of. The first member, so that it covers the others.
+  struct Depth {
+    Depth();
+    ~Depth();
+  };
+
+  Depth depth_;
   std::unique_lock<std::recursive_mutex> lock_;
   bool over_ = false;
   bool own_code_ = false;  // code_ is an error of the function's own library

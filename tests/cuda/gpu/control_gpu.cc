@@ -65,6 +65,8 @@ const char* fake_cuda_problems(void) {
 }
 
 // Whether the memory comes from a stream-ordered pool is not checked.
+int fake_cuda_in_call(void) { return 0; }
+
 int fake_cuda_check_collective(const void* data, size_t) {
   cudaPointerAttributes attributes{};
   AddError("cudaPointerGetAttributes", cudaPointerGetAttributes(&attributes, data));

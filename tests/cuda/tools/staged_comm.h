@@ -45,6 +45,8 @@ class StagedComm {
     return ops;
   }
   ThreadComm& host() { return host_; }
+  // Returns whether the calling thread is inside of a collective.
+  static bool IsInside() { return IsInsideHere(); }
 
   static constexpr int32_t kMisused = 2001;
 
@@ -56,11 +58,24 @@ class StagedComm {
     std::vector<char> all;
   };
 
+  static bool& IsInsideHere() {
+    thread_local bool is_inside = false;
+    return is_inside;
+  }
+
   // Copies what a rank sends to the host, exchanges it there, and copies what it receives to the device.
   // exchange(): of the host, from `own` to `all`.
   template <typename Exchange>
   static int32_t Stage(Rank* rank, const void* send, size_t send_bytes, void* recv, size_t recv_bytes, void* stream,
                        const Exchange& exchange) {
+    IsInsideHere() = true;
+    const int32_t error = StageInside(rank, send, send_bytes, recv, recv_bytes, stream, exchange);
+    IsInsideHere() = false;
+    return error;
+  }
+  template <typename Exchange>
+  static int32_t StageInside(Rank* rank, const void* send, size_t send_bytes, void* recv, size_t recv_bytes,
+                             void* stream, const Exchange& exchange) {
     auto* const queue = static_cast<cudaStream_t>(stream);
     const auto usable = [rank](const void* data, size_t bytes) {
       return rank->check == nullptr || bytes == 0 || rank->check(data, bytes) != 0;

@@ -131,22 +131,23 @@ Status Engine::ComputeAnyRoots() {
   for (const BlockBatch& batch : layout_.batches) {
     for (const ShapeGroup& shape_group : batch.shape_groups) {
       const Block& block = *batch.items[shape_group.first].block;
-      const RootMethod method = groups[static_cast<size_t>(block.group)].root_method;
-      const bool tracked = groups[static_cast<size_t>(block.group)].track_root_residuals;
+      const DeviceSettings& group = groups[static_cast<size_t>(block.group)];
+      const bool tracked = group.track_root_residuals;
       for (int k = 0; k < block.factor_count(); ++k) {
         const int64_t n = block.shape[k];
+        const RootMethod method = MethodOfRoot(group, block.root, 1, n);
         const int64_t count = RootChunkCount(method, n, static_cast<int64_t>(shape_group.count), block.root_dtype);
         if (!computed.emplace(method, n, block.root_dtype, count, tracked).second) continue;
         SHAMPOO_RETURN_IF_ERROR(ComputeRun(groups.data(), batch, {&shape_group, 0, count}, k, ContextOf(tables_)));
-        if (method != RootMethod::kEigen) continue;
+        if (method != RootMethod::kEigen && method != RootMethod::kCans) continue;
         // Roots that failed are computed again, one at a time.
         RootBatch one = MatrixOf(n, batch.computation, block.root_dtype);
         one.limit = RootLimit(block, static_cast<size_t>(k));
         one.root = block.root;
         for (const RetryMethod how : {RetryMethod::kSingle, RetryMethod::kNewton}) {
           RootStatus unused;
-          SHAMPOO_RETURN_IF_ERROR(roots_->Retry(one, 1, how, groups[static_cast<size_t>(block.group)], HandlesOf(0),
-                                                workspace_.data() + layout_.root_workspace, &unused));
+          SHAMPOO_RETURN_IF_ERROR(
+              roots_->Retry(one, 1, how, group, HandlesOf(0), workspace_.data() + layout_.root_workspace, &unused));
         }
       }
     }

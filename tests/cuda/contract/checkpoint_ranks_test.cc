@@ -1,0 +1,209 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checkpoints of jobs with several ranks, between devices and CPUs: replicas, shards (shard_mode local), and both.
+#include "tests/core/temporary_directory.h"
+#include "tests/cuda/tools/stage.h"
+#include "tests/cuda/tools/staged_comm.h"
+
+namespace shampoo_test {
+namespace {
+
+struct Grid {
+  int copies, shards;
+  int world() const { return copies * shards; }
+};
+
+// The ranks of a job, which are threads, on a device or on the CPU. The shards of a copy have consecutive ranks.
+class Job {
+ public:
+  Job(const ModelSpec& spec, int32_t device_type, const Grid& grid) : type_(device_type), world_(grid.world()) {
+    const auto rank_at = [&](int copy, int shard) { return static_cast<size_t>(copy * grid.shards + shard); };
+    std::vector<shampoo_comm_ops> replicas(grid.copies > 1 ? rank_at(grid.copies, 0) : 0);
+    std::vector<shampoo_comm_ops> shards(grid.shards > 1 ? rank_at(grid.copies, 0) : 0);
+    for (int shard = 0; !replicas.empty() && shard < grid.shards; ++shard) {
+      const Ops ops = AddComm(grid.copies);
+      for (int copy = 0; copy < grid.copies; ++copy) replicas[rank_at(copy, shard)] = ops(copy);
+    }
+    for (int copy = 0; !shards.empty() && copy < grid.copies; ++copy) {
+      const Ops ops = AddComm(grid.shards);
+      for (int shard = 0; shard < grid.shards; ++shard) shards[rank_at(copy, shard)] = ops(shard);
+    }
+    const Ops ops = AddComm(world_);
+    for (int rank = 0; rank < world_; ++rank) world_ops_.push_back(ops(rank));
+    for (int rank = 0; on_device() && rank < world_; ++rank) streams_.push_back(std::make_unique<TestStream>());
+    if (on_device()) UsePlugin();
+    models_.resize(static_cast<size_t>(world_));
+    OnEveryRank(world_, [&](int rank) {
+      const auto at = static_cast<size_t>(rank);
+      ModelSpec own = spec;
+      own.device_type = type_;
+      if (!replicas.empty()) own.replica_ops = &replicas[at];
+      if (!shards.empty()) own.shard_ops = &shards[at];
+      models_[at] = std::make_unique<Model>(own, StreamOf(rank));
+    });
+  }
+
+  Model& operator[](int rank) { return *models_[static_cast<size_t>(rank)]; }
+  int world() const { return world_; }
+  void FillParams(uint64_t seed) {
+    for (const auto& model : models_) model->FillParams(seed);
+  }
+  void Train(uint64_t first, uint64_t last) {
+    OnEveryRank(world_, [&](int rank) { (*this)[rank].Train(first, last); });
+  }
+  void Save(const std::string& directory) {
+    WithWorld([&](Model* model, shampoo_comm* world) {
+      return shampoo_save(&model->optimizer, 1, world, directory.c_str(), model->stream);
+    });
+  }
+  void Load(const std::string& directory) {
+    WithWorld([&](Model* model, shampoo_comm* world) {
+      return shampoo_load(&model->optimizer, 1, world, directory.c_str(), model->stream);
+    });
+  }
+
+ private:
+  using Ops = std::function<shampoo_comm_ops(int rank)>;
+  bool on_device() const { return type_ == SHAMPOO_CUDA; }
+  cudaStream_t StreamOf(int rank) const {
+    return on_device() ? cudaStream_t{*streams_[static_cast<size_t>(rank)]} : nullptr;
+  }
+  Ops AddComm(int world) {
+    if (on_device()) {
+      staged_.push_back(std::make_unique<StagedComm>(world, fake_cuda_check_collective));
+      return [comm = staged_.back().get()](int rank) { return comm->OpsOf(rank, true); };
+    }
+    threads_.push_back(std::make_unique<ThreadComm>(world));
+    return [comm = threads_.back().get()](int rank) { return comm->OpsOf(rank, true); };
+  }
+  template <typename Work>
+  void WithWorld(const Work& work) {
+    OnEveryRank(world_, [&](int rank) {
+      shampoo_comm* world = nullptr;
+      if (world_ > 1) Must(shampoo_comm_from_ops(&world, &world_ops_[static_cast<size_t>(rank)]));
+      const shampoo_status status = work(&(*this)[rank], world);
+      const std::string text = status == SHAMPOO_OK ? "" : shampoo_last_error();
+      shampoo_comm_destroy(world);
+      CHECK_MESSAGE(status == SHAMPOO_OK, text);
+    });
+  }
+
+  int32_t type_;
+  int world_;
+  std::vector<std::unique_ptr<StagedComm>> staged_;
+  std::vector<std::unique_ptr<ThreadComm>> threads_;
+  std::vector<shampoo_comm_ops> world_ops_;
+  std::vector<std::unique_ptr<TestStream>> streams_;
+  std::vector<std::unique_ptr<Model>> models_;
+};
+
+// States that are stored as triangles, in narrow dtypes, and of a second group.
+ModelSpec NarrowSpec(const Keys& more) {
+  ModelSpec spec = FiveShapes(Keys{{"factor_dtype", "bf16"},
+                                   {"momentum_dtype", "f16"},
+                                   {"precondition_frequency", "3"},
+                                   {"max_preconditioner_dim", "256"}} +
+                              more);
+  spec.params.push_back({{130, 6}});
+  spec.params.push_back({{9, 4}, SHAMPOO_BF16, SHAMPOO_BF16, SHAMPOO_BF16});
+  spec.groups = {{{"grafting", "sgd"}}};
+  spec.params.back().group = 1;
+  return spec;
+}
+
+// In float64, so that device and CPU differ by rounding only.
+ModelSpec WideSpec(const Keys& more) {
+  ModelSpec spec = FiveShapes(more + Keys{{"epsilon", "1e-2"}});
+  for (ParamSpec& param : spec.params) param.param_dtype = param.grad_dtype = param.out_dtype = SHAMPOO_F64;
+  return spec;
+}
+
+// `load` has as many shards as `save`, and may have another number of copies.
+void CheckAcross(const ModelSpec& spec, int32_t saver, const Grid& save, int32_t loader, const Grid& load, bool used,
+                 double tolerance) {
+  CAPTURE(saver);
+  CAPTURE(loader);
+  CAPTURE(save.copies);
+  CAPTURE(save.shards);
+  CAPTURE(load.copies);
+  CAPTURE(used);
+  const Stage stage;
+  const shampoo::TemporaryDirectory folder;
+  Job first(spec, saver, save);
+  first.FillParams(1);
+  first.Train(1, 4);  // on a device, the last step may still be running
+  first.Save(folder.path());
+  Job second(spec, loader, load);
+  if (used) {
+    second.FillParams(2);
+    second.Train(7, 11);
+  }
+  second.Load(folder.path());
+  // Rank r of the second job has the shard of rank r of the first one, or of a copy of it.
+  const auto other = [&](int rank) -> Model& { return first[rank % save.world()]; };
+  for (int rank = 0; rank < second.world(); ++rank) second[rank].SetParamsOf(other(rank));
+  const bool same_ranks = save.copies == load.copies;
+  for (int rank = 0; same_ranks && rank < second.world(); ++rank) {
+    CHECK(BitsOf(second[rank]) == BitsOf(other(rank)));
+  }
+  for (int rank = 0; rank < second.world(); ++rank) CHECK(second[rank].State("group.0/step")[0] == 4);
+  first.Train(5, 9);
+  second.Train(5, 9);
+  for (int rank = 0; rank < second.world(); ++rank) {
+    CAPTURE(rank);
+    if (saver == loader && same_ranks) {
+      CHECK(BitsOf(second[rank]) == BitsOf(other(rank)));
+      continue;
+    }
+    for (size_t p = 0; p < second[rank].params(); ++p) {
+      CAPTURE(p);
+      CHECK(Distance(second[rank].ParamValues(p), other(rank).ParamValues(p)) <= tolerance);
+    }
+  }
+}
+
+constexpr int32_t kTypes[] = {SHAMPOO_CUDA, SHAMPOO_CPU};
+
+TEST_CASE("shards save on the device or the CPU, load on either, and continue") {
+  for (const int32_t saver : kTypes) {
+    for (const int32_t loader : kTypes) {
+      CheckAcross(NarrowSpec({}), saver, {1, 3}, loader, {1, 3}, true, 1e-2);
+    }
+  }
+  CheckAcross(WideSpec({}), SHAMPOO_CUDA, {2, 2}, SHAMPOO_CPU, {2, 2}, false, 1e-9);
+  CheckAcross(WideSpec({{"root_async", "2"}, {"precondition_frequency", "4"}}), SHAMPOO_CPU, {2, 2}, SHAMPOO_CUDA,
+              {2, 2}, true, 1e-9);
+}
+
+TEST_CASE("all grids, numbers of copies, dtypes and pending roots between devices and CPUs" *
+          doctest::test_suite("long")) {
+  for (const int32_t saver : kTypes) {
+    for (const int32_t loader : kTypes) {
+      for (const auto& [save, load] : {std::pair<Grid, Grid>{{1, 1}, {1, 1}},
+                                       {{2, 1}, {2, 1}},
+                                       {{1, 4}, {1, 4}},
+                                       {{2, 3}, {2, 3}},
+                                       {{2, 1}, {3, 1}},
+                                       {{1, 2}, {2, 2}},
+                                       {{3, 2}, {1, 2}}}) {
+        for (const bool used : {false, true}) {
+          CheckAcross(NarrowSpec({}), saver, save, loader, load, used, 1e-2);
+        }
+        for (const char* method : {"eigen", "newton", "cans"}) {
+          for (const char* async : {"0", "2"}) {
+            CAPTURE(std::string(method));
+            CAPTURE(std::string(async));
+            const Keys keys = {{"root_method", method}, {"root_async", async}, {"precondition_frequency", "4"}};
+            CheckAcross(WideSpec(keys), saver, save, loader, load, true, 1e-3);
+          }
+        }
+        const Keys late = {{"status_lag", "0"}, {"comm_bucket_bytes", "128"}, {"communicate", "params"}};
+        CheckAcross(WideSpec(late), saver, save, loader, load, false, 1e-3);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

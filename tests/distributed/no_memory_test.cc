@@ -1,0 +1,72 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rank without memory for the text of its error still joins the exchanges of a failed step.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "tests/checkpoint/faults/allocations.h"
+#include "tests/distributed/grid.h"
+
+namespace shampoo_test {
+namespace {
+
+RankSpec Spec() {
+  RankSpec spec;
+  spec.keys = {{"max_preconditioner_dim", "8"}, {"grafting", "adam"}, {"precondition_frequency", "2"}};
+  spec.params = {{"matrix", {20, 13}}, {"vector", {17}}, {"tensor", {3, 5, 4}}};
+  return spec;
+}
+
+// Rank 1 has a NaN in its gradient and fails an allocation of its step, the first, the second, and so on.
+TEST_CASE("a failed step of ranks ends with the same error on all of them if one has no memory") {
+  for (const Kind kind : {Kind{2, 1}, Kind{3, 1}, Kind{1, 3}, Kind{2, 2}, Kind{1, 3, "gather"}, Kind{2, 2, "gather"}}) {
+    for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {  // one allocation, or all later ones
+      std::set<shampoo_status> returned;
+      for (int64_t n = 1;; ++n) {
+        CAPTURE(kind);
+        CAPTURE(failing);
+        CAPTURE(n);
+        REQUIRE(n < 200);
+        Grid grid(Spec(), kind, true);
+        grid.SetPatience(std::chrono::seconds(20));
+        grid.Create();
+        REQUIRE(grid.All(SHAMPOO_OK));
+        grid.FillParams(1);
+        grid.FillGradients(2);
+        grid.Step();
+        REQUIRE(grid.All(SHAMPOO_OK));
+        for (auto& gradient : grid[1].g) {
+          if (!gradient.empty()) gradient[0] = NAN;
+        }
+        bool has_failed = false;
+        OnEveryRank(grid.world(), [&](int rank) {
+          if (rank != 1) {
+            grid[rank].Step();
+            return;
+          }
+          const AllocationWatch watch({.first = n, .count = failing});
+          const shampoo_status status = shampoo_optimizer_step(grid[rank].optimizer, nullptr);
+          has_failed = watch.has_failed();
+          grid[rank].status = status;
+        });
+        CHECK(grid.timeouts() == 0);
+        CAPTURE(grid.Errors());
+        for (int rank = 0; rank < grid.world(); ++rank) {
+          const shampoo_status status = grid[rank].status;
+          CHECK((status == SHAMPOO_E_NUMERIC || status == SHAMPOO_E_NOMEM || status == SHAMPOO_E_COMM));
+        }
+        returned.insert(grid[0].status);
+        if (!has_failed) break;
+      }
+      CHECK(returned.count(SHAMPOO_E_NUMERIC) == 1);
+      CHECK(returned.count(SHAMPOO_E_COMM) == 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
