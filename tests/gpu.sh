@@ -314,7 +314,7 @@ stage_3() {
     run "$suite, again" 240 "$programs/replay" --device cuda --threads 1 --out "$work/$suite.2" "${of[@]}" &&
       run "$suite: both runs have equal bits" 60 same_bits $suite.1 $suite.2
   done
-  local ranks communicate
+  local ranks communicate collectives
   for ranks in 2 3; do
     for communicate in updates params; do
       replay_and_judge "trajectory, $ranks ranks, $communicate" 240 trajectory "ranks.$ranks.$communicate" \
@@ -330,6 +330,11 @@ stage_3() {
     done
   fi
   against=""
+  # Gathered shards make the steps of whole parameters.
+  for collectives in all all_gather; do
+    replay_and_judge "gathered shards, $collectives" 240 trajectory "gathered.$collectives" \
+      --shard rect --shards 3 --ranks 2 --shard-mode gather --collectives $collectives
+  done
 }
 
 stage_4() {
