@@ -3,7 +3,8 @@
 #pragma once
 
 // Marks functions in headers that libshampoo.so, the CUDA plugin and the fake plugin of the tests each compile
-// (core/rules). They use only <cmath> of the standard library, and neither throw nor allocate.
+// (core/rules and core/base/kernels). They use only <cmath>, <limits> and <cfloat> of the standard library, and neither
+// throw nor allocate.
 //
 //   SHAMPOO_HD           A function that host code and kernels call. A constexpr function needs no mark, because nvcc
 //                        is called with --expt-relaxed-constexpr.

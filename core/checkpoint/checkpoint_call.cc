@@ -54,7 +54,8 @@ Status CheckCall(const CheckpointCall& call) {
   const int64_t ranks = call.world != nullptr ? call.world->world() : 1;
   if (ranks >= world) return {};
   return Invalid(call.world == nullptr ? "world is NULL" : Cat("world has ", CountText(ranks, "rank")),
-                 ", and an optimizer has ", world, " replicas and shards: give a communicator of all ranks of the job");
+                 ", but an optimizer has ", world,
+                 " ranks (replicas times shards): give a communicator of all ranks of the job");
 }
 
 }  // namespace shampoo

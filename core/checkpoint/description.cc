@@ -56,8 +56,7 @@ void Descriptions::Add(int rank, const std::string& text) {
 
 Status Descriptions::TryToAdd(int rank, const std::string& text) {
   const auto unreadable = [rank](const std::string& why) {
-    return CommFailed("rank ", rank, " sent a description that cannot be read: ", why,
-                      "; expected that of a group or a parameter", kCheckRanks);
+    return CommFailed("rank ", rank, " sent a description that cannot be read: ", why, kCheckRanks);
   };
   Json description;
   int64_t optimizer = 0;
@@ -65,7 +64,9 @@ Status Descriptions::TryToAdd(int rank, const std::string& text) {
   const Json* const group = description.Find("group");
   const Json* const whole_param = description.Find("param");
   const Json* const any_param = whole_param != nullptr ? whole_param : description.Find("empty_param");
-  if (!is_json || (group == nullptr && any_param == nullptr)) return unreadable(Cat(text.size(), " bytes"));
+  if (!is_json || (group == nullptr && any_param == nullptr)) {
+    return unreadable(Cat("its ", text.size(), " bytes describe neither a group nor a parameter"));
+  }
   Source& source = SourceOf(rank, optimizer);
   if (group != nullptr) {
     StoredGroup parsed;
@@ -78,7 +79,8 @@ Status Descriptions::TryToAdd(int rank, const std::string& text) {
   StoredParam param;
   if (const Status status = ParseParam(*any_param, &param); !status.ok()) return unreadable(status.message());
   if (static_cast<size_t>(param.group) >= source.groups.size()) {
-    return unreadable(Cat("group ", param.group, " of ", source.groups.size()));
+    return unreadable(Cat("its parameter is in group ", param.group, "; expected a number below ", source.groups.size(),
+                          ", the number of groups that the rank has sent"));
   }
   return AddParam(source, std::move(param), any_param == whole_param);
 }

@@ -140,8 +140,8 @@ class Load {
     const auto complete =
         std::find_if(found.begin(), found.end(), [](const auto& checkpoint) { return checkpoint.complete; });
     if (complete == found.end()) {
-      return IoFailed(call_.directory, " has no checkpoint", found.empty() ? "" : " but unfinished ones",
-                      ": expected checkpoint-<number>.json; a shampoo_save that succeeded leaves one");
+      return IoFailed(call_.directory, found.empty() ? " has no checkpoint" : " has only unfinished checkpoints",
+                      ": expected a file checkpoint-<number>.json, which every successful shampoo_save writes");
     }
     *number = complete->number;
     return {};

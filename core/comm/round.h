@@ -36,9 +36,8 @@ namespace shampoo {
 
 // The end of every error about ranks that are at different exchanges.
 inline constexpr char kStepInTheSameOrder[] =
-    " (optimizers are numbered from 0 in the order in which they were created): step optimizers that share ranks in "
-    "the "
-    "same order on all ranks";
+    " (optimizers are numbered from 0 in the order in which they were created): if optimizers share ranks, step them "
+    "in the same order on all ranks";
 
 // The failure that a round ends with on all ranks.
 struct RoundFailure {

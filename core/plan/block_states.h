@@ -14,8 +14,8 @@ namespace shampoo {
 // The names of the states that have the shape of the block.
 inline constexpr const char* kElementwiseStates[] = {"filtered_grad", "grafting", "momentum"};
 
-// The state that records from which step's factor matrices the roots in use were computed, and whether the roots of a
-// snapshot are pending (RootTaskOf in core/rules/schedule.h).
+// The state that records the step of the last snapshot of the factor matrices. It is negative if the roots of this
+// snapshot are in use, and positive if they are still pending (RootTaskOf in core/rules/schedule.h).
 inline constexpr const char* kSnapshotStep = "snapshot_step";
 
 // One state of a block. Slot: StateSlot, or const StateSlot.

@@ -34,7 +34,7 @@ struct RootOutcome {
   int converged = 1;  // 1: yes; 0: the maximum of iterations was reached; -1: stopped early
   int solver_info = 0;
   double epsilon = 0;           // the number that was added to the eigenvalues, with a relative epsilon resolved
-  double shift = 0;             // epsilon and the clamp of method eigen: the root is that of A + shift I
+  double shift = 0;             // the root is that of A + shift I: epsilon, minus a negative eigenvalue of method eigen
   bool diagonal_input = false;  // all off-diagonal elements of the matrix are 0
   bool ok() const { return failure == RootFailure::kNone; }
 };

@@ -17,6 +17,7 @@ namespace shampoo {
 //   3. deliver the updates to the ranks that hold the parameters;
 //   4. share them with the other copies of the parameters;
 //   5. apply them.
+// Steps 1 to 3 are made by passes (GatherPass): a pass is the blocks of one bucket and one replica.
 class GatheredStep final : public HostStep {
  public:
   GatheredStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardRounds> shards,
@@ -40,6 +41,7 @@ class GatheredStep final : public HostStep {
   Status Fail(Status failure, int64_t bucket, Phase phase);
   void ListPass(size_t pass);
   size_t OwnPass(int64_t bucket) const { return gather_->PassIndex(bucket, inputs_.plan.placement.replica_rank); }
+  // Returns the buffer in which the updates of this rank's own replica arrive.
   char* ArrivedFromOwn(int64_t bucket) const {
     return replicas_->ArrivedFrom(bucket, inputs_.plan.placement.replica_rank);
   }

@@ -26,8 +26,9 @@ struct CheckResult {
 // Only blocks for which that bound is too large get an exact check. The constructor allocates all scratch memory.
 class GradientChecker {
  public:
-  // defers_state_errors: only the owner of a block sees that its state does not fit the gradient. Such a block then
-  // reports a skipped update in the exchange instead of being excluded, unless on_nonfinite of the group is error.
+  // defers_state_errors: true if only the owner of a block can detect that the block's state does not fit the gradient.
+  // Unless on_nonfinite of the group is error, the owner then marks the update as skipped in the exchange, and does not
+  // exclude the block from the step.
   GradientChecker(const StepInputs& inputs, CpuBackend* backend, bool defers_state_errors);
 
   // Fails if a factor matrix whose inverse root is due is not finite. Steps keep factor matrices finite, but the caller

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// SGD with Nesterov momentum and decoupled weight decay, a baseline.
+// SGD with Nesterov momentum and weight decay, a baseline. As in torch.optim.SGD, the decay is added to the gradient.
 #ifndef C_CONV_SGD_H
 #define C_CONV_SGD_H
 
@@ -10,7 +10,7 @@
 typedef struct {
   double lr, momentum, weight_decay;
   int count;      // number of parameter values
-  real* average;  // [count], momentum: an exponentially weighted sum of the gradients
+  real* average;  // [count], momentum: an exponentially weighted sum of gradients with decay
 } Sgd;
 
 // Momentum 0.9.

@@ -33,7 +33,8 @@ TEST_CASE("the largest magnitude, infinities and NaN are found in every dtype at
   CHECK(LargestMagnitude(nullptr, Dtype::kF32, 0) == 0);
 }
 
-// A block of 3 x 4 at element 7 of a matrix with 10 columns; everything around it is NaN.
+// A block of 3 x 4 that starts at element 7 of a buffer. Its rows are 10 elements apart, and all other elements of the
+// buffer are NaN.
 struct Inspected {
   Param param;
   Block block;

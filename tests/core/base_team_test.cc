@@ -23,7 +23,7 @@ HostExecutor SerialExecutor(int threads) {
 
 struct Record {
   std::vector<std::atomic<int>> tiles;
-  std::array<std::atomic<int>, 64> in_slot{};  // number of root-like tiles running in a slot
+  std::array<std::atomic<int>, 64> in_slot{};  // number of tiles of RunInSlots that run in a slot
   std::atomic<bool> shared_slot{false};
   std::atomic<int> entered{0};
   int64_t items = 0;
@@ -71,7 +71,7 @@ void CheckOnce(const HostExecutor& host, int threads, int64_t items) {
   CHECK(record.entered == threads);
 }
 
-TEST_CASE("every tile of every item runs once, and a slot runs one tile of its kind at a time") {
+TEST_CASE("every tile of every item runs once, and a slot runs at most one tile of RunInSlots at a time") {
   for (const int threads : {1, 2, 5, 16}) {
     for (const int64_t items : {1, 2, 3, 40}) {
       for (int round = 0; round < 30; ++round) CheckOnce(HostExecutor{}, threads, items);

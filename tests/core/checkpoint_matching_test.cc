@@ -236,7 +236,7 @@ TEST_CASE("a call needs a valid stream, unique names, and a communicator of all 
   OptimizerState* const of_three[] = {&replica.state()};
   CheckpointCall among_ranks;
   among_ranks.optimizers = of_three;
-  CheckError(CheckCall(among_ranks), Code::kInvalid, "world is NULL, and an optimizer has 3 replicas and shards");
+  CheckError(CheckCall(among_ranks), Code::kInvalid, "world is NULL, but an optimizer has 3 ranks");
   const MirrorComm few(2);
   among_ranks.world = few.get();
   CheckError(CheckCall(among_ranks), Code::kInvalid, "world has 2 ranks, and an optimizer has 3");

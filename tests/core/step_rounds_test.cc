@@ -68,7 +68,7 @@ TEST_CASE("a rank in another round, or with another optimizer, fails the round o
       if (from == 1) Put(segment, offsetof(RoundHeader, place), place);
       if (from == 1) Put(segment, offsetof(RoundHeader, code), 50);
     };
-    CheckError(RunRound(&comm, &rounds, 1), Code::kComm, "step optimizers that share ranks in the same order");
+    CheckError(RunRound(&comm, &rounds, 1), Code::kComm, "if optimizers share ranks, step them in the same order");
     CHECK(comm.get()->failure_is_known());
     CHECK(comm.aborts == 0);  // the other rank finds the same
   }

@@ -120,8 +120,9 @@ TEST_CASE("in steps of several exchanges, a failure on one rank fails the others
       if (kind.copies == 1 && !kind.gathers()) continue;  // only one exchange
       for (const int faulty : {0, world - 1}) {
         for (const char* const bad : {"nothing", "nan", "large", "error"}) {
-          // With replicas only, a rank does not receive the error if its collective fails in the exchange that reports
-          // the error.
+          // With replicas only, the test omits errors in the gradients: if the collective fails on one rank in the
+          // exchange in which another rank reports its error, the two ranks wait in different exchanges
+          // (docs/many_ranks.md).
           if (bad == std::string("error") && !kind.gathers()) continue;
           for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 12; ++k) {
             CAPTURE(kind);
@@ -129,7 +130,7 @@ TEST_CASE("in steps of several exchanges, a failure on one rank fails the others
             CAPTURE(faulty);
             CAPTURE(std::string(bad));
             CAPTURE(k);
-            // Gradients that are checked and may be skipped.
+            // A bad gradient makes the step fail if `refused`; otherwise a block or the step is skipped.
             const bool refused = bad == std::string("error");
             Grid grid(Spec({{"comm_bucket_bytes", bucket}, {"on_nonfinite", refused ? "error" : "skip_step"}}), kind);
             grid.comm().after = [&](int rank, int64_t call) { return rank == faulty && call == k ? 7 : 0; };

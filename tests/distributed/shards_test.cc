@@ -216,7 +216,7 @@ TEST_CASE("NaN in one shard fails the step on all ranks and changes nothing") {
   }
 }
 
-TEST_CASE("ranks without elements of a group count the same steps as the others, also without gradients") {
+TEST_CASE("a group counts the same steps on all ranks, including ranks that hold none of its elements") {
   Grid grid(Spec(), 1, Divide(Spec().params, Division::kFlat, 4));
   RequireCreate(&grid);
   CHECK(grid[3].w[1].empty());

@@ -59,7 +59,7 @@ class Buffers:
     def read(self, role: int, arrays: Any, stream: int) -> Views:
         """Return views of the arrays of one role, from a sequence for all parameters or a mapping by name.
 
-        A mapping may be nested. A parameter that a mapping omits has no gradient, and keeps its arrays of other roles.
+        A mapping may be nested. A parameter that it omits has no gradient (role GRAD) or keeps its array (other roles).
         """
         items: list[Any] = [None] * len(self._shapes)
         if isinstance(arrays, Mapping):

@@ -232,7 +232,8 @@ class Optimizer:
     ) -> None:
         """Set the arrays that all later steps use. Arguments that are not passed keep their arrays.
 
-        A mapping can omit parameters. An omitted parameter has no gradient, and keeps its other arrays.
+        A mapping can omit parameters. In ``grads``, an omitted parameter has no gradient. In the other mappings, it
+        keeps its array.
 
         Parameters
         ----------

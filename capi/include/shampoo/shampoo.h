@@ -93,13 +93,11 @@
  * which sets struct_size and gives all other fields their defaults. This lets old callers run with new libraries, and
  * new callers with old ones:
  * - The library reads or writes the smaller of the caller's size and its own.
- * - Fields that the caller's struct does not have count as 0. In a field that is added later, 0 selects the behavior
- *   from before the field existed.
+ * - Fields that are missing from the caller's struct are taken to be 0. New fields are only added at the end, and their
+ *   value 0 selects the behavior from before the field existed.
  * - A size below that of version 0.1 is SHAMPOO_E_INVALID. The usual cause is a missing _INIT macro.
  * - Nonzero bytes beyond the library's own struct are SHAMPOO_E_UNSUPPORTED: the caller uses a field that this library
  *   does not know.
- *
- * New fields are only added at the end.
  *
  * Errors. Functions that can fail return shampoo_status; SHAMPOO_OK is 0. A function that fails changes nothing, unless
  * its comment says otherwise, and stores a message for shampoo_last_error(): which argument or key was wrong, its
@@ -117,9 +115,9 @@
  * it waits for the same call on other ranks. On the CPU, the work of a function is done when it returns. On CUDA, a
  * step is enqueued on a stream; see docs/cuda.md.
  *
- * Streams. On the CPU, arguments named stream must be NULL. On CUDA they are a cudaStream_t of the optimizer's device;
- * NULL is the legacy default stream. Calls read and write in the order of that stream; the caller must synchronize
- * other streams with it. Functions leave the current device of the thread as it was.
+ * Streams. On the CPU, arguments named stream must be NULL. On CUDA they are a cudaStream_t of the optimizer's device,
+ * or NULL for the legacy default stream. A call reads and writes in the order of the stream that is passed to it. The
+ * caller must synchronize other streams with that stream. Functions leave the current device of the thread as it was.
  *
  * Process. Loading the library starts no thread and uses no device. The CUDA backend is a separate library,
  * libshampoo_cuda.so, which is loaded when it is first needed (shampoo_backend_load()). The library changes no
@@ -549,13 +547,15 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * shampoo_plan_add_shard()), then finished, then read. Plans with equal arguments are equal in every process. They do
  * not depend on the machine, except for the number of threads if that is not given.
  *
- * A parameter becomes blocks in these steps:
- * 1. Stack. The first stack_dims dims enumerate separate tensors; steps 2 to 4 are applied to each of them separately.
- * 2. Shard, with "shard_mode" local. A flat shard is divided into dense pieces. Its whole slices along the first dim
- *    form one tensor. The incomplete slice on each side, if any, is divided in the same way along the next dim. A
- *    rectangular shard is one tensor of local_shape. With "shard_mode" gather, blocks are those of the whole parameter.
+ * A parameter becomes tensors in steps 1 and 2, and a tensor becomes blocks in steps 3 and 4. For most parameters, the
+ * first two steps have nothing to do, and the whole parameter is one tensor.
+ * 1. Stack. The first stack_dims dims enumerate separate tensors.
+ * 2. Shard. Only if this rank holds a shard of the parameter (shampoo_param_desc.shard_form) and "shard_mode" is local.
+ *    A rectangular shard is one tensor. A flat shard, a range of the flattened parameter, is divided into dense pieces,
+ *    each of them a tensor: the slices along the first dim that are completely in the range form one piece, and a slice
+ *    that is cut off at an end of the range is divided in the same way along the next dim.
  * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped. Then, from right to left, two neighboring dims are merged if
- *    at least one of them is below "merge_min_dim", their product is at most max_preconditioner_dim, and at least two
+ *    at least one of them is below "merge_min_dim", their product is at most "max_preconditioner_dim", and at least two
  *    dims remain afterwards. With merge_min_dim 0, dims are instead merged from left to right, each with the next one
  *    as long as the product is at most max_preconditioner_dim.
  * 4. Split. Every dim is divided into chunks of max_preconditioner_dim; the last one may be shorter.
@@ -647,9 +647,8 @@ typedef struct shampoo_plan_desc {
   size_t struct_size;
   /** Device of the plan's optimizers: SHAMPOO_CPU (default) or SHAMPOO_CUDA. A plan for CUDA needs no GPU. */
   int32_t device_type;
-  /** Threads of a step, including the caller's, 0..4096. 0 (default): as the key "threads" says. If that is 0 as well:
-   * up to all processors that the affinity mask and the CPU quota of the control group allow; small steps wake fewer.
-   */
+  /** Threads of a step, including the caller's, 0..4096. 0 (default): as the key "threads" says. If that is 0 as well,
+   * as many as the affinity mask and the CPU quota of the control group allow. Small steps use fewer. */
   int32_t threads;
   /** Rank of this process among those that hold the same parameters, in [0, replica_world). Default: 0. */
   int32_t replica_rank;
@@ -673,8 +672,8 @@ typedef struct shampoo_plan_desc {
  * @param out receives the plan. Release it with shampoo_plan_destroy().
  * @param config hyper-parameters of group 0 and of the whole optimizer (keys of scope 0). Copied.
  * @param desc device, threads and ranks.
- * @retval SHAMPOO_E_INVALID values of the config contradict each other, such as epsilon 0 without root_relative_epsilon
- *     and without root_rank_handling pseudo_inverse; a rank is not below its world; or threads is out of range.
+ * @retval SHAMPOO_E_INVALID values of the config contradict each other, for example because both "epsilon" and
+ *     "root_relative_epsilon" are set above 0; a rank is not below its world; or threads is out of range.
  * @retval SHAMPOO_E_UNSUPPORTED device_type is unknown, or CUDA does not support the value of a key yet.
  */
 shampoo_status shampoo_plan_create(shampoo_plan** out, const shampoo_config* config, const shampoo_plan_desc* desc);
@@ -740,8 +739,8 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *     - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
  *       than 2^20 blocks: choose another "max_preconditioner_dim";
  *     - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
- *     - "shard_mode" is gather, and the shard of a rank is not known, or the shards are neither the whole parameter on
- *       every rank nor hold each element exactly once.
+ *     - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards do not
+ *       contain each element exactly once. Shards that are all the whole parameter are allowed.
  * @retval SHAMPOO_E_STATE the plan is finished already.
  */
 shampoo_status shampoo_plan_finish(shampoo_plan* plan);
@@ -810,8 +809,7 @@ shampoo_status shampoo_plan_bytes(const shampoo_plan* plan, int32_t rank, const 
  * when a rank fails.
  * ================================================================================================================= */
 
-/** Functions of the caller's communicator. Begin with SHAMPOO_COMM_OPS_INIT; set at least rank, world and all_gather.
- */
+/** Callbacks of a communicator. Begin with SHAMPOO_COMM_OPS_INIT; set at least rank, world and all_gather. */
 typedef struct shampoo_comm_ops {
   /** sizeof(shampoo_comm_ops), set by the _INIT macro. */
   size_t struct_size;
@@ -882,10 +880,8 @@ void shampoo_comm_destroy(shampoo_comm* comm);
 /* ====================================================================================================================
  * Optimizer
  *
- * One step computes the following for each group. W is a parameter, G its gradient times gradient_scale, t the step of
- * the group, counted from 1. Names in quotes are keys. Blocks of a tensor with at most one dim above 1 use only the
- * grafting method (2 and 4 are left out), unless "precondition_1d" is true or there is no grafting. A tensor is the
- * parameter, each of its stacked tensors or, with "shard_mode" local, each piece of the shard.
+ * One step computes the following for each parameter group. Names in quotes are keys. W is a parameter, G its gradient
+ * times "gradient_scale", and t the step of the group, counted from 1.
  *
  *  1. Coupled weight decay ("weight_decay_type" coupled): G <- G + "weight_decay" W, in workspace; the caller's
  *     gradient is never written.
@@ -893,21 +889,26 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *     dims except k (for a matrix: G G^T and G^T G). w is 1 if beta2 is 1, otherwise 1 - beta2.
  *  3. Second moment of the grafting method (adagrad, rmsprop, adam), elementwise: V <- b V + v G G, where b is
  *     "grafting_beta2", and v is 1 if b is 1, otherwise 1 - b.
- *  4. Inverse roots: X_k = (F_k, bias-corrected, + e I)^(-"exponent_multiplier" / r). r is "inverse_root_override" (2),
- *     or twice the order of the block if that is 0. e is "root_relative_epsilon" times the mean eigenvalue of F_k, or
- *     "epsilon" if that key is set instead. With root_relative_epsilon, the root of a factor matrix of zeros or
- *     subnormal numbers is the identity. Roots are refreshed at step s ("start_preconditioning_step"). Later refreshes
- *     are at every step that is a multiple of f ("precondition_frequency") or, with g > 0 ("refresh_growth"), at t +
- *     max(1, min(f, floor(g t))) after a refresh at t.
- *  5. Direction. H is the filtered gradient: the moving average of G with decay "beta1", bias-corrected by default. D
- *     is the direction of the grafting method: H for sgd, otherwise H / (sqrt(V) + "grafting_epsilon") elementwise;
- *     adam corrects the bias of V first. From step s on, P is H contracted with X_k in every dim (for a matrix: X_0 H
- *     X_1), and with grafting each block of P is scaled by |D| / (|P| + c). The norms are Frobenius norms; c is 1e-37
- *     with root_relative_epsilon, otherwise 1e-16. Before step s, P is D or, without grafting, H contracted with the
- *     initial X_k ("initial_inverse").
+ *  4. Inverse roots: X_k = (B_k + e I)^(-q / r). B_k is F_k with the bias corrected: F_k / (1 - beta2^t) if beta2 is
+ *     below 1 and "use_bias_correction" is true, otherwise F_k. q is "exponent_multiplier" (1). r is
+ *     "inverse_root_override" (2), or twice the order of the block if that is 0. e is "root_relative_epsilon" times the
+ *     mean eigenvalue of B_k, or "epsilon" if that key is set instead. With root_relative_epsilon, X_k is the identity
+ *     if F_k contains only zeros and subnormal numbers.
+ *     Roots are refreshed at step s ("start_preconditioning_step"), and then at intervals: with f =
+ *     "precondition_frequency" and g = "refresh_growth", the refresh after that of step u is at step u + max(1, min(f,
+ *     floor(g u))) if g is above 0, and at the next multiple of f if g is 0.
+ *  5. Direction. H is the filtered gradient: E <- "beta1" E + (1 - beta1) G, and H is E / (1 - beta1^t), or E if
+ *     use_bias_correction is false. D is the direction of the grafting method: H for sgd, otherwise H / (sqrt(V) +
+ *     "grafting_epsilon") elementwise; adam corrects the bias of V first. From step s on, P is H contracted with X_k in
+ *     every dim (for a matrix: X_0 H X_1). With grafting, each block of P is then scaled by |D| / (|P| + c). The norms
+ *     are Frobenius norms; c is 1e-37 with root_relative_epsilon, otherwise 1e-16. Before step s, P is D or, without
+ *     grafting, H contracted with the initial X_k, which "initial_inverse" selects.
  *  6. Decoupled weight decay: P <- P + "weight_decay" W.
  *  7. Momentum: M <- "momentum" M + P, and P is M, or P + "momentum" M with "use_nesterov".
  *  8. The update is U = -"lr" P. W + U is computed in the computation dtype and rounded once to the output dtype.
+ *
+ * Blocks of a tensor (section Plan) with at most one dim above 1, such as a bias, have no factor matrices: items 2 and
+ * 4 are omitted, and P is D. With "precondition_1d" or without grafting, they have factor matrices like all others.
  *
  * A group without any gradient is skipped, and its t does not advance. Arithmetic is in "computation_dtype": float32,
  * or float64 for float64 parameters, unless the key says otherwise. Each state has its own dtype, and is rounded to it
@@ -977,11 +978,11 @@ typedef struct shampoo_optimizer_desc {
   /** Number of the device, as CUDA counts. Default: 0, the only one on the CPU. */
   int32_t device_id;
   /** Ranks that hold the same parameters. Its world and rank must equal the plan's replica_world and replica_rank. NULL
-   * (default): one rank. The optimizer keeps a reference of its own. On CUDA it must take device memory. */
+   * (default): one rank. On CUDA, the communicator must take device memory. The optimizer keeps its own reference. */
   shampoo_comm* replica_comm;
   /** Ranks that hold the shards of one copy. Its world and rank must equal the plan's shard_world and shard_rank. NULL
    * (default): each rank steps its shards on its own, and does not learn of errors on other ranks; not possible with
-   * "shard_mode" gather. The optimizer keeps a reference of its own. On CUDA it must take device memory. */
+   * "shard_mode" gather. Otherwise as for replica_comm. */
   shampoo_comm* shard_comm;
   /** Memory functions. NULL (default): the library's own. */
   const shampoo_allocator* allocator;
@@ -1030,15 +1031,15 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
 /**
  * Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched.
  *
- * Blocks on the CPU until the library's threads have ended, if no other optimizer uses them; on CUDA until all steps
- * are done.
+ * Blocks. On the CPU it waits until the library's threads have ended, unless other optimizers use them. On CUDA it
+ * waits until all steps are done.
  *
  * @param opt released, with all strings that it returned. May be NULL.
  */
 void shampoo_optimizer_destroy(shampoo_optimizer* opt);
 
 /**
- * Memory of one parameter. Begin with SHAMPOO_BUFFERS_INIT. Addresses are of the optimizer's device and aligned for
+ * Memory of one parameter. Begin with SHAMPOO_BUFFERS_INIT. Addresses are on the optimizer's device and aligned for
  * their dtypes. Arrays are dense and row-major, in the shape of the parameter or of this rank's shard. out may be the
  * address of param if both have the same dtype; apart from that, out and copy must not overlap other buffers.
  */
@@ -1132,39 +1133,39 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
 shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, const char* key, double value);
 
 /**
- * Returns the value of a hyper-parameter of a group: the last one that was set by the config, by
- * shampoo_optimizer_set() or by a step that read a bound scalar (except on CUDA, where the host does not see it). If
- * the value is "auto" (except "root_rank_rtol"), -1 for "start_preconditioning_step" or 0 for "threads", it returns the
- * number that is used instead.
+ * Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
+ * the CPU, a step that reads a bound scalar also sets the value. Some values leave the choice to the library: "auto",
+ * -1 for "start_preconditioning_step", and 0 for "threads". For these, it returns the number that the library uses.
  *
  * @param opt read.
  * @param group a group of the plan; 0 is that of the plan's own config.
  * @param key a key of type "f64", "i64" or "bool" (0 or 1).
  * @param value_out receives the value.
- * @retval SHAMPOO_E_INVALID there is no such group or key, or the key has no number.
+ * @retval SHAMPOO_E_INVALID there is no such group or key, or it has no single number, like "root_rank_rtol" auto.
  */
 shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group, const char* key, double* value_out);
 
 /**
  * Makes one step of all groups.
  *
- * A step first checks its inputs: all parameters are bound; no gradient (with coupled weight decay, also no parameter)
- * contains a NaN, an infinity or a magnitude that would overflow a state; and factor matrices whose inverse roots are
- * due are finite. If it fails, parameters, state and step counters are unchanged, and the caller may continue: skip the
- * batch, lower the loss scale, and call again. Steps allocate no memory.
+ * A step first checks its inputs:
+ * - all parameters are bound;
+ * - factor matrices whose inverse roots are due are finite;
+ * - no gradient (with coupled weight decay, also no parameter) contains a NaN, an infinity or a magnitude that would
+ *   overflow a state.
  *
- * With the key "on_nonfinite" set to skip_block or skip_step, a gradient or parameter that does not pass this check
- * does not make the step fail: its blocks, or the whole step, are skipped. Their outputs are written as for a missing
- * gradient (shampoo_buffers.grad). An unbound parameter or a factor matrix that is not finite still fails the step.
+ * If a check fails, the step fails: parameters, state and step counters are unchanged, and the caller may continue, for
+ * example skip the batch or lower the loss scale. With the key "on_nonfinite", a step can instead succeed if the last
+ * check fails: skip_block skips the blocks at fault, and skip_step skips all blocks. The outputs of skipped blocks are
+ * written as for a missing gradient (shampoo_buffers.grad). Steps allocate no memory.
  *
- * If an inverse root cannot be computed, other methods are tried (docs/roots.md). If all fail, the block keeps its
- * previous root. This is logged once per refresh, and counted (shampoo_optimizer_stat()). If the roots of a factor
- * matrix fail at more refreshes in a row than "root_failure_tolerance" allows, the next step reports it once, before it
- * writes anything.
+ * Two problems are found only after the step has written states. The step still succeeds, logs and counts them:
+ * - No method can compute an inverse root (docs/roots.md). The block keeps its previous root ("root_reused"). If this
+ *   happens to a factor matrix at more refreshes in a row than "root_failure_tolerance" allows, the next step fails.
+ * - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy. The update of
+ *   the block is skipped ("nonfinite_blocks"). If "on_nonfinite" is error, the default, the next step fails.
  *
- * The direction of a block is known only after its states are written. If it is not finite, or would overflow the
- * momentum, the parameter or the copy, the update of the block is skipped, logged and counted ("nonfinite_blocks").
- * With "on_nonfinite" error the next step reports it once, before it writes anything.
+ * The next step fails only once for these problems, and before it writes anything.
  *
  * With several ranks the call is collective, and if one rank fails, all ranks return an error: docs/many_ranks.md
  * describes this, including what may have been written.
@@ -1208,10 +1209,11 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
 shampoo_status shampoo_optimizer_status(shampoo_optimizer* opt, int32_t wait, int64_t* step_out);
 
 /**
- * Returns the message of the last call that failed and takes this optimizer as a non-const pointer, on any thread.
+ * Returns the message of the last failed call with this optimizer, on any thread. Functions that take the optimizer as
+ * a const pointer, such as shampoo_optimizer_get(), do not store their messages here.
  *
  * @param opt queried. NULL gives "".
- * @return the message; "" if no such call has failed. Valid until the next call with the optimizer.
+ * @return the message; "" if no call has failed. Valid until the next call with the optimizer.
  */
 const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
 
@@ -1235,13 +1237,13 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  *   instead of a batch), "root_retried_device_newton" (Newton iteration).
  * - "root_reused": previous roots kept because every rung failed.
  * - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
- *   the key "track_times": time of each phase over all steps, in seconds: of threads, on CUDA of the stream.
- * - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": how accurate the inverse roots of
- *   the last refresh are. Let X = B^(-q) be the root of one factor matrix, B that matrix (bias-corrected, + e I), and
- *   X64 the same root in float64. root_error is max |X - X64| / max |X64|. root_residual is max |X^(-1/q) - B| /
- *   max |B|, or infinity if X has no such power. STAT is taken over all factor matrices: mean, median, p90 (the 90th
- *   percentile), max, or worst: the index of the matrix with the max among those of all blocks, in the order of the
- *   plan, or -1 if nothing is tracked. The log names that matrix (level 2).
+ *   the key "track_times": seconds of each phase over all steps: of threads; on CUDA, of the stream.
+ * - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": errors of the inverse roots of the
+ *   last refresh. Let X = B^(-z) be the inverse root of one factor matrix, where B is the matrix B_k + e I of section
+ *   Optimizer, and X64 the same root in float64. root_error is max |X - X64| / max |X64|. root_residual is
+ *   max |X^(-1/z) - B| / max |B|, or infinity if X has no such power. STAT is mean, median, p90 (the 90th percentile)
+ *   or max over all factor matrices, or worst. worst is the index of the matrix with the max, with the factor matrices
+ *   of all blocks numbered from 0 in the order of the plan; -1 if nothing is tracked. The log names it (level 2).
  *
  * It blocks only on CUDA, and only for "step.G".
  *
@@ -1374,7 +1376,7 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  * bound, it saves the last state_out. The host saves parameters itself.
  *
  * The index is written last. A save that fails, or is killed at any moment, leaves earlier checkpoints of the directory
- * intact. A successful save removes all checkpoints except the newest; the key "checkpoint_keep" says how many to keep.
+ * intact. A successful save keeps the newest checkpoints, as many as the key "checkpoint_keep" says; it removes others.
  *
  * Collective over world. Blocks until the files have been written to disk.
  *
@@ -1386,8 +1388,7 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  *     optimizer on CUDA. NULL: one rank.
  * @param directory path that all ranks see. It is created if it does not exist; its parent must exist.
  * @param stream on CUDA the stream of the copies. NULL on the CPU.
- * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, names clash, or world has fewer ranks than an
- *     optimizer has replicas times shards.
+ * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, names clash, or an optimizer has more ranks than world.
  * @retval SHAMPOO_E_STATE a failed load has left the state of an optimizer unusable.
  * @retval SHAMPOO_E_UNSUPPORTED world takes device memory, and no optimizer of this rank is on CUDA.
  * @retval SHAMPOO_E_IO a file could not be written. The error is the same on all ranks.
@@ -1405,9 +1406,8 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
  * hyper-parameters are those of the loading optimizer; the log lists the differences. The key "on_block_mismatch" says
  * what happens to blocks that the checkpoint does not have, because parameters were divided differently.
  *
- * A load that fails leaves the optimizers unchanged, with one exception. If it fails after all files were verified, and
- * the optimizers of a rank that are no longer in their initial state have more than 24 MiB of state in total, their
- * states can be partly overwritten. Their steps then fail with SHAMPOO_E_STATE until a load succeeds.
+ * A load that fails leaves the optimizers unchanged, with one exception: if it fails while it writes large states, it
+ * can make them unusable. Steps then fail with SHAMPOO_E_STATE until a load succeeds. docs/checkpoints.md has details.
  *
  * Collective over world. Blocks until it is done.
  *
@@ -1465,9 +1465,9 @@ typedef struct shampoo_root_info {
  *
  * - eigen: by eigendecomposition, except that inverse square roots in float32 with n from 8 to 512 use a rational
  *   approximation of the same accuracy. If the smallest eigenvalue is negative, it is first subtracted from all
- *   eigenvalues. Then e is added. Roots of 1x1 and diagonal matrices are computed elementwise, and the subtraction is
- *   made only if the result would otherwise not be finite. With root_rank_handling pseudo_inverse, e is not added, and
- *   eigenvalues that count as 0 are left out (root_rank_rtol, root_rank_atol).
+ *   eigenvalues. Then e is added. With root_rank_handling pseudo_inverse, e is not added, and eigenvalues that count as
+ *   0 are left out (root_rank_rtol, root_rank_atol). Roots of 1x1 and diagonal matrices are computed elementwise; for
+ *   these matrices, the subtraction is made only if the result would otherwise not be finite.
  * - newton: the coupled inverse Newton iteration; root_num / root_den must be an integer.
  * - higher_order: a coupled iteration of order root_order. If epsilon is used, it is relative: max(epsilon * L, 1e-16)
  *   is added, where L is a bound of the largest eigenvalue.

@@ -38,10 +38,10 @@ struct Side {
 class CheckpointDiff {
  public:
   explicit CheckpointDiff(const Arguments& arguments) : arguments_(arguments), progress_("diff", arguments.progress) {
-    table_.AddColumn("parameter", Table::Side::kLeft);
-    table_.AddColumn("state", Table::Side::kLeft);
+    table_.AddColumn("parameter", Table::Align::kLeft);
+    table_.AddColumn("state", Table::Align::kLeft);
     for (const char* title : {"elements", "different", "largest", "relative"}) {
-      table_.AddColumn(title, Table::Side::kRight);
+      table_.AddColumn(title, Table::Align::kRight);
     }
   }
 

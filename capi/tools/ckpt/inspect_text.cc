@@ -63,21 +63,21 @@ constexpr const char* kKinds[] = {"filtered_grad", "grafting", "momentum", "fact
 class TextReport : public Report {
  public:
   explicit TextReport(const Arguments& arguments) : arguments_(arguments) {
-    table_.AddColumn("parameter", Table::Side::kLeft);
-    table_.AddColumn("shape", Table::Side::kLeft);
-    table_.AddColumn("dtype", Table::Side::kLeft);
-    table_.AddColumn("group", Table::Side::kRight);
-    table_.AddColumn("blocks", Table::Side::kRight);
+    table_.AddColumn("parameter", Table::Align::kLeft);
+    table_.AddColumn("shape", Table::Align::kLeft);
+    table_.AddColumn("dtype", Table::Align::kLeft);
+    table_.AddColumn("group", Table::Align::kRight);
+    table_.AddColumn("blocks", Table::Align::kRight);
     if (arguments.norms) {
-      for (const char* kind : kKinds) table_.AddColumn(kind, Table::Side::kRight);
+      for (const char* kind : kKinds) table_.AddColumn(kind, Table::Align::kRight);
     }
-    blocks_.AddColumn("block", Table::Side::kLeft);
-    blocks_.AddColumn("shape", Table::Side::kLeft);
-    blocks_.AddColumn("first", Table::Side::kRight);
-    blocks_.AddColumn("strides", Table::Side::kLeft);
-    blocks_.AddColumn("piece", Table::Side::kLeft);
-    blocks_.AddColumn("file", Table::Side::kRight);
-    blocks_.AddColumn("entries", Table::Side::kLeft);
+    blocks_.AddColumn("block", Table::Align::kLeft);
+    blocks_.AddColumn("shape", Table::Align::kLeft);
+    blocks_.AddColumn("first", Table::Align::kRight);
+    blocks_.AddColumn("strides", Table::Align::kLeft);
+    blocks_.AddColumn("piece", Table::Align::kLeft);
+    blocks_.AddColumn("file", Table::Align::kRight);
+    blocks_.AddColumn("entries", Table::Align::kLeft);
   }
 
   void Begin(const Source& source, const CheckpointIndex& params) override {

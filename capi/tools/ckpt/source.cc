@@ -39,8 +39,8 @@ Status Locate(const std::string& path, Source* source) {
     (checkpoint.complete ? source->complete : source->unfinished).push_back(checkpoint.number);
   }
   if (source->complete.empty()) {
-    return IoFailed(path, " has no checkpoint", found.empty() ? "" : " but unfinished ones",
-                    ": expected checkpoint-<number>.json; a shampoo_save that succeeded leaves one");
+    return IoFailed(path, found.empty() ? " has no checkpoint" : " has only unfinished checkpoints",
+                    ": expected a file checkpoint-<number>.json, which every successful shampoo_save writes");
   }
   source->number = source->complete.back();
   source->path = PathIn(path, IndexName(source->number));

@@ -32,7 +32,8 @@ Status ReadParams(const Source& source, CheckpointIndex* params, std::vector<int
 Status ReadBlocks(const Source& source, const CheckpointIndex& params, const BlockFilter& wants,
                   CheckpointIndex* index);
 
-// Parameters [first, last) of an index that contains only their blocks, in the order of the files.
+// The parameters [first, last) of a checkpoint. `index` lists all parameters, but contains only the blocks of these, in
+// the order of the files.
 struct Batch {
   const CheckpointIndex& index;
   int first;

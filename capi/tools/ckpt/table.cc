@@ -18,9 +18,9 @@ size_t WidthOf(const std::string& text) {
 
 }  // namespace
 
-void Table::AddColumn(const std::string& title, Side side) {
+void Table::AddColumn(const std::string& title, Align align) {
   titles_.push_back(title);
-  sides_.push_back(side);
+  aligns_.push_back(align);
 }
 
 std::string Table::Text(const std::string& indent) const {
@@ -35,7 +35,7 @@ std::string Table::Text(const std::string& indent) const {
     for (size_t k = 0; k < row.size(); ++k) {
       const std::string filler(widths[k] - WidthOf(row[k]), ' ');
       line += k == 0 ? "" : "  ";
-      line += sides_[k] == Side::kLeft ? row[k] + filler : filler + row[k];
+      line += aligns_[k] == Align::kLeft ? row[k] + filler : filler + row[k];
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";

@@ -11,14 +11,14 @@ namespace shampoo::ckpt {
 // A table of text. Each column is as wide as its longest cell.
 class Table {
  public:
-  enum class Side { kLeft, kRight };
-  void AddColumn(const std::string& title, Side side);
+  enum class Align { kLeft, kRight };
+  void AddColumn(const std::string& title, Align align);
   void AddRow(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }
   std::string Text(const std::string& indent = "") const;
 
  private:
-  std::vector<Side> sides_;
+  std::vector<Align> aligns_;
   std::vector<std::string> titles_;
   std::vector<std::vector<std::string>> rows_;
 };

@@ -120,7 +120,8 @@ TEST_CASE("a save fails if the disk becomes full, and the next one succeeds when
   }
 }
 
-// Nothing can be undone either. Files that were already renamed may form the newer checkpoint.
+// From some call on, every call fails, including those that would undo the save. If the index already has its final
+// name and cannot be removed, the newer checkpoint is complete, and the save succeeds.
 TEST_CASE("a disk that disappears during a save leaves the older checkpoint or the newer one") {
   Saves saves;
   const int descriptors = OpenDescriptors();

@@ -112,7 +112,7 @@ TEST_CASE("a job of several ranks needs a communicator of all ranks and of host 
   for (int rank = 0; rank < 4; ++rank) {
     for (const auto& function : {&shampoo_save, &shampoo_load}) {
       CHECK(function(&grid[rank].optimizer, 1, nullptr, directory.c_str(), nullptr) == SHAMPOO_E_INVALID);
-      CHECK(MissingWord(shampoo_last_error(), {"world is NULL, and an optimizer has 4 replicas and shards",
+      CHECK(MissingWord(shampoo_last_error(), {"world is NULL, but an optimizer has 4 ranks",
                                                "give a communicator of all ranks of the job"}) == "");
     }
   }
@@ -124,7 +124,7 @@ TEST_CASE("a job of several ranks needs a communicator of all ranks and of host 
   }
   copy.Save(directory);
   CHECK_MESSAGE(copy.All(SHAMPOO_E_INVALID), copy.Errors());
-  CHECK(MissingWord(copy[0].error, {"world has 2 ranks, and an optimizer has 4 replicas and shards"}) == "");
+  CHECK(MissingWord(copy[0].error, {"world has 2 ranks, but an optimizer has 4 ranks"}) == "");
   device.Save(directory);
   CHECK_MESSAGE(device.All(SHAMPOO_E_UNSUPPORTED), device.Errors());
   CHECK(MissingWord(device[0].error, {"memory of a GPU", "SHAMPOO_CPU"}) == "");

@@ -171,7 +171,7 @@ TEST_CASE("a save creates the directory, and paths that do not exist or are not 
   // The files of a killed save.
   WriteFile(empty + "/checkpoint-000004.json.tmp", "{");
   WriteFile(empty + "/checkpoint-000004.rank-00000-of-00001.safetensors", "x");
-  fails(false, empty, {empty + " has no checkpoint but unfinished ones"});
+  fails(false, empty, {empty + " has only unfinished checkpoints"});
   const std::string file = scratch / "file";
   WriteFile(file, "something else");
   fails(true, file, {file, "Not a directory"});

@@ -69,7 +69,7 @@ impl Cuda {
 fn optimizer(device: Device) -> Optimizer {
     let mut config = Config::new().unwrap();
     config.set("lr", 0.1).unwrap().set("grafting", "adam").unwrap().set("use_merge_dims", false).unwrap();
-    config.set("epsilon", 1e-3).unwrap(); // keeps the roots of both well conditioned
+    config.set("epsilon", 1e-3).unwrap(); // keeps the inverse roots well conditioned, so that CPU and CUDA agree
     let mut plan = PlanBuilder::new(&config, PlanOptions::default().device(device)).unwrap();
     plan.param(Param::new("w", &[6, 4])).unwrap();
     Optimizer::new(&plan.finish().unwrap()).unwrap()

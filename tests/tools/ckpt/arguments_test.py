@@ -52,7 +52,7 @@ class Arguments(Case):
         for command in ("inspect", "verify"):
             self.assertIn("there is no", self.run_tool(2, command, self.folder / "nothing"))
             self.assertIn("has no checkpoint:", self.run_tool(2, command, empty))
-            self.assertIn("but unfinished ones", self.run_tool(2, command, unfinished))
+            self.assertIn("has only unfinished checkpoints:", self.run_tool(2, command, unfinished))
         self.assertIn(str(other), self.run_tool(2, "inspect", other))
         self.assertIn(str(other), self.run_tool(1, "verify", other))
         whole = make(self.folder / "whole")

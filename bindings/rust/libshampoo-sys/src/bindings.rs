@@ -252,8 +252,8 @@ pub struct shampoo_plan_desc {
     pub struct_size: usize,
     /// Device of the plan's optimizers: SHAMPOO_CPU (default) or SHAMPOO_CUDA. A plan for CUDA needs no GPU.
     pub device_type: i32,
-    /// Threads of a step, including the caller's, 0..4096. 0 (default): as the key "threads" says. If that is 0 as well:
-    /// up to all processors that the affinity mask and the CPU quota of the control group allow; small steps wake fewer.
+    /// Threads of a step, including the caller's, 0..4096. 0 (default): as the key "threads" says. If that is 0 as well,
+    /// as many as the affinity mask and the CPU quota of the control group allow. Small steps use fewer.
     pub threads: i32,
     /// Rank of this process among those that hold the same parameters, in \[0, replica_world). Default: 0.
     pub replica_rank: i32,
@@ -267,7 +267,7 @@ pub struct shampoo_plan_desc {
     pub shard_world: i32,
 }
 
-/// Functions of the caller's communicator. Begin with SHAMPOO_COMM_OPS_INIT; set at least rank, world and all_gather.
+/// Callbacks of a communicator. Begin with SHAMPOO_COMM_OPS_INIT; set at least rank, world and all_gather.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_comm_ops {
@@ -360,11 +360,11 @@ pub struct shampoo_optimizer_desc {
     /// Number of the device, as CUDA counts. Default: 0, the only one on the CPU.
     pub device_id: i32,
     /// Ranks that hold the same parameters. Its world and rank must equal the plan's replica_world and replica_rank. NULL
-    /// (default): one rank. The optimizer keeps a reference of its own. On CUDA it must take device memory.
+    /// (default): one rank. On CUDA, the communicator must take device memory. The optimizer keeps its own reference.
     pub replica_comm: *mut shampoo_comm,
     /// Ranks that hold the shards of one copy. Its world and rank must equal the plan's shard_world and shard_rank. NULL
     /// (default): each rank steps its shards on its own, and does not learn of errors on other ranks; not possible with
-    /// "shard_mode" gather. The optimizer keeps a reference of its own. On CUDA it must take device memory.
+    /// "shard_mode" gather. Otherwise as for replica_comm.
     pub shard_comm: *mut shampoo_comm,
     /// Memory functions. NULL (default): the library's own.
     pub allocator: *const shampoo_allocator,
@@ -380,7 +380,7 @@ pub struct shampoo_optimizer_desc {
     pub state_bytes: usize,
 }
 
-/// Memory of one parameter. Begin with SHAMPOO_BUFFERS_INIT. Addresses are of the optimizer's device and aligned for
+/// Memory of one parameter. Begin with SHAMPOO_BUFFERS_INIT. Addresses are on the optimizer's device and aligned for
 /// their dtypes. Arrays are dense and row-major, in the shape of the parameter or of this rank's shard. out may be the
 /// address of param if both have the same dtype; apart from that, out and copy must not overlap other buffers.
 #[repr(C)]
@@ -599,8 +599,8 @@ extern "C" {
     /// - `out` receives the plan. Release it with shampoo_plan_destroy().
     /// - `config` hyper-parameters of group 0 and of the whole optimizer (keys of scope 0). Copied.
     /// - `desc` device, threads and ranks.
-    /// - returns `SHAMPOO_E_INVALID`: values of the config contradict each other, such as epsilon 0 without root_relative_epsilon
-    ///   and without root_rank_handling pseudo_inverse; a rank is not below its world; or threads is out of range.
+    /// - returns `SHAMPOO_E_INVALID`: values of the config contradict each other, for example because both "epsilon" and
+    ///   "root_relative_epsilon" are set above 0; a rank is not below its world; or threads is out of range.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: device_type is unknown, or CUDA does not support the value of a key yet.
     pub fn shampoo_plan_create(
         out: *mut *mut shampoo_plan,
@@ -667,8 +667,8 @@ extern "C" {
     ///   - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
     ///   than 2^20 blocks: choose another "max_preconditioner_dim";
     ///   - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
-    ///   - "shard_mode" is gather, and the shard of a rank is not known, or the shards are neither the whole parameter on
-    ///   every rank nor hold each element exactly once.
+    ///   - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards do not
+    ///   contain each element exactly once. Shards that are all the whole parameter are allowed.
     /// - returns `SHAMPOO_E_STATE`: the plan is finished already.
     pub fn shampoo_plan_finish(plan: *mut shampoo_plan) -> shampoo_status;
     /// Returns the number of blocks of all owners.
@@ -761,8 +761,8 @@ extern "C" {
     ) -> shampoo_status;
     /// Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched.
     ///
-    /// Blocks on the CPU until the library's threads have ended, if no other optimizer uses them; on CUDA until all steps
-    /// are done.
+    /// Blocks. On the CPU it waits until the library's threads have ended, unless other optimizers use them. On CUDA it
+    /// waits until all steps are done.
     ///
     /// - `opt` released, with all strings that it returned. May be NULL.
     pub fn shampoo_optimizer_destroy(opt: *mut shampoo_optimizer);
@@ -841,16 +841,15 @@ extern "C" {
         key: *const c_char,
         value: f64,
     ) -> shampoo_status;
-    /// Returns the value of a hyper-parameter of a group: the last one that was set by the config, by
-    /// shampoo_optimizer_set() or by a step that read a bound scalar (except on CUDA, where the host does not see it). If
-    /// the value is "auto" (except "root_rank_rtol"), -1 for "start_preconditioning_step" or 0 for "threads", it returns the
-    /// number that is used instead.
+    /// Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
+    /// the CPU, a step that reads a bound scalar also sets the value. Some values leave the choice to the library: "auto",
+    /// -1 for "start_preconditioning_step", and 0 for "threads". For these, it returns the number that the library uses.
     ///
     /// - `opt` read.
     /// - `group` a group of the plan; 0 is that of the plan's own config.
     /// - `key` a key of type "f64", "i64" or "bool" (0 or 1).
     /// - `value_out` receives the value.
-    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, or the key has no number.
+    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, or it has no single number, like "root_rank_rtol" auto.
     pub fn shampoo_optimizer_get(
         opt: *const shampoo_optimizer,
         group: i32,
@@ -859,23 +858,24 @@ extern "C" {
     ) -> shampoo_status;
     /// Makes one step of all groups.
     ///
-    /// A step first checks its inputs: all parameters are bound; no gradient (with coupled weight decay, also no parameter)
-    /// contains a NaN, an infinity or a magnitude that would overflow a state; and factor matrices whose inverse roots are
-    /// due are finite. If it fails, parameters, state and step counters are unchanged, and the caller may continue: skip the
-    /// batch, lower the loss scale, and call again. Steps allocate no memory.
+    /// A step first checks its inputs:
+    /// - all parameters are bound;
+    /// - factor matrices whose inverse roots are due are finite;
+    /// - no gradient (with coupled weight decay, also no parameter) contains a NaN, an infinity or a magnitude that would
+    ///   overflow a state.
     ///
-    /// With the key "on_nonfinite" set to skip_block or skip_step, a gradient or parameter that does not pass this check
-    /// does not make the step fail: its blocks, or the whole step, are skipped. Their outputs are written as for a missing
-    /// gradient (shampoo_buffers.grad). An unbound parameter or a factor matrix that is not finite still fails the step.
+    /// If a check fails, the step fails: parameters, state and step counters are unchanged, and the caller may continue, for
+    /// example skip the batch or lower the loss scale. With the key "on_nonfinite", a step can instead succeed if the last
+    /// check fails: skip_block skips the blocks at fault, and skip_step skips all blocks. The outputs of skipped blocks are
+    /// written as for a missing gradient (shampoo_buffers.grad). Steps allocate no memory.
     ///
-    /// If an inverse root cannot be computed, other methods are tried (docs/roots.md). If all fail, the block keeps its
-    /// previous root. This is logged once per refresh, and counted (shampoo_optimizer_stat()). If the roots of a factor
-    /// matrix fail at more refreshes in a row than "root_failure_tolerance" allows, the next step reports it once, before it
-    /// writes anything.
+    /// Two problems are found only after the step has written states. The step still succeeds, logs and counts them:
+    /// - No method can compute an inverse root (docs/roots.md). The block keeps its previous root ("root_reused"). If this
+    ///   happens to a factor matrix at more refreshes in a row than "root_failure_tolerance" allows, the next step fails.
+    /// - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy. The update of
+    ///   the block is skipped ("nonfinite_blocks"). If "on_nonfinite" is error, the default, the next step fails.
     ///
-    /// The direction of a block is known only after its states are written. If it is not finite, or would overflow the
-    /// momentum, the parameter or the copy, the update of the block is skipped, logged and counted ("nonfinite_blocks").
-    /// With "on_nonfinite" error the next step reports it once, before it writes anything.
+    /// The next step fails only once for these problems, and before it writes anything.
     ///
     /// With several ranks the call is collective, and if one rank fails, all ranks return an error: docs/many_ranks.md
     /// describes this, including what may have been written.
@@ -913,10 +913,11 @@ extern "C" {
     /// - returns `SHAMPOO_E_NUMERIC`: a step was rejected for this reason.
     /// - returns `SHAMPOO_E_COMM`: a collective failed.
     pub fn shampoo_optimizer_status(opt: *mut shampoo_optimizer, wait: i32, step_out: *mut i64) -> shampoo_status;
-    /// Returns the message of the last call that failed and takes this optimizer as a non-const pointer, on any thread.
+    /// Returns the message of the last failed call with this optimizer, on any thread. Functions that take the optimizer as
+    /// a const pointer, such as shampoo_optimizer_get(), do not store their messages here.
     ///
     /// - `opt` queried. NULL gives "".
-    /// - returns the message; "" if no such call has failed. Valid until the next call with the optimizer.
+    /// - returns the message; "" if no call has failed. Valid until the next call with the optimizer.
     pub fn shampoo_optimizer_error(opt: *const shampoo_optimizer) -> *const c_char;
     /// Returns a counter of the optimizer. Counters start at 0 when it is created, unless noted. On CUDA they include only
     /// the steps whose results a call has already reported. Keys:
@@ -937,13 +938,13 @@ extern "C" {
     ///   instead of a batch), "root_retried_device_newton" (Newton iteration).
     /// - "root_reused": previous roots kept because every rung failed.
     /// - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
-    ///   the key "track_times": time of each phase over all steps, in seconds: of threads, on CUDA of the stream.
-    /// - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": how accurate the inverse roots of
-    ///   the last refresh are. Let X = B^(-q) be the root of one factor matrix, B that matrix (bias-corrected, + e I), and
-    ///   X64 the same root in float64. root_error is max |X - X64| / max |X64|. root_residual is max |X^(-1/q) - B| /
-    ///   max |B|, or infinity if X has no such power. STAT is taken over all factor matrices: mean, median, p90 (the 90th
-    ///   percentile), max, or worst: the index of the matrix with the max among those of all blocks, in the order of the
-    ///   plan, or -1 if nothing is tracked. The log names that matrix (level 2).
+    ///   the key "track_times": seconds of each phase over all steps: of threads; on CUDA, of the stream.
+    /// - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": errors of the inverse roots of the
+    ///   last refresh. Let X = B^(-z) be the inverse root of one factor matrix, where B is the matrix B_k + e I of section
+    ///   Optimizer, and X64 the same root in float64. root_error is max |X - X64| / max |X64|. root_residual is
+    ///   max |X^(-1/z) - B| / max |B|, or infinity if X has no such power. STAT is mean, median, p90 (the 90th percentile)
+    ///   or max over all factor matrices, or worst. worst is the index of the matrix with the max, with the factor matrices
+    ///   of all blocks numbered from 0 in the order of the plan; -1 if nothing is tracked. The log names it (level 2).
     ///
     /// It blocks only on CUDA, and only for "step.G".
     ///
@@ -1028,7 +1029,7 @@ extern "C" {
     /// bound, it saves the last state_out. The host saves parameters itself.
     ///
     /// The index is written last. A save that fails, or is killed at any moment, leaves earlier checkpoints of the directory
-    /// intact. A successful save removes all checkpoints except the newest; the key "checkpoint_keep" says how many to keep.
+    /// intact. A successful save keeps the newest checkpoints, as many as the key "checkpoint_keep" says; it removes others.
     ///
     /// Collective over world. Blocks until the files have been written to disk.
     ///
@@ -1040,8 +1041,7 @@ extern "C" {
     ///   optimizer on CUDA. NULL: one rank.
     /// - `directory` path that all ranks see. It is created if it does not exist; its parent must exist.
     /// - `stream` on CUDA the stream of the copies. NULL on the CPU.
-    /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, names clash, or world has fewer ranks than an
-    ///   optimizer has replicas times shards.
+    /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, names clash, or an optimizer has more ranks than world.
     /// - returns `SHAMPOO_E_STATE`: a failed load has left the state of an optimizer unusable.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: world takes device memory, and no optimizer of this rank is on CUDA.
     /// - returns `SHAMPOO_E_IO`: a file could not be written. The error is the same on all ranks.
@@ -1061,9 +1061,8 @@ extern "C" {
     /// hyper-parameters are those of the loading optimizer; the log lists the differences. The key "on_block_mismatch" says
     /// what happens to blocks that the checkpoint does not have, because parameters were divided differently.
     ///
-    /// A load that fails leaves the optimizers unchanged, with one exception. If it fails after all files were verified, and
-    /// the optimizers of a rank that are no longer in their initial state have more than 24 MiB of state in total, their
-    /// states can be partly overwritten. Their steps then fail with SHAMPOO_E_STATE until a load succeeds.
+    /// A load that fails leaves the optimizers unchanged, with one exception: if it fails while it writes large states, it
+    /// can make them unusable. Steps then fail with SHAMPOO_E_STATE until a load succeeds. docs/checkpoints.md has details.
     ///
     /// Collective over world. Blocks until it is done.
     ///
@@ -1095,9 +1094,9 @@ extern "C" {
     ///
     /// - eigen: by eigendecomposition, except that inverse square roots in float32 with n from 8 to 512 use a rational
     ///   approximation of the same accuracy. If the smallest eigenvalue is negative, it is first subtracted from all
-    ///   eigenvalues. Then e is added. Roots of 1x1 and diagonal matrices are computed elementwise, and the subtraction is
-    ///   made only if the result would otherwise not be finite. With root_rank_handling pseudo_inverse, e is not added, and
-    ///   eigenvalues that count as 0 are left out (root_rank_rtol, root_rank_atol).
+    ///   eigenvalues. Then e is added. With root_rank_handling pseudo_inverse, e is not added, and eigenvalues that count as
+    ///   0 are left out (root_rank_rtol, root_rank_atol). Roots of 1x1 and diagonal matrices are computed elementwise; for
+    ///   these matrices, the subtraction is made only if the result would otherwise not be finite.
     /// - newton: the coupled inverse Newton iteration; root_num / root_den must be an integer.
     /// - higher_order: a coupled iteration of order root_order. If epsilon is used, it is relative: max(epsilon \* L, 1e-16)
     ///   is added, where L is a bound of the largest eigenvalue.

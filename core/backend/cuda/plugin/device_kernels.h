@@ -5,7 +5,8 @@
 #include "core/backend/cuda/plugin/kernel_tables.h"
 
 // The kernels of a step, in their order. Each function enqueues a kernel on the stream. In a rejected step, all kernels
-// run and write nothing. In a skipped step (StepState::go is 0), they only write the unchanged outputs.
+// run, but write neither outputs nor state; they only write the report, and the headers from which other ranks learn of
+// the rejection. In a skipped step (StepState::go is 0), they write the unchanged outputs.
 namespace shampoo::cuda {
 
 // begin.cu
@@ -13,16 +14,17 @@ namespace shampoo::cuda {
 cudaError_t SetBuffers(cudaStream_t stream, const Tables& tables, const Buffers* buffers, int32_t count);
 // Copies the tasks to the device, by block. Called only with root_async.
 cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* tasks);
-// Begins a step and rejects it if it is stale. acknowledged_rejections: see StepArgs. failure: the reason why this
-// rank's host cannot make the step, or kOk.
+// Begins a step. Rejects it if it is stale: there was a rejection that the host has not acknowledged
+// (StepArgs::acknowledged_rejections). failure: the reason why this rank's host cannot make the step, or kOk.
 cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t acknowledged_rejections,
                       Code failure);
 // Computes the scalars of the groups. Rejects counters and bound numbers that are out of range, and a step for which
-// the host is not prepared. narrowest: by group, the narrowest computation dtype of its blocks.
+// the host is not prepared. narrowest: by group, the narrowest computation dtype of its blocks. has_tasks: as
+// StepArgs::any_task, some block of any rank has a task.
 cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
                         const int64_t* expected, const Dtype* narrowest, bool has_tasks);
-// Ends a step: writes the counters, the report and, if roots were refreshed, their statuses. has_tasks: some block of
-// this rank has a task.
+// Ends a step: writes the counters, the report and, if roots were refreshed, their statuses. has_tasks: as in
+// CheckBlocks.
 cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool has_tasks, bool refreshed);
 // Copies the states snapshot_step of an arena to host memory.
 cudaError_t ReportSnapshotSteps(cudaStream_t stream, const Tables& tables, const char* arena);
@@ -38,9 +40,9 @@ cudaError_t InitializeFactors(cudaStream_t stream, const Tables& tables, char* a
 // check.cu
 // Computes the largest magnitudes of gradients, and of parameters with coupled decay.
 cudaError_t ScanGradients(cudaStream_t stream, const Tables& tables);
-// Checks each block, and then decides for all blocks which are skipped and whether the step is rejected. any_task: some
-// block may have a task, so factor matrices are scanned. has_tasks: SetTasks has copied the tasks of the step;
-// otherwise no block with root_async has one.
+// Checks each block, and then decides for all blocks which are skipped and whether the step is rejected. any_task: see
+// StepArgs; if true, factor matrices are scanned. has_tasks: SetTasks was called for this step; if false, no block with
+// root_async has a task.
 cudaError_t CheckBlocks(cudaStream_t stream, const Tables& tables, bool any_task, bool has_tasks);
 
 // agree.cu
@@ -93,7 +95,8 @@ cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const BatchTab
 cudaError_t FindFlags(cudaStream_t stream, const Tables& tables, const int32_t** flags);
 
 // direction.cu
-// Updates E and V, and replaces G by H or, before the first preconditioned step, by the direction.
+// Updates V and the filtered gradient E (StepScalars), and replaces G by H or, before the first preconditioned step, by
+// the direction.
 cudaError_t FilterGradients(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 // Computes the norm of P and the scale of grafting, and checks whether the direction can be applied.
 cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);

@@ -121,7 +121,8 @@ class CoupledIteration {
     }
   }
 
-  // Checks |X^(p/2) B X^(p/2) v - v| / |v| for the signs v.
+  // Checks |X^(p - p/2) B X^(p/2) v - v| / |v|, with p/2 rounded down, for a fixed vector v of signs
+  // (RootChunk::signs).
   Status CheckProbe() {
     const void* from = chunk_.signs;
     int64_t stride = 0;
@@ -179,8 +180,8 @@ class CoupledIteration {
 //   - From 0.1 on, each iteration at least squares 1 - y, because (1 + (1 - y) / p)^p >= 1 + (1 - y). 9 iterations
 //     suffice: 0.9^(2^9) is less than the rounding error of float64.
 //   - The first iteration starts with y up to (p + 1) / 2 and can reduce it by a factor of at most 2^p.
-//   - The smallest possible y is the smallest number of float64, divided by a norm of Y. This norm is at most the order
-//     of the matrix.
+//   - The smallest possible y is the smallest number of float64, divided by a norm of the scaled matrix B. The elements
+//     of B are at most about 1, so this norm is at most about the number of rows (kDoublingsOfOrder).
 int64_t MaxUsefulIterations(int64_t root, int64_t order) {
   constexpr double kDoublingsOfFloat64 = 1074;
   constexpr double kDoublingsOfOrder = 31;

@@ -4,7 +4,7 @@ package io.github.libshampoo;
 
 import java.nio.ByteBuffer;
 
-/** The first of two ranks. The other rank is simulated: it always sends the same bytes. */
+/** The first of two ranks. The other rank is simulated: in each exchange it sends a copy of what this rank sends. */
 class Mirror implements Communicator {
   @Override
   public int rank() {

@@ -83,7 +83,8 @@ final class Library {
     if (message.contains("failed to map segment")) {
       text +=
           ": the folder " + file.getParent() + " is on a file system that is mounted noexec: set the property "
-              + "java.io.tmpdir to a folder on another, or " + PROPERTY + " to a folder with the libraries";
+              + "java.io.tmpdir to a folder on another file system, or set the property " + PROPERTY
+              + " to a folder that contains the libraries";
     }
     return text;
   }
