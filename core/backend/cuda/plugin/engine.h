@@ -10,6 +10,7 @@
 #include "core/backend/cuda/plugin/async_roots.h"
 #include "core/backend/cuda/plugin/cuda_handles.h"
 #include "core/backend/cuda/plugin/device_memory.h"
+#include "core/backend/cuda/plugin/host_roots.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
 #include "core/backend/cuda/plugin/root_solver.h"
 #include "core/base/status.h"
@@ -32,6 +33,8 @@ struct Engine {
   Status RetryRoot(const RootRetry& retry, RootStatus* out);  // see engine_roots.cc
   Status Copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
   Status Staging(int64_t bytes, void** out);
+  Status StartHostRoots(const HostRootStart& start, int64_t* job);
+  HostRoots* host_roots() { return host_roots_.get(); }
 
   void* state() const { return state_; }
   Status ReadSnapshotSteps(const char* arena, cudaStream_t stream);
@@ -79,6 +82,7 @@ struct Engine {
   // the matrices.
   Status MultiplyGradients(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group);
   Status Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count);
+  bool has_async_roots() const { return async_roots_ != nullptr || host_roots_ != nullptr; }
   RootTask HostTaskOf(const StepArgs& args, const BatchItem& item) const {
     return args.tasks[item.block - plan_.blocks];
   }
@@ -112,7 +116,9 @@ struct Engine {
   std::vector<OwnedEvent> joined_;
   OwnedEvent done_;
   std::unique_ptr<RootSolver> roots_;
-  std::unique_ptr<AsyncRoots> async_roots_;  // nullptr: no group has root_async
+  // Async roots on the device or on the host; at most one of the two exists.
+  std::unique_ptr<AsyncRoots> async_roots_;
+  std::unique_ptr<HostRoots> host_roots_;
   int64_t tickets_ = 0;
   int64_t recorded_ = 0;   // the last ticket that done_ covers
   bool has_work_ = false;  // done_ has been recorded, for a step or for another call
