@@ -19,6 +19,7 @@ constexpr const char* kInitialNames[] = {"identity", "zero"};
 constexpr const char* kOutputNames[] = {"parameters", "updates"};
 constexpr const char* kMethodNames[] = {"eigen", "newton", "higher_order", "cans"};
 constexpr const char* kRankNames[] = {"epsilon", "pseudo_inverse"};
+constexpr const char* kRootDeviceNames[] = {"device", "host"};
 constexpr const char* kNonFiniteNames[] = {"error", "skip_block", "skip_step"};
 constexpr const char* kCommunicateNames[] = {"updates", "params"};
 constexpr const char* kBalanceNames[] = {"bytes", "cost"};
@@ -291,6 +292,12 @@ const Key kKeys[] = {
             "that it could not compute. 1: the next call reports them, so no call waits for its own step. 0: each call "
             "waits for its step. Has no effect on the CPU, where a call returns when its step is done.",
      .scope = Scope::kOptimizer, .least = 0, .most = 1, .integer = &Settings::status_lag},
+    {.name = "root_device", .type = KeyType::kChoice, .default_text = "device",
+     .doc = "On a GPU, where the inverse roots of root_async are computed. device: on the GPU. host: on threads of the "
+            "host, by the methods and the recovery ladder of the CPU. Factor matrices and roots are copied while steps "
+            "continue. host requires a root_async of at least 1 in every group. Roots that a step uses immediately are "
+            "always computed on the GPU. Has no effect on the CPU.",
+     .scope = Scope::kOptimizer, .choices = kRootDeviceNames, .choose = Choose<&Settings::root_device>},
     {.name = "precondition_math", .type = KeyType::kChoice, .default_text = "f32",
      .doc = "On a GPU, the arithmetic of float32 products with inverse roots. f32: float32. tf32: operands are rounded "
             "to TF32, which has a 10-bit mantissa, so that tensor cores can be used. Factor matrices and inverse roots "

@@ -19,6 +19,7 @@ enum class WeightDecayType { kDecoupled, kCoupled };
 enum class InitialInverse { kIdentity, kZero };
 enum class RootMethod { kEigen, kNewton, kHigherOrder, kCans };
 enum class RankHandling { kEpsilon, kPseudoInverse };
+enum class RootDevice { kDevice, kHost };
 enum class OnNonFinite { kError, kSkipBlock, kSkipStep };
 enum class Output { kParameters, kUpdates };
 enum class Communicate { kUpdates, kParams };
@@ -57,6 +58,7 @@ struct GroupSettings {
   InitialInverse initial_inverse = InitialInverse::kIdentity;
   RootMethod root_method = RootMethod::kEigen;
   RankHandling root_rank_handling = RankHandling::kEpsilon;
+  RootDevice root_device = RootDevice::kDevice;
   OnNonFinite on_nonfinite = OnNonFinite::kError;
   Output output = Output::kParameters;
 

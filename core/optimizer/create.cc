@@ -273,7 +273,11 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
     SHAMPOO_RETURN_IF_ERROR(
         SeveralDevices::Create(std::move(replicas), std::move(shards), *engine, device_memory, &peers));
   }
-  strategy_ = std::make_unique<DeviceStep>(inputs, engine, device_memory, std::move(peers));
+  std::unique_ptr<HostRoots> host_roots;
+  if (plan_->groups[0].root_device == RootDevice::kHost) {
+    SHAMPOO_RETURN_IF_ERROR(HostRoots::Create(*plan_, engine, &host_roots));
+  }
+  strategy_ = std::make_unique<DeviceStep>(inputs, engine, device_memory, std::move(peers), std::move(host_roots));
   return {};
 }
 

@@ -77,6 +77,21 @@ Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
   return {};
 }
 
+Status CheckRootDevice(const Settings& own, const Settings& settings, const Placement& placement) {
+  const bool on_host = own.root_device == RootDevice::kHost && placement.device != DeviceType::kCpu;
+  if (!on_host) return {};
+  if (settings.track_root_residuals) {
+    return Unsupported(
+        "key track_root_residuals: the value true is not supported with root_device host: expected false, or "
+        "root_device "
+        "device");
+  }
+  if (settings.root_async > 0) return {};
+  return Invalid(
+      "key root_device: the value host is not allowed with root_async 0: expected a root_async of at least 1 in every "
+      "group, because a step cannot wait for the host; or root_device device");
+}
+
 Status CheckParamDesc(const ParamDesc& desc, int64_t* elements) {
   if (desc.name.empty()) {
     return Invalid(

@@ -13,6 +13,8 @@ Status CheckPlacement(const Placement& placement);
 
 // Checks that the keys of a group are supported on the plan's device.
 Status CheckDeviceKeys(const Settings& settings, const Placement& placement);
+// Checks the keys of a group that root_device restricts. own: the settings of the default group.
+Status CheckRootDevice(const Settings& own, const Settings& settings, const Placement& placement);
 
 // Checks a parameter without regard to other parameters: name, shape, stack_dims and shard. Sets *elements to the
 // number of elements in the caller's buffers.

@@ -73,6 +73,7 @@ Status Plan::AddSettings(const Config& config) {
         "expected communicate updates, or output parameters");
   }
   SHAMPOO_RETURN_IF_ERROR(CheckDeviceKeys(settings, open_->placement));
+  SHAMPOO_RETURN_IF_ERROR(CheckRootDevice(own, settings, open_->placement));
   std::vector<std::pair<std::string, std::string>> keys;
   for (const Key& key : Keys()) {
     // Ranks may differ in the first two. A preset has no meaning beyond the values that it sets.

@@ -58,11 +58,13 @@ void AsyncRoots::ForgetUnlessFrom(const char* arena) {
 void AsyncRoots::Forget() { std::fill(step_of_block_.begin(), step_of_block_.end(), 0); }
 
 DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::DeviceEngine> engine,
-                       cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers> peers)
+                       cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers> peers,
+                       std::unique_ptr<HostRoots> host_roots)
     : inputs_(inputs),
       engine_(std::move(engine)),
       memory_(memory),
       peers_(std::move(peers)),
+      host_roots_(std::move(host_roots)),
       lags_(inputs.plan.groups[0].status_lag != 0),
       counters_(inputs.plan),
       async_roots_(inputs.plan.blocks.size()) {
@@ -141,6 +143,11 @@ Status DeviceStep::Prepare(bool captured) {
     next_.steps[g] = counter + 1;
   }
   ListTasks();
+  if (!captured && host_roots_) {
+    Status prepared = PrepareHostRoots();
+    if (!prepared.ok()) async_roots_.Forget();
+    return prepared;
+  }
   if (!captured || next_.first_task < 0) return {};
   const Block& block = inputs_.plan.block(next_.first_task);
   const auto g = static_cast<size_t>(block.group);
@@ -179,6 +186,29 @@ void DeviceStep::ListTasks() {
   }
 }
 
+// Waits until the roots that the step uses have been computed. Roots of snapshots that are not available, for example
+// after a checkpoint was loaded, are computed now: the device would compute others, which differ by rounding.
+Status DeviceStep::PrepareHostRoots() {
+  SHAMPOO_RETURN_IF_ERROR(host_roots_->TakeError());
+  if (next_.first_task < 0) return {};
+  SHAMPOO_RETURN_IF_ERROR(host_roots_->WaitFor(next_.tasks));
+  SHAMPOO_RETURN_IF_ERROR(StartHostRoots(RootTask::kFromSnapshot));
+  SHAMPOO_RETURN_IF_ERROR(host_roots_->WaitFor(next_.tasks));
+  for (size_t b = 0; b < next_.tasks.size(); ++b) {
+    if (next_.tasks[b] != RootTask::kFromSnapshot) continue;
+    async_roots_.SetStarted(b, next_.snapshot_steps_before[b]);
+    next_.tasks[b] = RootTask::kAdoptDeviceRoots;
+  }
+  return {};
+}
+
+Status DeviceStep::StartHostRoots(RootTask task) {
+  const bool from_arena = task == RootTask::kFromSnapshot;
+  return host_roots_->Start({&next_.tasks, task, &next_.settings,
+                             from_arena ? next_.snapshot_steps_before.data() : next_.steps.data(), from_arena,
+                             from_arena ? inputs_.state.in() : nullptr, memory_->stream()});
+}
+
 Status DeviceStep::Enqueue(bool captured, const Status& checked) {
   cuda::StepArgs args{};
   args.captured = captured ? 1 : 0;
@@ -205,6 +235,7 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
   args.failure = checked.code();
   int64_t ticket = 0;
   Status enqueued = engine_->Step(args, &ticket);
+  if (enqueued.ok() && host_roots_ && !captured) enqueued = StartHostRoots(RootTask::kTakeSnapshot);
   if (!enqueued.ok()) counters_.Forget();  // the step may have completed nevertheless
   if (captured) {
     if (inputs_.state.in() != inputs_.state.out()) async_roots_.DisableAfterCapture();
@@ -321,7 +352,10 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
     for (int k = 0; k < block.factor_count(); ++k) {
       RootReport& report = roots.ReportsOf(b)[k];
       report = ReportOfDevice(statuses[k]);
-      if (report.outcome.ok() || !is_writable) continue;
+      // The ladder of the host has already tried everything.
+      const bool from_host = host_roots_ && task == RootTask::kAdoptDeviceRoots;
+      if (from_host) report.outcome = host_roots_->OutcomeOf(roots.FirstFactorOf(b) + k);
+      if (report.outcome.ok() || from_host || !is_writable) continue;
       // The step stored in snapshot_step, as a negative number, the step of the snapshot that its roots come from.
       const int64_t step = task == RootTask::kCompute ? pending_.steps[g] : -counters_.snapshot_steps[at];
       const DeviceRootSource source{&block, k, task, step, pending_.state_out};

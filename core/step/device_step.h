@@ -10,6 +10,7 @@
 #include "core/backend/cuda/device_state_memory.h"
 #include "core/rules/schedule.h"
 #include "core/step/device_peers.h"
+#include "core/step/host_roots.h"
 #include "core/step/step_strategy.h"
 
 namespace shampoo {
@@ -77,9 +78,10 @@ class AsyncRoots {
 // by the next call, or with status_lag 0 by its own call.
 class DeviceStep final : public StepStrategy {
  public:
-  // memory: the memory of the state, which owns it.
+  // memory: the memory of the state, which owns it. host_roots: nullptr unless async roots are computed on the host.
   DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::DeviceEngine> engine,
-             cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers> peers);
+             cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers> peers,
+             std::unique_ptr<HostRoots> host_roots);
 
   Status Step(Status caller_status, void* stream) override;
   Status ReportSteps(bool wait, int64_t* failed_call) override;
@@ -119,6 +121,8 @@ class DeviceStep final : public StepStrategy {
   bool TakesPart(const Param& param) const;
   Status Prepare(bool captured);
   void ListTasks();
+  Status PrepareHostRoots();
+  Status StartHostRoots(RootTask task);
   Status Enqueue(bool captured, const Status& checked);
   void RecordEnqueued(bool captured, int64_t ticket);
   void RecordAsyncRoots(bool enqueued);
@@ -131,6 +135,7 @@ class DeviceStep final : public StepStrategy {
   std::shared_ptr<const cuda::DeviceEngine> engine_;
   cuda::DeviceStateMemory* memory_;
   std::unique_ptr<DevicePeers> peers_;
+  std::unique_ptr<HostRoots> host_roots_;
   bool lags_;  // status_lag
   bool buffers_changed_ = true;
   DeviceCounters counters_;

@@ -57,7 +57,7 @@ struct OnDevice {
     if (comm != nullptr || shard_comm != nullptr) {
       StepFixture::Ok(SeveralDevices::Create(std::move(replicas), std::move(shards), *engine, memory, &peers));
     }
-    step = std::make_unique<DeviceStep>(inputs(), engine, memory, std::move(peers));
+    step = std::make_unique<DeviceStep>(inputs(), engine, memory, std::move(peers), nullptr);
     state->Observe(step.get());
     StepFixture::Ok(state->Initialize());
   }

@@ -67,5 +67,6 @@ class Keywords(TypedDict, total=False):
     checkpoint_keep: int | None
     on_block_mismatch: str | None
     status_lag: int | None
+    root_device: str | None
     precondition_math: str | None
     track_times: bool | None

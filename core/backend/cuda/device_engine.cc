@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/device_engine.h"
 
+#include "core/backend/cuda/host_root_bytes.h"
 #include "core/backend/cuda/loader.h"
 #include "core/base/amount.h"
 #include "core/comm/segment_header.h"
@@ -52,7 +53,7 @@ EngineDesc DeviceEngine::DescOf(const Desc& desc) {
   }
   const int32_t tf32 = plan_->groups[0].precondition_math == PreconditionMath::kTf32 ? 1 : 0;
   const int32_t track_times = plan_->groups[0].track_times ? 1 : 0;
-  return {view, desc.device, desc.allocator, desc.stream, desc.state, tf32, track_times};
+  return {view, desc.device, desc.allocator, desc.stream, desc.state, tf32, track_times, HostRootBufferBytes(*plan_)};
 }
 
 Status DeviceEngine::Create(std::shared_ptr<const PlanData> plan, const Desc& desc,
@@ -111,6 +112,28 @@ Status DeviceEngine::Upload(void* device, const void* host, int64_t bytes, void*
 Status DeviceEngine::RetryRoot(const RootRetry& retry, RootStatus* out) const {
   return StatusOfResult(table_->retry_root(engine_, &retry, out));
 }
+
+Status DeviceEngine::StartHostRoots(const HostRootStart& start, int64_t* job) const {
+  return StatusOfResult(table_->start_host_roots(engine_, &start, job));
+}
+
+Status DeviceEngine::BeginHostRoots(int64_t job) const {
+  return StatusOfResult(table_->begin_host_roots(engine_, job));
+}
+
+Status DeviceEngine::FetchHostRoots(const std::vector<HostRoot>& roots, int32_t buffer) const {
+  return StatusOfResult(table_->fetch_host_roots(engine_, roots.data(), static_cast<int64_t>(roots.size()), buffer));
+}
+
+Status DeviceEngine::WaitForHostRoots(int32_t buffer) const {
+  return StatusOfResult(table_->wait_for_host_roots(engine_, buffer));
+}
+
+Status DeviceEngine::ReturnHostRoots(const std::vector<HostRoot>& roots) const {
+  return StatusOfResult(table_->return_host_roots(engine_, roots.data(), static_cast<int64_t>(roots.size())));
+}
+
+Status DeviceEngine::EndHostRoots(int64_t job) const { return StatusOfResult(table_->end_host_roots(engine_, job)); }
 
 Status DeviceEngine::Staging(int64_t bytes, void** out) const {
   return StatusOfResult(table_->staging(engine_, bytes, out));

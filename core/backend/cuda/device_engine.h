@@ -48,6 +48,14 @@ class DeviceEngine {
   Status Download(void* host, const void* device, int64_t bytes, void* stream) const;
   Status Upload(void* device, const void* host, int64_t bytes, void* stream) const;
   Status RetryRoot(const RootRetry& retry, RootStatus* out) const;
+  // See HostRootMemory.
+  HostRootMemory host_root_memory() const { return table_->host_root_memory(engine_); }
+  Status StartHostRoots(const HostRootStart& start, int64_t* job) const;
+  Status BeginHostRoots(int64_t job) const;
+  Status FetchHostRoots(const std::vector<HostRoot>& roots, int32_t buffer) const;
+  Status WaitForHostRoots(int32_t buffer) const;
+  Status ReturnHostRoots(const std::vector<HostRoot>& roots) const;
+  Status EndHostRoots(int64_t job) const;
   Status Staging(int64_t bytes, void** out) const;
   double Seconds(StepPhase phase) const { return table_->seconds(engine_)[static_cast<size_t>(phase)]; }
   const uint64_t* parameter_hashes() const { return table_->parameter_hashes(engine_); }

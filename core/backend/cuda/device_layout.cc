@@ -103,6 +103,7 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.root_workspace = place(layout.root_workspace_bytes);
   const bool has_async_roots = async_matrix_bytes > 0;
   const auto place_async = [&](int64_t bytes) { return place(has_async_roots ? bytes : 0); };
+  const bool on_host = has_async_roots && groups[0].root_device == RootDevice::kHost;
   layout.async.matrices = place_async(async_matrix_bytes);
   layout.async.tasks = place_async(TableBytes<RootTask>(counts.blocks));
   layout.async.divisors = place_async(TableBytes<double>(counts.blocks));
@@ -110,8 +111,8 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.async.flag_addresses = place_async(TableBytes<void*>(layout.root_count));
   layout.async.statuses = place_async(TableBytes<RootStatus>(layout.root_count));
   layout.async.active = place_async(sizeof(int32_t));
-  layout.async.blas = place_async(layout.blas_bytes);
-  layout.async.root_workspace = place_async(layout.root_workspace_bytes);
+  layout.async.blas = place_async(on_host ? 0 : layout.blas_bytes);
+  layout.async.root_workspace = place_async(on_host ? 0 : layout.root_workspace_bytes);
   return layout;
 }
 

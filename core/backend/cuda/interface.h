@@ -21,7 +21,7 @@
 namespace shampoo::cuda {
 
 // Raise this number if anything in this file, or in the structs of the plan that it refers to, changes.
-inline constexpr int32_t kInterface = 8;
+inline constexpr int32_t kInterface = 10;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -123,6 +123,8 @@ struct EngineDesc {
   void* state;   // the arena; nullptr: the engine allocates it
   int32_t tf32;  // precondition_math is tf32
   int32_t track_times;
+  // Bytes of each of two buffers of pinned memory; 0: async roots are computed on the device.
+  int64_t host_root_bytes;
 };
 
 struct Engine;
@@ -252,6 +254,35 @@ struct RootRetry {
   void* matrix;    // in the computation dtype; replaced by the root if the status reports no failure
 };
 
+// Async roots that the library computes on the host (root_device host).
+//
+// For each step that takes snapshots, and for each step whose roots are not available, the thread that steps calls
+// start_host_roots, which begins a job. Another thread of the library makes the other calls for the job, in this order:
+// begin, then for each chunk of roots fetch, wait and return, then end. The step that uses the roots is enqueued after
+// `end` has returned. It must pass kAdoptDeviceRoots.
+struct HostRootMemory {
+  char* buffers[2];
+  int64_t bytes;  // of each buffer
+};
+struct HostRootHeader {
+  RootStatus status;
+  int32_t may_be_diagonal;
+};
+// A root in pinned memory.
+struct HostRoot {
+  int64_t block;
+  int32_t dim;
+  HostRootHeader* header;
+  void* matrix;  // both triangles, in the computation dtype
+};
+struct HostRootStart {
+  void* stream;
+  const RootTask* tasks;  // by block
+  RootTask task;          // the job has the blocks with this task
+  // The arena from which snapshots are copied; nullptr: the step that was enqueued last has copied the factor matrices.
+  const void* arena;
+};
+
 struct Description {
   int32_t device_count;
   int32_t driver_version;  // as in CUDA: 1000 * major + 10 * minor; 0: no driver
@@ -290,6 +321,17 @@ struct Table {
   Result (*upload)(Engine* engine, void* device, const void* host, int64_t bytes, void* stream);
   // Computes one root again on the device, and waits for it. The root belongs to a block of this engine.
   Result (*retry_root)(Engine* engine, const RootRetry* retry, RootStatus* out);
+  // See HostRootMemory.
+  HostRootMemory (*host_root_memory)(Engine* engine);
+  Result (*start_host_roots)(Engine* engine, const HostRootStart* start, int64_t* job);
+  Result (*begin_host_roots)(Engine* engine, int64_t job);
+  // Enqueues copies of matrices and flags to the host. buffer: the buffer that the roots are in.
+  Result (*fetch_host_roots)(Engine* engine, const HostRoot* roots, int64_t count, int32_t buffer);
+  // Waits for the last copies to this buffer.
+  Result (*wait_for_host_roots)(Engine* engine, int32_t buffer);
+  // Enqueues copies of statuses, and of the roots that have not failed, to the device.
+  Result (*return_host_roots)(Engine* engine, const HostRoot* roots, int64_t count);
+  Result (*end_host_roots)(Engine* engine, int64_t job);
   // Returns at least this many bytes of device memory for exchanges between ranks that the host takes part in.
   Result (*staging)(Engine* engine, int64_t bytes, void** out);
   // Returns, by StepPhase, the time in the stream of the steps that read_report has waited for; 0 without track_times.

@@ -48,7 +48,7 @@ TEST_CASE("the keys of this version have the expected names, types and scopes") 
       "grafting_epsilon gradient_scale");
   const std::set<std::string> of_optimizer = Words(
       "threads track_times communicate communication_dtype comm_bucket_bytes balance verify_replicas "
-      "shard_mode checkpoint_keep on_block_mismatch status_lag precondition_math");
+      "shard_mode checkpoint_keep on_block_mismatch status_lag root_device precondition_math");
   const std::set<std::string> of_group = Words(
       "lr beta1 beta2 epsilon momentum use_nesterov weight_decay weight_decay_type "
       "max_preconditioner_dim use_merge_dims precondition_frequency start_preconditioning_step "

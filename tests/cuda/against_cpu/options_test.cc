@@ -96,6 +96,12 @@ TEST_CASE("roots that are used in a later step") {
     CheckKeys({{"root_async", async}, {"precondition_frequency", "4"}, {"factor_dtype", "bf16"}, {"epsilon", "40"}},
               13);
     CheckKeys({{"root_async", async}, {"precondition_frequency", "4"}, {"root_spread", "true"}}, 15);
+    const Keys on_host = {{"root_async", async}, {"root_device", "host"}, {"precondition_frequency", "4"}};
+    for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
+      CheckKeys(on_host + Keys{{"root_method", method}, {"beta2", "0.9"}}, 13);
+    }
+    CheckKeys(on_host + Keys{{"factor_dtype", "bf16"}, {"inverse_dtype", "bf16"}, {"epsilon", "40"}}, 13);
+    CheckKeys(on_host + Keys{{"root_spread", "true"}, {"root_dtype", "f64"}}, 15);
   }
 }
 

@@ -59,7 +59,7 @@ std::vector<char> TrainWithSolver(int order, int mode, const Keys& more = {}) {
     // The step that uses the roots would wait for a solver that is held.
     if (t == 13 || t == 18) fake_cuda_set_solver(FAKE_CUDA_SOLVER_ENQUEUES);
     model.Step(t);
-    if (t == 10 && mode == FAKE_CUDA_SOLVER_IS_HELD) fake_cuda_wait_for_held_solver();
+    if (t == 10 && mode == FAKE_CUDA_SOLVER_IS_HELD) fake_cuda_wait_for_held_call();
   }
   return BitsOf(model);
 }
@@ -92,7 +92,7 @@ TEST_CASE("the step that uses roots waits until they are enqueued" * NeedsFake()
   plain.Train(10, 13);
   fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);
   model.Step(10);
-  fake_cuda_wait_for_held_solver();
+  fake_cuda_wait_for_held_call();
   model.Train(11, 12);
   std::atomic<bool> released = false;
   std::thread later([&released] {
@@ -116,7 +116,7 @@ TEST_CASE("destroying an optimizer waits for roots that are being enqueued, and 
   fake_cuda_wait_for_jobs(2);
   fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);
   model.Train(12, 13);
-  fake_cuda_wait_for_held_solver();
+  fake_cuda_wait_for_held_call();
   std::atomic<bool> released = false;
   std::thread later([&released] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -177,11 +177,15 @@ TEST_CASE("an error of a root that is enqueued while steps continue is returned 
   CHECK(failures > 30);
 }
 
+const Keys kRootDevices = {{"root_device", "device"}, {"root_device", "host"}};
+
 // Calls `before` before each step on device and CPU. Both must have the same states from step 10 on.
-void CheckCourse(const std::function<void(uint64_t t, Model* model)>& before, const Keys& more = {}) {
+void CheckCourseOn(const std::pair<std::string, std::string>& root_device,
+                   const std::function<void(uint64_t t, Model* model)>& before, const Keys& more) {
+  CAPTURE(root_device.second);
   for (const int order : {FAKE_CUDA_RANDOM, FAKE_CUDA_AS_LATE_AS_POSSIBLE}) {
     const StageWithStream stream(order);
-    Pair pair(AsyncOfThree(more), stream);
+    Pair pair(AsyncOfThree(Keys{root_device} + more), stream);
     for (uint64_t t = 1; t <= 19; ++t) {
       pair.Each([&](Model& model) {
         model.FillGradients(t);
@@ -194,6 +198,10 @@ void CheckCourse(const std::function<void(uint64_t t, Model* model)>& before, co
     }
     CHECK(pair.DifferingCounters() == "");
   }
+}
+
+void CheckCourse(const std::function<void(uint64_t t, Model* model)>& before, const Keys& more = {}) {
+  for (const auto& root_device : kRootDevices) CheckCourseOn(root_device, before, more);
 }
 
 // Writes happen between a refresh and the step that uses its roots.
@@ -275,7 +283,22 @@ TEST_CASE("a root that fails while steps continue is computed by the host when i
   }
 }
 
-TEST_CASE("steps may change the arena while roots are computed") {
+TEST_CASE("steps may change the arena while roots are computed, wherever they are computed") {
+  for (const bool announced : {false, true}) {
+    const StageWithStream stream;
+    const ModelSpec spec = AsyncOfThree({{"root_device", "host"}});
+    Model plain(spec, stream);
+    Model model(spec, stream);
+    const StateArena arenas[] = {StateArena(spec, stream), StateArena(spec, stream)};
+    plain.FillParams(1);
+    model.FillParams(1);
+    for (uint64_t t = 1; t <= 19; ++t) {
+      if (announced && t == 12) Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
+      Must(shampoo_optimizer_bind_state(model.optimizer, arenas[t % 2].get(), arenas[1 - t % 2].get()));
+      for (Model* one : {&plain, &model}) one->Step(t);
+    }
+    CHECK(BitsOf(model) == BitsOf(plain));
+  }
   for (const bool announced : {false, true}) {
     const StageWithStream stream;
     const ModelSpec spec = AsyncOfThree();
@@ -301,9 +324,9 @@ TEST_CASE("steps may change the arena while roots are computed") {
   }
 }
 
-TEST_CASE("roots of one state are not used with another state") {
+void CheckOtherState(const Keys& more) {
   const StageWithStream stream;
-  const ModelSpec spec = AsyncOfThree();
+  const ModelSpec spec = AsyncOfThree(more);
   Model model(spec, stream);
   const StateArena arena(spec, stream);
   Model other(arena.In(spec), stream);
@@ -321,9 +344,13 @@ TEST_CASE("roots of one state are not used with another state") {
   CHECK(BitsOf(model) == BitsOf(other));
 }
 
-TEST_CASE("a step that takes a snapshot or uses its roots is neither captured nor replayed") {
+TEST_CASE("roots of one state are not used with another state") {
+  for (const auto& root_device : kRootDevices) CheckOtherState({root_device});
+}
+
+void CheckCaptures(const Keys& more) {
   const StageWithStream stream;
-  Model model(AsyncOfThree(), stream);
+  Model model(AsyncOfThree(more), stream);
   model.FillParams(1);
   for (uint64_t t = 1; t <= 13; ++t) {
     model.FillGradients(t);
@@ -346,6 +373,10 @@ TEST_CASE("a step that takes a snapshot or uses its roots is neither captured no
   graph.Launch();  // 18 uses its roots
   CHECK(shampoo_optimizer_status(model.optimizer, 1, nullptr) == SHAMPOO_E_STATE);
   CHECK(model.State("group.0/step")[0] == 17);
+}
+
+TEST_CASE("a step that takes a snapshot or uses its roots is neither captured nor replayed") {
+  for (const auto& root_device : kRootDevices) CheckCaptures({root_device});
 }
 
 }  // namespace

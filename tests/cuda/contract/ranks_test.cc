@@ -113,9 +113,13 @@ TEST_CASE("create fails on all ranks if their plans differ") {
 }
 
 TEST_CASE("async roots on several ranks are those on one rank") {
-  for (const char* bytes : {"0", "128"}) {
+  for (const auto& [bytes, root_device] :
+       {std::pair{"0", "device"}, {"128", "device"}, {"0", "host"}, {"128", "host"}}) {
     const Stage stage;
-    const Keys async = {{"precondition_frequency", "4"}, {"root_async", "2"}, {"comm_bucket_bytes", bytes}};
+    const Keys async = {{"precondition_frequency", "4"},
+                        {"root_async", "2"},
+                        {"comm_bucket_bytes", bytes},
+                        {"root_device", root_device}};
     const TestStream stream;
     Model alone(SpecOfRanks(async), stream);
     DeviceRanks ranks(SpecOfRanks(async), kRanks);

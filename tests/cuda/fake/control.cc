@@ -47,12 +47,13 @@ void fake_cuda_set_query_progress(int operations) { Locked()->query_progress = o
 void fake_cuda_set_solver(int mode) {
   const Locked state;
   state->solver = mode;
+  state->holder = std::this_thread::get_id();
   NotifyAll();
 }
 
-void fake_cuda_wait_for_held_solver(void) {
+void fake_cuda_wait_for_held_call(void) {
   const Locked state;
-  WaitUntil([] { return TheState().held_solvers > 0; }, "a solver that is held");
+  WaitUntil([] { return TheState().held_calls > 0; }, "a call that is held");
 }
 
 void fake_cuda_wait_for_jobs(int64_t jobs) {

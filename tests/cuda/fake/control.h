@@ -52,12 +52,14 @@ SHAMPOO_FAKE_EXPORT int64_t fake_cuda_progress(int64_t operations);
 enum fake_cuda_solver {
   FAKE_CUDA_SOLVER_ENQUEUES = 0,  // eigensolvers only enqueue work; the default
   FAKE_CUDA_SOLVER_WAITS = 1,     // they wait for their work
-  FAKE_CUDA_SOLVER_IS_HELD = 2,   // they wait, before they do anything, until another mode is set
+  // They wait, before they do anything, until another mode is set; so do waits for events in other threads than the one
+  // that has set the mode.
+  FAKE_CUDA_SOLVER_IS_HELD = 2,
 };
-// Sets whether eigensolvers of cuSOLVER wait on the host. A solver that is held for a minute is a misuse, and goes on.
+// Sets whether eigensolvers of cuSOLVER wait on the host. A call that is held for a minute is a misuse, and goes on.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_solver(int mode);
-// Waits until a solver is held. It is a misuse if none is held within a minute.
-SHAMPOO_FAKE_EXPORT void fake_cuda_wait_for_held_solver(void);
+// Waits until a call is held. It is a misuse if none is held within a minute.
+SHAMPOO_FAKE_EXPORT void fake_cuda_wait_for_held_call(void);
 // Waits until other threads have ended this many sections since the mark in which their capture mode was not the global
 // one. Threads of the plugin have one such section for each of their jobs. It is a misuse if that takes a minute.
 SHAMPOO_FAKE_EXPORT void fake_cuda_wait_for_jobs(int64_t jobs);

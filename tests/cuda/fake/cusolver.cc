@@ -149,17 +149,6 @@ cusolverStatus_t Enqueue(const char* solver, const SolverHandle& handle, EigenBa
   return error == cudaSuccess ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_EXECUTION_FAILED;
 }
 
-// Called at the start of each solver, before its Call.
-void HoldSolver() {
-  const std::unique_lock<std::recursive_mutex> lock(TheMutex());
-  if (TheState().solver != FAKE_CUDA_SOLVER_IS_HELD) return;
-  ++TheState().held_solvers;
-  NotifyAll();
-  WaitUntil([] { return TheState().solver != FAKE_CUDA_SOLVER_IS_HELD; }, "the end of a hold of the solvers");
-  --TheState().held_solvers;
-  if (TheState().solver == FAKE_CUDA_SOLVER_IS_HELD) TheState().solver = FAKE_CUDA_SOLVER_ENQUEUES;
-}
-
 // Arguments of the 64-bit interface.
 struct EigenShape {
   cusolverEigMode_t jobz;
@@ -355,7 +344,7 @@ cusolverStatus_t cusolverDnXsyevBatched(cusolverDnHandle_t handle, cusolverDnPar
                                         cudaDataType dataTypeW, void* W, cudaDataType computeType, void* bufferOnDevice,
                                         size_t workspaceInBytesOnDevice, void* bufferOnHost,
                                         size_t workspaceInBytesOnHost, int* info, int64_t batchSize) {
-  HoldSolver();
+  WaitWhileHeld();
   const Call call(__func__, Call::kNone);
   if (call.over()) return FailBatch(call, handle, A, lda * n * batchSize, dataTypeA == CUDA_R_64F ? 8 : 4);
   return SolveEigen("XsyevBatched", handle, params, {jobz, uplo, n, lda, batchSize},
@@ -379,7 +368,7 @@ cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t 
                                   cudaDataType dataTypeW, void* W, cudaDataType computeType, void* bufferOnDevice,
                                   size_t workspaceInBytesOnDevice, void* bufferOnHost, size_t workspaceInBytesOnHost,
                                   int* info) {
-  HoldSolver();
+  WaitWhileHeld();
   const Call call(__func__, Call::kNone);
   if (call.over()) return call.Solver();
   return SolveEigen("Xsyevd", handle, params, {jobz, uplo, n, lda, 1}, {dataTypeA, dataTypeW, computeType},
@@ -441,7 +430,7 @@ cusolverStatus_t cusolverDnDsyevjBatched_bufferSize(cusolverDnHandle_t handle, c
 cusolverStatus_t cusolverDnSsyevjBatched(cusolverDnHandle_t handle, cusolverEigMode_t jobz, cublasFillMode_t uplo,
                                          int n, float* A, int lda, float* W, float* work, int lwork, int* info,
                                          syevjInfo_t params, int batchSize) {
-  HoldSolver();
+  WaitWhileHeld();
   const Call call(__func__, Call::kNone);
   return Jacobi(call, handle, jobz, uplo, n, A, lda, W, work, lwork, info, params, batchSize);
 }
@@ -449,7 +438,7 @@ cusolverStatus_t cusolverDnSsyevjBatched(cusolverDnHandle_t handle, cusolverEigM
 cusolverStatus_t cusolverDnDsyevjBatched(cusolverDnHandle_t handle, cusolverEigMode_t jobz, cublasFillMode_t uplo,
                                          int n, double* A, int lda, double* W, double* work, int lwork, int* info,
                                          syevjInfo_t params, int batchSize) {
-  HoldSolver();
+  WaitWhileHeld();
   const Call call(__func__, Call::kNone);
   return Jacobi(call, handle, jobz, uplo, n, A, lda, W, work, lwork, info, params, batchSize);
 }

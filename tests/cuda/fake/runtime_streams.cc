@@ -38,6 +38,12 @@ cudaError_t CheckNotCaptured(const std::shared_ptr<Event>& event) {
   return cudaErrorCapturedEvent;
 }
 
+// Returns whether another thread has set FAKE_CUDA_SOLVER_IS_HELD.
+bool IsHeldElsewhere() {
+  const std::unique_lock<std::recursive_mutex> lock(TheMutex());
+  return TheState().solver == FAKE_CUDA_SOLVER_IS_HELD && TheState().holder != std::this_thread::get_id();
+}
+
 cudaError_t CreateStream(cudaStream_t* out, unsigned flags) {
   if (out == nullptr || (flags & ~unsigned{cudaStreamNonBlocking}) != 0) return cudaErrorInvalidValue;
   State& state = TheState();
@@ -147,6 +153,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
+  if (IsHeldElsewhere()) WaitWhileHeld();
   const Call call(__func__, Call::kUnsafe | Call::kSynchronizes);
   if (call.over()) return call.Cuda();
   const std::shared_ptr<Event> event = TheState().events.Find(handle);

@@ -52,6 +52,16 @@ void WaitUntil(const std::function<bool()>& is_done, const char* what) {
 
 void NotifyAll() { TheChange().notify_all(); }
 
+void WaitWhileHeld() {
+  const std::unique_lock<std::recursive_mutex> lock(TheMutex());
+  if (TheState().solver != FAKE_CUDA_SOLVER_IS_HELD) return;
+  ++TheState().held_calls;
+  NotifyAll();
+  WaitUntil([] { return TheState().solver != FAKE_CUDA_SOLVER_IS_HELD; }, "the end of a hold");
+  --TheState().held_calls;
+  if (TheState().solver == FAKE_CUDA_SOLVER_IS_HELD) TheState().solver = FAKE_CUDA_SOLVER_ENQUEUES;
+}
+
 // Splitmix64.
 uint64_t NextRandom() {
   random_state += 0x9e3779b97f4a7c15;

@@ -99,7 +99,8 @@ struct State {
   int order = FAKE_CUDA_AS_LATE_AS_POSSIBLE;
   int query_progress = 0;
   int solver = FAKE_CUDA_SOLVER_ENQUEUES;
-  int64_t held_solvers = 0;
+  std::thread::id holder = {};  // the thread that has set `solver`
+  int64_t held_calls = 0;
   std::map<std::thread::id, int64_t> ended_sections;  // by thread, since the mark: see fake_cuda_wait_for_jobs
   int64_t most_eigen_matrices = std::numeric_limits<int64_t>::max();  // of a batch that cuSOLVER accepts
   std::string last_failed;  // the function whose planned failure or skip happened last
@@ -142,6 +143,8 @@ std::recursive_mutex& TheMutex();
 // it is released while the thread waits. Records a misuse after a minute.
 void WaitUntil(const std::function<bool()>& is_done, const char* what);
 void NotifyAll();
+// Waits while calls are held (FAKE_CUDA_SOLVER_IS_HELD). Called before the Call of a function that can be held.
+void WaitWhileHeld();
 uint64_t NextRandom();
 void SetSeed(uint64_t seed);
 int& CurrentDevice();                        // of this thread

@@ -55,6 +55,23 @@ TEST_CASE("create: a failed call leaks nothing, and creating again works" * Need
   CHECK(calls > 30);
 }
 
+TEST_CASE("create with root_async: a failed call leaks neither memory nor a thread" * NeedsFake()) {
+  UsePlugin();
+  const int64_t first = CallsToDescribe();
+  for (const char* root_device : {"device", "host"}) {
+    ModelSpec spec = SpecOfCalls({{"root_async", "1"}, {"root_device", root_device}});
+    spec.params = {{{2}}};
+    shampoo_optimizer* made = nullptr;
+    const int64_t calls = FailEach(
+        AttemptToCreate(spec, &made),
+        [&](int64_t n) {
+          fake_cuda_fail(nullptr, first + n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
+        },
+        [](int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }, "");
+    CHECK(calls > 30);
+  }
+}
+
 TEST_CASE("create reports how much memory could not be allocated, and for what" * NeedsFake()) {
   shampoo_optimizer* made = nullptr;
   const Attempt attempt = AttemptToCreate(SpecOfCalls(), &made);

@@ -83,7 +83,7 @@ void fake_cuda_clear_problems(void) {
 // --- Not available ---
 
 void fake_cuda_set_system(int, int, int) { AddMisuse("fake_cuda_set_system"); }
-void fake_cuda_wait_for_held_solver(void) { AddMisuse("fake_cuda_wait_for_held_solver"); }
+void fake_cuda_wait_for_held_call(void) { AddMisuse("fake_cuda_wait_for_held_call"); }
 void fake_cuda_set_memory_limit(int64_t) { AddMisuse("fake_cuda_set_memory_limit"); }
 void fake_cuda_fail(const char*, int64_t, int) { AddMisuse("fake_cuda_fail"); }
 void fake_cuda_fail_always(const char*, int) { AddMisuse("fake_cuda_fail_always"); }

@@ -5,7 +5,7 @@
 //   probe [--tiny]
 // - eigensolvers by order, batch and algorithm: time of the host's call and of the device, accuracy, whether equal
 //   matrices and repeated calls have equal bits, and workspace. If the call takes as long as the device, the solver
-//   waits, and root_async needs a thread of its own.
+//   waits; that is why root_async has a thread of its own.
 // - whether a call of an eigensolver can be captured into a graph
 // - rates of batched products in float32 and TF32
 // - rate of copies in device memory

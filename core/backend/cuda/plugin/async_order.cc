@@ -46,8 +46,10 @@ Status AsyncOrder::WaitForStart(cudaStream_t roots, int64_t job) const {
 }
 
 Status AsyncOrder::RecordEnd(cudaStream_t roots, int64_t job) const {
-  SHAMPOO_CUDA_TRY(cudaEventRecord(EventOf(done_, job), roots));
-  return {};
+  Status status = StatusOf(cudaEventRecord(EventOf(done_, job), roots), "cudaEventRecord");
+  // No step can wait for an event that was not recorded, so that this thread waits for the work.
+  if (!status.ok()) (void)cudaStreamSynchronize(roots);
+  return status;
 }
 
 }  // namespace shampoo::cuda

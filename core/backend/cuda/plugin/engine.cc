@@ -92,6 +92,7 @@ Engine::~Engine() {
   // Work of this engine may still be running, on the caller's stream and on its own streams, and a thread may be
   // enqueuing more.
   async_roots_.reset();
+  host_roots_.reset();
   if (has_work_) (void)cudaEventSynchronize(done_.get());
   if (copies_.get() != nullptr) (void)cudaStreamSynchronize(copies_.get());
   // Replays of graphs may still run, on streams that this library does not know.
@@ -124,7 +125,11 @@ Status Engine::Build(const EngineDesc& desc) {
     for (const Block* block : owned) {
       if (block->snapshot_step.present()) async = std::max(async, plan_.groups[block->group].root_async);
     }
-    if (async > 0) SHAMPOO_RETURN_IF_ERROR(AsyncRoots::Create(sizes, plan_.block_count, async, &async_roots_));
+    if (desc.host_root_bytes > 0) {
+      SHAMPOO_RETURN_IF_ERROR(HostRoots::Create(device_, plan_, async, desc.host_root_bytes, &host_roots_));
+    } else if (async > 0) {
+      SHAMPOO_RETURN_IF_ERROR(AsyncRoots::Create(sizes, plan_.block_count, async, &async_roots_));
+    }
   }
   layout_ = LayOutDevice(std::move(batches), plan_.groups, counts, root_bytes);
   tables_.scan_tile_count = counts.scan_tiles;
@@ -148,7 +153,7 @@ Status Engine::Build(const EngineDesc& desc) {
   counted_steps_at_ = RoundUp(
       static_cast<int64_t>(sizeof(HostReport)) + all_roots * static_cast<int64_t>(sizeof(RootStatus)), kStepBytes);
   reported_snapshot_steps_at_ = counted_steps_at_ + plan_.group_count * kStepBytes;
-  const int64_t reported_steps = async_roots_ ? plan_.block_count : 0;
+  const int64_t reported_steps = has_async_roots() ? plan_.block_count : 0;
   reported_hashes_at_ = reported_snapshot_steps_at_ + reported_steps * kStepBytes;
   const int64_t reported_hashes = plan_.verify_replicas > 0 ? plan_.param_count : 0;
   SHAMPOO_RETURN_IF_ERROR(
@@ -213,7 +218,7 @@ void Engine::FindTables() {
   at(&tables_.matrix_tiles, layout_.matrix_tiles);
   at(&tables_.scanned_factors, layout_.scanned_factors);
   tables_.matrix_tile_count = layout_.matrix_tile_count;
-  if (async_roots_) {
+  if (has_async_roots()) {
     at(&tables_.tasks, layout_.async.tasks);
     at(&tables_.async_divisors, layout_.async.divisors);
     at(&tables_.async_flags, layout_.async.flags);
@@ -227,7 +232,7 @@ void Engine::FindTables() {
   }
   tables_.host_report = reinterpret_cast<HostReport*>(host_memory_.device());
   tables_.host_roots = reinterpret_cast<RootStatus*>(host_memory_.device() + sizeof(HostReport));
-  if (async_roots_) {
+  if (has_async_roots()) {
     tables_.reported_snapshot_steps = reinterpret_cast<int64_t*>(host_memory_.device() + reported_snapshot_steps_at_);
   }
   tables_.block_count = plan_.block_count;
@@ -263,7 +268,7 @@ Status Engine::Initialize(char* arena, int64_t block, cudaStream_t stream) {
 }
 
 Status Engine::ReadSnapshotSteps(const char* arena, cudaStream_t stream) {
-  if (!async_roots_) return {};
+  if (!has_async_roots()) return {};
   const DeviceScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   SHAMPOO_CUDA_TRY(ReportSnapshotSteps(stream, tables_, arena));

@@ -11,6 +11,7 @@
 #include "core/backend/cuda/plugin/async_roots.h"
 #include "core/backend/cuda/plugin/cuda_handles.h"
 #include "core/backend/cuda/plugin/device_memory.h"
+#include "core/backend/cuda/plugin/host_roots.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
 #include "core/backend/cuda/plugin/phase_timer.h"
 #include "core/backend/cuda/plugin/rank_exchanges.h"
@@ -35,6 +36,8 @@ struct Engine {
   Status RetryRoot(const RootRetry& retry, RootStatus* out);  // see engine_roots.cc
   Status Copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
   Status Staging(int64_t bytes, void** out);
+  Status StartHostRoots(const HostRootStart& start, int64_t* job);
+  HostRoots* host_roots() { return host_roots_.get(); }
 
   void* state() const { return state_; }
   Status ReadSnapshotSteps(const char* arena, cudaStream_t stream);
@@ -86,6 +89,7 @@ struct Engine {
   // the matrices.
   Status MultiplyGradients(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group);
   Status Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count);
+  bool has_async_roots() const { return async_roots_ != nullptr || host_roots_ != nullptr; }
   RootTask HostTaskOf(const StepArgs& args, const BatchItem& item) const {
     return args.tasks[item.block - plan_.blocks];
   }
@@ -120,8 +124,10 @@ struct Engine {
   std::vector<OwnedEvent> joined_;
   OwnedEvent done_;
   std::unique_ptr<RootSolver> roots_;
-  std::unique_ptr<AsyncRoots> async_roots_;  // nullptr: no group has root_async
-  std::unique_ptr<PhaseTimer> timer_;        // nullptr: no times are measured
+  // Async roots on the device or on the host; at most one of the two exists.
+  std::unique_ptr<AsyncRoots> async_roots_;
+  std::unique_ptr<HostRoots> host_roots_;
+  std::unique_ptr<PhaseTimer> timer_;  // nullptr: no times are measured
   int64_t tickets_ = 0;
   int64_t recorded_ = 0;   // the last ticket that done_ covers
   bool has_work_ = false;  // done_ has been recorded, for a step or for another call

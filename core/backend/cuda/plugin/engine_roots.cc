@@ -48,7 +48,8 @@ Status Engine::WaitForAsyncRoots(const StepArgs& args) {
   for (int64_t b = 0; b < plan_.block_count; ++b) {
     const RootTask task = plan_.owned[b] != 0 ? args.tasks[b] : RootTask::kNone;
     if (task != RootTask::kAdoptDeviceRoots && task != RootTask::kTakeSnapshot) continue;
-    SHAMPOO_RETURN_IF_ERROR(async_roots_->WaitForRoots(b, stream));
+    SHAMPOO_RETURN_IF_ERROR(async_roots_ ? async_roots_->WaitForRoots(b, stream)
+                                         : host_roots_->WaitForRoots(b, stream));
   }
   return {};
 }
@@ -73,6 +74,12 @@ Status Engine::EnqueueAsyncRoots(const AsyncRoots& async, const AsyncRoots::Job&
     SHAMPOO_RETURN_IF_ERROR(ComputeRuns(inputs, RootTask::kTakeSnapshot, layout_.batches[i], context));
   }
   return timer_ ? timer_->EndRun(stream) : Status();
+}
+
+Status Engine::StartHostRoots(const HostRootStart& start, int64_t* job) {
+  const DeviceScope scope(device_);
+  SHAMPOO_RETURN_IF_ERROR(scope.status());
+  return host_roots_->Start(start, job);
 }
 
 auto Engine::ContextOf(const Tables& tables) const -> RootContext {

@@ -47,7 +47,7 @@ Status Engine::Step(const StepArgs& args, int64_t* ticket) {
 Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables) {
   const auto stream = static_cast<cudaStream_t>(args.stream);
   const bool refreshes = args.any_refresh != 0;
-  if (async_roots_) SHAMPOO_RETURN_IF_ERROR(WaitForAsyncRoots(args));
+  if (has_async_roots()) SHAMPOO_RETURN_IF_ERROR(WaitForAsyncRoots(args));
   // A replay of a graph sets the buffers of its capture, so they must be set again afterwards.
   was_captured_ = was_captured_ || args.captured != 0;
   if (args.buffers_changed != 0 || !buffers_are_set_ || was_captured_) {
@@ -58,7 +58,7 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
   // Replays of a captured step are not measured.
   const StepPhases phases(args.captured == 0 ? timer_.get() : nullptr, stream);
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kCheck));
-  const bool has_tasks = async_roots_ && args.any_task != 0;
+  const bool has_tasks = has_async_roots() && args.any_task != 0;
   if (has_tasks) SHAMPOO_CUDA_TRY(SetTasks(stream, tables, args.tasks));
   SHAMPOO_CUDA_TRY(BeginStep(stream, tables, ticket, args.acknowledged_rejections, args.failure));
   SHAMPOO_CUDA_TRY(BeginGroups(stream, tables, args.groups, args.expected_step, narrowest_.data(), args.any_task != 0));

@@ -151,13 +151,22 @@ Status Engine::FillTables(cudaStream_t stream) {
         for (int k = 0; k < block.factors; ++k) {
           block.matrix_at[k] = item.matrix_at[static_cast<size_t>(k)];
           block.root_at[k] = shape_group.first_root + k * count + i;
+          const int64_t bytes = block.shape[k] * block.shape[k] * static_cast<int64_t>(SizeOf(batch.computation));
+          if (host_roots_ && item.block->snapshot_step.present()) {
+            const int64_t at = block.matrix_at[k] * static_cast<int64_t>(SizeOf(batch.computation));
+            host_roots_->SetPlace(
+                b, k,
+                {static_cast<char*>(tables.async_matrices) + at, tables_.async_flags + block.root_at[k],
+                 tables_.async_roots + block.root_at[k], bytes});
+          }
           AppendMatrixTiles(b, k, block.shape[k], &host.matrix_tiles);
         }
       }
     }
   }
 
-  for (int64_t i = 0; async_roots_ && i < layout_.root_count; ++i) host.async_flags.push_back(tables_.async_flags + i);
+  for (int64_t i = 0; has_async_roots() && i < layout_.root_count; ++i)
+    host.async_flags.push_back(tables_.async_flags + i);
 
   const auto upload = [&](int64_t offset, const auto& table) -> Status {
     if (table.empty()) return {};
@@ -185,7 +194,7 @@ Status Engine::FillTables(cudaStream_t stream) {
     }
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.tiles, host.tiles));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.matrix_tiles, host.matrix_tiles));
-    if (async_roots_) {
+    if (has_async_roots()) {
       // Clear everything from the matrices to the statuses, so that no kernel reads uninitialized memory even if the
       // first step is rejected.
       SHAMPOO_RETURN_IF_ERROR(clear(layout_.async.matrices, layout_.async.active - layout_.async.matrices));

@@ -140,6 +140,28 @@ const Table kTable = {
         },
     .retry_root = [](Engine* engine, const RootRetry* retry,
                      RootStatus* out) { return Guarded([&] { return engine->RetryRoot(*retry, out); }); },
+    .host_root_memory =
+        [](Engine* engine) {
+          return engine->host_roots() == nullptr ? HostRootMemory{} : engine->host_roots()->memory();
+        },
+    .start_host_roots = [](Engine* engine, const HostRootStart* start,
+                           int64_t* job) { return Guarded([&] { return engine->StartHostRoots(*start, job); }); },
+    .begin_host_roots = [](Engine* engine,
+                           int64_t job) { return Guarded([&] { return engine->host_roots()->Begin(job); }); },
+    .fetch_host_roots =
+        [](Engine* engine, const HostRoot* roots, int64_t count, int32_t buffer) {
+          return Guarded([&] { return engine->host_roots()->Fetch(roots, count, buffer); });
+        },
+    .wait_for_host_roots =
+        [](Engine* engine, int32_t buffer) {
+          return Guarded([&] { return engine->host_roots()->WaitForFetch(buffer); });
+        },
+    .return_host_roots =
+        [](Engine* engine, const HostRoot* roots, int64_t count) {
+          return Guarded([&] { return engine->host_roots()->Return(roots, count); });
+        },
+    .end_host_roots = [](Engine* engine,
+                         int64_t job) { return Guarded([&] { return engine->host_roots()->End(job); }); },
     .staging = [](Engine* engine, int64_t bytes,
                   void** out) { return Guarded([&] { return engine->Staging(bytes, out); }); },
     .seconds = [](Engine* engine) { return engine->seconds(); },

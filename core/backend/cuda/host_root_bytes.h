@@ -1,0 +1,43 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/backend/cuda/interface.h"
+#include "core/base/round_up.h"
+#include "core/plan/plan.h"
+
+// Sizes of the pinned memory through which roots are computed on the host (root_device host).
+namespace shampoo::cuda {
+
+// A buffer has room for this many of the largest matrices for each thread, but has at most this many bytes, unless a
+// single matrix needs more. The numbers are estimates; they have not been measured.
+inline constexpr int64_t kHostRootsOfThread = 2;
+inline constexpr int64_t kMaxHostRootBytes = int64_t{64} << 20;
+inline constexpr int64_t kHostRootHeaderBytes = 256;
+static_assert(sizeof(HostRootHeader) <= kHostRootHeaderBytes);
+
+// Returns the bytes of one root in a buffer: its header and its matrix.
+inline int64_t HostRootBytes(const Block& block, int k) {
+  const int64_t d = block.shape[k];
+  return kHostRootHeaderBytes + RoundUp(d * d * static_cast<int64_t>(SizeOf(block.computation)), kHostRootHeaderBytes);
+}
+
+// Returns the bytes of each buffer; 0 if roots are not computed on the host, or if this rank has none.
+inline int64_t HostRootBufferBytes(const PlanData& plan) {
+  if (plan.groups[0].root_device != RootDevice::kHost) return 0;
+  int64_t largest = 0;
+  int64_t all = 0;
+  for (const Block& block : plan.blocks) {
+    if (!plan.Owns(block) || !block.snapshot_step.present()) continue;
+    for (int k = 0; k < block.factor_count(); ++k) {
+      largest = std::max(largest, HostRootBytes(block, k));
+      all += HostRootBytes(block, k);
+    }
+  }
+  return std::max(largest, std::min({all, kHostRootsOfThread * plan.threads * largest, kMaxHostRootBytes}));
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,69 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/backend/cuda/interface.h"
+#include "core/backend/cuda/plugin/async_order.h"
+#include "core/backend/cuda/plugin/cuda_handles.h"
+#include "core/backend/cuda/plugin/device_memory.h"
+
+namespace shampoo::cuda {
+
+// The device's part of async roots that the library computes on the host (root_device host): a stream of the lowest
+// priority in which factor matrices are copied to pinned memory and roots are copied back, and its order with steps.
+// The library calls it from the thread that steps and, for each job, from a thread of its own.
+class HostRoots {
+ public:
+  // The device memory of one root.
+  struct Place {
+    char* matrix = nullptr;  // the factor matrix, then the root: both triangles, in the computation dtype
+    int32_t* flag = nullptr;
+    RootStatus* status = nullptr;
+    int64_t bytes = 0;  // of the matrix
+  };
+
+  // steps: the largest number of steps after which roots are used. buffer_bytes: of each of the two pinned buffers.
+  static Status Create(int device, const PlanView& plan, int64_t steps, int64_t buffer_bytes,
+                       std::unique_ptr<HostRoots>* out);
+  ~HostRoots();  // waits for the work of the stream
+  HostRoots(const HostRoots&) = delete;
+  HostRoots& operator=(const HostRoots&) = delete;
+
+  void SetPlace(int64_t block, int k, const Place& place) { places_[RootAt(block, k)] = place; }
+  HostRootMemory memory() const { return {{buffers_[0].host(), buffers_[1].host()}, buffer_bytes_}; }
+
+  // Called by the thread that steps:
+  //
+  // Makes later work in `stream` wait for the last job of this block, which must have ended on the host.
+  Status WaitForRoots(int64_t block, cudaStream_t stream);
+  // See Table::start_host_roots.
+  Status Start(const HostRootStart& start, int64_t* job);
+
+  // Called by the thread of the library; see the functions of Table.
+  Status Begin(int64_t job);
+  Status Fetch(const HostRoot* roots, int64_t count, int32_t buffer);
+  Status WaitForFetch(int32_t buffer);
+  Status Return(const HostRoot* roots, int64_t count);
+  Status End(int64_t job);
+
+ private:
+  HostRoots(int device, const PlanView& plan) : device_(device), plan_(plan) {}
+  size_t RootAt(int64_t block, int k) const { return static_cast<size_t>(first_root_[static_cast<size_t>(block)] + k); }
+
+  int device_;
+  const PlanView& plan_;
+  std::array<MappedMemory, 2> buffers_;
+  int64_t buffer_bytes_ = 0;
+  OwnedStream stream_;  // its work uses the buffers
+  std::array<OwnedEvent, 2> fetched_;
+  AsyncOrder order_;
+  std::vector<int64_t> first_root_;  // by block
+  std::vector<Place> places_;        // by root, in the order of the plan
+};
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,222 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/host_roots.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/backend/cuda/host_root_bytes.h"
+#include "core/rules/growth.h"
+#include "core/rules/root_spec.h"
+#include "core/rules/step_scalars.h"
+
+namespace shampoo {
+namespace {
+
+// The number of jobs that steps submit before they wait for the oldest one.
+constexpr int64_t kMaxJobs = 128;
+
+}  // namespace
+
+Status HostRoots::Create(const PlanData& plan, std::shared_ptr<const cuda::DeviceEngine> engine,
+                         std::unique_ptr<HostRoots>* out) {
+  std::vector<const Block*> blocks;
+  for (const Block& block : plan.blocks) {
+    if (plan.Owns(block) && block.snapshot_step.present()) blocks.push_back(&block);
+  }
+  if (blocks.empty()) return {};
+  std::unique_ptr<HostRoots> made(new HostRoots(plan, std::move(engine)));
+  SHAMPOO_RETURN_IF_ERROR(made->Allocate(blocks));
+  HostRoots* const own = made.get();
+  SHAMPOO_RETURN_IF_ERROR(JobThread::Create(
+      "the thread of root_device host", made->jobs_.size(), [own](size_t slot) { return own->Run(own->jobs_[slot]); },
+      &made->thread_));
+  *out = std::move(made);
+  return {};
+}
+
+HostRoots::HostRoots(const PlanData& plan, std::shared_ptr<const cuda::DeviceEngine> engine)
+    : plan_(plan), engine_(std::move(engine)), memory_(engine_->host_root_memory()) {}
+
+HostRoots::~HostRoots() {
+  stopping_ = true;
+  thread_.reset();
+}
+
+Status HostRoots::Allocate(const std::vector<const Block*>& blocks) {
+  int64_t factors = 0;
+  for (const Block& block : plan_.blocks) {
+    first_factor_.push_back(factors);
+    factors += block.factor_count();
+  }
+  outcomes_.resize(static_cast<size_t>(factors));
+  int64_t steps = 0;
+  int64_t own_bytes = 0;
+  int64_t recovery_elements = 0;
+  int64_t ints = 0;
+  size_t roots = 0;
+  blas::ScratchExtent extent;
+  for (const Block* const block : blocks) {
+    const GroupSettings& settings = plan_.groups[static_cast<size_t>(block->group)];
+    steps = std::max(steps, settings.root_async);
+    for (int k = 0; k < block->factor_count(); ++k) {
+      const int64_t d = block->shape[k];
+      const int64_t in_f64 = RootWorkspace<double>::Elements(settings.root_method, d);
+      const bool narrow = block->root_dtype != Dtype::kF64;
+      const int64_t elements = narrow ? RootWorkspace<float>::Elements(settings.root_method, d) : in_f64;
+      own_bytes = std::max(own_bytes, elements * static_cast<int64_t>(SizeOf(block->root_dtype)));
+      if (narrow) recovery_elements = std::max(recovery_elements, in_f64);
+      ints = std::max(ints, RootWorkspace<double>::Ints(d));
+      extent.Add(d, d, SizeOf(block->root_dtype));
+      ++roots;
+    }
+  }
+  roots_.reserve(roots);
+  for (Chunk& chunk : chunks_) chunk.roots.reserve(roots);
+  jobs_.resize(static_cast<size_t>(std::min(steps + 1, kMaxJobs)));
+  for (Job& job : jobs_) {
+    job.settings.resize(plan_.groups.size());
+    job.steps.resize(plan_.blocks.size());
+  }
+  last_job_.resize(plan_.blocks.size());
+  recovery_elements_.resize(static_cast<size_t>(recovery_elements));
+  recovery_ints_.resize(static_cast<size_t>(ints));
+  recovery_.workspace = {recovery_elements_.data(), recovery_ints_.data()};
+  SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
+  // Not the executor of the application, which runs only on threads that call the library.
+  SHAMPOO_RETURN_IF_ERROR(Executor::Create(plan_.threads, {}, &executor_));
+  const auto slots = static_cast<size_t>(executor_->slots());
+  scratch_.resize(slots);
+  for (blas::Scratch& scratch : scratch_) SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create(extent, &scratch));
+  const auto own_doubles = static_cast<size_t>((own_bytes + 7) / 8);
+  for (size_t slot = 0; slot < slots; ++slot) {
+    elements_.emplace_back(own_doubles);
+    ints_.emplace_back(static_cast<size_t>(ints));
+  }
+  return {};
+}
+
+Status HostRoots::Start(const Source& source) {
+  const std::vector<RootTask>& tasks = *source.tasks;
+  if (std::find(tasks.begin(), tasks.end(), source.task) == tasks.end()) return {};
+  Job& job = jobs_[thread_->NextSlot()];
+  std::copy(source.settings->begin(), source.settings->end(), job.settings.begin());
+  for (size_t b = 0; b < tasks.size(); ++b) {
+    const auto at = source.steps_are_by_block ? b : static_cast<size_t>(plan_.blocks[b].group);
+    job.steps[b] = tasks[b] == source.task ? source.steps[at] : 0;
+  }
+  SHAMPOO_RETURN_IF_ERROR(
+      engine_->StartHostRoots({source.stream, tasks.data(), source.task, source.arena}, &job.number));
+  const int64_t number = thread_->Submit();
+  for (size_t b = 0; b < tasks.size(); ++b) {
+    if (tasks[b] == source.task) last_job_[b] = number;
+  }
+  return {};
+}
+
+Status HostRoots::WaitFor(const std::vector<RootTask>& tasks) {
+  int64_t last = 0;
+  for (size_t b = 0; b < tasks.size(); ++b) {
+    const RootTask task = tasks[b];
+    const bool uses =
+        task == RootTask::kTakeSnapshot || task == RootTask::kFromSnapshot || task == RootTask::kAdoptDeviceRoots;
+    if (uses) last = std::max(last, last_job_[b]);
+  }
+  thread_->WaitFor(last);
+  return thread_->TakeError();
+}
+
+Status HostRoots::Run(const Job& job) {
+  SHAMPOO_RETURN_IF_ERROR(engine_->BeginHostRoots(job.number));
+  Status status = RunChunks(job);
+  // Also after a failure, because part of the work is already enqueued.
+  Status ended = engine_->EndHostRoots(job.number);
+  return status.ok() ? std::move(ended) : std::move(status);
+}
+
+// The stream runs its work in order, so a matrix is copied to a buffer after the roots of the chunk before the previous
+// one have been copied from it.
+Status HostRoots::RunChunks(const Job& job) {
+  roots_.clear();
+  for (size_t b = 0; b < job.steps.size(); ++b) {
+    if (job.steps[b] == 0) continue;
+    for (int32_t k = 0; k < plan_.blocks[b].factor_count(); ++k) roots_.emplace_back(static_cast<int64_t>(b), k);
+  }
+  next_root_ = 0;
+  SHAMPOO_RETURN_IF_ERROR(Fetch(&chunks_[0]));
+  for (int32_t buffer = 0; !chunks_[static_cast<size_t>(buffer)].roots.empty() && !stopping_; buffer = 1 - buffer) {
+    const Chunk& chunk = chunks_[static_cast<size_t>(buffer)];
+    Chunk* const next = &chunks_[static_cast<size_t>(1 - buffer)];
+    next->buffer = 1 - buffer;
+    SHAMPOO_RETURN_IF_ERROR(Fetch(next));
+    SHAMPOO_RETURN_IF_ERROR(engine_->WaitForHostRoots(buffer));
+    Compute(job, chunk);
+    SHAMPOO_RETURN_IF_ERROR(engine_->ReturnHostRoots(chunk.roots));
+  }
+  return {};
+}
+
+Status HostRoots::Fetch(Chunk* chunk) {
+  chunk->roots.clear();
+  char* const buffer = memory_.buffers[chunk->buffer];
+  int64_t at = 0;
+  for (; next_root_ < roots_.size(); ++next_root_) {
+    const auto [b, k] = roots_[next_root_];
+    const int64_t bytes = cuda::HostRootBytes(plan_.block(b), k);
+    if (at > 0 && at + bytes > memory_.bytes) break;
+    auto* const header = reinterpret_cast<cuda::HostRootHeader*>(buffer + at);
+    chunk->roots.push_back({b, k, header, buffer + at + cuda::kHostRootHeaderBytes});
+    at += bytes;
+  }
+  return chunk->roots.empty() ? Status() : engine_->FetchHostRoots(chunk->roots, chunk->buffer);
+}
+
+void HostRoots::Compute(const Job& job, const Chunk& chunk) {
+  struct Call {
+    HostRoots* own;
+    const Job* job;
+    const Chunk* chunk;
+  } call{this, &job, &chunk};
+  const auto compute = [](void* argument, Team::Worker& worker, int64_t i) {
+    const auto* const mine = static_cast<Call*>(argument);
+    mine->own->ComputeOne(*mine->job, mine->chunk->roots[static_cast<size_t>(i)], &worker);
+  };
+  const int slots = executor_->slots();
+  Team::Run(executor_.get(), static_cast<int64_t>(chunk.roots.size()), slots, slots, compute, &call,
+            [this](int slot) { return blas::ScratchUse(&scratch_[static_cast<size_t>(slot)]); });
+}
+
+void HostRoots::ComputeOne(const Job& job, const cuda::HostRoot& root, Team::Worker* worker) {
+  if (stopping_) return;
+  RootOutcome& outcome = outcomes_[static_cast<size_t>(first_factor_[static_cast<size_t>(root.block)] + root.dim)];
+  outcome = plan_.block(root.block).computation == Dtype::kF64 ? RootOf<double>(job, root, worker)
+                                                               : RootOf<float>(job, root, worker);
+  cuda::RootStatus& status = root.header->status;
+  status = {};
+  status.kind = outcome.kind;
+  status.failure = outcome.failure;
+  status.iterations = outcome.iterations;
+  status.converged = outcome.converged;
+  status.solver_info = outcome.solver_info;
+  status.diagonal_input = outcome.diagonal_input ? 1 : 0;
+}
+
+// The root replaces its matrix, which no rung of the ladder reads after it has found a root.
+template <typename Real>
+RootOutcome HostRoots::RootOf(const Job& job, const cuda::HostRoot& root, Team::Worker* worker) {
+  const Block& block = plan_.block(root.block);
+  const auto b = static_cast<size_t>(root.block);
+  const auto slot = static_cast<size_t>(worker->slot());
+  const int64_t n = block.shape[root.dim];
+  const GroupSettings& settings = job.settings[static_cast<size_t>(block.group)];
+  RootSpec spec = MakeRootSpec(settings, block.root, 1, n, block.root_dtype);
+  spec.may_be_diagonal = root.header->may_be_diagonal != 0;
+  spec.id = first_factor_[b] + root.dim;
+  const RootMemory memory{block.root_dtype, elements_[slot].data(), ints_[slot].data(), &recovery_, worker};
+  auto* const matrix = static_cast<Real*>(root.matrix);
+  const SymmetricView<Real> factor{n, matrix, FactorCorrection(settings, job.steps[b]), n};
+  return ComputeRoot(spec, factor, memory, RootLimit(block, static_cast<size_t>(root.dim)),
+                     SymmetricTarget<Real>::Full(n, matrix));
+}
+
+}  // namespace shampoo

@@ -1,0 +1,103 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/backend/cuda/device_engine.h"
+#include "core/base/executor.h"
+#include "core/base/job_thread.h"
+#include "core/base/team.h"
+#include "core/blas/scratch.h"
+#include "core/plan/plan.h"
+#include "core/roots/ladder.h"
+#include "core/rules/schedule.h"
+
+namespace shampoo {
+
+// Computes async roots of an optimizer on a device with the root methods of the CPU (root_device host). A thread
+// fetches the factor matrices of a step in chunks, computes their roots with the threads of the host, and returns them
+// to the device, while steps continue. It fetches a chunk while it computes the previous one.
+class HostRoots {
+ public:
+  // Allocates all memory and starts the threads. *out is nullptr if this rank has no async roots.
+  static Status Create(const PlanData& plan, std::shared_ptr<const cuda::DeviceEngine> engine,
+                       std::unique_ptr<HostRoots>* out);
+  // Waits until the thread has ended, which skips roots that it has not begun to compute.
+  ~HostRoots();
+  HostRoots(const HostRoots&) = delete;
+  HostRoots& operator=(const HostRoots&) = delete;
+
+  // The blocks of a step whose roots are computed.
+  struct Source {
+    const std::vector<RootTask>* tasks;  // by block
+    RootTask task;                       // the task of the blocks
+    const std::vector<cuda::DeviceSettings>* settings;
+    const int64_t* steps;     // the steps of the matrices
+    bool steps_are_by_block;  // otherwise by group
+    const char* arena;        // has the snapshots; nullptr: the step that was enqueued last has copied the matrices
+    void* stream;
+  };
+  // Submits the roots of these blocks.
+  Status Start(const Source& source);
+  // Waits until the roots of all blocks that take a snapshot or use roots of one have been computed and their copies to
+  // the device enqueued. Returns, once, the first error of the thread.
+  Status WaitFor(const std::vector<RootTask>& tasks);
+  // Returns, once, the first error of the thread. Does not wait.
+  Status TakeError() { return thread_->TakeError(); }
+  // Returns the outcome of the last job for a factor matrix, by its number in the plan. Valid after WaitFor().
+  const RootOutcome& OutcomeOf(int64_t factor) const { return outcomes_[static_cast<size_t>(factor)]; }
+
+ private:
+  struct Job {
+    int64_t number = 0;
+    std::vector<cuda::DeviceSettings> settings;  // by group
+    std::vector<int64_t> steps;                  // by block: the step of its matrices; 0: not part of the job
+  };
+  // Consecutive roots of a job that fit one buffer.
+  struct Chunk {
+    int32_t buffer = 0;
+    std::vector<cuda::HostRoot> roots;
+  };
+
+  HostRoots(const PlanData& plan, std::shared_ptr<const cuda::DeviceEngine> engine);
+  Status Allocate(const std::vector<const Block*>& blocks);
+  Status Run(const Job& job);
+  Status RunChunks(const Job& job);
+  // Fills the chunk with the roots from next_root_ on, and enqueues the copies of their matrices.
+  Status Fetch(Chunk* chunk);
+  void Compute(const Job& job, const Chunk& chunk);
+  void ComputeOne(const Job& job, const cuda::HostRoot& root, Team::Worker* worker);
+  template <typename Real>
+  RootOutcome RootOf(const Job& job, const cuda::HostRoot& root, Team::Worker* worker);
+
+  const PlanData& plan_;
+  std::shared_ptr<const cuda::DeviceEngine> engine_;
+  cuda::HostRootMemory memory_{};
+  std::vector<int64_t> first_factor_;  // by block
+  std::vector<RootOutcome> outcomes_;  // by factor matrix
+  // Memory of the threads, by slot.
+  std::unique_ptr<Executor> executor_;
+  std::vector<std::vector<double>> elements_;
+  std::vector<std::vector<int32_t>> ints_;
+  std::vector<blas::Scratch> scratch_;
+  std::vector<double> recovery_elements_;
+  std::vector<int32_t> recovery_ints_;
+  RecoveryMemory recovery_;
+  // Of the running job.
+  std::vector<std::pair<int64_t, int32_t>> roots_;  // block and dim
+  size_t next_root_ = 0;
+  std::array<Chunk, 2> chunks_;
+  // Jobs.
+  std::vector<Job> jobs_;          // by slot of the thread
+  std::vector<int64_t> last_job_;  // by block; 0: none
+  std::atomic<bool> stopping_ = false;
+  std::unique_ptr<JobThread> thread_;
+};
+
+}  // namespace shampoo

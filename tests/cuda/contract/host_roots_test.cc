@@ -1,0 +1,233 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Async roots that are computed on the host (root_device host). async_roots_test.cc has the cases that they share with
+// roots on the device.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/core/temporary_directory.h"
+#include "tests/cuda/contract/pair.h"
+
+namespace shampoo_test {
+namespace {
+
+// Roots are used from step 5 on; those of step 10 from step 13 on; those of step 15 from step 18 on. With one thread,
+// each buffer has room for two of the largest matrices, so that a job has several chunks.
+ModelSpec HostOfThree(const Keys& more = {}) {
+  ModelSpec spec = FiveShapes(
+      Keys{{"precondition_frequency", "5"}, {"root_async", "3"}, {"beta2", "0.9"}, {"root_device", "host"}} + more);
+  spec.params.push_back({{130, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+  return spec;
+}
+
+// Trains 19 steps, of which the host computes no roots while calls are held.
+std::vector<char> TrainOnHost(int order, bool is_held, const ModelSpec& spec) {
+  const StageWithStream stream(order);
+  Model model(spec, stream);
+  model.FillParams(1);
+  for (uint64_t t = 1; t <= 19; ++t) {
+    if (is_held && (t == 10 || t == 15)) fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);
+    if (t == 13 || t == 18) fake_cuda_set_solver(FAKE_CUDA_SOLVER_ENQUEUES);
+    model.Step(t);
+    if (is_held && t == 10) fake_cuda_wait_for_held_call();
+  }
+  return BitsOf(model);
+}
+
+TEST_CASE("steps continue while the host computes roots, and no pace changes a bit" * NeedsFake()) {
+  const std::vector<char> expected = TrainOnHost(FAKE_CUDA_OLDEST_FIRST, false, HostOfThree());
+  for (const int order :
+       {FAKE_CUDA_OLDEST_FIRST, FAKE_CUDA_YOUNGEST_FIRST, FAKE_CUDA_RANDOM, FAKE_CUDA_AS_LATE_AS_POSSIBLE}) {
+    CAPTURE(order);
+    CHECK(TrainOnHost(order, false, HostOfThree()) == expected);
+    CHECK(TrainOnHost(order, true, HostOfThree()) == expected);
+  }
+  ModelSpec threads = HostOfThree();
+  threads.threads = 3;
+  CHECK(TrainOnHost(FAKE_CUDA_RANDOM, false, threads) == expected);
+}
+
+TEST_CASE("steps with roots on the host allocate nothing, use no pageable memory and solve no eigenproblem" *
+          NeedsFake()) {
+  const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+  Model model(HostOfThree(), stream);
+  model.FillParams(1);
+  model.Train(1, 9);
+  model.Bind();
+  fake_cuda_mark();
+  for (int t = 10; t <= 14; ++t) Must(shampoo_optimizer_step(model.optimizer, stream));
+  CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_PAGEABLE_COPIES) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) == 0);
+  CHECK(fake_cuda_calls("cudaStreamSynchronize") == 0);
+}
+
+TEST_CASE("rungs and counters of roots on the host are those of the CPU") {
+  for (const Keys& keys : {Keys{{"root_method", "newton"}, {"root_max_iterations", "2"}, {"epsilon", "1e-6"}},
+                           Keys{{"root_method", "eigen"}}, Keys{{"root_dtype", "f64"}}}) {
+    const StageWithStream stream;
+    Pair pair(HostOfThree(keys), stream);
+    pair.Train(1, 9);
+    Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+    const auto counts = [](const Model& model) {
+      std::vector<double> values;
+      for (const char* key : {"root_computed", "root_retried", "root_retried_float64", "root_retried_eigen",
+                              "root_reused", "root_newton", "root_eigen", "root_scalar", "root_diagonal"}) {
+        values.push_back(model.Stat(key));
+      }
+      return values;
+    };
+    // Roots that a step uses at once are those of the device.
+    const std::vector<double> host_before = counts(pair.host);
+    const std::vector<double> device_before = counts(pair.device);
+    pair.Train(10, 19);
+    Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+    const std::vector<double> on_host = counts(pair.host);
+    const std::vector<double> on_device = counts(pair.device);
+    for (size_t i = 0; i < on_host.size(); ++i) {
+      CAPTURE(i);
+      CHECK(on_device[i] - device_before[i] == on_host[i] - host_before[i]);
+    }
+    CHECK(on_host[0] - host_before[0] > 0);
+    if (keys[0].second == "newton") CHECK(on_host[1] - host_before[1] > 0);
+  }
+}
+
+TEST_CASE("a checkpoint saved while the host computes roots continues with the same bits") {
+  const StageWithStream stream;
+  const shampoo::TemporaryDirectory folder;
+  Model first(HostOfThree(), stream);
+  Model second(HostOfThree(), stream);
+  first.FillParams(1);
+  first.Train(1, 11);
+  first.Save(folder.path());
+  second.Load(folder.path());
+  second.SetParamsOf(first);
+  first.Train(12, 19);
+  second.Train(12, 19);
+  CHECK(BitsOf(second) == BitsOf(first));
+}
+
+TEST_CASE("destroying an optimizer waits for the thread that computes roots on the host" * NeedsFake()) {
+  const StageWithStream stream;
+  Model model(HostOfThree(), stream);
+  model.FillParams(1);
+  model.Train(1, 9);
+  fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);
+  model.Step(10);
+  fake_cuda_wait_for_held_call();
+  std::atomic<bool> released = false;
+  std::thread later([&released] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    released = true;
+    fake_cuda_set_solver(FAKE_CUDA_SOLVER_ENQUEUES);
+  });
+  shampoo_optimizer_destroy(std::exchange(model.optimizer, nullptr));
+  CHECK(released);
+  later.join();
+}
+
+TEST_CASE("an optimizer may be destroyed at any time while the host computes roots") {
+  for (int run = 0; run < 20; ++run) {
+    const StageWithStream stream;
+    Model model(HostOfThree(), stream);
+    model.FillParams(1);
+    model.Train(1, 10);
+    std::this_thread::sleep_for(std::chrono::microseconds(100 * run));
+  }
+}
+
+TEST_CASE("an error of the thread that computes roots on the host is returned by a later step" * NeedsFake()) {
+  const auto train = [](int64_t nth, std::vector<char>* bits) {
+    const StageWithStream stream;
+    Model model(HostOfThree(), stream);
+    model.FillParams(1);
+    model.Train(1, 9);
+    if (nth > 0) fake_cuda_fail_elsewhere(nullptr, nth, nth % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorUnknown);
+    bool expects_error = nth > 0;
+    bool has_failed = false;
+    for (uint64_t t = 10; t <= 13; ++t) {
+      model.FillGradients(t);
+      shampoo_status status = model.TryStep();
+      if (expects_error && status != SHAMPOO_OK) {
+        CheckError(status, nth % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE, "(...) failed: ");
+        expects_error = false;
+        has_failed = true;
+        status = model.TryStep();
+      }
+      Must(status);
+    }
+    CHECK(has_failed == (fake_cuda_cancel_failures() == 0 && nth > 0));
+    *bits = BitsOf(model);
+    return has_failed;
+  };
+  std::vector<char> expected;
+  train(0, &expected);
+  int64_t failures = 0;
+  for (std::vector<char> bits; train(failures + 1, &bits); ++failures) {
+    CAPTURE(failures);
+    CHECK(bits == expected);
+  }
+  CHECK(failures > 60);
+}
+
+// Lets each call of the stepping thread fail in turn, in a step that takes snapshots and in one that uses their roots.
+void FailEachOwnCall(const char* root_device, uint64_t step) {
+  for (int64_t n = 1;; ++n) {
+    CAPTURE(n);
+    REQUIRE(n < 500);
+    const StageWithStream stream;
+    Model model(HostOfThree({{"root_device", root_device}}), stream);
+    model.FillParams(1);
+    model.Train(1, step - 1);
+    model.FillGradients(step);
+    model.Bind();
+    fake_cuda_fail_here(nullptr, n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorUnknown);
+    const shampoo_status status = shampoo_optimizer_step(model.optimizer, stream);
+    if (fake_cuda_cancel_failures() != 0) return Must(status);
+    CheckError(status, n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE, "(...) failed: ");
+    // If the step was made nevertheless, the next call may detect that.
+    if (const shampoo_status next = model.TryStep(); next != SHAMPOO_OK) CHECK(next == SHAMPOO_E_STATE);
+    model.Train(step + 1, step + 3);
+  }
+}
+
+TEST_CASE("each call of a step with root_async may fail" * NeedsFake()) {
+  for (const char* root_device : {"device", "host"}) {
+    for (const uint64_t step : {10, 13}) FailEachOwnCall(root_device, step);
+  }
+}
+
+TEST_CASE("create reports that pinned memory is missing" * NeedsFake()) {
+  const Stage stage;
+  const PlanPtr plan = MakePlan(HostOfThree());
+  for (const int64_t nth : {2, 3}) {  // the first is that of the root solver
+    fake_cuda_fail("cudaHostAlloc", nth, cudaErrorMemoryAllocation);
+    CheckCreateFails(plan.get(), DeviceDesc(), SHAMPOO_E_NOMEM, " bytes of pinned memory for root_device host");
+  }
+}
+
+TEST_CASE("root_device host requires root_async on a GPU, and has no effect on the CPU") {
+  UsePlugin();
+  const auto status_of = [](const Keys& keys, int32_t device_type) {
+    shampoo_config* config = nullptr;
+    Must(shampoo_config_create(&config));
+    for (const auto& [key, value] : keys) Must(shampoo_config_set_str(config, key.c_str(), value.c_str()));
+    shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
+    desc.device_type = device_type;
+    shampoo_plan* plan = nullptr;
+    const shampoo_status status = shampoo_plan_create(&plan, config, &desc);
+    shampoo_plan_destroy(plan);
+    shampoo_config_destroy(config);
+    return status;
+  };
+  CheckError(status_of({{"root_device", "host"}}, SHAMPOO_CUDA), SHAMPOO_E_INVALID,
+             "key root_device: the value host is not allowed with root_async 0");
+  Must(status_of({{"root_device", "host"}}, SHAMPOO_CPU));
+  Must(status_of({{"root_device", "host"}, {"root_async", "1"}}, SHAMPOO_CUDA));
+}
+
+}  // namespace
+}  // namespace shampoo_test
