@@ -3,16 +3,12 @@
 //
 // Checkpoints of jobs with several ranks, between devices and CPUs: replicas, shards (shard_mode local), and both.
 #include "tests/core/temporary_directory.h"
+#include "tests/cuda/contract/grid.h"
 #include "tests/cuda/tools/stage.h"
 #include "tests/cuda/tools/staged_comm.h"
 
 namespace shampoo_test {
 namespace {
-
-struct Grid {
-  int copies, shards;
-  int world() const { return copies * shards; }
-};
 
 // The ranks of a job, which are threads, on a device or on the CPU. The shards of a copy have consecutive ranks.
 class Job {

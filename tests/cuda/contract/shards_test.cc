@@ -2,15 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shards of a model, and copies of them: all ranks make the same decision, and return the same error.
+#include "tests/cuda/contract/grid.h"
 #include "tests/cuda/contract/rank_steps.h"
 
 namespace shampoo_test {
 namespace {
 
-struct Grid {
-  int copies, shards;
-  int world() const { return copies * shards; }
-};
 constexpr Grid kGrids[] = {{1, 3}, {2, 2}};
 // kReporting, with blocks that are pieces of shards and with blocks that are gathered from shards.
 std::vector<Keys> ReportingInBothModes() {
