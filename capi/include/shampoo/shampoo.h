@@ -894,9 +894,9 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *     "inverse_root_override" (2), or twice the order of the block if that is 0. e is "root_relative_epsilon" times the
  *     mean eigenvalue of B_k, or "epsilon" if that key is set instead. With root_relative_epsilon, X_k is the identity
  *     if F_k contains only zeros and subnormal numbers.
- *     Roots are refreshed at step s ("start_preconditioning_step"), and then at intervals: with f =
- *     "precondition_frequency" and g = "refresh_growth", the refresh after that of step u is at step u + max(1, min(f,
- *     floor(g u))) if g is above 0, and at the next multiple of f if g is 0.
+ *     Roots are first refreshed at step s ("start_preconditioning_step"). The refresh after that of step u depends on f
+ *     ("precondition_frequency") and g ("refresh_growth"): if g is 0, it is at the next multiple of f; otherwise it is
+ *     at step u + max(1, min(f, floor(g u))).
  *  5. Direction. H is the filtered gradient: E <- "beta1" E + (1 - beta1) G, and H is E / (1 - beta1^t), or E if
  *     use_bias_correction is false. D is the direction of the grafting method: H for sgd, otherwise H / (sqrt(V) +
  *     "grafting_epsilon") elementwise; adam corrects the bias of V first. From step s on, P is H contracted with X_k in
@@ -1155,8 +1155,8 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  *   overflow a state.
  *
  * If a check fails, the step fails: parameters, state and step counters are unchanged, and the caller may continue, for
- * example skip the batch or lower the loss scale. With the key "on_nonfinite", a step can instead succeed if the last
- * check fails: skip_block skips the blocks at fault, and skip_step skips all blocks. The outputs of skipped blocks are
+ * example skip the batch or lower the loss scale. For the last check, the key "on_nonfinite" can make the step succeed
+ * instead: skip_block skips the blocks at fault, and skip_step skips all blocks. The outputs of skipped blocks are
  * written as for a missing gradient (shampoo_buffers.grad). Steps allocate no memory.
  *
  * Two problems are found only after the step has written states. The step still succeeds, logs and counts them:

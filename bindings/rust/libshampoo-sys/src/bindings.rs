@@ -865,8 +865,8 @@ extern "C" {
     ///   overflow a state.
     ///
     /// If a check fails, the step fails: parameters, state and step counters are unchanged, and the caller may continue, for
-    /// example skip the batch or lower the loss scale. With the key "on_nonfinite", a step can instead succeed if the last
-    /// check fails: skip_block skips the blocks at fault, and skip_step skips all blocks. The outputs of skipped blocks are
+    /// example skip the batch or lower the loss scale. For the last check, the key "on_nonfinite" can make the step succeed
+    /// instead: skip_block skips the blocks at fault, and skip_step skips all blocks. The outputs of skipped blocks are
     /// written as for a missing gradient (shampoo_buffers.grad). Steps allocate no memory.
     ///
     /// Two problems are found only after the step has written states. The step still succeeds, logs and counts them:
