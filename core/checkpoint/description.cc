@@ -56,7 +56,8 @@ void Descriptions::Add(int rank, const std::string& text) {
 
 Status Descriptions::TryToAdd(int rank, const std::string& text) {
   const auto unreadable = [rank](const std::string& why) {
-    return CommFailed("rank ", rank, " sent a description that cannot be read: ", why, kCheckRanks);
+    return CommFailed("rank ", rank, " sent a description that cannot be read (expected a group or a parameter): ", why,
+                      kCheckRanks);
   };
   Json description;
   int64_t optimizer = 0;
@@ -65,7 +66,7 @@ Status Descriptions::TryToAdd(int rank, const std::string& text) {
   const Json* const whole_param = description.Find("param");
   const Json* const any_param = whole_param != nullptr ? whole_param : description.Find("empty_param");
   if (!is_json || (group == nullptr && any_param == nullptr)) {
-    return unreadable(Cat("its ", text.size(), " bytes describe neither a group nor a parameter"));
+    return unreadable(Cat("its ", text.size(), " bytes are neither"));
   }
   Source& source = SourceOf(rank, optimizer);
   if (group != nullptr) {

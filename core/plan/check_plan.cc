@@ -83,8 +83,7 @@ Status CheckRootDevice(const Settings& own, const Settings& settings, const Plac
   if (settings.track_root_residuals) {
     return Unsupported(
         "key track_root_residuals: the value true is not supported with root_device host: expected false, or "
-        "root_device "
-        "device");
+        "root_device device");
   }
   if (settings.root_async > 0) return {};
   return Invalid(

@@ -239,7 +239,7 @@ TEST_CASE("a call needs a valid stream, unique names, and a communicator of all 
   CheckError(CheckCall(among_ranks), Code::kInvalid, "world is NULL, but an optimizer has 3 ranks");
   const MirrorComm few(2);
   among_ranks.world = few.get();
-  CheckError(CheckCall(among_ranks), Code::kInvalid, "world has 2 ranks, and an optimizer has 3");
+  CheckError(CheckCall(among_ranks), Code::kInvalid, "world has 2 ranks, but an optimizer has 3");
   const MirrorComm enough(3);
   among_ranks.world = enough.get();
   CheckOk(CheckCall(among_ranks));

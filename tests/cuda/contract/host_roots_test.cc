@@ -225,6 +225,8 @@ TEST_CASE("root_device host requires root_async on a GPU, and has no effect on t
   };
   CheckError(status_of({{"root_device", "host"}}, SHAMPOO_CUDA), SHAMPOO_E_INVALID,
              "key root_device: the value host is not allowed with root_async 0");
+  CheckError(status_of({{"root_device", "host"}, {"root_async", "1"}, {"track_root_residuals", "true"}}, SHAMPOO_CUDA),
+             SHAMPOO_E_UNSUPPORTED, "key track_root_residuals: the value true is not supported with root_device host");
   Must(status_of({{"root_device", "host"}}, SHAMPOO_CPU));
   Must(status_of({{"root_device", "host"}, {"root_async", "1"}}, SHAMPOO_CUDA));
 }
