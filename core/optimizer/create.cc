@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/host_memory.h"
@@ -15,6 +16,8 @@
 #include "core/optimizer/optimizer.h"
 #include "core/plan/memory_layout.h"
 #include "core/plan/plan_text.h"
+#include "core/step/device_replicas.h"
+#include "core/step/device_shards.h"
 #include "core/step/device_step.h"
 #include "core/step/gathered_step.h"
 #include "core/step/host_step.h"
@@ -262,16 +265,14 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
   state_ = std::make_unique<OptimizerState>(*plan_, std::move(memory), sizeof(double));
   const StepInputs inputs{*plan_, *state_, buffers_, history_};
 
-  std::unique_ptr<DeviceReplicas> replicas;
+  std::vector<std::unique_ptr<DeviceRanks>> ranks;
+  if (shards_agree) ranks.push_back(std::make_unique<DeviceShards>(inputs, desc.shard_comm, ids.of_shards));
   if (plan_->placement.replica_world > 1) {
-    replicas = std::make_unique<DeviceReplicas>(inputs, desc.replica_comm, ids.of_replicas, engine.get());
+    ranks.push_back(std::make_unique<DeviceReplicas>(inputs, desc.replica_comm, ids.of_replicas, engine.get()));
   }
-  std::unique_ptr<DeviceShards> shards;
-  if (shards_agree) shards = std::make_unique<DeviceShards>(inputs, desc.shard_comm, ids.of_shards);
   std::unique_ptr<DevicePeers> peers = std::make_unique<SingleDevice>();
-  if (replicas != nullptr || shards != nullptr) {
-    SHAMPOO_RETURN_IF_ERROR(
-        SeveralDevices::Create(std::move(replicas), std::move(shards), *engine, device_memory, &peers));
+  if (!ranks.empty()) {
+    SHAMPOO_RETURN_IF_ERROR(SeveralDevices::Create(std::move(ranks), *engine, device_memory, &peers));
   }
   std::unique_ptr<HostRoots> host_roots;
   if (plan_->groups[0].root_device == RootDevice::kHost) {

@@ -3,6 +3,7 @@
 #include "core/step/device_peers.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -11,44 +12,40 @@
 
 namespace shampoo {
 
-SeveralDevices::SeveralDevices(std::unique_ptr<DeviceReplicas> replicas, std::unique_ptr<DeviceShards> shards,
-                               const cuda::DeviceStateMemory* memory)
-    : replicas_(std::move(replicas)), shards_(std::move(shards)), memory_(memory) {}
+SeveralDevices::SeveralDevices(std::vector<std::unique_ptr<DeviceRanks>> ranks, const cuda::DeviceStateMemory* memory)
+    : ranks_(std::move(ranks)), memory_(memory) {}
 
-Status SeveralDevices::Create(std::unique_ptr<DeviceReplicas> replicas, std::unique_ptr<DeviceShards> shards,
-                              const cuda::DeviceEngine& engine, const cuda::DeviceStateMemory* memory,
-                              std::unique_ptr<DevicePeers>* out) {
-  std::unique_ptr<SeveralDevices> made(new SeveralDevices(std::move(replicas), std::move(shards), memory));
+Status SeveralDevices::Create(std::vector<std::unique_ptr<DeviceRanks>> ranks, const cuda::DeviceEngine& engine,
+                              const cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers>* out) {
+  std::unique_ptr<SeveralDevices> made(new SeveralDevices(std::move(ranks), memory));
   int64_t bytes = 0;
-  if (made->replicas_ != nullptr) bytes = made->replicas_->staging_bytes();
-  if (made->shards_ != nullptr) bytes = std::max(bytes, made->shards_->staging_bytes());
+  for (const auto& ranks_here : made->ranks_) bytes = std::max(bytes, ranks_here->staging_bytes());
   void* unused = nullptr;
   SHAMPOO_RETURN_IF_ERROR(engine.Staging(bytes, &unused));
   *out = std::move(made);
   return {};
 }
 
-std::array<Communicator*, 2> SeveralDevices::comms() const {
-  return {replicas_ != nullptr ? replicas_->comm() : nullptr, shards_ != nullptr ? shards_->comm() : nullptr};
+Status SeveralDevices::PriorFailure() const {
+  for (const auto& ranks : ranks_) SHAMPOO_RETURN_IF_ERROR(ranks->comm()->PriorFailure());
+  return {};
 }
 
-Status SeveralDevices::PriorFailure() const {
-  for (const Communicator* const comm : comms()) {
-    if (comm != nullptr) SHAMPOO_RETURN_IF_ERROR(comm->PriorFailure());
-  }
-  return {};
+bool SeveralDevices::activate_groups() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& ranks) { return ranks->hold_shards(); });
 }
 
 void SeveralDevices::Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) {
   if (args->captured == 0) own_failure_ = own.Copy();
-  if (replicas_ != nullptr) replicas_->Prepare(counters, args);
-  if (shards_ != nullptr) shards_->Prepare(args);
+  for (const auto& ranks : ranks_) ranks->Prepare(counters, args);
 }
 
 Status SeveralDevices::TakeFailure() {
   Status failure;
-  if (replicas_ != nullptr) failure = replicas_->TakeFailure();
-  if (shards_ != nullptr && failure.ok()) failure = shards_->TakeFailure();
+  for (const auto& ranks : ranks_) {
+    Status failure_here = ranks->TakeFailure();
+    if (failure.ok()) failure = std::move(failure_here);
+  }
   // A step that cannot be captured fails on all ranks, which continue outside of the capture.
   if (failure.code() == Code::kComm) AbortAll();
   return failure;
@@ -68,44 +65,46 @@ Status SeveralDevices::RejectionError(const cuda::StepReport& report, Status own
 }
 
 bool SeveralDevices::AnyFailed() const {
-  const auto all = comms();
-  return std::any_of(all.begin(), all.end(),
-                     [](const Communicator* comm) { return comm != nullptr && comm->failed(); });
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& ranks) { return ranks->comm()->failed(); });
 }
 
 // The ranks of a communicator would wait for a rank that has failed on the other one.
 void SeveralDevices::AbortAll() const {
-  for (Communicator* const comm : comms()) {
-    if (comm != nullptr && !comm->failed()) comm->Abort();
+  for (const auto& ranks : ranks_) {
+    if (!ranks->comm()->failed()) ranks->comm()->Abort();
   }
+}
+
+const DeviceRanks& SeveralDevices::RanksOf(const cuda::StepReport& report) const {
+  const bool are_last = report.among_shards == 0;  // the copies, or the only ranks
+  return are_last ? *ranks_.back() : *ranks_.front();
 }
 
 Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) {
   const std::unique_ptr<Staging> staging = memory_->MakeStaging(memory_->stream());
   std::array<std::optional<StagingScope>, 2> staged;
-  for (size_t i = 0; i < staged.size(); ++i) {
-    if (comms()[i] != nullptr) staged[i].emplace(comms()[i], staging.get());
-  }
+  for (size_t i = 0; i < ranks_.size(); ++i) staged.at(i).emplace(ranks_[i]->comm(), staging.get());
   if (!was_replayed && !own_failure_.ok()) own = own_failure_.Copy();
-  const bool among_shards = report.among_shards != 0;
+  const DeviceRanks& reported = RanksOf(report);
+  const Communicator& comm = *reported.comm();
   if (report.difference == cuda::RankDifference::kPlace) {
     // The other ranks may wait in a later exchange of a step that this rank has completed.
     AbortAll();
-    return CommFailed(among_shards ? "shard rank " : "rank ", report.rank,
+    return CommFailed(comm.rank_name(), " ", report.rank,
                       " is at an exchange of another optimizer, or at another exchange of optimizer ",
-                      among_shards ? shards_->optimizer() : replicas_->optimizer(), kStepInTheSameOrder);
+                      reported.optimizer(), kStepInTheSameOrder);
   }
   // The same sequence as on the CPU: the shards of this copy, then the copies of this shard, then the shards again,
   // because the copies of another shard may differ.
   Status error = std::move(own);
-  if (shards_ != nullptr) error = shards_->Agree(report, std::move(error), was_replayed);
-  if (replicas_ != nullptr && !AnyFailed()) {
-    error = replicas_->Agree(report, std::move(error), step, was_replayed);
-    if (shards_ != nullptr && !AnyFailed()) error = shards_->AgreeAgain(std::move(error), was_replayed);
+  for (const auto& ranks : ranks_) {
+    if (!AnyFailed()) error = ranks->Agree(report, std::move(error), step, was_replayed);
+  }
+  for (size_t i = 0; i + 1 < ranks_.size(); ++i) {
+    if (!AnyFailed()) error = ranks_[i]->AgreeAgain(std::move(error), was_replayed);
   }
   if (!error.ok()) return error;
   AbortAll();
-  const Communicator& comm = *(among_shards ? shards_->comm() : replicas_->comm());
   return CommFailed(comm.rank_name(), " ", comm.rank(), " received from ", comm.rank_name(), " ", report.rank,
                     " that it rejected a step, but then no error; expected one", kCheckRanks);
 }

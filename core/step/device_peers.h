@@ -2,14 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "core/backend/cuda/device_engine.h"
 #include "core/backend/cuda/device_state_memory.h"
-#include "core/step/device_replicas.h"
-#include "core/step/device_shards.h"
+#include "core/step/device_ranks.h"
 
 namespace shampoo {
 
@@ -51,29 +50,27 @@ class SingleDevice final : public DevicePeers {
 // hosts exchange error texts, only after a step was rejected.
 class SeveralDevices final : public DevicePeers {
  public:
-  // replicas, shards: nullptr if there are none. Allocates the device memory for the exchange of error texts.
-  static Status Create(std::unique_ptr<DeviceReplicas> replicas, std::unique_ptr<DeviceShards> shards,
-                       const cuda::DeviceEngine& engine, const cuda::DeviceStateMemory* memory,
-                       std::unique_ptr<DevicePeers>* out);
+  // ranks: of one or two communicators, in the order in which they agree: shards before copies. Allocates the device
+  // memory for the exchange of error texts.
+  static Status Create(std::vector<std::unique_ptr<DeviceRanks>> ranks, const cuda::DeviceEngine& engine,
+                       const cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers>* out);
 
   Status PriorFailure() const override;
   bool exist() const override { return true; }
-  bool activate_groups() const override { return shards_ != nullptr; }
+  bool activate_groups() const override;
   void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) override;
   Status TakeFailure() override;
   Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
 
  private:
-  SeveralDevices(std::unique_ptr<DeviceReplicas> replicas, std::unique_ptr<DeviceShards> shards,
-                 const cuda::DeviceStateMemory* memory);
+  SeveralDevices(std::vector<std::unique_ptr<DeviceRanks>> ranks, const cuda::DeviceStateMemory* memory);
   Status AgreedError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed);
-  // The communicators of replicas and of shards; one of them may be nullptr.
-  std::array<Communicator*, 2> comms() const;
+  // The ranks that the report is about.
+  const DeviceRanks& RanksOf(const cuda::StepReport& report) const;
   bool AnyFailed() const;
   void AbortAll() const;
 
-  std::unique_ptr<DeviceReplicas> replicas_;
-  std::unique_ptr<DeviceShards> shards_;
+  std::vector<std::unique_ptr<DeviceRanks>> ranks_;
   const cuda::DeviceStateMemory* memory_;
   Status own_failure_;  // the error of this rank's host in the last step that was not captured
 };

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "core/backend/cuda/device_engine.h"
-#include "core/backend/cuda/interface.h"
 #include "core/comm/round.h"
+#include "core/step/device_ranks.h"
 #include "core/step/replica_inputs.h"
 #include "core/step/step_strategy.h"
 
@@ -15,23 +15,20 @@ namespace shampoo {
 
 // The other copies of the parameters that an optimizer on a device steps together with, over a communicator that takes
 // device memory. The devices exchange headers and updates.
-class DeviceReplicas {
+class DeviceReplicas final : public DeviceRanks {
  public:
   // optimizer: from Communicator::TakeOptimizerId(). engine: must outlive this object.
   DeviceReplicas(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
                  const cuda::DeviceEngine* engine);
 
-  Communicator* comm() const { return rounds_.comm(); }
-  int32_t optimizer() const { return rounds_.optimizer(); }
-  // Returns the bytes of device memory that the exchange of error texts needs.
-  int64_t staging_bytes() const;
-
-  // See DevicePeers.
-  void Prepare(const int64_t* counters, cuda::StepArgs* args);
-  Status TakeFailure();
-  // Returns the error of all copies of a rejected step; success if none of them has one. own: this rank's error; step:
-  // see DevicePeers. Collective.
-  Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed);
+  Communicator* comm() const override { return rounds_.comm(); }
+  int32_t optimizer() const override { return rounds_.optimizer(); }
+  bool hold_shards() const override { return false; }
+  int64_t staging_bytes() const override;
+  void Prepare(const int64_t* counters, cuda::StepArgs* args) override;
+  Status TakeFailure() override;
+  Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
+  Status AgreeAgain(Status own, bool /*was_replayed*/) override { return own; }
 
  private:
   static int32_t Gather(void* self, void* buffer, int64_t segment_bytes, void* stream);

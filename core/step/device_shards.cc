@@ -32,7 +32,7 @@ int32_t DeviceShards::AllToAll(void* self, const void* send, const size_t* send_
   return shards->gather_failure_.ok() ? 0 : 1;
 }
 
-void DeviceShards::Prepare(cuda::StepArgs* args) {
+void DeviceShards::Prepare(const int64_t* /*counters*/, cuda::StepArgs* args) {
   is_captured_ = args->captured != 0;
   RoundsOf(is_captured_).SetInputs({args->expected_step, inputs_.plan.groups.size()});
   args->shard_gather = {this, Gather};
@@ -42,7 +42,7 @@ void DeviceShards::Prepare(cuda::StepArgs* args) {
 
 Status DeviceShards::TakeFailure() { return std::exchange(gather_failure_, Status()); }
 
-Status DeviceShards::Agree(const cuda::StepReport& report, Status own, bool was_replayed) {
+Status DeviceShards::Agree(const cuda::StepReport& report, Status own, int64_t /*step*/, bool was_replayed) {
   Status agreed = RoundsOf(was_replayed).AgreeOnError(std::move(own));
   // Only the devices can compare scalars that are bound in device memory.
   const bool scalars_differ = report.among_shards != 0 && report.difference == cuda::RankDifference::kScalars;

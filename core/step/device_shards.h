@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/backend/cuda/interface.h"
+#include "core/step/device_ranks.h"
 #include "core/step/shard_agreement.h"
 
 namespace shampoo {
@@ -13,24 +13,19 @@ namespace shampoo {
 // The ranks that hold the other shards of the parameters of an optimizer on a device, over a communicator that takes
 // device memory. The devices agree before anything is written. After a rejected step, the hosts run the agreement of
 // the CPU backend with the same inputs to find the text of the error.
-class DeviceShards {
+class DeviceShards final : public DeviceRanks {
  public:
   // optimizer: from Communicator::TakeOptimizerId().
   DeviceShards(const StepInputs& inputs, const std::shared_ptr<Communicator>& comm, int32_t optimizer);
 
-  Communicator* comm() const { return step_.comm(); }
-  int32_t optimizer() const { return step_.optimizer(); }
-  // Returns the bytes of device memory that the exchange of error texts needs.
-  int64_t staging_bytes() const;
-
-  // See DevicePeers.
-  void Prepare(cuda::StepArgs* args);
-  Status TakeFailure();
-  // Returns the error of all shards of a rejected step; success if none of them has one. own: this rank's error.
-  // Collective.
-  Status Agree(const cuda::StepReport& report, Status own, bool was_replayed);
-  // Returns this rank's own error if it has one, otherwise that of another shard. Collective.
-  Status AgreeAgain(Status own, bool was_replayed);
+  Communicator* comm() const override { return step_.comm(); }
+  int32_t optimizer() const override { return step_.optimizer(); }
+  bool hold_shards() const override { return true; }
+  int64_t staging_bytes() const override;
+  void Prepare(const int64_t* counters, cuda::StepArgs* args) override;
+  Status TakeFailure() override;
+  Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
+  Status AgreeAgain(Status own, bool was_replayed) override;
 
  private:
   static int32_t Gather(void* self, void* buffer, int64_t segment_bytes, void* stream);

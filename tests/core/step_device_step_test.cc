@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The host side of steps on a device. The device is a FakeDevice, which records its calls.
+#include "core/step/device_replicas.h"
 #include "core/step/device_roots.h"
+#include "core/step/device_shards.h"
 #include "core/step/device_step.h"
 #include "tests/core/comm_test_util.h"
 #include "tests/core/fake_device.h"
@@ -46,17 +48,15 @@ struct OnDevice {
     buffers = std::make_unique<BoundBuffers>(*plan);
     history = std::make_unique<StepHistory>(*plan);
     BindGradient(gradient);
-    std::unique_ptr<DeviceReplicas> replicas;
-    if (comm != nullptr)
-      replicas = std::make_unique<DeviceReplicas>(inputs(), comm, comm->TakeOptimizerId(), engine.get());
-    std::unique_ptr<DeviceShards> shards;
+    std::vector<std::unique_ptr<DeviceRanks>> ranks;
     if (shard_comm != nullptr) {
-      shards = std::make_unique<DeviceShards>(inputs(), shard_comm, shard_comm->TakeOptimizerId());
+      ranks.push_back(std::make_unique<DeviceShards>(inputs(), shard_comm, shard_comm->TakeOptimizerId()));
+    }
+    if (comm != nullptr) {
+      ranks.push_back(std::make_unique<DeviceReplicas>(inputs(), comm, comm->TakeOptimizerId(), engine.get()));
     }
     std::unique_ptr<DevicePeers> peers = std::make_unique<SingleDevice>();
-    if (comm != nullptr || shard_comm != nullptr) {
-      StepFixture::Ok(SeveralDevices::Create(std::move(replicas), std::move(shards), *engine, memory, &peers));
-    }
+    if (!ranks.empty()) StepFixture::Ok(SeveralDevices::Create(std::move(ranks), *engine, memory, &peers));
     step = std::make_unique<DeviceStep>(inputs(), engine, memory, std::move(peers), nullptr);
     state->Observe(step.get());
     StepFixture::Ok(state->Initialize());

@@ -1,0 +1,34 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/backend/cuda/interface.h"
+#include "core/comm/communicator.h"
+
+namespace shampoo {
+
+// The ranks of one communicator, which takes device memory, that an optimizer on a device steps together with.
+class DeviceRanks {
+ public:
+  virtual ~DeviceRanks() = default;
+  virtual Communicator* comm() const = 0;
+  virtual int32_t optimizer() const = 0;
+  // Returns whether the ranks hold shards of the parameters; otherwise, copies.
+  virtual bool hold_shards() const = 0;
+  // Returns the bytes of device memory that the exchange of error texts needs.
+  virtual int64_t staging_bytes() const = 0;
+
+  // See DevicePeers.
+  virtual void Prepare(const int64_t* counters, cuda::StepArgs* args) = 0;
+  virtual Status TakeFailure() = 0;
+  // Returns the error of all ranks of a rejected step; success if none of them has one. own: this rank's error; step,
+  // was_replayed: see DevicePeers. Collective.
+  virtual Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
+  // Called after the ranks of a later communicator have agreed on `own`. Returns it, or the error of another rank if
+  // this one has none. Collective, unless no communicator is later than that of these ranks.
+  virtual Status AgreeAgain(Status own, bool was_replayed) = 0;
+};
+
+}  // namespace shampoo
