@@ -3,7 +3,8 @@
 """Draws the ablation as an SVG file: a row for each configuration, a panel for each measured quantity."""
 import math
 import statistics
-from typing import Iterator, List, NamedTuple, Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from ablation_plan import Config
 
@@ -16,7 +17,7 @@ STYLE = (".tick{font-size:11.5px;fill:#555}.row{font-size:12.5px}.head{font-size
 
 class Panel(NamedTuple):
     title: str
-    values: List[List[float]]  # for each configuration and seed; infinity: target not reached
+    values: list[list[float]]  # for each configuration and seed; infinity: target not reached
     logarithmic: bool = False
 
 
@@ -60,7 +61,7 @@ class Axis:
         yield from (i * step for i in range(int(self.most / step + 1e-9) + 1))
 
 
-def row_places(configs: Sequence[Config]) -> List[float]:
+def row_places(configs: Sequence[Config]) -> list[float]:
     """Returns the middle of each row. There is a gap between groups."""
     places, y = [], float(TOP + ROW)
     for i, config in enumerate(configs):
@@ -71,7 +72,7 @@ def row_places(configs: Sequence[Config]) -> List[float]:
     return places
 
 
-def draw_spread(axis: Axis, values: Sequence[float], y: float, color: str) -> List[str]:
+def draw_spread(axis: Axis, values: Sequence[float], y: float, color: str) -> list[str]:
     least, median, most = min(values), statistics.median(values), max(values)
     parts = [line(axis.x(least), y, axis.x(most), y, f'stroke="{color}" stroke-width="7" stroke-opacity="0.35"')]
     parts += [f'<circle cx="{axis.x(v):.1f}" cy="{y:.1f}" r="2" fill="{color}" fill-opacity="0.7"/>'
@@ -84,7 +85,7 @@ def draw_spread(axis: Axis, values: Sequence[float], y: float, color: str) -> Li
     return parts
 
 
-def draw_panel(axis: Axis, panel: Panel, colors: Sequence[str], places: Sequence[float]) -> List[str]:
+def draw_panel(axis: Axis, panel: Panel, colors: Sequence[str], places: Sequence[float]) -> list[str]:
     bottom = places[-1] + ROW
     parts = [text(axis.left, TOP - 14, 'class="head"', panel.title)]
     for tick in axis.ticks():

@@ -3,7 +3,7 @@
 """The plan of the ablation: configurations of examples/c_conv, grids of learning rates, choice of the best rate."""
 import math
 import statistics
-from typing import Dict, List, NamedTuple, Tuple
+from typing import NamedTuple
 
 SEARCH_SEEDS = (101, 102)
 SEEDS = (1, 2, 3, 4, 5)
@@ -20,7 +20,7 @@ class Config(NamedTuple):
     group: str
     name: str
     optimizer: str
-    settings: Tuple[str, ...]  # keys of libshampoo in addition to BASE
+    settings: tuple[str, ...]  # keys of libshampoo in addition to BASE
     usual_rate: int  # index of a learning rate, k
 
     @property
@@ -68,7 +68,7 @@ def rate_value(index: int) -> str:
     return f"{10**(index / RATES_PER_DECADE):.4g}"
 
 
-def arguments(run: Run) -> List[str]:
+def arguments(run: Run) -> list[str]:
     """Returns the arguments of train_conv, which also identify a run."""
     listed = ["--optimizer", run.config.optimizer, "--lr", rate_value(run.rate), "--seed", str(run.seed), "--epochs",
               str(EPOCHS), "--weight-decay", WEIGHT_DECAY]
@@ -92,7 +92,7 @@ def final_loss(result: dict) -> float:
     return math.inf if result["diverged"] or not math.isfinite(loss) else loss
 
 
-def choose_rate(config: Config, results: Dict[str, dict]) -> Tuple[int, List[Run]]:
+def choose_rate(config: Config, results: dict[str, dict]) -> tuple[int, list[Run]]:
     """Returns the best learning rate so far, and the runs that are missing. If none is missing, the rate is final."""
     low, high = config.usual_rate - HALF_GRID, config.usual_rate + HALF_GRID
     while True:

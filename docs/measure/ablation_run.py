@@ -19,14 +19,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Dict, List
 
 import ablation_plan as plan
 
 DIVERGED = 2  # exit status of train_conv
 
 
-def environment() -> Dict[str, str]:
+def environment() -> dict[str, str]:
     """Returns an environment with one thread and the BLAS kernels of this CPU."""
     chosen = {name: value for name, value in os.environ.items()
               if name not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
@@ -57,7 +56,7 @@ class Ablation:
     def __init__(self, options: argparse.Namespace):
         self.trainer, self.data = options.trainer, options.data
         self.path = pathlib.Path(options.results)
-        self.results: Dict[str, dict] = {}
+        self.results: dict[str, dict] = {}
         if self.path.exists():
             self.results = json.loads(self.path.read_text(encoding="utf-8"))
         self.made, self.start = 0, time.monotonic()
@@ -81,7 +80,7 @@ class Ablation:
         print(f"\r\033[K{line[:118]}" if sys.stdout.isatty() else line, end="" if sys.stdout.isatty() else "\n",
               flush=True)
 
-    def final_runs(self) -> List[plan.Run]:
+    def final_runs(self) -> list[plan.Run]:
         """Runs all configurations for one seed after another, so that a temporary load slows all of them equally."""
         rates = {config: plan.choose_rate(config, self.results)[0] for config in plan.CONFIGS}
         return [plan.Run(config, rates[config], seed) for seed in plan.SEEDS for config in plan.CONFIGS]

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the table and the picture of docs/ablation.md from the results of ablation_run.py.
 
-    python3 docs/measure/ablation_table.py out/ablation.json --svg docs/ablation_results.svg
+python3 docs/measure/ablation_table.py out/ablation.json --svg docs/ablation_results.svg
 """
 import argparse
 import json
@@ -11,7 +11,8 @@ import math
 import pathlib
 import statistics
 import sys
-from typing import Callable, Dict, List, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import ablation_chart
 import ablation_plan as plan
@@ -22,12 +23,12 @@ NEVER = math.inf
 class Row(NamedTuple):
     config: plan.Config
     rate: int
-    losses: List[float]  # one value for each seed, also in the fields below
-    accuracies: List[float]
-    steps: Dict[float, List[float]]  # steps to reach each target loss
+    losses: list[float]  # one value for each seed, also in the fields below
+    accuracies: list[float]
+    steps: dict[float, list[float]]  # steps to reach each target loss
     milliseconds: float  # mean time of a step, gradient and optimizer, in the fastest run
 
-    def seconds(self, target: float) -> List[float]:
+    def seconds(self, target: float) -> list[float]:
         """Takes the least time of a step, because other load on the machine only adds to it."""
         return [steps * self.milliseconds / 1e3 for steps in self.steps[target]]
 
@@ -42,7 +43,7 @@ def step_milliseconds(result: dict) -> float:
     return 1e3 * (gradient_seconds + update_seconds) / step
 
 
-def make_row(config: plan.Config, results: Dict[str, dict], targets: List[float]) -> Row:
+def make_row(config: plan.Config, results: dict[str, dict], targets: list[float]) -> Row:
     rate, missing = plan.choose_rate(config, results)
     runs = [plan.Run(config, rate, seed) for seed in plan.SEEDS]
     if missing or any(plan.key(run) not in results for run in runs):
@@ -54,13 +55,13 @@ def make_row(config: plan.Config, results: Dict[str, dict], targets: List[float]
                min(step_milliseconds(result) for result in found if not result["diverged"]))
 
 
-def spread(values: List[float], show: Callable[[float], str], infinite: str = "never") -> str:
+def spread(values: list[float], show: Callable[[float], str], infinite: str = "never") -> str:
     least, median, most = (show(v) if math.isfinite(v) else infinite
                            for v in (min(values), statistics.median(values), max(values)))
     return f"{median} ({least}, {most})" if math.isfinite(min(values)) else infinite
 
 
-def markdown(rows: List[Row], targets: List[float]) -> List[str]:
+def markdown(rows: list[Row], targets: list[float]) -> list[str]:
     heads = ["configuration", "learning rate", "final training loss", "test accuracy in %", "ms of a step"]
     for target in targets:
         heads += [f"steps to {target:g}", "seconds"]

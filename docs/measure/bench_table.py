@@ -12,7 +12,7 @@ measured in the same run.
 """
 import argparse
 import json
-from typing import Callable, Dict, List, Sequence
+from collections.abc import Callable, Sequence
 
 MEBI = 1 << 20
 ADAMW_BYTES = 8  # two float32 moments for each parameter
@@ -37,7 +37,7 @@ def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) 
         print("| " + " | ".join(row) + " |")
 
 
-def setting(row: dict) -> List[str]:
+def setting(row: dict) -> list[str]:
     keys = "".join(f", {key} {value}" for key, value in row["keys"].items())
     return [row["case"], str(row["block"]), row["grafting"] + keys, row["state_dtype"], str(row["threads"])]
 
@@ -102,7 +102,7 @@ def simulation(report: dict) -> None:
                 ])
 
 
-TABLES: Dict[str, Callable[[dict], None]] = {
+TABLES: dict[str, Callable[[dict], None]] = {
     "machine": machine, "times": times, "phases": phases, "memory": memory, "simulation": simulation}
 
 

@@ -16,12 +16,13 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from typing import Any, Callable, Dict, List, Tuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from defaults_problems import PROBLEMS, Params, Problem
 
 import libshampoo
-from defaults_problems import PROBLEMS, Params, Problem
 
 Step = Callable[[Params, float], None]
 
@@ -44,7 +45,7 @@ class AdamW:
             self.params[name] -= (rate / (1 - 0.9**self.count) * first / size).astype(np.float32)
 
 
-def library(keys: Dict[str, Any]) -> Callable[[Params], Step]:
+def library(keys: dict[str, Any]) -> Callable[[Params], Step]:
     def make(params: Params) -> Step:
         opt = libshampoo.Optimizer(params, threads=1, **keys)
 
@@ -57,7 +58,7 @@ def library(keys: Dict[str, Any]) -> Callable[[Params], Step]:
     return make
 
 
-def train(problem: Problem, steps: int, rate: float, make: Callable[[Params], Step]) -> Tuple[float, float]:
+def train(problem: Problem, steps: int, rate: float, make: Callable[[Params], Step]) -> tuple[float, float]:
     """Returns the final loss, infinity if it is not finite, and the seconds of a step."""
     params = {name: value.copy() for name, value in problem.params.items()}
     step_of, seconds = make(params), 0.0
@@ -75,14 +76,14 @@ def train(problem: Problem, steps: int, rate: float, make: Callable[[Params], St
 
 
 def mean(maker: Callable[[int], Problem], steps: int, rate: float, make: Callable[[Params], Step],
-         seeds: int) -> Tuple[float, float]:
+         seeds: int) -> tuple[float, float]:
     runs = [train(maker(seed), steps, rate, make) for seed in range(seeds)]
     return float(np.mean([run[0] for run in runs])), float(np.mean([run[1] for run in runs]))
 
 
 def best_power(loss_at: Callable[[int], float], low: int = -8, high: int = -2) -> int:
     """Returns the power of 2 with the least loss. The range grows until it is not at an end, up to 2^-24 and 2^8."""
-    losses: Dict[int, float] = {}
+    losses: dict[int, float] = {}
 
     def at(power: int) -> float:
         if power not in losses:
@@ -109,7 +110,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="problems whose name has this text")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a third column with these keys")
     options = parser.parse_args()
-    columns: List[Tuple[str, Dict[str, Any]]] = [("preset shampoo_2024", {"preset": "shampoo_2024"}), ("defaults", {})]
+    columns: list[tuple[str, dict[str, Any]]] = [("preset shampoo_2024", {"preset": "shampoo_2024"}), ("defaults", {})]
     if options.set:
         columns.append((" ".join(options.set), dict(text.split("=", 1) for text in options.set)))
     print("| problem | rate | AdamW | " + " | ".join(f"{name} | us a step" for name, _ in columns) + " | holds |")

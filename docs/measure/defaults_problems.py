@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import sys
-from typing import Callable, Dict, List, Tuple
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,7 +16,7 @@ sys.path.insert(0, str(EXAMPLES / "python_digits"))
 import digits  # noqa: E402
 import network  # noqa: E402
 
-Params = Dict[str, np.ndarray]
+Params = dict[str, np.ndarray]
 Gradient = Callable[[Params, int], Params]
 Loss = Callable[[Params], float]
 
@@ -58,9 +58,10 @@ def _softmax(seed: int) -> Problem:
     return Problem(start, gradient, lambda params: network.loss_of(images @ params["W"], labels)[0])
 
 
-def _regression(seed: int, shape: Tuple[int, int], condition: float, is_aligned: bool = False) -> Problem:
+def _regression(seed: int, shape: tuple[int, int], condition: float, is_aligned: bool = False) -> Problem:
     """Least squares for a matrix of this shape, with noisy labels. is_aligned: the principal axes of the inputs are the
-    axes of the weights, which AdamW assumes."""
+    axes of the weights, which AdamW assumes.
+    """
     random, batch = np.random.default_rng(seed), 32
     inputs = random.standard_normal((2048, shape[0])) * np.logspace(0, -np.log10(condition), shape[0])
     if not is_aligned:
@@ -126,7 +127,7 @@ def _rosenbrock(seed: int) -> Problem:
 
 
 # Name, constructor, steps, whether a block has two preconditioned dims.
-PROBLEMS: List[Tuple[str, Callable[[int], Problem], int, bool]] = [
+PROBLEMS: list[tuple[str, Callable[[int], Problem], int, bool]] = [
     ("digits 64-128-64-10", _digits, 110, True),
     ("the same, gradients times 1e-6", lambda seed: _digits(seed, 1e-6), 110, True),
     ("the same, gradients times 1e6", lambda seed: _digits(seed, 1e6), 110, True),

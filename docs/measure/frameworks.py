@@ -18,8 +18,9 @@ from typing import Any
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import libshampoo
 import numpy as np
+
+import libshampoo
 
 SIZES = (64, 128, 64, 10)
 RATE = 0.003
@@ -77,8 +78,9 @@ def run_numpy(shampoo: bool) -> Callable[[], None]:
 def run_jax(shampoo: bool) -> Callable[[], None]:
     import jax
     import jax.numpy as jnp
-    import libshampoo.jax
     import optax
+
+    import libshampoo.jax
 
     tx = libshampoo.jax.shampoo(RATE) if shampoo else optax.adam(RATE)
     carried = [{name: jnp.asarray(value) for name, value in weights().items()}]
@@ -107,9 +109,10 @@ def run_jax(shampoo: bool) -> Callable[[], None]:
 def run_flax(shampoo: bool) -> Callable[[], None]:
     import jax
     import jax.numpy as jnp
-    import libshampoo.jax
     import optax
     from flax import nnx
+
+    import libshampoo.jax
 
     layers = [nnx.Linear(m, n, rngs=nnx.Rngs(0)) for m, n in zip(SIZES, SIZES[1:])]
     model = nnx.Sequential(layers[0], nnx.relu, layers[1], nnx.relu, layers[2])
@@ -131,8 +134,9 @@ def run_equinox(shampoo: bool) -> Callable[[], None]:
     import equinox as eqx
     import jax
     import jax.numpy as jnp
-    import libshampoo.jax
     import optax
+
+    import libshampoo.jax
 
     keys = jax.random.split(jax.random.key(0), 3)
     model = eqx.nn.Sequential([eqx.nn.Linear(64, 128, key=keys[0]), eqx.nn.Lambda(jax.nn.relu),
@@ -155,8 +159,9 @@ def run_equinox(shampoo: bool) -> Callable[[], None]:
 
 
 def run_pytorch(shampoo: bool) -> Callable[[], None]:
-    import libshampoo.torch
     import torch
+
+    import libshampoo.torch
 
     layers = [torch.nn.Linear(m, n) for m, n in zip(SIZES, SIZES[1:])]
     model = torch.nn.Sequential(layers[0], torch.nn.ReLU(), layers[1], torch.nn.ReLU(), layers[2])
@@ -286,9 +291,10 @@ def run_mlx(shampoo: bool) -> Callable[[], None]:
 
 
 def run_tinygrad(shampoo: bool) -> Callable[[], None]:
-    import libshampoo.tinygrad
     from tinygrad import Tensor, TinyJit, nn
     from tinygrad.helpers import Context
+
+    import libshampoo.tinygrad
 
     with Context(DEV="CPU"):
         layers = [nn.Linear(m, n) for m, n in zip(SIZES, SIZES[1:])]

@@ -15,19 +15,20 @@ from __future__ import annotations
 import argparse
 import functools
 import statistics
-from typing import Any, Callable, Dict, Tuple
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-
 import stdlib_text
 from defaults import best_power
+
 from libshampoo.jax import shampoo
 
 LAYERS, WIDTH, HEADS, CONTEXT, BATCH = 3, 64, 4, 48, 8
-Params = Dict[str, Any]
+Params = dict[str, Any]
 
 
 def make(seed: int) -> Params:
@@ -61,7 +62,7 @@ def loss(params: Params, windows: jax.Array) -> jax.Array:
     """Returns the mean loss of the next byte. windows has the shape [batch, CONTEXT + 1]."""
     mask = jnp.where(jnp.tril(jnp.ones((CONTEXT, CONTEXT), bool)), 0.0, -jnp.inf)
 
-    def layer(x: jax.Array, weights: Params) -> Tuple[jax.Array, None]:
+    def layer(x: jax.Array, weights: Params) -> tuple[jax.Array, None]:
         parts = (normalize(x, weights["norm1"]) @ weights["qkv"]).reshape(*x.shape[:2], 3, HEADS, WIDTH // HEADS)
         query, key, value = jnp.moveaxis(parts, 2, 0)
         scores = jnp.einsum("bqhd,bkhd->bhqk", query, key) * (WIDTH // HEADS)**-0.5 + mask
@@ -79,7 +80,7 @@ def cut(text: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return text[starts[:, None] + np.arange(CONTEXT + 1)].astype(np.int32)
 
 
-def train(texts: Tuple[np.ndarray, np.ndarray], steps: int, seed: int,
+def train(texts: tuple[np.ndarray, np.ndarray], steps: int, seed: int,
           transform: Callable[[Any], optax.GradientTransformation], rate: float) -> float:
     """Returns the validation loss after the last step, infinity if it is not finite."""
     schedule = optax.warmup_cosine_decay_schedule(0.1 * rate, rate, 10, steps)
@@ -87,7 +88,7 @@ def train(texts: Tuple[np.ndarray, np.ndarray], steps: int, seed: int,
     state, random = chosen.init(params), np.random.default_rng(seed)
 
     @functools.partial(jax.jit, donate_argnums=(0, 1))
-    def step(params: Params, state: Any, windows: jax.Array) -> Tuple[Params, Any]:
+    def step(params: Params, state: Any, windows: jax.Array) -> tuple[Params, Any]:
         updates, state = chosen.update(jax.grad(loss)(params, windows), state, params)
         return optax.apply_updates(params, updates), state
 

@@ -21,21 +21,20 @@ import math
 import pathlib
 import statistics
 import sys
-from typing import Any, Dict, List, Optional, Tuple
-
-import torch
+from typing import Any
 
 import lm_data
 import lm_methods
 import lm_table
 import lm_train
+import torch
 
 
 def grid_rate(usual: float, index: int) -> float:
     return float(f"{usual * 2**(index / 2):.4g}")
 
 
-def parse_setting(text: str) -> Tuple[str, Any]:
+def parse_setting(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
         raise argparse.ArgumentTypeError(f"setting without a value: {text}; expected key=value")
@@ -52,8 +51,8 @@ class Results:
 
     def __init__(self, options: argparse.Namespace):
         self.path, self.options = pathlib.Path(options.results), options
-        self.known: Dict[Tuple[Any, ...], dict] = {}
-        self.texts: Optional[Tuple[torch.Tensor, torch.Tensor]] = None
+        self.known: dict[tuple[Any, ...], dict] = {}
+        self.texts: tuple[torch.Tensor, torch.Tensor] | None = None
         for record in lm_table.read(self.path) if self.path.exists() else []:
             self.known[lm_train.Run(**record["run"]).key()] = record["result"]
 
@@ -96,7 +95,7 @@ def measure(options: argparse.Namespace) -> None:
         print(f"mean of seeds {', '.join(map(str, options.seeds))} at {rate}: {statistics.fmean(losses):.4f}")
 
 
-def seeds(text: str) -> List[int]:
+def seeds(text: str) -> list[int]:
     return [int(part) for part in text.split(",") if part]
 
 

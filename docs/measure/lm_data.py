@@ -1,23 +1,21 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 """The text and the model of language_model.py: the sources of Python's standard library and a byte-level GPT."""
-from typing import List, Tuple
 
+import stdlib_text
 import torch
 from torch import nn
 from torch.nn import functional
 
-import stdlib_text
 
-
-def read_text(context: int) -> Tuple[torch.Tensor, torch.Tensor]:
+def read_text(context: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the bytes of the training files and of the validation files. Each file is in one of the two."""
     training, validation = (torch.frombuffer(bytearray(part), dtype=torch.uint8).long()
                             for part in stdlib_text.read_bytes(context))
     return training, validation
 
 
-def cut(text: torch.Tensor, starts: torch.Tensor, context: int) -> Tuple[torch.Tensor, torch.Tensor]:
+def cut(text: torch.Tensor, starts: torch.Tensor, context: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns inputs and targets: at each start, context bytes, and the bytes shifted by one."""
     windows = text[starts[:, None] + torch.arange(context + 1)]
     return windows[:, :-1], windows[:, 1:]
@@ -66,7 +64,7 @@ class Gpt(nn.Module):
     def loss(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         return functional.cross_entropy(self(inputs).flatten(0, 1), targets.flatten())
 
-    def split(self) -> Tuple[List[nn.Parameter], List[nn.Parameter]]:
+    def split(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
         """Returns the matrices of the blocks, and all other parameters."""
         matrices = [p for p in self.blocks.parameters() if p.ndim == 2]
         chosen = {id(p) for p in matrices}

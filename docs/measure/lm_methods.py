@@ -4,33 +4,33 @@
 import importlib.util
 import pathlib
 import sys
-from typing import Any, Callable, Dict, List, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
-
 from lm_prototype import PrototypeShampoo
 
 
 class Method(NamedTuple):
     make: Callable[..., torch.optim.Optimizer]  # arguments: the matrices, the learning rate and the settings
     usual_rate: float
-    settings: Dict[str, Any]  # defaults, can be replaced by --set
+    settings: dict[str, Any]  # defaults, can be replaced by --set
 
 
 def with_betas(make: Callable[..., torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
     """Wraps make so that the settings beta1 and beta2 replace the pair betas."""
-    def made(params: List[Any], rate: float, beta1: float, beta2: float, **settings: Any) -> torch.optim.Optimizer:
+    def made(params: list[Any], rate: float, beta1: float, beta2: float, **settings: Any) -> torch.optim.Optimizer:
         return make(params, lr=rate, betas=(beta1, beta2), **settings)
     return made
 
 
-def make_muon(params: List[Any], rate: float, **settings: Any) -> torch.optim.Optimizer:
+def make_muon(params: list[Any], rate: float, **settings: Any) -> torch.optim.Optimizer:
     if not hasattr(torch.optim, "Muon"):
         sys.exit(f"torch.optim.Muon is missing in PyTorch {torch.__version__}; expected 2.9 or later. Upgrade PyTorch.")
     return torch.optim.Muon(params, lr=rate, **settings)
 
 
-def make_soap(params: List[Any], rate: float, soap: str, **settings: Any) -> torch.optim.Optimizer:
+def make_soap(params: list[Any], rate: float, soap: str, **settings: Any) -> torch.optim.Optimizer:
     if not soap:
         sys.exit("no file of SOAP given; expected --soap PATH. Pass soap.py of its authors (nikhilvyas/SOAP).")
     spec = importlib.util.spec_from_file_location("soap", pathlib.Path(soap))
@@ -39,7 +39,7 @@ def make_soap(params: List[Any], rate: float, soap: str, **settings: Any) -> tor
     return with_betas(module.SOAP)(params, rate, **settings)
 
 
-def make_library(params: List[Any], rate: float, **keys: Any) -> torch.optim.Optimizer:
+def make_library(params: list[Any], rate: float, **keys: Any) -> torch.optim.Optimizer:
     import libshampoo.torch  # imported here: the other methods need no build
     return libshampoo.torch.Shampoo(params, lr=rate, threads=torch.get_num_threads(), **keys)
 
@@ -53,8 +53,8 @@ METHODS = {
 }
 
 
-def make_optimizers(method: str, settings: Dict[str, Any], rate: float, rest_rate: float, soap: str,
-                    matrices: List[Any], rest: List[Any]) -> List[torch.optim.Optimizer]:
+def make_optimizers(method: str, settings: dict[str, Any], rate: float, rest_rate: float, soap: str,
+                    matrices: list[Any], rest: list[Any]) -> list[torch.optim.Optimizer]:
     """Returns the method's optimizer for the matrices, and AdamW for the other parameters."""
     chosen = METHODS[method]
     extra = {"soap": soap} if method == "soap" else {}

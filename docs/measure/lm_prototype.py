@@ -5,7 +5,7 @@
 Matrices of equal shape are stacked and step together. The settings have the names of the library's keys.
 """
 import math
-from typing import Any, Dict, List
+from typing import Any
 
 import torch
 
@@ -21,7 +21,7 @@ class PrototypeShampoo(torch.optim.Optimizer):
             raise ValueError(f"unknown settings of the prototype: {', '.join(unknown)}; expected {', '.join(DEFAULTS)}")
         super().__init__(params, {"lr": lr, **DEFAULTS, **settings})
         self.t, self.due = 0, 1
-        shapes: Dict[torch.Size, List[torch.Tensor]] = {}
+        shapes: dict[torch.Size, list[torch.Tensor]] = {}
         for param in self.param_groups[0]["params"]:
             shapes.setdefault(param.shape, []).append(param)
         self.stacks = [(params, self.make_state(len(params), *shape)) for shape, params in shapes.items()]

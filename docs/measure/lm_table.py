@@ -5,27 +5,27 @@ import json
 import math
 import pathlib
 import statistics
-from typing import Any, Dict, List
+from typing import Any
 
 
-def read(path: pathlib.Path) -> List[dict]:
+def read(path: pathlib.Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def label(run: Dict[str, Any]) -> str:
+def label(run: dict[str, Any]) -> str:
     return " ".join([run["method"]] + [f"{name}={value}" for name, value in sorted(run["settings"].items())])
 
 
-def losses(records: List[dict]) -> List[float]:
+def losses(records: list[dict]) -> list[float]:
     return [record["result"].get("loss", math.inf) for record in records]
 
 
-def row(records: List[dict], tuning: List[int]) -> List[Any]:
+def row(records: list[dict], tuning: list[int]) -> list[Any]:
     """Returns the cells of a configuration: its best rate with the tuning seeds, and the losses of the other seeds.
 
     If there is no tuning run, the rate of the other seeds counts as chosen by hand.
     """
-    by_rate: Dict[float, List[dict]] = {}
+    by_rate: dict[float, list[dict]] = {}
     for record in records:
         by_rate.setdefault(record["run"]["rate"], []).append(record)
     tuned = {rate: statistics.fmean(losses(found)) for rate, group in by_rate.items()
@@ -41,8 +41,8 @@ def row(records: List[dict], tuning: List[int]) -> List[Any]:
               for name in ("optimizer_ms", "optimizer_mean_ms", "step_ms")]]
 
 
-def show(path: pathlib.Path, tuning: List[int]) -> None:
-    configs: Dict[str, List[dict]] = {}
+def show(path: pathlib.Path, tuning: list[int]) -> None:
+    configs: dict[str, list[dict]] = {}
     for record in read(path):
         run = {name: value for name, value in record["run"].items() if name not in ("rate", "seed")}
         configs.setdefault(json.dumps(run, sort_keys=True), []).append(record)

@@ -5,17 +5,16 @@ import json
 import math
 import statistics
 import time
-from typing import Any, Dict, List, NamedTuple, Tuple
-
-import torch
+from typing import Any, NamedTuple
 
 import lm_data
 import lm_methods
+import torch
 
 
 class Run(NamedTuple):
     method: str
-    settings: Dict[str, Any]  # only those that differ from the method's defaults
+    settings: dict[str, Any]  # only those that differ from the method's defaults
     steps: int
     rate: float
     seed: int
@@ -53,7 +52,7 @@ def validation_loss(model: lm_data.Gpt, text: torch.Tensor, run: Run) -> float:
                             for part in starts.chunk(VALIDATION_BATCHES))
 
 
-def train(run: Run, soap: str, log_every: int, texts: Tuple[torch.Tensor, torch.Tensor]) -> Dict[str, Any]:
+def train(run: Run, soap: str, log_every: int, texts: tuple[torch.Tensor, torch.Tensor]) -> dict[str, Any]:
     torch.manual_seed(run.seed)
     threads = torch.get_num_threads()
     batches = torch.Generator().manual_seed(run.seed)
@@ -61,10 +60,10 @@ def train(run: Run, soap: str, log_every: int, texts: Tuple[torch.Tensor, torch.
     optimizers = lm_methods.make_optimizers(run.method, run.settings, run.rate, run.rest_rate, soap,
                                             *model.split())
     rates = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
-    losses: List[float] = []
-    curve: List[Tuple[int, float]] = []
-    whole: List[float] = []
-    alone: List[float] = []
+    losses: list[float] = []
+    curve: list[tuple[int, float]] = []
+    whole: list[float] = []
+    alone: list[float] = []
     for step in range(run.steps):
         start = clock(threads)
         starts = torch.randint(len(texts[0]) - run.context, (run.batch,), generator=batches)

@@ -11,14 +11,15 @@ images. Rows marked "full" use all images in each step. Needs NumPy and this lib
 from __future__ import annotations
 
 import argparse
-from typing import Any, Callable, Dict, List, Tuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from defaults import AdamW, Step, library
 from defaults_problems import EXAMPLES, Params, Problem, digits, network
 
 BATCH = 128
-COLUMNS: List[Tuple[str, Dict[str, Any]]] = [
+COLUMNS: list[tuple[str, dict[str, Any]]] = [
     ("defaults", {}),
     ("`root_relative_epsilon` 1e-2", {"root_relative_epsilon": 1e-2}),
     ("`inverse_root_override` 4", {"inverse_root_override": 4}),
@@ -29,7 +30,7 @@ def problem(seed: int, steps: int, is_full: bool) -> Problem:
     images, labels = digits.load_digits(str(EXAMPLES / "c_mlp" / "data" / "digits.bin"))
     images, labels = images[:digits.TRAIN], labels[:digits.TRAIN]
     order = np.random.default_rng(seed)
-    batches: List[np.ndarray] = []
+    batches: list[np.ndarray] = []
     while len(batches) < steps:
         shuffled = order.permutation(len(images))
         batches += [shuffled] if is_full else np.split(shuffled[: len(images) // BATCH * BATCH], len(images) // BATCH)

@@ -19,7 +19,8 @@ import functools
 import itertools
 import pathlib
 import sys
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import mpmath
 import numpy as np
@@ -56,10 +57,10 @@ class Task(NamedTuple):
     dtype: str
     condition: float
     seed: int
-    settings: Tuple[str, ...]
+    settings: tuple[str, ...]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def load(path: str) -> ctypes.CDLL:
     library = ctypes.CDLL(path)
     library.shampoo_last_error.restype = ctypes.c_char_p
@@ -80,7 +81,7 @@ def check(library: ctypes.CDLL, status: int) -> None:
         raise RuntimeError(library.shampoo_last_error().decode())
 
 
-def computed_root(task: Task, method: str, epsilon: float, a: np.ndarray) -> Tuple[np.ndarray, RootInfo]:
+def computed_root(task: Task, method: str, epsilon: float, a: np.ndarray) -> tuple[np.ndarray, RootInfo]:
     library = load(task.library)
     config = ctypes.c_void_p()
     check(library, library.shampoo_config_create(ctypes.byref(config)))
@@ -104,7 +105,7 @@ def make_matrix(task: Task) -> np.ndarray:
     return np.ascontiguousarray(((a + a.T) / 2).astype(NUMPY[task.dtype]))
 
 
-def exact_eigen(a: np.ndarray) -> Tuple[list, np.ndarray]:
+def exact_eigen(a: np.ndarray) -> tuple[list, np.ndarray]:
     """Returns eigenvalues with 50 digits, and eigenvectors, the columns, in long double."""
     mpmath.mp.dps = 50
     values, vectors = mpmath.eigsy(mpmath.matrix(a.astype(np.float64).tolist()))
@@ -131,7 +132,7 @@ def exact_root(values: list, vectors: np.ndarray, shift: float) -> np.ndarray:
     return (vectors * scale) @ vectors.T
 
 
-def measure(task: Task) -> Dict[str, Measurement]:
+def measure(task: Task) -> dict[str, Measurement]:
     a = make_matrix(task)
     epsilon = 1e-3 / task.condition
     values, vectors = exact_eigen(a)
@@ -148,7 +149,7 @@ def measure(task: Task) -> Dict[str, Measurement]:
     return measured
 
 
-def worst(measurements: List[Measurement]) -> Measurement:
+def worst(measurements: list[Measurement]) -> Measurement:
     marks = "".join(sorted(set("".join(m.mark for m in measurements))))
     return Measurement(max(m.error for m in measurements), marks)
 
@@ -157,11 +158,11 @@ def cell(measurement: Measurement) -> str:
     return f"{measurement.error:.1e} {measurement.mark}".strip() if np.isfinite(measurement.error) else "fails"
 
 
-def draw(conditions: List[float], results: Dict[Tuple[str, str, float], Measurement], note: str) -> str:
+def draw(conditions: list[float], results: dict[tuple[str, str, float], Measurement], note: str) -> str:
     """Draws a panel for each dtype. Errors outside of the axis are drawn at its ends."""
     errors = plot.Axis(1e-17, 10, logarithmic=True, label=plot.power)
 
-    def points(values: Sequence[float]) -> List[Tuple[float, float]]:
+    def points(values: Sequence[float]) -> list[tuple[float, float]]:
         return [(c, min(max(v, errors.least), errors.most)) for c, v in zip(conditions, values) if np.isfinite(v)]
 
     panels = [plot.Panel(

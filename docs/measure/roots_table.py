@@ -11,14 +11,13 @@ The cells are milliseconds of CPU time on one thread, the median of several repe
 import argparse
 import json
 import statistics
-from typing import Dict, List, Tuple
 
 UNITS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
-def read_times(report: dict) -> Dict[Tuple[str, int], List[float]]:
+def read_times(report: dict) -> dict[tuple[str, int], list[float]]:
     """Returns times by column and n, in the order of the report. Benchmarks that failed have none."""
-    times: Dict[Tuple[str, int], List[float]] = {}
+    times: dict[tuple[str, int], list[float]] = {}
     for entry in report["benchmarks"]:
         if entry["run_type"] != "iteration":
             continue

@@ -3,15 +3,15 @@
 """The text for measurements: the sources of Python's standard library, which are part of every Python installation."""
 import pathlib
 import sysconfig
-from typing import Tuple
 
 VALIDATION_EVERY = 20  # one of 20 files is used for validation
 SKIPPED = {"site-packages", "test", "tests", "idlelib", "__pycache__"}
 
 
-def read_bytes(least: int) -> Tuple[bytes, bytes]:
+def read_bytes(least: int) -> tuple[bytes, bytes]:
     """Returns the training files and the validation files, each with more than `least` bytes in all. Each file is in
-    one of the two."""
+    one of the two.
+    """
     root = pathlib.Path(sysconfig.get_paths()["stdlib"])
     files = sorted(path for path in root.rglob("*.py") if not SKIPPED.intersection(path.relative_to(root).parts))
     training = b"\n".join(path.read_bytes() for i, path in enumerate(files) if i % VALIDATION_EVERY != 0)

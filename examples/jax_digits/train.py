@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
+
 from libshampoo.jax import shampoo
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python_digits"))

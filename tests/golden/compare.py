@@ -164,7 +164,7 @@ def self_test(dirs):
                 if kind == "one entry":
                     i = rng.integers(x.size)
                     if k == "X":
-                        a = 5 * ((case.get("tol_exact") or case["tol_x"])) * np.abs(ref["X_exact"] if "X_exact" in ref else x).max()
+                        a = 5 * (case.get("tol_exact") or case["tol_x"]) * np.abs(ref["X_exact"] if "X_exact" in ref else x).max()
                     else:
                         a = 3 * dict(wanted(ref, case))[k].reshape(-1)[i]
                     x.reshape(-1)[i] += max(a, 1e-30)

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from libshampoo.torch import ProcessGroupComm, Shampoo
 from torch import distributed
 from torch.distributed.checkpoint import state_dict as dcp_state
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate
+
+from libshampoo.torch import ProcessGroupComm, Shampoo
 
 KEYS: dict[str, Any] = {"lr": 0.05, "precondition_frequency": 2, "max_preconditioner_dim": 8, "weight_decay": 0.1}
 STEPS = 6

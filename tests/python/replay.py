@@ -6,9 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import libshampoo
 import numpy as np
 from recorded import keys_of
+
+import libshampoo
 from tools import read_safetensors
 
 

@@ -8,9 +8,10 @@ import importlib.util
 import weakref
 from typing import Any
 
-import libshampoo
 import numpy as np
 import pytest
+
+import libshampoo
 from libshampoo import _native
 from tools import OldDlpack, OnlyDlpack, bfloat16
 

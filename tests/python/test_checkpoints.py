@@ -8,10 +8,11 @@ import struct
 import subprocess
 from pathlib import Path
 
-import libshampoo
 import numpy as np
 import pytest
 from replay import Replay
+
+import libshampoo
 from tools import DATA, from_environment, read_safetensors
 
 

@@ -12,10 +12,11 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-import libshampoo
 import numpy as np
 import pytest
 from test_threads import PATIENCE, Pair, in_threads
+
+import libshampoo
 
 
 def model() -> list[np.ndarray]:

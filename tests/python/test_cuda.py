@@ -9,10 +9,11 @@ import threading
 import weakref
 from typing import Any
 
-import libshampoo
 import numpy as np
 import pytest
 from test_threads import PATIENCE, in_threads
+
+import libshampoo
 from tools import from_environment
 
 #: This epsilon keeps the inverse roots well conditioned on the CPU and on CUDA.

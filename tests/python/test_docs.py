@@ -10,9 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import libshampoo
 import numpy as np
 import pytest
+
+import libshampoo
 from tools import ROOT, from_environment
 
 #: Except the modules that need JAX, which test_jax_docs.py checks.

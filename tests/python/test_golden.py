@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from replay import Replay
+
 from tools import TRAJECTORIES as CASES
 from tools import from_environment, read_safetensors
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import libshampoo
-import libshampoo.jax
 import numpy as np
 import pytest
+
+import libshampoo
+import libshampoo.jax
 from libshampoo.keywords import Keywords
 
 KEYS: dict[str, Any] = {"grafting": "adam", "precondition_frequency": 2, "beta2": 0.99}

@@ -11,9 +11,10 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 import libshampoo.jax
 import libshampoo.xla_call
-import pytest
 from tools import ROOT
 
 PAGE = ROOT / "docs" / "jax.md"

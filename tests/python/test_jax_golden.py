@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from recorded import keys_of
+
 from tools import TRAJECTORIES as CASES
 from tools import from_environment, read_safetensors
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from test_wheel import build_environment, run, stripped_library
+
 from tools import ROOT
 
 PACKAGES = ["jax", "optax", "pytest", "ml_dtypes", "threadpoolctl"]

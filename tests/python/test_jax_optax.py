@@ -7,10 +7,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import libshampoo.jax
 import numpy as np
 import optax
 import pytest
+
+import libshampoo.jax
 
 KEYS: dict[str, Any] = {"grafting": "adam", "precondition_frequency": 2, "beta2": 0.99}
 RANDOM = np.random.default_rng(1)

@@ -9,9 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import libshampoo.jax
 import libshampoo.xla_call
-import pytest
 from tools import ROOT
 
 START = """

@@ -13,9 +13,10 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-import libshampoo
 import numpy as np
 import pytest
+
+import libshampoo
 from tools import bfloat16
 
 

@@ -11,9 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import libshampoo
 import numpy as np
 import pytest
+
+import libshampoo
 from tools import ROOT
 
 

@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import libshampoo
 import numpy as np
 import pytest
+
+import libshampoo
 from tools import ROOT
 
 THREADS = 4

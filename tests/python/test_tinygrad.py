@@ -11,17 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import libshampoo
 import numpy as np
 import pytest
+
+import libshampoo
 
 tinygrad = pytest.importorskip("tinygrad", reason="tinygrad is not installed: pip install tinygrad")
 if shutil.which("clang") is None:
     pytest.skip("tinygrad's device CPU compiles with clang, which is not installed", allow_module_level=True)
 
+from tinygrad import Context, Tensor, TinyJit, dtypes, nn  # noqa: E402
+
 import libshampoo.tinygrad  # noqa: E402
 from libshampoo.tinygrad import Shampoo  # noqa: E402
-from tinygrad import Context, Tensor, TinyJit, dtypes, nn  # noqa: E402
 
 KEYS: dict[str, Any] = {"grafting": "adam", "beta2": 0.99, "precondition_frequency": 2, "max_preconditioner_dim": 16}
 

@@ -15,9 +15,10 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
-import libshampoo
 import numpy as np
 import pytest
+
+import libshampoo
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
 

@@ -18,12 +18,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
 
-from libshampoo.torch import Shampoo  # noqa: E402
 from torch.optim import lr_scheduler  # noqa: E402
 from torch.optim.optimizer import (  # noqa: E402
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+
+from libshampoo.torch import Shampoo  # noqa: E402
 
 KEYS: dict[str, Any] = {"precondition_frequency": 2, "max_preconditioner_dim": 16}
 

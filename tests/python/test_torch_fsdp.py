@@ -14,8 +14,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import libshampoo
 import pytest
+
+import libshampoo
 from tools import ROOT
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
@@ -23,12 +24,13 @@ pytest.importorskip("torch.distributed.fsdp", reason="this PyTorch has no FSDP")
 if not hasattr(torch.distributed.fsdp, "fully_shard"):
     pytest.skip("this PyTorch has no fully_shard: pip install 'torch>=2.6'", allow_module_level=True)
 
-from libshampoo import torch_dtensor  # noqa: E402
-from libshampoo.torch import Shampoo  # noqa: E402
 from torch import distributed  # noqa: E402
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh  # noqa: E402
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard  # noqa: E402
 from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
+
+from libshampoo import torch_dtensor  # noqa: E402
+from libshampoo.torch import Shampoo  # noqa: E402
 
 
 @pytest.mark.parametrize("mode", ["local", "gather"])

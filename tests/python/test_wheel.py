@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from tools import ROOT, from_environment
 
 #: The platform that auditwheel determines for a wheel that is built on Debian 12.

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the report of shampoo_checkpoint_bench and that the program removes its files. Does not judge the rates.
 
-    check_checkpoint.py PROGRAM
+check_checkpoint.py PROGRAM
 """
 import json
 import math
@@ -27,7 +27,7 @@ def main() -> None:
         disk, report = os.path.join(folder, "disk"), os.path.join(folder, "report.json")
         os.mkdir(disk)
         result = subprocess.run([sys.argv[1], "--dir", disk, "--json", report, "--dim", str(DIM), "--mib", str(MIB),
-                                 "--runs", str(RUNS)], stdout=subprocess.PIPE, universal_newlines=True, check=True)
+                                 "--runs", str(RUNS)], stdout=subprocess.PIPE, text=True, check=True)
         require(not os.listdir(disk), f"the program left files behind: {os.listdir(disk)}; expected none")
         with open(report, encoding="utf-8") as file:
             written = json.load(file)

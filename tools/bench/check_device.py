@@ -3,14 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks shampoo_bench --device cuda and --period on the fake of CUDA: rows, counts and errors. Times are ignored.
 
-    check_device.py PROGRAM PLUGIN
+check_device.py PROGRAM PLUGIN
 """
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from typing import List
 
 SHAPES = ((64, 48), (5, 9, 40), (100,))
 BLOCK = 40
@@ -23,7 +22,7 @@ def require(condition: bool, text: str) -> None:
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
+    return subprocess.run([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           check=False)
 
 
@@ -72,7 +71,7 @@ def check_periods(program: str, plugin: str, folder: str) -> None:
 
 
 def check_errors(program: str) -> None:
-    cases: List[List[str]] = [
+    cases: list[list[str]] = [
         ["--device", "cuda", "--plugin", "/nowhere/plugin.so", "/nowhere/plugin.so"],
         ["--device", "tpu", "--device tpu: expected cpu or cuda"],
         ["--device", "cuda", "--grid", "--case", "gpt2", "--device cuda goes with cases, shapes and --period"],

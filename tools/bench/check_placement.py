@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the counts of shampoo_placement for a small model on 8 ranks with counts that are computed here.
 
-    check_placement.py PROGRAM
+check_placement.py PROGRAM
 """
 import argparse
 import heapq
@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree
-from typing import Dict, List, Tuple
 
 import placement_exchange
 
@@ -39,18 +38,18 @@ def require_near(value: float, expected: float, text: str) -> None:
     require(math.isclose(value, expected, rel_tol=1e-9), f"{text} is {value}, not {expected}")
 
 
-def blocks_of(shape: Tuple[int, ...]) -> List[Tuple[int, ...]]:
+def blocks_of(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Split into chunks; no two neighboring dims of these shapes can be merged."""
     chunks = [[min(BLOCK, d - first) for first in range(0, d, BLOCK)] for d in shape]
     return list(itertools.product(*chunks))
 
 
-def seconds_of(block: Tuple[int, ...]) -> float:
+def seconds_of(block: tuple[int, ...]) -> float:
     n = math.prod(block)
     return (20 * n + 3 * n * sum(block)) / SHAMPOO_FLOPS + 10 * sum(d**3 for d in block) / FREQUENCY / ROOT_FLOPS
 
 
-def owners_by_bytes(blocks: List[Tuple[int, ...]], ranks: int = RANKS) -> List[int]:
+def owners_by_bytes(blocks: list[tuple[int, ...]], ranks: int = RANKS) -> list[int]:
     """Assign greedily, largest first, by the bytes of float32 updates rounded up to 64."""
     sizes = [aligned_bytes(block) for block in blocks]
     loads = [(0, rank) for rank in range(ranks)]
@@ -62,18 +61,18 @@ def owners_by_bytes(blocks: List[Tuple[int, ...]], ranks: int = RANKS) -> List[i
     return owners
 
 
-def aligned_bytes(block: Tuple[int, ...]) -> int:
+def aligned_bytes(block: tuple[int, ...]) -> int:
     return (4 * math.prod(block) + 63) // 64 * 64
 
 
-def per_rank(owners: List[int], values: List[float]) -> List[float]:
+def per_rank(owners: list[int], values: list[float]) -> list[float]:
     sums = [0.0] * RANKS
     for owner, value in zip(owners, values):
         sums[owner] += value
     return sums
 
 
-def check_consistent(row: Dict, ranks: int, where: str) -> None:
+def check_consistent(row: dict, ranks: int, where: str) -> None:
     require(row["gathered"] == ranks * row["sent"], f"{where}: gathered is not that of {ranks} segments")
     surplus = row["ranks_state"] - row["blocks_state"] - ranks * COUNTERS
     require(0 <= surplus < ranks * ARENA, f"{where}: state of the ranks is {surplus} bytes off that of the blocks")
@@ -86,7 +85,7 @@ def check_consistent(row: Dict, ranks: int, where: str) -> None:
     require_near(row["gather_seconds"], gather, f"{where}: time of the all-gather")
 
 
-def check_row(row: Dict, train_seconds: float) -> None:
+def check_row(row: dict, train_seconds: float) -> None:
     where = f"balance {row['balance']}"
     blocks = [block for shape in SHAPES.values() for block in blocks_of(shape)]
     seconds = [seconds_of(block) for block in blocks]
@@ -104,7 +103,7 @@ def check_row(row: Dict, train_seconds: float) -> None:
         require(row["ranks_without_block"] == RANKS - len(set(owners)), f"{where}: ranks without a block")
 
 
-def check_shards(row: Dict, by_replicas: Dict) -> None:
+def check_shards(row: dict, by_replicas: dict) -> None:
     """Check shard_mode gather, in which blocks have the same owners as with as many replicas."""
     ranks = row["world"]
     where = f"{ranks} shards"
@@ -131,7 +130,7 @@ def check_shards(row: Dict, by_replicas: Dict) -> None:
     require_near(row["even"]["total"], sum(row["alone"].values()) / ranks, f"{where}: memory if spread evenly")
 
 
-def check_shards_plot(path: str, rows: List[Dict]) -> None:
+def check_shards_plot(path: str, rows: list[dict]) -> None:
     namespace = "{http://www.w3.org/2000/svg}"
     root = xml.etree.ElementTree.parse(path).getroot()
     lines = list(root.iter(namespace + "polyline"))
@@ -159,7 +158,7 @@ def main() -> None:
         with open(shapes, "w", encoding="utf-8") as file:
             file.writelines(f"{name} {' '.join(map(str, shape))}\n" for name, shape in SHAPES.items())
 
-        def run(*arguments: object) -> Tuple[Dict, str]:
+        def run(*arguments: object) -> tuple[dict, str]:
             path = os.path.join(folder, "report.json")
             command = [program, "--json", path, *map(str, arguments)]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree
-from typing import Dict, List, Tuple
 
 SHAPES = ((64, 48), (5, 9, 40), (100,))
 BLOCK = 40
@@ -27,13 +26,13 @@ ROW_NUMBERS = ("threads", "block", "tensors", "parameters", "blocks", "state_byt
                "fraction_of_peak", "fraction_of_limit")
 
 
-def blocks_of(shape: Tuple[int, ...]) -> List[Tuple[int, ...]]:
+def blocks_of(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     """No two neighboring dims of these shapes can be merged, not even those of (5, 9, 40): 5 * 9 is too large."""
     chunks = [[min(BLOCK, d - first) for first in range(0, d, BLOCK)] for d in shape]
     return list(itertools.product(*chunks))
 
 
-def expected_work(state_dtype: str) -> Dict[str, Dict[str, int]]:
+def expected_work(state_dtype: str) -> dict[str, dict[str, int]]:
     """The formulas of the program's documentation, with grafting adam: E and V in addition to the parameter."""
     state = DTYPE_BYTES[state_dtype]
     work = {phase: {"flops": 0, "bytes": 0} for phase in PHASES}
@@ -96,7 +95,7 @@ def check_row(row: dict) -> None:
                 require(phase["fraction_of_limit"] > 0, f"{where}: {name}")
 
 
-def check_machines(report: dict, threads: List[int]) -> None:
+def check_machines(report: dict, threads: list[int]) -> None:
     require(report["build_info"]["blas"]["kernel"] != "", "no kernel in build_info")
     require([machine["threads"] for machine in report["machines"]] == threads, "threads of machines")
     for machine in report["machines"]:
@@ -112,7 +111,7 @@ def main() -> None:
     shapes = ",".join("x".join(map(str, shape)) for shape in SHAPES)
     with tempfile.TemporaryDirectory() as folder:
 
-        def run(name: str, *arguments: str) -> Tuple[dict, str]:
+        def run(name: str, *arguments: str) -> tuple[dict, str]:
             path = os.path.join(folder, name)
             command = [options.program, "--json", path, "--min-runs", "2", *arguments]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -130,7 +129,7 @@ def main() -> None:
         require("mean@50" in text, "the printed table has no head")
 
         table = subprocess.run([options.program, "--roots", "--min-runs", "1"], check=True, stdout=subprocess.PIPE,
-                               universal_newlines=True).stdout
+                               text=True).stdout
         orders = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| ")]
         require(orders == ["n", "32", "64", "96", "128", "192", "256", "384", "512"], f"orders of roots: {orders}")
 

@@ -4,7 +4,7 @@
 import collections
 import itertools
 import math
-from typing import Counter, List, Tuple
+from collections import Counter
 
 HEADER = 16  # bytes at the start of the data that one rank sends to another
 PART = 16  # unit to which the bytes of a block from one rank to another are rounded up, three times
@@ -15,7 +15,7 @@ def round_up(value: int, to: int) -> int:
     return (value + to - 1) // to * to
 
 
-def holders_of(shape: Tuple[int, ...], block: int, ranks: int) -> List[Counter[int]]:
+def holders_of(shape: tuple[int, ...], block: int, ranks: int) -> list[Counter[int]]:
     """Return for each block how many of its elements each rank has."""
     chunk = -(-math.prod(shape) // ranks)
     strides = [math.prod(shape[k + 1:]) for k in range(len(shape))]
@@ -29,7 +29,7 @@ def holders_of(shape: Tuple[int, ...], block: int, ranks: int) -> List[Counter[i
 class Exchange:
     """Count float32 gradients and parameters to the owners of blocks, and updates back."""
 
-    def __init__(self, holders: List[Counter[int]], owners: List[int], ranks: int) -> None:
+    def __init__(self, holders: list[Counter[int]], owners: list[int], ranks: int) -> None:
         collect = [[HEADER] * ranks for _ in range(ranks)]  # from, to
         deliver = [[HEADER] * ranks for _ in range(ranks)]
         for block, owner in zip(holders, owners):

@@ -13,6 +13,7 @@ import threading
 import time
 
 import numpy as np
+
 import libshampoo
 
 

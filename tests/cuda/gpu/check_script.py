@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from typing import Dict, List
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 SCRIPT = os.path.join(ROOT, "tests", "gpu.sh")
@@ -27,12 +26,12 @@ def require(condition: bool, text: str) -> None:
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(["bash", SCRIPT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-                          universal_newlines=True, env={**os.environ, "PYTHON": sys.executable, **environment})
+                          text=True, env={**os.environ, "PYTHON": sys.executable, **environment})
 
 
-def results(folder: str) -> Dict[str, Dict[str, List[str]]]:
+def results(folder: str) -> dict[str, dict[str, list[str]]]:
     """Returns result and note of each item, by stage."""
-    found: Dict[str, Dict[str, List[str]]] = {}
+    found: dict[str, dict[str, list[str]]] = {}
     with open(os.path.join(folder, "results.tsv"), encoding="utf-8") as file:
         for line in file:
             stage, item, result, _, note = line.rstrip("\n").split("\t")

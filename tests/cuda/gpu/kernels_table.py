@@ -9,7 +9,6 @@ The report is the log of ncu --csv --metrics with the metrics below. Percentages
 """
 import csv
 import sys
-from typing import Dict, List
 
 TIME = "gpu__time_duration.sum"
 SM = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
@@ -18,11 +17,11 @@ MILLISECONDS = {"ns": 1e-6, "nsecond": 1e-6, "us": 1e-3, "usecond": 1e-3, "ms": 
                 "second": 1e3}
 
 
-def read_launches(path: str) -> Dict[str, dict]:
+def read_launches(path: str) -> dict[str, dict]:
     """Returns the metrics of each launch, by its ID."""
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = [line for line in file if line.startswith('"')]  # others are messages of ncu and of the program
-    launches: Dict[str, dict] = {}
+    launches: dict[str, dict] = {}
     for row in csv.DictReader(lines):
         launch = launches.setdefault(row["ID"], {"kernel": row["Kernel Name"]})
         text = row["Metric Value"].replace(",", "")
@@ -35,7 +34,7 @@ def read_launches(path: str) -> Dict[str, dict]:
 
 def main() -> None:
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 5
-    by_kernel: Dict[str, List[dict]] = {}
+    by_kernel: dict[str, list[dict]] = {}
     for launch in read_launches(sys.argv[1]).values():
         by_kernel.setdefault(launch["kernel"], []).append(launch)
     if not by_kernel:

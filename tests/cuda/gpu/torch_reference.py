@@ -10,16 +10,16 @@ roots by torch.linalg.eigh, Adam grafting. Without --shapes, the shapes are thos
 """
 import argparse
 import time
-from typing import Callable, List, Tuple
+from collections.abc import Callable
 
 import torch
 
 EPSILON = 1e-12
 
 
-def gpt2() -> List[Tuple[int, ...]]:
+def gpt2() -> list[tuple[int, ...]]:
     width = 768
-    shapes: List[Tuple[int, ...]] = [(50257, width), (1024, width)]
+    shapes: list[tuple[int, ...]] = [(50257, width), (1024, width)]
     for _ in range(12):
         shapes += [(width,), (width,)] * 2
         for rows, columns in ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)):
@@ -55,7 +55,7 @@ class Block:
         self.param.sub_(direction * (1e-3 * grafted.norm() / (direction.norm() + 1e-30)))
 
 
-def blocks_of(shape: Tuple[int, ...], size: int, device: str) -> List[Block]:
+def blocks_of(shape: tuple[int, ...], size: int, device: str) -> list[Block]:
     tensors = [torch.randn(shape, device=device) * 0.01]
     for dim in range(len(shape)):
         tensors = [piece for tensor in tensors for piece in tensor.split(size, dim)]

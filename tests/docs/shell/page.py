@@ -4,8 +4,9 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator, List, NamedTuple
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from check_code import blocks, pages  # noqa: E402
@@ -20,7 +21,7 @@ def has_shell(page: Path) -> bool:
     return any(language in ("sh", "bash") for _, language, _ in blocks(page))
 
 
-def shell_pages(root: Path) -> List[str]:
+def shell_pages(root: Path) -> list[str]:
     return [str(page.relative_to(root)) for page in pages(root) if has_shell(page)]
 
 

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kinds of rules that change or skip commands of a page. A rule that matches nothing is an error."""
 import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Dict, Iterable, List, NamedTuple, Tuple, Union
+from typing import NamedTuple, Union
 
 
 class Instead(NamedTuple):
     """Replaces matches of the pattern."""
+
     pattern: str
     text: str
     why: str
@@ -16,6 +18,7 @@ class Instead(NamedTuple):
 
 class Skip(NamedTuple):
     """Skips commands that match the pattern."""
+
     pattern: str
     why: str
     unless: str = ""
@@ -23,14 +26,16 @@ class Skip(NamedTuple):
 
 class Ends(NamedTuple):
     """Expects one of these statuses, and this output, of commands that match the pattern."""
+
     pattern: str
-    statuses: Tuple[int, ...]
+    statuses: tuple[int, ...]
     says: str
     why: str
 
 
 class Then(NamedTuple):
     """Runs another command after one that matches the pattern, to check its result."""
+
     pattern: str
     command: str
     why: str
@@ -38,6 +43,7 @@ class Then(NamedTuple):
 
 class Edit(NamedTuple):
     """Changes a file of the clone before the page runs."""
+
     path: str
     pattern: str
     text: str
@@ -49,25 +55,27 @@ Rule = Union[Instead, Skip, Ends, Then, Edit]
 
 class Page(NamedTuple):
     """Describes how a page is run. A page without an entry runs unchanged."""
-    needs: Tuple[str, ...] = ()  # pages that run before this one
-    wants: Tuple[str, ...] = ()  # features of the machine without which the page is skipped
+
+    needs: tuple[str, ...] = ()  # pages that run before this one
+    wants: tuple[str, ...] = ()  # features of the machine without which the page is skipped
     before: str = ""  # commands for the preparations of the reader, in the page's folder
     program: str = ""  # the file with the program of README.md
-    rules: Tuple[Rule, ...] = ()
+    rules: tuple[Rule, ...] = ()
 
 
 class Plan(NamedTuple):
     """A command as it is run."""
+
     command: str  # empty: skipped
-    ends: List[Ends]
-    then: List[Then]
-    notes: List[str]
+    ends: list[Ends]
+    then: list[Then]
+    notes: list[str]
 
 
 class Rules:
     """The rules of one page and those that matched."""
 
-    def __init__(self, rules: Tuple[Rule, ...], have: Iterable[str]):
+    def __init__(self, rules: tuple[Rule, ...], have: Iterable[str]):
         self.rules, self.have, self.used = rules, set(have), set()
 
     def apply(self, text: str) -> Plan:
@@ -88,9 +96,9 @@ class Rules:
                 (plan.ends if isinstance(rule, Ends) else plan.then).append(rule)
         return plan
 
-    def edited(self, root: Path) -> Dict[str, str]:
+    def edited(self, root: Path) -> dict[str, str]:
         """Returns the changed files with their new contents."""
-        files: Dict[str, str] = {}
+        files: dict[str, str] = {}
         for rule in self.rules:
             if isinstance(rule, Edit):
                 old = files.get(rule.path) or (root / rule.path).read_text(encoding="utf-8")

@@ -3,8 +3,9 @@
 """Creates one Bash script for all commands of a page, with its rules applied."""
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Dict, Iterable, List, NamedTuple
+from typing import NamedTuple
 
 from shell.page import commands
 from shell.page_rules import COMMON, PAGES
@@ -25,15 +26,15 @@ says() { grep -qE -e "$1" "$said" || { echo "$at: expected in its output: $1"; e
 
 class Script(NamedTuple):
     text: str
-    files: Dict[str, str]  # of the clone, as rules change them
-    problems: List[str]
+    files: dict[str, str]  # of the clone, as rules change them
+    problems: list[str]
 
 
 def known(path: str) -> Page:
     return PAGES.get(path, Page())
 
 
-def step(place: str, plan: Plan) -> List[str]:
+def step(place: str, plan: Plan) -> list[str]:
     lines = [f"at={shlex.quote(place)}"] + [f"printf '%s\\n' {shlex.quote('   ' + note)}" for note in plan.notes]
     if not plan.command:
         return lines
@@ -48,7 +49,7 @@ def step(place: str, plan: Plan) -> List[str]:
     return lines
 
 
-def make_script(root: Path, path: str, where: Dict[str, str], have: Iterable[str]) -> Script:
+def make_script(root: Path, path: str, where: dict[str, str], have: Iterable[str]) -> Script:
     page = known(path)
     rules = Rules(page.rules + COMMON, have)
     files, problems, count = rules.edited(root), [], 0

@@ -3,12 +3,13 @@
 """The cases of data/rules: keys, shapes and gradients."""
 from __future__ import annotations
 
-from typing import Any, Iterable, List, Optional, Tuple
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from roots import Keys
 
-Shapes = List[Tuple[int, ...]]
+Shapes = list[tuple[int, ...]]
 
 # Every key that the model reads. All numbers in products are exact in float32.
 BASE: Keys = {
@@ -56,8 +57,8 @@ class Case:
 
     def __init__(self, name: str, dtype: str, shapes: Shapes, steps: int, *, scale: float = 1.0,
                  missing: Iterable[tuple[int, Iterable[int]]] = (), silent: Iterable[tuple[int, Iterable[int]]] = (),
-                 groups: Optional[list[tuple[list[int], Keys]]] = None,
-                 lr_schedule: Optional[list[list[float]]] = None, **keys: Any) -> None:
+                 groups: list[tuple[list[int], Keys]] | None = None,
+                 lr_schedule: list[list[float]] | None = None, **keys: Any) -> None:
         self.name, self.dtype, self.steps, self.lr_schedule = name, dtype, steps, lr_schedule
         everything = list(range(len(shapes)))
         unknown = {key for own in [keys, *(k for _, k in groups or [])] for key in own} - set(BASE)

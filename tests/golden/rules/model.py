@@ -8,7 +8,7 @@ recorded results, float32 to measure the effect of rounding.
 from __future__ import annotations
 
 import math
-from typing import Callable, Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from roots import Keys, inverse_root, norm

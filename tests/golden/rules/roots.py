@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict
+from typing import Any
 
 import numpy as np
 
-Keys = Dict[str, Any]
+Keys = dict[str, Any]
 
 
 def norm(x: np.ndarray) -> float:

@@ -14,7 +14,8 @@ import ctypes
 import dataclasses
 import math
 import sys
-from typing import Any, Dict, Iterable, List, Tuple
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class Constants:
     epsilon_floor: float = 1e-16
     epsilon_is_absolute: bool = False
     newton_start: bool = True
-    series: Tuple[float, ...] = (1.0, 1.0, 1.0, 1.0, 1.0)
+    series: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0, 1.0)
 
 
 EXACT = Constants()
@@ -197,10 +198,10 @@ def norm(tensor: np.ndarray) -> float:
     return float(np.sqrt((tensor * tensor).sum()))
 
 
-def merged_shape(shape: Tuple[int, ...], s: Settings) -> List[int]:
+def merged_shape(shape: tuple[int, ...], s: Settings) -> list[int]:
     if not s.use_merge_dims:
         return list(shape)
-    merged: List[int] = []
+    merged: list[int] = []
     for dim in (d for d in shape if d != 1):
         if merged and merged[-1] * dim <= s.max_preconditioner_dim:
             merged[-1] *= dim
@@ -276,13 +277,13 @@ class Block:
 @dataclasses.dataclass
 class Trajectory:
     name: str
-    settings: Dict[str, Any]
-    shapes: List[Tuple[int, ...]]
+    settings: dict[str, Any]
+    shapes: list[tuple[int, ...]]
     gradient_scale: float = 1.0  # of the random numbers
     silent_steps: int = 0  # at the beginning, with gradients of 0
     steps: int = 8
 
-    def data(self) -> Tuple[List[np.ndarray], List[List[np.ndarray]]]:
+    def data(self) -> tuple[list[np.ndarray], list[list[np.ndarray]]]:
         """Return the parameters and the gradients of each step, which are always the same."""
         numbers = np.random.RandomState(list(self.name.encode()))  # the same in every version of numpy
         weights = [numbers.normal(size=shape) for shape in self.shapes]
@@ -298,7 +299,7 @@ class Trajectory:
 class Result:
     """The parameters after each step and the number of computed roots."""
 
-    parameters: List[List[np.ndarray]]
+    parameters: list[list[np.ndarray]]
     roots_computed: int
     margin: float = math.inf
 
@@ -316,7 +317,7 @@ def compute(trajectory: Trajectory, constants: Constants = EXACT) -> Result:
     s = Settings(**trajectory.settings)
     margin = StoppingMargin()
     weights, gradients = trajectory.data()
-    blocks: List[Tuple[int, List[int], Tuple[slice, ...], Block]] = []
+    blocks: list[tuple[int, list[int], tuple[slice, ...], Block]] = []
     for index, weight in enumerate(weights):
         shape = merged_shape(weight.shape, s)
         chunks = [-(-n // s.max_preconditioner_dim) for n in shape]
@@ -382,7 +383,7 @@ class Library:
         if getattr(self.library, function)(*arguments) != 0:
             raise RuntimeError(f"{function}: {self.library.shampoo_last_error().decode()}")
 
-    def replay(self, trajectory: Trajectory) -> Tuple[Result, Dict[str, int]]:
+    def replay(self, trajectory: Trajectory) -> tuple[Result, dict[str, int]]:
         """Return the trajectory and the statistics of the optimizer."""
         config, plan, optimizer = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
         weights, gradients = trajectory.data()
@@ -428,16 +429,16 @@ class Library:
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def trajectories() -> List[Trajectory]:
-    def case(method: str, name: str, shapes: List[Tuple[int, ...]], scale: float = 1.0, silent_steps: int = 0,
+def trajectories() -> list[Trajectory]:
+    def case(method: str, name: str, shapes: list[tuple[int, ...]], scale: float = 1.0, silent_steps: int = 0,
              **settings: Any) -> Trajectory:
         settings = {"root_method": method, "lr": 0.1, "use_merge_dims": False, **settings}
         return Trajectory(f"{method}.{name}", settings, shapes, scale, silent_steps)
 
-    def newton_case(name: str, shapes: List[Tuple[int, ...]], **settings: Any) -> Trajectory:
+    def newton_case(name: str, shapes: list[tuple[int, ...]], **settings: Any) -> Trajectory:
         return case("newton", name, shapes, **settings)
 
-    def higher_order_case(name: str, shapes: List[Tuple[int, ...]], **settings: Any) -> Trajectory:
+    def higher_order_case(name: str, shapes: list[tuple[int, ...]], **settings: Any) -> Trajectory:
         return case("higher_order", name, shapes, **settings)
 
     return [
@@ -492,7 +493,7 @@ def trajectories() -> List[Trajectory]:
     ]
 
 
-def changes() -> List[Tuple[str, str, Constants]]:
+def changes() -> list[tuple[str, str, Constants]]:
     """Return (method, name, constants of which one is wrong)."""
 
     def changed(**fields: Any) -> Constants:
@@ -526,7 +527,7 @@ def changes() -> List[Tuple[str, str, Constants]]:
 def main(path: str) -> int:
     library = Library(path)
     passed = failed = 0
-    replayed: List[Tuple[Trajectory, Result]] = []
+    replayed: list[tuple[Trajectory, Result]] = []
     for trajectory in trajectories():
         got, counters = library.replay(trajectory)
         want = compute(trajectory)

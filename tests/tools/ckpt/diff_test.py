@@ -4,7 +4,6 @@
 import re
 
 import numpy as np
-
 from checkpoints import ELEMENTWISE, MANY_BLOCKS, Case, Checkpoint, ckpt, flip, main, make
 
 WEIGHT = "encoder/layer.0/weight"

@@ -4,7 +4,6 @@
 import json
 
 import numpy as np
-
 from checkpoints import ELEMENTWISE, MANY_BLOCKS, NAMES, Case, Checkpoint, ckpt, flip, main, make
 
 KINDS = ("filtered_grad", "grafting", "momentum", "factor", "inverse")
