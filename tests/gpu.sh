@@ -406,6 +406,8 @@ stage_6() {
   bench "10 steps in a row" 60 "${model[@]}" --block $block --period 10
   bench "10 steps in a row, root_spread" 60 "${model[@]}" --block $block --period 10 --set root_spread=true
   bench "10 steps in a row, root_async" 60 "${model[@]}" --block $block --period 10 --set root_async=5
+  bench "10 steps in a row, root_async on the host" 60 "${model[@]}" --block $block --period 10 --set root_async=5 \
+    --set root_device=host
   [ ! -s "$out/timing.json" ] || { echo '['; cat "$out/timing.json"; echo ']'; } >"$work/json" && mv "$work/json" "$out/timing.json"
 }
 

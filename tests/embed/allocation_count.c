@@ -131,19 +131,19 @@ static void check(const api* f, const workload* work, const char* name) {
   for (int i = 0; i < 2; ++i) free(arena[i]);
 }
 
-enum { kMostSettings = 20 };
+enum { kMaxSettings = 20 };
 
 static void add(setting* settings, const char* key, const char* value) {
   int at = 0;
   while (settings[at].key != NULL) ++at;
-  REQUIRE(at + 1 < kMostSettings, "too many settings");
+  REQUIRE(at + 1 < kMaxSettings, "too many settings");
   settings[at].key = key;
   settings[at].value = value;
 }
 
 static void check_combination(const api* f, const char* grafting, int32_t dtype, int variant, int threads) {
-  setting first[kMostSettings] = {{NULL, NULL}};
-  setting second[kMostSettings] = {{NULL, NULL}};
+  setting first[kMaxSettings] = {{NULL, NULL}};
+  setting second[kMaxSettings] = {{NULL, NULL}};
   add(first, "grafting", grafting);
   add(first, "precondition_frequency", "3");
   add(first, "max_preconditioner_dim", "24");

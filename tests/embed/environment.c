@@ -23,12 +23,12 @@
 #include "tests/embed/require.h"
 #include "tests/embed/trainer.h"
 
-enum { kMostVariables = 1000, kSignals = 65, kLimits = RLIMIT_NLIMITS };
+enum { kMaxVariables = 1000, kSignals = 65, kLimits = RLIMIT_NLIMITS };
 
 typedef struct snapshot {
   char** environment;
-  char* variable[kMostVariables];
-  char text[kMostVariables][512];
+  char* variable[kMaxVariables];
+  char text[kMaxVariables][512];
   int variables;
   sigset_t mask;
   struct sigaction action[kSignals];
@@ -56,7 +56,7 @@ static void take(snapshot* s) {
   memset(s, 0, sizeof *s);
   s->environment = environ;
   for (; environ[s->variables] != NULL; ++s->variables) {
-    REQUIRE(s->variables < kMostVariables, "too many variables");
+    REQUIRE(s->variables < kMaxVariables, "too many variables");
     s->variable[s->variables] = environ[s->variables];
     strncpy(s->text[s->variables], environ[s->variables], sizeof s->text[0] - 1);
   }

@@ -5,7 +5,7 @@
 namespace shampoo_test {
 namespace {
 
-constexpr int64_t kMostCalls = 2000;
+constexpr int64_t kMaxCalls = 2000;
 
 // Returns "cudaMallocAsync" for "... cudaMallocAsync(...) failed: ...".
 std::string FunctionIn(const std::string& text) {
@@ -59,7 +59,7 @@ Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail) {
 
 int64_t FailEach(const Attempt& attempt, const std::function<void(int64_t n)>& fail,
                  const std::function<shampoo_status(int64_t n)>& code, const std::string& names) {
-  for (int64_t n = 1; n < kMostCalls; ++n) {
+  for (int64_t n = 1; n < kMaxCalls; ++n) {
     CAPTURE(n);
     const Outcome outcome = TryOnce(attempt, [&] { fail(n); });
     if (!outcome.failure_used) {

@@ -177,7 +177,7 @@ Status Engine::Build(const EngineDesc& desc) {
   }
   if (handles_.empty()) return {};
   SHAMPOO_RETURN_IF_ERROR(handles_[0].Bind(stream));
-  Status called = CallLibraries();
+  Status called = PreloadLibraries();
   // Wait on errors too, because calls before the error have enqueued work.
   for (size_t i = 0; i < handles_.size(); ++i) {
     Status waited = StatusOf(cudaStreamSynchronize(HandlesOf(i).stream), "cudaStreamSynchronize");
@@ -188,7 +188,7 @@ Status Engine::Build(const EngineDesc& desc) {
 
 // Makes cuBLAS and cuSOLVER load the kernels that steps use; see KernelEntry. They choose kernels by the sizes of their
 // arguments, so this calls them with those of steps. The data are NaN, and the results are not used.
-Status Engine::CallLibraries() {
+Status Engine::PreloadLibraries() {
   for (const BlockBatch& batch : layout_.batches) {
     for (size_t i = 0; i < batch.shape_groups.size(); ++i) {
       const ShapeGroup& shape_group = batch.shape_groups[i];
@@ -197,7 +197,7 @@ Status Engine::CallLibraries() {
       SHAMPOO_RETURN_IF_ERROR(Contract(handles, batch, shape_group, static_cast<int64_t>(shape_group.count)));
     }
   }
-  return ComputeAnyRoots();
+  return PreloadRoots();
 }
 
 void Engine::FindTables() {

@@ -63,7 +63,7 @@ struct Engine {
   Status Build(const EngineDesc& desc);
   void FindTables();
   Status FillTables(cudaStream_t stream);
-  Status CallLibraries();
+  Status PreloadLibraries();
 
   // The phases of a step; see engine_step.cc.
   Status CopyReport(StepReport* out) const;
@@ -83,7 +83,7 @@ struct Engine {
   Status ComputeRuns(const RootInputs& inputs, RootTask task, const BlockBatch& batch, const RootContext& context);
   Status ComputeRun(const DeviceSettings* groups, const BlockBatch& batch, const RootRun& run, int k,
                     const RootContext& context);
-  Status ComputeAnyRoots();  // makes cuSOLVER and cuBLAS load the kernels of roots
+  Status PreloadRoots();  // makes cuSOLVER and cuBLAS load the kernels of roots
   RootBatch MatrixOf(int64_t n, Dtype computation, Dtype root_dtype);
   // See engine_products.cc. The first writes C_k to the lower triangles of the matrices; the second contracts H with
   // the matrices.

@@ -128,9 +128,9 @@ Status Engine::ComputeRuns(const RootInputs& inputs, RootTask task, const BlockB
   return {};
 }
 
-// Computes one chunk of roots of every size, for CallLibraries(). The matrices are not finite, so they are replaced by
-// I. The state's `go` is 0, so no root or status is written.
-Status Engine::ComputeAnyRoots() {
+// Computes one chunk of roots of every size, for PreloadLibraries(). The matrices are not finite, so they are replaced
+// by I. The state's `go` is 0, so no root or status is written.
+Status Engine::PreloadRoots() {
   std::vector<DeviceSettings> groups = planned_;
   // The first iteration differs from the others, which are alike.
   for (DeviceSettings& group : groups) group.root_max_iterations = std::min<int64_t>(group.root_max_iterations, 2);

@@ -75,8 +75,8 @@ constexpr double kLargestRetryResidual = 1e-3;
 // Returns whether a coupled Newton iteration computes the same root.
 bool AllowsNewton(const RootSpec& spec) {
   const double root = -1 / spec.exponent;
-  constexpr double kMostRoot = 64;
-  return !spec.pseudo_inverse && root >= 1 && root <= kMostRoot && root == std::floor(root);
+  constexpr double kMaxRoot = 64;
+  return !spec.pseudo_inverse && root >= 1 && root <= kMaxRoot && root == std::floor(root);
 }
 
 void SetNewton(RootSpec* spec) {
