@@ -1,8 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-import numpy as np
-
 import libshampoo
+import numpy as np
 
 w = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 opt = libshampoo.Optimizer({"w": w}, lr=0.1)

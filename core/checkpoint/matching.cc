@@ -123,10 +123,11 @@ Status Matching::MatchParams(const CheckpointIndex& index) {
   }
   if (missing.empty()) return {};
   return Invalid("the checkpoint does not have ", missing.size(), " of the parameters: ", Named(missing),
-                 renamed.empty() ? std::string()
-                                 : Cat("; it has ", Named({renamed.begin(), renamed.end()}),
-                                       " of the same shape, not used by any parameter here"),
-                 ": parameters are matched by name, so use the names that they were saved with");
+                 renamed.empty()
+                     ? std::string()
+                     : Cat("; it has parameters that are not used here and have the shape of a missing one: ",
+                           Named({renamed.begin(), renamed.end()})),
+                 "; parameters are matched by name, so use the names that they were saved with");
 }
 
 // A group continues from the step that its parameters were saved at.

@@ -94,9 +94,10 @@ Status Rounds::FetchError(const RoundFailure& failure, const std::string& own_te
 }
 
 Status RoundsDiffer(const Communicator& comm, int other_rank, int64_t other_place, int64_t own_place) {
-  return CommFailed(comm.rank_name(), " ", other_rank, " is at round ", RoundOf(other_place), " of optimizer ",
-                    OptimizerOf(other_place), ", and ", comm.rank_name(), " ", comm.rank(), " is at round ",
-                    RoundOf(own_place), " of optimizer ", OptimizerOf(own_place), kStepInTheSameOrder);
+  return CommFailed(comm.rank_name(), " ", other_rank, " is at exchange ", RoundOf(other_place),
+                    " of a step of optimizer ", OptimizerOf(other_place), ", and ", comm.rank_name(), " ", comm.rank(),
+                    " is at exchange ", RoundOf(own_place), " of a step of optimizer ", OptimizerOf(own_place),
+                    kStepInTheSameOrder);
 }
 
 }  // namespace shampoo

@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-
 from libshampoo.jax import shampoo
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python_digits"))

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import math
 
+import libshampoo
 import network
 from adamw import AdamW
 from digits import TRAIN, batches, load_digits, read_options
 from report import Curve, report, show_progress
-
-import libshampoo
 
 
 def main() -> None:

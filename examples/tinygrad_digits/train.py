@@ -8,10 +8,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from libshampoo.tinygrad import Shampoo
 from network import Network
 from tinygrad import Context, Tensor, TinyJit, nn
-
-from libshampoo.tinygrad import Shampoo
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python_digits"))
 from digits import TRAIN, batches, load_digits, read_options  # noqa: E402

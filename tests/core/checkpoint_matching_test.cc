@@ -73,7 +73,8 @@ TEST_CASE("a checkpoint that does not match the optimizer is an error that names
       {{},
        [](CheckpointIndex* index) { index->params[0].name = "old"; },
        Code::kInvalid,
-       "does not have 1 of the parameters: \"p0\"; it has \"old\" of the same shape, not used by any parameter here"},
+       "does not have 1 of the parameters: \"p0\"; it has parameters that are not used here and have the shape of a "
+       "missing one: \"old\""},
       {{},
        [](CheckpointIndex* index) {
          index->params[0].shape = Shape::Of({6, 4});

@@ -190,8 +190,10 @@ TEST_CASE("optimizers that share a communicator and are stepped in different ord
     shampoo_comm_destroy(shared);
   });
   for (const shampoo_status status : statuses) CHECK(status == SHAMPOO_E_COMM);
-  CHECK_MESSAGE(errors[0].find("round 0 of optimizer 1, and rank 0 is at round 0 of optimizer 0") != std::string::npos,
-                errors[0]);
+  CHECK_MESSAGE(
+      errors[0].find("exchange 0 of a step of optimizer 1, and rank 0 is at exchange 0 of a step of optimizer 0") !=
+          std::string::npos,
+      errors[0]);
 }
 
 TEST_CASE("communicators are released with their last user") {

@@ -740,7 +740,7 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *       than 2^20 blocks: choose another "max_preconditioner_dim";
  *     - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
  *     - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards do not
- *       contain each element exactly once. Shards that are all the whole parameter are allowed.
+ *       contain each element exactly once. Every rank may also hold the whole parameter.
  * @retval SHAMPOO_E_STATE the plan is finished already.
  */
 shampoo_status shampoo_plan_finish(shampoo_plan* plan);
@@ -894,9 +894,9 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *     "inverse_root_override" (2), or twice the order of the block if that is 0. e is "root_relative_epsilon" times the
  *     mean eigenvalue of B_k, or "epsilon" if that key is set instead. With root_relative_epsilon, X_k is the identity
  *     if F_k contains only zeros and subnormal numbers.
- *     Roots are first refreshed at step s ("start_preconditioning_step"). The refresh after that of step u depends on f
- *     ("precondition_frequency") and g ("refresh_growth"): if g is 0, it is at the next multiple of f; otherwise it is
- *     at step u + max(1, min(f, floor(g u))).
+ *     Roots are first refreshed at step s ("start_preconditioning_step"; with "root_spread", some blocks start later).
+ *     After a refresh at step u, the next one is at the next multiple of f ("precondition_frequency") if g
+ *     ("refresh_growth") is 0, otherwise at step u + max(1, min(f, floor(g u))).
  *  5. Direction. H is the filtered gradient: E <- "beta1" E + (1 - beta1) G, and H is E / (1 - beta1^t), or E if
  *     use_bias_correction is false. D is the direction of the grafting method: H for sgd, otherwise H / (sqrt(V) +
  *     "grafting_epsilon") elementwise; adam corrects the bias of V first. From step s on, P is H contracted with X_k in
@@ -907,8 +907,8 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *  7. Momentum: M <- "momentum" M + P, and P is M, or P + "momentum" M with "use_nesterov".
  *  8. The update is U = -"lr" P. W + U is computed in the computation dtype and rounded once to the output dtype.
  *
- * Blocks of a tensor (section Plan) with at most one dim above 1, such as a bias, have no factor matrices: items 2 and
- * 4 are omitted, and P is D. With "precondition_1d" or without grafting, they have factor matrices like all others.
+ * If a tensor (section Plan) has at most one dim above 1, as a bias does, its blocks have no factor matrices: items 2
+ * and 4 are omitted, and P is D. With "precondition_1d" or without grafting, they have factor matrices like all others.
  *
  * A group without any gradient is skipped, and its t does not advance. Arithmetic is in "computation_dtype": float32,
  * or float64 for float64 parameters, unless the key says otherwise. Each state has its own dtype, and is rounded to it
@@ -982,7 +982,7 @@ typedef struct shampoo_optimizer_desc {
   shampoo_comm* replica_comm;
   /** Ranks that hold the shards of one copy. Its world and rank must equal the plan's shard_world and shard_rank. NULL
    * (default): each rank steps its shards on its own, and does not learn of errors on other ranks; not possible with
-   * "shard_mode" gather. Otherwise as for replica_comm. */
+   * "shard_mode" gather. Memory and references are as for replica_comm. */
   shampoo_comm* shard_comm;
   /** Memory functions. NULL (default): the library's own. */
   const shampoo_allocator* allocator;
@@ -1165,7 +1165,7 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy. The update of
  *   the block is skipped ("nonfinite_blocks"). If "on_nonfinite" is error, the default, the next step fails.
  *
- * The next step fails only once for these problems, and before it writes anything.
+ * Each problem is reported by one step, which fails before it writes anything. If both occur, two steps fail.
  *
  * With several ranks the call is collective, and if one rank fails, all ranks return an error: docs/many_ranks.md
  * describes this, including what may have been written.
@@ -1226,9 +1226,9 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  *   without a gradient in the group does not count. On CUDA it is read in the order of the last call's stream, and the
  *   call waits for it; it does not wait for replays on other streams.
  * - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
- * - "nonfinite_blocks": how often a block caused a skip, because its gradient cannot be used (with "on_nonfinite"
- *   skip_step, the other blocks of a skipped step are not counted), or because its direction is not finite or would
- *   overflow. With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
+ * - "nonfinite_blocks": how often a block caused a skip: its gradient could not be used, or its direction was not
+ *   finite or would have overflowed. With "on_nonfinite" skip_step, the other blocks of a skipped step are not counted.
+ *   With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
  * - "root_computed": inverse roots computed, and of these by method: "root_scalar", "root_diagonal", "root_eigen",
  *   "root_newton", "root_higher_order", "root_cans".
  * - "root_retried": roots that needed the recovery ladder, and of these by rung: "root_retried_float64" (the same
@@ -1237,7 +1237,7 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  *   instead of a batch), "root_retried_device_newton" (Newton iteration).
  * - "root_reused": previous roots kept because every rung failed.
  * - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
- *   the key "track_times": seconds of each phase over all steps: of threads; on CUDA, of the stream.
+ *   the key "track_times": seconds that all steps spent in a phase; on the CPU over all threads, on CUDA in the stream.
  * - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": errors of the inverse roots of the
  *   last refresh. Let X = B^(-z) be the inverse root of one factor matrix, where B is the matrix B_k + e I of section
  *   Optimizer, and X64 the same root in float64. root_error is max |X - X64| / max |X64|. root_residual is
@@ -1438,7 +1438,7 @@ typedef struct shampoo_root_info {
   /** sizeof(shampoo_root_info), set by the _INIT macro. */
   size_t struct_size;
   /** Method of the result: 0 scalar (n is 1), 1 diagonal (all elements off the diagonal are 0), 2 eigen, 3 newton,
-   * 4 higher_order, 5 cans. 0 and 1 are shortcuts of eigen. */
+   * 4 higher_order, 5 cans. */
   int32_t method;
   /** Iterations of an iterative method; otherwise 0. */
   int32_t iterations;
@@ -1474,7 +1474,7 @@ typedef struct shampoo_root_info {
  * - cans: for the roots 2 and 4, a fixed number of matrix products in float64; other roots as with eigen.
  *
  * If an iteration does not converge, this function returns its last iterate (info->converged is 0), whereas a step
- * tries other methods. It allocates its workspace, and runs on the calling thread.
+ * uses it only if its residual is small. It allocates its workspace, and runs on the calling thread.
  *
  * @param config read: "epsilon" (which may be 0 here), "exponent_multiplier", and all keys that begin with "root_". If
  *     "root_dtype" is auto, dtype is used.

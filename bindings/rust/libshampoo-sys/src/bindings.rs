@@ -364,7 +364,7 @@ pub struct shampoo_optimizer_desc {
     pub replica_comm: *mut shampoo_comm,
     /// Ranks that hold the shards of one copy. Its world and rank must equal the plan's shard_world and shard_rank. NULL
     /// (default): each rank steps its shards on its own, and does not learn of errors on other ranks; not possible with
-    /// "shard_mode" gather. Otherwise as for replica_comm.
+    /// "shard_mode" gather. Memory and references are as for replica_comm.
     pub shard_comm: *mut shampoo_comm,
     /// Memory functions. NULL (default): the library's own.
     pub allocator: *const shampoo_allocator,
@@ -438,7 +438,7 @@ pub struct shampoo_root_info {
     /// sizeof(shampoo_root_info), set by the \_INIT macro.
     pub struct_size: usize,
     /// Method of the result: 0 scalar (n is 1), 1 diagonal (all elements off the diagonal are 0), 2 eigen, 3 newton,
-    /// 4 higher_order, 5 cans. 0 and 1 are shortcuts of eigen.
+    /// 4 higher_order, 5 cans.
     pub method: i32,
     /// Iterations of an iterative method; otherwise 0.
     pub iterations: i32,
@@ -668,7 +668,7 @@ extern "C" {
     ///   than 2^20 blocks: choose another "max_preconditioner_dim";
     ///   - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
     ///   - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards do not
-    ///   contain each element exactly once. Shards that are all the whole parameter are allowed.
+    ///   contain each element exactly once. Every rank may also hold the whole parameter.
     /// - returns `SHAMPOO_E_STATE`: the plan is finished already.
     pub fn shampoo_plan_finish(plan: *mut shampoo_plan) -> shampoo_status;
     /// Returns the number of blocks of all owners.
@@ -875,7 +875,7 @@ extern "C" {
     /// - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy. The update of
     ///   the block is skipped ("nonfinite_blocks"). If "on_nonfinite" is error, the default, the next step fails.
     ///
-    /// The next step fails only once for these problems, and before it writes anything.
+    /// Each problem is reported by one step, which fails before it writes anything. If both occur, two steps fail.
     ///
     /// With several ranks the call is collective, and if one rank fails, all ranks return an error: docs/many_ranks.md
     /// describes this, including what may have been written.
@@ -927,9 +927,9 @@ extern "C" {
     ///   without a gradient in the group does not count. On CUDA it is read in the order of the last call's stream, and the
     ///   call waits for it; it does not wait for replays on other streams.
     /// - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
-    /// - "nonfinite_blocks": how often a block caused a skip, because its gradient cannot be used (with "on_nonfinite"
-    ///   skip_step, the other blocks of a skipped step are not counted), or because its direction is not finite or would
-    ///   overflow. With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
+    /// - "nonfinite_blocks": how often a block caused a skip: its gradient could not be used, or its direction was not
+    ///   finite or would have overflowed. With "on_nonfinite" skip_step, the other blocks of a skipped step are not counted.
+    ///   With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
     /// - "root_computed": inverse roots computed, and of these by method: "root_scalar", "root_diagonal", "root_eigen",
     ///   "root_newton", "root_higher_order", "root_cans".
     /// - "root_retried": roots that needed the recovery ladder, and of these by rung: "root_retried_float64" (the same
@@ -938,7 +938,7 @@ extern "C" {
     ///   instead of a batch), "root_retried_device_newton" (Newton iteration).
     /// - "root_reused": previous roots kept because every rung failed.
     /// - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
-    ///   the key "track_times": seconds of each phase over all steps: of threads; on CUDA, of the stream.
+    ///   the key "track_times": seconds that all steps spent in a phase; on the CPU over all threads, on CUDA in the stream.
     /// - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": errors of the inverse roots of the
     ///   last refresh. Let X = B^(-z) be the inverse root of one factor matrix, where B is the matrix B_k + e I of section
     ///   Optimizer, and X64 the same root in float64. root_error is max |X - X64| / max |X64|. root_residual is
@@ -1103,7 +1103,7 @@ extern "C" {
     /// - cans: for the roots 2 and 4, a fixed number of matrix products in float64; other roots as with eigen.
     ///
     /// If an iteration does not converge, this function returns its last iterate (info-\>converged is 0), whereas a step
-    /// tries other methods. It allocates its workspace, and runs on the calling thread.
+    /// uses it only if its residual is small. It allocates its workspace, and runs on the calling thread.
     ///
     /// - `config` read: "epsilon" (which may be 0 here), "exponent_multiplier", and all keys that begin with "root\_". If
     ///   "root_dtype" is auto, dtype is used.
