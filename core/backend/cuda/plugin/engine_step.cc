@@ -66,11 +66,8 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kCheck));
   SHAMPOO_CUDA_TRY(ScanGradients(stream, tables));
   SHAMPOO_CUDA_TRY(CheckBlocks(stream, tables, args.any_task != 0, has_tasks));
+  if (plan_.verify_replicas > 0) SHAMPOO_CUDA_TRY(HashParameters(stream, tables, plan_.param_count));
   SHAMPOO_RETURN_IF_ERROR(exchanges_.Agree(args, tables, phases));
-  if (plan_.verify_replicas > 0) {
-    SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kCheck));
-    SHAMPOO_CUDA_TRY(HashParameters(stream, tables, plan_.param_count));
-  }
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
   if (tables.state_in != tables.state_out) SHAMPOO_CUDA_TRY(CopyState(stream, tables, plan_.state_bytes));
   if (refreshes && layout_.root_count > 0) {

@@ -60,12 +60,11 @@ Status RankExchanges::Collect(const StepArgs& args, const Tables& tables, const 
 
 Status RankExchanges::Agree(const StepArgs& args, const Tables& tables, const StepPhases& phases) const {
   SHAMPOO_RETURN_IF_ERROR(phases.Leave());
-  if (!gathers()) return AgreeWithShards(args, tables, 0);
-  SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables, 1));
-  if (plan_.replica_world == 1) return {};
-  // The ranks of one copy have checked the blocks that this copy owns.
+  const int64_t number = gathers() ? 1 : 0;
+  SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables, number));
+  if (!compares_headers_first()) return {};
   SHAMPOO_RETURN_IF_ERROR(ExchangeWithReplicas(args, tables, kSegmentHeaderBytes, 0));
-  return AgreeWithShards(args, tables, 2);
+  return AgreeWithShards(args, tables, number + 1);
 }
 
 Status RankExchanges::Share(const StepArgs& args, const Tables& tables, int32_t bucket,
@@ -89,9 +88,10 @@ Status RankExchanges::Share(const StepArgs& args, const Tables& tables, int32_t 
     SHAMPOO_CUDA_TRY(ApplySlices(stream, tables, gathered.held));
     return {};
   }
-  SHAMPOO_RETURN_IF_ERROR(ExchangeWithReplicas(args, tables, plan_.bucket_segment_bytes[bucket], bucket));
+  const int64_t number = compares_headers_first() ? 1 + bucket : 0;
+  SHAMPOO_RETURN_IF_ERROR(ExchangeWithReplicas(args, tables, plan_.bucket_segment_bytes[bucket], number));
   // The other shards must know what the first exchange between the copies of this shard has shown.
-  if (bucket == 0) SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables, 1));
+  if (number == 0) SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables, 1));
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
   SHAMPOO_CUDA_TRY(ApplyExchanged(stream, tables, bucket));
   return {};

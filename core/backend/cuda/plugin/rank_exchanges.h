@@ -33,6 +33,9 @@ class RankExchanges {
 
  private:
   bool gathers() const { return plan_.gather != nullptr; }
+  // Returns whether replicas compare their headers in an exchange of its own, before anything is written. Otherwise the
+  // headers of the only bucket decide. With gathered blocks, the ranks of one copy check only the blocks of this copy.
+  bool compares_headers_first() const { return plan_.replica_world > 1 && (gathers() || bucket_count() > 1); }
   Status AgreeWithShards(const StepArgs& args, const Tables& tables, int64_t number) const;
   Status ExchangeWithReplicas(const StepArgs& args, const Tables& tables, int64_t segment_bytes, int64_t number) const;
   Status ExchangeMessages(const StepArgs& args, const GatherExchange& exchange) const;
