@@ -259,7 +259,8 @@ const Key kKeys[] = {
     {.name = "comm_bucket_bytes", .type = KeyType::kI64, .default_text = "0",
      .doc = "Maximum number of bytes that the updates of all ranks take in memory at a time. Updates are exchanged in "
             "as many all-gathers as this limit requires; with shard_mode gather, in as many exchanges in each "
-            "direction. An exchange always has room for one block of each rank. 0: all updates are exchanged at once.",
+            "direction. An exchange always has room for one block of each rank. On CUDA, one part of the updates is "
+            "exchanged while the next one is computed, in twice as much memory. 0: all updates are exchanged at once.",
      .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::comm_bucket_bytes},
     {.name = "balance", .type = KeyType::kChoice, .default_text = "bytes",
      .doc = "Measure of load for assigning blocks to ranks. Blocks are assigned from the largest to the smallest, each "

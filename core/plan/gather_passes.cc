@@ -249,15 +249,16 @@ void PlanGatherBytes(PlanData* plan) {
     }
     plan->bucket_segment_bytes[bucket] = At(arriving, plan->placement.shard_rank);
   }
+  const int64_t sets = plan->exchange_sets();
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const size_t s = rank % world;
     const GatherBytes& most = largest[s];
     GatherBytes& of_rank = all[rank];
-    of_rank.held = RoundUp(most.held, kSegmentAlignment);
-    of_rank.owned = RoundUp(most.owned, kSegmentAlignment);
+    of_rank.held = sets * RoundUp(most.held, kSegmentAlignment);
+    of_rank.owned = sets * RoundUp(most.owned, kSegmentAlignment);
     of_rank.whole = RoundUp(keeps_all ? of_rank.whole : most.whole, kSegmentAlignment);
-    of_rank.arrived = most.arrived;
-    of_rank.by_all_gather = RoundUp(static_cast<int64_t>(world) * largest_segment, kSegmentAlignment);
+    of_rank.arrived = sets * most.arrived;
+    of_rank.by_all_gather = sets * RoundUp(static_cast<int64_t>(world) * largest_segment, kSegmentAlignment);
     of_rank.sent += gathered[s];
     of_rank.sent_by_all_gather += gathered[s];
   }

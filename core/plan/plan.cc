@@ -266,7 +266,8 @@ void Plan::PlaceStates(PlanData* made) const {
 
 int64_t PlanData::ReplicaBufferBytes() const {
   if (bucket_segment_bytes.empty()) return 0;
-  return placement.replica_world * *std::max_element(bucket_segment_bytes.begin(), bucket_segment_bytes.end());
+  const int64_t segment = *std::max_element(bucket_segment_bytes.begin(), bucket_segment_bytes.end());
+  return exchange_sets() * placement.replica_world * segment;
 }
 
 Status Plan::Finish() {

@@ -32,6 +32,7 @@ struct Placement {
 };
 
 // With shard_mode gather: the memory of a rank for the exchanges between shards, and what it sends in a step, in bytes.
+// All buffers but `whole` are for all sets (PlanData::exchange_sets).
 struct GatherBytes {
   int64_t held = 0;           // buffer for the slices of its own shards that the rank sends
   int64_t owned = 0;          // buffer for the received slices of the blocks that it owns, and for their updates
@@ -88,9 +89,12 @@ struct PlanData {
     return block.owner == placement.replica_rank && block.shard_owner == placement.shard_rank;
   }
 
+  // The number of sets of exchange buffers. On a device with several buckets there are two, so that one bucket is
+  // exchanged while the next one is computed. Bucket k uses set k % exchange_sets().
+  int64_t exchange_sets() const { return placement.device != DeviceType::kCpu && bucket_count > 1 ? 2 : 1; }
   int64_t state_bytes() const { return At(state_bytes_of_rank, rank()); }
   const GatherBytes& gather_bytes() const { return At(gather_bytes_of_rank, rank()); }
-  // Returns the size of a buffer for the segments of all ranks in the largest exchange between replicas.
+  // Returns the size of a buffer for the segments of all ranks in the largest exchange between replicas, for all sets.
   int64_t ReplicaBufferBytes() const;
 };
 

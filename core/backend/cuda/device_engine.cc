@@ -39,6 +39,8 @@ EngineDesc DeviceEngine::DescOf(const Desc& desc) {
   view.state_bytes = plan_->state_bytes();
   view.bucket_segment_bytes = plan_->bucket_segment_bytes.data();
   view.bucket_count = static_cast<int32_t>(plan_->bucket_segment_bytes.size());
+  view.exchange_sets = static_cast<int32_t>(plan_->exchange_sets());
+  view.replica_set_bytes = plan_->ReplicaBufferBytes() / plan_->exchange_sets();
   view.replica_rank = plan_->placement.replica_rank;
   view.replica_world = plan_->placement.replica_world;
   view.exchange_params = plan_->groups[0].communicate == Communicate::kParams ? 1 : 0;

@@ -82,16 +82,21 @@ GatherTables::GatherTables(const PlanData& plan, bool has_all_to_all, int64_t ba
 void GatherTables::AddBucket(const PlanData& plan, size_t bucket) {
   const Placement& placement = plan.placement;
   const auto replicas = static_cast<size_t>(placement.replica_world);
+  const int64_t sets = plan.exchange_sets();
+  const int64_t set = static_cast<int64_t>(bucket) % sets;
   const auto arrived_from = [&](size_t replica) {
     const int64_t segment = plan.bucket_segment_bytes[bucket];
-    return static_cast<int64_t>(replica) * segment + kSegmentHeaderBytes;
+    return set * (plan.ReplicaBufferBytes() / sets) + static_cast<int64_t>(replica) * segment + kSegmentHeaderBytes;
   };
+  const GatherBytes& bytes = plan.gather_bytes();
+  const int64_t held_at = held_at_ + set * ((has_all_to_all_ ? bytes.held : bytes.by_all_gather) / sets);
+  const int64_t owned_at = has_all_to_all_ ? owned_at_ + set * (bytes.owned / sets) : held_at;
   const auto own_replica = static_cast<size_t>(placement.replica_rank);
   const GatherPass& own = passes_[bucket * replicas + own_replica];
   // With several copies of the parameters, updates arrive in this copy's segment of the exchange that follows.
-  const int64_t arrived = replicas > 1 ? arrived_from(own_replica) : held_at_;
-  const Places collect(own.collect, has_all_to_all_, placement.shard_rank, held_at_, owned_at_, held_at_);
-  const Places deliver(own.deliver, has_all_to_all_, placement.shard_rank, owned_at_, arrived, held_at_);
+  const int64_t arrived = replicas > 1 ? arrived_from(own_replica) : held_at;
+  const Places collect(own.collect, has_all_to_all_, placement.shard_rank, held_at, owned_at, held_at);
+  const Places deliver(own.deliver, has_all_to_all_, placement.shard_rank, owned_at, arrived, held_at);
   GatherBucket made{};
   made.collect = collect.exchange();
   made.deliver = deliver.exchange();

@@ -33,7 +33,8 @@ class GatherTables {
 
   std::vector<GatherPass> passes_;
   bool has_all_to_all_;
-  int64_t held_at_, owned_at_, whole_at_;  // of the buffers; with an all-gather, the first two are one buffer
+  // Of the buffers; with an all-gather, the first two are one buffer. The first two have several sets.
+  int64_t held_at_, owned_at_, whole_at_;
   std::vector<GatherBucket> buckets_;
   std::vector<std::vector<GatherCopy>> copies_;  // by bucket
   std::vector<DeviceSlice> slices_;

@@ -21,7 +21,7 @@
 namespace shampoo::cuda {
 
 // Raise this number if anything in this file, or in the structs of the plan that it refers to, changes.
-inline constexpr int32_t kInterface = 10;
+inline constexpr int32_t kInterface = 11;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -106,6 +106,8 @@ struct PlanView {
   // By bucket: bytes of one rank's segment in its exchange. Empty with one replica.
   const int64_t* bucket_segment_bytes;
   int32_t bucket_count;
+  int32_t exchange_sets;      // sets of exchange buffers; bucket k uses set k % exchange_sets
+  int64_t replica_set_bytes;  // bytes of the segments of all replicas in one set
   int32_t replica_rank, replica_world;
   int32_t exchange_params;  // replicas exchange new parameters instead of updates
   int64_t verify_replicas;  // steps between comparisons of the parameters; 0: there are none

@@ -13,15 +13,19 @@ struct Kind {
   const char* mode;  // shard_mode
   int copies, shards;
   bool has_all_to_all;
+  const char* bucket = "0";  // comm_bucket_bytes
 };
-constexpr Kind kKinds[] = {{"local", 2, 1, false},  {"local", 1, 2, false}, {"local", 2, 2, false},
-                           {"gather", 1, 2, false}, {"gather", 1, 2, true}, {"gather", 2, 2, false},
-                           {"gather", 2, 2, true}};
+constexpr Kind kKinds[] = {{"local", 2, 1, false},        {"local", 1, 2, false},        {"local", 2, 2, false},
+                           {"gather", 1, 2, false},       {"gather", 1, 2, true},        {"gather", 2, 2, false},
+                           {"gather", 2, 2, true},        {"local", 2, 1, false, "64"},  {"local", 2, 2, false, "64"},
+                           {"gather", 1, 2, false, "64"}, {"gather", 2, 2, false, "64"}, {"gather", 2, 2, true, "64"}};
 
 // Roots at steps 5 and 10.
 ModelSpec SpecOf(const Kind& kind, const Keys& more = {}) {
-  ModelSpec spec = FiveShapes(Keys{{"precondition_frequency", "5"}, {"shard_mode", kind.mode}} + more);
-  spec.params = {{{4, 4}}, {{6}}, {{2, 3, 4}}, {{6, 6}}};  // the halves of each parameter are equal
+  ModelSpec spec = FiveShapes(
+      Keys{{"precondition_frequency", "5"}, {"shard_mode", kind.mode}, {"comm_bucket_bytes", kind.bucket}} + more);
+  // Copies own blocks of the same shapes, and the halves of each parameter are equal.
+  spec.params = {{{4, 4}}, {{4, 4}}, {{6}}, {{6}}, {{2, 3, 4}}, {{2, 3, 4}}, {{6, 6}}, {{6, 6}}};
   return spec;
 }
 
@@ -49,6 +53,7 @@ TEST_CASE("a step of several ranks can be captured over communicators that only 
       CAPTURE(kind.copies);
       CAPTURE(kind.shards);
       CAPTURE(kind.has_all_to_all);
+      CAPTURE(std::string(kind.bucket));
       CAPTURE(std::string(lag));
       const StageWithStream stream;
       StreamRank plain(kind, {{"status_lag", lag}}, stream);
@@ -78,6 +83,7 @@ TEST_CASE("a step of several ranks whose communicators wait cannot be captured, 
     CAPTURE(kind.copies);
     CAPTURE(kind.shards);
     CAPTURE(kind.has_all_to_all);
+    CAPTURE(std::string(kind.bucket));
     const Stage stage;
     DeviceRanks ranks(SpecOf(kind), kind.copies, kind.shards, nullptr, kind.has_all_to_all);
     ranks.FillParams(1);
@@ -110,6 +116,7 @@ TEST_CASE("a step of several ranks neither waits nor allocates" * NeedsFake()) {
       CAPTURE(kind.copies);
       CAPTURE(kind.shards);
       CAPTURE(kind.has_all_to_all);
+      CAPTURE(std::string(kind.bucket));
       CAPTURE(std::string(method));
       const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
       fake_cuda_set_query_progress(-1);

@@ -109,14 +109,16 @@ TEST_CASE(
 struct ShardKind {
   const char* mode;  // shard_mode
   bool has_all_to_all;
+  const char* bucket = "0";  // comm_bucket_bytes
 };
-constexpr ShardKind kShardKinds[] = {{"local", false}, {"gather", false}, {"gather", true}};
+constexpr ShardKind kShardKinds[] = {
+    {"local", false}, {"gather", false}, {"gather", true}, {"local", false, "256"}, {"gather", true, "256"}};
 
 // Two shards of one copy of a model or of several.
 struct Shards : DeviceRanks {
   Shards(const ShardKind& kind, int copies) : DeviceRanks(SpecOf(kind), copies, 2, nullptr, kind.has_all_to_all) {}
   static ModelSpec SpecOf(const ShardKind& kind) {
-    ModelSpec spec = SpecOfRanks("1");
+    ModelSpec spec = SpecOfRanks("1", kind.bucket);
     spec.keys = spec.keys + Keys{{"shard_mode", kind.mode}};
     return spec;
   }
@@ -153,6 +155,7 @@ TEST_CASE("a shard fails: all shards of all copies return, and later steps fail 
       for (int64_t n = 1;; ++n) {
         CAPTURE(std::string(kind.mode));
         CAPTURE(kind.has_all_to_all);
+        CAPTURE(std::string(kind.bucket));
         CAPTURE(copies);
         CAPTURE(n);
         REQUIRE(n < 1000);
@@ -182,9 +185,11 @@ TEST_CASE("a shard fails: all shards of all copies return, and later steps fail 
 // Returns the number of collectives of a step over the communicator of the shards, or of the copies.
 int64_t CollectivesOf(const ShardKind& kind, int copies, bool of_shards) {
   const bool gathers = kind.mode == std::string("gather");
-  if (!of_shards) return gathers ? 2 : 1;  // headers before the step, and updates
+  const bool divided = kind.bucket != std::string("0") && (gathers || copies > 1);
+  const int64_t buckets = !divided ? 1 : gathers && copies > 1 ? 2 : 3;
+  if (!of_shards) return buckets + (gathers || divided ? 1 : 0);  // updates, and headers before anything is written
   // Agreements, and with gathered blocks the exchanges to and from their owners.
-  return (gathers ? 4 : 1) + (copies > 1 ? 1 : 0);
+  return (gathers ? 2 + 2 * buckets : 1) + (copies > 1 ? 1 : 0);
 }
 
 TEST_CASE("a collective of a shard fails: all shards of all copies return, and later steps fail on all of them" *
@@ -199,6 +204,8 @@ TEST_CASE("a collective of a shard fails: all shards of all copies return, and l
           for (;; ++n) {
             CAPTURE(std::string(kind.mode));
             CAPTURE(kind.has_all_to_all);
+            CAPTURE(std::string(kind.bucket));
+            CAPTURE(std::string(kind.bucket));
             CAPTURE(copies);
             CAPTURE(of_shards);
             CAPTURE(takes_part);

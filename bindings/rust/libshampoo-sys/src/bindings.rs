@@ -283,9 +283,9 @@ pub struct shampoo_comm_ops {
     /// that of the optimizer; shampoo_save() and shampoo_load() take either for optimizers on CUDA.
     pub device_type: i32,
     /// All-gather: recv receives world segments of bytes_per_rank bytes (\> 0), segment r from rank r. send may be
-    /// recv + rank \* bytes_per_rank. On CUDA it is enqueued on stream; on the CPU stream is NULL, and the function returns
-    /// when recv is filled. Every rank makes the same sequence of calls with the same sizes. Returns 0, or, on failure,
-    /// another number, which the error message contains. It runs on the thread that called the library. Required.
+    /// recv + rank \* bytes_per_rank. On CUDA it is enqueued on stream, which may be another one than that of the step; on
+    /// the CPU stream is NULL, and it returns when recv is filled. Every rank makes the same sequence of calls with the
+    /// same sizes. Returns 0 or, on failure, a number for the error text. It runs on the calling thread. Required.
     pub all_gather: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, usize, *mut c_void) -> i32>,
     /// All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes\[r\] bytes to each rank r, including this
     /// one, and receives recv_bytes\[r\] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,

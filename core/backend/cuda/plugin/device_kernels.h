@@ -105,6 +105,7 @@ cudaError_t ApplyDirections(cudaStream_t stream, const Tables& tables, const Bat
 
 // exchange.cu
 struct ExchangeArgs {
+  int64_t at;  // offset of the segments in the exchange buffers
   int64_t segment_bytes;
   uint64_t inputs_hash, scalars_hash;
   int64_t place;

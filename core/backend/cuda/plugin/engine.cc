@@ -143,8 +143,8 @@ Status Engine::Build(const EngineDesc& desc) {
   }
   SHAMPOO_RETURN_IF_ERROR(exchanges_.Allocate(source, &tables_));
   if (desc.track_times != 0) {
-    // The phases of a step: at most 6 for each batch, 2 for each bucket, and 6 at the beginning and at the end.
-    const size_t changes = 6 * layout_.batches.size() + 2 * static_cast<size_t>(exchanges_.bucket_count()) + 6;
+    // The phases of a step: at most 6 for each batch, 2 for each bucket, and 8 at the beginning and at the end.
+    const size_t changes = 6 * layout_.batches.size() + 2 * static_cast<size_t>(exchanges_.bucket_count()) + 8;
     SHAMPOO_RETURN_IF_ERROR(PhaseTimer::Create(changes, async_roots_ ? async_roots_->runs() : 0, &timer_));
   }
   int64_t all_roots = 0;

@@ -33,6 +33,8 @@ Status Engine::Step(const StepArgs& args, int64_t* ticket) {
   tables.state_out = static_cast<char*>(args.state_out);
   if (!handles_.empty()) SHAMPOO_RETURN_IF_ERROR(handles_[0].Bind(stream));
   Status status = Enqueue(args, *ticket, tables);
+  Status joined = exchanges_.Join(stream);
+  if (status.ok()) status = std::move(joined);
   lost_work_ = lost_work_ || !status.ok();
   if (args.captured != 0) return status;
   // Also record after a failure, because part of the step is already enqueued.
@@ -79,8 +81,11 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
     for (; batch < batch_tables_.size() && layout_.batches[batch].bucket == bucket; ++batch) {
       SHAMPOO_RETURN_IF_ERROR(StepBatch(args, ticket, tables, phases, batch));
     }
-    SHAMPOO_RETURN_IF_ERROR(exchanges_.Share(args, tables, bucket, phases));
+    SHAMPOO_RETURN_IF_ERROR(exchanges_.Send(args, tables, bucket, phases));
+    // The next bucket is computed while this one is exchanged.
+    if (bucket > 0) SHAMPOO_RETURN_IF_ERROR(exchanges_.Receive(args, tables, bucket - 1, phases));
   }
+  SHAMPOO_RETURN_IF_ERROR(exchanges_.Receive(args, tables, exchanges_.bucket_count() - 1, phases));
   SHAMPOO_CUDA_TRY(EndStep(stream, tables, has_tasks, refreshes));
   return phases.End();
 }

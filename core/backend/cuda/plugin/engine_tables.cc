@@ -58,7 +58,8 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
     made.param_at = plan.gather->param_at[index];
     made.exchange_at = made.gradient_at;  // the update replaces the gradient
   } else if (plan.replica_world > 1) {
-    made.exchange_at = block.owner * plan.bucket_segment_bytes[block.bucket] + block.exchange_offset;
+    made.exchange_at = block.bucket % plan.exchange_sets * plan.replica_set_bytes +
+                       block.owner * plan.bucket_segment_bytes[block.bucket] + block.exchange_offset;
   }
   return made;
 }

@@ -47,7 +47,7 @@ struct WriteHeaderBody {
         header.hyper_parameters =
             Mixed(Mixed(header.hyper_parameters, BitsAs<uint64_t>(group.lr)), BitsAs<uint64_t>(group.gradient_scale));
       }
-      *reinterpret_cast<SegmentHeader*>(tables.gathered + tables.replica_rank * args.segment_bytes) = header;
+      *reinterpret_cast<SegmentHeader*>(tables.gathered + args.at + tables.replica_rank * args.segment_bytes) = header;
     });
   }
 };
@@ -57,7 +57,7 @@ struct CompareHeadersBody {
   ExchangeArgs args;
 
   SHAMPOO_DEVICE const SegmentHeader& HeaderOf(int64_t rank) const {
-    return *reinterpret_cast<const SegmentHeader*>(tables.gathered + rank * args.segment_bytes);
+    return *reinterpret_cast<const SegmentHeader*>(tables.gathered + args.at + rank * args.segment_bytes);
   }
   SHAMPOO_DEVICE void Differ(int64_t rank, RankDifference difference) const {
     RejectWithRank(tables.state, rank, difference, false);

@@ -12,12 +12,9 @@ namespace shampoo::cuda {
 namespace {
 
 // The buffers are one allocation: the segments of replicas, those of the agreement of shards, and with shard_mode
-// gather the messages between shards and the whole blocks.
-int64_t ReplicaBytes(const PlanView& plan) {
-  int64_t bytes = 0;
-  for (int32_t i = 0; i < plan.bucket_count; ++i) bytes = std::max(bytes, plan.bucket_segment_bytes[i]);
-  return bytes * plan.replica_world;
-}
+// gather the messages between shards and the whole blocks. The segments of replicas and the messages have as many sets
+// as the plan says.
+int64_t ReplicaBytes(const PlanView& plan) { return plan.exchange_sets * plan.replica_set_bytes; }
 int64_t AgreementBytes(const PlanView& plan) {
   return plan.shard_world > 1 ? plan.shard_segment_bytes * plan.shard_world : 0;
 }
@@ -34,6 +31,7 @@ Status RankExchanges::Allocate(const DeviceMemory::Source& source, Tables* table
     SHAMPOO_CUDA_TRY(cudaMemsetAsync(buffers_.data(), 0, static_cast<size_t>(bytes), source.stream));
     tables->gathers = 1;
   }
+  if (bucket_count() > 1) SHAMPOO_RETURN_IF_ERROR(stream_.Create());
   tables->gathered = buffers_.data();
   if (plan_.shard_world > 1) tables->shard_segments = buffers_.data() + ReplicaBytes(plan_);
   return {};
@@ -43,19 +41,28 @@ int32_t RankExchanges::bucket_count() const {
   return std::max(gathers() ? plan_.gather->bucket_count : plan_.bucket_count, 1);
 }
 
-Status RankExchanges::Collect(const StepArgs& args, const Tables& tables, const StepPhases& phases) const {
+Status RankExchanges::Collect(const StepArgs& args, const Tables& tables, const StepPhases& phases) {
   if (!gathers()) return {};
   const auto stream = static_cast<cudaStream_t>(args.stream);
   SHAMPOO_RETURN_IF_ERROR(phases.Leave());
   SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables, 0));
   SHAMPOO_CUDA_TRY(TakeAgreedGradients(stream, tables));
-  for (int32_t i = 0; i < plan_.gather->bucket_count; ++i) {
+  const auto unpack = [&](int32_t bucket) -> Status {
+    SHAMPOO_RETURN_IF_ERROR(stream_.Wait(stream, bucket));
+    SHAMPOO_CUDA_TRY(UnpackWhole(stream, tables, plan_.gather->buckets[bucket].owned));
+    return {};
+  };
+  // The next bucket is packed while this one is exchanged.
+  for (int32_t i = 0; i < bucket_count(); ++i) {
     const GatherBucket& bucket = plan_.gather->buckets[i];
     SHAMPOO_CUDA_TRY(PackShards(stream, tables, bucket.sent));
-    SHAMPOO_RETURN_IF_ERROR(ExchangeMessages(args, bucket.collect));
-    SHAMPOO_CUDA_TRY(UnpackWhole(stream, tables, bucket.owned));
+    cudaStream_t exchanging = nullptr;
+    SHAMPOO_RETURN_IF_ERROR(stream_.Begin(stream, &exchanging));
+    SHAMPOO_RETURN_IF_ERROR(ExchangeMessages(args, bucket.collect, exchanging));
+    SHAMPOO_RETURN_IF_ERROR(stream_.End(i));
+    if (i > 0) SHAMPOO_RETURN_IF_ERROR(unpack(i - 1));
   }
-  return {};
+  return unpack(bucket_count() - 1);
 }
 
 Status RankExchanges::Agree(const StepArgs& args, const Tables& tables, const StepPhases& phases) const {
@@ -63,49 +70,72 @@ Status RankExchanges::Agree(const StepArgs& args, const Tables& tables, const St
   const int64_t number = gathers() ? 1 : 0;
   SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables, number));
   if (!compares_headers_first()) return {};
-  SHAMPOO_RETURN_IF_ERROR(ExchangeWithReplicas(args, tables, kSegmentHeaderBytes, 0));
+  const ExchangeArgs headers = HeadersOf(args, 0, kSegmentHeaderBytes, 0);
+  const auto stream = static_cast<cudaStream_t>(args.stream);
+  SHAMPOO_CUDA_TRY(WriteHeader(stream, tables, headers));
+  SHAMPOO_RETURN_IF_ERROR(ExchangeSegments(args, headers, stream));
+  SHAMPOO_CUDA_TRY(CompareHeaders(stream, tables, headers));
   return AgreeWithShards(args, tables, number + 1);
 }
 
-Status RankExchanges::Share(const StepArgs& args, const Tables& tables, int32_t bucket,
-                            const StepPhases& phases) const {
+Status RankExchanges::Send(const StepArgs& args, const Tables& tables, int32_t bucket, const StepPhases& phases) {
   const auto stream = static_cast<cudaStream_t>(args.stream);
-  if (!gathers() && plan_.replica_world == 1) return {};
+  if (!shares()) return {};
   SHAMPOO_RETURN_IF_ERROR(phases.Leave());
-  if (gathers()) {
-    const GatherBucket& gathered = plan_.gather->buckets[bucket];
-    SHAMPOO_CUDA_TRY(PackUpdates(stream, tables, gathered.owned));
-    SHAMPOO_RETURN_IF_ERROR(ExchangeMessages(args, gathered.deliver));
-    for (int64_t i = 0; i < gathered.copy_count; ++i) {
-      const GatherCopy& copy = gathered.copies[i];
-      SHAMPOO_CUDA_TRY(cudaMemcpyAsync(tables.gathered + copy.to, tables.gathered + copy.from,
-                                       static_cast<size_t>(copy.bytes), cudaMemcpyDeviceToDevice, stream));
-    }
-    if (plan_.replica_world > 1) {
-      SHAMPOO_RETURN_IF_ERROR(ExchangeWithReplicas(args, tables, plan_.bucket_segment_bytes[bucket], 1 + bucket));
-    }
-    SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
-    SHAMPOO_CUDA_TRY(ApplySlices(stream, tables, gathered.held));
-    return {};
+  const bool has_replicas = plan_.replica_world > 1;
+  const ExchangeArgs headers = has_replicas ? HeadersOf(args, bucket) : ExchangeArgs{};
+  if (has_replicas) SHAMPOO_CUDA_TRY(WriteHeader(stream, tables, headers));
+  if (gathers()) SHAMPOO_CUDA_TRY(PackUpdates(stream, tables, plan_.gather->buckets[bucket].owned));
+  cudaStream_t exchanging = nullptr;
+  SHAMPOO_RETURN_IF_ERROR(stream_.Begin(stream, &exchanging));
+  if (gathers()) SHAMPOO_RETURN_IF_ERROR(Deliver(args, plan_.gather->buckets[bucket], exchanging));
+  if (has_replicas) SHAMPOO_RETURN_IF_ERROR(ExchangeSegments(args, headers, exchanging));
+  return stream_.End(bucket);
+}
+
+Status RankExchanges::Receive(const StepArgs& args, const Tables& tables, int32_t bucket, const StepPhases& phases) {
+  const auto stream = static_cast<cudaStream_t>(args.stream);
+  if (!shares()) return {};
+  SHAMPOO_RETURN_IF_ERROR(phases.Leave());
+  SHAMPOO_RETURN_IF_ERROR(stream_.Wait(stream, bucket));
+  if (plan_.replica_world > 1) {
+    SHAMPOO_CUDA_TRY(CompareHeaders(stream, tables, HeadersOf(args, bucket)));
+    // The other shards must know what the first exchange between the copies of this shard has shown.
+    if (!compares_headers_first()) SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables, 1));
   }
-  const int64_t number = compares_headers_first() ? 1 + bucket : 0;
-  SHAMPOO_RETURN_IF_ERROR(ExchangeWithReplicas(args, tables, plan_.bucket_segment_bytes[bucket], number));
-  // The other shards must know what the first exchange between the copies of this shard has shown.
-  if (number == 0) SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables, 1));
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
-  SHAMPOO_CUDA_TRY(ApplyExchanged(stream, tables, bucket));
+  if (gathers()) {
+    SHAMPOO_CUDA_TRY(ApplySlices(stream, tables, plan_.gather->buckets[bucket].held));
+  } else {
+    SHAMPOO_CUDA_TRY(ApplyExchanged(stream, tables, bucket));
+  }
   return {};
 }
 
 // number: of the exchange between replicas in this step.
-Status RankExchanges::ExchangeWithReplicas(const StepArgs& args, const Tables& tables, int64_t segment_bytes,
-                                           int64_t number) const {
-  const auto stream = static_cast<cudaStream_t>(args.stream);
-  const ExchangeArgs exchange{segment_bytes, args.inputs_hash, args.scalars_hash, args.place + number};
-  SHAMPOO_CUDA_TRY(WriteHeader(stream, tables, exchange));
-  const int32_t error = args.gather.gather(args.gather.user, tables.gathered, segment_bytes, args.stream);
-  if (error != 0) return CommFailed("all_gather returned ", error);
-  SHAMPOO_CUDA_TRY(CompareHeaders(stream, tables, exchange));
+ExchangeArgs RankExchanges::HeadersOf(const StepArgs& args, int64_t at, int64_t segment_bytes, int64_t number) const {
+  return {at, segment_bytes, args.inputs_hash, args.scalars_hash, args.place + number};
+}
+
+ExchangeArgs RankExchanges::HeadersOf(const StepArgs& args, int32_t bucket) const {
+  const int64_t number = compares_headers_first() ? 1 + bucket : 0;
+  return HeadersOf(args, bucket % plan_.exchange_sets * plan_.replica_set_bytes, plan_.bucket_segment_bytes[bucket],
+                   number);
+}
+
+Status RankExchanges::ExchangeSegments(const StepArgs& args, const ExchangeArgs& segments, cudaStream_t stream) const {
+  const DeviceGather& replicas = args.gather;
+  const int32_t error = replicas.gather(replicas.user, buffers_.data() + segments.at, segments.segment_bytes, stream);
+  return error == 0 ? Status() : CommFailed("all_gather returned ", error);
+}
+
+Status RankExchanges::Deliver(const StepArgs& args, const GatherBucket& bucket, cudaStream_t stream) const {
+  SHAMPOO_RETURN_IF_ERROR(ExchangeMessages(args, bucket.deliver, stream));
+  for (int64_t i = 0; i < bucket.copy_count; ++i) {
+    const GatherCopy& copy = bucket.copies[i];
+    SHAMPOO_CUDA_TRY(cudaMemcpyAsync(buffers_.data() + copy.to, buffers_.data() + copy.from,
+                                     static_cast<size_t>(copy.bytes), cudaMemcpyDeviceToDevice, stream));
+  }
   return {};
 }
 
@@ -122,16 +152,17 @@ Status RankExchanges::AgreeWithShards(const StepArgs& args, const Tables& tables
   return {};
 }
 
-Status RankExchanges::ExchangeMessages(const StepArgs& args, const GatherExchange& exchange) const {
+Status RankExchanges::ExchangeMessages(const StepArgs& args, const GatherExchange& exchange,
+                                       cudaStream_t stream) const {
   char* const buffers = buffers_.data();
   if (exchange.segment > 0) {
     const DeviceGather& shards = args.shard_gather;
-    const int32_t error = shards.gather(shards.user, buffers + exchange.recv_at, exchange.segment, args.stream);
+    const int32_t error = shards.gather(shards.user, buffers + exchange.recv_at, exchange.segment, stream);
     return error == 0 ? Status() : CommFailed("all_gather of the shards returned ", error);
   }
   const DeviceAllToAll& shards = args.shard_all_to_all;
   const int32_t error = shards.exchange(shards.user, buffers + exchange.send_at, exchange.send,
-                                        buffers + exchange.recv_at, exchange.recv, args.stream);
+                                        buffers + exchange.recv_at, exchange.recv, stream);
   return error == 0 ? Status() : CommFailed("all_to_all of the shards returned ", error);
 }
 

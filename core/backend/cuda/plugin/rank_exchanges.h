@@ -3,17 +3,22 @@
 #pragma once
 
 #include "core/backend/cuda/interface.h"
+#include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/device_memory.h"
+#include "core/backend/cuda/plugin/exchange_stream.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
 #include "core/backend/cuda/plugin/phase_timer.h"
 #include "core/base/status.h"
 
 namespace shampoo::cuda {
 
-// The exchanges of a step with other ranks, in the order of the stream (docs/adr/0024, docs/adr/0025). Every rank makes
-// the same sequence of collectives, even after it rejected the step: the headers report the errors. Without other ranks
-// the functions do nothing. The exchanges of
-// other ranks belong to no phase: they include the time in which this rank waits.
+// The exchanges of a step with other ranks (docs/adr/0024, docs/adr/0025, docs/adr/0028). Every rank makes the same
+// sequence of collectives, even after it rejected the step: the headers report the errors. Without other ranks the
+// functions do nothing. The exchanges of other ranks belong to no phase: they include the time in which this rank
+// waits.
+//
+// Kernels run in the caller's stream, so that each step makes its decisions in one order. With several buckets the
+// collectives of buckets run in a stream of their own, ordered by events.
 class RankExchanges {
  public:
   // The plan must outlive this object.
@@ -23,11 +28,15 @@ class RankExchanges {
   Status Allocate(const DeviceMemory::Source& source, Tables* tables);
 
   // Before the gradients are checked: with shard_mode gather, collects whole blocks at their owners.
-  Status Collect(const StepArgs& args, const Tables& tables, const StepPhases& phases) const;
+  Status Collect(const StepArgs& args, const Tables& tables, const StepPhases& phases);
   // After the check: all ranks make the same decision. Nothing was written before.
   Status Agree(const StepArgs& args, const Tables& tables, const StepPhases& phases) const;
-  // After the updates of a bucket were computed: sends them to the ranks that hold the parameters, which apply them.
-  Status Share(const StepArgs& args, const Tables& tables, int32_t bucket, const StepPhases& phases) const;
+  // After the updates of a bucket were computed: sends them to the ranks that hold the parameters.
+  Status Send(const StepArgs& args, const Tables& tables, int32_t bucket, const StepPhases& phases);
+  // Applies the updates of a bucket that was sent. Called for bucket k before Send is called for bucket k + 2.
+  Status Receive(const StepArgs& args, const Tables& tables, int32_t bucket, const StepPhases& phases);
+  // At the end of a step, also after a failure: orders the caller's stream after all exchanges.
+  Status Join(cudaStream_t stream) { return stream_.Join(stream); }
 
   int32_t bucket_count() const;
 
@@ -36,12 +45,18 @@ class RankExchanges {
   // Returns whether replicas compare their headers in an exchange of its own, before anything is written. Otherwise the
   // headers of the only bucket decide. With gathered blocks, the ranks of one copy check only the blocks of this copy.
   bool compares_headers_first() const { return plan_.replica_world > 1 && (gathers() || bucket_count() > 1); }
+  // Returns whether updates are sent to other ranks.
+  bool shares() const { return gathers() || plan_.replica_world > 1; }
+  ExchangeArgs HeadersOf(const StepArgs& args, int64_t at, int64_t segment_bytes, int64_t number) const;
+  ExchangeArgs HeadersOf(const StepArgs& args, int32_t bucket) const;
   Status AgreeWithShards(const StepArgs& args, const Tables& tables, int64_t number) const;
-  Status ExchangeWithReplicas(const StepArgs& args, const Tables& tables, int64_t segment_bytes, int64_t number) const;
-  Status ExchangeMessages(const StepArgs& args, const GatherExchange& exchange) const;
+  Status ExchangeSegments(const StepArgs& args, const ExchangeArgs& segments, cudaStream_t stream) const;
+  Status ExchangeMessages(const StepArgs& args, const GatherExchange& exchange, cudaStream_t stream) const;
+  Status Deliver(const StepArgs& args, const GatherBucket& bucket, cudaStream_t stream) const;
 
   const PlanView& plan_;
   DeviceMemory buffers_;  // empty with one rank
+  ExchangeStream stream_;
 };
 
 }  // namespace shampoo::cuda

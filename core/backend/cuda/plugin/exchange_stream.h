@@ -1,0 +1,42 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "core/backend/cuda/plugin/cuda_handles.h"
+#include "core/base/status.h"
+
+namespace shampoo::cuda {
+
+// The stream of the exchanges of buckets, which run while the caller's stream computes (docs/adr/0028). Without a call
+// of Create(), exchanges run in the caller's stream, and the other functions do nothing.
+//
+//   caller:    compute 0 | Begin 0, compute 1 | Begin 1, Wait 0, apply 0, compute 2 | Begin 2, Wait 1, apply 1 ...
+//   exchanges:              exchange 0, End 0    exchange 1, End 1
+//
+// At most two exchanges are between Begin and Wait, and Begin of bucket k comes after Wait of bucket k - 2.
+class ExchangeStream {
+ public:
+  Status Create();
+
+  // Returns in *out the stream for the exchange of a bucket. The exchange starts after all earlier work in the caller's
+  // stream.
+  Status Begin(cudaStream_t caller, cudaStream_t* out);
+  // Called when the exchange is enqueued.
+  Status End(int32_t bucket);
+  // Later work in the caller's stream starts after the exchange of the bucket.
+  Status Wait(cudaStream_t caller, int32_t bucket);
+  // Called at the end of a step, also after a failure: a capture must not end, and a step must not be reported as done,
+  // while the caller's stream does not wait for the exchanges.
+  Status Join(cudaStream_t caller);
+
+ private:
+  OwnedStream stream_;
+  OwnedEvent begun_;
+  std::array<OwnedEvent, 2> ended_;  // by set of buffers
+  int running_ = 0;                  // exchanges that the caller's stream does not wait for yet
+};
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,293 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Several ranks and several buckets: a bucket is exchanged while the next one is computed.
+#include "tests/cuda/contract/rank_steps.h"
+#include "tests/cuda/contract/training.h"
+#include "tests/cuda/tools/stream_comm.h"
+
+namespace shampoo_test {
+namespace {
+
+struct BucketKind {
+  const char* mode;  // shard_mode
+  int copies, shards;
+  bool has_all_to_all;
+  int exchanges;   // of a bucket
+  int agreements;  // exchanges of a step that do not belong to a bucket
+};
+constexpr BucketKind kBucketKinds[] = {{"local", 2, 1, false, 1, 1},
+                                       {"local", 2, 2, false, 1, 3},
+                                       {"gather", 1, 2, false, 2, 2},
+                                       {"gather", 1, 2, true, 2, 2}};
+
+ModelSpec SpecOfBuckets(const BucketKind& kind, const char* bucket, const Keys& more = {}) {
+  ModelSpec spec = FiveShapes(Keys{{"shard_mode", kind.mode}, {"comm_bucket_bytes", bucket}} + more);
+  // Copies own blocks of the same shapes, and the halves of each parameter are equal.
+  spec.params = {{{4, 4}}, {{4, 4}}, {{2, 3, 4}}, {{2, 3, 4}}, {{6, 6}}, {{6, 6}}, {{6}}, {{6}}};
+  return spec;
+}
+
+// A communicator that marks in the caller's stream where each exchange was enqueued, and in its own stream where it
+// ends. It can report that an exchange failed after it was enqueued.
+class MarkedComm {
+ public:
+  struct Mark {
+    cudaEvent_t enqueued = nullptr;
+    cudaEvent_t ended = nullptr;
+  };
+  struct Log {
+    explicit Log(cudaStream_t caller_stream) : caller(caller_stream) {}
+    ~Log() {
+      for (const Mark& mark : marks) {
+        (void)cudaEventDestroy(mark.enqueued);
+        (void)cudaEventDestroy(mark.ended);
+      }
+    }
+    Log(const Log&) = delete;
+    Log& operator=(const Log&) = delete;
+
+    cudaStream_t caller;
+    bool is_on = false;
+    size_t fail_at = 0;  // the nth exchange fails; 0: none
+    std::vector<Mark> marks;
+  };
+
+  MarkedComm(int world, Log* log) : comm_(world), log_(log) {}
+  shampoo_comm_ops Ops(bool with_all_to_all) {
+    inner_ = comm_.Ops(with_all_to_all);
+    shampoo_comm_ops ops = inner_;
+    ops.user = this;
+    ops.all_gather = [](void* user, const void* send, void* recv, size_t bytes, void* stream) {
+      const shampoo_comm_ops& inner = static_cast<MarkedComm*>(user)->inner_;
+      return static_cast<MarkedComm*>(user)->Marked(
+          stream, [&] { return inner.all_gather(inner.user, send, recv, bytes, stream); });
+    };
+    if (!with_all_to_all) return ops;
+    ops.all_to_all = [](void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
+                        void* stream) {
+      const shampoo_comm_ops& inner = static_cast<MarkedComm*>(user)->inner_;
+      return static_cast<MarkedComm*>(user)->Marked(
+          stream, [&] { return inner.all_to_all(inner.user, send, send_bytes, recv, recv_bytes, stream); });
+    };
+    return ops;
+  }
+
+ private:
+  template <typename Exchange>
+  int32_t Marked(void* stream, const Exchange& exchange) {
+    if (!log_->is_on) return exchange();
+    Mark mark;
+    MustCuda(cudaEventCreateWithFlags(&mark.enqueued, cudaEventDisableTiming));
+    MustCuda(cudaEventCreateWithFlags(&mark.ended, cudaEventDisableTiming));
+    MustCuda(cudaEventRecord(mark.enqueued, log_->caller));
+    const int32_t error = exchange();
+    MustCuda(cudaEventRecord(mark.ended, static_cast<cudaStream_t>(stream)));
+    log_->marks.push_back(mark);
+    return log_->marks.size() == log_->fail_at ? 7 : error;
+  }
+
+  StreamComm comm_;
+  Log* log_;
+  shampoo_comm_ops inner_{};
+};
+
+// One rank; its exchanges are marked.
+struct MarkedRank {
+  MarkedRank(const BucketKind& kind, const char* bucket, cudaStream_t stream, const Keys& more = {})
+      : log(stream), copies(kind.copies, &log), shards(kind.shards, &log) {
+    replica_ops = copies.Ops(kind.has_all_to_all);
+    shard_ops = shards.Ops(kind.has_all_to_all);
+    ModelSpec spec = SpecOfBuckets(kind, bucket, more);
+    if (kind.copies > 1) spec.replica_ops = &replica_ops;
+    if (kind.shards > 1) spec.shard_ops = &shard_ops;
+    model = std::make_unique<Model>(spec, stream);
+    model->FillParams(1);
+  }
+
+  MarkedComm::Log log;
+  MarkedComm copies, shards;
+  shampoo_comm_ops replica_ops, shard_ops;
+  std::unique_ptr<Model> model;
+};
+
+TEST_CASE("the work before the exchange of a bucket does not wait for the exchange of the bucket before it" *
+          NeedsFake()) {
+  for (const BucketKind& kind : kBucketKinds) {
+    for (const char* bucket : {"0", "64", "192"}) {
+      CAPTURE(std::string(kind.mode));
+      CAPTURE(kind.shards);
+      CAPTURE(kind.has_all_to_all);
+      CAPTURE(std::string(bucket));
+      const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+      MarkedRank rank(kind, bucket, stream);
+      rank.model->FillGradients(1);
+      rank.log.is_on = true;
+      rank.model->Step();
+      rank.log.is_on = false;
+      const std::vector<MarkedComm::Mark>& marks = rank.log.marks;
+      const bool headers_first = bucket != std::string("0") || kind.mode == std::string("gather");
+      const int agreements = kind.agreements - (headers_first ? 0 : 1);
+      const int buckets = (static_cast<int>(marks.size()) - agreements) / kind.exchanges;
+      CHECK(buckets * kind.exchanges + agreements == static_cast<int>(marks.size()));
+      CHECK((buckets > 2) == (bucket != std::string("0")));
+      int overlapping = 0;
+      for (size_t i = 0; i + 1 < marks.size(); ++i) {
+        MustCuda(cudaEventSynchronize(marks[i + 1].enqueued));
+        const cudaError_t state = cudaEventQuery(marks[i].ended);
+        if (state == cudaErrorNotReady) (void)cudaGetLastError();
+        overlapping += state == cudaErrorNotReady ? 1 : 0;
+      }
+      CHECK(overlapping == kind.exchanges * (buckets - 1));
+      rank.model->Wait();
+    }
+  }
+}
+
+// Steps with roots at steps 1 and 50. Returns the number of exchanges in step 2.
+size_t FailExchange(const BucketKind& kind, size_t nth, bool captured) {
+  const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+  MarkedRank rank(kind, "64", stream, {{"precondition_frequency", "50"}, {"refresh_growth", "0"}});
+  rank.model->Step(1);
+  Must(shampoo_optimizer_status(rank.model->optimizer, 1, nullptr));
+  rank.model->FillGradients(2);
+  rank.model->Wait();
+  rank.log.is_on = true;
+  rank.log.fail_at = nth;
+  if (captured) MustCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  const shampoo_status status = rank.model->TryStep();
+  rank.log.is_on = false;
+  const shampoo_status expected = captured ? SHAMPOO_E_STATE : SHAMPOO_E_COMM;
+  CHECK(status == (nth == 0 ? SHAMPOO_OK : expected));
+  if (captured) {
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+    if (graph != nullptr) MustCuda(cudaGraphDestroy(graph));
+  }
+  MustCuda(cudaStreamSynchronize(stream));
+  CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == 0);
+  return rank.log.marks.size();
+}
+
+TEST_CASE("after an exchange has failed, the caller's stream waits for all work of the step, also in a capture" *
+          NeedsFake()) {
+  for (const BucketKind& kind : kBucketKinds) {
+    for (const bool captured : {false, true}) {
+      CAPTURE(std::string(kind.mode));
+      CAPTURE(kind.shards);
+      CAPTURE(kind.has_all_to_all);
+      CAPTURE(captured);
+      const size_t exchanges = FailExchange(kind, 0, captured);
+      for (size_t nth = 1; nth <= exchanges; ++nth) {
+        CAPTURE(nth);
+        FailExchange(kind, nth, captured);
+      }
+    }
+  }
+}
+
+struct DeviceOrder {
+  int order;
+  uint64_t seed;
+  int progress;  // operations that the device runs at each query of the host
+};
+constexpr DeviceOrder kDeviceOrders[] = {
+    {FAKE_CUDA_OLDEST_FIRST, 0, 0},    {FAKE_CUDA_YOUNGEST_FIRST, 0, 0}, {FAKE_CUDA_AS_LATE_AS_POSSIBLE, 0, 0},
+    {FAKE_CUDA_YOUNGEST_FIRST, 0, 20}, {FAKE_CUDA_RANDOM, 1, 0},         {FAKE_CUDA_RANDOM, 2, 7},
+    {FAKE_CUDA_RANDOM, 3, 40}};
+
+constexpr int kBucketSteps = 3;
+
+// The call to skip: the nth call of a function in the step before the last.
+struct SkippedCall {
+  const char* function = nullptr;
+  int64_t nth = 0;
+};
+
+std::vector<char> RunBuckets(const BucketKind& kind, const DeviceOrder& order, const SkippedCall& skipped = {},
+                             int64_t* calls = nullptr) {
+  fake_cuda_reset();
+  fake_cuda_set_protection(0);
+  fake_cuda_set_order(order.order, order.seed);
+  std::vector<char> result;
+  {
+    StreamComm copies(kind.copies);
+    StreamComm shards(kind.shards);
+    const shampoo_comm_ops replica_ops = copies.Ops(kind.has_all_to_all);
+    const shampoo_comm_ops shard_ops = shards.Ops(kind.has_all_to_all);
+    ModelSpec spec = SpecOfBuckets(kind, "64");
+    if (kind.copies > 1) spec.replica_ops = &replica_ops;
+    if (kind.shards > 1) spec.shard_ops = &shard_ops;
+    const TestStream stream;
+    Training training(spec, stream, kBucketSteps);
+    for (int t = 1; t <= kBucketSteps; ++t) {
+      if (t == kBucketSteps - 1 && skipped.nth > 0) fake_cuda_skip(skipped.function, skipped.nth);
+      fake_cuda_mark();
+      if (training.Step(t) != SHAMPOO_OK) return {};
+      if (calls != nullptr && t == kBucketSteps - 1) *calls = fake_cuda_calls(skipped.function);
+      fake_cuda_progress(order.progress);
+    }
+    result = training.Result();
+  }
+  if (skipped.nth == 0) {
+    CHECK(std::string(fake_cuda_problems()) == "");
+    CHECK(std::string(fake_cuda_leaks()) == "");
+  }
+  if (*fake_cuda_problems() != '\0') result.clear();
+  return result;
+}
+
+TEST_CASE("results of several buckets do not depend on the order in which the device runs its streams") {
+  for (const BucketKind& kind : kBucketKinds) {
+    const std::vector<char> expected = RunBuckets(kind, kDeviceOrders[0]);
+    REQUIRE(!expected.empty());
+    for (const DeviceOrder& order : kDeviceOrders) {
+      CAPTURE(std::string(kind.mode));
+      CAPTURE(kind.shards);
+      CAPTURE(kind.has_all_to_all);
+      CAPTURE(order.order);
+      CAPTURE(order.seed);
+      CHECK(RunBuckets(kind, order) == expected);
+    }
+  }
+  fake_cuda_reset();
+}
+
+TEST_CASE("every wait and every record of an event is needed in a step with several buckets" * NeedsFake()) {
+  for (const BucketKind& kind : kBucketKinds) {
+    for (const char* function : {"cudaStreamWaitEvent", "cudaEventRecord"}) {
+      int64_t calls = 0;
+      const std::vector<char> expected = RunBuckets(kind, kDeviceOrders[0], {function, 0}, &calls);
+      REQUIRE(calls > 0);
+      for (int64_t nth = 1; nth <= calls; ++nth) {
+        CAPTURE(std::string(kind.mode));
+        CAPTURE(kind.shards);
+        CAPTURE(kind.has_all_to_all);
+        CAPTURE(nth);
+        bool noticed = false;
+        for (const DeviceOrder& order : kDeviceOrders)
+          noticed = noticed || RunBuckets(kind, order, {function, nth}) != expected;
+        CHECK_MESSAGE(noticed, function << " number " << nth << " of " << calls << " is not needed");
+      }
+    }
+  }
+  fake_cuda_reset();
+}
+
+TEST_CASE("replicas with several buckets make the steps of replicas with one") {
+  std::vector<std::vector<std::vector<double>>> params;
+  for (const char* bucket : {"0", "64", "192"}) {
+    const Stage stage;
+    DeviceRanks ranks(SpecOfBuckets(kBucketKinds[0], bucket), 2);
+    ranks.FillParams(1);
+    ranks.Train(1, 5);
+    ranks.Status();
+    CheckAllAgree(&ranks);
+    params.push_back(ranks.Params());
+  }
+  CHECK(params[0] == params[1]);
+  CHECK(params[0] == params[2]);
+}
+
+}  // namespace
+}  // namespace shampoo_test
