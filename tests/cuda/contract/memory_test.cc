@@ -152,20 +152,32 @@ TEST_CASE("other devices can access the buffers of exchanges, in create, in step
 }
 
 TEST_CASE("the planned workspace of several ranks includes the buffers of exchanges") {
-  const Stage stage;
-  Recorder recorder[2];
-  const shampoo_allocator allocators[2] = {recorder[0].allocator(), recorder[1].allocator()};
-  {
-    DeviceRanks ranks(FiveShapes(), 2, 1, allocators);
-    for (int rank = 0; rank < 2; ++rank) {
-      // Workspace, state, the buffer of a step's exchange, and that of the host's exchanges.
-      REQUIRE(recorder[rank].sizes.size() == 4);
-      int64_t workspace = 0;
-      Must(shampoo_plan_bytes(ranks[rank].plan.get(), rank, "workspace", &workspace));
-      CHECK(recorder[rank].sizes[0] + recorder[rank].sizes[2] <= static_cast<size_t>(workspace));
+  // One bucket: headers of 64 bytes, and updates that are rounded up to 64 bytes. With buckets of 384 bytes, each
+  // block of a rank has a bucket of its own, and there are two sets of buffers.
+  constexpr size_t kOneBlock = 64 + 192;
+  for (const auto& [bucket, exchanged] : {std::pair{"0", 2 * (kOneBlock + 192)}, {"384", 2 * 2 * kOneBlock}}) {
+    CAPTURE(std::string(bucket));
+    const Stage stage;
+    Recorder recorder[2];
+    const shampoo_allocator allocators[2] = {recorder[0].allocator(), recorder[1].allocator()};
+    {
+      ModelSpec spec = FiveShapes({{"comm_bucket_bytes", bucket}});
+      spec.params = {{{6, 8}}, {{6, 8}}, {{6, 8}}, {{6, 8}}};
+      DeviceRanks ranks(spec, 2, 1, allocators);
+      for (int rank = 0; rank < 2; ++rank) {
+        // Workspace, state, the buffers of a step's exchanges, and those of the host's exchanges.
+        REQUIRE(recorder[rank].sizes.size() == 4);
+        CHECK(recorder[rank].sizes[2] == exchanged);
+        int64_t workspace = 0;
+        Must(shampoo_plan_bytes(ranks[rank].plan.get(), rank, "workspace", &workspace));
+        CHECK(recorder[rank].sizes[0] + recorder[rank].sizes[2] <= static_cast<size_t>(workspace));
+      }
+      ranks.FillParams(1);
+      ranks.Train(1, 2);
+      CHECK(ranks.Unless(SHAMPOO_OK) == "");
     }
+    for (const Recorder& one : recorder) CHECK(one.live.empty());
   }
-  for (const Recorder& one : recorder) CHECK(one.live.empty());
 }
 
 TEST_CASE("an optimizer has a cuBLAS handle for each stream, and a cuSOLVER handle for each that computes roots" *
