@@ -1,5 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
@@ -30,13 +31,7 @@ Status CheckUsable(const OptimizerDesc& desc) {
   for (const auto& [kind, comm] :
        {std::pair{"replica", desc.replica_comm.get()}, std::pair{"shard", desc.shard_comm.get()}}) {
     if (comm == nullptr) continue;
-    const bool on_device = desc.device == DeviceType::kCuda;
-    if (on_device && !comm->takes_device_memory()) {
-      return Unsupported("desc.", kind,
-                         "_comm takes memory of the host, and the optimizer is on a GPU: give a communicator whose "
-                         "device_type is SHAMPOO_CUDA");
-    }
-    if (!on_device && comm->takes_device_memory()) {
+    if (desc.device != DeviceType::kCuda && comm->takes_device_memory()) {
       return Unsupported("desc.", kind,
                          "_comm takes memory of a GPU, and the optimizer is on the CPU: give a communicator whose "
                          "device_type is SHAMPOO_CPU");
@@ -47,7 +42,7 @@ Status CheckUsable(const OptimizerDesc& desc) {
 }
 
 // Creates an engine without blocks. A rank that could not create one for the plan needs its memory to report that to
-// the other ranks.
+// the other ranks over a communicator that takes device memory.
 Status CreatePlaceholderEngine(const OptimizerDesc& desc, std::unique_ptr<cuda::DeviceEngine>* out) {
   auto plan = std::make_shared<PlanData>();
   plan->placement.device = desc.device;
@@ -161,7 +156,10 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
     }
   };
   std::array<std::optional<StagingScope>, 2> staged;
-  if (desc.device == DeviceType::kCuda && (desc.shard_comm || desc.replica_comm)) {
+  const auto takes_device_memory = [](const Communicator* comm) {
+    return comm != nullptr && comm->takes_device_memory();
+  };
+  if (std::any_of(comms.begin(), comms.end(), takes_device_memory)) {
     const Status made = CatchExceptions([&]() -> Status {
       if (optimizer != nullptr) {
         staging = optimizer->state().memory().MakeStaging(desc.stream);
@@ -176,7 +174,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
       return status.ok() ? made.Copy() : std::move(status);
     }
     for (size_t i = 0; i < comms.size(); ++i) {
-      if (comms[i] != nullptr) staged[i].emplace(comms[i], staging.get());
+      if (takes_device_memory(comms[i])) staged[i].emplace(comms[i], staging.get());
     }
   }
   struct Ranks {
@@ -256,8 +254,13 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
   std::unique_ptr<cuda::DeviceEngine> made;
   const bool shards_agree = desc.shard_comm != nullptr && plan_->placement.shard_world > 1;
   const bool has_all_to_all = shards_agree && desc.shard_comm->has_all_to_all();
-  SHAMPOO_RETURN_IF_ERROR(cuda::DeviceEngine::Create(
-      plan_, {desc.device_id, desc.allocator, desc.stream, desc.state, shards_agree, has_all_to_all}, &made));
+  const bool shards_through_host = shards_agree && !desc.shard_comm->takes_device_memory();
+  const bool replicas_through_host = plan_->placement.replica_world > 1 && !desc.replica_comm->takes_device_memory();
+  SHAMPOO_RETURN_IF_ERROR(
+      cuda::DeviceEngine::Create(plan_,
+                                 {desc.device_id, desc.allocator, desc.stream, desc.state, shards_agree, has_all_to_all,
+                                  shards_through_host, replicas_through_host},
+                                 &made));
   const std::shared_ptr<const cuda::DeviceEngine> engine = std::move(made);
   auto memory = std::make_unique<cuda::DeviceStateMemory>(*plan_, engine, desc.state, desc.stream);
   cuda::DeviceStateMemory* const device_memory = memory.get();
@@ -266,7 +269,8 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
   const StepInputs inputs{*plan_, *state_, buffers_, history_};
 
   std::vector<std::unique_ptr<DeviceRanks>> ranks;
-  if (shards_agree) ranks.push_back(std::make_unique<DeviceShards>(inputs, desc.shard_comm, ids.of_shards));
+  if (shards_agree)
+    ranks.push_back(std::make_unique<DeviceShards>(inputs, desc.shard_comm, ids.of_shards, engine.get()));
   if (plan_->placement.replica_world > 1) {
     ranks.push_back(std::make_unique<DeviceReplicas>(inputs, desc.replica_comm, ids.of_replicas, engine.get()));
   }

@@ -19,15 +19,31 @@ Status SeveralDevices::Create(std::vector<std::unique_ptr<DeviceRanks>> ranks, c
                               const cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers>* out) {
   std::unique_ptr<SeveralDevices> made(new SeveralDevices(std::move(ranks), memory));
   int64_t bytes = 0;
-  for (const auto& ranks_here : made->ranks_) bytes = std::max(bytes, ranks_here->staging_bytes());
-  void* unused = nullptr;
-  SHAMPOO_RETURN_IF_ERROR(engine.Staging(bytes, &unused));
+  for (const auto& ranks_here : made->ranks_) {
+    if (ranks_here->comm()->takes_device_memory()) bytes = std::max(bytes, ranks_here->staging_bytes());
+  }
+  if (bytes > 0) {
+    void* unused = nullptr;
+    SHAMPOO_RETURN_IF_ERROR(engine.Staging(bytes, &unused));
+  }
   *out = std::move(made);
   return {};
 }
 
 Status SeveralDevices::PriorFailure() const {
   for (const auto& ranks : ranks_) SHAMPOO_RETURN_IF_ERROR(ranks->comm()->PriorFailure());
+  return {};
+}
+
+Status SeveralDevices::CheckCapture() const {
+  for (const auto& ranks : ranks_) {
+    const Communicator& comm = *ranks->comm();
+    if (comm.takes_device_memory()) continue;
+    return WrongState("the stream is captured, and ", ranks->hold_shards() ? "shard" : "replica",
+                      "_comm takes host memory, so the host takes part in its collectives: expected a communicator "
+                      "whose device_type is SHAMPOO_CUDA and whose functions only enqueue work in the stream, such as "
+                      "those of NCCL. Call shampoo_optimizer_step outside of a capture, or use another communicator");
+  }
   return {};
 }
 
@@ -83,7 +99,9 @@ const DeviceRanks& SeveralDevices::RanksOf(const cuda::StepReport& report) const
 Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) {
   const std::unique_ptr<Staging> staging = memory_->MakeStaging(memory_->stream());
   std::array<std::optional<StagingScope>, 2> staged;
-  for (size_t i = 0; i < ranks_.size(); ++i) staged.at(i).emplace(ranks_[i]->comm(), staging.get());
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i]->comm()->takes_device_memory()) staged.at(i).emplace(ranks_[i]->comm(), staging.get());
+  }
   if (!was_replayed && !own_failure_.ok()) own = own_failure_.Copy();
   const DeviceRanks& reported = RanksOf(report);
   const Communicator& comm = *reported.comm();

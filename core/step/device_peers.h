@@ -18,6 +18,8 @@ class DevicePeers {
   virtual ~DevicePeers() = default;
   // Returns an error if a collective of these ranks has failed before.
   virtual Status PriorFailure() const = 0;
+  // Returns an error if a step cannot be captured over the communicators of these ranks.
+  virtual Status CheckCapture() const = 0;
   // Returns whether there are other ranks, which must make the same calls and return the same results.
   virtual bool exist() const = 0;
   // Returns whether other ranks may activate groups of which this rank has no gradient.
@@ -36,6 +38,7 @@ class DevicePeers {
 class SingleDevice final : public DevicePeers {
  public:
   Status PriorFailure() const override { return {}; }
+  Status CheckCapture() const override { return {}; }
   bool exist() const override { return false; }
   bool activate_groups() const override { return false; }
   void Prepare(const int64_t* /*counters*/, const Status& /*own*/, cuda::StepArgs* /*args*/) override {}
@@ -51,11 +54,12 @@ class SingleDevice final : public DevicePeers {
 class SeveralDevices final : public DevicePeers {
  public:
   // ranks: of one or two communicators, in the order in which they agree: shards before copies. Allocates the device
-  // memory for the exchange of error texts.
+  // memory for the exchange of error texts over those that take device memory.
   static Status Create(std::vector<std::unique_ptr<DeviceRanks>> ranks, const cuda::DeviceEngine& engine,
                        const cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers>* out);
 
   Status PriorFailure() const override;
+  Status CheckCapture() const override;
   bool exist() const override { return true; }
   bool activate_groups() const override;
   void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) override;

@@ -9,7 +9,7 @@
 
 namespace shampoo {
 
-// The ranks of one communicator, which takes device memory, that an optimizer on a device steps together with.
+// The ranks of one communicator that an optimizer on a device steps together with.
 class DeviceRanks {
  public:
   virtual ~DeviceRanks() = default;
@@ -17,7 +17,7 @@ class DeviceRanks {
   virtual int32_t optimizer() const = 0;
   // Returns whether the ranks hold shards of the parameters; otherwise, copies.
   virtual bool hold_shards() const = 0;
-  // Returns the bytes of device memory that the exchange of error texts needs.
+  // Returns the bytes of device memory that the exchange of error texts needs over a communicator of device memory.
   virtual int64_t staging_bytes() const = 0;
 
   // See DevicePeers.

@@ -16,28 +16,21 @@ DeviceReplicas::DeviceReplicas(const StepInputs& inputs, std::shared_ptr<Communi
       rounds_(std::move(comm), optimizer),
       engine_(engine),
       step_inputs_(inputs.plan),
-      captured_inputs_(inputs.plan) {}
+      captured_inputs_(inputs.plan),
+      collectives_(rounds_.comm(), engine) {}
 
 int64_t DeviceReplicas::staging_bytes() const {
   return std::max(static_cast<int64_t>(kTextBytes), step_inputs_.bytes()) * comm()->world();
 }
 
-int32_t DeviceReplicas::Gather(void* self, void* buffer, int64_t segment_bytes, void* stream) {
-  auto* const replicas = static_cast<DeviceReplicas*>(self);
-  replicas->gather_failure_ = replicas->comm()->GatherInStream(buffer, segment_bytes, stream, replicas->is_captured_);
-  return replicas->gather_failure_.ok() ? 0 : 1;
-}
-
 void DeviceReplicas::Prepare(const int64_t* counters, cuda::StepArgs* args) {
-  is_captured_ = args->captured != 0;
-  ReplicaInputs& compared = is_captured_ ? captured_inputs_ : step_inputs_;
+  collectives_.Begin(args->captured != 0);
+  ReplicaInputs& compared = args->captured != 0 ? captured_inputs_ : step_inputs_;
   compared.Set([&](const Param& param) { return inputs_.buffers.HasGradient(param); }, {}, counters, false);
-  args->gather = {this, Gather};
+  args->gather = collectives_.gather();
   args->inputs_hash = compared.Hash();
   args->place = PlaceOfRound(rounds_.optimizer(), 0);
 }
-
-Status DeviceReplicas::TakeFailure() { return std::exchange(gather_failure_, Status()); }
 
 Status DeviceReplicas::Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) {
   // All copies of a shard have the same difference.

@@ -7,14 +7,15 @@
 
 #include "core/backend/cuda/device_engine.h"
 #include "core/comm/round.h"
+#include "core/step/device_collectives.h"
 #include "core/step/device_ranks.h"
 #include "core/step/replica_inputs.h"
 #include "core/step/step_strategy.h"
 
 namespace shampoo {
 
-// The other copies of the parameters that an optimizer on a device steps together with, over a communicator that takes
-// device memory. The devices exchange headers and updates.
+// The other copies of the parameters that an optimizer on a device steps together with. The devices exchange headers
+// and updates.
 class DeviceReplicas final : public DeviceRanks {
  public:
   // optimizer: from Communicator::TakeOptimizerId(). engine: must outlive this object.
@@ -26,21 +27,18 @@ class DeviceReplicas final : public DeviceRanks {
   bool hold_shards() const override { return false; }
   int64_t staging_bytes() const override;
   void Prepare(const int64_t* counters, cuda::StepArgs* args) override;
-  Status TakeFailure() override;
+  Status TakeFailure() override { return collectives_.TakeFailure(); }
   Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
   Status AgreeAgain(Status own, bool /*was_replayed*/) override { return own; }
 
  private:
-  static int32_t Gather(void* self, void* buffer, int64_t segment_bytes, void* stream);
-
   StepInputs inputs_;
   Rounds rounds_;
   const cuda::DeviceEngine* engine_;
   // Both are stored, because a step may be captured before the error of an earlier step was reported.
   ReplicaInputs step_inputs_;      // of the last step that was not captured
   ReplicaInputs captured_inputs_;  // of the last captured step
-  bool is_captured_ = false;       // whether the step that is being enqueued is captured
-  Status gather_failure_;          // the failure of a collective of the step that is being enqueued
+  DeviceCollectives collectives_;
 };
 
 }  // namespace shampoo

@@ -83,6 +83,7 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
   SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());
   bool captured = false;
   SHAMPOO_RETURN_IF_ERROR(engine_->IsCapturing(stream, &captured));
+  if (captured) SHAMPOO_RETURN_IF_ERROR(peers_->CheckCapture());
   memory_->UseStream(stream);
   SHAMPOO_RETURN_IF_ERROR(captured ? PollReport(0) : FinishSteps());
   if (!captured && !counters_.AreKnown(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());

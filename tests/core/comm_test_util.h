@@ -17,14 +17,16 @@ namespace shampoo {
 // One rank of a communicator. The other ranks send the same as this rank unless `change` modifies it.
 class MirrorComm {
  public:
-  explicit MirrorComm(int world = 2, int rank = 0) : world_(world), rank_(rank) {
+  explicit MirrorComm(int world = 2, int rank = 0, bool takes_device_memory = false) : world_(world), rank_(rank) {
     CommOps ops;
     ops.user = this;
     ops.rank = rank;
     ops.world = world;
-    ops.all_gather = [](void* user, const void* send, void* recv, size_t bytes, void*) {
+    ops.takes_device_memory = takes_device_memory;
+    ops.all_gather = [](void* user, const void* send, void* recv, size_t bytes, void* stream) {
       auto* const self = static_cast<MirrorComm*>(user);
       self->Gather(static_cast<const char*>(send), static_cast<char*>(recv), bytes);
+      self->last_stream = stream;
       return self->error;
     };
     ops.abort = [](void* user) { ++static_cast<MirrorComm*>(user)->aborts; };
@@ -38,6 +40,7 @@ class MirrorComm {
   int64_t calls = 0;
   int aborts = 0;
   int32_t error = 0;  // what a collective returns
+  void* last_stream = nullptr;
 
  private:
   void Gather(const char* send, char* recv, size_t bytes) {

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -55,6 +56,9 @@ class FakeDevice {
   std::optional<Rejection> rejection;
   std::string fails;  // the text with which the next step fails
   int64_t last_ticket = 0;
+  // Returns the segments of the last exchange of a step. This rank sends bytes of this value.
+  const std::vector<char>& exchanged() const { return exchange_; }
+  static constexpr char kSent = 7;
 
  private:
   static FakeDevice& Of(cuda::Engine* engine) { return *reinterpret_cast<FakeDevice*>(engine); }
@@ -96,6 +100,7 @@ class FakeDevice {
       the_device->shard_bytes_ = desc->plan.shard_segment_bytes;
       the_device->snapshot_steps.resize(the_device->blocks_);
       the_device->roots.resize(the_device->blocks_ * kMaxDims);
+      the_device->host_exchange_.resize(static_cast<size_t>(desc->host_exchange_bytes));
       *out = reinterpret_cast<cuda::Engine*>(the_device);
       return Ok();
     };
@@ -145,12 +150,20 @@ class FakeDevice {
       *out = staging.data();
       return Ok();
     };
+    table.exchange_memory = [](cuda::Engine* engine) { return Of(engine).host_exchange_.data(); };
+    table.fetch_exchange = [](cuda::Engine* engine, int64_t offset, const void* from, int64_t bytes, void*) {
+      return Copy(Of(engine).host_exchange_.data() + offset, from, bytes);
+    };
+    table.return_exchange = [](cuda::Engine* engine, void* to, int64_t offset, int64_t bytes, void*) {
+      return Copy(to, Of(engine).host_exchange_.data() + offset, bytes);
+    };
     return table;
   }
 
   bool Gather(const cuda::DeviceGather& with, int64_t segment_bytes, int32_t world, void* stream) {
     if (with.gather == nullptr) return true;
-    exchange_.resize(static_cast<size_t>(segment_bytes * world));
+    exchange_.assign(static_cast<size_t>(segment_bytes * world), 0);
+    std::fill_n(exchange_.begin(), segment_bytes, kSent);  // this rank is the first
     return with.gather(with.user, exchange_.data(), segment_bytes, stream) == 0;
   }
 
@@ -193,6 +206,7 @@ class FakeDevice {
   std::vector<char> arena_;
   std::vector<char> staging_;
   std::vector<char> exchange_;
+  std::vector<char> host_exchange_;
   int32_t shard_world_ = 1;
   int64_t shard_bytes_ = 0;
   int32_t world_ = 1;

@@ -40,6 +40,8 @@ struct OnDevice {
     std::unique_ptr<cuda::DeviceEngine> created;
     cuda::DeviceEngine::Desc desc;
     desc.shards_agree = shard_comm != nullptr;
+    desc.shards_through_host = shard_comm != nullptr && !shard_comm->takes_device_memory();
+    desc.replicas_through_host = comm != nullptr && !comm->takes_device_memory();
     StepFixture::Ok(cuda::DeviceEngine::Create(plan, desc, &created));
     engine = std::move(created);
     auto owned = std::make_unique<cuda::DeviceStateMemory>(*plan, engine, nullptr, nullptr);
@@ -50,7 +52,8 @@ struct OnDevice {
     BindGradient(gradient);
     std::vector<std::unique_ptr<DeviceRanks>> ranks;
     if (shard_comm != nullptr) {
-      ranks.push_back(std::make_unique<DeviceShards>(inputs(), shard_comm, shard_comm->TakeOptimizerId()));
+      ranks.push_back(
+          std::make_unique<DeviceShards>(inputs(), shard_comm, shard_comm->TakeOptimizerId(), engine.get()));
     }
     if (comm != nullptr) {
       ranks.push_back(std::make_unique<DeviceReplicas>(inputs(), comm, comm->TakeOptimizerId(), engine.get()));
@@ -285,9 +288,12 @@ TEST_CASE("device memory is copied, and is not read while its stream is captured
   CHECK(one.memory->MakeStaging(&stream)->stream() == &stream);
 }
 
+constexpr bool kOfDevice = true;
+
 // A rank of two on a fake device.
 struct DeviceReplica {
-  DeviceReplica() : one({}, comm.shared()) {}
+  explicit DeviceReplica(bool takes_device_memory = kOfDevice)
+      : comm(2, 0, takes_device_memory), one({}, comm.shared()) {}
   // Rejects the next step for a difference between ranks.
   Status RejectFor(cuda::RankDifference difference) {
     one.device.rejection = {Rejection::kOtherRank, 0, difference};
@@ -365,6 +371,28 @@ TEST_CASE("a collective that failed while a step was enqueued fails this step an
   CheckError(rank.one.step->ReportSteps(true, &failed_call), Code::kComm, "a collective failed before");
 }
 
+TEST_CASE(
+    "a communicator of host memory exchanges the data of a device without a stream, and is refused in a capture") {
+  int stream = 0;
+  for (const bool takes_device_memory : {true, false}) {
+    DeviceReplica rank(takes_device_memory);
+    CheckOk(rank.one.step->Step({}, &stream));
+    CHECK(rank.comm.calls == 1);
+    CHECK(rank.comm.last_stream == (takes_device_memory ? &stream : nullptr));
+    CHECK(rank.one.device.exchanged() == std::vector<char>(128, FakeDevice::kSent));
+    rank.one.device.captures = true;
+    const Status captured = rank.one.step->Step({}, nullptr);
+    CHECK(captured.ok() == takes_device_memory);
+    if (takes_device_memory) continue;
+    CheckError(captured, Code::kState, "the stream is captured, and replica_comm takes host memory");
+    CHECK(rank.one.device.steps.size() == 1);  // nothing was enqueued
+    CHECK(rank.comm.calls == 1);
+    rank.one.device.captures = false;
+    CheckOk(rank.one.Step());
+    CHECK(rank.one.device.steps.size() == 2);
+  }
+}
+
 // A rank of two shards on a fake device. Both shards send the same, and each holds the whole parameter.
 struct DeviceShard {
   explicit DeviceShard(std::shared_ptr<Communicator> replicas = nullptr) : one({}, std::move(replicas), comm.shared()) {
@@ -378,7 +406,7 @@ struct DeviceShard {
     return one.step->ReportSteps(true, &failed_call);
   }
 
-  MirrorComm comm;
+  MirrorComm comm{2, 0, kOfDevice};
   OnDevice one;
 };
 

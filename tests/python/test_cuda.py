@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_threads import PATIENCE, in_threads
+from test_threads import PATIENCE, Pair, in_threads
 
 import libshampoo
 from tools import from_environment
@@ -144,18 +144,20 @@ class OnHost(libshampoo.Communicator):
         self.cuda.call("cudaMemcpy", ctypes.c_void_p(recv), everything, ctypes.c_size_t(len(everything)), 1)
 
 
-def test_shards_are_stepped_on_the_device(cuda: Cuda) -> None:
+@pytest.mark.parametrize("takes_device_memory", [True, False])
+def test_shards_are_stepped_on_the_device(cuda: Cuda, takes_device_memory: bool) -> None:
     """As libshampoo.torch does with the DTensors of FSDP2, of which each rank holds some rows."""
     random = np.random.default_rng(2)
     w, grad = (random.standard_normal((5, 4)).astype(np.float32) for _ in range(2))
     parts, barrier = [b"", b""], threading.Barrier(2)
+    through_host = Pair(barrier)
     rows = [slice(0, 3), slice(3, 5)]
 
     def run(rank: int) -> np.ndarray:
         stream, param = cuda.stream(), OnDevice(cuda, w[rows[rank]])
         gradient = OnDevice(cuda, grad[rows[rank]])
         described = libshampoo.Param(param, shape=w.shape, local_offset=(rows[rank].start, 0))
-        comm = OnHost(cuda, rank, parts, barrier)
+        comm = OnHost(cuda, rank, parts, barrier) if takes_device_memory else through_host.rank(rank)
         opt = libshampoo.Optimizer({"w": described}, shard_comm=comm, stream=stream, **KEYS)
         assert all(block.of_shard for block in opt.plan.blocks)
         for _ in range(3):

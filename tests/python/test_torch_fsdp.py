@@ -186,6 +186,14 @@ def test_devices_and_communicators_are_checked(ranks: int) -> None:
     assert connect(nccl) is nccl and connect(distributed.group.WORLD) is distributed.group.WORLD
 
 
+def test_a_process_group_needs_a_backend_for_the_cpu(ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = init_device_mesh("cpu", (4,))
+    monkeypatch.setattr(distributed, "get_backend_config", lambda group: "cuda:nccl")
+    refused([("w", dtensor(line, Shard(0)))], "shard_comm: a process group with the backend cuda:nccl; expected .*gloo")
+    refused([torch.ones(3)], "comm: a process group with the backend cuda:nccl; .* pass a libshampoo.NcclComm",
+            comm=distributed.group.WORLD)  # fmt: skip
+
+
 @pytest.mark.parametrize("ranks", [1], indirect=True)
 def test_gradients_must_be_divided_like_their_parameters(ranks: int) -> None:
     line = init_device_mesh("cpu", (1,))

@@ -31,8 +31,10 @@ class Communicator:
     rank, world
         Rank of this process, and number of ranks.
     device_type
-        Memory that the methods use: SHAMPOO_CPU or SHAMPOO_CUDA. On CUDA they receive addresses instead of
-        memoryviews, and the stream as the last argument: ``all_gather(send, recv, bytes_per_rank, stream)``.
+        Memory that the methods use. With SHAMPOO_CPU, the default, they receive memoryviews; an optimizer on CUDA
+        then copies through the host and waits in each exchange. With SHAMPOO_CUDA they receive addresses, and the
+        stream as the last argument: ``all_gather(send, recv, bytes_per_rank, stream)``. Only optimizers on CUDA accept
+        that.
     """
 
     rank = 0

@@ -148,8 +148,9 @@ class Shampoo(torch.optim.Optimizer):
     maximize
         Maximize the objective: each step negates the gradient before it adds weight decay. Groups can set it, too.
     comm, shard_comm
-        Same as for ``libshampoo.Optimizer``. For parameters on the CPU, each can also be a process group of
-        torch.distributed. For DTensors on the CPU, the default is the process group of their device mesh.
+        Same as for ``libshampoo.Optimizer``. Each can also be a process group of torch.distributed with gloo or MPI.
+        For parameters on CUDA, steps then copy through the host, and a ``libshampoo.NcclComm`` is preferable. For
+        DTensors on the CPU, the default is the process group of their device mesh.
     threads
         Number of threads that work on a step. 0: as many as are useful, at most one for each available processor.
     grad_dtype
@@ -249,8 +250,8 @@ class Shampoo(torch.optim.Optimizer):
             shard_comm = torch_dtensor.communicator(shards, "shard_comm", shard_comm, device)
         optimizer = Optimizer(
             groups,
-            comm=self._connect(comm, device),
-            shard_comm=self._connect(shard_comm, device),
+            comm=self._connect(comm, "comm"),
+            shard_comm=self._connect(shard_comm, "shard_comm"),
             threads=self._threads,
             stream=_stream_of(device),
         )
@@ -275,11 +276,15 @@ class Shampoo(torch.optim.Optimizer):
         for group, sent in zip(self.param_groups[first:], self._sent_keys[first:], strict=True):
             group.update({name: value for name, value in sent.items() if not isinstance(group.get(name), torch.Tensor)})
 
-    def _connect(self, comm: Any, device: Any) -> Any:
+    def _connect(self, comm: Any, argument: str) -> Any:
         if not torch.distributed.is_available() or not isinstance(comm, torch.distributed.ProcessGroup):
             return comm
-        if device.type == "cuda":
-            raise ValueError("comm: a process group needs parameters on the CPU; on CUDA, pass a libshampoo.NcclComm")
+        backends = torch.distributed.get_backend_config(comm)
+        if not any(backend.startswith("cpu:") for backend in backends.split(",")):
+            raise ValueError(
+                f"{argument}: a process group with the backend {backends}; expected one with a backend for the CPU, "
+                "such as gloo; for NCCL, pass a libshampoo.NcclComm"
+            )
         return ProcessGroupComm(comm)
 
     @property

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/device_engine.h"
 
+#include <algorithm>
+
+#include "core/backend/cuda/host_exchange_bytes.h"
 #include "core/backend/cuda/host_root_bytes.h"
 #include "core/backend/cuda/loader.h"
 #include "core/base/amount.h"
@@ -53,9 +56,13 @@ EngineDesc DeviceEngine::DescOf(const Desc& desc) {
     gather_ = std::make_unique<GatherTables>(*plan_, desc.has_all_to_all, base);
     view.gather = &gather_->view();
   }
+  int64_t host_exchange = desc.replicas_through_host ? HostBytesOfReplicas(view) : 0;
+  if (desc.shards_through_host) host_exchange = std::max(host_exchange, HostBytesOfShards(view));
   const int32_t tf32 = plan_->groups[0].precondition_math == PreconditionMath::kTf32 ? 1 : 0;
   const int32_t track_times = plan_->groups[0].track_times ? 1 : 0;
-  return {view, desc.device, desc.allocator, desc.stream, desc.state, tf32, track_times, HostRootBufferBytes(*plan_)};
+  return {view,         desc.device, desc.allocator, desc.stream,
+          desc.state,   tf32,        track_times,    HostRootBufferBytes(*plan_),
+          host_exchange};
 }
 
 Status DeviceEngine::Create(std::shared_ptr<const PlanData> plan, const Desc& desc,
@@ -139,6 +146,14 @@ Status DeviceEngine::EndHostRoots(int64_t job) const { return StatusOfResult(tab
 
 Status DeviceEngine::Staging(int64_t bytes, void** out) const {
   return StatusOfResult(table_->staging(engine_, bytes, out));
+}
+
+Status ExchangeMemory::Fetch(int64_t offset, const void* from, int64_t bytes, void* stream) const {
+  return StatusOfResult(table_->fetch_exchange(engine_, offset, from, bytes, stream));
+}
+
+Status ExchangeMemory::Return(void* to, int64_t offset, int64_t bytes, void* stream) const {
+  return StatusOfResult(table_->return_exchange(engine_, to, offset, bytes, stream));
 }
 
 }  // namespace shampoo::cuda

@@ -16,6 +16,22 @@ namespace shampoo::cuda {
 // Returns the settings of a group without bound scalars.
 inline DeviceSettings DeviceSettingsOf(const GroupSettings& settings) { return {settings, {}, {}}; }
 
+// The pinned memory of an engine through which steps exchange data over communicators that take host memory.
+class ExchangeMemory {
+ public:
+  ExchangeMemory(const Table* table, Engine* engine) : table_(table), engine_(engine) {}
+
+  char* data() const { return table_->exchange_memory(engine_); }
+  // Copies device memory to `offset` in the order of the stream, and waits for the copy.
+  Status Fetch(int64_t offset, const void* from, int64_t bytes, void* stream) const;
+  // Copies from `offset` to device memory in the order of the stream. Does not wait.
+  Status Return(void* to, int64_t offset, int64_t bytes, void* stream) const;
+
+ private:
+  const Table* table_;
+  Engine* engine_;
+};
+
 // An engine of the plugin. Calls the functions of the plugin's table and returns their results as statuses.
 class DeviceEngine {
  public:
@@ -26,6 +42,8 @@ class DeviceEngine {
     void* state = nullptr;        // the arena; nullptr: the engine allocates it
     bool shards_agree = false;    // the optimizer has a communicator of the shard ranks
     bool has_all_to_all = false;  // that communicator has an all-to-all
+    // The communicators of these ranks take host memory.
+    bool shards_through_host = false, replicas_through_host = false;
   };
   // Creates an engine. Loads the plugin if it is not loaded yet.
   static Status Create(std::shared_ptr<const PlanData> plan, const Desc& desc, std::unique_ptr<DeviceEngine>* out);
@@ -57,6 +75,7 @@ class DeviceEngine {
   Status ReturnHostRoots(const std::vector<HostRoot>& roots) const;
   Status EndHostRoots(int64_t job) const;
   Status Staging(int64_t bytes, void** out) const;
+  ExchangeMemory exchange_memory() const { return {table_, engine_}; }
   double Seconds(StepPhase phase) const { return table_->seconds(engine_)[static_cast<size_t>(phase)]; }
   const uint64_t* parameter_hashes() const { return table_->parameter_hashes(engine_); }
 

@@ -21,7 +21,7 @@
 namespace shampoo::cuda {
 
 // Raise this number if anything in this file, or in the structs of the plan that it refers to, changes.
-inline constexpr int32_t kInterface = 11;
+inline constexpr int32_t kInterface = 12;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -127,6 +127,8 @@ struct EngineDesc {
   int32_t track_times;
   // Bytes of each of two buffers of pinned memory; 0: async roots are computed on the device.
   int64_t host_root_bytes;
+  // Bytes of pinned memory for the exchanges of steps over communicators that take host memory; 0: there are none.
+  int64_t host_exchange_bytes;
 };
 
 struct Engine;
@@ -336,6 +338,11 @@ struct Table {
   Result (*end_host_roots)(Engine* engine, int64_t job);
   // Returns at least this many bytes of device memory for exchanges between ranks that the host takes part in.
   Result (*staging)(Engine* engine, int64_t bytes, void** out);
+  // With EngineDesc::host_exchange_bytes: the pinned memory, and copies between it and the device in the order of the
+  // stream. fetch_exchange copies to `offset` and waits for the copy; return_exchange copies from it and does not wait.
+  char* (*exchange_memory)(Engine* engine);
+  Result (*fetch_exchange)(Engine* engine, int64_t offset, const void* from, int64_t bytes, void* stream);
+  Result (*return_exchange)(Engine* engine, void* to, int64_t offset, int64_t bytes, void* stream);
   // Returns, by StepPhase, the time in the stream of the steps that read_report has waited for; 0 without track_times.
   const double* (*seconds)(Engine* engine);
   // Returns, by parameter, the hashes of the last comparison that found a difference (RankDifference::kParameters).

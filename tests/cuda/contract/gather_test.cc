@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tests/cuda/contract/rank_steps.h"
+#include "tests/cuda/contract/sizes.h"
 
 namespace shampoo_test {
 namespace {
@@ -186,24 +187,6 @@ TEST_CASE("a gathered block whose state would overflow is skipped, and all ranks
     }
   }
 }
-
-// An allocator that uses cudaMalloc and records the sizes.
-struct Sizes {
-  std::vector<size_t> all;
-
-  shampoo_allocator allocator() {
-    shampoo_allocator made = SHAMPOO_ALLOCATOR_INIT;
-    made.user = this;
-    made.allocate = [](void* user, size_t bytes, size_t, int32_t, int32_t, void*) {
-      static_cast<Sizes*>(user)->all.push_back(bytes);
-      void* memory = nullptr;
-      MustCuda(cudaMalloc(&memory, bytes));
-      return memory;
-    };
-    made.deallocate = [](void*, void* memory, size_t, int32_t, int32_t, void*) { (void)cudaFree(memory); };
-    return made;
-  }
-};
 
 TEST_CASE("gathered shards allocate what the plan says, and nothing in a step") {
   for (const Layout& layout : kLayouts) {

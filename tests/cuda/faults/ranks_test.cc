@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kRanks = 3;
 constexpr int kFaulty = 1;
+constexpr HostComms kOnHost{true, true};
 
 // Returns a model with roots at every second step. bucket: 0 for one exchange in a step.
 ModelSpec SpecOfRanks(const char* lag, const char* bucket = "0") {
@@ -49,16 +50,22 @@ TEST_CASE(
     "a rank fails and the communicator is aborted: the others return, and parameters are those before or after the "
     "step" *
     NeedsFake()) {
-  for (const auto& [lag, bucket] : {std::pair{"0", "0"}, {"1", "0"}, {"1", "256"}}) {
-    const bool divided = bucket != std::string("0");
+  struct Case {
+    const char* lag;
+    const char* bucket;  // comm_bucket_bytes
+    HostComms on_host;
+  };
+  for (const Case& one : {Case{"0", "0", {}}, Case{"1", "0", {}}, Case{"1", "0", kOnHost}, Case{"1", "256", {}}}) {
+    const bool divided = one.bucket != std::string("0");
     std::map<shampoo_status, int> others_said;
     for (int64_t n = 1;; ++n) {
-      CAPTURE(std::string(lag));
+      CAPTURE(std::string(one.lag));
+      CAPTURE(one.on_host.of_replicas);
       CAPTURE(divided);
       CAPTURE(n);
       REQUIRE(n < 1000);
       const Stage stage;
-      DeviceRanks ranks(SpecOfRanks(lag, bucket), kRanks);
+      DeviceRanks ranks(SpecOfRanks(one.lag, one.bucket), kRanks, 1, nullptr, false, one.on_host);
       Begin(&ranks);
       const auto before = ranks.Params();
       ranks.OnEvery([&](int rank, Model* model) {
@@ -111,14 +118,22 @@ TEST_CASE(
 struct ShardKind {
   const char* mode;  // shard_mode
   bool has_all_to_all;
+  HostComms on_host = {};
   const char* bucket = "0";  // comm_bucket_bytes
 };
-constexpr ShardKind kShardKinds[] = {
-    {"local", false}, {"gather", false}, {"gather", true}, {"local", false, "256"}, {"gather", true, "256"}};
+constexpr ShardKind kShardKinds[] = {{"local", false},
+                                     {"gather", false},
+                                     {"gather", true},
+                                     {"local", false, kOnHost},
+                                     {"gather", true, kOnHost},
+                                     {"gather", false, {false, true}},
+                                     {"local", false, {}, "256"},
+                                     {"gather", true, {}, "256"}};
 
 // Two shards of one copy of a model or of several.
 struct Shards : DeviceRanks {
-  Shards(const ShardKind& kind, int copies) : DeviceRanks(SpecOf(kind), copies, 2, nullptr, kind.has_all_to_all) {}
+  Shards(const ShardKind& kind, int copies)
+      : DeviceRanks(SpecOf(kind), copies, 2, nullptr, kind.has_all_to_all, kind.on_host) {}
   static ModelSpec SpecOf(const ShardKind& kind) {
     ModelSpec spec = SpecOfRanks("1", kind.bucket);
     spec.keys = spec.keys + Keys{{"shard_mode", kind.mode}};
@@ -153,11 +168,13 @@ struct Shards : DeviceRanks {
 TEST_CASE("a shard fails: all shards of all copies return, and later steps fail on all of them" * NeedsFake()) {
   for (const ShardKind& kind : kShardKinds) {
     for (const int copies : {1, 2}) {
+      if (copies == 1 && kind.on_host.of_shards) continue;
       std::map<shampoo_status, int> others_said;
       for (int64_t n = 1;; ++n) {
         CAPTURE(std::string(kind.mode));
         CAPTURE(kind.has_all_to_all);
         CAPTURE(std::string(kind.bucket));
+        CAPTURE(kind.on_host.of_shards);
         CAPTURE(copies);
         CAPTURE(n);
         REQUIRE(n < 1000);
@@ -207,7 +224,7 @@ TEST_CASE("a collective of a shard fails: all shards of all copies return, and l
             CAPTURE(std::string(kind.mode));
             CAPTURE(kind.has_all_to_all);
             CAPTURE(std::string(kind.bucket));
-            CAPTURE(std::string(kind.bucket));
+            CAPTURE(kind.on_host.of_shards);
             CAPTURE(copies);
             CAPTURE(of_shards);
             CAPTURE(takes_part);
@@ -242,15 +259,20 @@ TEST_CASE("a collective of a shard fails: all shards of all copies return, and l
 // A rank that repeats its step joins the exchange in which the others wait. Otherwise all ranks detect that it is
 // behind, by its step number or by its exchange number within a step.
 TEST_CASE("a rank fails and repeats the step: training continues, or ends on all ranks" * NeedsFake()) {
-  for (const char* bucket : {"0", "64"}) {
+  struct Case {
+    const char* bucket;
+    HostComms on_host;
+  };
+  for (const Case& one : {Case{"0", {}}, Case{"64", {}}, Case{"64", kOnHost}}) {
     std::map<shampoo_status, int> ended;
     int lost_again = 0;
     for (int64_t n = 1;; ++n) {
-      CAPTURE(std::string(bucket));
+      CAPTURE(std::string(one.bucket));
+      CAPTURE(one.on_host.of_replicas);
       CAPTURE(n);
       REQUIRE(n < 1000);
       const Stage stage;
-      DeviceRanks ranks(SpecOfRanks("0", bucket), kRanks);
+      DeviceRanks ranks(SpecOfRanks("0", one.bucket), kRanks, 1, nullptr, false, one.on_host);
       Begin(&ranks);
       bool tried = false;
       bool again = false;
@@ -288,19 +310,18 @@ TEST_CASE("a rank fails and repeats the step: training continues, or ends on all
     CHECK(ended[SHAMPOO_E_STATE] > 0);
     CHECK(ended[SHAMPOO_E_COMM] > 0);
     CHECK(ended.size() == 3);
-    CHECK((lost_again > 0) == (bucket != std::string("0")));
+    CHECK((lost_again > 0) == (one.bucket != std::string("0")));
   }
 }
 
-// The faulty rank needs device memory to report its failure to the others. If it has none, or if they already have
-// their optimizers, it aborts the communicator.
-TEST_CASE("create of a rank fails: create or the first step of the others fails, and nothing is leaked" * NeedsFake()) {
+// Fails each call of CUDA of one rank's create in turn. Returns how often the others ended with each status.
+std::map<shampoo_status, int> FailInCreate(const HostComms& on_host) {
   std::map<shampoo_status, int> others_said;
   for (int64_t n = 1;; ++n) {
     CAPTURE(n);
     REQUIRE(n < 1000);
     const Stage stage;
-    DeviceRanks ranks(SpecOfRanks("1"), kRanks);
+    DeviceRanks ranks(SpecOfRanks("1"), kRanks, 1, nullptr, false, on_host);
     ranks.FillParams(1);
     ranks.FillGradients(1);
     ranks.OnEvery([&](int rank, Model* model) {
@@ -328,10 +349,25 @@ TEST_CASE("create of a rank fails: create or the first step of the others fails,
     CHECK(ranks.status(0) == SHAMPOO_E_COMM);
     CHECK(ranks.status(2) == SHAMPOO_E_COMM);
   }
+  return others_said;
+}
+
+// The faulty rank needs device memory to report its failure to the others. If it has none, or if they already have
+// their optimizers, it aborts the communicator.
+TEST_CASE("create of a rank fails: create or the first step of the others fails, and nothing is leaked" * NeedsFake()) {
+  std::map<shampoo_status, int> others_said = FailInCreate({});
   CHECK(others_said[SHAMPOO_E_NOMEM] > 10);
   CHECK(others_said[SHAMPOO_E_DEVICE] > 10);
   CHECK(others_said[SHAMPOO_E_COMM] > 10);
   CHECK(others_said[SHAMPOO_OK] > 3);
+}
+
+TEST_CASE("over a communicator of host memory, a rank whose create fails always reports it" * NeedsFake()) {
+  std::map<shampoo_status, int> others_said = FailInCreate(kOnHost);
+  CHECK(others_said[SHAMPOO_E_NOMEM] > 10);
+  CHECK(others_said[SHAMPOO_E_DEVICE] > 10);
+  CHECK(others_said[SHAMPOO_E_COMM] == 0);
+  CHECK(others_said[SHAMPOO_OK] > 0);  // the initialization of the state fails after the ranks have agreed
 }
 
 }  // namespace

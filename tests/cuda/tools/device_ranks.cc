@@ -7,7 +7,7 @@
 namespace shampoo_test {
 
 DeviceRanks::DeviceRanks(const ModelSpec& spec, int copies, int shards, const shampoo_allocator* allocators,
-                         bool has_all_to_all)
+                         bool has_all_to_all, HostComms on_host)
     : has_all_to_all_(has_all_to_all), ranks_(static_cast<size_t>(copies) * static_cast<size_t>(shards)) {
   replica_ops_.resize(copies > 1 || shards == 1 ? ranks_.size() : 0);
   shard_ops_.resize(shards > 1 ? ranks_.size() : 0);
@@ -15,12 +15,12 @@ DeviceRanks::DeviceRanks(const ModelSpec& spec, int copies, int shards, const sh
   for (int shard = 0; !replica_ops_.empty() && shard < shards; ++shard) {
     StagedComm* const comm = AddComm(copies);
     for (int copy = 0; copy < copies; ++copy)
-      replica_ops_[rank_at(copy, shard)] = comm->OpsOf(copy, true, has_all_to_all_);
+      replica_ops_[rank_at(copy, shard)] = OpsOf(comm, copy, on_host.of_replicas);
   }
   for (int copy = 0; !shard_ops_.empty() && copy < copies; ++copy) {
     StagedComm* const comm = AddComm(shards);
     for (int shard = 0; shard < shards; ++shard)
-      shard_ops_[rank_at(copy, shard)] = comm->OpsOf(shard, true, has_all_to_all_);
+      shard_ops_[rank_at(copy, shard)] = OpsOf(comm, shard, on_host.of_shards);
   }
   for (Rank& rank : ranks_) rank.stream = std::make_unique<TestStream>();
   UsePlugin();
@@ -38,6 +38,13 @@ StagedComm* DeviceRanks::AddComm(int world) {
   comms_.push_back(std::make_unique<StagedComm>(world, fake_cuda_check_collective));
   comms_.back()->host().patience = std::chrono::seconds(20);
   return comms_.back().get();
+}
+
+shampoo_comm_ops DeviceRanks::OpsOf(StagedComm* comm, int rank, bool on_host) const {
+  if (!on_host) return comm->OpsOf(rank, true, has_all_to_all_);
+  shampoo_comm_ops ops = comm->host().OpsOf(rank, true);
+  if (!has_all_to_all_) ops.all_to_all = nullptr;
+  return ops;
 }
 
 ThreadComm& DeviceRanks::CommOf(int rank, bool of_shards) {
@@ -67,9 +74,11 @@ shampoo_status DeviceRanks::CreateAgain(int rank, const shampoo_plan* plan) {
   Model& model = (*this)[rank];
   shampoo_optimizer_desc desc = DeviceDesc();
   desc.stream = model.stream;
-  Must(shampoo_comm_from_ops(&desc.replica_comm, replica_ops(rank)));
+  if (replica_ops(rank) != nullptr) Must(shampoo_comm_from_ops(&desc.replica_comm, replica_ops(rank)));
+  if (shard_ops(rank) != nullptr) Must(shampoo_comm_from_ops(&desc.shard_comm, shard_ops(rank)));
   const shampoo_status status = shampoo_optimizer_create(&model.optimizer, plan, &desc);
   shampoo_comm_destroy(desc.replica_comm);
+  shampoo_comm_destroy(desc.shard_comm);
   return status;
 }
 

@@ -12,6 +12,11 @@
 
 namespace shampoo_test {
 
+// The communicators of DeviceRanks that take host memory; the others take device memory.
+struct HostComms {
+  bool of_replicas = false, of_shards = false;
+};
+
 // Copies of a model on one device, or shards of them, one for each rank, each with its own stream. Ranks are threads;
 // the shards of a copy have consecutive ranks.
 class DeviceRanks {
@@ -20,7 +25,7 @@ class DeviceRanks {
 
   // allocators: by rank; nullptr: the one of the spec. has_all_to_all: of the communicators.
   DeviceRanks(const ModelSpec& spec, int copies, int shards = 1, const shampoo_allocator* allocators = nullptr,
-              bool has_all_to_all = false);
+              bool has_all_to_all = false, HostComms on_host = {});
   ~DeviceRanks();
   DeviceRanks(const DeviceRanks&) = delete;
   DeviceRanks& operator=(const DeviceRanks&) = delete;
@@ -29,7 +34,7 @@ class DeviceRanks {
   void OnEvery(const Work& work);
   void Step();
   void Status();  // waits
-  // Creates the optimizer of a rank of replicas, which was destroyed, with a plan. Called on every rank.
+  // Creates the optimizer of a rank, which was destroyed, with a plan. Called on every rank.
   shampoo_status CreateAgain(int rank, const shampoo_plan* plan);
   // Do the same on every rank.
   void FillParams(uint64_t seed);
@@ -75,6 +80,7 @@ class DeviceRanks {
     return ops.empty() ? nullptr : &ops[static_cast<size_t>(rank)];
   }
   StagedComm* AddComm(int world);
+  shampoo_comm_ops OpsOf(StagedComm* comm, int rank, bool on_host) const;
 
   bool has_all_to_all_;
   std::vector<std::unique_ptr<StagedComm>> comms_;

@@ -279,13 +279,13 @@ pub struct shampoo_comm_ops {
     pub rank: i32,
     /// Number of ranks, in \[1, 2^20\]. Default: 1.
     pub world: i32,
-    /// Memory that the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA. For replica_comm and shard_comm it must be
-    /// that of the optimizer; shampoo_save() and shampoo_load() take either for optimizers on CUDA.
+    /// Memory that the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA, which only optimizers on CUDA accept. With
+    /// SHAMPOO_CPU, the steps of an optimizer on CUDA wait in each exchange and cannot be captured (docs/cuda.md).
     pub device_type: i32,
     /// All-gather: recv receives world segments of bytes_per_rank bytes (\> 0), segment r from rank r. send may be
-    /// recv + rank \* bytes_per_rank. On CUDA it is enqueued on stream, which may be another one than that of the step; on
-    /// the CPU stream is NULL, and it returns when recv is filled. Every rank makes the same sequence of calls with the
-    /// same sizes. Returns 0 or, on failure, a number for the error text. It runs on the calling thread. Required.
+    /// recv + rank \* bytes_per_rank. With SHAMPOO_CUDA it is enqueued on stream, which may be another one than that of the
+    /// step; otherwise stream is NULL, and it returns when recv is filled. All ranks make the same sequence of calls with
+    /// the same sizes. Returns 0 or, on failure, a number for the error text. It runs on the calling thread. Required.
     pub all_gather: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, usize, *mut c_void) -> i32>,
     /// All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes\[r\] bytes to each rank r, including this
     /// one, and receives recv_bytes\[r\] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,
@@ -360,7 +360,7 @@ pub struct shampoo_optimizer_desc {
     /// Number of the device, as CUDA counts. Default: 0, the only one on the CPU.
     pub device_id: i32,
     /// Ranks that hold the same parameters. Its world and rank must equal the plan's replica_world and replica_rank. NULL
-    /// (default): one rank. On CUDA, the communicator must take device memory. The optimizer keeps its own reference.
+    /// (default): one rank. On the CPU, the communicator must take host memory. The optimizer keeps its own reference.
     pub replica_comm: *mut shampoo_comm,
     /// Ranks that hold the shards of one copy. Its world and rank must equal the plan's shard_world and shard_rank. NULL
     /// (default): each rank steps its shards on its own, and does not learn of errors on other ranks; not possible with
@@ -749,7 +749,7 @@ extern "C" {
     ///   communicator is not that of the plan, or a communicator is missing; or the plans of two ranks differ.
     /// - returns `SHAMPOO_E_STATE`: the plan is not finished.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: CUDA cannot be used, for the reason that shampoo_backend_describe() gives; a
-    ///   communicator takes memory of another device type; or device_type is unknown.
+    ///   communicator of an optimizer on the CPU takes device memory; or device_type is unknown.
     /// - returns `SHAMPOO_E_COMM`: a collective failed.
     /// - returns `SHAMPOO_E_NOMEM`: out of memory or threads. The error says how many bytes or threads were requested. Reduce
     ///   "max_preconditioner_dim", use narrower states ("factor_dtype", ...) or fewer "threads"; shampoo_plan_bytes()

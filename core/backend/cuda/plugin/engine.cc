@@ -142,6 +142,9 @@ Status Engine::Build(const EngineDesc& desc) {
     state_ = static_cast<char*>(desc.state);
   }
   SHAMPOO_RETURN_IF_ERROR(exchanges_.Allocate(source, &tables_));
+  if (desc.host_exchange_bytes > 0) {
+    SHAMPOO_RETURN_IF_ERROR(HostExchange::Create(desc.host_exchange_bytes, &host_exchange_));
+  }
   if (desc.track_times != 0) {
     // The phases of a step: at most 6 for each batch, 2 for each bucket, and 8 at the beginning and at the end.
     const size_t changes = 6 * layout_.batches.size() + 2 * static_cast<size_t>(exchanges_.bucket_count()) + 8;

@@ -11,6 +11,7 @@
 #include "core/backend/cuda/plugin/async_roots.h"
 #include "core/backend/cuda/plugin/cuda_handles.h"
 #include "core/backend/cuda/plugin/device_memory.h"
+#include "core/backend/cuda/plugin/host_exchange.h"
 #include "core/backend/cuda/plugin/host_roots.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
 #include "core/backend/cuda/plugin/phase_timer.h"
@@ -38,6 +39,7 @@ struct Engine {
   Status Staging(int64_t bytes, void** out);
   Status StartHostRoots(const HostRootStart& start, int64_t* job);
   HostRoots* host_roots() { return host_roots_.get(); }
+  HostExchange* host_exchange() { return host_exchange_.get(); }
 
   void* state() const { return state_; }
   Status ReadSnapshotSteps(const char* arena, cudaStream_t stream);
@@ -127,7 +129,8 @@ struct Engine {
   // Async roots on the device or on the host; at most one of the two exists.
   std::unique_ptr<AsyncRoots> async_roots_;
   std::unique_ptr<HostRoots> host_roots_;
-  std::unique_ptr<PhaseTimer> timer_;  // nullptr: no times are measured
+  std::unique_ptr<HostExchange> host_exchange_;  // nullptr: all communicators take device memory
+  std::unique_ptr<PhaseTimer> timer_;            // nullptr: no times are measured
   int64_t tickets_ = 0;
   int64_t recorded_ = 0;   // the last ticket that done_ covers
   bool has_work_ = false;  // done_ has been recorded, for a step or for another call

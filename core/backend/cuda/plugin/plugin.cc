@@ -164,6 +164,18 @@ const Table kTable = {
                          int64_t job) { return Guarded([&] { return engine->host_roots()->End(job); }); },
     .staging = [](Engine* engine, int64_t bytes,
                   void** out) { return Guarded([&] { return engine->Staging(bytes, out); }); },
+    .exchange_memory =
+        [](Engine* engine) { return engine->host_exchange() == nullptr ? nullptr : engine->host_exchange()->memory(); },
+    .fetch_exchange =
+        [](Engine* engine, int64_t offset, const void* from, int64_t bytes, void* stream) {
+          return Guarded(
+              [&] { return engine->host_exchange()->Fetch(offset, from, bytes, static_cast<cudaStream_t>(stream)); });
+        },
+    .return_exchange =
+        [](Engine* engine, void* to, int64_t offset, int64_t bytes, void* stream) {
+          return Guarded(
+              [&] { return engine->host_exchange()->Return(to, offset, bytes, static_cast<cudaStream_t>(stream)); });
+        },
     .seconds = [](Engine* engine) { return engine->seconds(); },
     .parameter_hashes = [](Engine* engine) { return engine->parameter_hashes(); },
 };

@@ -1,0 +1,51 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+
+#include "core/backend/cuda/interface.h"
+#include "core/base/round_up.h"
+
+// Layout of the pinned memory through which a step exchanges data over communicators that take host memory. Exchanges
+// use it one after the other. An all-gather has the segments of all ranks from offset 0; an all-to-all has what it
+// sends from offset 0, followed by what it receives.
+namespace shampoo::cuda {
+
+// Returns the offset of what an all-to-all receives.
+inline int64_t HostReceiveOffset(int64_t sent_bytes) {
+  constexpr int64_t kAlignment = 256;
+  return RoundUp(sent_bytes, kAlignment);
+}
+
+// Returns the bytes of an exchange between shards.
+inline int64_t HostBytesOf(const GatherExchange& exchange, int32_t shard_world) {
+  if (exchange.segment > 0) return exchange.segment * shard_world;
+  const auto sum = [shard_world](const size_t* bytes) {
+    return static_cast<int64_t>(std::accumulate(bytes, bytes + shard_world, size_t{0}));
+  };
+  return HostReceiveOffset(sum(exchange.send)) + sum(exchange.recv);
+}
+
+// Returns the bytes of the largest exchange of a step between replicas, in all segments.
+inline int64_t HostBytesOfReplicas(const PlanView& plan) {
+  int64_t segment = 0;
+  for (int32_t i = 0; i < plan.bucket_count; ++i) segment = std::max(segment, plan.bucket_segment_bytes[i]);
+  return segment * plan.replica_world;
+}
+
+// Returns the bytes of the largest exchange of a step between shards.
+inline int64_t HostBytesOfShards(const PlanView& plan) {
+  int64_t bytes = plan.shard_segment_bytes * plan.shard_world;  // the agreement
+  for (int32_t i = 0; plan.gather != nullptr && i < plan.gather->bucket_count; ++i) {
+    const GatherBucket& bucket = plan.gather->buckets[i];
+    bytes =
+        std::max({bytes, HostBytesOf(bucket.collect, plan.shard_world), HostBytesOf(bucket.deliver, plan.shard_world)});
+  }
+  return bytes;
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,50 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/backend/cuda/device_engine.h"
+#include "core/backend/cuda/interface.h"
+#include "core/comm/communicator.h"
+
+namespace shampoo {
+
+// The collectives that the steps of an optimizer on a device make over one communicator. If the communicator takes
+// device memory, they are enqueued in the stream. Otherwise the host takes part in each of them:
+//
+//   device            host
+//   work ... copy --> wait -> all_gather or all_to_all
+//   work ... <------- copy, enqueued in the stream
+class DeviceCollectives {
+ public:
+  // Both must outlive this object.
+  DeviceCollectives(Communicator* comm, const cuda::DeviceEngine* engine) : comm_(comm), engine_(engine) {}
+  DeviceCollectives(const DeviceCollectives&) = delete;
+  DeviceCollectives& operator=(const DeviceCollectives&) = delete;
+
+  // Call before a step is enqueued. captured: into a graph; the communicator then takes device memory.
+  void Begin(bool captured) { is_captured_ = captured; }
+  // The functions for the step. This object must outlive them.
+  cuda::DeviceGather gather() { return {this, Gather}; }
+  cuda::DeviceAllToAll all_to_all() { return {this, AllToAll}; }
+  // Returns, once, the failure of a collective in the step that was enqueued last.
+  Status TakeFailure();
+
+ private:
+  static int32_t Gather(void* self, void* buffer, int64_t segment_bytes, void* stream);
+  static int32_t AllToAll(void* self, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
+                          void* stream);
+  Status GatherThroughHost(char* buffer, int64_t segment_bytes, void* stream);
+  Status AllToAllThroughHost(const void* send, std::span<const size_t> send_bytes, void* recv,
+                             std::span<const size_t> recv_bytes, void* stream);
+
+  Communicator* comm_;
+  const cuda::DeviceEngine* engine_;
+  bool is_captured_ = false;
+  Status failure_;
+};
+
+}  // namespace shampoo
