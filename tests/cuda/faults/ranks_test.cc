@@ -306,7 +306,7 @@ TEST_CASE("a rank fails and repeats the step: training continues, or ends on all
       }
     }
     // With several buckets, the headers are exchanged before any block is stepped, so more calls come after them.
-    CHECK(ended[SHAMPOO_OK] > (bucket == std::string("0") ? 20 : 10));
+    CHECK(ended[SHAMPOO_OK] > (one.bucket == std::string("0") ? 20 : 10));
     CHECK(ended[SHAMPOO_E_STATE] > 0);
     CHECK(ended[SHAMPOO_E_COMM] > 0);
     CHECK(ended.size() == 3);
