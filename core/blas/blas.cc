@@ -14,15 +14,15 @@
 namespace shampoo::blas {
 namespace {
 
-// Returns whether ?symv reads nothing beyond the end of A and y. The kernels for these processors do, and the memory
-// after a caller's buffer may not be mapped.
+// Returns whether ?symv stays within A and y. OpenBLAS's kernels for the processors of kReadBeyond read past the end,
+// where memory may not be mapped.
 bool SymvStaysInBounds() {
   static const bool result = [] {
     const std::string_view kernel = openblas_get_corename();
-    constexpr std::string_view kBeyond[] = {"Katmai", "Coppermine", "Northwood",    "Prescott",  "Banias", "Core2",
-                                            "Penryn", "Dunnington", "Atom",         "Nano",      "Athlon", "Opteron",
-                                            "Bobcat", "Barcelona",  "Opteron_SSE3", "Piledriver"};
-    return std::find(std::begin(kBeyond), std::end(kBeyond), kernel) == std::end(kBeyond);
+    constexpr std::string_view kReadBeyond[] = {
+        "Katmai", "Coppermine", "Northwood", "Prescott", "Banias", "Core2",     "Penryn",       "Dunnington",
+        "Atom",   "Nano",       "Athlon",    "Opteron",  "Bobcat", "Barcelona", "Opteron_SSE3", "Piledriver"};
+    return std::find(std::begin(kReadBeyond), std::end(kReadBeyond), kernel) == std::end(kReadBeyond);
   }();
   return result;
 }
@@ -101,8 +101,12 @@ void Symv(bool upper, int64_t n, const double* a, int64_t lda, const double* x, 
   }
 }
 
-// The sizes that LAPACK's documentation gives for ssyevd with eigenvectors; dsyevr and dsyev need less. For small n the
-// block size of the reduction to tridiagonal form needs more than that, hence 64 n.
+// The sizes suffice for Syevd, Syevr and Syev. LAPACK's documentation requires:
+//   ?syevd  1 + 6 n + 2 n^2 and 3 + 5 n
+//   dsyevr  26 n and 10 n; Syevr also needs n^2 for the eigenvectors and 2 n integers for their support
+//   dsyev   3 n - 1
+// Workspace queries return up to 34 n for small n, with which the reduction to tridiagonal form uses its full block
+// size; hence 64 n.
 int64_t EigenWork(int64_t n) { return 1 + 64 * n + 2 * n * n; }
 int64_t EigenIntWork(int64_t n) { return 3 + 12 * n; }
 

@@ -23,7 +23,7 @@ struct CheckpointCall {
   Status caller_status;  // an error in the arguments of this rank's caller, which is reported to the other ranks
 };
 
-// For its lifetime, exchanges over `world` go through device memory if `world` takes only that.
+// While this object exists, exchanges over `world` go through device memory if `world` takes only device memory.
 class WorldStaging {
  public:
   // Fails if this rank cannot exchange anything with the other ranks.
@@ -34,8 +34,8 @@ class WorldStaging {
   std::optional<StagingScope> scope_;
 };
 
-// Checks this rank's arguments and waits for pending steps, so that the states can be read. The caller reports a
-// failure to the other ranks.
+// Checks this rank's arguments and waits for pending steps, so that the states can be read. If this fails, the caller
+// must report the error to the other ranks.
 Status CheckCall(const CheckpointCall& call);
 
 }  // namespace shampoo

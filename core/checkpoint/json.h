@@ -30,19 +30,19 @@ struct Json {
 };
 
 // Called for each complete object. where: the path to the object, a member name or "" (array element) for each level.
-// Returns whether the object was consumed; then it is not added to the value that contains it.
+// Returns true if it has consumed the object, which is then not added to the value that contains it.
 using ConsumeObject = std::function<bool(std::span<const std::string> where, const Json& object)>;
 // Parse a text. Return false if it is not JSON, or is nested too deeply for a checkpoint.
 bool ParseJson(IndexText* text, const ConsumeObject& consume, Json* out);
 bool ParseJson(std::string_view text, const ConsumeObject& consume, Json* out);
 
-// Convert a value. Return false if it has another type.
+// Convert a value. Return false if the value has another type.
 bool Read(const Json& value, std::string* out);
 bool Read(const Json& value, int64_t* out);
 bool Read(const Json& value, std::vector<int64_t>* out);
 bool Read(const Json& value, Shape* out);
 
-// Reads a member of an object. Returns false if it is missing or has another type.
+// Reads a member of an object. Returns false if the member is missing or has another type.
 template <typename Value>
 bool Get(const Json& object, const char* name, Value* out) {
   const Json* const found = object.Find(name);

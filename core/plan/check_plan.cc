@@ -77,8 +77,8 @@ Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
   return {};
 }
 
-Status CheckRootDevice(const Settings& own, const Settings& settings, const Placement& placement) {
-  const bool on_host = own.root_device == RootDevice::kHost && placement.device != DeviceType::kCpu;
+Status CheckRootDevice(const Settings& default_group, const Settings& settings, const Placement& placement) {
+  const bool on_host = default_group.root_device == RootDevice::kHost && placement.device != DeviceType::kCpu;
   if (!on_host) return {};
   if (settings.track_root_residuals) {
     return Unsupported(

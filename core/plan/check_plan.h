@@ -5,7 +5,7 @@
 #include "core/base/status.h"
 #include "core/plan/plan.h"
 
-// Checks of the arguments from which a plan is made. Each of them returns an error that names the argument.
+// Checks of the arguments from which a plan is made. Each function returns an error that names the wrong argument.
 namespace shampoo {
 
 // Checks ranks and threads.
@@ -13,8 +13,8 @@ Status CheckPlacement(const Placement& placement);
 
 // Checks that the keys of a group are supported on the plan's device.
 Status CheckDeviceKeys(const Settings& settings, const Placement& placement);
-// Checks the keys of a group that root_device restricts. own: the settings of the default group.
-Status CheckRootDevice(const Settings& own, const Settings& settings, const Placement& placement);
+// Checks the keys of a group that root_device restricts. root_device is in the settings of the default group.
+Status CheckRootDevice(const Settings& default_group, const Settings& settings, const Placement& placement);
 
 // Checks a parameter without regard to other parameters: name, shape, stack_dims and shard. Sets *elements to the
 // number of elements in the caller's buffers.

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank without host memory for the text of its error still joins the exchanges of a step that the devices rejected.
+// After the devices have rejected a step, the ranks exchange the error. A rank that has no host memory for the text of
+// the error still joins this exchange.
 #include <cmath>
 #include <set>
 
@@ -12,18 +13,19 @@
 namespace shampoo_test {
 namespace {
 
-// The fake of CUDA and the communicators of the tests use the same allocation functions as the library.
+// Returns whether an allocation is one of the tests. The fake of CUDA and the communicators of the tests use the same
+// allocation functions as the library.
 bool IsOfTests() { return fake_cuda_in_call() != 0 || StagedComm::IsInside(); }
 
 struct Grid {
   int copies, shards;
 };
 
-// Rank 1 has a NaN in its gradient. The call that reports the error fails an allocation there, the first, the second,
-// and so on.
+// Rank 1 has a NaN in its gradient. In the call that reports the error, allocation n of rank 1 fails, or this and all
+// later ones. n is 1, 2, and so on, until the call makes fewer than n allocations.
 TEST_CASE("a rejected step is reported on all ranks if one has no memory" * NeedsFake()) {
   for (const Grid& grid : {Grid{2, 1}, {3, 1}, {1, 3}, {2, 2}}) {
-    for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {  // one allocation, or all later ones
+    for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {  // allocation n alone, or all from it on
       std::set<shampoo_status> returned;
       int64_t attempts = 0;
       for (int64_t n = 1;; ++n) {
@@ -38,7 +40,7 @@ TEST_CASE("a rejected step is reported on all ranks if one has no memory" * Need
         const auto before = ranks.Params();
         ranks[1].SpoilGradient(3, 2, NAN);
         ranks.Step();
-        REQUIRE(ranks.Unless(SHAMPOO_OK) == "");
+        REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
         bool has_failed = false;
         ranks.OnEvery([&](int rank, Model* model) {
           if (rank != 1) return shampoo_optimizer_status(model->optimizer, 1, nullptr);

@@ -27,7 +27,7 @@ Question QuestionOf(const nlohmann::json& settings) {
   if (method != "newton" && method != "higher_order") return question;
   question.method = method == "newton" ? RootMethod::kNewton : RootMethod::kHigherOrder;
   question.tolerance = settings.at("tolerance");
-  question.most = settings.at("max_iterations");
+  question.max_iterations = settings.at("max_iterations");
   if (method == "higher_order") question.order = settings.at("order");
   return question;
 }

@@ -38,7 +38,7 @@ inline void Check(const Status& status) {
 }
 inline void Check(cudaError_t error) { REQUIRE(error == cudaSuccess); }
 
-// Device memory with these contents.
+// Device memory that initially contains the elements of a vector.
 template <typename Element>
 class OnDevice {
  public:
@@ -85,7 +85,7 @@ struct Device {
   Handles handles{};
 };
 
-// Ends the capture of a stream, and launches the graph in it.
+// Ends the capture of a stream, and runs the captured graph in this stream.
 inline void Replay(cudaStream_t stream) {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
@@ -110,7 +110,7 @@ struct Question {
   double divisor = 1;
   double limit = kInfinity;
   double tolerance = 1e-6;
-  int64_t most = 100;
+  int64_t max_iterations = 100;
   int64_t order = 3;
   bool pseudo_inverse = false;
   double rank_rtol = -1;
@@ -121,20 +121,20 @@ struct Question {
   double relative_epsilon = 0;
   bool tracked = false;  // track_root_residuals
 
-  DeviceSettings Numbers() const {
-    DeviceSettings numbers{};
-    numbers.root_method = method;
-    numbers.exponent_multiplier = multiplier;
-    numbers.epsilon = epsilon;
-    numbers.root_tolerance = tolerance;
-    numbers.root_max_iterations = most;
-    numbers.root_order = order;
-    numbers.root_rank_handling = pseudo_inverse ? RankHandling::kPseudoInverse : RankHandling::kEpsilon;
-    numbers.root_rank_rtol = rank_rtol;
-    numbers.root_rank_atol = rank_atol;
-    numbers.root_relative_epsilon = relative_epsilon;
-    numbers.track_root_residuals = tracked;
-    return numbers;
+  DeviceSettings ForDevice() const {
+    DeviceSettings settings{};
+    settings.root_method = method;
+    settings.exponent_multiplier = multiplier;
+    settings.epsilon = epsilon;
+    settings.root_tolerance = tolerance;
+    settings.root_max_iterations = max_iterations;
+    settings.root_order = order;
+    settings.root_rank_handling = pseudo_inverse ? RankHandling::kPseudoInverse : RankHandling::kEpsilon;
+    settings.root_rank_rtol = rank_rtol;
+    settings.root_rank_atol = rank_atol;
+    settings.root_relative_epsilon = relative_epsilon;
+    settings.track_root_residuals = tracked;
+    return settings;
   }
 };
 
@@ -146,7 +146,7 @@ inline Settings ForCpu(const Question& question) {
   settings.exponent_multiplier = question.multiplier;
   settings.epsilon = question.epsilon;
   settings.root_tolerance = question.tolerance;
-  settings.root_max_iterations = question.most;
+  settings.root_max_iterations = question.max_iterations;
   settings.root_order = question.order;
   settings.root_rank_handling = question.pseudo_inverse ? RankHandling::kPseudoInverse : RankHandling::kEpsilon;
   settings.root_rank_rtol = question.rank_rtol;
@@ -162,7 +162,8 @@ struct Answer {
   int64_t products = 0;  // calls of cuBLAS
 };
 
-// A batch of matrices of one order, with data between them that must not change.
+// Computes the roots of a batch of n x n matrices on the device. Checks that the data between the matrices does not
+// change.
 template <typename Real>
 Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix<Real>>& matrices) {
   constexpr Real kBetween = 77;
@@ -188,7 +189,7 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
   batch.count = static_cast<int64_t>(matrices.size());
   batch.stride = static_cast<int64_t>(stride);
   batch.computation = kDtype<Real>;
-  const RootMethod method = MethodOfRoot(question.Numbers(), question.root, 1, n);
+  const RootMethod method = MethodOfRoot(question.ForDevice(), question.root, 1, n);
   batch.root_dtype = DtypeOfMethod(method, question.root_dtype);
   batch.limit = std::min(question.limit, LargestFinite(kDtype<Real>));
   batch.root = question.root;
@@ -200,13 +201,13 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
 
   std::unique_ptr<RootSolver> solver;
   Check(RootSolver::Create({{method, n, batch.count, batch.root_dtype, question.tracked}}, device.handles, &solver));
-  const int64_t of_meter =
+  const int64_t meter_bytes =
       question.tracked ? EstimatedMeterBytes(n, LargestRootChunk(method, n, batch.count, batch.root_dtype)) : 0;
-  CHECK(solver->WorkspaceBytes() <= RootWorkspaceBytes(method, n, batch.count, batch.root_dtype) + of_meter);
+  CHECK(solver->WorkspaceBytes() <= RootWorkspaceBytes(method, n, batch.count, batch.root_dtype) + meter_bytes);
   const OnDevice<char> workspace(std::vector<char>(static_cast<size_t>(solver->WorkspaceBytes()), char(0x7f)));
   fake_cuda_mark();
   if (question.captured) Check(cudaStreamBeginCapture(device.handles.stream, cudaStreamCaptureModeGlobal));
-  Check(solver->Compute(batch, question.Numbers(), device.handles, workspace.data()));
+  Check(solver->Compute(batch, question.ForDevice(), device.handles, workspace.data()));
   if (question.captured) Replay(device.handles.stream);
   const int64_t waits = fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS);
   CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
@@ -217,7 +218,7 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
   Answer<Real> answer;
   answer.status = status.Read();
   answer.products = fake_cuda_count(FAKE_CUDA_PRODUCTS);
-  // An iteration waits after every 8 iterations, until no matrix needs more.
+  // The iterative methods wait for the device after every kIterationsPerPoll iterations, until no matrix needs more.
   int64_t iterations = 0;
   for (const RootStatus& one : answer.status) iterations = std::max<int64_t>(iterations, one.iterations);
   const bool polls = method == RootMethod::kNewton || method == RootMethod::kHigherOrder;
@@ -232,9 +233,11 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
   return answer;
 }
 
-// Returns a random matrix with eigenvalues from 1 / condition to 1; those beyond `least_rank` are 0.
+// Returns a random symmetric matrix with eigenvalues from magnitude / condition to magnitude. The last `zeros`
+// eigenvalues are 0 instead.
 template <typename Real>
-Matrix<Real> RandomMatrix(int64_t n, double condition, std::mt19937_64* random, int64_t zeros = 0, double size = 1) {
+Matrix<Real> RandomMatrix(int64_t n, double condition, std::mt19937_64* random, int64_t zeros = 0,
+                          double magnitude = 1) {
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> uniform;
   const auto count = static_cast<size_t>(n);
@@ -261,7 +264,7 @@ Matrix<Real> RandomMatrix(int64_t n, double condition, std::mt19937_64* random, 
   Matrix<Real> rounded(count * count);
   for (size_t i = 0; i < count; ++i) {
     for (size_t j = 0; j <= i; ++j) {
-      rounded[i * count + j] = static_cast<Real>(a[i * count + j] * size);
+      rounded[i * count + j] = static_cast<Real>(a[i * count + j] * magnitude);
       rounded[j * count + i] = rounded[i * count + j];
     }
   }

@@ -32,7 +32,7 @@ TEST_CASE("the roots of a diagonal matrix are computed element by element") {
   CHECK(answer.matrices[2][8] == root(2 + 1e-3));
   CHECK(answer.matrices[2][1] == 0.0F);
 
-  // A matrix that was not diagonal once is decomposed and clamped.
+  // If an earlier matrix of the block was not diagonal, a diagonal matrix is decomposed and clamped.
   question.may_be_diagonal = false;
   const Answer<float> decomposed = Solve<float>(question, 3, {Diagonal<float>(slightly_negative)});
   CHECK(decomposed.status[0].kind == RootKind::kEigen);
@@ -138,7 +138,7 @@ TEST_CASE("the status of a failed root reports the reason") {
   SUBCASE("stopped too soon") {
     for (const RootMethod method : {RootMethod::kNewton, RootMethod::kHigherOrder}) {
       question.method = method;
-      question.most = 2;
+      question.max_iterations = 2;
       const Answer<float> answer = Solve<float>(question, 12, {good});
       CHECK(answer.status[0].failure == RootFailure::kNotConverged);
       CHECK(answer.status[0].converged == 0);
@@ -152,17 +152,17 @@ TEST_CASE("an iteration that does not converge is stopped") {
   question.method = RootMethod::kNewton;
   question.epsilon = 0;
   question.root = 1;
-  question.most = 1000000;
+  question.max_iterations = 1000000;
   const Answer<float> answer = Solve<float>(question, 2, {Diagonal<float>({1, 0})});
   CHECK(answer.status[0].failure == RootFailure::kNotConverged);
   CHECK(answer.status[0].converged == 0);
   CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) < 3000);
 }
 
-// The calls of one iteration; Newton's for the root 2.
+// Matrix products in one iteration of Newton's method for root 2.
 constexpr int64_t kProductsPerIteration = 3;
 
-TEST_CASE("an iteration ends when no matrix of the batch needs more, not at the maximum") {
+TEST_CASE("an iterative method ends as soon as no matrix of the batch needs another iteration") {
   std::mt19937_64 random(21);
   Question question;
   question.method = RootMethod::kNewton;
@@ -174,30 +174,31 @@ TEST_CASE("an iteration ends when no matrix of the batch needs more, not at the 
   REQUIRE(alone.status[0].iterations <= 8);
   REQUIRE(both.status[1].iterations > 8);
   REQUIRE(both.status[1].iterations <= 24);
-  // Up to 7 iterations more than the matrices need, and the check of the result.
+  // The method may make up to 7 iterations more than the matrices need. The 4 products check the result.
   CHECK(alone.products <= kProductsPerIteration * 8 + 4);
   CHECK(both.products <= kProductsPerIteration * (both.status[1].iterations + 7) + 4);
-  // A matrix stops at the same iteration as alone, and its root is bit-identical.
+  // In a batch, a matrix stops at the same iteration as alone, and its root is bit-identical.
   for (const size_t i : {0, 2}) {
     CHECK(both.matrices[i] == alone.matrices[0]);
     CHECK(both.status[i].iterations == alone.status[0].iterations);
   }
-  // A maximum below the iterations that are needed still ends the iteration.
-  question.most = 5;
+  // The maximum ends the method if a matrix needs more iterations.
+  question.max_iterations = 5;
   CHECK(Solve<float>(question, 20, {hard}).status[0].iterations == 5);
-  // Neither does a step that the device rejects compute all iterations.
-  question.most = 100;
+  // For a step that the device rejects, the method does not compute the maximum number of iterations.
+  question.max_iterations = 100;
   question.active = false;
   question.divisor = kNan;
   CHECK(Solve<float>(question, 20, {hard}).products <= kProductsPerIteration * 8 + 4);
 }
 
-TEST_CASE("while its stream is captured, an iteration does not wait and computes the maximum") {
+TEST_CASE(
+    "while the stream is captured, an iterative method does not wait and makes the maximum number of iterations") {
   std::mt19937_64 random(22);
   Question question;
   question.method = RootMethod::kNewton;
   question.root = 2;
-  question.most = 20;
+  question.max_iterations = 20;
   const Matrix<float> matrix = RandomMatrix<float>(12, 3, &random);
   const Answer<float> expected = Solve<float>(question, 12, {matrix});
   question.captured = true;
@@ -238,10 +239,10 @@ TEST_CASE("wrong results of a solver are detected") {
       CAPTURE(how);
       fake_cuda_fail_eigen(1, 1, how, 3);
       const Answer<float> answer = Solve<float>(Question{}, n, matrices);
-      const bool says_so = how == FAKE_CUDA_EIGEN_INFO;
+      const bool sets_info = how == FAKE_CUDA_EIGEN_INFO;
       CHECK(answer.status[0].failure == RootFailure::kNone);
-      CHECK(answer.status[1].failure == (says_so ? RootFailure::kSolver : RootFailure::kWrongResult));
-      CHECK(answer.status[1].solver_info == (says_so ? 3 : 0));
+      CHECK(answer.status[1].failure == (sets_info ? RootFailure::kSolver : RootFailure::kWrongResult));
+      CHECK(answer.status[1].solver_info == (sets_info ? 3 : 0));
       CHECK(answer.matrices[1] == matrices[1]);
       CHECK(answer.status[2].failure == RootFailure::kNone);
     }

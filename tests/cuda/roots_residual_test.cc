@@ -15,9 +15,9 @@ namespace {
 template <typename Real>
 RootResiduals OnCpu(const Question& question, int64_t n, const Matrix<Real>& matrix, const Matrix<Real>& x,
                     const RootStatus& status) {
-  const DeviceSettings numbers = question.Numbers();
-  const RootMethod method = MethodOfRoot(numbers, question.root, 1, n);
-  const RootSpec spec = MakeRootSpec(numbers, question.root, 1, n, DtypeOfMethod(method, question.root_dtype));
+  const DeviceSettings settings = question.ForDevice();
+  const RootMethod method = MethodOfRoot(settings, question.root, 1, n);
+  const RootSpec spec = MakeRootSpec(settings, question.root, 1, n, DtypeOfMethod(method, question.root_dtype));
   RootOutcome outcome;
   outcome.kind = status.kind;
   outcome.epsilon = status.epsilon;
@@ -164,7 +164,7 @@ TEST_CASE("a root that fails, and a rejected step, have no residuals") {
     CHECK(answer.status[0].residual == 0);
     question.limit = kInfinity;
     question.active = false;
-    question.most = kIterationsPerPoll;  // does not wait
+    question.max_iterations = kIterationsPerPoll;  // does not wait
     const Answer<float> rejected = Solve<float>(question, 5, {RandomMatrix<float>(5, 10, &random)});
     CHECK(rejected.status[0].iterations == -7);
     CHECK(rejected.status[0].error == 0);

@@ -30,7 +30,8 @@ double Distance(const Matrix<Real>& x, const Matrix<Real>& y) {
   return largest > 0 ? distance / largest : distance;
 }
 
-// Computes all roots on the CPU, from matrices that are already divided.
+// Compares the roots that the device computes with those of the CPU. The device divides the matrices by
+// question.divisor itself; for the CPU they are divided here.
 template <typename Real>
 void CompareWithCpu(const Question& question, int64_t n, const std::vector<Matrix<Real>>& matrices, double tolerance) {
   const Answer<Real> answer = Solve(question, n, matrices);
@@ -74,12 +75,14 @@ void CompareRandom(RootMethod method, Dtype root_dtype, double condition) {
       question.root = root;
       question.divisor = root == 4 ? 0.5 : 1;
       std::vector<Matrix<Real>> matrices;
-      for (const double of_one : {1.0, std::sqrt(condition), condition}) {
-        matrices.push_back(RandomMatrix<Real>(n, of_one, &random, 0, root == 2 ? 1e-3 : 50));
+      for (const double own_condition : {1.0, std::sqrt(condition), condition}) {
+        matrices.push_back(RandomMatrix<Real>(n, own_condition, &random, 0, root == 2 ? 1e-3 : 50));
       }
-      // An error of a unit of rounding, relative to the largest eigenvalue, is one of the least, and so of the root.
+      // A rounding error of one unit relative to the largest eigenvalue is an error of `condition` units relative to
+      // the smallest one, which determines the largest elements of the root.
       const double unit = MachineEpsilon(root_dtype) * condition + MachineEpsilon(kDtype<Real>);
-      // The first iteration of higher_order makes the largest eigenvalue small, which leaves few digits.
+      // higher_order begins with a Newton step, whose factor ((p + 1) I - Y) / p almost cancels in the direction of the
+      // largest eigenvalue of Y. Few digits remain.
       CompareWithCpu<Real>(question, n, matrices, (method == RootMethod::kHigherOrder ? 100 : 10) * unit);
     }
   }
@@ -95,7 +98,7 @@ TEST_CASE("roots of random matrices equal those of the CPU") {
   }
 }
 
-TEST_CASE("roots of other iteration orders, exponents and sizes equal those of the CPU") {
+TEST_CASE("roots of other iteration orders, exponents and magnitudes equal those of the CPU") {
   std::mt19937_64 random(4);
   Question question;
   question.root_dtype = Dtype::kF64;
@@ -112,11 +115,11 @@ TEST_CASE("roots of other iteration orders, exponents and sizes equal those of t
   question.multiplier = 1;
   for (const RootMethod method : kMethods) {
     question.method = method;
-    for (const double size : {1e-20, 1e20, 1e-290, 1e290}) {
-      CAPTURE(size);
-      question.epsilon = size > 1 ? 1e-12 : 1e-12 * size;
-      if (method == RootMethod::kHigherOrder && size < 1) continue;  // epsilon is at least 1e-16
-      CompareWithCpu<double>(question, 9, {RandomMatrix<double>(9, 1e3, &random, 0, size)}, 1e-9);
+    for (const double magnitude : {1e-20, 1e20, 1e-290, 1e290}) {
+      CAPTURE(magnitude);
+      question.epsilon = magnitude > 1 ? 1e-12 : 1e-12 * magnitude;
+      if (method == RootMethod::kHigherOrder && magnitude < 1) continue;  // epsilon is at least 1e-16
+      CompareWithCpu<double>(question, 9, {RandomMatrix<double>(9, 1e3, &random, 0, magnitude)}, 1e-9);
     }
   }
 }
@@ -162,7 +165,8 @@ TEST_CASE("of large roots, only the panels that intersect the lower triangle are
   Question question;
   question.root = 2;
   CompareWithCpu<float>(question, kOrder, {matrix, matrix}, 1e-5);
-  CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) == 3 + 4);  // three with vectors, and four panels
+  // Three products with vectors, which check the eigendecomposition, and the four panels of the root.
+  CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) == 3 + 4);
 }
 
 }  // namespace

@@ -207,10 +207,10 @@ class GarbledJob {
     // A failed rank aborts all communicators. Ranks that wait for each other in different communicators time out.
     grid_.SetPatience(std::chrono::milliseconds(100));
     for (int s = 0; s < kind_.shards; ++s) {
-      Garble(&grid_.replicas(s), [s, shards = kind_.shards](int copy) { return copy * shards + s; });
+      Garble(&grid_.replicas_of(s), [s, shards = kind_.shards](int r) { return r * shards + s; });
     }
-    for (int c = 0; c < kind_.copies; ++c) {
-      Garble(&grid_.copy(c), [c, shards = kind_.shards](int shard) { return c * shards + shard; });
+    for (int r = 0; r < kind_.replicas; ++r) {
+      Garble(&grid_.shards_of(r), [r, shards = kind_.shards](int shard) { return r * shards + shard; });
     }
     Garble(&grid_.all(), [](int rank) { return rank; });
   }

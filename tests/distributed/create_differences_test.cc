@@ -95,7 +95,7 @@ const std::vector<Difference>& Differences() {
 
 TEST_CASE("create fails on every rank with the same text if one rank has different arguments") {
   for (const Kind kind : kKinds) {
-    const int world = kind.copies * kind.shards;
+    const int world = kind.replicas * kind.shards;
     for (int odd = 0; odd < world; ++odd) {
       for (const Difference& difference : Differences()) {
         CAPTURE(kind);
@@ -106,7 +106,7 @@ TEST_CASE("create fails on every rank with the same text if one rank has differe
         difference.make(&grid.spec(odd));
         grid.Create();
         CheckFailed(&grid, difference.status, difference.words);
-        const std::string who = (kind.copies > 1 ? "rank " : "shard rank ") + std::to_string(odd);
+        const std::string who = (kind.replicas > 1 ? "rank " : "shard rank ") + std::to_string(odd);
         CHECK_MESSAGE(Has(grid[0].error, who), grid[0].error);
         for (int rank = 0; rank < world; ++rank) CHECK(grid[rank].optimizer == nullptr);
         grid.Destroy();

@@ -87,7 +87,7 @@ TEST_CASE("any collective that fails on all ranks fails all ranks in this and in
 
 TEST_CASE("a collective that failed after one rank took part fails the other ranks in the next step") {
   for (const Kind kind : kKinds) {
-    const int world = kind.copies * kind.shards;
+    const int world = kind.replicas * kind.shards;
     if (kind.gathers()) continue;  // they may learn of it in the same step
     for (const int faulty : {0, world - 1}) {
       for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 3; ++k) {
@@ -115,9 +115,9 @@ TEST_CASE("a collective that failed after one rank took part fails the other ran
 
 TEST_CASE("in steps of several exchanges, a failure on one rank fails the others if the rank steps again") {
   for (const Kind kind : kKinds) {
-    const int world = kind.copies * kind.shards;
+    const int world = kind.replicas * kind.shards;
     for (const char* const bucket : {"0", "600"}) {
-      if (kind.copies == 1 && !kind.gathers()) continue;  // only one exchange
+      if (kind.replicas == 1 && !kind.gathers()) continue;  // only one exchange
       for (const int faulty : {0, world - 1}) {
         for (const char* const bad : {"nothing", "nan", "large", "error"}) {
           // With replicas only, the test omits errors in the gradients: if the collective fails on one rank in the
@@ -138,7 +138,7 @@ TEST_CASE("in steps of several exchanges, a failure on one rank fails the others
             RequireOk(grid);
             if (bad != std::string("nothing")) {
               for (int rank = 0; rank < world; ++rank) {
-                if (kind.copies == 1 && rank != 0) continue;
+                if (kind.replicas == 1 && rank != 0) continue;
                 grid[rank].g[0][1] = bad == std::string("large") ? 2e18F : NAN;
               }
             }
@@ -162,7 +162,7 @@ TEST_CASE("in steps of several exchanges, a failure on one rank fails the others
 
 TEST_CASE("abort ends the waiting for a rank that does not take part or that disappeared after create") {
   for (const Kind kind : kKinds) {
-    const int world = kind.copies * kind.shards;
+    const int world = kind.replicas * kind.shards;
     for (const int faulty : {0, world - 1}) {
       for (const bool takes_part : {false, true}) {
         for (int64_t k = 1; k <= kCallsOfCreate + 3; ++k) {

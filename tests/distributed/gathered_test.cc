@@ -76,7 +76,7 @@ TEST_CASE("shards and replicas of shards are bit-identical to one rank for every
               const RankSpec spec =
                   Spec({{"balance", balance}, {"communicate", communicate}, {"comm_bucket_bytes", bucket}});
               Rank one(Whole(spec));
-              Grid grid(spec, kind.copies, Divide(spec.params, division, kind.shards));
+              Grid grid(spec, kind.replicas, Divide(spec.params, division, kind.shards));
               grid.SetAllToAll(all_to_all);
               Start(&grid, &one);
               RunSteps(&grid, &one, 1, 5);
@@ -217,7 +217,7 @@ TEST_CASE("a plan reports that gathered blocks are whole and who owns them") {
   for (const Kind kind : {Kind{1, 3}, Kind{2, 3}}) {
     const RankSpec spec = Spec();
     Rank one(Whole(spec));
-    Grid grid(spec, kind.copies, Divide(spec.params, Division::kFlat, kind.shards));
+    Grid grid(spec, kind.replicas, Divide(spec.params, Division::kFlat, kind.shards));
     Start(&grid, &one);
     int64_t blocks = 0;
     REQUIRE(shampoo_plan_block_count(one.plan, &blocks) == SHAMPOO_OK);
@@ -233,7 +233,7 @@ TEST_CASE("a plan reports that gathered blocks are whole and who owns them") {
         CHECK(info.flat_offset == expected.flat_offset);
         CHECK(std::equal(info.shape, info.shape + 8, expected.shape));
         CHECK(std::equal(info.stride, info.stride + 8, expected.stride));
-        CHECK(info.owner < kind.copies);
+        CHECK(info.owner < kind.replicas);
         CHECK(info.shard_owner < kind.shards);
         if (info.owner * kind.shards + info.shard_owner == rank) ++owned[static_cast<size_t>(rank)];
       }
@@ -328,19 +328,19 @@ TEST_CASE("ranks send the number of bytes that the plan predicts") {
       for (const char* const bucket : {"0", "600"}) {
         const RankSpec spec = Spec({{"comm_bucket_bytes", bucket}});
         Rank one(Whole(spec));
-        Grid grid(spec, kind.copies, Divide(spec.params, Division::kFlat, kind.shards));
+        Grid grid(spec, kind.replicas, Divide(spec.params, Division::kFlat, kind.shards));
         grid.SetAllToAll(all_to_all);
         Start(&grid, &one);
         RunSteps(&grid, &one, 1, 1);
         for (const auto& comm : grid.comms()) comm->ResetCounts();
         RunSteps(&grid, &one, 2, 2);
         for (int rank = 0; rank < grid.world(); ++rank) {
-          const int copy = rank / kind.shards;
+          const int replica = rank / kind.shards;
           const int shard = rank % kind.shards;
           // In addition to the status of shards: that of a step and, with replicas, that of the check.
-          const int64_t status = kind.copies > 1 ? 2 * 64 : 64;
-          int64_t sent = grid.copy(copy).bytes_sent(shard) - status;
-          if (kind.copies > 1) sent += grid.replicas(shard).bytes_sent(copy);
+          const int64_t status = kind.replicas > 1 ? 2 * 64 : 64;
+          int64_t sent = grid.shards_of(replica).bytes_sent(shard) - status;
+          if (kind.replicas > 1) sent += grid.replicas_of(shard).bytes_sent(replica);
           const char* const what = all_to_all ? "comm" : "comm.all_gather";
           for (int asked = 0; asked < grid.world(); ++asked) {
             CHECK(grid[asked].PlanBytes(what, rank) == sent);

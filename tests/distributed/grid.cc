@@ -49,7 +49,7 @@ RankSpec InMode(RankSpec spec, const char* shard_mode) {
 }  // namespace
 
 std::ostream& operator<<(std::ostream& out, const Kind& kind) {
-  return out << kind.copies << " x " << kind.shards << ", " << kind.shard_mode
+  return out << kind.replicas << " x " << kind.shards << ", " << kind.shard_mode
              << (kind.all_to_all ? "" : " without all_to_all");
 }
 
@@ -80,34 +80,34 @@ Tensors PartOf(const std::vector<ParamSpec>& shard, const Tensors& whole) {
   return parts;
 }
 
-Grid::Grid(const RankSpec& whole, int copies, int shards, bool with_abort)
-    : Grid(whole, copies, shards == 1 ? Shards{whole.params} : Divide(whole.params, Division::kFlat, shards),
+Grid::Grid(const RankSpec& whole, int replicas, int shards, bool with_abort)
+    : Grid(whole, replicas, shards == 1 ? Shards{whole.params} : Divide(whole.params, Division::kFlat, shards),
            with_abort) {}
 
 Grid::Grid(const RankSpec& whole, const Kind& kind, bool with_abort)
-    : Grid(InMode(whole, kind.shard_mode), kind.copies, kind.shards, with_abort) {
+    : Grid(InMode(whole, kind.shard_mode), kind.replicas, kind.shards, with_abort) {
   SetAllToAll(kind.all_to_all);
 }
 
-Grid::Grid(const RankSpec& whole, int copies, const Shards& shards, bool with_abort)
-    : copies_(copies),
+Grid::Grid(const RankSpec& whole, int replicas, const Shards& shards, bool with_abort)
+    : replicas_(replicas),
       shards_(static_cast<int>(shards.size())),
       whole_(whole.params),
       all_comm_(std::make_unique<ThreadComm>(world())) {
-  for (int s = 0; s < shards_; ++s) replica_comms_.push_back(std::make_unique<ThreadComm>(copies));
-  for (int c = 0; c < copies; ++c) shard_comms_.push_back(std::make_unique<ThreadComm>(shards_));
+  for (int s = 0; s < shards_; ++s) replica_comms_.push_back(std::make_unique<ThreadComm>(replicas));
+  for (int r = 0; r < replicas; ++r) shard_comms_.push_back(std::make_unique<ThreadComm>(shards_));
   ops_.reserve(static_cast<size_t>(3 * world()));
-  for (int c = 0; c < copies; ++c) {
+  for (int r = 0; r < replicas; ++r) {
     for (int s = 0; s < shards_; ++s) {
       RankSpec& spec = specs_.emplace_back(whole);
       spec.params = shards[static_cast<size_t>(s)];
-      spec.replica_rank = c;
-      spec.replica_world = copies;
+      spec.replica_rank = r;
+      spec.replica_world = replicas;
       spec.shard_rank = s;
       spec.shard_world = shards_;
-      if (copies > 1) spec.replica_ops = &ops_.emplace_back(replicas(s).OpsOf(c, with_abort));
-      if (shards_ > 1) spec.shard_ops = &ops_.emplace_back(copy(c).OpsOf(s, with_abort));
-      if (world() > 1) spec.world_ops = &ops_.emplace_back(all().OpsOf(c * shards_ + s, with_abort));
+      if (replicas > 1) spec.replica_ops = &ops_.emplace_back(replicas_of(s).OpsOf(r, with_abort));
+      if (shards_ > 1) spec.shard_ops = &ops_.emplace_back(shards_of(r).OpsOf(s, with_abort));
+      if (world() > 1) spec.world_ops = &ops_.emplace_back(all().OpsOf(r * shards_ + s, with_abort));
     }
   }
 }
@@ -134,7 +134,7 @@ void Grid::SetPatience(std::chrono::milliseconds patience) {
 }
 
 void Grid::SetAllToAll(bool with) {
-  const shampoo_comm_ops with_it = copy(0).OpsOf(0);
+  const shampoo_comm_ops with_it = shards_of(0).OpsOf(0);
   for (RankSpec& spec : specs_) {
     if (spec.shard_ops == nullptr) continue;
     const auto ops = std::find_if(ops_.begin(), ops_.end(), [&](const auto& one) { return &one == spec.shard_ops; });

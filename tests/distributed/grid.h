@@ -12,14 +12,14 @@
 namespace shampoo_test {
 
 using Tensors = std::vector<std::vector<float>>;
-// What each shard rank holds of each parameter.
+// For each shard rank, its parts of all parameters.
 using Shards = std::vector<std::vector<ParamSpec>>;
 
 enum class Division { kFlat, kRows };
 
-// The ranks of a job and how they communicate.
+// The number of ranks of a job and how they communicate.
 struct Kind {
-  int copies, shards;
+  int replicas, shards;
   const char* shard_mode = "local";
   bool all_to_all = true;  // whether communicators of shards have all_to_all
 
@@ -27,62 +27,63 @@ struct Kind {
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind);
 
-// Divides parameters into equal shares; the last ranks may hold less or nothing.
+// Divides parameters into equal shards. The last shards may be smaller or empty.
 Shards Divide(const std::vector<ParamSpec>& whole, Division division, int ranks);
 // Returns a rank's part of whole tensors.
 Tensors PartOf(const std::vector<ParamSpec>& shard, const Tensors& whole);
 
-// Ranks that hold replicas of the parameters, each divided over shard ranks. The ranks are threads. There is one
-// ThreadComm for the replicas of each shard and one for the shards of each replica, unless there is only one replica or
-// one shard. Checkpoints use another communicator of all ranks.
+// The ranks of a job: replicas of the parameters, each divided into shards. The ranks are threads; the shards of a
+// replica have consecutive ranks. Steps communicate over one ThreadComm for the replicas of each shard and one for the
+// shards of each replica; a ThreadComm of a single rank is not used. Checkpoints use another one for all ranks.
 class Grid {
  public:
-  // whole: the specification of a single rank. Ranks and communicators are set here.
-  Grid(const RankSpec& whole, int copies, const Shards& shards, bool with_abort = false);
-  Grid(const RankSpec& whole, int copies, int shards, bool with_abort = false);
+  // whole: the specification of a single rank with the whole parameters. The grid derives those of its ranks from it.
+  Grid(const RankSpec& whole, int replicas, const Shards& shards, bool with_abort = false);
+  Grid(const RankSpec& whole, int replicas, int shards, bool with_abort = false);
   // With flat shards.
   Grid(const RankSpec& whole, const Kind& kind, bool with_abort = false);
 
-  int world() const { return copies_ * shards_; }
-  int copies() const { return copies_; }
+  int world() const { return replicas_ * shards_; }
+  int replicas() const { return replicas_; }
   int shards() const { return shards_; }
   RankSpec& spec(int rank) { return specs_[static_cast<size_t>(rank)]; }  // may be changed before Create
   // Returns the specification of rank `shard` of the first replica, without communicators.
   RankSpec Alone(int shard) const;
-  ThreadComm& replicas(int shard) { return *replica_comms_[static_cast<size_t>(shard)]; }
-  ThreadComm& copy(int copy) { return *shard_comms_[static_cast<size_t>(copy)]; }
-  // Returns the only communicator of a grid with one replica or one shard.
-  ThreadComm& comm() { return copies_ > 1 ? replicas(0) : copy(0); }
-  ThreadComm& all() { return *all_comm_; }
-  std::vector<ThreadComm*> comms();  // the communicators of steps
+  ThreadComm& replicas_of(int shard) { return *replica_comms_[static_cast<size_t>(shard)]; }
+  ThreadComm& shards_of(int replica) { return *shard_comms_[static_cast<size_t>(replica)]; }
+  // Returns the communicator of all ranks that steps use. For a grid with one replica or one shard.
+  ThreadComm& comm() { return replicas_ > 1 ? replicas_of(0) : shards_of(0); }
+  ThreadComm& all() { return *all_comm_; }  // of checkpoints
+  std::vector<ThreadComm*> comms();         // the communicators of steps
   void SetPatience(std::chrono::milliseconds patience);
   void SetAllToAll(bool with);  // whether communicators of shards have all_to_all; call before Create
-  int timeouts() const;         // number of ranks that timed out in any of the communicators
+  int timeouts() const;         // number of timeouts of ranks in all communicators
 
   void Create();
   void Step();
   void Save(const std::string& directory);
   void Load(const std::string& directory);
-  // Each rank makes steps until one fails, and `more` steps after it.
+  // Each rank makes steps until one fails, and then `more` steps.
   void StepUntilFailure(int more);
   void Destroy() { ranks_.clear(); }
-  // Fills all replicas with the same whole tensors from the seed.
+  // Fill whole tensors with random numbers, and each rank with its part of them.
   void FillParams(uint64_t seed);
   void FillGradients(uint64_t seed);
 
   Rank& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)]; }
-  // Return whether the last call had this status, or the same text, on all ranks.
+  // Returns whether the last call returned `status` on all ranks.
   bool All(shampoo_status status) const;
+  // Returns whether the error texts of all ranks are equal.
   bool SameError() const;
-  // Returns whether the parameters of all ranks are bit-identical to these.
+  // Returns whether the parameters of all ranks are bit-identical to w.
   bool AllHold(const Tensors& w) const;
-  // Returns all statuses and texts.
+  // Returns the statuses and error texts of all ranks, one per line.
   std::string Errors() const;
 
  private:
   Tensors Whole(uint64_t seed) const;
 
-  int copies_, shards_;
+  int replicas_, shards_;
   std::vector<ParamSpec> whole_;
   std::vector<std::unique_ptr<ThreadComm>> replica_comms_, shard_comms_;
   std::unique_ptr<ThreadComm> all_comm_;
@@ -91,7 +92,7 @@ class Grid {
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
 
-// Returns everything that a step may write: the parameters and every entry of the state.
+// Return everything that a step may write: the parameters and every entry of the state, of one rank or of all ranks.
 std::vector<std::vector<char>> Everything(const Rank& rank);
 std::vector<std::vector<std::vector<char>>> Everything(Grid* grid);
 // Returns the parameters of all ranks.

@@ -54,7 +54,7 @@ TEST_CASE("replicas of shards are bit-identical to one replica") {
                 Spec({{"balance", balance}, {"communicate", communicate}, {"comm_bucket_bytes", bucket}});
             const Shards shards = Divide(spec.params, division, kind.shards);
             Grid one(spec, 1, shards);
-            Grid hybrid(spec, kind.copies, shards);
+            Grid hybrid(spec, kind.replicas, shards);
             Start(&one);
             Start(&hybrid);
             const Tensors start = one[0].w;
@@ -115,7 +115,7 @@ TEST_CASE("all ranks of a shard agree on the owners, and every rank owns a block
       for (int rank = 0; rank < grid.world(); ++rank) {
         int64_t blocks = 0;
         REQUIRE(shampoo_plan_block_count(grid[rank].plan, &blocks) == SHAMPOO_OK);
-        std::vector<int> owned(static_cast<size_t>(kind.copies));
+        std::vector<int> owned(static_cast<size_t>(kind.replicas));
         for (int64_t block = 0; block < blocks; ++block) {
           shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
           REQUIRE(shampoo_plan_block(grid[rank].plan, block, &info) == SHAMPOO_OK);
@@ -185,7 +185,8 @@ TEST_CASE("an error that only the ranks of one shard can detect fails the step o
     grid.FillGradients(103);
     const float kept = grid[bad_rank].g[0][1];
     grid[bad_rank].g[0][1] = NAN;
-    // The other shards of its copy see a skipped block, and its replica sees different gradients.
+    // The other shards of its replica see a skipped block, and the other replica of this shard sees different
+    // gradients.
     const std::vector<Tensors> before = ParamsOf(&grid);
     grid.Step();
     CHECK_MESSAGE(grid.All(SHAMPOO_E_NUMERIC), grid.Errors());
@@ -236,7 +237,7 @@ TEST_CASE("a failure of any communicator ends the job on all ranks") {
                             {"on_nonfinite", "skip_step"}}),
                       2, 2, with_abort);
             Start(&grid);
-            ThreadComm* const faulty = of_shards ? &grid.copy(0) : &grid.replicas(0);
+            ThreadComm* const faulty = of_shards ? &grid.shards_of(0) : &grid.replicas_of(0);
             faulty->ResetCounts();
             (on_one ? faulty->after : faulty->before) = [&](int rank, int64_t call) {
               return call == k && (!on_one || rank == 0) ? 7 : 0;

@@ -29,7 +29,7 @@ struct ParamSpec {
   int32_t dtype = SHAMPOO_F32;  // a Rank makes steps in float32 only
 
   int64_t Elements() const;  // number of elements in this rank's buffers
-  // Make it a flat shard or a rectangle that is a slice along one dim.
+  // Turn a whole parameter into a flat shard, or into a rectangle that is a slice along one dim.
   void CutFlat(int64_t first, int64_t count);
   void CutAlong(size_t dim, int64_t first, int64_t count);
 };
@@ -52,8 +52,8 @@ struct RankSpec {
   const shampoo_allocator* allocator = nullptr;
 };
 
-// A rank with its optimizer, parameters and gradients. No function asserts because ranks run on their own threads. The
-// test checks the stored statuses and texts.
+// A rank with its optimizer, parameters and gradients. Its functions make no assertions, because ranks run on threads
+// of their own. They store the status and error text of each call, and the test checks these.
 class Rank {
  public:
   explicit Rank(const RankSpec& spec);  // collective if there is a communicator; the result is in status and error

@@ -40,7 +40,7 @@ struct Counter {
 // Ranks with one counter each.
 struct CountedGrid {
   CountedGrid(const RankSpec& spec, const Kind& kind)
-      : counters(static_cast<size_t>(kind.copies * kind.shards)), grid(spec, kind) {
+      : counters(static_cast<size_t>(kind.replicas * kind.shards)), grid(spec, kind) {
     for (Counter& counter : counters) allocators.push_back(counter.Allocator());
     for (int rank = 0; rank < grid.world(); ++rank) grid.spec(rank).allocator = &allocators[static_cast<size_t>(rank)];
     RequireCreate(&grid);
@@ -118,7 +118,7 @@ TEST_CASE("every rank allocates what the plan predicts, in create only, and free
         CHECK(counter.bytes == planned - (largest == 0 ? 0 : Scratch(largest)));
         calls.push_back(counter.calls);
       }
-      CHECK((idle > 0) == (kind.copies == 20));
+      CHECK((idle > 0) == (kind.replicas == 20));
       grid.FillParams(1);
       for (uint64_t t = 1; t <= 3; ++t) {
         grid.FillGradients(t);

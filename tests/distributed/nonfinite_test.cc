@@ -130,7 +130,7 @@ TEST_CASE("a shard that skips a step makes all shards skip it") {
         pair.StepBoth();
         continue;
       }
-      for (int copy = 0; copy < kind.copies; ++copy) pair.grid[copy * kind.shards + 1].g[0][3] = NAN;
+      for (int replica = 0; replica < kind.replicas; ++replica) pair.grid[replica * kind.shards + 1].g[0][3] = NAN;
       const auto before = Everything(&pair.grid);
       RequireStep(&pair.grid);
       CHECK(Everything(&pair.grid) == before);
@@ -162,7 +162,7 @@ TEST_CASE("a state that would overflow, which only its owner can detect, is an e
     for (int i = 0; i < 2; ++i) {
       pair.grid.Step();
       CheckFailed(&pair.grid, SHAMPOO_E_NUMERIC, {"\"large\" is too large: factor.0 would overflow f16"});
-      CHECK(Has(pair.grid[0].error, "Other ranks could not detect this") == (kind.copies > 1));
+      CHECK(Has(pair.grid[0].error, "Other ranks could not detect this") == (kind.replicas > 1));
       CHECK(SameBits(ParamsOf(&pair.grid), before));
       for (int rank = 0; rank < pair.grid.world(); ++rank) CHECK(pair.grid[rank].Stat("steps") == 1);
     }

@@ -19,7 +19,7 @@ inline int64_t Product(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-// Random numbers, and random shards of parameters, generated from a seed.
+// Generates random numbers and random shards of parameters from a seed.
 class RandomShards {
  public:
   explicit RandomShards(uint64_t seed) : random_(seed) {}
@@ -31,25 +31,26 @@ class RandomShards {
   std::string OneOf(const std::vector<const char*>& values) {
     return values[static_cast<size_t>(Draw(0, static_cast<int64_t>(values.size()) - 1))];
   }
-  // Returns random borders of consecutive parts of `count` items; parts may be empty.
+  // Divides `count` items into consecutive parts at random. Returns the parts + 1 borders. Parts may be empty.
   std::vector<int64_t> Borders(int64_t count, int64_t parts) {
     std::vector<int64_t> borders = {0, count};
     while (static_cast<int64_t>(borders.size()) <= parts) borders.push_back(Draw(0, count));
     std::sort(borders.begin(), borders.end());
     return borders;
   }
-  std::vector<size_t> Order(size_t ranks) {
+  std::vector<size_t> ShuffledRanks(size_t ranks) {
     std::vector<size_t> order(ranks);
     std::iota(order.begin(), order.end(), size_t{0});
     std::shuffle(order.begin(), order.end(), random_);
     return order;
   }
-  // Divides a whole parameter, flat or along a random dim, into parts of any size on ranks in any order.
+  // Divides parameter p, which is whole on all ranks, flat or along a random dim. The parts are of random sizes and go
+  // to the ranks in random order.
   void Cut(size_t p, bool flat, Shards* shards) {
     const Shape shape = (*shards)[0][p].shape;
     const auto dim = flat ? 0 : static_cast<size_t>(Draw(0, static_cast<int64_t>(shape.size()) - 1));
     const auto borders = Borders(flat ? Product(shape) : shape[dim], static_cast<int64_t>(shards->size()));
-    const std::vector<size_t> order = Order(shards->size());
+    const std::vector<size_t> order = ShuffledRanks(shards->size());
     for (size_t i = 0; i < order.size(); ++i) {
       ParamSpec& param = (*shards)[order[i]][p];
       const int64_t count = borders[i + 1] - borders[i];
@@ -77,7 +78,8 @@ struct RandomCase : RandomShards {
     }
   }
 
-  // Each parameter is divided flat if is_flat() says so.
+  // Divides all parameters over the ranks. is_flat() is called for each parameter and returns whether it is divided
+  // flat.
   template <typename IsFlat>
   Shards CutAll(int64_t ranks, IsFlat&& is_flat) {
     Shards shards(static_cast<size_t>(ranks), spec.params);

@@ -97,7 +97,7 @@ int Run() {
       const int64_t allocations = AllocationsOf(keys, kind);
       if (allocations == 0) continue;
       ++failed;
-      std::fprintf(stderr, "%d x %d, %s, %s: %lld allocations in steps (-1: something failed)\n", kind.copies,
+      std::fprintf(stderr, "%d x %d, %s, %s: %lld allocations in steps (-1: something failed)\n", kind.replicas,
                    kind.shards, kind.shard_mode, keys.empty() ? "defaults" : keys[0].first.c_str(),
                    static_cast<long long>(allocations));
     }

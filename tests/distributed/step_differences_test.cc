@@ -50,14 +50,15 @@ void CheckFails(Grid* grid, shampoo_status status, int odd, const std::vector<st
 void CheckContinues(Grid* grid) {
   for (int step = 0; step < 2; ++step) grid->Step();
   CHECK_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
-  for (int rank = 0; rank < grid->world() && grid->copies() > 1; ++rank) CHECK(SameBits((*grid)[rank].w, (*grid)[0].w));
+  for (int rank = 0; rank < grid->world() && grid->replicas() > 1; ++rank)
+    CHECK(SameBits((*grid)[rank].w, (*grid)[0].w));
 }
 
 template <typename Test>
 void ForEveryRank(std::span<const Kind> kinds, Test&& test) {
   for (const Kind kind : kinds) {
     for (const char* const bucket : {"0", "600"}) {
-      for (int odd = 0; odd < kind.copies * kind.shards; ++odd) {
+      for (int odd = 0; odd < kind.replicas * kind.shards; ++odd) {
         CAPTURE(kind);
         CAPTURE(bucket);
         CAPTURE(odd);
@@ -130,11 +131,11 @@ TEST_CASE("a gradient with NaN on one rank is an error on all ranks") {
 TEST_CASE("a gradient with NaN on one rank is an error on all ranks even if NaN is skipped") {
   for (const char* const choice : {"skip_block", "skip_step"}) {
     for (const Kind kind : kReplicas) {
-      for (int odd = 0; odd < kind.copies; ++odd) {
+      for (int odd = 0; odd < kind.replicas; ++odd) {
         CAPTURE(choice);
         CAPTURE(kind);
         CAPTURE(odd);
-        Grid grid(Spec({{"on_nonfinite", choice}}), kind.copies, 1);
+        Grid grid(Spec({{"on_nonfinite", choice}}), kind.replicas, 1);
         Start(&grid);
         const float kept = grid[odd].g[0][5];
         grid[odd].g[0][5] = NAN;

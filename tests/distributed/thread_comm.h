@@ -18,7 +18,7 @@ namespace shampoo_test {
 // `patience` fails, so a hang is a failed test.
 class ThreadComm {
  public:
-  // Returns the failure of a rank's call, counted from 1: 0 for none, otherwise the result of the callback.
+  // Returns 0, or the error that the callback returns on this rank. call: the number of the rank's call, from 1.
   using Fault = std::function<int32_t(int rank, int64_t call)>;
 
   explicit ThreadComm(int world);
@@ -29,7 +29,8 @@ class ThreadComm {
   // Returns the callbacks of a rank; with_abort: including abort.
   shampoo_comm_ops OpsOf(int rank, bool with_abort = false);
 
-  // Changes the bytes that a rank received in a call: world() segments of an all-gather, or all bytes of an all-to-all.
+  // Changes the bytes that a rank has received in a call: world() segments of an all-gather, or all bytes of an
+  // all-to-all.
   using Change = std::function<void(int rank, int64_t call, char* received, size_t bytes)>;
 
   Fault before;  // the rank fails without taking part
@@ -43,7 +44,7 @@ class ThreadComm {
   int64_t bytes_sent(int rank) const { return ranks_[static_cast<size_t>(rank)].bytes; }
   int released() const { return released_; }
   int timeouts() const { return timeouts_; }  // number of ranks that timed out
-  void Abort();                               // permanently ends the waiting of all ranks
+  void Abort();                               // all waiting calls and all later calls fail
   void ResetCounts();
 
   static constexpr int32_t kTimedOut = 1001, kDifferentSizes = 1002, kAborted = 1003;

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host with its own executor: serial in reverse order, one new thread per task, or fewer tasks than the plan has
-// threads. Results are bit-identical to those of the library's pool, the library starts no thread, and release is
-// called once.
+// Tests hosts with an executor of their own. It runs the tasks serially in reverse order, or starts a thread for each
+// task; it has more or fewer threads than the plan. Results are bit-identical to those of the library's pool, the
+// library starts no thread, and release is called once.
 #include <inttypes.h>
 
 #include "tests/embed/own_threads.h"
@@ -61,8 +61,9 @@ static void check(const api* functions, const char* name, shampoo_executor execu
   REQUIRE(h.released == 1, "%s: released %d times", name, h.released);
 }
 
-// If the library chooses the number of threads, it uses none for a model whose step takes microseconds.
-static void check_own_choice(const api* functions, shampoo_executor executor, uint64_t expected) {
+// If the library chooses the number of threads, it does not call the executor for a model whose step takes
+// microseconds.
+static void check_choice_of_library(const api* functions, shampoo_executor executor, uint64_t expected) {
   host h = {0, 0, 0};
   executor.user = &h;
   executor.parallel_for = in_reverse;
@@ -92,6 +93,6 @@ int main(void) {
   check(&functions, "threads of the host", executor, 8, expected);
   executor.threads = 2;
   check(&functions, "threads of the host, fewer than the plan", executor, 8, expected);
-  check_own_choice(&functions, executor, expected);
+  check_choice_of_library(&functions, executor, expected);
   return 0;
 }

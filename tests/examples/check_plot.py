@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_plot.py EXAMPLES: checks what examples/plot.py draws and rejects.
 
-A curve has a pixel for each of its points, up to the first value that is not finite. The title, the notes and the last
-values are in the picture. A file that is not from an example is rejected with its name and the reason. The picture of
+A curve has a point for each row, up to the first value that is not finite. The title, the notes and the last values are
+in the picture. A file that no example has written is rejected; the error has its name and the reason. The picture of
 c_transformer equals the output of the command in its README.
 """
 import re
@@ -27,7 +27,7 @@ def plot(folder, *options):
 
 
 def draw(folder, content, *options):
-    """Return the numbers of points of the curves and the texts of the picture."""
+    """Return the number of points of each curve, and the texts of the picture."""
     (folder / "curves.csv").write_text(content)
     result = plot(folder, "curves.csv", "curves.svg", *options)
     assert result.returncode == 0, result
@@ -73,4 +73,5 @@ with tempfile.TemporaryDirectory() as name:
     source, target = examples / "c_transformer" / command[2], examples / "c_transformer" / command[3]
     result = plot(folder, source, "drawn.svg", *command[4:])
     assert result.returncode == 0, result
-    assert (folder / "drawn.svg").read_text() == target.read_text(), f"{target} differs from the output of the command in its README"
+    drawn = (folder / "drawn.svg").read_text()
+    assert drawn == target.read_text(), f"{target} differs from the output of the command in its README"

@@ -12,8 +12,9 @@
 
 namespace shampoo::golden {
 
-// The optimizer of a case on one or more ranks, each with its own parameters. Ranks are threads with communicators of
-// callbacks, or processes, of which this is one. After each step all replicas of a parameter must be bit-identical.
+// The optimizers of a case on one or more ranks, each with its own parameters. The ranks are threads, which communicate
+// through callbacks, or processes; this process is then one of the ranks. After each step, all replicas of a parameter
+// must be bit-identical.
 class ReplayRanks {
  public:
   ReplayRanks(const nlohmann::json& settings, const TensorFile& data, const ReplayOptions& options);

@@ -13,7 +13,7 @@
 namespace shampoo::golden {
 namespace {
 
-// Rows of images. All cases of a folder share its file data.safetensors.
+// Images, one per row. All cases of a folder share its file data.safetensors.
 struct Images {
   std::vector<double> pixels;  // rows of `width`
   std::vector<uint8_t> labels;
@@ -39,27 +39,29 @@ Images ReadTrainingImages(const std::filesystem::path& path, const Network& netw
   return images;
 }
 
-// Returns the rows of a step (from 0): those of `batches`, or all rows if the case has no batches.
+// Returns the rows of images that a step (from 0) uses: a row of the tensor "batches", or all rows if the case has no
+// such tensor.
 std::vector<int32_t> RowsOfStep(const Case& recorded, int64_t step, size_t rows) {
   const Tensor* batches = recorded.data.Find("batches");
   if (batches == nullptr) {
-    if (recorded.settings.at("batch") != "full") throw std::runtime_error("there is no tensor batches");
+    if (recorded.settings.at("batch") != "full")
+      throw std::runtime_error("the case has no tensor \"batches\", and its setting \"batch\" is not \"full\"");
     std::vector<int32_t> all(rows);
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
   if (batches->shape.size() != 2 || step >= batches->shape[0])
-    throw std::runtime_error("batches has no row for a step");
+    throw std::runtime_error("the tensor \"batches\" has no row for a step");
   const int32_t* first = batches->As<int32_t>("I32") + step * batches->shape[1];
   std::vector<int32_t> chosen(first, first + batches->shape[1]);
   for (const int32_t row : chosen) {
     if (row < 0 || static_cast<size_t>(row) >= rows)
-      throw std::runtime_error("batches names a row that does not exist");
+      throw std::runtime_error("the tensor \"batches\" names a row that the images do not have");
   }
   return chosen;
 }
 
-Images Gather(const Images& images, const std::vector<int32_t>& rows) {
+Images SelectRows(const Images& images, const std::vector<int32_t>& rows) {
   Images chosen;
   chosen.width = images.width;
   for (const int32_t row : rows) {
@@ -84,7 +86,7 @@ TensorFile ReplayTraining(const Case& recorded, const ReplayOptions& options) {
   const auto steps = recorded.settings.at("steps").get<int64_t>();
   for (int64_t t = 1; t <= steps; ++t) {
     try {
-      const Images batch = Gather(images, RowsOfStep(recorded, t - 1, images.labels.size()));
+      const Images batch = SelectRows(images, RowsOfStep(recorded, t - 1, images.labels.size()));
       losses.push_back(network.LossAndGradients(params, batch.pixels, batch.labels, gradients));
       std::vector<const void*> addresses;
       addresses.reserve(gradients.size());

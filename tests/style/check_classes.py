@@ -1,9 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the methods and members of every class of the core, of the C API and of the bindings' native code.
+"""Counts the methods and data members of the classes of the core, of the C API and of the bindings' native code.
 
-A class that exceeds the limits must be divided. Constructors, destructors, operators and the members of structs are
-not counted.
+A class that exceeds the limits must be divided. Constructors, destructors and operators are not counted. Of a struct,
+only the methods are counted.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ FOLDERS = ("core", "capi/src", "bindings/python/native", "bindings/python/xla", 
 
 # At most three exceptions, each with the reason why it is not divided.
 EXCEPTIONS: dict[str, str] = {
-    "shampoo::cuda::Engine": "one object behind the C table of the CUDA plugin; it is divided with sharded CUDA",
+    "shampoo::cuda::Engine": "it is the one object behind the C table of the CUDA plugin",
 }
 MOST_EXCEPTIONS = 3
 
 
 def tags(ctags: str, root: pathlib.Path, files: list[str]) -> list[dict[str, str]]:
-    """Return the tags of ctags for the files."""
+    """Run ctags. Return its tags for the files."""
     options = ["--output-format=json", "--language-force=C++", "--kinds-C++=cspfm", "--fields=+neKsZ", "-L", "-"]
     found = subprocess.run(
         [ctags, *options], input="\n".join(files), capture_output=True, text=True, cwd=root, check=True
@@ -36,7 +36,7 @@ def tags(ctags: str, root: pathlib.Path, files: list[str]) -> list[dict[str, str
 
 
 def main() -> int:
-    """Print the classes that exceed the limits. The exit status is their number."""
+    """Print the classes that exceed the limits. Return their number as the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ctags", required=True)
     parser.add_argument("--list", type=int, default=0, metavar="N", help="print the N largest classes")
@@ -82,7 +82,7 @@ def main() -> int:
     if len(EXCEPTIONS) > MOST_EXCEPTIONS:
         failures.append(f"{len(EXCEPTIONS)} exceptions; expected at most {MOST_EXCEPTIONS}")
     if not any(count > 5 for count, _, _ in sizes):
-        failures.append("ctags found no class: expected some")
+        failures.append(f"ctags found no class with more than 5 methods in {len(files)} files; expected several")
     print("\n".join(failures) if failures else f"{len(sizes)} classes and structs within the limits")
     return len(failures)
 

@@ -36,7 +36,7 @@ void StayOn(int processor) {
 
 }  // namespace
 
-double ShortestAtOnce(int threads, int runs, const std::function<void(int)>& work) {
+double ShortestParallelRun(int threads, int runs, const std::function<void(int)>& work) {
   using Clock = std::chrono::steady_clock;
   std::vector<Clock::time_point> start(static_cast<size_t>(threads));
   std::vector<Clock::time_point> end(static_cast<size_t>(threads));

@@ -31,20 +31,24 @@ def main() -> None:
         require(not os.listdir(disk), f"the program left files behind: {os.listdir(disk)}; expected none")
         with open(report, encoding="utf-8") as file:
             written = json.load(file)
-    # 20 bytes for each element of the matrices that fit, without headers and the d / 2 diagonals of triangles.
+    # 20 bytes for each element of the matrices that fit. Not counted: headers, and the d / 2 elements by which the
+    # triangle of a d x d matrix exceeds half of the matrix.
     least = MIB * 2**20 // (20 * DIM * DIM) * 20 * DIM * DIM
     require(least < written["bytes"] < 1.2 * least,
             f"the data files have {written['bytes']} bytes; expected slightly more than {least}")
     require(len(written["runs"]) == RUNS, f"the report has {len(written['runs'])} runs; expected {RUNS}")
     for run in written["runs"]:
-        require(all(math.isfinite(run[name]) and run[name] > 0 for name in NUMBERS), f"a rate of this run is not a positive number: {run}")
+        require(all(math.isfinite(run[name]) and run[name] > 0 for name in NUMBERS),
+                f"a rate of this run is not a positive number: {run}")
     median = written["median"]
     for name in NUMBERS:
         expected = statistics.median(run[name] for run in written["runs"])
         require(math.isclose(median[name], expected), f"the median of {name} is {median[name]}; expected {expected}")
     for run in written["runs"] + [median]:
-        require(math.isclose(run["write_ratio"], run["save_mb_s"] / run["dd_write_mb_s"]), f"write_ratio is not save_mb_s / dd_write_mb_s: {run}")
-        require(math.isclose(run["read_ratio"], run["load_mb_s"] / run["dd_read_mb_s"]), f"read_ratio is not load_mb_s / dd_read_mb_s: {run}")
+        require(math.isclose(run["write_ratio"], run["save_mb_s"] / run["dd_write_mb_s"]),
+                f"write_ratio is not save_mb_s / dd_write_mb_s: {run}")
+        require(math.isclose(run["read_ratio"], run["load_mb_s"] / run["dd_read_mb_s"]),
+                f"read_ratio is not load_mb_s / dd_read_mb_s: {run}")
     last = result.stdout.splitlines()[-1].split()
     require(last[0] == "median" and float(last[1]) == float(f"{median['dd_write_mb_s']:.0f}"),
             f"the last printed line is {last}; expected the medians of the report")

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// Uses grafting from Adam and momentum: 20 bytes of state for each element.
+// Returns a model with grafting from Adam and momentum, whose state has 20 bytes for each element.
 shampoo_test::RankSpec ModelOf(const CheckpointSize& size) {
   shampoo_test::RankSpec model;
   model.keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"max_preconditioner_dim", std::to_string(size.dim)}};
@@ -78,7 +78,7 @@ CheckpointRuns::CheckpointRuns(const CheckpointSize& size, const std::string& di
   Save();  // to find the number of bytes
   for (const auto& file : fs::directory_iterator(saved_)) {
     if (file.path().extension() != ".safetensors") continue;
-    states_.push_back(file.path().string());
+    data_files_.push_back(file.path().string());
     bytes_ += static_cast<int64_t>(file.file_size());
   }
 }
@@ -111,11 +111,11 @@ CheckpointRun CheckpointRuns::TimeOnce(bool dd_first) {
   Sync(folder_);
   // Layers below the file system may still cache the files, but equally for both programs.
   for (const auto& file : fs::directory_iterator(saved_)) DropCache(file.path().string());
-  (void)TimeDdRead(states_);
+  (void)TimeDdRead(data_files_);
   for (const bool dd : {dd_first, !dd_first}) {
     for (const auto& file : fs::directory_iterator(saved_)) DropCache(file.path().string());
     if (dd) {
-      run.dd_read = rate(TimeDdRead(states_));
+      run.dd_read = rate(TimeDdRead(data_files_));
     } else {
       run.load = rate(TimeOf(fresh.get(), [&] { fresh->Load(saved_); }));
     }

@@ -14,14 +14,14 @@ namespace bench {
 // Size of the saved state.
 struct CheckpointSize {
   int64_t mib = 1024;  // approximate size of the state
-  int64_t dim = 1024;  // order of its matrices; half of them are one block each, and half of them four
+  int64_t dim = 1024;  // order of the parameters, which are square; half of them are one block, half of them four
 };
 
 struct CheckpointRun {
   double dd_write, save, dd_read, load;  // bytes per second
 };
 
-// Times shampoo_save and shampoo_load of one rank, and dd with as many bytes, in a temporary directory.
+// Times shampoo_save and shampoo_load of one rank, and dd for the same number of bytes, in a temporary directory.
 class CheckpointRuns {
  public:
   CheckpointRuns(const CheckpointSize& size, const std::string& directory);
@@ -39,7 +39,7 @@ class CheckpointRuns {
   shampoo_test::RankSpec model_;
   std::string folder_, saved_, dd_file_;
   std::unique_ptr<shampoo_test::Rank> rank_;
-  std::vector<std::string> states_;  // paths; the same for each save, because each goes to an empty directory
+  std::vector<std::string> data_files_;  // paths; equal for all saves, because Save() deletes the directory first
   int64_t bytes_ = 0;
 };
 

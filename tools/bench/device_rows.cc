@@ -67,12 +67,12 @@ Json PeriodJson(const PeriodRow& row) {
 
 }  // namespace
 
-PeriodRow MeasurePeriod(const Case& model, const Settings& settings, int min_runs) {
+PeriodRow MeasurePeriod(const Case& model, const Settings& settings, int max_runs) {
   Session session(model, settings);
   PeriodRow row{.model = &model, .settings = settings, .work = session.work(), .memory = session.memory()};
   row.mean = std::numeric_limits<double>::infinity();
   const double first = session.TimeSteps(settings.period);
-  const int runs = std::clamp(static_cast<int>(kTimeOfPeriods / first), 1, min_runs);
+  const int runs = std::clamp(static_cast<int>(kTimeOfPeriods / first), 1, max_runs);
   for (int i = 0; i < runs; ++i) {
     row.mean = std::min(row.mean, session.TimeSteps(settings.period) / static_cast<double>(settings.period));
   }

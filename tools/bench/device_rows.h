@@ -10,22 +10,22 @@
 
 namespace bench {
 
-// Measurements of whole periods of steps: settings.period steps in a row, among which the schedule refreshes all roots.
+// Measurements of whole periods. A period is settings.period consecutive steps, in which each root is refreshed once.
 struct PeriodRow {
   const Case* model = nullptr;
   Settings settings;
   StepWork work;
   Memory memory;
-  double mean = 0;            // seconds per step of steps that wait for the device only at the end; the shortest period
-  double longest_host = 0;    // seconds of the longest step of a period, with a wait after each step
-  double longest_device = 0;  // the same, of the step's work in its stream
+  double mean = 0;            // seconds per step in the shortest period; waits for the device only at the end of it
+  double longest_host = 0;    // seconds of the longest call in a period with a wait after each step
+  double longest_device = 0;  // seconds of the longest work of a step in its stream, in the same period
   double root_retried = 0;
 };
 
-// Measures periods after the first, which computes the first roots.
-PeriodRow MeasurePeriod(const Case& model, const Settings& settings, int min_runs);
+// Measures at most max_runs periods, without the first period of the session, which computes the first roots.
+PeriodRow MeasurePeriod(const Case& model, const Settings& settings, int max_runs);
 
-// Print rows with times alone, for a device whose limits are not known.
+// Print rows with times only, because the limits of the device are not known.
 void PrintDeviceHead(const std::vector<int64_t>& frequencies);
 void PrintDeviceRow(const Row& row, const std::vector<int64_t>& frequencies);
 void PrintPeriodHead();

@@ -48,7 +48,7 @@ double MeasureRate(int threads, int64_t bytes_per_array, int64_t slices, int64_t
   const int64_t n = std::max<int64_t>(bytes_per_array / slices / 4 / 32 * 32, 32);  // elements per slice
   std::vector<Floats> arrays(static_cast<size_t>(2 * threads));
   // Each thread touches its own arrays first, so that they are in the memory of its NUMA node.
-  ShortestAtOnce(threads, 1, [&](int thread) {
+  ShortestParallelRun(threads, 1, [&](int thread) {
     for (const int i : {2 * thread, 2 * thread + 1}) {
       const auto bytes = static_cast<size_t>(slices * n * 4);
       Floats& array = arrays[static_cast<size_t>(i)];
@@ -58,7 +58,7 @@ double MeasureRate(int threads, int64_t bytes_per_array, int64_t slices, int64_t
     }
   });
   std::vector<int64_t> slice(static_cast<size_t>(threads));
-  const double seconds = ShortestAtOnce(threads, kRuns, [&](int thread) {
+  const double seconds = ShortestParallelRun(threads, kRuns, [&](int thread) {
     const int64_t first = slice[static_cast<size_t>(thread)]++ % slices * n;
     float* const a = arrays[static_cast<size_t>(2 * thread)].get() + first;
     const float* const b = arrays[static_cast<size_t>(2 * thread + 1)].get() + first;
@@ -70,7 +70,7 @@ double MeasureRate(int threads, int64_t bytes_per_array, int64_t slices, int64_t
 double MeasurePeak(int threads) {
   const Kernels& kernels = KernelsOfThisCpu();
   const int64_t rounds = int64_t{1} << 20;
-  const double seconds = ShortestAtOnce(threads, kRuns, [&](int) {
+  const double seconds = ShortestParallelRun(threads, kRuns, [&](int) {
     volatile float kept = kernels.multiply_add(rounds);
     static_cast<void>(kept);
   });

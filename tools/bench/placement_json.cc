@@ -22,7 +22,7 @@ Json HeadJson(const PlacementOptions& options) {
   return head;
 }
 
-Json LoadJson(const Load& load) { return {{"largest", load.largest}, {"mean", load.mean}}; }
+Json JsonOf(const Load& load) { return {{"largest", load.largest}, {"mean", load.mean}}; }
 
 void WriteJson(const Json& report, const std::string& path) {
   std::ofstream file(path);

@@ -12,9 +12,12 @@ namespace bench {
 
 using Json = nlohmann::ordered_json;
 
-// Returns the common members of all reports of shampoo_placement: how its plans were made.
+// Returns the members that all reports of shampoo_placement begin with: the build of the library and the settings of
+// the plans.
 Json HeadJson(const PlacementOptions& options);
-Json LoadJson(const Load& load);
+// Returns the largest and the mean load as JSON.
+Json JsonOf(const Load& load);
+// Writes a report to a file. Exits if this fails.
 void WriteJson(const Json& report, const std::string& path);
 
 }  // namespace bench

@@ -37,9 +37,9 @@ Json RowJson(const PlacementRow& row) {
           {"ranks_without_block", row.idle},
           {"sent", row.sent},
           {"gathered", row.Gathered()},
-          {"updates", LoadJson(row.updates)},
-          {"state", LoadJson(row.state)},
-          {"compute_seconds", LoadJson(row.compute)},
+          {"updates", JsonOf(row.updates)},
+          {"state", JsonOf(row.state)},
+          {"compute_seconds", JsonOf(row.compute)},
           {"gather_seconds", row.gather_seconds},
           {"overhead", row.Overhead()}};
 }

@@ -15,7 +15,7 @@ namespace {
 constexpr double kMega = 1e6;
 
 Json LoadsJson(const ShardsLoad& loads) {
-  return {{"sent", LoadJson(loads.sent)}, {"workspace", LoadJson(loads.workspace)}, {"total", LoadJson(loads.total)}};
+  return {{"sent", JsonOf(loads.sent)}, {"workspace", JsonOf(loads.workspace)}, {"total", JsonOf(loads.total)}};
 }
 
 Json RowJson(const ShardsRow& row) {
@@ -25,7 +25,7 @@ Json RowJson(const ShardsRow& row) {
           {"blocks", row.blocks},
           {"ranks_without_block", row.idle},
           {"alone", {{"state", row.alone_state}, {"workspace", row.alone_workspace}}},
-          {"state", LoadJson(row.state)},
+          {"state", JsonOf(row.state)},
           {"all_to_all", LoadsJson(row.all_to_all)},
           {"all_gather", LoadsJson(row.all_gather)},
           {"gathered", row.Gathered()},

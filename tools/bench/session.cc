@@ -17,8 +17,8 @@ double ElapsedSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Roots are computed only at multiples of this frequency. TimeStep sets the step counter just before one when it needs
-// a step with roots.
+// Roots are computed only at multiples of this frequency. For a step with roots, TimeStep sets the step counter just
+// before such a multiple.
 constexpr int64_t kFrequency = int64_t{1} << 20;
 
 int64_t FrequencyOf(const Settings& settings) { return settings.period > 0 ? settings.period : kFrequency; }
@@ -77,7 +77,7 @@ void FillAtRandom(std::vector<float>* values) {
 bool UsesSquareRoots(const Settings& settings) {
   for (const auto& [key, value] : settings.keys) {
     for (const char* const other : {"preset", "inverse_root_override", "exponent_multiplier", "root_method",
-                                    "root_dtype", "root_rank_handling"}) {
+                                    "root_dtype", "root_rank_handling", "computation_dtype"}) {
       if (key == other) return false;
     }
   }
@@ -190,7 +190,7 @@ StepTime Session::TimeNextStep() {
 StepTime Session::TimeStep(bool with_roots) {
   if (with_roots) {
     SetStepCounter(2 * frequency_ - (device_ != nullptr ? 2 : 1));
-    // On a device, the step after a write reads the counter, for which it waits.
+    // On a device, the first step after a write of the counter reads the counter and waits for it. Do not time it.
     if (device_ != nullptr) Step();
   }
   Wait();

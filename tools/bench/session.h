@@ -23,14 +23,14 @@ struct Settings {
   std::string state_dtype = "f32";
   std::vector<std::pair<std::string, std::string>> keys;  // other keys
   bool track_times = false;
-  int64_t period = 0;        // precondition_frequency of steps in a row; 0: Session chooses when roots are computed
+  int64_t period = 0;        // precondition_frequency of consecutive steps; 0: only TimeStep(true) computes roots
   Device* device = nullptr;  // nullptr: the CPU
 };
 
-// Seconds of a step. On the CPU both numbers are the same.
+// Seconds of a step. On the CPU both numbers are equal.
 struct StepTime {
   double host = 0;    // in the call that makes or enqueues the step
-  double device = 0;  // of the step's work in its stream
+  double device = 0;  // for the work of the step in its stream
 };
 
 struct Memory {
@@ -38,7 +38,7 @@ struct Memory {
   int64_t workspace = 0;
 };
 
-// An optimizer over the parameters of a case, which can make ordinary steps and steps with all roots.
+// An optimizer over the parameters of a case. Times ordinary steps and steps that compute all roots.
 class Session {
  public:
   Session(const Case& model, const Settings& settings);
@@ -46,11 +46,12 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Returns the time of one step. with_roots: the step refreshes all inverse roots.
+  // Makes and times one step. with_roots: whether the step refreshes all inverse roots; sets the step counter so that a
+  // refresh is due. For sessions with a period of 0.
   StepTime TimeStep(bool with_roots);
-  // Makes and times the next step, with or without a refresh of roots.
+  // Makes and times one step. The step refreshes roots only if a refresh is due (Settings::period).
   StepTime TimeNextStep();
-  // Returns the seconds of `steps` steps in a row, which wait for the device only at the end.
+  // Makes consecutive steps and returns their seconds. Waits for the device only after the last one.
   double TimeSteps(int64_t steps);
   double Stat(const std::string& key) const;
 
@@ -70,15 +71,16 @@ class Session {
   int64_t frequency_;
   shampoo_plan* plan_ = nullptr;
   shampoo_optimizer* optimizer_ = nullptr;
-  std::vector<float> params_;  // on a device, they and the gradients are copied there
+  std::vector<float> params_;  // empty on a device, as grads_
   std::vector<float> grads_;
-  std::vector<void*> device_memory_;
+  std::vector<void*> device_memory_;  // on a device: the parameters, which are zeros, and the gradients
   int64_t counter_entry_ = -1;
   bool square_roots_;
   bool has_factors_ = false;  // false if all parameters are vectors that use the grafting method alone
 };
 
-// Returns whether all roots are inverse square roots that are computed by the default method in float32.
+// Returns whether all roots are inverse square roots that the default method computes in float32. Returns false if the
+// settings contain a key on which this depends, even if its value is the default.
 bool UsesSquareRoots(const Settings& settings);
 
 // Returns the shapes of the blocks of a case.

@@ -44,5 +44,18 @@ def save(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, 
 
 
 def load(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, stream: int = 0) -> None:
-    """Load the last checkpoint of a directory into optimizers. Collective. Takes the parameters of ``save``."""
+    """Load a checkpoint into the optimizers of all ranks. Collective.
+
+    Parameters
+    ----------
+    optimizers
+        Optimizers of this rank.
+    directory
+        Directory of a ``save``, whose last complete checkpoint is loaded, or the path of one of its index files
+        ``checkpoint-<number>.json``.
+    world
+        Communicator of all ranks of the job. None: there is only one rank.
+    stream
+        CUDA stream on which the states are copied.
+    """
     _call(_native.shampoo_load, optimizers, directory, world, stream)

@@ -394,7 +394,17 @@ class Optimizer:
         save([self], directory, world=self._all_ranks(world), stream=stream)
 
     def load(self, directory: Any, *, world: Any = _KEEP, stream: int = 0) -> None:
-        """Load the last checkpoint of a directory. Collective. Takes the parameters of ``save``.
+        """Load a checkpoint. Collective.
+
+        Parameters
+        ----------
+        directory
+            Directory of a ``save``, whose last complete checkpoint is loaded, or the path of one of its index files
+            ``checkpoint-<number>.json``.
+        world
+            Communicator of all ranks of the job. The default is the communicator of the optimizer.
+        stream
+            CUDA stream on which the state is copied.
 
         Raises
         ------

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table of the optimizers of a process. Its keys are texts that describe a plan completely, so an optimizer can be
-// created again at any time: after it was released, or in another process that runs an executable from a cache. The
-// state is in the arena, which belongs to the caller.
+// A table of the optimizers of a process. Its keys are texts. Each describes a plan completely, except for the device.
+// An optimizer can therefore be created again at any time: after it was released, or in another process that runs an
+// executable from a cache. The state is in the arena, which belongs to the caller.
 #ifndef SHAMPOO_PYTHON_XLA_OPTIMIZERS_H
 #define SHAMPOO_PYTHON_XLA_OPTIMIZERS_H
 
@@ -55,10 +55,16 @@ struct Slot {
   std::vector<shampoo_buffers> buffers;
 };
 
-/** Returns the slot for a text and a device. The slot exists as long as it is in use or its text has references. */
+/**
+ * Returns the slot for a text and a device. The table creates the slot at the first call, and keeps it until the last
+ * reference to the text is removed. If the text has no reference, the table keeps the slot until the process ends.
+ */
 std::shared_ptr<Slot> Find(std::string_view text, const DeviceDesc& device);
 
-/** Adds or removes a reference to a text. The optimizers of a text are kept while it has references. */
+/**
+ * Add or remove a reference to a text. After the last reference has been removed, the optimizers of the text are
+ * destroyed as soon as no step uses them.
+ */
 void Retain(std::string_view text);
 void Release(std::string_view text);
 

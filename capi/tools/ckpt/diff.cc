@@ -19,14 +19,14 @@ namespace {
 // One of the two checkpoints.
 struct Side {
   Source source;
-  CheckpointIndex params;
+  CheckpointIndex outline;
   std::vector<int64_t> counts;
   std::map<std::string, int> by_name;
 
   Status Open(const std::string& path) {
     SHAMPOO_RETURN_IF_ERROR(Locate(path, &source));
-    SHAMPOO_RETURN_IF_ERROR(ReadParams(source, &params, &counts));
-    for (size_t p = 0; p < params.params.size(); ++p) by_name[params.params[p].name] = static_cast<int>(p);
+    SHAMPOO_RETURN_IF_ERROR(ReadOutline(source, &outline, &counts));
+    for (size_t p = 0; p < outline.params.size(); ++p) by_name[outline.params[p].name] = static_cast<int>(p);
     return {};
   }
   int Find(const std::string& name) const {
@@ -51,9 +51,9 @@ class CheckpointDiff {
     std::fputs(Cat("A  ", a_.source.path, "\nB  ", b_.source.path, "\n").c_str(), stdout);
     DiffParams();
     DiffGroups();
-    for (const StoredFile& file : a_.params.files) progress_.Expect(file.bytes);
+    for (const StoredFile& file : a_.outline.files) progress_.Expect(file.bytes);
     SHAMPOO_RETURN_IF_ERROR(
-        ForEachBatch(a_.source, a_.params, a_.counts, [this](const Batch& batch) { return DiffStates(batch); }));
+        ForEachBatch(a_.source, a_.outline, a_.counts, [this](const Batch& batch) { return DiffStates(batch); }));
     progress_.Finish();
     Conclude();
     *exit = notes_ == 0 && different_states_ == 0 ? kSuccess : kProblemFound;
@@ -69,17 +69,17 @@ class CheckpointDiff {
 
   void DiffParams() {
     const auto only_in = [this](const Side& in, const Side& other, const char* name) {
-      for (const StoredParam& param : in.params.params) {
+      for (const StoredParam& param : in.outline.params) {
         if (other.Find(param.name) >= 0) continue;
         Note(Cat("only in ", name, ": \"", param.name, "\", ", ShapeText(param.shape), " ", NameOf(param.dtype)));
       }
     };
     only_in(a_, b_, "A");
     only_in(b_, a_, "B");
-    for (const StoredParam& a : a_.params.params) {
+    for (const StoredParam& a : a_.outline.params) {
       const int at = b_.Find(a.name);
       if (at < 0) continue;
-      const StoredParam& b = b_.params.params[static_cast<size_t>(at)];
+      const StoredParam& b = b_.outline.params[static_cast<size_t>(at)];
       groups_.emplace(a.group, b.group);
       if (a.shape != b.shape) {
         Note(Cat("\"", a.name, "\": shape is ", ShapeText(a.shape), " in A, ", ShapeText(b.shape), " in B"));
@@ -93,8 +93,8 @@ class CheckpointDiff {
   // Compares the groups of parameters that both checkpoints have.
   void DiffGroups() {
     for (const auto& [a_group, b_group] : groups_) {
-      const StoredGroup& a = a_.params.groups[static_cast<size_t>(a_group)];
-      const StoredGroup& b = b_.params.groups[static_cast<size_t>(b_group)];
+      const StoredGroup& a = a_.outline.groups[static_cast<size_t>(a_group)];
+      const StoredGroup& b = b_.outline.groups[static_cast<size_t>(b_group)];
       const std::string name =
           a_group == b_group ? Cat("group ", a_group) : Cat("group ", a_group, " of A, ", b_group, " of B");
       if (a.step != b.step) Note(Cat(name, ": step is ", a.step, " in A, ", b.step, " in B"));
@@ -118,13 +118,13 @@ class CheckpointDiff {
     std::map<int, std::vector<const StoredBlock*>> b_blocks;
     for (size_t position = 0; position < batch.size(); ++position) {
       const int at = b_.Find(batch.ParamAt(position).name);
-      if (at < 0 || b_.params.params[static_cast<size_t>(at)].shape != batch.ParamAt(position).shape) continue;
+      if (at < 0 || b_.outline.params[static_cast<size_t>(at)].shape != batch.ParamAt(position).shape) continue;
       b_params[position] = at;
       b_blocks[at];
     }
     CheckpointIndex b_index;
     SHAMPOO_RETURN_IF_ERROR(ReadBlocks(
-        b_.source, b_.params,
+        b_.source, b_.outline,
         [&](const CheckpointIndex&, const StoredBlock& block) { return b_blocks.contains(block.param); }, &b_index));
     for (const StoredBlock& block : b_index.blocks) b_blocks[block.param].push_back(&block);
     const auto a_blocks = BlocksByParam(batch);

@@ -8,20 +8,20 @@ namespace shampoo::ckpt {
 
 Status Inspect(const Arguments& arguments, ExitCode* exit) {
   Source source;
-  CheckpointIndex params;
+  CheckpointIndex outline;
   std::vector<int64_t> counts;
   SHAMPOO_RETURN_IF_ERROR(Locate(arguments.paths[0], &source));
-  SHAMPOO_RETURN_IF_ERROR(ReadParams(source, &params, &counts));
+  SHAMPOO_RETURN_IF_ERROR(ReadOutline(source, &outline, &counts));
   const std::unique_ptr<Report> report = arguments.json ? MakeJsonReport(arguments) : MakeTextReport(arguments);
-  report->Begin(source, params);
+  report->Begin(source, outline);
 
   std::vector<std::string> damage;
   ProgressLine progress("inspect", arguments.progress && arguments.norms);
-  Scan scan(params, &progress, [&damage](const std::string& text) {
+  Scan scan(outline, &progress, [&damage](const std::string& text) {
     std::fputs(Cat("shampoo-ckpt: ", text, "\n").c_str(), stderr);
     damage.push_back(text);
   });
-  SHAMPOO_RETURN_IF_ERROR(ForEachBatch(source, params, counts, [&](const Batch& batch) -> Status {
+  SHAMPOO_RETURN_IF_ERROR(ForEachBatch(source, outline, counts, [&](const Batch& batch) -> Status {
     SumVisitor sums(batch);
     if (arguments.norms) scan.Run(batch, &sums);
     const auto blocks = BlocksByParam(batch);

@@ -22,7 +22,7 @@ Status Inspect(const Arguments& arguments, ExitCode* exit);
 class Report {
  public:
   virtual ~Report() = default;
-  virtual void Begin(const Source& source, const CheckpointIndex& params) = 0;
+  virtual void Begin(const Source& source, const CheckpointIndex& outline) = 0;
   virtual void Add(const StoredParam& param, const std::vector<const StoredBlock*>& blocks, const StateSums* sums) = 0;
   virtual void End(const std::vector<std::string>& damage) = 0;
 };

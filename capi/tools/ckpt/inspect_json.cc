@@ -34,7 +34,7 @@ OrderedJson JsonOf(const StateSums& sums) {
   return states;
 }
 
-OrderedJson JsonOf(const StoredBlock& block, const CheckpointIndex& params) {
+OrderedJson JsonOf(const StoredBlock& block, const CheckpointIndex& outline) {
   const BlockPlace& place = block.place;
   OrderedJson entries = OrderedJson::object();
   for (const StoredEntry& entry : block.entries) entries[entry.state] = NameOf(entry.dtype);
@@ -44,7 +44,7 @@ OrderedJson JsonOf(const StoredBlock& block, const CheckpointIndex& params) {
                       {"shape", ListOf(place.shape)},
                       {"first", place.first()},
                       {"strides", ListOf(strides)},
-                      {"file", params.files[static_cast<size_t>(block.file)].name},
+                      {"file", outline.files[static_cast<size_t>(block.file)].name},
                       {"entries", std::move(entries)}};
   if (!place.is_whole()) {
     json["piece"] = {{"shape", ListOf(place.piece.shape)},
@@ -59,21 +59,21 @@ class JsonReport : public Report {
  public:
   explicit JsonReport(const Arguments& arguments) : arguments_(arguments) {}
 
-  void Begin(const Source& source, const CheckpointIndex& params) override {
-    params_ = &params;
+  void Begin(const Source& source, const CheckpointIndex& outline) override {
+    outline_ = &outline;
     OrderedJson json = {
         {"path", source.path},           {"number", source.number > 0 ? OrderedJson(source.number) : OrderedJson()},
         {"complete", source.complete},   {"unfinished", source.unfinished},
-        {"format", params.format},       {"library", params.library},
-        {"ranks", params.world},         {"bytes", 0},
+        {"format", outline.format},      {"library", outline.library},
+        {"ranks", outline.world},        {"bytes", 0},
         {"files", OrderedJson::array()}, {"groups", OrderedJson::array()}};
     int64_t bytes = 0;
-    for (const StoredFile& file : params.files) {
+    for (const StoredFile& file : outline.files) {
       bytes += file.bytes;
       json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
     }
     json["bytes"] = bytes;
-    for (const StoredGroup& group : params.groups) {
+    for (const StoredGroup& group : outline.groups) {
       OrderedJson config = OrderedJson::object();
       for (const auto& [key, value] : group.config) config[key] = value;
       json["groups"].push_back({{"step", group.step}, {"config", std::move(config)}});
@@ -92,7 +92,7 @@ class JsonReport : public Report {
     if (sums != nullptr) json["states"] = JsonOf(*sums);
     if (arguments_.blocks) {
       OrderedJson& list = json["block_list"] = OrderedJson::array();
-      for (const StoredBlock* block : blocks) list.push_back(JsonOf(*block, *params_));
+      for (const StoredBlock* block : blocks) list.push_back(JsonOf(*block, *outline_));
     }
     Print((is_first_ ? "\n" : ",\n") + Dumped(json));
     is_first_ = false;
@@ -106,7 +106,7 @@ class JsonReport : public Report {
   static void Print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
   const Arguments& arguments_;
-  const CheckpointIndex* params_ = nullptr;
+  const CheckpointIndex* outline_ = nullptr;
   bool is_first_ = true;
 };
 

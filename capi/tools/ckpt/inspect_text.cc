@@ -80,8 +80,8 @@ class TextReport : public Report {
     blocks_.AddColumn("entries", Table::Align::kLeft);
   }
 
-  void Begin(const Source& source, const CheckpointIndex& params) override {
-    params_ = &params;
+  void Begin(const Source& source, const CheckpointIndex& outline) override {
+    outline_ = &outline;
     Print(Cat("checkpoint  ", source.path, "\n"));
     if (source.number > 0) {
       Print(Cat("number      ", source.number));
@@ -90,13 +90,13 @@ class TextReport : public Report {
       }
       Print(source.unfinished.empty() ? "\n" : Cat("; unfinished: ", Listed(source.unfinished), "\n"));
     }
-    Print(Cat("format      ", params.format, ", written by libshampoo ", params.library, "\n"));
-    Print(Cat("ranks       ", params.world, "\n"));
+    Print(Cat("format      ", outline.format, ", written by libshampoo ", outline.library, "\n"));
+    Print(Cat("ranks       ", outline.world, "\n"));
     int64_t bytes = 0;
-    for (const StoredFile& file : params.files) bytes += file.bytes;
-    Print(Cat("files       ", params.files.size(), ", ", BytesText(bytes), "\n"));
-    for (size_t g = 0; g < params.groups.size(); ++g) {
-      Print(Cat("group ", g, "     step ", params.groups[g].step, ": ", ConfigText(params.groups[g]), "\n"));
+    for (const StoredFile& file : outline.files) bytes += file.bytes;
+    Print(Cat("files       ", outline.files.size(), ", ", BytesText(bytes), "\n"));
+    for (size_t g = 0; g < outline.groups.size(); ++g) {
+      Print(Cat("group ", g, "     step ", outline.groups[g].step, ": ", ConfigText(outline.groups[g]), "\n"));
     }
   }
 
@@ -117,9 +117,9 @@ class TextReport : public Report {
       Print("\nOver all blocks: 2-norms of filtered_grad, grafting and momentum, traces of factor and inverse.\n");
     }
     if (!arguments_.blocks) return;
-    for (size_t f = 0; f < params_->files.size(); ++f) {
-      Print(
-          Cat(f == 0 ? "\n" : "", "file ", f, "  ", params_->files[f].name, ", ", params_->files[f].bytes, " bytes\n"));
+    for (size_t f = 0; f < outline_->files.size(); ++f) {
+      Print(Cat(f == 0 ? "\n" : "", "file ", f, "  ", outline_->files[f].name, ", ", outline_->files[f].bytes,
+                " bytes\n"));
     }
     Print(Cat("\n", blocks_.Text()));
   }
@@ -139,7 +139,7 @@ class TextReport : public Report {
   }
 
   const Arguments& arguments_;
-  const CheckpointIndex* params_ = nullptr;
+  const CheckpointIndex* outline_ = nullptr;
   Table table_;
   Table blocks_;
 };

@@ -6,12 +6,12 @@
 
 namespace shampoo::ckpt {
 
-Scan::Scan(const CheckpointIndex& params, ProgressLine* progress, OnDamage on_damage)
-    : params_(params),
+Scan::Scan(const CheckpointIndex& outline, ProgressLine* progress, OnDamage on_damage)
+    : outline_(outline),
       progress_(progress),
       on_damage_(std::move(on_damage)),
-      files_(params.files.size(), FileState::kUnknown) {
-  for (const StoredFile& file : params.files) progress->Expect(file.bytes);
+      files_(outline.files.size(), FileState::kUnknown) {
+  for (const StoredFile& file : outline.files) progress->Expect(file.bytes);
 }
 
 void Scan::Run(const Batch& batch, EntryVisitor* visitor) {
@@ -29,7 +29,7 @@ void Scan::Run(const Batch& batch, EntryVisitor* visitor) {
 }
 
 void Scan::CheckOtherFiles() {
-  StatesReader reader(params_);
+  StatesReader reader(outline_);
   for (size_t file = 0; file < files_.size(); ++file) IsReadable(&reader, static_cast<int>(file));
 }
 

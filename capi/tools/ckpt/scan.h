@@ -27,7 +27,7 @@ class Scan {
  public:
   // Called for each damage when it is found.
   using OnDamage = std::function<void(const std::string& text)>;
-  Scan(const CheckpointIndex& params, ProgressLine* progress, OnDamage on_damage);
+  Scan(const CheckpointIndex& outline, ProgressLine* progress, OnDamage on_damage);
 
   // visitor: may be nullptr.
   void Run(const Batch& batch, EntryVisitor* visitor);
@@ -44,7 +44,7 @@ class Scan {
   bool IsReadable(StatesReader* reader, int file);
   bool ReadEntry(StatesReader* reader, const StoredBlock& block, const StoredEntry& entry, EntryVisitor* visitor);
 
-  const CheckpointIndex& params_;
+  const CheckpointIndex& outline_;
   ProgressLine* progress_;
   OnDamage on_damage_;
   std::vector<FileState> files_;

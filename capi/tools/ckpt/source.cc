@@ -47,7 +47,7 @@ Status Locate(const std::string& path, Source* source) {
   return {};
 }
 
-Status ReadParams(const Source& source, CheckpointIndex* params, std::vector<int64_t>* counts) {
+Status ReadOutline(const Source& source, CheckpointIndex* outline, std::vector<int64_t>* counts) {
   counts->clear();
   SHAMPOO_RETURN_IF_ERROR(ReadIndex(
       source.path,
@@ -56,19 +56,19 @@ Status ReadParams(const Source& source, CheckpointIndex* params, std::vector<int
         ++(*counts)[static_cast<size_t>(block.param)];
         return false;
       },
-      params));
-  counts->resize(params->params.size(), 0);
+      outline));
+  counts->resize(outline->params.size(), 0);
   return {};
 }
 
-Status ReadBlocks(const Source& source, const CheckpointIndex& params, const BlockFilter& wants,
+Status ReadBlocks(const Source& source, const CheckpointIndex& outline, const BlockFilter& wants,
                   CheckpointIndex* index) {
   SHAMPOO_RETURN_IF_ERROR(ReadIndex(source.path, wants, index));
-  if (index->checksum == params.checksum) return {};
+  if (index->checksum == outline.checksum) return {};
   return IoFailed(source.path, " was changed while it was read: try again");
 }
 
-Status ForEachBatch(const Source& source, const CheckpointIndex& params, const std::vector<int64_t>& counts,
+Status ForEachBatch(const Source& source, const CheckpointIndex& outline, const std::vector<int64_t>& counts,
                     const VisitBatch& visit) {
   const auto param_count = static_cast<int>(counts.size());
   for (int first = 0; first < param_count;) {
@@ -79,7 +79,7 @@ Status ForEachBatch(const Source& source, const CheckpointIndex& params, const s
     }
     CheckpointIndex index;
     SHAMPOO_RETURN_IF_ERROR(ReadBlocks(
-        source, params,
+        source, outline,
         [first, last](const CheckpointIndex&, const StoredBlock& block) {
           return block.param >= first && block.param < last;
         },

@@ -23,17 +23,16 @@ struct Source {
 Status Locate(const std::string& path, Source* source);
 
 // An index is read several times, each time with a subset of its blocks, because the blocks of a large job may not fit
-// memory.
+// into memory. The outline of an index is the index without any block.
 
-// Reads the index without its blocks. Sets *counts to the number of blocks of each parameter.
-Status ReadParams(const Source& source, CheckpointIndex* params, std::vector<int64_t>* counts);
-// Reads the index with the blocks for which wants() is true. params: the result of ReadParams(). Fails if the index has
-// changed since then.
-Status ReadBlocks(const Source& source, const CheckpointIndex& params, const BlockFilter& wants,
+// Reads the outline. Sets *counts to the number of blocks of each parameter.
+Status ReadOutline(const Source& source, CheckpointIndex* outline, std::vector<int64_t>* counts);
+// Reads the index with the blocks for which wants() is true. Fails if the index has changed since the outline was read.
+Status ReadBlocks(const Source& source, const CheckpointIndex& outline, const BlockFilter& wants,
                   CheckpointIndex* index);
 
-// The parameters [first, last) of a checkpoint. `index` lists all parameters, but contains only the blocks of these, in
-// the order of the files.
+// The parameters [first, last) of a checkpoint. `index` lists all parameters, but contains only the blocks of the
+// parameters of the batch, in the order of the files.
 struct Batch {
   const CheckpointIndex& index;
   int first;
@@ -44,7 +43,7 @@ struct Batch {
 };
 using VisitBatch = std::function<Status(const Batch& batch)>;
 // Calls visit for all parameters, one batch after another.
-Status ForEachBatch(const Source& source, const CheckpointIndex& params, const std::vector<int64_t>& counts,
+Status ForEachBatch(const Source& source, const CheckpointIndex& outline, const std::vector<int64_t>& counts,
                     const VisitBatch& visit);
 
 // Sorts blocks of one parameter by their first elements.

@@ -24,19 +24,19 @@ Status Verify(const Arguments& arguments, ExitCode* exit) {
   Source source;
   SHAMPOO_RETURN_IF_ERROR(Locate(arguments.paths[0], &source));
   *exit = kProblemFound;
-  CheckpointIndex params;
+  CheckpointIndex outline;
   std::vector<int64_t> counts;
-  if (Status status = ReadParams(source, &params, &counts); !status.ok()) {
+  if (Status status = ReadOutline(source, &outline, &counts); !status.ok()) {
     if (status.code() == Code::kUnsupported) return status;  // a later format, which may be intact
     ReportDamage(status.message());
     return {};
   }
   int64_t bytes = 0;
-  for (const StoredFile& file : params.files) bytes += file.bytes;
+  for (const StoredFile& file : outline.files) bytes += file.bytes;
   int64_t uncovered = 0;
   ProgressLine progress("verify", arguments.progress);
-  Scan scan(params, &progress, ReportDamage);
-  SHAMPOO_RETURN_IF_ERROR(ForEachBatch(source, params, counts, [&](const Batch& batch) -> Status {
+  Scan scan(outline, &progress, ReportDamage);
+  SHAMPOO_RETURN_IF_ERROR(ForEachBatch(source, outline, counts, [&](const Batch& batch) -> Status {
     const auto blocks = BlocksByParam(batch);
     for (size_t position = 0; position < batch.size(); ++position) {
       const std::string fault = CoverageFault(batch.ParamAt(position), blocks[position]);
@@ -53,11 +53,11 @@ Status Verify(const Arguments& arguments, ExitCode* exit) {
   if (scan.ok() && uncovered == 0) {
     *exit = kSuccess;
     PrintLine(Cat("ok: ", scan.entries(), scan.entries() == 1 ? " entry, " : " entries, ", CountText(bytes, "byte"),
-                  " in ", CountText(static_cast<int64_t>(params.files.size()), "file"), ": ", source.path));
+                  " in ", CountText(static_cast<int64_t>(outline.files.size()), "file"), ": ", source.path));
     return {};
   }
   PrintLine(Cat("not ok: ", scan.damaged_entries(), " of ", scan.entries(), " entries are damaged or lost, ",
-                scan.lost_files(), " of ", params.files.size(), " files; ", uncovered, " of ", params.params.size(),
+                scan.lost_files(), " of ", outline.files.size(), " files; ", uncovered, " of ", outline.params.size(),
                 " parameters are not covered: ", source.path));
   return {};
 }

@@ -11,7 +11,7 @@
 namespace shampoo {
 namespace {
 
-// The shape of a block as (before, d, after): dim k between the products of the dims before and after it.
+// The shape of a block as (before, d, after): dim k, with the products of the dims before it and of those after it.
 struct Unfolding {
   int64_t before = 1;
   int64_t d = 1;
@@ -26,12 +26,15 @@ Unfolding Unfold(const Shape& shape, int k) {
   return u;
 }
 
-// The smallest number of columns or rows in a part of a contraction: large enough that reading X again for each part
-// costs little.
-constexpr int64_t kNarrowest = 512;
+// The smallest number of columns or rows in a part of a contraction. X is read again for each part, which then takes
+// little of its time.
+constexpr int64_t kMinPartLength = 512;
 
-int64_t PartOf(int64_t extent, int64_t products_of_one, int64_t narrowest) {
-  const int64_t enough = std::max(narrowest, kMinParallelProducts / std::max<int64_t>(products_of_one, 1));
+// Returns the length of the parts into which `extent` rows, columns or slices are divided. A part has at least
+// min_length of them and about kMinParallelProducts multiplications. cost: the number of multiplications for each row,
+// column or slice.
+int64_t PartLength(int64_t extent, int64_t cost, int64_t min_length) {
+  const int64_t enough = std::max(min_length, kMinParallelProducts / std::max<int64_t>(cost, 1));
   const int64_t parts = std::max<int64_t>(extent / enough, 1);
   return (extent + parts - 1) / parts;
 }
@@ -43,7 +46,7 @@ void Divide(int64_t extent, int64_t part, Tiles* tiles, Work&& work) {
   ForEachTile(tiles, count, [&](int64_t i) { work(i * part, std::min(part, extent - i * part)); });
 }
 
-// Multiplies X by some columns of B.
+// C <- X B for some columns of B.
 template <typename Real>
 void FromLeft(const SymmetricOperand<Real>& x, int64_t d, int64_t columns, const Real* b, int64_t ldb, Real* c,
               int64_t ldc) {
@@ -54,6 +57,7 @@ void FromLeft(const SymmetricOperand<Real>& x, int64_t d, int64_t columns, const
   }
 }
 
+// C <- B X for some rows of B.
 template <typename Real>
 void FromRight(const SymmetricOperand<Real>& x, int64_t rows, int64_t d, const Real* b, int64_t ldb, Real* c) {
   if (x.full) {
@@ -63,10 +67,14 @@ void FromRight(const SymmetricOperand<Real>& x, int64_t rows, int64_t d, const R
   }
 }
 
-// If fewer elements than this follow a dim (9 for 3 x 3 convolution kernels), a product for each slice would be narrow
-// and would read X or F again each time. The slices are transposed instead, so that they become rows of one matrix.
+// The elements of a block with the same index before dim k form a slice, a matrix of d x after. If `after` is less than
+// this (9 for 3 x 3 convolution kernels), the product of X with a slice would be narrow, and each product would read X
+// or F again. The slices are transposed instead, so that all their columns become rows of one matrix.
 constexpr int64_t kThin = 64;
+// Transposed slices are multiplied together until they have about this many rows.
 constexpr int64_t kRowsTogether = 128;
+// The time to transpose an element, in multiplications.
+constexpr int64_t kTransposeCost = 64;
 
 // Transposes each of `count` matrices of rows x columns.
 template <typename Real>
@@ -83,7 +91,7 @@ void ContractThin(const Unfolding& u, const Real* in, const SymmetricOperand<Rea
                   Tiles* tiles) {
   const int64_t slice = u.d * u.after;
   const int64_t together = std::max<int64_t>(kRowsTogether / u.after, 1);
-  Divide(u.before, PartOf(u.before, slice * u.d, together), tiles, [&](int64_t first, int64_t count) {
+  Divide(u.before, PartLength(u.before, slice * u.d, together), tiles, [&](int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; i += together) {
       const int64_t slices = std::min(together, first + count - i);
       Real* const from = spare + i * slice;
@@ -99,7 +107,7 @@ void ContractThin(const Unfolding& u, const Real* in, const SymmetricOperand<Rea
 // Computes F <- decay F + weight g g^T in one pass over the triangle.
 template <typename Real>
 void UpdateByVector(int64_t d, const Real* g, Real decay, Real weight, Real* factor, int64_t ld, Tiles* tiles) {
-  constexpr int64_t kShort = 16;  // up to this size, the calls would take longer than the work
+  constexpr int64_t kShort = 16;  // up to this size, calls of the kernel would take longer than its work
   if (d <= kShort) {
     for (int64_t i = 0; i < d; ++i) {
       Real* const row = factor + i * ld;
@@ -114,8 +122,9 @@ void UpdateByVector(int64_t d, const Real* g, Real decay, Real weight, Real* fac
   });
 }
 
-// Returns the n elements of a tensor contiguously. The elements of a matrix with one column may be a row apart; they
-// are copied to `spare` in that case. Must not be called for a matrix with several rows and columns.
+// Returns a pointer to the n elements of a tensor without gaps. A matrix with one column may have gaps, because its
+// rows are tensor.ld elements apart; its elements are then copied to `spare`. Must not be called for a matrix with
+// several rows and columns.
 template <typename Real>
 const Real* AsVector(const Shape& shape, const BlockData<Real>& tensor, int64_t n, Real* spare) {
   if (shape.ndim != 2 || shape[1] != 1 || tensor.ld == 1) return tensor.data;
@@ -142,7 +151,7 @@ void UpdateFactor(const Shape& shape, int k, const BlockData<Real>& g, Real deca
     blas::Update<Real>({true, u.d, u.before, weight, g.data, u.d, decay, factor, ld}, tiles);
   } else if (u.before > 1 && u.after < kThin) {
     const int64_t slice = u.d * u.after;
-    Divide(u.before, PartOf(u.before, 64 * slice, 1), tiles, [&](int64_t first, int64_t count) {
+    Divide(u.before, PartLength(u.before, kTransposeCost * slice, 1), tiles, [&](int64_t first, int64_t count) {
       TransposeEach(count, u.d, u.after, g.data + first * slice, spare + first * slice);
     });
     blas::Update<Real>({true, u.d, u.before * u.after, weight, spare, u.d, decay, factor, ld}, tiles);
@@ -173,17 +182,17 @@ void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const Sym
     }
   } else if (shape.ndim == 2 ? k == 1 : u.after == 1) {
     const int64_t ld = shape.ndim == 2 ? in.ld : u.d;
-    Divide(u.before, PartOf(u.before, square, kNarrowest), tiles, [&](int64_t first, int64_t count) {
+    Divide(u.before, PartLength(u.before, square, kMinPartLength), tiles, [&](int64_t first, int64_t count) {
       FromRight(x, count, u.d, in.data + first * ld, ld, out + first * u.d);
     });
   } else if (u.before == 1) {
     const int64_t ld = shape.ndim == 2 ? in.ld : u.after;
-    Divide(u.after, PartOf(u.after, square, kNarrowest), tiles,
+    Divide(u.after, PartLength(u.after, square, kMinPartLength), tiles,
            [&](int64_t first, int64_t count) { FromLeft(x, u.d, count, in.data + first, ld, out + first, u.after); });
   } else if (u.after < kThin) {
     ContractThin(u, in.data, x, out, spare, tiles);
   } else {
-    Divide(u.before, PartOf(u.before, square * u.after, 1), tiles, [&](int64_t first, int64_t count) {
+    Divide(u.before, PartLength(u.before, square * u.after, 1), tiles, [&](int64_t first, int64_t count) {
       for (int64_t i = first; i < first + count; ++i) {
         const int64_t slice = i * u.d * u.after;
         FromLeft(x, u.d, u.after, in.data + slice, u.after, out + slice, u.after);

@@ -7,10 +7,10 @@
 
 namespace shampoo {
 
-// Copying and applying slices of blocks that are gathered from shards (SliceOfBlock).
+// Functions that copy and apply slices of blocks that are gathered from shards (SliceOfBlock).
 
-// Returns whether a slice may be divided into several ranges. A slice that is not an interval cannot be divided because
-// its elements can only be found by walking through it from the start.
+// Returns whether a slice may be divided into several ranges. A slice that is not an interval cannot be divided,
+// because its elements can only be visited in order from the first one.
 inline bool IsDivisible(const SliceOfBlock& slice) { return slice.region->is_interval(); }
 
 void CopySlice(const SliceCopy& copy, const Range& range);

@@ -10,9 +10,11 @@
 namespace shampoo::cuda {
 namespace {
 
-// Distances are multiples of this number, so that kernels can use wide loads.
+// The distances between blocks and between matrices are multiples of this number of elements, so that kernels can use
+// wide loads.
 constexpr int64_t kElementAlignment = 64;
 
+// Returns the properties that all blocks of a shape group have in common.
 auto KindOf(const Block& block) {
   return std::tuple(block.bucket, block.computation, block.group, block.root_dtype, block.root, block.factor_count(),
                     block.shape.ndim, block.shape.dims, block.inverse[0].dtype);
@@ -25,7 +27,8 @@ int64_t MatrixElements(const Block& block) {
   return elements;
 }
 
-// Appends equal blocks to the batch and assigns their positions.
+// Appends blocks of one kind to the batch as a shape group, and assigns their positions. *roots: the number of roots in
+// all earlier shape groups.
 void AddShapeGroup(const std::vector<const Block*>& blocks, size_t first, size_t count, int64_t* roots,
                    BlockBatch* batch) {
   const Block& block = *blocks[first];

@@ -12,9 +12,9 @@
 // Sizes of the pinned memory through which roots are computed on the host (root_device host).
 namespace shampoo::cuda {
 
-// A buffer has room for this many of the largest matrices for each thread, but has at most this many bytes, unless a
-// single matrix needs more. The numbers are estimates; they have not been measured.
-inline constexpr int64_t kHostRootsOfThread = 2;
+// A buffer has room for kHostRootsPerThread of the largest matrices for each thread, but has at most kMaxHostRootBytes
+// bytes, unless a single matrix needs more. The numbers are estimates; they have not been measured.
+inline constexpr int64_t kHostRootsPerThread = 2;
 inline constexpr int64_t kMaxHostRootBytes = int64_t{64} << 20;
 inline constexpr int64_t kHostRootHeaderBytes = 256;
 static_assert(sizeof(HostRootHeader) <= kHostRootHeaderBytes);
@@ -25,7 +25,7 @@ inline int64_t HostRootBytes(const Block& block, int k) {
   return kHostRootHeaderBytes + RoundUp(d * d * static_cast<int64_t>(SizeOf(block.computation)), kHostRootHeaderBytes);
 }
 
-// Returns the bytes of each buffer; 0 if roots are not computed on the host, or if this rank has none.
+// Returns the bytes of each buffer; 0 if roots are not computed on the host, or if this rank owns no factor matrix.
 inline int64_t HostRootBufferBytes(const PlanData& plan) {
   if (plan.groups[0].root_device != RootDevice::kHost) return 0;
   int64_t largest = 0;
@@ -37,7 +37,7 @@ inline int64_t HostRootBufferBytes(const PlanData& plan) {
       all += HostRootBytes(block, k);
     }
   }
-  return std::max(largest, std::min({all, kHostRootsOfThread * plan.threads * largest, kMaxHostRootBytes}));
+  return std::max(largest, std::min({all, kHostRootsPerThread * plan.threads * largest, kMaxHostRootBytes}));
 }
 
 }  // namespace shampoo::cuda

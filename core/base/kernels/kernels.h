@@ -8,18 +8,17 @@
 
 namespace shampoo {
 
-// The inner loops of the elementwise passes, over at most a few hundred elements each. They are compiled once for every
-// instruction set below, and BestKernels selects one at its first call. All variants compute bit-identical results: no
-// product is contracted with a sum, and sums have a fixed number of lanes. core/base/kernels/element.h has the
-// arithmetic of one element.
+// The inner loops of a step on the CPU. They are compiled once for every instruction set below, and BestKernels()
+// selects one variant at its first call. All variants compute bit-identical results: no product is contracted with a
+// sum, and sums have a fixed number of lanes. core/base/kernels/element.h has the arithmetic of one element.
 
 template <typename Real>
 struct KernelsOf {
   // Computes V, E, H and D from G. v, e: nullptr if there is no such state. h: receives H; nullptr if H is not needed
-  // or is G itself. d: receives D; nullptr if D is not needed or there is no v, in which case D is H.
+  // or equals G. d: receives D; nullptr if D is not needed, or if v is nullptr, because D then equals H.
   void (*filter)(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, Real* h, Real* d, int64_t n);
-  // Computes the update from P. m: nullptr without momentum. update: receives U. value: receives W + U. Either may be
-  // w.
+  // Computes the update from P. m: nullptr without momentum. update: receives U. value: receives W + U. update or value
+  // may be w.
   void (*apply)(const ApplyScalars<Real>& s, const Real* p, const Real* w, Real* m, Real* update, Real* value,
                 int64_t n);
   double (*sum_of_squares)(const Real* values, int64_t n);
@@ -38,7 +37,7 @@ struct TridiagonalKernels {
   static constexpr int kColumns = 32;
   static constexpr int kRowMultiple = 16;
 
-  // Computes A = Q T Q^T, and stores Q in the form of blas::Sytrd. It is nullptr if blas::Sytrd is faster.
+  // Computes A = Q T Q^T, and stores Q in the form of blas::Sytrd. The pointer is nullptr if blas::Sytrd is faster.
   //   n     at least 1
   //   a     the lower triangle of n rows of ld elements, with zeros above the diagonal up to the next multiple of
   //         kRowMultiple. Products of two elements must be finite.
@@ -49,7 +48,7 @@ struct TridiagonalKernels {
   // counts[l] <- the number of eigenvalues of T below shifts[l], l < kShifts. tiny: a pivot of smaller magnitude counts
   // as -tiny.
   void (*count_below)(const double* d, const double* e, double tiny, int64_t n, const double* shifts, double* counts);
-  // inverses[i * poles + j] <- 1 / pivot i of T + shifts[j] I = U D U^T, U unit upper triangular.
+  // inverses[i * poles + j] <- 1 / D_i, where T + shifts[j] I = U D U^T and U is unit upper triangular.
   void (*inverse_pivots)(const double* d, const double* e, int64_t n, const double* shifts, int64_t poles,
                          double* inverses);
   // x <- x + the sum of weights[l] (T + shifts[l] I)^-1 b over kLanes poles. inverses: points to the column of the

@@ -81,8 +81,8 @@ TEST_CASE("a clone is independent of its config, and a plan keeps the values it 
   RequireOk(shampoo_config_set_f64(config.get(), "lr", 0.25));
   CHECK(std::string(shampoo_config_get(clone, "lr")) == "0.5");
   shampoo_plan* plan = nullptr;
-  const shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  RequireOk(shampoo_plan_create(&plan, clone, &place));
+  const shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  RequireOk(shampoo_plan_create(&plan, clone, &plan_desc));
   RequireOk(shampoo_config_set_f64(clone, "lr", 7));
   shampoo_config_destroy(clone);
   config.reset();

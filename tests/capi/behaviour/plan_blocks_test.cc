@@ -116,12 +116,12 @@ TEST_CASE("blocks are ordered by parameter, stacked tensor and chunk, with the f
 TEST_CASE("plans of several ranks assign each block to one rank and report the bytes of each rank") {
   for (const int32_t world : {1, 3, 40}) {
     CAPTURE(world);
-    shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-    place.replica_world = world;
-    place.replica_rank = world - 1;
-    place.shard_world = 5;
-    place.shard_rank = 3;
-    const PlanPtr plan = MakePlan({{"max_preconditioner_dim", "8"}}, place);
+    shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+    plan_desc.replica_world = world;
+    plan_desc.replica_rank = world - 1;
+    plan_desc.shard_world = 5;
+    plan_desc.shard_rank = 3;
+    const PlanPtr plan = MakePlan({{"max_preconditioner_dim", "8"}}, plan_desc);
     for (const auto& param : {Param("a", {30, 20}), Param("b", {3, 3, 3}), Param("c", {50})}) AddParam(plan, param);
     RequireOk(shampoo_plan_finish(plan.get()));
     int64_t count = 0;

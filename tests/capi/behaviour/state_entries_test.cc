@@ -64,7 +64,7 @@ TEST_CASE("entries have the names, shapes and dtypes that the header documents")
                       {"s/0/momentum", {1}, SHAMPOO_F64, 0, false}});
 }
 
-TEST_CASE("entries exist only for the states of the configured method, numbered from 0 along stacks and groups") {
+TEST_CASE("entries exist only for the states of the configured method; groups and stacked blocks are numbered from 0") {
   shampoo_param_desc stacked = Param("layers", {2, 2, 3}, SHAMPOO_F64);
   stacked.stack_dims = 1;
   stacked.group = 1;
@@ -107,7 +107,7 @@ TEST_CASE("a new optimizer has zero factor matrices, identity or zero inverse ro
 }
 
 // Compares ranges of every length and position with the whole entry.
-TEST_CASE("reading or writing a range of an entry affects that part of the whole entry") {
+TEST_CASE("a range of an entry that is read or written has the elements of the whole entry at its position") {
   Host host(kEveryState, {Param("m", {6, 3})});
   std::mt19937_64 random(6);
   host.FillGradients(random);
@@ -133,7 +133,7 @@ TEST_CASE("reading or writing a range of an entry affects that part of the whole
         const Array written = host.Read(entry);
         const auto n = static_cast<size_t>(entry.info.shape[0]);
         for (size_t i = 0; i < entry.elements; ++i) {
-          // The element on or below the diagonal that represents this one.
+          // The element that is stored in place of element i: its mirror image if i is above the diagonal.
           const size_t kept = entry.info.symmetric == 1 && i / n < i % n ? i % n * n + i / n : i;
           const bool is_new = kept >= first && kept < first + count;
           const char* const expected = is_new ? fresh.bytes().data() : whole.data();

@@ -20,7 +20,8 @@ inline std::vector<shampoo_key_info> KeyTable() {
   return keys;
 }
 
-// Returns a value other than the default, if the key has one, in the spelling of shampoo_config_get.
+// Returns a value of a key in the spelling of shampoo_config_get. The value differs from the default unless the key has
+// only one value.
 inline std::string AnotherValue(const shampoo_key_info& key) {
   const std::string_view type = key.value_type;
   if (type == "f64") return "0.25";

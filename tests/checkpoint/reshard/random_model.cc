@@ -79,7 +79,7 @@ void RandomModel::CutParam(size_t p, Shards* shards) {
   if (shards->size() != 4 || shape.size() < 2 || !OneIn(3)) return Cut(p, shape.empty() || OneIn(2), shards);
   const auto first = Borders(shape[0], 2);
   const auto second = Borders(shape[1], 2);
-  const std::vector<size_t> order = Order(4);
+  const std::vector<size_t> order = ShuffledRanks(4);
   for (size_t i = 0; i < 4; ++i) {
     ParamSpec& param = (*shards)[order[i]][p];
     param.CutAlong(0, first[i / 2], first[i / 2 + 1] - first[i / 2]);

@@ -45,7 +45,7 @@ struct Sharded {
   void StepBoth() {
     whole.Step();
     ranks.Step();
-    REQUIRE(ranks.Unless(SHAMPOO_OK) == "");
+    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
   }
   void Drop(size_t p, bool dropped) {
     whole.DropGradient(p, dropped);
@@ -53,7 +53,7 @@ struct Sharded {
   }
   void CheckEqual() {
     ranks.Status();
-    REQUIRE(ranks.Unless(SHAMPOO_OK) == "");
+    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     ranks.CheckShardsOf(whole);
   }
 
@@ -140,7 +140,8 @@ TEST_CASE("an error of a gathered block names its element in the whole parameter
     for (int rank = 0; rank < sharded.ranks.world(); ++rank) before.push_back(BitsOf(sharded.ranks[rank]));
     sharded.ranks.Step();
     // The rank that found it comes first.
-    CHECK(sharded.ranks.Unless(SHAMPOO_E_NUMERIC, {"shard rank ", expected.substr(0, expected.find(':'))}) == "");
+    CHECK(sharded.ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"shard rank ", expected.substr(0, expected.find(':'))}) ==
+          "");
     CHECK(sharded.ranks.text(0).find("had begun the step") == std::string::npos);
     for (int rank = 0; rank < sharded.ranks.world(); ++rank) {
       CHECK(BitsOf(sharded.ranks[rank]) == before[static_cast<size_t>(rank)]);
@@ -171,19 +172,19 @@ TEST_CASE("a gathered block whose state would overflow is skipped, and all ranks
       ranks.FillGradients(1);
       fill();
       ranks.Step();
-      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
       const auto before = ranks[0].ParamValues(3);
       ranks.Step();
-      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
       CHECK(ranks[0].ParamValues(3) == before);
       CHECK(ranks[0].Stat("nonfinite_blocks") == 1);
       ranks.FillGradients(2);
       ranks.Step();
       if (choice == std::string("error")) {
-        CHECK(ranks.Unless(SHAMPOO_E_NUMERIC, {"the direction of block p3/0"}) == "");
+        CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"the direction of block p3/0"}) == "");
         ranks.Step();
       }
-      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     }
   }
 }
@@ -217,7 +218,7 @@ TEST_CASE("gathered shards allocate what the plan says, and nothing in a step") 
       }
       ranks.FillParams(1);
       ranks.Train(1, 4);
-      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
       for (const Sizes& of_rank : sizes) CHECK(of_rank.all.size() == 4);
     }
   }

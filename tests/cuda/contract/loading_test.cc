@@ -69,7 +69,7 @@ TEST_CASE("after the first exchange of several ranks, no kernel is loaded" * Nee
   ranks.FillParams(1);
   for (uint64_t t = 1; t <= 5; ++t) {
     ranks.Step(t);
-    CHECK(ranks.Unless(SHAMPOO_OK) == "");
+    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
   }
   CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
 }

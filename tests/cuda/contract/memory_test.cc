@@ -145,10 +145,10 @@ TEST_CASE("other devices can access the buffers of exchanges, in create, in step
   DeviceRanks ranks(spec, 2);
   ranks.FillParams(1);
   ranks.Step(1);
-  CHECK(ranks.Unless(SHAMPOO_OK) == "");
+  CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
   ranks[1].SetGradient(1, {NAN, 0, 0, 0, 0});
   ranks.Step();
-  CHECK(ranks.Unless(SHAMPOO_E_NUMERIC, {"rank 1"}) == "");
+  CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"rank 1"}) == "");
 }
 
 TEST_CASE("the planned workspace of several ranks includes the buffers of exchanges") {

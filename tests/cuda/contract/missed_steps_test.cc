@@ -229,11 +229,11 @@ TEST_CASE("a step that one rank rejects can be repeated on all ranks, also when 
       if (t == rejected) {
         ranks[1].SpoilGradient(3, 2, NAN);
         ranks.Step();
-        CHECK(ranks.Unless(SHAMPOO_E_NUMERIC) == "");
+        CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC) == "");
         ranks.FillGradients(t);
       }
       ranks.Step();
-      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
       CHECK(ranks.SameParams());
       if (t != 5) continue;  // the first roots are used at once, also by the repeated step
       ForEachSnapshotStep(&ranks, [](const std::string&, double step) { CHECK(step <= 0); });
@@ -258,10 +258,10 @@ TEST_CASE("blocks that miss steps give the same results on several ranks as on o
         for (size_t p = 0; p < alone.params(); ++p) ranks[rank].DropGradient(p, !HasGradient(p, t));
       }
       ranks.Step();
-      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     }
     ranks.Status();
-    CHECK(ranks.Unless(SHAMPOO_OK) == "");
+    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     ranks.CheckParams(alone);
     ForEachSnapshotStep(&ranks, [&](const std::string& key, double step) { CHECK(step == alone.State(key)[0]); });
   }

@@ -89,7 +89,7 @@ TEST_CASE("a step of several ranks whose communicators wait cannot be captured, 
     ranks.FillParams(1);
     ranks.Train(1, 2);
     ranks.Status();
-    REQUIRE(ranks.Unless(SHAMPOO_OK) == "");
+    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     ranks.OnEvery([](int, Model* model) {
       MustCuda(cudaStreamBeginCapture(model->stream, cudaStreamCaptureModeThreadLocal));
       const shampoo_status status = model->TryStep();
@@ -104,7 +104,7 @@ TEST_CASE("a step of several ranks whose communicators wait cannot be captured, 
     for (int rank = 0; rank < ranks.world(); ++rank) CHECK(ranks.status(rank) == SHAMPOO_E_STATE);
     ranks.Train(3, 4);
     ranks.Status();
-    CHECK(ranks.Unless(SHAMPOO_OK) == "");
+    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     for (int rank = 0; rank < ranks.world(); ++rank) CHECK(ranks[rank].Stat("steps") == 4);
   }
 }

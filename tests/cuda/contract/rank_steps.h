@@ -10,19 +10,20 @@
 
 namespace shampoo_test {
 
-// Errors are reported by the same call or the next one, with one exchange in a step or several, of either kind.
+// Keys with which a failed step is reported by its own call, and keys with which it is reported by the next call. The
+// latter also make several exchanges in a step, of parameters instead of updates.
 inline const Keys kReporting[] = {{{"status_lag", "0"}},
                                   {{"status_lag", "1"}, {"comm_bucket_bytes", "128"}, {"communicate", "params"}}};
 inline bool ReportsLate(const Keys& reporting) { return reporting[0].second == "1"; }
 
-// Blocks of at most 4 x 4, with a learning rate that tests change.
+// Returns a model with blocks of at most 4 x 4. Its learning rate is the one with which CheckBoundRates() begins.
 inline ModelSpec SpecOfRanks(const Keys& more) {
   return FiveShapes(Keys{{"max_preconditioner_dim", "4"}, {"lr", "0.25"}} + more);
 }
 
-// All ranks have the same parameters, unless they are shards.
+// Requires that the last call succeeded on all ranks and, unless the ranks have shards, that all parameters are equal.
 inline void CheckAllAgree(DeviceRanks* ranks) {
-  REQUIRE(ranks->Unless(SHAMPOO_OK) == "");
+  REQUIRE(ranks->DifferencesFrom(SHAMPOO_OK) == "");
   if (ranks->shard_ops(0) == nullptr) REQUIRE(ranks->SameParams());
 }
 
@@ -34,33 +35,34 @@ inline void MakeTwoSteps(DeviceRanks* ranks) {
   ranks->FillGradients(3);
 }
 
-// Called after two steps. The next step fails on all ranks, and changes no parameter.
+// Checks that the next step fails on all ranks and changes no parameter. Call it after two steps.
 inline void CheckAllReject(DeviceRanks* ranks, const Keys& reporting, shampoo_status status,
                            const std::vector<std::string>& words) {
   const auto before = ranks->Params();
   ranks->Step();
   if (ReportsLate(reporting)) {
-    CHECK(ranks->Unless(SHAMPOO_OK) == "");
+    CHECK(ranks->DifferencesFrom(SHAMPOO_OK) == "");
     ranks->Step();
   }
-  CHECK(ranks->Unless(status, words) == "");
+  CHECK(ranks->DifferencesFrom(status, words) == "");
   CHECK(ranks->Params() == before);
   for (int rank = 0; rank < ranks->world(); ++rank) CHECK((*ranks)[rank].Stat("steps") == 2);
 }
 
-// Called after the faulty input was corrected.
+// Checks that two more steps succeed on all ranks. Call it after the faulty input was corrected.
 inline void CheckTheyContinue(DeviceRanks* ranks) {
   ranks->FillGradients(5);
   for (int i = 0; i < 2; ++i) {
     ranks->Step();
-    CHECK(ranks->Unless(SHAMPOO_OK) == "");
+    CHECK(ranks->DifferencesFrom(SHAMPOO_OK) == "");
   }
   ranks->Status();
   CheckAllAgree(ranks);
   for (int rank = 0; rank < ranks->world(); ++rank) CHECK((*ranks)[rank].Stat("steps") == 4);
 }
 
-// A learning rate in device memory must be equal on all ranks. name: of rank 1 in error texts.
+// Checks that ranks report a learning rate in device memory that differs between ranks or is invalid. name: the name of
+// rank 1 in error texts.
 inline void CheckBoundRates(DeviceRanks* ranks, const Keys& reporting, const std::string& name) {
   const DeviceBytes memory(static_cast<size_t>(ranks->world()) * sizeof(float));
   auto* const rates = static_cast<float*>(memory.get());

@@ -131,7 +131,7 @@ TEST_CASE("create fails on all ranks if their plans differ") {
     if (rank == 2) spec.params[1].shape = {13};
     return ranks.CreateAgain(rank, MakePlan(spec).get());
   });
-  CHECK(ranks.Unless(SHAMPOO_E_INVALID, {"the plans differ: rank 2 has", "(13)"}) == "");
+  CHECK(ranks.DifferencesFrom(SHAMPOO_E_INVALID, {"the plans differ: rank 2 has", "(13)"}) == "");
 }
 
 TEST_CASE("async roots on several ranks are those on one rank") {
@@ -150,7 +150,7 @@ TEST_CASE("async roots on several ranks are those on one rank") {
     alone.Train(1, 11);
     ranks.Train(1, 11);
     ranks.Status();
-    CHECK(ranks.Unless(SHAMPOO_OK) == "");
+    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     ranks.CheckParams(alone);
   }
 }
@@ -180,7 +180,7 @@ TEST_CASE("an update that its owner skips is skipped on all ranks, and the outpu
       ranks.FillGradients(1);
       const auto before = ranks.Params();
       ranks.Step();
-      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
       CHECK(ranks.SameParams());
       const bool is_skipped = dtype == std::string("f16");
       const auto after = ranks.Params();
@@ -192,7 +192,8 @@ TEST_CASE("an update that its owner skips is skipped on all ranks, and the outpu
       }
       if (!is_skipped) continue;
       ranks.Step();
-      CHECK(ranks.Unless(SHAMPOO_E_NUMERIC, {"the direction of block p3/0", "skipped the update of the block"}) == "");
+      CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC,
+                                  {"the direction of block p3/0", "skipped the update of the block"}) == "");
     }
   }
 }

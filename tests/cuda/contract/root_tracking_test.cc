@@ -140,7 +140,7 @@ TEST_CASE("several ranks measure the roots that they own, with captured steps in
     ranks.FillParams(1);
     ranks.Train(1, 3);
     ranks.Status();
-    REQUIRE(ranks.Unless(SHAMPOO_OK) == "");
+    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     for (int rank = 0; rank < 2; ++rank) CHECK(ranks[rank].Stat("root_error.max") > 0);
   }
   const StageWithStream stream;

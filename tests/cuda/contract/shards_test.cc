@@ -107,7 +107,7 @@ TEST_CASE("a shard that skips a step makes all shards skip it") {
       for (int copy = 0; copy < grid.copies; ++copy) ranks[copy * grid.shards + 1].SpoilGradient(3, 2, NAN);
       const auto before = ranks.Params();
       ranks.Step();
-      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
       CHECK(ranks.Params() == before);
       for (int rank = 0; rank < grid.world(); ++rank) {
         CHECK(ranks[rank].Stat("skipped_steps") == 1);
@@ -183,20 +183,21 @@ TEST_CASE("an update that only one shard skips is an error of the next step on a
       DeviceRanks ranks(spec, 1, 3);
       ranks.FillParams(1);
       ranks.Step(1);
-      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
       for (int rank = 0; rank < 3; ++rank) ranks[rank].DropGradient(1, true);
       ranks.Step(2);
       if (lag == std::string("1")) {
-        CHECK(ranks.Unless(SHAMPOO_OK) == "");
+        CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
         ranks.Step(2);
       }
-      CHECK(ranks.Unless(SHAMPOO_E_NUMERIC, {"shard rank 0: the direction of block p1/0 was not finite"}) == "");
+      CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"shard rank 0: the direction of block p1/0 was not finite"}) ==
+            "");
       for (int i = 0; i < 2; ++i) {
         ranks.Step(3);
-        CHECK(ranks.Unless(SHAMPOO_OK) == "");
+        CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
       }
       ranks.Status();
-      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
       for (int rank = 0; rank < 3; ++rank) CHECK(ranks[rank].Stat("steps") == 3);
     }
   }
@@ -213,9 +214,9 @@ TEST_CASE("a rank that has bound no buffers fails the step of all shards") {
       if (rank != 1) model->Bind();
       return shampoo_optimizer_step(model->optimizer, model->stream);
     });
-    CHECK(ranks.Unless(SHAMPOO_E_STATE, {"shard rank 1: ", "p0"}) == "");
+    CHECK(ranks.DifferencesFrom(SHAMPOO_E_STATE, {"shard rank 1: ", "p0"}) == "");
     ranks.Step();
-    CHECK(ranks.Unless(SHAMPOO_OK) == "");
+    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
   }
 }
 

@@ -121,7 +121,7 @@ TEST_CASE("a rejected step and steps of several ranks are measured") {
                       shards);
     ranks.FillParams(1);
     ranks.Train(1, 2);
-    REQUIRE(ranks.Unless(SHAMPOO_OK) == "");
+    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     std::vector<std::vector<double>> before;
     for (int rank = 0; rank < ranks.world(); ++rank) {
       before.push_back(Times(ranks[rank]));
@@ -130,7 +130,7 @@ TEST_CASE("a rejected step and steps of several ranks are measured") {
     ranks.FillGradients(3);
     ranks[1].SpoilGradient(3, 2, NAN);
     ranks.Step();
-    CHECK(ranks.Unless(SHAMPOO_OK) != "");
+    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) != "");
     for (int rank = 0; rank < ranks.world(); ++rank) {
       CHECK(Times(ranks[rank])[0] > before[static_cast<size_t>(rank)][0]);
     }

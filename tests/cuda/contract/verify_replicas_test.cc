@@ -49,13 +49,13 @@ TEST_CASE("parameters are compared at every nth step") {
   DeviceRanks ranks(SpecOfRanks({{"status_lag", "0"}, {"verify_replicas", "4"}}), 2);
   ranks.FillParams(1);
   ranks.Train(1, 2);
-  REQUIRE(ranks.Unless(SHAMPOO_OK) == "");
+  REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
   // Steps 3 and 4 are made with 2 and 3 steps before them.
   FlipBit(&ranks[1], 3, 2);
   ranks.Train(3, 4);
-  CHECK(ranks.Unless(SHAMPOO_OK) == "");
+  CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
   ranks.Step(5);
-  CHECK(ranks.Unless(SHAMPOO_E_STATE, {kText}) == "");
+  CHECK(ranks.DifferencesFrom(SHAMPOO_E_STATE, {kText}) == "");
   for (int rank = 0; rank < 2; ++rank) CHECK(ranks[rank].Stat("steps") == 4);
 }
 
@@ -168,7 +168,7 @@ TEST_CASE("equal parameters pass, with dtypes, strides of blocks and skipped ste
     ranks.Step();
     ranks.Train(5, 6);
     ranks.Status();
-    CHECK(ranks.Unless(SHAMPOO_OK) == "");
+    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     CHECK(ranks[0].Stat("skipped_steps") == 1);
     params.push_back(ranks.Params());
   }

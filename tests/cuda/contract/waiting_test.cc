@@ -1,22 +1,23 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The effects of a step on the host: it waits only where documented, does not copy to the host and does not allocate.
+// Checks that a step waits for the device only where this is documented, does not copy to the host and does not
+// allocate memory.
 #include "tests/cuda/tools/stage.h"
 
 namespace shampoo_test {
 namespace {
 
-constexpr int kStepsWaited = 7;  // with precondition_frequency 2: roots at 2, 4 and 6
+constexpr int kSteps = 7;  // with precondition_frequency 2: roots at 2, 4 and 6
 
 const char* const kRootMethods[] = {"eigen", "newton", "higher_order", "cans"};
 
-// Returns whether step t waits to learn whether its iterations have converged.
+// Returns whether step t computes roots by an iteration, and therefore waits to see whether it has converged.
 bool Iterates(const std::string& method, int t) {
   return t % 2 == 0 && (method == "newton" || method == "higher_order");
 }
 
-TEST_CASE("if the device keeps up, no step waits except for iterations, copies to the host or allocates" *
+TEST_CASE("if the device keeps up, steps wait only during iterations, and neither copy to the host nor allocate" *
           NeedsFake()) {
   for (const char* method : kRootMethods) {
     for (const char* lag : {"0", "1"}) {
@@ -28,7 +29,7 @@ TEST_CASE("if the device keeps up, no step waits except for iterations, copies t
       Model model(FiveShapes({{"root_method", method}, {"status_lag", lag}}), stream);
       model.FillParams(1);
       model.FillGradients(1);
-      for (int t = 1; t <= kStepsWaited; ++t) {
+      for (int t = 1; t <= kSteps; ++t) {
         CAPTURE(t);
         fake_cuda_mark();
         model.Step();
@@ -46,7 +47,7 @@ TEST_CASE("if the device keeps up, no step waits except for iterations, copies t
         CHECK(fake_cuda_count(FAKE_CUDA_QUERIES) == (t == 1 && lag == std::string("1") ? 0 : 1));
       }
       fake_cuda_mark();
-      CHECK(model.Stat("steps") == kStepsWaited - (lag == std::string("1") ? 1 : 0));
+      CHECK(model.Stat("steps") == kSteps - (lag == std::string("1") ? 1 : 0));
       CHECK(fake_cuda_calls(nullptr) == 0);
     }
   }
@@ -61,7 +62,7 @@ TEST_CASE("if the device lags, a call waits once, for the previous step, and dur
     model.FillGradients(1);
     CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == 0);
     int64_t enqueued = 0;
-    for (int t = 1; t <= kStepsWaited; ++t) {
+    for (int t = 1; t <= kSteps; ++t) {
       CAPTURE(t);
       fake_cuda_mark();
       model.Step();
@@ -88,7 +89,7 @@ TEST_CASE("with status_lag 0, a call waits for its own step once if the device l
   Model model(FiveShapes({{"status_lag", "0"}}), stream);
   model.FillParams(1);
   model.FillGradients(1);
-  for (int t = 1; t <= kStepsWaited; ++t) {
+  for (int t = 1; t <= kSteps; ++t) {
     CAPTURE(t);
     fake_cuda_mark();
     model.Step();

@@ -22,13 +22,14 @@ cudaError_t Allocate(void** out, size_t bytes, int device, bool pooled) {
   return *out == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
-// Returns the allocation at this address, unless a free function was called for it.
+// Returns the allocation that begins at this address; nullptr if there is none or a free function was called for it.
 Allocation* OwnAllocation(void* data, Place place) {
   Allocation* const allocation = TheState().memory.Find(data);
   const bool is = allocation != nullptr && allocation->data == data && allocation->place == place;
   return is && !allocation->leaving ? allocation : nullptr;
 }
 
+// Replaces cudaMemcpyDefault by the direction of the copy. Returns false if another kind contradicts the addresses.
 bool ResolveKind(void* dst, const void* src, cudaMemcpyKind* kind) {
   Memory& memory = TheState().memory;
   const Place to = memory.PlaceOf(dst);
@@ -135,7 +136,7 @@ cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t handle) {
   State& state = TheState();
   const std::shared_ptr<Stream> stream = Call::StreamOf(handle, CurrentDevice());
   if (stream == nullptr) return Call::Cuda(cudaErrorInvalidResourceHandle);
-  // CUDA supports this with memory of the graph; the plugin does not use it.
+  // In a capture, CUDA would make the memory a part of the graph. The plugin does not use this.
   if (stream->capture != nullptr) {
     stream->capture->invalid = true;
     return Call::Cuda(cudaErrorStreamCaptureUnsupported);
@@ -176,7 +177,7 @@ cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned int flags) {
   return Call::Cuda(*data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
 
-// Unlike cudaFree, this need not wait, so later accesses to the memory are faults.
+// Unlike cudaFree, this function need not wait, so accesses by work that is still pending are faults.
 cudaError_t cudaFreeHost(void* data) {
   const Call call(__func__, Call::kUnsafe | Call::kReleases);
   if (call.over()) return call.Cuda();

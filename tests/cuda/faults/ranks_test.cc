@@ -40,7 +40,7 @@ void Begin(DeviceRanks* ranks) {
   ranks->FillParams(1);
   ranks->Step(1);
   ranks->Status();
-  REQUIRE(ranks->Unless(SHAMPOO_OK) == "");
+  REQUIRE(ranks->DifferencesFrom(SHAMPOO_OK) == "");
   ranks->FillGradients(2);
 }
 
@@ -76,11 +76,11 @@ TEST_CASE(
         return status;
       });
       if (fake_cuda_cancel_failures() != 0) {
-        CHECK(ranks.Unless(SHAMPOO_OK) == "");
+        CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
         break;
       }
       if (HasFailedInEigensolver()) {
-        CHECK(ranks.Unless(SHAMPOO_OK) == "");
+        CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
         continue;
       }
       CAPTURE(ranks.text(kFaulty));
@@ -183,13 +183,13 @@ TEST_CASE("a shard fails: all shards of all copies return, and later steps fail 
         Begin(&ranks);
         ranks.StepAndFail([n] { FailHere(n); });
         if (fake_cuda_cancel_failures() != 0) {
-          CHECK(ranks.Unless(SHAMPOO_OK) == "");
+          CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
           break;
         }
         CAPTURE(ranks.text(kFaulty));
         const shampoo_status status = ranks.status(kFaulty);
         if (status == SHAMPOO_OK) {  // the call only restored the calling thread's settings
-          CHECK(ranks.Unless(SHAMPOO_OK) == "");
+          CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
           continue;
         }
         CHECK((status == CodeOf(n) || status == SHAMPOO_E_COMM));
@@ -241,7 +241,7 @@ TEST_CASE("a collective of a shard fails: all shards of all copies return, and l
             (takes_part ? comm.after : comm.before) = fails;
             ranks.StepAndFail([] {});
             if (comm.calls(faulty) < failing_call) {
-              CHECK(ranks.Unless(SHAMPOO_OK) == "");
+              CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
               break;
             }
             CHECK(ranks.status(kFaulty) == SHAMPOO_E_COMM);
@@ -292,13 +292,13 @@ TEST_CASE("a rank fails and repeats the step: training continues, or ends on all
         }
       });
       if (left != 0) {
-        CHECK(ranks.Unless(SHAMPOO_OK) == "");
+        CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
         break;
       }
       const shampoo_status status = ranks.status(0);
       ++ended[status];
       if (status == SHAMPOO_OK || status == SHAMPOO_E_STATE) {
-        CHECK(ranks.Unless(status, {status == SHAMPOO_OK ? "" : "rank 1 is at step "}) == "");
+        CHECK(ranks.DifferencesFrom(status, {status == SHAMPOO_OK ? "" : "rank 1 is at step "}) == "");
         CHECK((status != SHAMPOO_OK || ranks.SameParams()));
       } else {
         for (int rank = 0; rank < kRanks; ++rank) CHECK(ranks.status(rank) == SHAMPOO_E_COMM);
@@ -330,7 +330,7 @@ std::map<shampoo_status, int> FailInCreate(const HostComms& on_host) {
       return ranks.CreateAgain(rank, model->plan.get());
     });
     if (fake_cuda_cancel_failures() != 0) {
-      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
       break;
     }
     CAPTURE(ranks.text(0));

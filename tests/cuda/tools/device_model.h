@@ -36,8 +36,8 @@ inline void MustCuda(cudaError_t error) {
   REQUIRE_MESSAGE(error == cudaSuccess, std::string(cudaGetErrorString(error)));
 }
 
-// Loads the plugin, once for a process: SHAMPOO_TEST_CUDA_PLUGIN of the environment, otherwise that of this build which
-// uses the fake of CUDA.
+// Loads the plugin once in a process. The environment variable SHAMPOO_TEST_CUDA_PLUGIN names its file; by default, it
+// is the plugin of this build that uses the fake of CUDA.
 void UsePlugin();
 
 // A parameter of a model. Dtypes are SHAMPOO_F32 and so on.
@@ -59,19 +59,19 @@ struct ModelSpec {
   int32_t device_id = 0;
   const shampoo_allocator* allocator = nullptr;
   int32_t threads = 1;
-  std::vector<Keys>
-      groups;  // groups in addition to the default group. `keys` also apply to them, unless they set a key again
+  // Groups in addition to the default group. `keys` also applies to these groups, but their own keys take precedence.
+  std::vector<Keys> groups;
   void* state = nullptr;  // nullptr: the optimizer's own
   size_t state_bytes = 0;
   const shampoo_comm_ops* replica_ops = nullptr;  // rank and number of ranks; nullptr: one rank
-  const shampoo_comm_ops* shard_ops = nullptr;    // the same of the shards, which are equal parts of each parameter
+  const shampoo_comm_ops* shard_ops = nullptr;    // the same for shards, which are equal parts of each parameter
 };
 
-// Returns a finished plan with parameters "p0", "p1", ...
 struct DestroyPlan {
   void operator()(shampoo_plan* plan) const { shampoo_plan_destroy(plan); }
 };
 using PlanPtr = std::unique_ptr<shampoo_plan, DestroyPlan>;
+// Returns a finished plan with parameters "p0", "p1", ...
 PlanPtr MakePlan(const ModelSpec& spec);
 
 // Returns the planned number of bytes of the state, the workspace, or the total.
@@ -91,11 +91,11 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // Fill parameters with a fixed pseudo-random sequence for the seed, and gradients with another one for each step.
+  // Fill the parameters, or the gradients, with a pseudo-random sequence that the seed determines.
   void FillParams(uint64_t seed);
   void FillGradients(uint64_t seed);
   void SetGradient(size_t p, const std::vector<double>& values);
-  void SpoilGradient(size_t p, size_t element, double value);  // one element of other values
+  void SpoilGradient(size_t p, size_t element, double value);  // changes one element
   void SetParam(size_t p, const std::vector<double>& values);
   void SetParamsOf(const Model& other);
   void DropGradient(size_t p, bool dropped) { params_[p].dropped = dropped; }

@@ -48,7 +48,7 @@ shampoo_comm_ops DeviceRanks::OpsOf(StagedComm* comm, int rank, bool on_host) co
 }
 
 ThreadComm& DeviceRanks::CommOf(int rank, bool of_shards) {
-  // Those of the copies of each shard are first, then those of the shards of each copy.
+  // The communicators of replicas, one for each shard, come before those of shards, one for each replica.
   const int shards = shard_ops_.empty() ? 1 : shard_ops(rank)->world;
   const int first = of_shards && !replica_ops_.empty() ? shards : 0;
   return comms_[static_cast<size_t>(first + (of_shards ? rank / shards : rank % shards))]->host();
@@ -113,24 +113,24 @@ void DeviceRanks::Abort() {
   }
 }
 
-std::string DeviceRanks::Unless(shampoo_status status, const std::vector<std::string>& words) const {
+std::string DeviceRanks::DifferencesFrom(shampoo_status status, const std::vector<std::string>& words) const {
   bool as_expected = true;
-  std::string said;
+  std::string results;
   for (const Rank& rank : ranks_) {
     as_expected = as_expected && rank.status == status && rank.text == ranks_[0].text;
-    said += std::to_string(rank.status) + ": " + rank.text + "\n";
+    results += std::to_string(rank.status) + ": " + rank.text + "\n";
   }
   for (const std::string& word : words) {
     as_expected = as_expected && ranks_[0].text.find(word) != std::string::npos;
   }
-  return as_expected ? "" : said;
+  return as_expected ? "" : results;
 }
 
 bool DeviceRanks::SameParams() {
   const std::vector<std::vector<double>> params = Params();
-  const size_t of_one = (*this)[0].params();
-  for (size_t i = of_one; i < params.size(); ++i) {
-    if (params[i] != params[i % of_one]) return false;
+  const size_t per_rank = (*this)[0].params();
+  for (size_t i = per_rank; i < params.size(); ++i) {
+    if (params[i] != params[i % per_rank]) return false;
   }
   return true;
 }
@@ -145,11 +145,11 @@ void DeviceRanks::CheckParams(const Model& alone) {
 
 namespace {
 
-// Returns what a rank holds of a vector of a whole parameter: equal parts of at most this many elements.
+// Returns the elements of a whole parameter that a shard holds. All shards are of equal size; the last may be smaller.
 std::vector<double> PartOf(const std::vector<double>& whole, int shard, int shards) {
-  const size_t most = (whole.size() + static_cast<size_t>(shards) - 1) / static_cast<size_t>(shards);
-  const size_t first = std::min(whole.size(), static_cast<size_t>(shard) * most);
-  const size_t end = std::min(whole.size(), first + most);
+  const size_t shard_size = (whole.size() + static_cast<size_t>(shards) - 1) / static_cast<size_t>(shards);
+  const size_t first = std::min(whole.size(), static_cast<size_t>(shard) * shard_size);
+  const size_t end = std::min(whole.size(), first + shard_size);
   return {whole.begin() + static_cast<std::ptrdiff_t>(first), whole.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 

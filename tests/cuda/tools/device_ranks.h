@@ -17,55 +17,57 @@ struct HostComms {
   bool of_replicas = false, of_shards = false;
 };
 
-// Copies of a model on one device, or shards of them, one for each rank, each with its own stream. Ranks are threads;
-// the shards of a copy have consecutive ranks.
+// Ranks of a job on one device. Each is a thread with its own stream, and has a replica of a model or a shard of a
+// replica. The shards of a replica have consecutive ranks.
 class DeviceRanks {
  public:
   using Work = std::function<shampoo_status(int rank, Model* model)>;
 
-  // allocators: by rank; nullptr: the one of the spec. has_all_to_all: of the communicators.
+  // copies: the number of replicas. allocators: one for each rank; nullptr: all ranks use the allocator of `spec`.
+  // has_all_to_all: whether the communicators have all_to_all.
   DeviceRanks(const ModelSpec& spec, int copies, int shards = 1, const shampoo_allocator* allocators = nullptr,
               bool has_all_to_all = false, HostComms on_host = {});
   ~DeviceRanks();
   DeviceRanks(const DeviceRanks&) = delete;
   DeviceRanks& operator=(const DeviceRanks&) = delete;
 
-  // Runs `work` on all ranks in parallel. Stores each result, with the text of the rank's last error.
+  // Runs `work` on all ranks in parallel. Stores the result of each rank and the text of its last error.
   void OnEvery(const Work& work);
   void Step();
-  void Status();  // waits
-  // Creates the optimizer of a rank, which was destroyed, with a plan. Called on every rank.
+  void Status();  // calls shampoo_optimizer_status, which waits for the device, on all ranks
+  // Creates an optimizer with `plan` in place of the one that was destroyed. For ranks without shards. The work of
+  // OnEvery() calls it on each rank.
   shampoo_status CreateAgain(int rank, const shampoo_plan* plan);
-  // Do the same on every rank.
+  // Do the same with the model of every rank.
   void FillParams(uint64_t seed);
   void FillGradients(uint64_t seed);
   void Step(uint64_t seed);  // fills the gradients and steps
   void Train(uint64_t first, uint64_t last);
-  // Copies the parameters and gradients of a model without shards, whose plan is the same otherwise.
+  // Copies the parameters and gradients from a model without shards. Its plan is the same in all other respects.
   void SetFrom(const Model& whole);
   void SetGradientFrom(const Model& whole, int rank, size_t p);
-  // Checks that the shards have exactly the parameters of a model without shards.
+  // Checks that the parameters of all shards are bit-identical to those of a model without shards.
   void CheckShardsOf(const Model& whole);
-  // Aborts all communicators, as a program does that has lost a rank: no rank waits any more.
+  // Aborts all communicators, as a program does after it has lost a rank. No rank waits in them afterwards.
   void Abort();
 
   int world() const { return static_cast<int>(ranks_.size()); }
   Model& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)].model; }
   shampoo_status status(int rank) const { return ranks_[static_cast<size_t>(rank)].status; }
   const std::string& text(int rank) const { return ranks_[static_cast<size_t>(rank)].text; }
-  // Returns "" if every rank has ended with this status and, unless it is success, with the same text, which contains
-  // all words. Otherwise returns the statuses and texts of all ranks.
-  std::string Unless(shampoo_status status, const std::vector<std::string>& words = {}) const;
+  // Returns "" if the last call returned `status` with the same text on every rank and the text contains all words.
+  // Otherwise returns the statuses and texts of all ranks.
+  std::string DifferencesFrom(shampoo_status status, const std::vector<std::string>& words = {}) const;
   bool SameParams();
   // Checks that each rank has the parameters of `alone`, except for rounding.
   void CheckParams(const Model& alone);
-  // Returns the bytes of all ranks.
+  // Returns the parameters of rank 0, then those of rank 1, and so on.
   std::vector<std::vector<double>> Params();
-  // The communicators of a rank; nullptr: it has none of this kind.
+  // Return the communicators of a rank; nullptr: the rank has none of this kind.
   const shampoo_comm_ops* replica_ops(int rank) const { return OpsIn(replica_ops_, rank); }
   const shampoo_comm_ops* shard_ops(int rank) const { return OpsIn(shard_ops_, rank); }
   int timeouts();
-  // The communicator of a rank with its copies, or with the other shards of its copy.
+  // Returns the communicator of a rank with the other replicas, or with the other shards of its replica.
   ThreadComm& CommOf(int rank, bool of_shards);
 
  private:

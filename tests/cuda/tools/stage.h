@@ -84,14 +84,14 @@ class DeviceBytes {
   void* data_ = nullptr;
 };
 
-// A state in memory of the caller that contains the state of a new optimizer.
+// Device memory for the state of a model, which is initialized as that of a new optimizer.
 class StateArena : public DeviceBytes {
  public:
   explicit StateArena(ModelSpec spec, cudaStream_t stream = nullptr)
       : DeviceBytes(static_cast<size_t>(PlannedBytes(MakePlan(spec).get(), "state"))) {
     const Model fresh(In(std::move(spec)), stream);
   }
-  // Returns the specification of a model that has its state here.
+  // Returns the specification of a model whose state is in this memory.
   ModelSpec In(ModelSpec spec) const {
     spec.state = get();
     spec.state_bytes = bytes();
@@ -99,7 +99,7 @@ class StateArena : public DeviceBytes {
   }
 };
 
-// Two arenas, of which a step reads one and writes the other. The first to be read contains zeros.
+// Two arenas. A step reads one and writes the other. The arena that is read first contains zeros.
 class Arenas {
  public:
   explicit Arenas(const Model& model)
@@ -113,7 +113,7 @@ class Arenas {
   DeviceBytes from_, to_;
 };
 
-// Pinned host memory, from and to which devices copy asynchronously.
+// Pinned host memory. Devices can copy it asynchronously in both directions.
 class PinnedFloats {
  public:
   explicit PinnedFloats(size_t count) : count_(count) {
@@ -133,13 +133,14 @@ class PinnedFloats {
   size_t count_;
 };
 
-// A type that a failing check does not print.
+// Returns model.Bits() in a type that a failing check does not print.
 inline std::vector<char> BitsOf(const Model& model) {
   const std::string bits = model.Bits();
   return {bits.begin(), bits.end()};
 }
 
-// Blocks of five shapes, so that the engine uses its own streams. They include tensors whose dims must be moved.
+// Returns a model with blocks of five shapes, so that the engine also uses streams of its own. The block of 2 x 3 x 4
+// must be transposed to multiply along its middle dim.
 inline ModelSpec FiveShapes(const Keys& more = {}) {
   ModelSpec spec;
   spec.keys = Keys{{"grafting", "adam"},

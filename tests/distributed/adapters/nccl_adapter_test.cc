@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The callbacks of shampoo_nccl.h with the stand-in for NCCL; ranks are threads.
+// Tests the callbacks of shampoo_nccl.h with the stand-in for NCCL. Ranks are threads.
 #include <doctest/doctest.h>
 #include <shampoo/shampoo_nccl.h>
 
@@ -28,14 +28,16 @@ void OnRanks(int world, const std::function<void(int rank, ncclComm_t* comm)>& b
   }
 }
 
-// Returns the bytes that `rank` sends, which differ for every rank and round.
-char Sent(int rank, int round, size_t i) { return static_cast<char>(rank * 41 + round * 7 + static_cast<int>(i)); }
+// Returns byte i of the data that a sender sends in a round. The data differs between senders and between rounds.
+char SentByte(int sender, int round, size_t i) {
+  return static_cast<char>(sender * 41 + round * 7 + static_cast<int>(i));
+}
 
-int Wrong(const std::vector<char>& gathered, int world, int round) {
+int CountWrong(const std::vector<char>& gathered, int world, int round) {
   int wrong = 0;
   for (int rank = 0; rank < world; ++rank) {
     for (size_t i = 0; i < kBytes; ++i)
-      wrong += gathered[static_cast<size_t>(rank) * kBytes + i] != Sent(rank, round, i);
+      wrong += gathered[static_cast<size_t>(rank) * kBytes + i] != SentByte(rank, round, i);
   }
   return wrong;
 }
@@ -45,12 +47,13 @@ int GatherOnce(const shampoo_comm_ops& ops, int round, bool in_place) {
   const auto world = static_cast<size_t>(ops.world), rank = static_cast<size_t>(ops.rank);
   std::vector<char> own(kBytes), all(world * kBytes);
   char* const send = in_place ? all.data() + rank * kBytes : own.data();
-  for (size_t i = 0; i < kBytes; ++i) send[i] = Sent(ops.rank, round, i);
+  for (size_t i = 0; i < kBytes; ++i) send[i] = SentByte(ops.rank, round, i);
   if (ops.async_error(ops.user) != 0) return -1;
   if (ops.all_gather(ops.user, send, all.data(), kBytes, nullptr) != 0) return -1;
-  return Wrong(all, ops.world, round);
+  return CountWrong(all, ops.world, round);
 }
 
+// Makes 20 all-gathers and returns the number of those that failed or gathered wrong bytes.
 int GatherOften(const shampoo_comm_ops& ops) {
   int wrong = 0;
   for (int round = 0; round < 20; ++round) wrong += GatherOnce(ops, round, round % 2 == 0) != 0;
@@ -70,8 +73,8 @@ int ExchangeOnce(const shampoo_comm_ops& ops, int round) {
   for (int peer = 0; peer < ops.world; ++peer) {
     send_bytes.push_back(Bytes(ops.rank, peer, round));
     recv_bytes.push_back(Bytes(peer, ops.rank, round));
-    for (size_t i = 0; i < send_bytes.back(); ++i) send.push_back(Sent(ops.rank * 10 + peer, round, i));
-    for (size_t i = 0; i < recv_bytes.back(); ++i) expected.push_back(Sent(peer * 10 + ops.rank, round, i));
+    for (size_t i = 0; i < send_bytes.back(); ++i) send.push_back(SentByte(ops.rank * 10 + peer, round, i));
+    for (size_t i = 0; i < recv_bytes.back(); ++i) expected.push_back(SentByte(peer * 10 + ops.rank, round, i));
   }
   constexpr char kGuard = 0x55;
   expected.push_back(kGuard);
@@ -83,7 +86,8 @@ int ExchangeOnce(const shampoo_comm_ops& ops, int round) {
   return wrong;
 }
 
-// Makes a gather between each two exchanges.
+// Makes 20 all-to-alls, and an all-gather after every third of them. Returns the number of calls that failed or
+// delivered wrong bytes.
 int ExchangeOften(const shampoo_comm_ops& ops) {
   int wrong = 0;
   for (int round = 0; round < 20; ++round) {
@@ -93,7 +97,7 @@ int ExchangeOften(const shampoo_comm_ops& ops) {
   return wrong;
 }
 
-// Exchanges one byte, or the given numbers of bytes, with each rank.
+// Sends send_bytes to each rank and receives recv_bytes from each. Returns the result of all_to_all.
 int32_t ExchangeBytes(const shampoo_comm_ops& ops, size_t send_bytes = 1, size_t recv_bytes = 1) {
   const auto world = static_cast<size_t>(ops.world);
   const std::vector<size_t> to(world, send_bytes), from(world, recv_bytes);
@@ -182,7 +186,7 @@ TEST_CASE("split communicators gather within groups of consecutive ranks") {
       CHECK(ops.world == group_size);
       CHECK(ops.rank == rank % group_size);
       CHECK(GatherOften(ops) == 0);
-      // The ranks of the world that are in the group.
+      // Gather the ranks that the members of the group have in the original communicator.
       std::vector<int> members(static_cast<size_t>(group_size));
       CHECK(ops.all_gather(ops.user, &rank, members.data(), sizeof rank, nullptr) == 0);
       for (int i = 0; i < group_size; ++i) {

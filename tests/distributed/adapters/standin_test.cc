@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of the stand-in for NCCL, for features that tests use and shampoo_nccl.h does not.
+// Tests of the stand-in for NCCL itself: for functions that shampoo_nccl.h does not call, such as ncclAllReduce, and
+// for details that nccl_adapter_test.cc does not check, such as the order of messages.
 #include <doctest/doctest.h>
 #include <nccl.h>
 
@@ -43,13 +44,13 @@ TEST_CASE("ranks with the same id form a communicator") {
   for (std::thread& rank : ranks) rank.join();
 }
 
-TEST_CASE("messages of a group are delivered at its end in the order of the calls, in any order of the ranks") {
+TEST_CASE("messages of a group are delivered when it ends; the sends of a rank match the receives in order") {
   ncclComm_t comms[3];
   REQUIRE(ncclCommInitAll(comms, 3, nullptr) == ncclSuccess);
   const int first = 5, second[2] = {6, 7}, to_itself = 8;
   int got_first = 0, got_second[2] = {0, 0}, got_own = 0;
   REQUIRE(ncclGroupStart() == ncclSuccess);
-  // Rank 2 takes no part, and the others do not wait for it.
+  // Rank 2 makes no call, and the others do not wait for it.
   CHECK(ncclSend(&first, 1, ncclInt32, 1, comms[0], nullptr) == ncclSuccess);
   CHECK(ncclRecv(&got_first, 1, ncclInt32, 0, comms[1], nullptr) == ncclSuccess);
   CHECK(ncclRecv(got_second, 8, ncclUint8, 0, comms[1], nullptr) == ncclSuccess);
@@ -65,7 +66,7 @@ TEST_CASE("messages of a group are delivered at its end in the order of the call
   for (ncclComm_t comm : comms) ncclCommDestroy(comm);
 }
 
-TEST_CASE("a message waits for its other side, and different sizes are an error on both sides") {
+TEST_CASE("a send and its receive wait for each other, and fail on both ranks if their sizes differ") {
   ncclComm_t comms[2];
   REQUIRE(ncclCommInitAll(comms, 2, nullptr) == ncclSuccess);
   std::thread sender([&] {

@@ -10,7 +10,10 @@ WEIGHT = "encoder/layer.0/weight"
 
 
 def apart(a, b):
-    """Returns the numbers of the tool: elements, different ones, the largest difference, the largest relative one."""
+    """Return the numbers that the tool should print for two arrays.
+
+    These are: elements, different elements, the largest difference and the largest relative difference.
+    """
     differ = a != b
     distance = np.abs(a - b)[differ]
     relative = distance / np.maximum(np.abs(a), np.abs(b))[differ]
@@ -19,7 +22,7 @@ def apart(a, b):
 
 class Diff(Case):
     def diff(self, status, a, b):
-        """Returns ({(parameter, state): numbers}, the other lines)."""
+        """Return ({(parameter, state): numbers}, the other lines)."""
         rows, lines = {}, []
         for line in self.run_tool(status, "diff", a, b).splitlines()[2:]:
             row = re.fullmatch(r"(\S+) +(\S+) +(\d+) +(\d+) +(\S+) +(\S+)", line)
@@ -31,7 +34,7 @@ class Diff(Case):
         return rows, lines
 
     def check(self, a, b, rows, names, states):
-        """Checks that exactly these states are reported as different, with the correct numbers."""
+        """Check that exactly these states are reported as different, with the correct numbers."""
         for name in names:
             for state in states:
                 values = [one.whole(name, state) for one in (a, b)]
@@ -45,7 +48,8 @@ class Diff(Case):
 
     def test_the_same(self):
         one = make(self.folder / "one")
-        for number, options in enumerate(((), ("--copies", 3), ("--copies", 2, "--shards", 2, "--set", "shard_mode=gather"))):
+        gathered = ("--copies", 2, "--shards", 2, "--set", "shard_mode=gather")
+        for number, options in enumerate(((), ("--copies", 3), gathered)):
             other = make(self.folder / str(number), *options)
             rows, lines = self.diff(0, one, other)
             self.assertEqual((rows, lines), ({}, ["the same: 36 states of 5 parameters"]))
@@ -72,7 +76,7 @@ class Diff(Case):
         self.assertEqual(len(lines), 1)
         self.check(*map(Checkpoint, folders), rows, (WEIGHT, "bias", "größe", "wide", "scalar"), ELEMENTWISE[:1])
 
-    def test_blocks_that_were_cut_in_another_way(self):
+    def test_parameters_that_are_divided_into_different_blocks(self):
         for number, options in enumerate((("--shards", 2), ("--shards", 3),
                                           ("--set", "max_preconditioner_dim=5", "--set1", "max_preconditioner_dim=4"))):
             with self.subTest(options):
@@ -87,13 +91,14 @@ class Diff(Case):
                     for one, other in ((a, b), (b, a)):
                         places = [list(other.places(block)) for block in other.blocks(name)]
                         blocks = one.blocks(name)
-                        cut = sum(list(one.places(block)) not in places or
-                                  block["shape"] not in [two["shape"] for two in other.blocks(name)] for block in blocks)
-                        counts += [cut, len(blocks)]
+                        shapes = [block["shape"] for block in other.blocks(name)]
+                        differing = sum(list(one.places(block)) not in places or block["shape"] not in shapes
+                                        for block in blocks)
+                        counts += [differing, len(blocks)]
                     self.assertIn('"{}": {} of {} blocks in A and {} of {} in B are divided differently: '
                                   "their factor matrices are not compared".format(name, *counts), lines)
 
-    def test_a_checkpoint_that_was_loaded_into_other_blocks(self):
+    def test_a_checkpoint_that_was_loaded_into_different_blocks(self):
         one = make(self.folder / "one")
         other = make(self.folder / "other", "--load", one, "--set", "max_preconditioner_dim=5", "--set",
                      "on_block_mismatch=reset", "--shards", 2)
@@ -129,7 +134,8 @@ class Diff(Case):
         self.check(Checkpoint(a), Checkpoint(b), rows, (WEIGHT,), ELEMENTWISE)
         self.assertIn((WEIGHT, "momentum"), rows)
 
-    def test_a_parameter_beyond_one_window(self):
+    def test_a_parameter_that_is_compared_in_several_windows(self):
+        # A window has 2^20 elements (StateComparer::CompareWindows).
         options = ("--steps", 1, "--shape", "wide=1100x1000", "--set", "precondition_frequency=100")
         folders = [make(self.folder / str(dim), *options, "--seed", dim, "--set", f"max_preconditioner_dim={dim}")
                    for dim in (550, 1000)]
@@ -141,11 +147,12 @@ class Diff(Case):
         same = make(self.folder / "same", "--poke", "wide/0/momentum=nan,inf,-0,-inf,2")
         rows, _ = self.diff(0, one, same)
         self.assertEqual(rows, {})
-        for number, (poke, different) in enumerate((("1,inf,0,-inf,2", 1), ("nan,-inf,0,5,2", 2), ("nan,inf,nan,-inf,1", 2))):
+        pokes = ("1,inf,0,-inf,2", 1), ("nan,-inf,0,5,2", 2), ("nan,inf,nan,-inf,1", 2)
+        for number, (poke, different) in enumerate(pokes):
             other = make(self.folder / str(number), "--poke", f"wide/0/momentum={poke}")
             self.assertEqual(self.diff(1, one, other)[0], {("wide", "momentum"): (390, different, np.inf, np.inf)})
 
-    def test_damage_is_no_difference(self):
+    def test_damage_is_an_error(self):
         a, b = make(self.folder / "a"), make(self.folder / "b")
         recut = make(self.folder / "recut", "--set", "max_preconditioner_dim=5")
         for folder, others in ((a, (b,)), (b, (a, recut)), (recut, (a,))):

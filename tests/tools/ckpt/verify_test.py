@@ -135,7 +135,8 @@ class Verify(Case):
         self.assertEqual(lines, ['not covered: parameter "bias": of its 17 elements 1 are in no block: 11; '
                                  "1 are in several blocks: 8"])
 
-    def test_a_parameter_beyond_one_window(self):
+    def test_a_parameter_that_is_checked_in_several_windows(self):
+        # A window has 2^22 elements (kWindow in coverage.cc).
         make(self.folder, "--steps", 1, "--shape", "wide=2500x2500", "--set", "max_preconditioner_dim=1250",
              "--set", "precondition_frequency=100")
         checkpoint = Checkpoint(self.folder)

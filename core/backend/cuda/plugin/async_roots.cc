@@ -14,7 +14,7 @@ Status AsyncRoots::Create(const std::vector<RootSizes>& sizes, int64_t block_cou
                           std::unique_ptr<AsyncRoots>* out) {
   std::unique_ptr<AsyncRoots> made(new AsyncRoots);
   SHAMPOO_RETURN_IF_ERROR(
-      made->handles_.Create(OwnedHandles::Order::kOwnLowest, OwnedHandles::Libraries::kBlasAndSolver));
+      made->handles_.Create(OwnedHandles::Stream::kOwnLowPriority, OwnedHandles::Libraries::kBlasAndSolver));
   SHAMPOO_RETURN_IF_ERROR(RootSolver::Create(sizes, made->handles(), &made->solver_));
   SHAMPOO_RETURN_IF_ERROR(made->order_.Create(block_count, steps));
   made->jobs_.resize(made->order_.size());
@@ -60,11 +60,11 @@ Status AsyncRoots::Submit(const StepArgs& args, const PlanView& plan) {
 
 Status AsyncRoots::Run(const Job& job) {
   const CaptureModeScope mode;
-  // Not a DeviceScope: restoring device 0, the first device of every thread, would create a context there.
+  // Not a DeviceScope. The current device of a new thread is device 0, and to restore it would create a context on it.
   SHAMPOO_CUDA_TRY(cudaSetDevice(device_));
   SHAMPOO_RETURN_IF_ERROR(order_.WaitForStart(handles().stream, job.number));
   Status status = enqueue_(*this, job);
-  // Also record after a failure, because part of the work is already enqueued.
+  // Record the end after a failure, too, because part of the work may be enqueued.
   Status ended = order_.RecordEnd(handles().stream, job.number);
   return status.ok() ? std::move(ended) : std::move(status);
 }

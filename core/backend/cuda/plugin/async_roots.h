@@ -19,11 +19,11 @@ namespace shampoo::cuda {
 // thread that enqueues the roots in it. The thread is needed because solvers and iterations may wait for the device.
 class AsyncRoots {
  public:
-  // The roots that one step has made due.
+  // The roots that become due in one step.
   struct Job {
     int64_t number = 0;
-    std::vector<DeviceSettings> groups;  // in that step
-    std::vector<RootTask> tasks;         // by block; only kTakeSnapshot counts
+    std::vector<DeviceSettings> groups;  // the settings in this step
+    std::vector<RootTask> tasks;         // by block; only blocks with kTakeSnapshot belong to the job
   };
   // Enqueues the roots of a job. Runs on the thread, also while this object is being destroyed.
   using EnqueueFunction = std::function<Status(const AsyncRoots& roots, const Job& job)>;

@@ -31,15 +31,15 @@ OwnedHandles::~OwnedHandles() {
   if (handles_.blas != nullptr) (void)cublasDestroy(handles_.blas);
 }
 
-Status OwnedHandles::Create(Order order, Libraries libraries) {
+Status OwnedHandles::Create(Stream stream, Libraries libraries) {
   SHAMPOO_CUDA_TRY(cublasCreate(&handles_.blas));
   if (libraries == Libraries::kBlasAndSolver) {
     SHAMPOO_CUDA_TRY(cusolverDnCreate(&handles_.solver));
     // The default, unless a later version changes it.
     SHAMPOO_CUDA_TRY(cusolverDnSetDeterministicMode(handles_.solver, CUSOLVER_DETERMINISTIC_RESULTS));
   }
-  if (order == Order::kBound) return {};
-  return stream_.CreateWithPriority(order == Order::kOwnHighest);
+  if (stream == Stream::kBoundLater) return {};
+  return stream_.CreateWithPriority(stream == Stream::kOwnHighPriority);
 }
 
 Status OwnedHandles::SetWorkspace(void* workspace, int64_t bytes) {

@@ -38,17 +38,16 @@ class OwnedStream {
   ~OwnedStream() {
     if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
   }
-  // Creates a stream that does not synchronize with the legacy default stream.
+  // Create a stream that does not synchronize with the legacy default stream. Create() gives it the lowest priority.
   Status Create();
-  // Does the same with the highest priority, or with the lowest, which is also the priority of Create().
-  Status CreateWithPriority(bool highest);
+  Status CreateWithPriority(bool highest);  // false: the lowest
   cudaStream_t get() const { return stream_; }
 
  private:
   cudaStream_t stream_ = nullptr;
 };
 
-// Handles that are bound to one stream; their work runs in its order. Each cuBLAS handle has its own workspace, so that
+// Handles that are bound to one stream, in which all their work runs. Each cuBLAS handle has its own workspace, so that
 // a call gives the same bits regardless of other work on the device.
 struct Handles {
   cudaStream_t stream = nullptr;
@@ -68,13 +67,13 @@ class OwnedHandles {
   OwnedHandles& operator=(OwnedHandles&&) = delete;
   ~OwnedHandles();
 
-  enum class Order {
-    kBound,       // no stream until Bind() is called
-    kOwnHighest,  // an own stream with the highest priority
-    kOwnLowest,   // an own stream with the lowest priority
+  enum class Stream {
+    kBoundLater,       // no stream until Bind() is called
+    kOwnHighPriority,  // a stream of its own with the highest priority
+    kOwnLowPriority,   // a stream of its own with the lowest priority
   };
   enum class Libraries { kBlas, kBlasAndSolver };
-  Status Create(Order order, Libraries libraries);
+  Status Create(Stream stream, Libraries libraries);
   // Sets cuBLAS's workspace, which is device memory.
   Status SetWorkspace(void* workspace, int64_t bytes);
   // Binds the handles to a stream. Does nothing if they are already bound to it.

@@ -111,8 +111,8 @@ Status Engine::Build(const EngineDesc& desc) {
   for (size_t i = 0; i < handles_.size(); ++i) {
     // Roots are computed in the order of the caller's stream.
     SHAMPOO_RETURN_IF_ERROR(
-        i == 0 ? handles_[i].Create(OwnedHandles::Order::kBound, OwnedHandles::Libraries::kBlasAndSolver)
-               : handles_[i].Create(OwnedHandles::Order::kOwnHighest, OwnedHandles::Libraries::kBlas));
+        i == 0 ? handles_[i].Create(OwnedHandles::Stream::kBoundLater, OwnedHandles::Libraries::kBlasAndSolver)
+               : handles_[i].Create(OwnedHandles::Stream::kOwnHighPriority, OwnedHandles::Libraries::kBlas));
   }
   joined_.resize(handles_.size());
   for (OwnedEvent& event : joined_) SHAMPOO_RETURN_IF_ERROR(event.Create());

@@ -32,7 +32,7 @@ struct Engine::RootContext {
   const double* divisors = nullptr;  // by block; nullptr: use BlockWork::divisor
 };
 
-// The settings and tasks of a step, whose roots are computed.
+// The settings and tasks of the step whose roots are computed.
 struct Engine::RootInputs {
   const DeviceSettings* groups;
   const RootTask* tasks;          // by block
@@ -54,8 +54,8 @@ Status Engine::WaitForAsyncRoots(const StepArgs& args) {
   return {};
 }
 
-// Enqueues the async roots of a step, of which UpdateFactors has copied the factor matrices. Runs on a thread of its
-// own and therefore reads only what steps do not change.
+// Enqueues the async roots of a step. UpdateFactors of this step has copied the factor matrices. Runs on a thread of
+// its own and therefore reads only what steps do not change.
 Status Engine::EnqueueAsyncRoots(const AsyncRoots& async, const AsyncRoots::Job& job) {
   char* const base = workspace_.data();
   RootContext context{.solver = async.solver(),

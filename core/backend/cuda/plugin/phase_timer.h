@@ -14,31 +14,33 @@
 
 namespace shampoo::cuda {
 
-// Measures the phases of steps with events (track_times). A step records an event where its phase changes, in the order
-// of the caller's stream. The times are read later, when the host has waited for the step, so that nothing else waits.
+// Measures the phases of steps with events (track_times). A step records an event in the caller's stream wherever its
+// phase changes. The host reads the times later, after it has waited for the step, so that measuring adds no wait.
 //
-// Async roots run in another stream, next to later steps. Each run has events of its own, and its time is read when it
-// has ended.
-// Async roots are enqueued by a thread of their own, so runs can be begun and ended while a step is collected.
+// Async roots run in another stream in parallel to later steps. Each run of async roots has events of its own, and its
+// time is read after it has ended. A thread of its own enqueues the async roots, so runs can begin and end during
+// Collect().
 class PhaseTimer {
  public:
-  // changes: the largest number of phases of a step. runs: the async roots that can be measured at the same time.
+  // changes: the largest number of phase changes in a step. runs: how many runs of async roots can be measured at the
+  // same time.
   static Status Create(size_t changes, size_t runs, std::unique_ptr<PhaseTimer>* out);
 
-  // Begins a step. Forgets one whose times were not collected.
+  // Begins a step. Discards an earlier step whose times were not collected.
   void Begin();
-  // The work that is enqueued from now on belongs to the phase.
+  // Begins a phase, to which the work that is enqueued from now on belongs.
   Status Enter(cudaStream_t stream, StepPhase phase) { return Change(stream, static_cast<int>(phase)); }
-  // The work that is enqueued from now on belongs to no phase. It may wait for other ranks.
+  // Ends the phase. The work that is enqueued from now on belongs to no phase, because it may wait for other ranks.
   Status Leave(cudaStream_t stream) { return Change(stream, kNoPhase); }
   // Ends the step.
   Status End(cudaStream_t stream);
 
-  // Encloses async roots. If all events are in use, the run is not measured.
+  // Begin and end a run of async roots. If all events are in use, the run is not measured.
   Status BeginRun(cudaStream_t stream);
   Status EndRun(cudaStream_t stream);
 
-  // Adds the times of the step, which the host has waited for, and of the async roots that have ended.
+  // Adds the times of the last step and of the runs of async roots that have ended. The host must have waited for the
+  // step.
   Status Collect();
   // Returns the seconds of each phase.
   const double* seconds() const { return seconds_.data(); }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_added.py REPOSITORY SWIG: checks that additions to the header appear in every binding automatically.
+"""check_additions.py REPOSITORY SWIG: checks that additions to the header appear in every binding automatically.
 
 Adds a function, a field and a constant to a copy of the header, generates the declarations of each binding from the
 copy and from the original, and searches them for the names.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 root, swig = Path(sys.argv[1]), sys.argv[2]
 HEADER = root.joinpath("capi/include/shampoo/shampoo.h").read_text(encoding="utf-8")
-ADDED = {  # each is put before a text of the header
+ADDED = {  # each value is inserted before its key, a text of the header
     "shampoo_status shampoo_matrix_inverse_root(": "shampoo_status shampoo_optimizer_added(shampoo_optimizer* opt, "
     "int32_t number, const char* text, double* value_out);\n",
     "} shampoo_plan_desc;": "  /** A field that is added. */\n  int64_t added_field;\n",
@@ -81,30 +81,30 @@ BINDINGS = {
 }
 
 
-def made_of(text: str, generate, folder: Path) -> dict[str, str]:
-    """Generate a binding of a header. Returns its files by name."""
+def generated_files(header: str, generate, folder: Path) -> dict[str, str]:
+    """Run the generator of a binding on a header. Return the contents of the files that it writes, by name."""
     include, out = folder / "include", folder / "out"
     include.joinpath("shampoo").mkdir(parents=True)
-    include.joinpath("shampoo/shampoo.h").write_text(text, encoding="utf-8")
+    include.joinpath("shampoo/shampoo.h").write_text(header, encoding="utf-8")
     out.mkdir()
     generate(include, out)
     return {file.name: file.read_text(encoding="utf-8") for file in out.iterdir()}
 
 
 def main() -> None:
-    """Search the generated files."""
+    """Search the generated files for the additions."""
     text = HEADER
     for place, addition in ADDED.items():
         assert text.count(place) == 1, f"the header has {place!r} {text.count(place)} times"
         text = text.replace(place, addition + place)
     with tempfile.TemporaryDirectory() as name:
         for binding, (generate, expected) in BINDINGS.items():
-            as_it_is = made_of(HEADER, generate, Path(name, binding, "as_it_is"))
-            added = made_of(text, generate, Path(name, binding, "added"))
+            unchanged = generated_files(HEADER, generate, Path(name, binding, "unchanged"))
+            added = generated_files(text, generate, Path(name, binding, "added"))
             for file, parts in expected.items():
                 for part in parts:
                     assert part in added[file], f"{binding}: {file} has no {part!r}"
-            for file, content in as_it_is.items():
+            for file, content in unchanged.items():
                 for word in ("optimizer_added", "dded_field", "SHAMPOO_ADDED"):
                     assert word not in content, f"{binding}: {file} has {word} without the addition"
 
