@@ -70,7 +70,7 @@ TEST_CASE("ranks over communicators of host memory make the steps of ranks over 
         ranks->FillParams(1);
         ranks->Train(1, 5);
         ranks->Status();
-        REQUIRE(ranks->Unless(SHAMPOO_OK) == "");
+        REQUIRE(ranks->DifferencesFrom(SHAMPOO_OK) == "");
       }
       for (int rank = 0; rank < on_host.world(); ++rank) {
         CAPTURE(rank);
@@ -98,7 +98,7 @@ TEST_CASE("a step that one rank rejects is an error on all ranks, also over comm
       ranks[ranks.world() - 1].SetState("group.0/step", {8});
       ranks.Step();
       if (ReportsLate(reporting)) ranks.Step();
-      CHECK(ranks.Unless(SHAMPOO_E_STATE, {"rank ", " is at step "}) == "");
+      CHECK(ranks.DifferencesFrom(SHAMPOO_E_STATE, {"rank ", " is at step "}) == "");
     }
   }
 }
@@ -111,7 +111,7 @@ TEST_CASE("a step over a communicator of host memory is not captured, and the ca
     ranks.FillParams(1);
     ranks.Train(1, 2);
     ranks.Status();
-    REQUIRE(ranks.Unless(SHAMPOO_OK) == "");
+    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     const std::string name = kind.on_host.of_shards ? "shard_comm" : "replica_comm";
     for (int rank = 0; rank < ranks.world(); ++rank) {
       // The graph has a memset, which the caller captures behind the step.
@@ -124,7 +124,7 @@ TEST_CASE("a step over a communicator of host memory is not captured, and the ca
     for (int rank = 0; rank < ranks.world(); ++rank) CHECK(ranks[rank].Stat("steps") == 2);
     ranks.Train(3, 4);
     ranks.Status();
-    CHECK(ranks.Unless(SHAMPOO_OK) == "");
+    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     for (int rank = 0; rank < ranks.world(); ++rank) CHECK(ranks[rank].Stat("steps") == 4);
   }
 }
@@ -155,7 +155,7 @@ TEST_CASE("over communicators of host memory a step copies once to the host for 
         const int64_t before = CollectivesOnHost(&ranks, kind);
         fake_cuda_mark();
         ranks.Step();
-        CHECK(ranks.Unless(SHAMPOO_OK) == "");
+        CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
         const int64_t collectives = CollectivesOnHost(&ranks, kind) - before;
         CHECK(collectives >= ranks.world());
         CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) <= collectives);  // a rank may have nothing to send
@@ -190,7 +190,7 @@ TEST_CASE("with communicators of host memory, create allocates the planned devic
     MakeTwoSteps(&ranks);
     for (int rank = 0; rank < world; ++rank) ranks[rank].SpoilGradient(3, 2, NAN);
     ranks.Step();
-    CHECK(ranks.Unless(SHAMPOO_E_NUMERIC) == "");
+    CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC) == "");
     for (const Sizes& of_rank : sizes) CHECK(of_rank.all.size() == pieces);
   }
 }
@@ -218,9 +218,10 @@ TEST_CASE("if pinned memory for a communicator of host memory cannot be had, all
       if (rank == 1) fake_cuda_fail_here("cudaHostAlloc", 2, cudaErrorMemoryAllocation);
       return ranks.CreateAgain(rank, model->plan.get());
     });
-    CHECK(ranks.Unless(SHAMPOO_E_NOMEM,
-                       {"rank 1: ", std::to_string(one.bytes) + " bytes of pinned memory for a communicator that takes "
-                                                                "host memory: cudaHostAlloc(...) failed"}) == "");
+    CHECK(ranks.DifferencesFrom(
+              SHAMPOO_E_NOMEM,
+              {"rank 1: ", std::to_string(one.bytes) + " bytes of pinned memory for a communicator that takes "
+                                                       "host memory: cudaHostAlloc(...) failed"}) == "");
     CHECK(fake_cuda_cancel_failures() == 0);
   }
 }

@@ -174,7 +174,7 @@ TEST_CASE("the planned workspace of several ranks includes the buffers of exchan
       }
       ranks.FillParams(1);
       ranks.Train(1, 2);
-      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     }
     for (const Recorder& one : recorder) CHECK(one.live.empty());
   }

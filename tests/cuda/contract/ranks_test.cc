@@ -111,7 +111,8 @@ TEST_CASE("with several buckets, an error that one rank finds changes no state o
     for (int rank = 0; rank < kRanks; ++rank) before.push_back(BitsOf(ranks[rank]));
     ranks[2].SpoilGradient(0, 0, kInfinity);
     ranks.Step();
-    CHECK(ranks.Unless(SHAMPOO_E_NUMERIC, {"rank 2: the gradient of parameter \"p0\"", "has an infinity"}) == "");
+    CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"rank 2: the gradient of parameter \"p0\"", "has an infinity"}) ==
+          "");
     const bool had_begun = ranks.text(0).find("Other ranks could not detect this and had begun") != std::string::npos;
     CHECK(had_begun == !several);
     for (int rank = 0; several && rank < kRanks; ++rank) {
