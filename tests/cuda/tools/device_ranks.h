@@ -24,7 +24,7 @@ class DeviceRanks {
   using Work = std::function<shampoo_status(int rank, Model* model)>;
 
   // copies: the number of replicas. allocators: one for each rank; nullptr: all ranks use the allocator of `spec`.
-  // has_all_to_all: whether the communicators have all_to_all.
+  // has_all_to_all: whether the communicators have all_to_all. on_host: which communicators take host memory.
   DeviceRanks(const ModelSpec& spec, int copies, int shards = 1, const shampoo_allocator* allocators = nullptr,
               bool has_all_to_all = false, HostComms on_host = {});
   ~DeviceRanks();
@@ -35,8 +35,8 @@ class DeviceRanks {
   void OnEvery(const Work& work);
   void Step();
   void Status();  // calls shampoo_optimizer_status, which waits for the device, on all ranks
-  // Creates an optimizer with `plan` in place of the one that was destroyed. For ranks without shards. The work of
-  // OnEvery() calls it on each rank.
+  // Creates an optimizer with `plan` in place of the one that was destroyed. The work of OnEvery() calls this function
+  // on each rank.
   shampoo_status CreateAgain(int rank, const shampoo_plan* plan);
   // Do the same with the model of every rank.
   void FillParams(uint64_t seed);
