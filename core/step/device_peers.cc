@@ -9,6 +9,7 @@
 
 #include "core/base/catch_exceptions.h"
 #include "core/comm/received.h"
+#include "core/comm/round.h"
 
 namespace shampoo {
 
