@@ -31,7 +31,7 @@ Communicator::~Communicator() {
 }
 
 Status Communicator::GatherInPlace(void* buffer, int64_t segment_bytes) {
-  if (staging_ == nullptr) return GatherInStream(buffer, segment_bytes, nullptr);
+  if (staging_ == nullptr || !takes_device_memory()) return GatherInStream(buffer, segment_bytes, nullptr);
   Status status = GatherStaged(buffer, segment_bytes);
   if (!status.ok() && !failed_) Abort();
   return status;

@@ -73,7 +73,8 @@ class Communicator {
   // is one, so that the other ranks fail instead of waiting.
   void Abort();
 
-  // Sets the device memory for host buffers, and returns the previous one; see StagingScope.
+  // Sets the device memory for host buffers, and returns the previous one; see StagingScope. It is not used if the
+  // communicator takes host memory.
   Staging* SetStaging(Staging* staging) { return std::exchange(staging_, staging); }
 
   // All-gather in place. buffer: world() segments of segment_bytes each; before the call only this rank's segment is

@@ -174,7 +174,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
       return status.ok() ? made.Copy() : std::move(status);
     }
     for (size_t i = 0; i < comms.size(); ++i) {
-      if (takes_device_memory(comms[i])) staged[i].emplace(comms[i], staging.get());
+      if (comms[i] != nullptr) staged[i].emplace(comms[i], staging.get());
     }
   }
   struct Ranks {

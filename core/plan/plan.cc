@@ -264,10 +264,9 @@ void Plan::PlaceStates(PlanData* made) const {
   }
 }
 
-int64_t PlanData::ReplicaBufferBytes() const {
+int64_t PlanData::ReplicaSetBytes() const {
   if (bucket_segment_bytes.empty()) return 0;
-  const int64_t segment = *std::max_element(bucket_segment_bytes.begin(), bucket_segment_bytes.end());
-  return exchange_sets() * placement.replica_world * segment;
+  return placement.replica_world * *std::max_element(bucket_segment_bytes.begin(), bucket_segment_bytes.end());
 }
 
 Status Plan::Finish() {

@@ -101,7 +101,7 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
   const std::unique_ptr<Staging> staging = memory_->MakeStaging(memory_->stream());
   std::array<std::optional<StagingScope>, 2> staged;
   for (size_t i = 0; i < ranks_.size(); ++i) {
-    if (ranks_[i]->comm()->takes_device_memory()) staged.at(i).emplace(ranks_[i]->comm(), staging.get());
+    staged.at(i).emplace(ranks_[i]->comm(), staging.get());
   }
   if (!was_replayed && !own_failure_.ok()) own = own_failure_.Copy();
   const DeviceRanks& reported = RanksOf(report);

@@ -59,10 +59,8 @@ Status DeviceReplicas::Agree(const cuda::StepReport& report, Status own, int64_t
   SHAMPOO_RETURN_IF_ERROR(rounds_.GatherCodes(own));
   const RoundFailure failure = rounds_.FindFailure();
   if (!failure.found()) return own;
-  // With gathered blocks or several buckets, no rank writes anything before all ranks have agreed.
-  const bool nothing_was_written = inputs_.plan.gathers || inputs_.plan.bucket_count > 1;
-  return nothing_was_written ? rounds_.FetchError(failure, own.message())
-                             : FetchErrorOfReplicas(&rounds_, own.message());
+  return inputs_.plan.replicas_agree_first() ? rounds_.FetchError(failure, own.message())
+                                             : FetchErrorOfReplicas(&rounds_, own.message());
 }
 
 }  // namespace shampoo

@@ -187,7 +187,8 @@ class FakeStaging final : public Staging {
 };
 
 TEST_CASE("in a StagingScope, buffers are copied through device memory") {
-  const CallerFunctions functions;
+  CallerFunctions functions;
+  functions.ops.takes_device_memory = true;
   const auto comm = functions.Create();
   FakeStaging staging;
   int32_t segments[2] = {0, 7};
@@ -202,9 +203,21 @@ TEST_CASE("in a StagingScope, buffers are copied through device memory") {
   CHECK(staging.calls == 3);
 }
 
+TEST_CASE("a communicator of host memory needs no staging") {
+  const CallerFunctions functions;
+  const auto comm = functions.Create();
+  FakeStaging staging;
+  const StagingScope scope(comm.get(), &staging);
+  int32_t segments[2] = {0, 7};
+  CheckOk(comm->GatherInPlace(segments, sizeof segments[0]));
+  CHECK(segments[0] == 7);
+  CHECK(staging.calls == 0);
+}
+
 TEST_CASE("a failure of the device is a failure of the communicator because the other ranks would wait") {
   for (const int fails_at : {1, 2, 3}) {
     CallerFunctions functions;
+    functions.ops.takes_device_memory = true;
     const auto comm = functions.Create();
     FakeStaging staging;
     staging.fails_at = fails_at;

@@ -41,9 +41,10 @@ EngineDesc DeviceEngine::DescOf(const Desc& desc) {
   view.groups = groups_.data();
   view.state_bytes = plan_->state_bytes();
   view.bucket_segment_bytes = plan_->bucket_segment_bytes.data();
-  view.bucket_count = static_cast<int32_t>(plan_->bucket_segment_bytes.size());
+  view.bucket_count = static_cast<int32_t>(plan_->bucket_count);
   view.exchange_sets = static_cast<int32_t>(plan_->exchange_sets());
-  view.replica_set_bytes = plan_->ReplicaBufferBytes() / plan_->exchange_sets();
+  view.replica_set_bytes = plan_->ReplicaSetBytes();
+  view.replicas_agree_first = plan_->replicas_agree_first() ? 1 : 0;
   view.replica_rank = plan_->placement.replica_rank;
   view.replica_world = plan_->placement.replica_world;
   view.exchange_params = plan_->groups[0].communicate == Communicate::kParams ? 1 : 0;
@@ -56,7 +57,7 @@ EngineDesc DeviceEngine::DescOf(const Desc& desc) {
     gather_ = std::make_unique<GatherTables>(*plan_, desc.has_all_to_all, base);
     view.gather = &gather_->view();
   }
-  int64_t host_exchange = desc.replicas_through_host ? HostBytesOfReplicas(view) : 0;
+  int64_t host_exchange = desc.replicas_through_host ? view.replica_set_bytes : 0;
   if (desc.shards_through_host) host_exchange = std::max(host_exchange, HostBytesOfShards(view));
   const int32_t tf32 = plan_->groups[0].precondition_math == PreconditionMath::kTf32 ? 1 : 0;
   const int32_t track_times = plan_->groups[0].track_times ? 1 : 0;

@@ -68,7 +68,6 @@ GatherTables::GatherTables(const PlanData& plan, bool has_all_to_all, int64_t ba
     buckets_[bucket].copy_count = static_cast<int64_t>(copies_[bucket].size());
   }
   view_.buckets = buckets_.data();
-  view_.bucket_count = static_cast<int32_t>(buckets_.size());
   view_.slices = slices_.data();
   view_.series = series_.data();
   view_.tiles = tiles_.data();
@@ -86,7 +85,7 @@ void GatherTables::AddBucket(const PlanData& plan, size_t bucket) {
   const int64_t set = static_cast<int64_t>(bucket) % sets;
   const auto arrived_from = [&](size_t replica) {
     const int64_t segment = plan.bucket_segment_bytes[bucket];
-    return set * (plan.ReplicaBufferBytes() / sets) + static_cast<int64_t>(replica) * segment + kSegmentHeaderBytes;
+    return set * plan.ReplicaSetBytes() + static_cast<int64_t>(replica) * segment + kSegmentHeaderBytes;
   };
   const GatherBytes& bytes = plan.gather_bytes();
   const int64_t held_at = held_at_ + set * ((has_all_to_all_ ? bytes.held : bytes.by_all_gather) / sets);

@@ -30,17 +30,10 @@ inline int64_t HostBytesOf(const GatherExchange& exchange, int32_t shard_world) 
   return HostReceiveOffset(sum(exchange.send)) + sum(exchange.recv);
 }
 
-// Returns the bytes of the largest exchange of a step between replicas, in all segments.
-inline int64_t HostBytesOfReplicas(const PlanView& plan) {
-  int64_t segment = 0;
-  for (int32_t i = 0; i < plan.bucket_count; ++i) segment = std::max(segment, plan.bucket_segment_bytes[i]);
-  return segment * plan.replica_world;
-}
-
 // Returns the bytes of the largest exchange of a step between shards.
 inline int64_t HostBytesOfShards(const PlanView& plan) {
   int64_t bytes = plan.shard_segment_bytes * plan.shard_world;  // the agreement
-  for (int32_t i = 0; plan.gather != nullptr && i < plan.gather->bucket_count; ++i) {
+  for (int32_t i = 0; plan.gather != nullptr && i < plan.bucket_count; ++i) {
     const GatherBucket& bucket = plan.gather->buckets[i];
     bytes =
         std::max({bytes, HostBytesOf(bucket.collect, plan.shard_world), HostBytesOf(bucket.deliver, plan.shard_world)});

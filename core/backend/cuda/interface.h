@@ -21,7 +21,7 @@
 namespace shampoo::cuda {
 
 // Raise this number if anything in this file, or in the structs of the plan that it refers to, changes.
-inline constexpr int32_t kInterface = 12;
+inline constexpr int32_t kInterface = 13;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -82,8 +82,7 @@ struct DeviceTile;
 
 // The tables of shard_mode gather. They are copied to the device, except for the buckets.
 struct GatherView {
-  const GatherBucket* buckets;
-  int32_t bucket_count;
+  const GatherBucket* buckets;  // PlanView::bucket_count
   const DeviceSlice* slices;
   const RunSeries* series;
   const DeviceTile* tiles;  // `block` is the number of a slice
@@ -103,14 +102,15 @@ struct PlanView {
   int32_t group_count;
   const DeviceSettings* groups;  // as planned
   int64_t state_bytes;
+  int32_t bucket_count;  // at least 1
   // By bucket: bytes of one rank's segment in its exchange. Empty with one replica.
   const int64_t* bucket_segment_bytes;
-  int32_t bucket_count;
   int32_t exchange_sets;      // sets of exchange buffers; bucket k uses set k % exchange_sets
   int64_t replica_set_bytes;  // bytes of the segments of all replicas in one set
   int32_t replica_rank, replica_world;
-  int32_t exchange_params;  // replicas exchange new parameters instead of updates
-  int64_t verify_replicas;  // steps between comparisons of the parameters; 0: there are none
+  int32_t replicas_agree_first;  // PlanData::replicas_agree_first()
+  int32_t exchange_params;       // replicas exchange new parameters instead of updates
+  int64_t verify_replicas;       // steps between comparisons of the parameters; 0: there are none
   // Of the agreement of shards; shard_world is 1 if there is none.
   int32_t shard_rank, shard_world;
   int64_t shard_segment_bytes;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Several ranks and several buckets: a bucket is exchanged while the next one is computed.
+#include "tests/cuda/contract/orders.h"
 #include "tests/cuda/contract/rank_steps.h"
 #include "tests/cuda/contract/training.h"
 #include "tests/cuda/tools/stream_comm.h"
@@ -95,20 +96,13 @@ class MarkedComm {
 // One rank; its exchanges are marked.
 struct MarkedRank {
   MarkedRank(const BucketKind& kind, const char* bucket, cudaStream_t stream, const Keys& more = {})
-      : log(stream), copies(kind.copies, &log), shards(kind.shards, &log) {
-    replica_ops = copies.Ops(kind.has_all_to_all);
-    shard_ops = shards.Ops(kind.has_all_to_all);
-    ModelSpec spec = SpecOfBuckets(kind, bucket, more);
-    if (kind.copies > 1) spec.replica_ops = &replica_ops;
-    if (kind.shards > 1) spec.shard_ops = &shard_ops;
-    model = std::make_unique<Model>(spec, stream);
-    model->FillParams(1);
+      : log(stream), comms(kind, &log), model(comms.Join(SpecOfBuckets(kind, bucket, more)), stream) {
+    model.FillParams(1);
   }
 
   MarkedComm::Log log;
-  MarkedComm copies, shards;
-  shampoo_comm_ops replica_ops, shard_ops;
-  std::unique_ptr<Model> model;
+  RankComms<MarkedComm> comms;
+  Model model;
 };
 
 TEST_CASE("the work before the exchange of a bucket does not wait for the exchange of the bucket before it" *
@@ -121,9 +115,9 @@ TEST_CASE("the work before the exchange of a bucket does not wait for the exchan
       CAPTURE(std::string(bucket));
       const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
       MarkedRank rank(kind, bucket, stream);
-      rank.model->FillGradients(1);
+      rank.model.FillGradients(1);
       rank.log.is_on = true;
-      rank.model->Step();
+      rank.model.Step();
       rank.log.is_on = false;
       const std::vector<MarkedComm::Mark>& marks = rank.log.marks;
       const bool headers_first = bucket != std::string("0") || kind.mode == std::string("gather");
@@ -139,7 +133,7 @@ TEST_CASE("the work before the exchange of a bucket does not wait for the exchan
         overlapping += state == cudaErrorNotReady ? 1 : 0;
       }
       CHECK(overlapping == kind.exchanges * (buckets - 1));
-      rank.model->Wait();
+      rank.model.Wait();
     }
   }
 }
@@ -148,14 +142,14 @@ TEST_CASE("the work before the exchange of a bucket does not wait for the exchan
 size_t FailExchange(const BucketKind& kind, size_t nth, bool captured) {
   const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   MarkedRank rank(kind, "64", stream, {{"precondition_frequency", "50"}, {"refresh_growth", "0"}});
-  rank.model->Step(1);
-  Must(shampoo_optimizer_status(rank.model->optimizer, 1, nullptr));
-  rank.model->FillGradients(2);
-  rank.model->Wait();
+  rank.model.Step(1);
+  Must(shampoo_optimizer_status(rank.model.optimizer, 1, nullptr));
+  rank.model.FillGradients(2);
+  rank.model.Wait();
   rank.log.is_on = true;
   rank.log.fail_at = nth;
   if (captured) MustCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  const shampoo_status status = rank.model->TryStep();
+  const shampoo_status status = rank.model.TryStep();
   rank.log.is_on = false;
   const shampoo_status expected = captured ? SHAMPOO_E_STATE : SHAMPOO_E_COMM;
   CHECK(status == (nth == 0 ? SHAMPOO_OK : expected));
@@ -186,62 +180,29 @@ TEST_CASE("after an exchange has failed, the caller's stream waits for all work 
   }
 }
 
-struct DeviceOrder {
-  int order;
-  uint64_t seed;
-  int progress;  // operations that the device runs at each query of the host
-};
-constexpr DeviceOrder kDeviceOrders[] = {
-    {FAKE_CUDA_OLDEST_FIRST, 0, 0},    {FAKE_CUDA_YOUNGEST_FIRST, 0, 0}, {FAKE_CUDA_AS_LATE_AS_POSSIBLE, 0, 0},
-    {FAKE_CUDA_YOUNGEST_FIRST, 0, 20}, {FAKE_CUDA_RANDOM, 1, 0},         {FAKE_CUDA_RANDOM, 2, 7},
-    {FAKE_CUDA_RANDOM, 3, 40}};
-
 constexpr int kBucketSteps = 3;
 
-// The call to skip: the nth call of a function in the step before the last.
-struct SkippedCall {
-  const char* function = nullptr;
-  int64_t nth = 0;
-};
-
-std::vector<char> RunBuckets(const BucketKind& kind, const DeviceOrder& order, const SkippedCall& skipped = {},
+std::vector<char> RunBuckets(const BucketKind& kind, const Order& order, const Skipped& skipped = {},
                              int64_t* calls = nullptr) {
-  fake_cuda_reset();
-  fake_cuda_set_protection(0);
-  fake_cuda_set_order(order.order, order.seed);
-  std::vector<char> result;
-  {
-    StreamComm copies(kind.copies);
-    StreamComm shards(kind.shards);
-    const shampoo_comm_ops replica_ops = copies.Ops(kind.has_all_to_all);
-    const shampoo_comm_ops shard_ops = shards.Ops(kind.has_all_to_all);
-    ModelSpec spec = SpecOfBuckets(kind, "64");
-    if (kind.copies > 1) spec.replica_ops = &replica_ops;
-    if (kind.shards > 1) spec.shard_ops = &shard_ops;
+  return RunInOrder(order, skipped, calls, [&](const SkipCall& skip) {
+    RankComms<StreamComm> comms(kind);
     const TestStream stream;
-    Training training(spec, stream, kBucketSteps);
+    Training training(comms.Join(SpecOfBuckets(kind, "64")), stream, kBucketSteps);
     for (int t = 1; t <= kBucketSteps; ++t) {
-      if (t == kBucketSteps - 1 && skipped.nth > 0) fake_cuda_skip(skipped.function, skipped.nth);
-      fake_cuda_mark();
-      if (training.Step(t) != SHAMPOO_OK) return {};
-      if (calls != nullptr && t == kBucketSteps - 1) *calls = fake_cuda_calls(skipped.function);
+      skip.Before(t);
+      if (training.Step(t) != SHAMPOO_OK) return std::vector<char>();
+      skip.After(t);
       fake_cuda_progress(order.progress);
     }
-    result = training.Result();
-  }
-  if (skipped.nth == 0) {
-    CHECK(std::string(fake_cuda_problems()) == "");
-    CHECK(std::string(fake_cuda_leaks()) == "");
-  }
-  if (*fake_cuda_problems() != '\0') result.clear();
-  return result;
+    return training.Result();
+  });
 }
 
 TEST_CASE("results of several buckets do not depend on the order in which the device runs its streams") {
   for (const BucketKind& kind : kBucketKinds) {
-    const std::vector<char> expected = RunBuckets(kind, kDeviceOrders[0]);
+    const std::vector<char> expected = RunBuckets(kind, kOrders[0]);
     REQUIRE(!expected.empty());
-    for (const DeviceOrder& order : kDeviceOrders) {
+    for (const Order& order : kOrders) {
       CAPTURE(std::string(kind.mode));
       CAPTURE(kind.shards);
       CAPTURE(kind.has_all_to_all);
@@ -256,22 +217,15 @@ TEST_CASE("results of several buckets do not depend on the order in which the de
 TEST_CASE("every wait and every record of an event is needed in a step with several buckets" * NeedsFake()) {
   for (const BucketKind& kind : kBucketKinds) {
     for (const char* function : {"cudaStreamWaitEvent", "cudaEventRecord"}) {
-      int64_t calls = 0;
-      const std::vector<char> expected = RunBuckets(kind, kDeviceOrders[0], {function, 0}, &calls);
-      REQUIRE(calls > 0);
-      for (int64_t nth = 1; nth <= calls; ++nth) {
-        CAPTURE(std::string(kind.mode));
-        CAPTURE(kind.shards);
-        CAPTURE(kind.has_all_to_all);
-        CAPTURE(nth);
-        bool noticed = false;
-        for (const DeviceOrder& order : kDeviceOrders)
-          noticed = noticed || RunBuckets(kind, order, {function, nth}) != expected;
-        CHECK_MESSAGE(noticed, function << " number " << nth << " of " << calls << " is not needed");
-      }
+      CAPTURE(std::string(kind.mode));
+      CAPTURE(kind.shards);
+      CAPTURE(kind.has_all_to_all);
+      CheckThatEachCallIsNeeded(function, kBucketSteps - 1,
+                                [&](const Order& order, const Skipped& skipped, int64_t* calls) {
+                                  return RunBuckets(kind, order, skipped, calls);
+                                });
     }
   }
-  fake_cuda_reset();
 }
 
 TEST_CASE("replicas with several buckets make the steps of replicas with one") {

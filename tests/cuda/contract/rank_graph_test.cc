@@ -31,19 +31,13 @@ ModelSpec SpecOf(const Kind& kind, const Keys& more = {}) {
 
 // One rank whose communicators can be captured.
 struct StreamRank {
-  StreamRank(const Kind& kind, const Keys& more, cudaStream_t stream) : copies(kind.copies), shards(kind.shards) {
-    replica_ops = copies.Ops(kind.has_all_to_all);
-    shard_ops = shards.Ops(kind.has_all_to_all);
-    ModelSpec spec = SpecOf(kind, more);
-    if (kind.copies > 1) spec.replica_ops = &replica_ops;
-    if (kind.shards > 1) spec.shard_ops = &shard_ops;
-    model = std::make_unique<Model>(spec, stream);
-    model->FillParams(1);
+  StreamRank(const Kind& kind, const Keys& more, cudaStream_t stream)
+      : comms(kind), model(comms.Join(SpecOf(kind, more)), stream) {
+    model.FillParams(1);
   }
 
-  StreamComm copies, shards;
-  shampoo_comm_ops replica_ops, shard_ops;
-  std::unique_ptr<Model> model;
+  RankComms<StreamComm> comms;
+  Model model;
 };
 
 TEST_CASE("a step of several ranks can be captured over communicators that only enqueue work") {
@@ -61,18 +55,18 @@ TEST_CASE("a step of several ranks can be captured over communicators that only 
       std::unique_ptr<Graph> graph;
       for (uint64_t t = 1; t <= 9; ++t) {
         CAPTURE(t);
-        plain.model->Step(t);
-        captured.model->FillGradients(t);
-        if (t == 7) graph = std::make_unique<Graph>(captured.model.get());
+        plain.model.Step(t);
+        captured.model.FillGradients(t);
+        if (t == 7) graph = std::make_unique<Graph>(&captured.model);
         if (t < 7) {
-          captured.model->Step();
+          captured.model.Step();
         } else {
           graph->Launch();
         }
       }
-      CHECK(BitsOf(*captured.model) == BitsOf(*plain.model));
-      Must(shampoo_optimizer_status(captured.model->optimizer, 1, nullptr));
-      CHECK(captured.model->Stat("steps") == 9);
+      CHECK(BitsOf(captured.model) == BitsOf(plain.model));
+      Must(shampoo_optimizer_status(captured.model.optimizer, 1, nullptr));
+      CHECK(captured.model.Stat("steps") == 9);
     }
   }
 }
@@ -123,9 +117,9 @@ TEST_CASE("a step of several ranks neither waits nor allocates" * NeedsFake()) {
       StreamRank rank(kind, {{"root_method", method}}, stream);
       for (uint64_t t = 1; t <= 6; ++t) {
         CAPTURE(t);
-        rank.model->FillGradients(t);
+        rank.model.FillGradients(t);
         fake_cuda_mark();
-        rank.model->Step();
+        rank.model.Step();
         CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);
         CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) == 0);
         CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);

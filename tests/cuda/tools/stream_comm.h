@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "tests/cuda/tools/device_model.h"
+
 namespace shampoo_test {
 
 // A communicator that only enqueues copies in the stream, as NCCL does, so that it can be captured. The other ranks are
@@ -52,6 +54,32 @@ class StreamComm {
   }
 
   int world_;
+};
+
+// The communicators of one rank. Comm: StreamComm, or a class like it. Kind: has the numbers of copies and shards, and
+// whether the communicators have all_to_all.
+template <typename Comm>
+class RankComms {
+ public:
+  template <typename Kind, typename... Args>
+  explicit RankComms(const Kind& kind, Args... args)
+      : copies_(kind.copies, args...),
+        shards_(kind.shards, args...),
+        replica_ops_(copies_.Ops(kind.has_all_to_all)),
+        shard_ops_(shards_.Ops(kind.has_all_to_all)) {}
+  RankComms(const RankComms&) = delete;
+  RankComms& operator=(const RankComms&) = delete;
+
+  // Returns `spec` with the communicators that have other ranks.
+  ModelSpec Join(ModelSpec spec) const {
+    if (replica_ops_.world > 1) spec.replica_ops = &replica_ops_;
+    if (shard_ops_.world > 1) spec.shard_ops = &shard_ops_;
+    return spec;
+  }
+
+ private:
+  Comm copies_, shards_;
+  shampoo_comm_ops replica_ops_, shard_ops_;
 };
 
 }  // namespace shampoo_test

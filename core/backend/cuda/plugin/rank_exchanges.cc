@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/plugin/rank_exchanges.h"
 
-#include <algorithm>
-
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/comm/segment_header.h"
@@ -18,6 +16,12 @@ int64_t ReplicaBytes(const PlanView& plan) { return plan.exchange_sets * plan.re
 int64_t AgreementBytes(const PlanView& plan) {
   return plan.shard_world > 1 ? plan.shard_segment_bytes * plan.shard_world : 0;
 }
+
+Status Gather(const DeviceGather& ranks, const char* name, char* segments, int64_t segment_bytes, void* stream) {
+  const int32_t error = ranks.gather(ranks.user, segments, segment_bytes, stream);
+  return error == 0 ? Status() : CommFailed(name, " returned ", error);
+}
+constexpr char kGatherOfShards[] = "all_gather of the shards";
 
 }  // namespace
 
@@ -35,10 +39,6 @@ Status RankExchanges::Allocate(const DeviceMemory::Source& source, Tables* table
   tables->gathered = buffers_.data();
   if (plan_.shard_world > 1) tables->shard_segments = buffers_.data() + ReplicaBytes(plan_);
   return {};
-}
-
-int32_t RankExchanges::bucket_count() const {
-  return std::max(gathers() ? plan_.gather->bucket_count : plan_.bucket_count, 1);
 }
 
 Status RankExchanges::Collect(const StepArgs& args, const Tables& tables, const StepPhases& phases) {
@@ -123,10 +123,8 @@ ExchangeArgs RankExchanges::HeadersOf(const StepArgs& args, int32_t bucket) cons
                    number);
 }
 
-Status RankExchanges::ExchangeSegments(const StepArgs& args, const ExchangeArgs& segments, cudaStream_t stream) const {
-  const DeviceGather& replicas = args.gather;
-  const int32_t error = replicas.gather(replicas.user, buffers_.data() + segments.at, segments.segment_bytes, stream);
-  return error == 0 ? Status() : CommFailed("all_gather returned ", error);
+Status RankExchanges::ExchangeSegments(const StepArgs& args, const ExchangeArgs& headers, cudaStream_t stream) const {
+  return Gather(args.gather, "all_gather", buffers_.data() + headers.at, headers.segment_bytes, stream);
 }
 
 Status RankExchanges::Deliver(const StepArgs& args, const GatherBucket& bucket, cudaStream_t stream) const {
@@ -145,9 +143,8 @@ Status RankExchanges::AgreeWithShards(const StepArgs& args, const Tables& tables
   const auto stream = static_cast<cudaStream_t>(args.stream);
   const int64_t place = args.shard_place + number;
   SHAMPOO_CUDA_TRY(WriteShardSegment(stream, tables, args.scalars_hash, place));
-  const DeviceGather& shards = args.shard_gather;
-  const int32_t error = shards.gather(shards.user, tables.shard_segments, tables.shard_segment_bytes, args.stream);
-  if (error != 0) return CommFailed("all_gather of the shards returned ", error);
+  SHAMPOO_RETURN_IF_ERROR(
+      Gather(args.shard_gather, kGatherOfShards, tables.shard_segments, tables.shard_segment_bytes, args.stream));
   SHAMPOO_CUDA_TRY(CompareShardSegments(stream, tables, place));
   return {};
 }
@@ -156,9 +153,7 @@ Status RankExchanges::ExchangeMessages(const StepArgs& args, const GatherExchang
                                        cudaStream_t stream) const {
   char* const buffers = buffers_.data();
   if (exchange.segment > 0) {
-    const DeviceGather& shards = args.shard_gather;
-    const int32_t error = shards.gather(shards.user, buffers + exchange.recv_at, exchange.segment, stream);
-    return error == 0 ? Status() : CommFailed("all_gather of the shards returned ", error);
+    return Gather(args.shard_gather, kGatherOfShards, buffers + exchange.recv_at, exchange.segment, stream);
   }
   const DeviceAllToAll& shards = args.shard_all_to_all;
   const int32_t error = shards.exchange(shards.user, buffers + exchange.send_at, exchange.send,

@@ -38,19 +38,17 @@ class RankExchanges {
   // At the end of a step, also after a failure: orders the caller's stream after all exchanges.
   Status Join(cudaStream_t stream) { return stream_.Join(stream); }
 
-  int32_t bucket_count() const;
+  int32_t bucket_count() const { return plan_.bucket_count; }
 
  private:
   bool gathers() const { return plan_.gather != nullptr; }
-  // Returns whether replicas compare their headers in an exchange of its own, before anything is written. Otherwise the
-  // headers of the only bucket decide. With gathered blocks, the ranks of one copy check only the blocks of this copy.
-  bool compares_headers_first() const { return plan_.replica_world > 1 && (gathers() || bucket_count() > 1); }
+  bool compares_headers_first() const { return plan_.replicas_agree_first != 0; }
   // Returns whether updates are sent to other ranks.
   bool shares() const { return gathers() || plan_.replica_world > 1; }
   ExchangeArgs HeadersOf(const StepArgs& args, int64_t at, int64_t segment_bytes, int64_t number) const;
   ExchangeArgs HeadersOf(const StepArgs& args, int32_t bucket) const;
   Status AgreeWithShards(const StepArgs& args, const Tables& tables, int64_t number) const;
-  Status ExchangeSegments(const StepArgs& args, const ExchangeArgs& segments, cudaStream_t stream) const;
+  Status ExchangeSegments(const StepArgs& args, const ExchangeArgs& headers, cudaStream_t stream) const;
   Status ExchangeMessages(const StepArgs& args, const GatherExchange& exchange, cudaStream_t stream) const;
   Status Deliver(const StepArgs& args, const GatherBucket& bucket, cudaStream_t stream) const;
 
