@@ -23,6 +23,7 @@ shampoo_status shampoo_config_clone(shampoo_config** out, const shampoo_config* 
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(out, "out"));
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(config, "config"));
     *out = new shampoo_config(*config);
+    (*out)->config.MarkInherited();
     return {};
   });
 }
@@ -73,7 +74,7 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
     const shampoo::Key& key = shampoo::Keys()[static_cast<size_t>(index)];
     const shampoo_key_info own = {
         sizeof(shampoo_key_info),        key.name, shampoo::TypeName(key.type),     key.default_text,
-        shampoo::RangeText(key).c_str(), key.doc,  static_cast<int32_t>(key.scope), key.changeable ? 1 : 0};
+        shampoo::RangeText(key).c_str(), shampoo::DocText(key).c_str(),  static_cast<int32_t>(key.scope), key.changeable ? 1 : 0};
     return shampoo::WriteStruct(own, sizeof own, "info", info);
   });
 }

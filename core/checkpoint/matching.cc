@@ -34,6 +34,7 @@ int64_t LastOf(const BlockPlace& place) {
 // Returns the key that decides whether this state exists.
 const char* KeyOf(std::string_view state) {
   if (state == "filtered_grad") return "beta1";
+  if (state == "second_moment") return "method";
   return state == "momentum" ? "momentum" : "grafting";
 }
 
@@ -46,6 +47,7 @@ const char* DtypeKeyOf(std::string_view state) {
   if (state == "filtered_grad") return "filtered_grad_dtype";
   if (state == "momentum") return "momentum_dtype";
   if (state == "grafting") return "grafting_dtype";
+  if (state == "second_moment") return "second_moment_dtype";
   if (state.starts_with("snapshot")) return "computation_dtype";
   return state.starts_with("factor") ? "factor_dtype" : "inverse_dtype";
 }
@@ -163,6 +165,13 @@ Status Matching::MatchGroup(const CheckpointIndex& index, OptimizerState* optimi
 // differences are warnings.
 Status Matching::CompareConfigs(const OptimizerState& optimizer, int group, const StoredGroup& stored) {
   const StoredGroup own = DescribeHyperParameters(optimizer, group);
+  const std::string method = ValueIn(own, "method");
+  const std::string saved_method = ValueIn(stored, "method");
+  if (method != saved_method) {
+    return Invalid("group ", group, ": method is ", method, " here and was ", saved_method,
+                   " when it was saved: their states are not compatible; set method ", saved_method,
+                   ", or start without the states of these parameters");
+  }
   const std::string grafting = ValueIn(own, "grafting");
   const std::string saved_grafting = ValueIn(stored, "grafting");
   if (grafting != saved_grafting && GraftingHasMoment(grafting) && GraftingHasMoment(saved_grafting)) {

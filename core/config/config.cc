@@ -117,18 +117,31 @@ Status CheckRootMethod(const Settings& settings) {
 
 }  // namespace
 
-Config::Config() : values_(Keys().size()), set_(Keys().size(), false) { ApplyPreset(Presets()[0]); }
+Config::Config() : values_(Keys().size()), sources_(Keys().size(), Source::kDefault) {
+  for (const Key& key : Keys()) TakeText(key, key.default_text);
+  ApplyDefaults();
+}
+
+// text: passes the check of the key. A test asserts this for all defaults.
+void Config::TakeText(const Key& key, const char* text) {
+  (void)ParseValue(key, text, &values_[static_cast<size_t>(IndexOf(key))]).ok();
+}
 
 // Replaces the values of all keys that the user has not set.
-void Config::ApplyPreset(const Preset& preset) {
+void Config::ApplyDefaults() {
+  const Preset& preset = Presets()[static_cast<size_t>(ValueOf(*FindKey("preset")).integer)];
+  const Key& method_key = *FindKey("method");
+  if (!IsSet(method_key)) TakeText(method_key, NameOf(preset.method));
+  const auto method = static_cast<Method>(ValueOf(method_key).integer);
   for (const Key& key : Keys()) {
-    if (IsSet(key)) continue;
-    const char* text = key.default_text;
-    for (const Preset::Default& of_preset : preset.defaults) {
-      if (std::string_view(of_preset.key) == key.name) text = of_preset.text;
-    }
-    // Defaults pass the checks of their keys. A test asserts this for the table and for each preset.
-    (void)ParseValue(key, text, &values_[static_cast<size_t>(IndexOf(key))]).ok();
+    const bool is_choice_of_defaults = &key == &method_key || std::string_view(key.name) == "preset";
+    if (!IsSet(key) && !is_choice_of_defaults) TakeText(key, DefaultText(key, preset, method));
+  }
+}
+
+void Config::MarkInherited() {
+  for (Source& source : sources_) {
+    if (source == Source::kOwn) source = Source::kInherited;
   }
 }
 
@@ -145,8 +158,8 @@ Status Config::Set(const char* name, Make&& make) {
                    ": expected one preset for a config; make a new config for another one");
   }
   values_[static_cast<size_t>(IndexOf(*key))] = std::move(value);
-  set_[static_cast<size_t>(IndexOf(*key))] = true;
-  if (is_preset) ApplyPreset(Presets()[static_cast<size_t>(ValueOf(*key).integer)]);
+  sources_[static_cast<size_t>(IndexOf(*key))] = Source::kOwn;
+  if (is_preset || key == FindKey("method")) ApplyDefaults();
   return {};
 }
 
@@ -170,10 +183,23 @@ const std::string* Config::Text(std::string_view name) const {
   return key == nullptr ? nullptr : &ValueOf(*key).text;
 }
 
+// Checks that the method reads all keys that were set in this config itself.
+Status Config::CheckMethod(Method method) const {
+  for (const Key& key : Keys()) {
+    if (SourceOf(key) != Source::kOwn || ValueOf(key).text == key.default_text) continue;
+    SHAMPOO_RETURN_IF_ERROR(CheckReads(method, key, ValueOf(key).text));
+  }
+  return {};
+}
+
 Status Config::Resolve(Settings* settings) const {
   Settings made;
+  const auto method = static_cast<Method>(ValueOf(*FindKey("method")).integer);
+  SHAMPOO_RETURN_IF_ERROR(CheckMethod(method));
   for (const Key& key : Keys()) {
-    const Value& value = ValueOf(key);
+    Value value = ValueOf(key);
+    // Values that the method does not read may be inherited from the config of another method.
+    if (!Reads(method, key)) SHAMPOO_RETURN_IF_ERROR(ParseValue(key, key.default_text, &value));
     if (key.number != nullptr) made.*key.number = value.number;
     if (key.integer != nullptr) made.*key.integer = value.integer;
     if (key.flag != nullptr) made.*key.flag = value.integer != 0;
@@ -184,6 +210,12 @@ Status Config::Resolve(Settings* settings) const {
     }
   }
 
+  if (IsElementwise(method)) {
+    ResolveElementwise(&made);
+    SHAMPOO_RETURN_IF_ERROR(made.CheckMoments());
+    *settings = std::move(made);
+    return {};
+  }
   const Key& override_key = *FindKey("inverse_root_override");
   SHAMPOO_RETURN_IF_ERROR(ParseList(override_key, ValueOf(override_key).text, &made.inverse_root_override));
 
@@ -203,6 +235,17 @@ Status Config::Resolve(Settings* settings) const {
   SHAMPOO_RETURN_IF_ERROR(made.CheckMoments());
   *settings = std::move(made);
   return {};
+}
+
+// An elementwise method is the grafting method of the same name, alone. Fields of keys that it does not read are such
+// that nothing is done for them.
+void Config::ResolveElementwise(Settings* settings) const {
+  settings->grafting = GraftingOf(settings->method);
+  if (settings->method == Method::kAdagrad) settings->beta2 = 1;  // the unweighted sum of the same recurrence
+  if (ValueOf(*FindKey("epsilon")).is_auto) settings->epsilon = settings->method == Method::kAdagrad ? 1e-10 : 1e-8;
+  settings->root_relative_epsilon = 0;
+  settings->start_preconditioning_step = 1;
+  settings->inverse_root_override = {0};
 }
 
 // If the user has set epsilon or root_relative_epsilon, disables the other one, which the preset may have set.

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/config/defaults.h"
 #include "core/config/keys.h"
 #include "core/config/settings.h"
 
 namespace shampoo {
 
-// The values of all keys: the values that the user has set, and the defaults of the preset for all others. Each value
+// The values of all keys: the values that the user has set, and the defaults of the preset
+// and the method for all others. Each value
 // is checked against its row of the table when it is set. Resolve makes the checks that involve several keys.
 class Config {
  public:
@@ -23,22 +25,35 @@ class Config {
   Status SetText(const char* name, const char* text);
   const std::string* Text(std::string_view name) const;  // returns nullptr if there is no such key
 
-  bool IsSet(const Key& key) const { return set_[static_cast<size_t>(IndexOf(key))]; }
+  // After the config was copied: its values belong to another config. Keys that the method does not read may have them.
+  void MarkInherited();
+
+  bool IsSet(const Key& key) const { return SourceOf(key) != Source::kDefault; }
   const Value& ValueOf(const Key& key) const { return values_[static_cast<size_t>(IndexOf(key))]; }
 
   // Checks the values together, and converts them to Settings with every default resolved.
   Status Resolve(Settings* settings) const;
 
  private:
+  enum class Source : unsigned char {
+    kDefault,
+    kInherited,  // set by the user in the config that this one was copied from
+    kOwn,        // set by the user, even if to the default
+  };
+
   template <typename Make>
   Status Set(const char* name, Make&& make);
-  void ApplyPreset(const Preset& preset);
+  Source SourceOf(const Key& key) const { return sources_[static_cast<size_t>(IndexOf(key))]; }
+  void TakeText(const Key& key, const char* text);
+  void ApplyDefaults();
+  Status CheckMethod(Method method) const;
+  void ResolveElementwise(Settings* settings) const;
   bool IsSet(const char* name) const { return IsSet(*FindKey(name)) && !ValueOf(*FindKey(name)).is_auto; }
   Status ResolveEpsilon(Settings* settings) const;
   Status ResolveSchedule(Settings* settings) const;
 
   std::vector<Value> values_;
-  std::vector<bool> set_;  // true: set by the user, even if to the default
+  std::vector<Source> sources_;
 };
 
 }  // namespace shampoo

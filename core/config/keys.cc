@@ -12,12 +12,13 @@
 namespace shampoo {
 namespace {
 
-constexpr const char* kPresetNames[] = {"shampoo", "shampoo_2024"};
+constexpr const char* kPresetNames[] = {"shampoo", "shampoo_2024", "adamw"};
+constexpr const char* kMethodNames[] = {"shampoo", "adam", "adagrad", "rmsprop", "sgd"};
 constexpr const char* kGraftingNames[] = {"none", "sgd", "adagrad", "rmsprop", "adam"};
 constexpr const char* kDecayNames[] = {"decoupled", "coupled"};
 constexpr const char* kInitialNames[] = {"identity", "zero"};
 constexpr const char* kOutputNames[] = {"parameters", "updates"};
-constexpr const char* kMethodNames[] = {"eigen", "newton", "higher_order", "cans"};
+constexpr const char* kRootMethodNames[] = {"eigen", "newton", "higher_order", "cans"};
 constexpr const char* kRankNames[] = {"epsilon", "pseudo_inverse"};
 constexpr const char* kRootDeviceNames[] = {"device", "host"};
 constexpr const char* kNonFiniteNames[] = {"error", "skip_block", "skip_step"};
@@ -32,6 +33,10 @@ constexpr const char* kComputationDtypes[] = {"auto", "f32", "f64"};
 constexpr double kNoLimit = std::numeric_limits<double>::max();
 constexpr double kLargestInteger = 9007199254740992.0;  // 2^53: exact as a double, too
 
+constexpr MethodSet kShampoo = SetOf(Method::kShampoo);
+constexpr MethodSet kWithMoment = SetOf(Method::kAdam, Method::kAdagrad, Method::kRmsprop);
+constexpr MethodSet kWithDecayingMoment = SetOf(Method::kAdam, Method::kRmsprop);
+
 // Stores a choice, by its index, in a field of an enumeration.
 template <auto kField>
 void Choose(Settings* settings, int64_t choice) {
@@ -44,30 +49,44 @@ const Key kKeys[] = {
     {.name = "preset", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "Named set of defaults. Keys that are set explicitly keep their values, regardless of the order in which "
             "keys are set. shampoo: the defaults of this table. shampoo_2024: the defaults of the July 2024 reference "
-            "release.",
+            "release. adamw: method adam with the learning rate and the weight decay of torch.optim.AdamW. A preset is "
+            "for one method; if the key method selects another one, its defaults are used instead.",
      .choices = kPresetNames},
+    {.name = "method", .type = KeyType::kChoice, .default_text = "shampoo",
+     .doc = "How the update follows from the gradient. shampoo: Distributed Shampoo. adam, adagrad, rmsprop, sgd: the "
+            "elementwise method of this name, without factor matrices, in the same arithmetic as grafting: "
+            "direction = filtered gradient / (sqrt(second moment) + epsilon); for sgd, the filtered gradient itself. "
+            "Each method has its own defaults of beta1, beta2 and epsilon. Creating a plan fails if a key that the "
+            "method does not read was set in the same config to a value other than its default.",
+     .choices = kMethodNames, .choose = Choose<&Settings::method>},
     {.name = "lr", .type = KeyType::kF64, .default_text = "0.001",
      .doc = "Learning rate: the update is -lr times the direction.",
      .least = 0, .number = &Settings::lr, .changeable = true, .arithmetic = true},
     {.name = "beta1", .type = KeyType::kF64, .default_text = "0.9",
      .doc = "Decay of the filtered gradient, the exponential moving average of gradients that is preconditioned. 0: "
-            "the gradient itself is preconditioned, and no average is stored.",
+            "the gradient itself is preconditioned, and no average is stored. The default is 0 for method adagrad, "
+            "rmsprop and sgd.",
      .least = 0, .most = 1, .most_open = true, .number = &Settings::beta1, .changeable = true},
     {.name = "beta2", .type = KeyType::kF64, .default_text = "0.95",
-     .doc = "Decay of the factor matrices. 1: an unweighted sum, as in the original Shampoo.",
-     .least = 0, .most = 1, .least_open = true, .number = &Settings::beta2, .changeable = true},
+     .doc = "Decay of the factor matrices, or of the second moment of method adam (default 0.999) and rmsprop (default "
+            "0.99). 1: an unweighted sum, as in the original Shampoo.",
+     .methods = kShampoo | kWithDecayingMoment, .least = 0, .most = 1, .least_open = true,
+     .number = &Settings::beta2, .changeable = true},
     {.name = "epsilon", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Absolute number that is added to the eigenvalues of a factor matrix before its inverse root is computed. "
             "If this key is set, it replaces root_relative_epsilon. Must be above 0 unless root_relative_epsilon or "
-            "root_rank_handling pseudo_inverse is used. auto: 0.",
-     .least = 0, .number = &Settings::epsilon, .changeable = true},
+            "root_rank_handling pseudo_inverse is used. With method adam, adagrad and rmsprop: the number that is "
+            "added to the square root of the second moment; where the sum is 0, so is the direction. auto: 0 for "
+            "shampoo, 1e-10 for adagrad, otherwise 1e-8.",
+     .methods = kShampoo | kWithMoment, .least = 0, .number = &Settings::epsilon, .changeable = true,
+     .arithmetic = true},
     {.name = "root_relative_epsilon", .type = KeyType::kF64, .default_text = "3e-04",
      .doc = "Multiple of the mean eigenvalue of a factor matrix that is added to its eigenvalues before the inverse "
             "root is computed. The mean eigenvalue is the trace divided by the size, after bias correction, so the "
             "scale of the loss has no influence. If all elements of a factor matrix are 0 or subnormal in "
             "computation_dtype, its inverse root is the identity. 0: epsilon is used. Creating a plan fails if both "
             "keys are set to numbers above 0.",
-     .least = 0, .number = &Settings::root_relative_epsilon, .changeable = true},
+     .methods = kShampoo, .least = 0, .number = &Settings::root_relative_epsilon, .changeable = true},
     {.name = "momentum", .type = KeyType::kF64, .default_text = "0",
      .doc = "Momentum of the direction, applied after preconditioning and grafting, without dampening. 0: no momentum, "
             "and none is stored.",
@@ -85,46 +104,46 @@ const Key kKeys[] = {
     {.name = "max_preconditioner_dim", .type = KeyType::kI64, .default_text = "1024",
      .doc = "Largest dimension of a block. Larger dimensions are split into blocks, each with its own factor matrices. "
             "Larger blocks are closer to full Shampoo, and a step takes longer.",
-     .least = 1, .most = kLargestInteger, .integer = &Settings::max_preconditioner_dim},
+     .methods = kShampoo, .least = 1, .most = kLargestInteger, .integer = &Settings::max_preconditioner_dim},
     {.name = "use_merge_dims", .type = KeyType::kBool, .default_text = "true",
      .doc = "Merge neighboring dimensions if their product is at most max_preconditioner_dim. merge_min_dim selects "
             "the dimensions.",
-     .flag = &Settings::use_merge_dims},
+     .methods = kShampoo, .flag = &Settings::use_merge_dims},
     {.name = "merge_min_dim", .type = KeyType::kI64, .default_text = "32",
      .doc = "Selects the dimensions that use_merge_dims merges. Above 0: from right to left, a dimension below this "
             "number is merged with its neighbor. At least two dimensions remain, so a matrix never becomes a vector. "
             "0: all dimensions are merged, from left to right, as in the reference release.",
-     .least = 0, .most = kLargestInteger, .integer = &Settings::merge_min_dim},
+     .methods = kShampoo, .least = 0, .most = kLargestInteger, .integer = &Settings::merge_min_dim},
     {.name = "precondition_1d", .type = KeyType::kBool, .default_text = "false",
      .doc = "Whether tensors with at most one dimension above 1 (biases, scales) have factor matrices. false: they use "
             "only the grafting method, unless grafting is none. Dimensions are counted before they are merged: those "
             "of each stacked tensor with stack_dims, and those of each piece that a rank holds with shard_mode local.",
-     .flag = &Settings::precondition_1d},
+     .methods = kShampoo, .flag = &Settings::precondition_1d},
     {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "25",
      .doc = "Maximum number of steps between two refreshes of the inverse roots. Early refreshes follow each other "
             "sooner if refresh_growth is above 0. Factor matrices are updated at every step.",
-     .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
+     .methods = kShampoo, .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
     {.name = "refresh_growth", .type = KeyType::kF64, .default_text = "0.1",
      .doc = "Refreshes the inverse roots more often at the start. Above 0: the first refresh is at "
             "start_preconditioning_step, and after a refresh at step t the next one follows max(1, "
             "min(precondition_frequency, floor(refresh_growth * t))) steps later. 0: refreshes are at "
             "start_preconditioning_step and at later multiples of precondition_frequency.",
-     .least = 0, .number = &Settings::refresh_growth},
+     .methods = kShampoo, .least = 0, .number = &Settings::refresh_growth},
     {.name = "start_preconditioning_step", .type = KeyType::kI64, .default_text = "-1",
      .doc = "First step with preconditioning. Before it, only the grafting method is used. -1: step 1 if "
             "refresh_growth is above 0, otherwise precondition_frequency. If refresh_growth is 0, the value must be at "
             "least precondition_frequency. 0 means 1 if refresh_growth is above 0 or precondition_frequency is 1.",
-     .least = -1, .most = kLargestInteger, .integer = &Settings::start_preconditioning_step},
+     .methods = kShampoo, .least = -1, .most = kLargestInteger, .integer = &Settings::start_preconditioning_step},
     {.name = "inverse_root_override", .type = KeyType::kList, .default_text = "2",
      .doc = "Root r of the inverse root factor^(-exponent_multiplier / r). A single number applies to blocks of every "
             "order. A list such as 0,2,4 is indexed by the order: entry 1 is for vectors, entry 2 for matrices. 0, or "
             "an order past the end of the list: 2 * order, as in the original Shampoo. The default 2 approximates "
             "full-matrix Adagrad by a Kronecker product (arXiv 2406.17748).",
-     .least = 0, .most = kLargestInteger},
+     .methods = kShampoo, .least = 0, .most = kLargestInteger},
     {.name = "exponent_multiplier", .type = KeyType::kF64, .default_text = "1",
      .doc = "Multiplies the exponent of the inverse root factor^(-exponent_multiplier / r). inverse_root_override sets "
             "r.",
-     .number = &Settings::exponent_multiplier},
+     .methods = kShampoo, .number = &Settings::exponent_multiplier},
     {.name = "use_bias_correction", .type = KeyType::kBool, .default_text = "true",
      .doc = "Divide the filtered gradient by 1 - beta1^t and, if beta2 is below 1, the factor matrices by 1 - beta2^t. "
             "The second moment of grafting adam is always corrected.",
@@ -132,20 +151,22 @@ const Key kKeys[] = {
     {.name = "grafting", .type = KeyType::kChoice, .default_text = "adam",
      .doc = "Method that gives the direction of each block its length. Before start_preconditioning_step it also gives "
             "the direction. none: the direction keeps its own length.",
-     .choices = kGraftingNames, .choose = Choose<&Settings::grafting>},
+     .methods = kShampoo, .choices = kGraftingNames, .choose = Choose<&Settings::grafting>},
     {.name = "grafting_beta2", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Decay of the grafting method's second moment (rmsprop, adam). auto: 0.99 for rmsprop, 0.999 for adam. Has "
             "no effect with other grafting methods.",
-     .least = 0, .most = 1, .least_open = true, .number = &Settings::grafting_beta2, .changeable = true},
+     .methods = kShampoo, .least = 0, .most = 1, .least_open = true, .number = &Settings::grafting_beta2,
+     .changeable = true},
     {.name = "grafting_epsilon", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Number that is added to the square root of the grafting method's second moment. auto: 1e-10 for adagrad, "
             "otherwise 1e-8.",
-     .least = 0, .least_open = true, .number = &Settings::grafting_epsilon, .changeable = true, .arithmetic = true},
+     .methods = kShampoo, .least = 0, .least_open = true, .number = &Settings::grafting_epsilon, .changeable = true,
+     .arithmetic = true},
     {.name = "initial_inverse", .type = KeyType::kChoice, .default_text = "identity",
      .doc = "Inverse roots before the first refresh. Steps use them only if grafting is none. identity: the direction "
             "is the filtered gradient. zero: the direction is 0, so only weight decay and momentum change parameters, "
             "as in the reference release.",
-     .choices = kInitialNames, .choose = Choose<&Settings::initial_inverse>},
+     .methods = kShampoo, .choices = kInitialNames, .choose = Choose<&Settings::initial_inverse>},
     {.name = "root_method", .type = KeyType::kChoice, .default_text = "eigen",
      .doc = "Algorithm for inverse roots. eigen: eigendecomposition, or a rational approximation of the same accuracy "
             "for inverse square roots in float32 of size 8 to 512. newton: the coupled inverse Newton iteration, "
@@ -154,47 +175,47 @@ const Key kKeys[] = {
             "number of matrix products in float64, meant for GPUs; other roots are computed by eigen. newton and "
             "higher_order require an "
             "exponent_multiplier of 1.",
-     .choices = kMethodNames, .choose = Choose<&Settings::root_method>},
+     .methods = kShampoo, .choices = kRootMethodNames, .choose = Choose<&Settings::root_method>},
     {.name = "root_order", .type = KeyType::kI64, .default_text = "3",
      .doc = "Order of convergence of root_method higher_order. A higher order takes fewer iterations, with more matrix "
             "products in each.",
-     .least = 2, .most = 64, .integer = &Settings::root_order},
+     .methods = kShampoo, .least = 2, .most = 64, .integer = &Settings::root_order},
     {.name = "root_tolerance", .type = KeyType::kF64, .default_text = "1e-06",
      .doc = "The iteration of root_method newton or higher_order has converged when each element of the matrix that "
             "approaches the identity is within this distance of it.",
-     .least = 0, .number = &Settings::root_tolerance},
+     .methods = kShampoo, .least = 0, .number = &Settings::root_tolerance},
     {.name = "root_max_iterations", .type = KeyType::kI64, .default_text = "100",
      .doc = "Maximum number of iterations of root_method newton and higher_order. If the result at that point is "
             "accurate enough, a step uses it. Otherwise the step tries the next rung of the recovery ladder.",
-     .least = 1, .most = 1000000, .integer = &Settings::root_max_iterations},
+     .methods = kShampoo, .least = 1, .most = 1000000, .integer = &Settings::root_max_iterations},
     {.name = "root_rank_handling", .type = KeyType::kChoice, .default_text = "epsilon",
      .doc = "How eigenvalues that are 0 are handled. epsilon: epsilon is added to all eigenvalues. pseudo_inverse: "
             "their directions are left out of the inverse root, for gradients of low rank. pseudo_inverse requires "
             "root_method eigen, and neither epsilon nor root_relative_epsilon may be set to a number above 0.",
-     .choices = kRankNames, .choose = Choose<&Settings::root_rank_handling>},
+     .methods = kShampoo, .choices = kRankNames, .choose = Choose<&Settings::root_rank_handling>},
     {.name = "root_rank_rtol", .type = KeyType::kF64, .default_text = "auto",
      .doc = "With pseudo_inverse, an eigenvalue counts as 0 if it is at most this times the largest eigenvalue, or at "
             "most root_rank_atol. auto: the size of the matrix times the machine epsilon of its root_dtype.",
-     .least = 0, .number = &Settings::root_rank_rtol},
+     .methods = kShampoo, .least = 0, .number = &Settings::root_rank_rtol},
     {.name = "root_rank_atol", .type = KeyType::kF64, .default_text = "0",
      .doc = "With pseudo_inverse, an eigenvalue of at most this also counts as 0. See root_rank_rtol.",
-     .least = 0, .number = &Settings::root_rank_atol},
+     .methods = kShampoo, .least = 0, .number = &Settings::root_rank_atol},
     {.name = "root_failure_tolerance", .type = KeyType::kI64, .default_text = "3",
      .doc = "If no rung of the recovery ladder can compute the inverse root of a factor matrix, the previous root is "
             "kept. If this happens at more refreshes in a row than this number, the next step reports an error before "
             "it changes anything.",
-     .least = 0, .most = kLargestInteger, .integer = &Settings::root_failure_tolerance},
+     .methods = kShampoo, .least = 0, .most = kLargestInteger, .integer = &Settings::root_failure_tolerance},
     {.name = "track_root_residuals", .type = KeyType::kBool, .default_text = "false",
      .doc = "Compare every inverse root with one computed in float64, for shampoo_optimizer_stat and the log. This "
             "takes two eigendecompositions in float64 for each root.",
-     .flag = &Settings::track_root_residuals},
+     .methods = kShampoo, .flag = &Settings::track_root_residuals},
     {.name = "root_spread", .type = KeyType::kBool, .default_text = "false",
      .doc = "Spread the refreshes of the inverse roots over the steps between them, so that no single step is slow. "
             "Each block has a phase p from 0 to f - 1, where f is precondition_frequency. If a refresh is due at step "
             "t and the next one n steps later, the block is refreshed at step t + floor(p * n / f). If refresh_growth "
             "is 0, multiples of f are counted from start_preconditioning_step. Until its first refresh, a block uses "
             "the grafting method, or initial_inverse if grafting is none.",
-     .flag = &Settings::root_spread},
+     .methods = kShampoo, .flag = &Settings::root_spread},
     {.name = "root_async", .type = KeyType::kI64, .default_text = "0",
      .doc = "Number of steps that continue with the old inverse roots while new ones are computed. Roots of the "
             "factor matrices of step t are used from step t + root_async on; on a GPU they are computed in parallel "
@@ -204,7 +225,7 @@ const Key kKeys[] = {
             "uses the new roots at its next step with a gradient. The factor matrices of step t are kept until then, "
             "as a state of computation_dtype. On a CPU the results are the same, but no time is saved: the roots of "
             "step t are computed in the step that first uses them.",
-     .least = 0, .most = kLargestInteger, .integer = &Settings::root_async},
+     .methods = kShampoo, .least = 0, .most = kLargestInteger, .integer = &Settings::root_async},
     {.name = "on_nonfinite", .type = KeyType::kChoice, .default_text = "error",
      .doc = "What a step does if a gradient, or a parameter with coupled weight decay, has NaN or infinity or would "
             "overflow a state. error: the step fails and changes nothing. skip_block: the affected blocks are not "
@@ -217,13 +238,13 @@ const Key kKeys[] = {
      .choices = kComputationDtypes, .dtype = &Settings::computation_dtype},
     {.name = "root_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which inverse roots are computed. auto: computation_dtype.",
-     .choices = kComputationDtypes, .dtype = &Settings::root_dtype},
+     .methods = kShampoo, .choices = kComputationDtypes, .dtype = &Settings::root_dtype},
     {.name = "factor_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which factor matrices are stored between steps. auto: computation_dtype.",
-     .choices = kStateDtypes, .dtype = &Settings::factor_dtype},
+     .methods = kShampoo, .choices = kStateDtypes, .dtype = &Settings::factor_dtype},
     {.name = "inverse_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which inverse roots are stored between steps. auto: computation_dtype.",
-     .choices = kStateDtypes, .dtype = &Settings::inverse_dtype},
+     .methods = kShampoo, .choices = kStateDtypes, .dtype = &Settings::inverse_dtype},
     {.name = "filtered_grad_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which the filtered gradient is stored between steps. auto: computation_dtype.",
      .choices = kStateDtypes, .dtype = &Settings::filtered_grad_dtype},
@@ -232,14 +253,18 @@ const Key kKeys[] = {
      .choices = kStateDtypes, .dtype = &Settings::momentum_dtype},
     {.name = "grafting_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which the grafting method's second moment is stored between steps. auto: computation_dtype.",
-     .choices = kStateDtypes, .dtype = &Settings::grafting_dtype},
+     .methods = kShampoo, .choices = kStateDtypes, .dtype = &Settings::grafting_dtype},
+    {.name = "second_moment_dtype", .type = KeyType::kDtype, .default_text = "auto",
+     .doc = "Dtype in which the second moment of the gradient is stored between steps. auto: computation_dtype.",
+     .methods = kWithMoment, .choices = kStateDtypes, .dtype = &Settings::second_moment_dtype},
     {.name = "allow_stalled_moments", .type = KeyType::kBool, .default_text = "false",
      .doc = "Accept a decay so close to 1 that a second moment in 16 bits never decreases, because rounding undoes "
             "each decrease. This is the case if 1 - decay is below 2^-8 (bf16) or 2^-11 (f16). The decay is "
-            "grafting_beta2 for grafting_dtype, and beta2 for factor_dtype. Intended only for comparisons with other "
-            "implementations. In f16, a moment stops decreasing at about 3e-8 / (1 - decay) even with a smaller "
-            "decay, because the spacing of f16 numbers is never finer than 6e-8: at 3e-5 with a decay of 0.999.",
-     .flag = &Settings::allow_stalled_moments},
+            "grafting_beta2 for grafting_dtype, and beta2 for factor_dtype and second_moment_dtype. Intended only for "
+            "comparisons with other implementations. In f16, a moment stops decreasing at about 3e-8 / (1 - decay) "
+            "even with a smaller decay, because the spacing of f16 numbers is never finer than 6e-8: at 3e-5 with a "
+            "decay of 0.999.",
+     .methods = kShampoo | kWithDecayingMoment, .flag = &Settings::allow_stalled_moments},
     {.name = "gradient_scale", .type = KeyType::kF64, .default_text = "1",
      .doc = "Every gradient is multiplied by this number when it is read (loss scaling, averaging over a batch).",
      .number = &Settings::gradient_scale, .changeable = true, .arithmetic = true},
@@ -315,25 +340,6 @@ const Key kKeys[] = {
 };
 // clang-format on
 
-constexpr Preset::Default kShampoo2024[] = {
-    {"lr", "0.01"},
-    {"beta1", "0.9"},
-    {"beta2", "1"},
-    {"epsilon", "1e-12"},
-    {"root_relative_epsilon", "0"},
-    {"use_merge_dims", "true"},
-    {"merge_min_dim", "0"},
-    {"precondition_1d", "true"},
-    {"precondition_frequency", "1"},
-    {"refresh_growth", "0"},
-    {"inverse_root_override", "0"},
-    {"grafting", "none"},
-    {"initial_inverse", "zero"},
-    {"allow_stalled_moments", "true"},
-};
-
-constexpr Preset kPresets[] = {{"shampoo", {}}, {"shampoo_2024", kShampoo2024}};
-
 constexpr size_t kKeyCount = std::size(kKeys);
 
 std::string DescribeRange(const Key& key) {
@@ -358,16 +364,26 @@ std::string DescribeRange(const Key& key) {
   return range;
 }
 
+// Returns a text for each key. The texts are never freed, so that they are valid while the process exits.
+template <typename Describe>
+const std::array<std::string, kKeyCount>* MakeTexts(Describe&& describe) {
+  auto* made = new std::array<std::string, kKeyCount>;
+  for (size_t i = 0; i < kKeyCount; ++i) (*made)[i] = describe(kKeys[i]);
+  return made;
+}
+
 }  // namespace
 
 std::span<const Key> Keys() { return kKeys; }
+
+bool Reads(Method method, const Key& key) { return (key.methods & SetOf(method)) != 0; }
+
+const char* NameOf(Method method) { return kMethodNames[static_cast<size_t>(method)]; }
 
 bool GraftingHasMoment(std::string_view name) {
   const auto* const found = std::find(std::begin(kGraftingNames), std::end(kGraftingNames), name);
   return found != std::end(kGraftingNames) && HasMoment(static_cast<Grafting>(found - std::begin(kGraftingNames)));
 }
-
-std::span<const Preset> Presets() { return kPresets; }
 
 const Key* FindKey(std::string_view name) {
   for (const Key& key : kKeys) {
@@ -383,12 +399,24 @@ const char* TypeName(KeyType type) {
   return kNames[static_cast<int>(type)];
 }
 
+std::string MethodNames(const Key& key) {
+  std::string names;
+  for (size_t m = 0; m < std::size(kMethodNames); ++m) {
+    const auto method = static_cast<Method>(m);
+    if (Reads(method, key)) names += Cat(names.empty() ? "" : ", ", NameOf(method));
+  }
+  return names;
+}
+
+const std::string& DocText(const Key& key) {
+  static const auto* const texts = MakeTexts([](const Key& of) {
+    return of.methods == kAllMethods ? std::string(of.doc) : Cat(of.doc, " Read by method ", MethodNames(of), ".");
+  });
+  return (*texts)[static_cast<size_t>(IndexOf(key))];
+}
+
 const std::string& RangeText(const Key& key) {
-  static const auto* const texts = [] {
-    auto* made = new std::array<std::string, kKeyCount>;
-    for (size_t i = 0; i < kKeyCount; ++i) (*made)[i] = DescribeRange(kKeys[i]);
-    return made;
-  }();
+  static const auto* const texts = MakeTexts(DescribeRange);
   return (*texts)[static_cast<size_t>(IndexOf(key))];
 }
 

@@ -18,6 +18,14 @@ namespace shampoo {
 enum class KeyType { kF64, kI64, kBool, kChoice, kDtype, kList };
 enum class Scope { kOptimizer = 0, kGroup = 1 };
 
+// A set of methods: bit m stands for the method with number m.
+using MethodSet = uint32_t;
+template <typename... Methods>
+constexpr MethodSet SetOf(Methods... methods) {
+  return (... | (MethodSet{1} << static_cast<int>(methods)));
+}
+inline constexpr MethodSet kAllMethods = ~MethodSet{0};
+
 // One row of the table of keys. Parsing, checks, error texts, the description in the C API and docs/keys.md are all
 // derived from the table.
 struct Key {
@@ -26,6 +34,7 @@ struct Key {
   const char* default_text;
   const char* doc;
   Scope scope = Scope::kGroup;
+  MethodSet methods = kAllMethods;  // those that read the key
 
   // The range of a number. NaN and infinity are outside of every range.
   double least = -std::numeric_limits<double>::max();
@@ -47,22 +56,16 @@ struct Key {
   bool arithmetic = false;  // rounded to the computation dtype (CheckArithmetic)
 };
 
-// A named set of defaults, which replace the defaults of the table for the keys that it lists.
-struct Preset {
-  struct Default {
-    const char* key;
-    const char* text;
-  };
-  const char* name;
-  std::span<const Default> defaults;
-};
-
 std::span<const Key> Keys();
 // Whether the grafting method of this name has a state. false: it has none, or the name is unknown.
 bool GraftingHasMoment(std::string_view name);
-std::span<const Preset> Presets();  // in the order of the choices of the key `preset`
 const Key* FindKey(std::string_view name);
 int IndexOf(const Key& key);
+bool Reads(Method method, const Key& key);
+const char* NameOf(Method method);
+std::string MethodNames(const Key& key);  // of the methods that read the key: "adam, rmsprop"
+// Returns the meaning of a key, and the methods that read it if not all do.
+const std::string& DocText(const Key& key);
 const char* TypeName(KeyType type);            // "f64", "i64", "bool", "choice", "dtype", "list"
 const std::string& RangeText(const Key& key);  // "[0, 1)", "> 0", "none, sgd, ..."
 
@@ -78,6 +81,8 @@ Status ParseValue(const Key& key, std::string_view text, Value* value);
 Status MakeNumber(const Key& key, double number, Value* value);
 Status MakeInteger(const Key& key, int64_t integer, Value* value);
 Status CheckNumber(const Key& key, double number);
+// Checks that the method reads the key. value: for the error.
+Status CheckReads(Method method, const Key& key, const std::string& value);
 // Checks a number of a key with `arithmetic`. Returns an error if it overflows the computation dtype, or if it is not 0
 // but rounds to 0 there, unless 0 is the least value of the key.
 Status CheckArithmetic(const Key& key, double number, Dtype computation);

@@ -12,7 +12,26 @@
 
 namespace shampoo {
 
+enum class Method { kShampoo, kAdam, kAdagrad, kRmsprop, kSgd };
+// Whether the update of an element depends only on the gradients of that element. Such a method has no factor matrices.
+constexpr bool IsElementwise(Method method) { return method != Method::kShampoo; }
 enum class Grafting { kNone, kSgd, kAdagrad, kRmsprop, kAdam };
+// Returns the grafting method with the direction of an elementwise method.
+constexpr Grafting GraftingOf(Method method) {
+  switch (method) {
+    case Method::kAdam:
+      return Grafting::kAdam;
+    case Method::kAdagrad:
+      return Grafting::kAdagrad;
+    case Method::kRmsprop:
+      return Grafting::kRmsprop;
+    case Method::kSgd:
+      return Grafting::kSgd;
+    case Method::kShampoo:
+      break;
+  }
+  return Grafting::kNone;
+}
 // Whether the grafting method has a state: a second moment of the gradient.
 constexpr bool HasMoment(Grafting grafting) { return grafting != Grafting::kNone && grafting != Grafting::kSgd; }
 enum class WeightDecayType { kDecoupled, kCoupled };
@@ -53,7 +72,8 @@ struct GroupSettings {
   int64_t root_max_iterations = 0;
   int64_t root_async = 0;
 
-  Grafting grafting = Grafting::kNone;
+  Method method = Method::kShampoo;
+  Grafting grafting = Grafting::kNone;  // with an elementwise method: that method
   WeightDecayType weight_decay_type = WeightDecayType::kDecoupled;
   InitialInverse initial_inverse = InitialInverse::kIdentity;
   RootMethod root_method = RootMethod::kEigen;
@@ -101,9 +121,11 @@ struct Settings : GroupSettings {
   std::optional<Dtype> filtered_grad_dtype;
   std::optional<Dtype> momentum_dtype;
   std::optional<Dtype> grafting_dtype;
+  std::optional<Dtype> second_moment_dtype;
   std::optional<Dtype> communication_dtype;
 
-  bool has_grafting_moment() const { return HasMoment(grafting); }
+  // Returns whether blocks have a second moment of the gradient, V.
+  bool has_moment() const { return HasMoment(grafting); }
   // Returns the root r of a block of this order: 2 * order (section 3 of the paper) unless inverse_root_override has an
   // entry for the order that is not 0.
   int64_t RootFor(int order) const;

@@ -77,6 +77,12 @@ Status CheckNumber(const Key& key, double number) {
   return InRange(key, number) ? Status() : OutOfRange(key, Cat(number));
 }
 
+Status CheckReads(Method method, const Key& key, const std::string& value) {
+  if (Reads(method, key)) return {};
+  return Invalid("key ", key.name, ": the value ", value, " is not allowed with method ", NameOf(method),
+                 ", which does not read this key: leave the key out; expected only with method ", MethodNames(key));
+}
+
 Status CheckArithmetic(const Key& key, double number, Dtype computation) {
   const bool may_underflow = key.least == 0 && !key.least_open;
   const ScalarFit fit = FitOfScalar(number, computation, may_underflow);
@@ -96,8 +102,11 @@ Status Settings::CheckMoments() const {
     double decay;
   };
   const bool has_average = grafting == Grafting::kRmsprop || grafting == Grafting::kAdam;
-  const Moment moments[] = {{"factor_dtype", "beta2", factor_dtype, beta2},
-                            {"grafting_dtype", "grafting_beta2", grafting_dtype, has_average ? grafting_beta2 : 0}};
+  const bool is_elementwise = IsElementwise(method);
+  const Moment moments[] = {
+      {"factor_dtype", "beta2", factor_dtype, is_elementwise ? 0 : beta2},
+      {"grafting_dtype", "grafting_beta2", grafting_dtype, has_average && !is_elementwise ? grafting_beta2 : 0},
+      {"second_moment_dtype", "beta2", second_moment_dtype, has_average && is_elementwise ? beta2 : 0}};
   for (const Moment& moment : moments) {
     const bool is_narrow = moment.dtype == Dtype::kBf16 || moment.dtype == Dtype::kF16;
     // A decrease by less than half the distance to the next number is rounded away.

@@ -66,7 +66,7 @@ struct Block {
   bool piece_of_shard = false;
   bool gathered = false;  // its gradient and parameter are gathered from several shards for the step
 
-  bool is_preconditioned = true;  // false: no factor matrices, updated by the grafting method alone
+  bool is_preconditioned = true;  // false: no factor matrices; an elementwise method or the grafting method updates it
 
   Shape shape;  // after merging and splitting; order >= 1, no empty dim
   int64_t elements = 0;
@@ -90,7 +90,8 @@ struct Block {
   StateSlot snapshot_step;                   // see RootTaskOf (core/rules/schedule.h)
   StateSlot diagonal;                        // per dim, whether all factors so far had exact zeros off the diagonal
   StateSlot filtered_grad;                   // E
-  StateSlot grafting;                        // V
+  StateSlot second_moment;                   // V of an elementwise method
+  StateSlot grafting;                        // V of the grafting method
   StateSlot momentum;                        // M
   int64_t state_offset = 0;                  // where the states begin
   int64_t state_bytes = 0;
@@ -102,6 +103,7 @@ struct Block {
   Dtype exchange_dtype = Dtype::kF32;
 
   int order() const { return shape.ndim; }
+  constexpr const StateSlot& moment() const { return second_moment.present() ? second_moment : grafting; }
   int factor_count() const { return is_preconditioned ? shape.ndim : 0; }
 };
 

@@ -12,7 +12,7 @@
 namespace shampoo {
 
 // The names of the states that have the shape of the block.
-inline constexpr const char* kElementwiseStates[] = {"filtered_grad", "grafting", "momentum"};
+inline constexpr const char* kElementwiseStates[] = {"filtered_grad", "second_moment", "grafting", "momentum"};
 
 // The state that records the step of the last snapshot of the factor matrices. It is negative if the roots of this
 // snapshot are in use, and positive if they are still pending (RootTaskOf in core/rules/schedule.h).
@@ -44,8 +44,9 @@ void ForEachState(AnyBlock* block, Visit&& visit) {
   visit(State{kSnapshotStep, -1, &block->snapshot_step, Shape{}});
   visit(State{"diagonal", -1, &block->diagonal, Shape::Of({int64_t{block->order()}})});
   visit(State{kElementwiseStates[0], -1, &block->filtered_grad, block->shape, true});
-  visit(State{kElementwiseStates[1], -1, &block->grafting, block->shape, true});
-  visit(State{kElementwiseStates[2], -1, &block->momentum, block->shape, true});
+  visit(State{kElementwiseStates[1], -1, &block->second_moment, block->shape, true});
+  visit(State{kElementwiseStates[2], -1, &block->grafting, block->shape, true});
+  visit(State{kElementwiseStates[3], -1, &block->momentum, block->shape, true});
 }
 
 }  // namespace shampoo

@@ -82,11 +82,41 @@ Shape MergeSmall(const Shape& shape, int64_t max_dim, int64_t min_dim) {
   return merged;
 }
 
-// Returns the number of chunks of each dim.
-Shape ChunkCounts(const Shape& shape, int64_t max_dim) {
-  Shape counts = shape;
-  for (int dim = 0; dim < shape.ndim; ++dim) counts[dim] = shape[dim] / max_dim + (shape[dim] % max_dim != 0 ? 1 : 0);
-  return counts;
+int64_t ChunkCount(int64_t dim, int64_t chunk) { return dim / chunk + (dim % chunk != 0 ? 1 : 0); }
+
+// Returns the size of the blocks of an elementwise method in each dim.
+Shape ElementwiseChunk(const Shape& tensor) {
+  Shape chunk = tensor;
+  int64_t room = kElementwiseBlock;
+  for (int dim = tensor.ndim - 1; dim >= 0; --dim) {
+    chunk[dim] = std::min(tensor[dim], std::max<int64_t>(room, 1));
+    room = chunk[dim] < tensor[dim] ? 1 : room / std::max<int64_t>(tensor[dim], 1);
+  }
+  return chunk;
+}
+
+// Cuts each dim into chunks; the last one may be shorter. The blocks are ordered by their chunk indices, dim 0
+// outermost.
+std::vector<BlockView> SplitInChunks(const Shape& tensor, const Shape& chunk) {
+  Shape counts = tensor;
+  for (int dim = 0; dim < tensor.ndim; ++dim) counts[dim] = ChunkCount(tensor[dim], chunk[dim]);
+  const std::array<int64_t, kMaxDims> strides = RowMajorStrides(tensor);
+  const int64_t count = counts.Product();
+
+  std::vector<BlockView> blocks;
+  blocks.reserve(static_cast<size_t>(count));
+  for (int64_t block = 0; block < count; ++block) {
+    BlockView view{tensor, strides, 0};
+    int64_t chunks = block;  // the chunk indices as one number, the innermost varying fastest
+    for (int dim = tensor.ndim - 1; dim >= 0; --dim) {
+      const int64_t begin = chunks % counts[dim] * chunk[dim];
+      chunks /= counts[dim];
+      view.shape[dim] = std::min(chunk[dim], tensor[dim] - begin);
+      view.offset += begin * At(strides, dim);
+    }
+    blocks.push_back(view);
+  }
+  return blocks;
 }
 
 // Returns the position of an element of the caller's buffer in the flattened global parameter.
@@ -127,19 +157,10 @@ bool IsPreconditioned(const Settings& settings, const Shape& tensor) {
   return std::count_if(dims.begin(), dims.end(), [](int64_t dim) { return dim > 1; }) > 1;
 }
 
-// Merges and splits one dense tensor that starts at element `start` of the caller's buffer.
-Status AppendTensor(const Param& param, const Settings& settings, const Shape& tensor, int64_t start,
-                    std::vector<Block>* blocks) {
-  const Shape merged =
-      settings.use_merge_dims ? MergeDims(tensor, settings.max_preconditioner_dim, settings.merge_min_dim) : tensor;
-  int64_t count = 0;
-  if (!CountBlocks(merged, settings.max_preconditioner_dim, &count) ||
-      count > kMaxBlocks - static_cast<int64_t>(blocks->size())) {
-    return Invalid("a tensor of shape ", ShapeText(tensor), " brings the plan above ", kMaxBlocks,
-                   " blocks: set a larger value of max_preconditioner_dim, which is ", settings.max_preconditioner_dim);
-  }
-  const bool is_preconditioned = IsPreconditioned(settings, tensor);
-  for (const BlockView& view : SplitBlocks(merged, settings.max_preconditioner_dim)) {
+// Appends blocks of one dense tensor that starts at element `start` of the caller's buffer.
+Status AppendViews(const Param& param, const std::vector<BlockView>& views, bool is_preconditioned, int64_t start,
+                   std::vector<Block>* blocks) {
+  for (const BlockView& view : views) {
     SHAMPOO_RETURN_IF_ERROR(CheckBlock(view, is_preconditioned));
     Block block;
     block.shape = view.shape;
@@ -151,6 +172,22 @@ Status AppendTensor(const Param& param, const Settings& settings, const Shape& t
     blocks->push_back(block);
   }
   return {};
+}
+
+// Merges and splits one dense tensor.
+Status AppendTensor(const Param& param, const Settings& settings, const Shape& tensor, int64_t start,
+                    std::vector<Block>* blocks) {
+  if (IsElementwise(settings.method)) return AppendViews(param, SplitElementwise(tensor), false, start, blocks);
+  const Shape merged =
+      settings.use_merge_dims ? MergeDims(tensor, settings.max_preconditioner_dim, settings.merge_min_dim) : tensor;
+  int64_t count = 0;
+  if (!CountBlocks(merged, settings.max_preconditioner_dim, &count) ||
+      count > kMaxBlocks - static_cast<int64_t>(blocks->size())) {
+    return Invalid("a tensor of shape ", ShapeText(tensor), " brings the plan above ", kMaxBlocks,
+                   " blocks: set a larger value of max_preconditioner_dim, which is ", settings.max_preconditioner_dim);
+  }
+  return AppendViews(param, SplitBlocks(merged, settings.max_preconditioner_dim), IsPreconditioned(settings, tensor),
+                     start, blocks);
 }
 
 }  // namespace
@@ -197,29 +234,21 @@ Shape MergeDims(const Shape& shape, int64_t max_dim, int64_t min_dim) {
 }
 
 bool CountBlocks(const Shape& shape, int64_t max_dim, int64_t* count) {
-  return CheckedProduct(ChunkCounts(shape, max_dim), count);
+  Shape counts = shape;
+  for (int dim = 0; dim < shape.ndim; ++dim) counts[dim] = ChunkCount(shape[dim], max_dim);
+  return CheckedProduct(counts, count);
 }
 
 std::vector<BlockView> SplitBlocks(const Shape& shape, int64_t max_dim) {
   const Shape tensor = shape.ndim > 0 ? shape : Shape::Of({1});
-  const Shape counts = ChunkCounts(tensor, max_dim);
-  const std::array<int64_t, kMaxDims> strides = RowMajorStrides(tensor);
-  const int64_t count = counts.Product();
+  Shape chunk = tensor;
+  for (int dim = 0; dim < chunk.ndim; ++dim) chunk[dim] = max_dim;
+  return SplitInChunks(tensor, chunk);
+}
 
-  std::vector<BlockView> blocks;
-  blocks.reserve(static_cast<size_t>(count));
-  for (int64_t block = 0; block < count; ++block) {
-    BlockView view{tensor, strides, 0};
-    int64_t chunks = block;  // the chunk indices as one number, the innermost varying fastest
-    for (int dim = tensor.ndim - 1; dim >= 0; --dim) {
-      const int64_t begin = chunks % counts[dim] * max_dim;
-      chunks /= counts[dim];
-      view.shape[dim] = std::min(max_dim, tensor[dim] - begin);
-      view.offset += begin * At(strides, dim);
-    }
-    blocks.push_back(view);
-  }
-  return blocks;
+std::vector<BlockView> SplitElementwise(const Shape& shape) {
+  const Shape tensor = shape.ndim > 0 ? shape : Shape::Of({1});
+  return SplitInChunks(tensor, ElementwiseChunk(tensor));
 }
 
 Status AppendBlocks(const Param& param, const Settings& settings, std::vector<Block>* blocks) {

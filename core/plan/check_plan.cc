@@ -85,7 +85,7 @@ Status CheckRootDevice(const Settings& default_group, const Settings& settings, 
         "key track_root_residuals: the value true is not supported with root_device host: expected false, or "
         "root_device device");
   }
-  if (settings.root_async > 0) return {};
+  if (settings.root_async > 0 || IsElementwise(settings.method)) return {};
   return Invalid(
       "key root_device: the value host is not allowed with root_async 0: expected a root_async of at least 1 in every "
       "group, because a step cannot wait for the host; or root_device device");

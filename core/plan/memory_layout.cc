@@ -62,7 +62,9 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
   if (settings.beta1 != 0) {
     place(&block->filtered_grad, settings.filtered_grad_dtype.value_or(block->computation), block->elements);
   }
-  if (settings.has_grafting_moment()) {
+  if (settings.has_moment() && IsElementwise(settings.method)) {
+    place(&block->second_moment, settings.second_moment_dtype.value_or(block->computation), block->elements);
+  } else if (settings.has_moment()) {
     place(&block->grafting, settings.grafting_dtype.value_or(block->computation), block->elements);
   }
   if (settings.momentum != 0) {

@@ -52,7 +52,7 @@ Status Plan::CheckFinished() const {
 Status Plan::AddSettings(const Config& config) {
   Settings settings;
   SHAMPOO_RETURN_IF_ERROR(config.Resolve(&settings));
-  if (settings.epsilon <= 0 && settings.root_relative_epsilon <= 0 &&
+  if (!IsElementwise(settings.method) && settings.epsilon <= 0 && settings.root_relative_epsilon <= 0 &&
       settings.root_rank_handling == RankHandling::kEpsilon) {
     return Invalid("key epsilon: the value ", settings.epsilon,
                    " is not allowed for an optimizer: expected > 0, because a factor matrix of low rank has no inverse "
@@ -79,7 +79,7 @@ Status Plan::AddSettings(const Config& config) {
     // Ranks may differ in the first two. A preset has no meaning beyond the values that it sets.
     const std::string_view name = key.name;
     const bool local = name == "threads" || name == "track_times" || name == "preset";
-    if (!local) keys.emplace_back(key.name, config.ValueOf(key).text);
+    if (!local && Reads(settings.method, key)) keys.emplace_back(key.name, config.ValueOf(key).text);
   }
   open_->groups.push_back(std::move(settings));
   open_->keys.push_back(std::move(keys));

@@ -96,9 +96,9 @@ class Growth {
   SHAMPOO_HD bool ProductFits(double slice_square) const { return slice_square < ProductLimit(block_.computation); }
 
   SHAMPOO_CALLS_BACK SHAMPOO_HD bool MomentFits(double element_square) const {
-    if (!block_.grafting.present()) return true;
+    if (!block_.moment().present()) return true;
     const double added = step_.moment_weight * element_square;
-    const double limit = StateLimit(block_.computation, block_.grafting.dtype);
+    const double limit = StateLimit(block_.computation, block_.moment().dtype);
     if (!has_states_) return added < limit;
     return added < kNegligibleGrowth * limit || step_.moment_decay * largest_.LargestMoment() + added < limit;
   }

@@ -12,7 +12,7 @@
 namespace shampoo {
 
 // The scalars of one step of one group, in the order in which a step uses them. Source: Distributed Shampoo
-// (arXiv 2309.06497), algorithm 2 with the options of its release.
+// (arXiv 2309.06497), algorithm 2 with the options of its release. Elementwise methods use those of grafting.
 struct StepScalars {
   int64_t t = 0;  // the group's step, counted from 1
 
@@ -36,9 +36,9 @@ struct StepScalars {
   double filter_correction = 1;
 
   // P by the rule of the block's schedule; with kPrecondition and grafting P <- P * |D| / (|P| + norm_guard), D = H or
-  // H / (sqrt(V / moment_correction) + eps)
+  // H / (sqrt(V / moment_correction) + moment_epsilon), or 0 where that divisor is 0
   double moment_correction = 1;
-  double grafting_epsilon = 0;
+  double moment_epsilon = 0;
   double norm_guard = 0;
 
   // P <- P + decoupled_decay * W
@@ -75,20 +75,23 @@ constexpr double NormGuard(double root_relative_epsilon) { return root_relative_
 SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int64_t t) {
   StepScalars scalars;
   scalars.t = t;
+  const bool is_elementwise = IsElementwise(settings.method);
+  const double moment_decay = is_elementwise ? settings.beta2 : settings.grafting_beta2;
   const bool is_coupled = settings.weight_decay_type == WeightDecayType::kCoupled;
   scalars.gradient_scale = settings.gradient_scale;
   scalars.coupled_decay = is_coupled ? settings.weight_decay : 0;
   scalars.factor_decay = settings.beta2;
   scalars.factor_weight = WeightFor(settings.beta2);
-  scalars.moment_decay = settings.grafting_beta2;
-  scalars.moment_weight = WeightFor(settings.grafting_beta2);
+  scalars.moment_decay = moment_decay;
+  scalars.moment_weight = WeightFor(moment_decay);
   scalars.factor_correction = FactorCorrection(settings, t);
   scalars.filter_decay = settings.beta1;
   if (settings.use_bias_correction) scalars.filter_correction = BiasCorrection(settings.beta1, t);
-  if (settings.grafting == Grafting::kAdam && settings.grafting_beta2 < 1) {
-    scalars.moment_correction = BiasCorrection(settings.grafting_beta2, t);
+  // Grafting always corrects Adam's second moment.
+  if (settings.grafting == Grafting::kAdam && moment_decay < 1 && (!is_elementwise || settings.use_bias_correction)) {
+    scalars.moment_correction = BiasCorrection(moment_decay, t);
   }
-  scalars.grafting_epsilon = settings.grafting_epsilon;
+  scalars.moment_epsilon = is_elementwise ? settings.epsilon : settings.grafting_epsilon;
   scalars.norm_guard = NormGuard(settings.root_relative_epsilon);
   scalars.decoupled_decay = is_coupled ? 0 : settings.weight_decay;
   scalars.momentum = settings.momentum;

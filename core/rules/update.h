@@ -16,7 +16,7 @@ constexpr FilterScalars<Real> MakeFilterScalars(const StepScalars& step) {
   return {static_cast<Real>(step.moment_decay),      static_cast<Real>(step.moment_weight),
           static_cast<Real>(step.filter_decay),      static_cast<Real>(1 - step.filter_decay),
           static_cast<Real>(step.filter_correction), static_cast<Real>(step.moment_correction),
-          static_cast<Real>(step.grafting_epsilon)};
+          static_cast<Real>(step.moment_epsilon)};
 }
 
 template <typename Real>

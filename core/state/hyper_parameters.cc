@@ -25,6 +25,7 @@ std::string ChangeableKeys() {
 // epsilon and root_relative_epsilon: one of the two is in use, or neither with pseudo_inverse. The plan fixes which
 // one. The one in use can be changed to another value above 0.
 Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
+  if (IsElementwise(settings.method)) return {};
   const bool is_relative = key.number == &Settings::root_relative_epsilon;
   if (!is_relative && key.number != &Settings::epsilon) return {};
   const bool pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
@@ -83,6 +84,7 @@ Status HyperParameters::Set(int group, const char* name, double value, bool* roo
   }
   SHAMPOO_RETURN_IF_ERROR(CheckNumber(*key, value));
   Settings& settings = groups_[static_cast<size_t>(group)].settings;
+  SHAMPOO_RETURN_IF_ERROR(CheckReads(settings.method, *key, Cat(value)));
   const Settings& planned = plan_.groups[static_cast<size_t>(group)];
   SHAMPOO_RETURN_IF_ERROR(CheckEpsilon(settings, *key, value));
   for (double Settings::*with_state : {&Settings::beta1, &Settings::momentum}) {

@@ -28,7 +28,7 @@ struct LargestOfStates {
   const char* state;
 
   double LargestMoment() const {
-    const MemorySpan moment{state + block->grafting.offset, block->grafting.dtype, block->elements};
+    const MemorySpan moment{state + block->moment().offset, block->moment().dtype, block->elements};
     double largest = 0;
     backend->LargestMagnitudes({&moment, 1}, &largest);
     return largest;

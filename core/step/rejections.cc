@@ -34,8 +34,10 @@ Status RejectNotFinite(const RejectedAt& at, bool param_at_fault) {
 Status RejectElement(const RejectedAt& at) { return RejectTooLarge(at, "it", ElementDtype(at.block), ""); }
 
 Status RejectMoment(const RejectedAt& at) {
-  return RejectTooLarge(at, "the grafting state", at.block.grafting.dtype,
-                        ", or use a wider grafting_dtype for that state");
+  const bool is_grafting = at.block.grafting.present();
+  return RejectTooLarge(at, is_grafting ? "the grafting state" : "the second moment", at.block.moment().dtype,
+                        is_grafting ? ", or use a wider grafting_dtype for that state"
+                                    : ", or use a wider second_moment_dtype for that state");
 }
 
 Status RejectFactor(const RejectedAt& at, int k, bool product_fits) {

@@ -62,7 +62,7 @@ Expected<Real> Expect(const KernelInputs<Real>& in, bool moment, bool filtered, 
     }
     if (moment) {
       out.v[i] = in.filter.moment_decay * in.v[i] + in.filter.moment_weight * (in.g[i] * in.g[i]);
-      out.d[i] = out.h[i] / (std::sqrt(out.v[i] / in.filter.moment_correction) + in.filter.grafting_epsilon);
+      out.d[i] = out.h[i] / (std::sqrt(out.v[i] / in.filter.moment_correction) + in.filter.moment_epsilon);
     }
     Real direction = in.p[i] * in.apply.down * in.apply.up;
     if (in.apply.decay != 0) direction += in.apply.decay * in.w[i];

@@ -111,11 +111,12 @@ struct GrowthCase {
   struct Block {
     Dtype computation;
     Slot filtered_grad;
-    Slot grafting;
+    Slot v;
     Slot factor[2];
     int64_t shape[2] = {4, 8};
     int64_t elements = 32;
     constexpr int factor_count() const { return 2; }
+    constexpr const Slot& moment() const { return v; }
   };
   struct Largest {
     double value;

@@ -123,7 +123,7 @@ void CheckFilter(const KernelsOf<Real>& kernels, const FilterScalars<Real>& scal
     next_e[i] = NextFiltered(scalars, numbers.b[i], numbers.a[i]);
     next_h[i] = FilteredGradient(scalars, next_e[i]);
     next_v[i] = NextMoment(scalars, numbers.c[i], numbers.a[i]);
-    next_d[i] = GraftingDirection(scalars, next_h[i], next_v[i]);
+    next_d[i] = MomentDirection(scalars, next_h[i], next_v[i]);
   }
   CHECK(FirstDifference(v, next_v) == count);
   CHECK(FirstDifference(e, next_e) == count);

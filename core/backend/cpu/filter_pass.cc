@@ -15,10 +15,10 @@ double FilterGradient(const StepProgram& program, const Block& block, const Bloc
   const KernelsOf<Real>& kernels = BestKernels().Of<Real>();
   const FilterScalars<Real> scalars = MakeFilterScalars<Real>(program);
   const bool filtered = block.filtered_grad.present() && program.filter_decay != 0;
-  const bool has_moment = block.grafting.present();
+  const bool has_moment = block.moment().present();
   const bool grafted = program.grafting != Grafting::kNone;
   MutableOperand<Real> filtered_grad(arena + block.filtered_grad.offset, block.filtered_grad.dtype);
-  MutableOperand<Real> moment(arena + block.grafting.offset, block.grafting.dtype);
+  MutableOperand<Real> moment(arena + block.moment().offset, block.moment().dtype);
   Real direction[kChunkElements];
   double square = 0;
 

@@ -35,7 +35,7 @@ struct DeviceBlock {
   StateSlot inverse[kMaxDims];
   StateSlot snapshot[kMaxDims];
   StateSlot snapshot_step;
-  StateSlot diagonal, filtered_grad, grafting, momentum;
+  StateSlot diagonal, filtered_grad, v, momentum;
   int64_t at;                   // first element in the tensors of its batch
   int64_t matrix_at[kMaxDims];  // first element in the matrices of its batch
   int64_t first_tile;           // index in the tiles and partial sums of its batch
@@ -53,6 +53,7 @@ struct DeviceBlock {
   int32_t bucket;
 
   constexpr int factor_count() const { return factors; }
+  constexpr const StateSlot& moment() const { return v; }
 };
 
 struct DeviceParam {

@@ -19,8 +19,8 @@ struct FilterScalars {
   Real moment_decay, moment_weight;  // V <- decay V + weight G G
   Real filter_decay, filter_weight;  // E <- decay E + weight G
   Real filter_correction;            // H = E / correction
-  Real moment_correction;            // D = H / (sqrt(V / correction) + epsilon)
-  Real grafting_epsilon;
+  Real moment_correction;            // D = H / (sqrt(V / correction) + epsilon), or 0
+  Real moment_epsilon;
 };
 
 // The scalars of a step that turn P into an update, rounded to the computation dtype.
@@ -90,10 +90,12 @@ SHAMPOO_HD_ELEMENT Real NextMoment(const FilterScalars<Real>& s, Real v, Real g)
   return NextAverage(s.moment_decay, v, s.moment_weight, g * g);
 }
 
-// Computes D, the direction of the grafting method, from H and the new V.
+// Computes D, the direction of an elementwise method or of grafting, from H and the new V. It is 0 where the divisor is.
 template <typename Real>
-SHAMPOO_HD_ELEMENT Real GraftingDirection(const FilterScalars<Real>& s, Real h, Real v) {
-  return h / (SquareRootOf(v / s.moment_correction) + s.grafting_epsilon);
+SHAMPOO_HD_ELEMENT Real MomentDirection(const FilterScalars<Real>& s, Real h, Real v) {
+  const Real divisor = SquareRootOf(v / s.moment_correction) + s.moment_epsilon;
+  // Both operands are selected, so that loops vectorize: a compiler does not compute a quotient that is not used.
+  return (divisor == 0 ? Real{0} : h) / (divisor == 0 ? Real{1} : divisor);
 }
 
 // Returns the new momentum, the update and the new parameter for elements of P, of the parameter W and of the momentum

@@ -25,7 +25,7 @@ void FilterLoop(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, R
     if constexpr (kMoment) {
       const Real moment = NextMoment(s, v[i], g[i]);
       v[i] = moment;
-      d[i] = GraftingDirection(s, filtered, moment);
+      d[i] = MomentDirection(s, filtered, moment);
     }
   }
 }

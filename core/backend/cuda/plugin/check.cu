@@ -73,7 +73,7 @@ struct LargestOfStates {
   const char* state;
 
   SHAMPOO_DEVICE double LargestMoment() const {
-    const StateSlot& slot = block->grafting;
+    const StateSlot& slot = block->v;
     const char* const moment = state + slot.offset;
     const uint64_t largest = cta->Largest(block->elements, [&](int64_t i) { return PatternOf(moment, slot.dtype, i); });
     return MagnitudeOf(largest, slot.dtype);

@@ -43,7 +43,7 @@ struct FilterBody {
     if (tables.state->go == 0 || part.work.go == 0) return;
     const DeviceGroup& group = part.group;
     const StateSlot& e = part.block.filtered_grad;
-    const StateSlot& v = part.block.grafting;
+    const StateSlot& v = part.block.v;
     const bool filtered = e.present() && group.filter_decay != 0;
     const bool has_moment = v.present();
     const FilterScalars<Real> scalars = MakeFilterScalars<Real>(group);
@@ -63,7 +63,7 @@ struct FilterBody {
         char* const moment = tables.state_out + v.offset;
         const Real next = NextMoment(scalars, ReadAs<Real>(moment, v.dtype, part.begin + i), g);
         WriteAs(moment, v.dtype, part.begin + i, next);
-        grafted = GraftingDirection(scalars, direction, next);
+        grafted = MomentDirection(scalars, direction, next);
       }
       h[i] = rule == DirectionRule::kGraft ? grafted : rule == DirectionRule::kZero ? Real{0} : direction;
       return static_cast<double>(grafted) * static_cast<double>(grafted);

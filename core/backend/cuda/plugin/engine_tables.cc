@@ -43,7 +43,7 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   made.snapshot_step = block.snapshot_step;
   made.diagonal = block.diagonal;
   made.filtered_grad = block.filtered_grad;
-  made.grafting = block.grafting;
+  made.v = block.moment();
   made.momentum = block.momentum;
   made.tiles = TileCount(block.elements);
   made.direction_in_second = block.order() % 2;

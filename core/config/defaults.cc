@@ -1,0 +1,73 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/config/defaults.h"
+
+#include <string_view>
+
+namespace shampoo {
+namespace {
+
+constexpr Default kAdam[] = {{"beta2", "0.999"}};
+constexpr Default kAdagrad[] = {{"beta1", "0"}};
+constexpr Default kRmsprop[] = {{"beta1", "0"}, {"beta2", "0.99"}};
+constexpr Default kSgd[] = {{"beta1", "0"}};
+
+constexpr Default kShampoo2024[] = {
+    {"lr", "0.01"},
+    {"beta1", "0.9"},
+    {"beta2", "1"},
+    {"epsilon", "1e-12"},
+    {"root_relative_epsilon", "0"},
+    {"use_merge_dims", "true"},
+    {"merge_min_dim", "0"},
+    {"precondition_1d", "true"},
+    {"precondition_frequency", "1"},
+    {"refresh_growth", "0"},
+    {"inverse_root_override", "0"},
+    {"grafting", "none"},
+    {"initial_inverse", "zero"},
+    {"allow_stalled_moments", "true"},
+};
+// The defaults of torch.optim.AdamW.
+constexpr Default kAdamw[] = {{"lr", "0.001"}, {"weight_decay", "0.01"}};
+
+constexpr Preset kPresets[] = {
+    {"shampoo", Method::kShampoo, {}},
+    {"shampoo_2024", Method::kShampoo, kShampoo2024},
+    {"adamw", Method::kAdam, kAdamw},
+};
+
+const char* Find(std::span<const Default> defaults, std::string_view key) {
+  for (const Default& one : defaults) {
+    if (one.key == key) return one.text;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::span<const Preset> Presets() { return kPresets; }
+
+std::span<const Default> DefaultsOf(Method method) {
+  switch (method) {
+    case Method::kAdam:
+      return kAdam;
+    case Method::kAdagrad:
+      return kAdagrad;
+    case Method::kRmsprop:
+      return kRmsprop;
+    case Method::kSgd:
+      return kSgd;
+    case Method::kShampoo:
+      break;
+  }
+  return {};
+}
+
+const char* DefaultText(const Key& key, const Preset& preset, Method method) {
+  const char* text = method == preset.method ? Find(preset.defaults, key.name) : nullptr;
+  if (text == nullptr) text = Find(DefaultsOf(method), key.name);
+  return text != nullptr ? text : key.default_text;
+}
+
+}  // namespace shampoo

@@ -1,0 +1,34 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "core/config/keys.h"
+#include "core/config/settings.h"
+
+namespace shampoo {
+
+// A default that replaces the one of the table of keys.
+struct Default {
+  const char* key;
+  const char* text;
+};
+
+// A named set of defaults for one method.
+struct Preset {
+  const char* name;
+  Method method;
+  std::span<const Default> defaults;
+};
+
+std::span<const Preset> Presets();  // in the order of the choices of the key `preset`
+
+// Returns the defaults of a method for keys whose default in the table is that of another method.
+std::span<const Default> DefaultsOf(Method method);
+
+// Returns the default of a key: of the preset if it is for this method, otherwise of the method, otherwise of the
+// table.
+const char* DefaultText(const Key& key, const Preset& preset, Method method);
+
+}  // namespace shampoo
