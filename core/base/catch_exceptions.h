@@ -23,4 +23,9 @@ Status CatchExceptions(Work&& work) {
   }
 }
 
+// Returns a copy, or the error that there is no memory for one. For a rank that must still report an error.
+inline Status CopyOf(const Status& status) {
+  return CatchExceptions([&] { return status.Copy(); });
+}
+
 }  // namespace shampoo

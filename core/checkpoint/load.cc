@@ -259,6 +259,10 @@ class Load {
     for (const Matching::Steps& steps : matching_->steps()) {
       SHAMPOO_RETURN_IF_ERROR(steps.optimizer->WriteSteps(static_cast<size_t>(steps.group), steps.steps));
     }
+    // The writes waited for the stream, so all ranks now discard the errors of the same steps, also of replays.
+    for (OptimizerState* optimizer : call_.optimizers) {
+      SHAMPOO_RETURN_IF_ERROR(optimizer->FinishSteps(call_.stream));
+    }
     return {};
   }
 

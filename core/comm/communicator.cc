@@ -50,13 +50,14 @@ Status Communicator::GatherStaged(void* buffer, int64_t segment_bytes) {
 Status Communicator::GatherInStream(void* buffer, int64_t segment_bytes, void* stream, bool captured) {
   const char* what = "async_error";
   int32_t error = AsyncError();
-  if (error == 0) {
+  const bool is_call = error == 0;  // otherwise an earlier collective has failed, captured or not
+  if (is_call) {
     what = "all_gather";
     const char* const own = static_cast<const char*>(buffer) + ops_.rank * segment_bytes;
     error = ops_.all_gather(ops_.user, own, buffer, static_cast<size_t>(segment_bytes), stream);
   }
   if (error == 0) return {};
-  return CollectiveError(what, error, captured, Cat("segments of ", segment_bytes, " bytes"));
+  return CollectiveError(what, error, captured && is_call, Cat("segments of ", segment_bytes, " bytes"));
 }
 
 Status Communicator::AllGatherInt(int64_t own) {
@@ -73,13 +74,14 @@ Status Communicator::AllToAllInStream(const void* send, std::span<const size_t> 
                                       std::span<const size_t> recv_bytes, void* stream, bool captured) {
   const char* what = "async_error";
   int32_t error = AsyncError();
-  if (error == 0) {
+  const bool is_call = error == 0;  // otherwise an earlier collective has failed, captured or not
+  if (is_call) {
     what = "all_to_all";
     error = ops_.all_to_all(ops_.user, send, send_bytes.data(), recv, recv_bytes.data(), stream);
   }
   if (error == 0) return {};
   const auto sum = [](std::span<const size_t> bytes) { return std::accumulate(bytes.begin(), bytes.end(), size_t{0}); };
-  return CollectiveError(what, error, captured,
+  return CollectiveError(what, error, captured && is_call,
                          Cat(sum(send_bytes), " bytes to send and ", sum(recv_bytes), " to receive"));
 }
 

@@ -53,7 +53,7 @@ bool SeveralDevices::activate_groups() const {
 }
 
 void SeveralDevices::Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) {
-  if (args->captured == 0) own_failure_ = own.Copy();
+  if (args->captured == 0) own_failure_ = CopyOf(own);
   for (const auto& ranks : ranks_) ranks->Prepare(counters, args);
 }
 

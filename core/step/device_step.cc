@@ -22,6 +22,14 @@ Status UnknownCounters() {
       "shampoo_optimizer_step once outside of a capture, or shampoo_optimizer_status");
 }
 
+// group: one of which this rank had no gradient in the previous step. Other ranks may have had one.
+Status UnreportedStep(size_t group) {
+  return WrongState("group ", group,
+                    " has no gradient on this rank, so only the report of the previous step says whether the ranks "
+                    "stepped it, and with status_lag 1 that report cannot be read while the stream is captured: call "
+                    "shampoo_optimizer_status before the capture");
+}
+
 }  // namespace
 
 DeviceCounters::DeviceCounters(const PlanData& plan) : steps(plan.groups.size()), snapshot_steps(plan.blocks.size()) {
@@ -51,11 +59,11 @@ void DeviceCounters::SetInitial(const char* arena) {
   arena_ = arena;
 }
 
-void AsyncRoots::ForgetUnlessFrom(const char* arena) {
+void StartedRoots::ForgetUnlessFrom(const char* arena) {
   if (arena_ != arena) Forget();
 }
 
-void AsyncRoots::Forget() { std::fill(step_of_block_.begin(), step_of_block_.end(), 0); }
+void StartedRoots::Forget() { std::fill(step_of_block_.begin(), step_of_block_.end(), 0); }
 
 DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::DeviceEngine> engine,
                        cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers> peers,
@@ -67,14 +75,16 @@ DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::Dev
       host_roots_(std::move(host_roots)),
       lags_(inputs.plan.groups[0].status_lag != 0),
       counters_(inputs.plan),
-      async_roots_(inputs.plan.blocks.size()) {
+      started_roots_(inputs.plan.blocks.size()) {
   const size_t groups = inputs.plan.groups.size();
   const size_t blocks = inputs.plan.blocks.size();
   pending_.steps.resize(groups);
+  pending_.has_gradient.resize(groups);
   pending_.tasks.resize(blocks);
   next_.settings.resize(groups);
   next_.schedules.resize(groups);
   next_.steps.resize(groups);
+  next_.has_gradient.resize(groups);
   next_.tasks.resize(blocks);
   next_.snapshot_steps_before.resize(blocks);
 }
@@ -92,10 +102,11 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
   Status checked;
   if (!captured || !peers_->exist()) {
     SHAMPOO_RETURN_IF_ERROR(RaiseRejection(kPreviousStep));
-    checked = inputs_.history.RaiseSkippedUpdate(inputs_.state.hyper_parameters());
+    checked = CatchExceptions([&] { return inputs_.history.RaiseSkippedUpdate(inputs_.state.hyper_parameters()); });
     // All copies of a block know that its update was skipped, but not all shards.
     if (!checked.ok() && !peers_->activate_groups()) return checked;
   }
+  SetSettings();
   if (checked.ok()) checked = std::move(caller_status);
   if (checked.ok()) checked = CatchExceptions([&] { return Prepare(captured); });
   // If there are other ranks, a rank that cannot make the step joins it to report the error. All ranks return it.
@@ -113,7 +124,19 @@ bool DeviceStep::TakesPart(const Param& param) const {
   return inputs_.buffers.HasGradient(param);
 }
 
-// Makes the checks of the host and fills in next_.
+// Sets the settings of the next step. A rank that joins it only to report an error passes them, too.
+void DeviceStep::SetSettings() {
+  const HyperParameters& hyper_parameters = inputs_.state.hyper_parameters();
+  for (size_t g = 0; g < next_.settings.size(); ++g) {
+    const BoundScalar& lr = hyper_parameters.bound_lr(g);
+    const BoundScalar& gradient_scale = hyper_parameters.bound_gradient_scale(g);
+    next_.settings[g] = cuda::DeviceSettingsOf(hyper_parameters.settings(g));
+    next_.settings[g].bound_lr = {lr.value, lr.dtype};
+    next_.settings[g].bound_gradient_scale = {gradient_scale.value, gradient_scale.dtype};
+  }
+}
+
+// Makes the checks of the host and fills in the rest of next_.
 Status DeviceStep::Prepare(bool captured) {
   bool is_forwarded = false;
   SHAMPOO_RETURN_IF_ERROR(inputs_.state.CheckUsable(inputs_.state.in()));
@@ -125,38 +148,41 @@ Status DeviceStep::Prepare(bool captured) {
   const bool knows_counters =
       is_pending ? pending_.state_out == in && !counters_.has_unseen_write() : counters_.AreKnownUnlessReplayed(in);
   if (!knows_counters) return UnknownCounters();
-  const HyperParameters& hyper_parameters = inputs_.state.hyper_parameters();
   std::fill(next_.steps.begin(), next_.steps.end(), 0);
+  std::fill(next_.has_gradient.begin(), next_.has_gradient.end(), 0);
   for (const Param& param : inputs_.plan.params) {
-    if (TakesPart(param)) next_.steps[static_cast<size_t>(param.desc.group)] = 1;
+    const auto g = static_cast<size_t>(param.desc.group);
+    if (TakesPart(param)) next_.steps[g] = 1;
+    if (inputs_.buffers.HasGradient(param)) next_.has_gradient[g] = 1;
   }
   for (size_t g = 0; g < next_.steps.size(); ++g) {
-    const BoundScalar& lr = hyper_parameters.bound_lr(g);
-    const BoundScalar& gradient_scale = hyper_parameters.bound_gradient_scale(g);
-    next_.settings[g] = cuda::DeviceSettingsOf(hyper_parameters.settings(g));
-    next_.settings[g].bound_lr = {lr.value, lr.dtype};
-    next_.settings[g].bound_gradient_scale = {gradient_scale.value, gradient_scale.dtype};
     if (next_.steps[g] == 0) continue;
+    if (is_pending && peers_->activate_groups() && pending_.has_gradient[g] == 0) return UnreportedStep(g);
     const bool steps_in_pending = is_pending && pending_.steps[g] != 0;
-    if (is_pending && !steps_in_pending && peers_->activate_groups()) return UnknownCounters();
     const int64_t counter = steps_in_pending ? pending_.steps[g] : counters_.steps[g];
     if (!IsStepCounter(counter)) return RejectCounter(g, counter);
     next_.steps[g] = counter + 1;
   }
-  ListTasks();
-  if (!captured && host_roots_) {
-    Status prepared = PrepareHostRoots();
-    if (!prepared.ok()) async_roots_.Forget();
+  ListTasks(captured);
+  if (!captured) {
+    Status prepared = PrepareAsyncRoots();
+    if (!prepared.ok()) started_roots_.Forget();
     return prepared;
   }
-  if (!captured || next_.first_task < 0) return {};
+  if (next_.first_task < 0) return {};
   const Block& block = inputs_.plan.block(next_.first_task);
   const auto g = static_cast<size_t>(block.group);
   return RejectCapture(inputs_, block, next_.schedules[g], next_.steps[g]);
 }
 
-void DeviceStep::ListTasks() {
-  async_roots_.ForgetUnlessFrom(inputs_.state.in());
+// Returns whether a parameter is expected to take part in the replays of a captured step, which the device cannot make
+// if roots are due. A rank that has no elements of it expects what the last step found.
+bool DeviceStep::TakesPartInReplays(const Param& param) const {
+  return inputs_.buffers.HasGradient(param) || engine_->counted_steps()[param.desc.group] != 0;
+}
+
+void DeviceStep::ListTasks(bool captured) {
+  started_roots_.ForgetUnlessFrom(inputs_.state.in());
   next_.any_refresh = false;
   next_.first_task = -1;
   for (size_t g = 0; g < next_.schedules.size(); ++g) {
@@ -173,6 +199,7 @@ void DeviceStep::ListTasks() {
     if (pending_.ticket != 0) snapshot_step = SnapshotStepAfter(pending_.tasks[b], snapshot_step, pending_.steps[g]);
     const Param& param = inputs_.plan.param(block);
     if (!TakesPart(param) || !block.is_preconditioned) continue;
+    if (captured && peers_->activate_groups() && !TakesPartInReplays(param)) continue;
     const GroupSchedule& schedule = next_.schedules[g];
     // All ranks must reject the same captures, but a rank does not know the states of the other ranks' blocks.
     bool has_task = IsRegularTask(schedule, block.phase);
@@ -180,15 +207,21 @@ void DeviceStep::ListTasks() {
       task = RootTaskOf(schedule, block.phase, snapshot_step);
       has_task = has_task || task != RootTask::kNone;
       next_.any_refresh = next_.any_refresh || Refreshes(task);
-      if (task == RootTask::kFromSnapshot && async_roots_.AreReady(b, snapshot_step))
+      if (task == RootTask::kFromSnapshot && started_roots_.AreReady(b, snapshot_step))
         task = RootTask::kAdoptDeviceRoots;
     }
     if (has_task && next_.first_task < 0) next_.first_task = static_cast<int64_t>(b);
   }
 }
 
-// Waits until the roots that the step uses have been computed. Roots of snapshots that are not available, for example
-// after a checkpoint was loaded, are computed now: the device would compute others, which differ by rounding.
+// Waits until the step can be enqueued without waiting for async roots. Their errors are returned here, before the step
+// joins its collectives.
+Status DeviceStep::PrepareAsyncRoots() {
+  return host_roots_ ? PrepareHostRoots() : engine_->AwaitAsyncRoots(next_.tasks);
+}
+
+// Waits until the host has computed the roots that the step uses. Roots of snapshots that are not available, for
+// example after a checkpoint was loaded, are computed now: the device would compute others, which differ by rounding.
 Status DeviceStep::PrepareHostRoots() {
   SHAMPOO_RETURN_IF_ERROR(host_roots_->TakeError());
   if (next_.first_task < 0) return {};
@@ -197,7 +230,7 @@ Status DeviceStep::PrepareHostRoots() {
   SHAMPOO_RETURN_IF_ERROR(host_roots_->WaitFor(next_.tasks));
   for (size_t b = 0; b < next_.tasks.size(); ++b) {
     if (next_.tasks[b] != RootTask::kFromSnapshot) continue;
-    async_roots_.SetStarted(b, next_.snapshot_steps_before[b]);
+    started_roots_.SetStarted(b, next_.snapshot_steps_before[b]);
     next_.tasks[b] = RootTask::kAdoptDeviceRoots;
   }
   return {};
@@ -238,11 +271,12 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
   Status enqueued = engine_->Step(args, &ticket);
   if (enqueued.ok() && host_roots_ && !captured) enqueued = StartHostRoots(RootTask::kTakeSnapshot);
   if (!enqueued.ok()) counters_.Forget();  // the step may have completed nevertheless
+  if (!enqueued.ok() || !checked.ok()) started_roots_.Forget();
   if (captured) {
-    if (inputs_.state.in() != inputs_.state.out()) async_roots_.DisableAfterCapture();
+    if (inputs_.state.in() != inputs_.state.out()) started_roots_.DisableAfterCapture();
   } else {
     last_ticket_ = ticket;
-    RecordAsyncRoots(enqueued.ok() && checked.ok());
+    if (enqueued.ok() && checked.ok()) RecordStartedRoots();
   }
   SHAMPOO_RETURN_IF_ERROR(peers_->TakeFailure());
   SHAMPOO_RETURN_IF_ERROR(std::move(enqueued));
@@ -250,12 +284,11 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
   return {};
 }
 
-void DeviceStep::RecordAsyncRoots(bool enqueued) {
-  if (!enqueued) return async_roots_.Forget();
-  async_roots_.SetArena(inputs_.state.out());
+void DeviceStep::RecordStartedRoots() {
+  started_roots_.SetArena(inputs_.state.out());
   for (size_t b = 0; b < inputs_.plan.blocks.size(); ++b) {
     if (next_.tasks[b] != RootTask::kTakeSnapshot) continue;
-    async_roots_.SetStarted(b, next_.steps[static_cast<size_t>(inputs_.plan.blocks[b].group)]);
+    started_roots_.SetStarted(b, next_.steps[static_cast<size_t>(inputs_.plan.blocks[b].group)]);
   }
 }
 
@@ -267,6 +300,7 @@ void DeviceStep::RecordEnqueued(bool captured, int64_t ticket) {
   pending_.state_in = inputs_.state.in();
   pending_.state_out = inputs_.state.out();
   pending_.steps = next_.steps;
+  pending_.has_gradient = next_.has_gradient;
   pending_.tasks = next_.tasks;
   pending_.any_task = next_.first_task >= 0;
   pending_.steps_before = report_.steps;
@@ -291,7 +325,7 @@ Status DeviceStep::FinishSteps() {
   if (ticket == 0) return {};
   const bool was_made = report_.steps > pending_.steps_before;
   if (!was_made && report_.skipped_steps == pending_.skipped_before) {
-    if (pending_.state_in != pending_.state_out) async_roots_.Forget();  // state_out was not written
+    if (pending_.state_in != pending_.state_out) started_roots_.Forget();  // state_out was not written
     // This rank's blocks may have been stepped before the rejection by another rank arrived.
     if (peers_->exist() && counters_.has_snapshots()) counters_.Forget();
     return {};
@@ -386,12 +420,12 @@ Status DeviceStep::ReportSteps(bool wait, int64_t* failed_call) {
 
 void DeviceStep::OnInitialize() {
   counters_.SetInitial(inputs_.state.out());
-  async_roots_.Forget();
+  started_roots_.Forget();
 }
 
 void DeviceStep::OnWrite(bool step_counters) {
   if (step_counters || counters_.has_snapshots()) counters_.Forget();
-  async_roots_.Forget();
+  started_roots_.Forget();
 }
 
 void DeviceStep::OnReplace() {
@@ -402,7 +436,7 @@ void DeviceStep::OnReplace() {
 
 void DeviceStep::OnUnseenWrite() {
   counters_.MarkUnseenWrite();
-  async_roots_.Forget();
+  started_roots_.Forget();
 }
 
 }  // namespace shampoo

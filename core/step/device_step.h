@@ -49,12 +49,12 @@ class DeviceCounters {
   bool has_snapshots_ = false;  // a block of this rank has the state snapshot_step
 };
 
-// Inverse roots that the device computes while later steps run (root_async). They are usable if, since they were
+// The async roots (root_async) that were started, on the device or on the host. They are usable if, since they were
 // started, only steps with the same settings have changed the state. Otherwise they are computed again when they are
 // due.
-class AsyncRoots {
+class StartedRoots {
  public:
-  explicit AsyncRoots(size_t blocks) : step_of_block_(blocks) {}
+  explicit StartedRoots(size_t blocks) : step_of_block_(blocks) {}
 
   // Returns whether the roots of the snapshot of this step are available.
   bool AreReady(size_t block, int64_t snapshot_step) const { return usable_ && step_of_block_[block] == snapshot_step; }
@@ -87,7 +87,7 @@ class DeviceStep final : public StepStrategy {
   Status ReportSteps(bool wait, int64_t* failed_call) override;
   double Seconds(StepPhase phase) const override { return engine_->Seconds(phase); }
   void OnBindBuffers() override { buffers_changed_ = true; }
-  void OnChangeRootSettings() override { async_roots_.Forget(); }
+  void OnChangeRootSettings() override { started_roots_.Forget(); }
 
   Status FinishSteps() override;
   void OnInitialize() override;
@@ -101,8 +101,9 @@ class DeviceStep final : public StepStrategy {
     int64_t ticket = 0;
     const char* state_in = nullptr;
     char* state_out = nullptr;
-    std::vector<int64_t> steps;   // by group: the number of the step; 0: the group is not active
-    std::vector<RootTask> tasks;  // by block
+    std::vector<int64_t> steps;               // by group: the number of the step; 0: the group is not active
+    std::vector<unsigned char> has_gradient;  // by group: this rank has a gradient of it
+    std::vector<RootTask> tasks;              // by block
     bool any_task = false;
     int64_t steps_before = 0;  // the counts of the last report before it
     int64_t skipped_before = 0;
@@ -112,6 +113,7 @@ class DeviceStep final : public StepStrategy {
     std::vector<cuda::DeviceSettings> settings;
     std::vector<GroupSchedule> schedules;        // by group
     std::vector<int64_t> steps;                  // by group; 0: the group is not active
+    std::vector<unsigned char> has_gradient;     // by group: this rank has a gradient of it
     std::vector<RootTask> tasks;                 // by block
     std::vector<int64_t> snapshot_steps_before;  // by block: the state snapshot_step before the step
     int64_t first_task = -1;                     // the first block of any rank with a task; -1: none
@@ -119,13 +121,16 @@ class DeviceStep final : public StepStrategy {
   };
 
   bool TakesPart(const Param& param) const;
+  void SetSettings();
   Status Prepare(bool captured);
-  void ListTasks();
+  bool TakesPartInReplays(const Param& param) const;
+  void ListTasks(bool captured);
+  Status PrepareAsyncRoots();
   Status PrepareHostRoots();
   Status StartHostRoots(RootTask task);
   Status Enqueue(bool captured, const Status& checked);
   void RecordEnqueued(bool captured, int64_t ticket);
-  void RecordAsyncRoots(bool enqueued);
+  void RecordStartedRoots();
   Status PollReport(int64_t ticket);
   Status FetchCounters();
   Status RaiseRejection(const char* prefix);
@@ -139,7 +144,7 @@ class DeviceStep final : public StepStrategy {
   bool lags_;  // status_lag
   bool buffers_changed_ = true;
   DeviceCounters counters_;
-  AsyncRoots async_roots_;
+  StartedRoots started_roots_;
   PendingStep pending_;
   NextStep next_;
   int64_t last_ticket_ = 0;  // the ticket of the last step that was not captured

@@ -36,7 +36,7 @@ Status HostRoots::Create(const PlanData& plan, std::shared_ptr<const cuda::Devic
 }
 
 HostRoots::HostRoots(const PlanData& plan, std::shared_ptr<const cuda::DeviceEngine> engine)
-    : plan_(plan), engine_(std::move(engine)), memory_(engine_->host_root_memory()) {}
+    : plan_(plan), engine_(std::move(engine)), on_device_(engine_->host_root_jobs()), memory_(on_device_.memory()) {}
 
 HostRoots::~HostRoots() {
   stopping_ = true;
@@ -105,8 +105,7 @@ Status HostRoots::Start(const Source& source) {
     const auto at = source.steps_are_by_block ? b : static_cast<size_t>(plan_.blocks[b].group);
     job.steps[b] = tasks[b] == source.task ? source.steps[at] : 0;
   }
-  SHAMPOO_RETURN_IF_ERROR(
-      engine_->StartHostRoots({source.stream, tasks.data(), source.task, source.arena}, &job.number));
+  SHAMPOO_RETURN_IF_ERROR(on_device_.Start({source.stream, tasks.data(), source.task, source.arena}, &job.number));
   const int64_t number = thread_->Submit();
   for (size_t b = 0; b < tasks.size(); ++b) {
     if (tasks[b] == source.task) last_job_[b] = number;
@@ -127,10 +126,10 @@ Status HostRoots::WaitFor(const std::vector<RootTask>& tasks) {
 }
 
 Status HostRoots::Run(const Job& job) {
-  SHAMPOO_RETURN_IF_ERROR(engine_->BeginHostRoots(job.number));
+  SHAMPOO_RETURN_IF_ERROR(on_device_.Begin(job.number));
   Status status = RunChunks(job);
   // Also after a failure, because part of the work is already enqueued.
-  Status ended = engine_->EndHostRoots(job.number);
+  Status ended = on_device_.End(job.number);
   return status.ok() ? std::move(ended) : std::move(status);
 }
 
@@ -149,9 +148,9 @@ Status HostRoots::RunChunks(const Job& job) {
     Chunk* const next = &chunks_[static_cast<size_t>(1 - buffer)];
     next->buffer = 1 - buffer;
     SHAMPOO_RETURN_IF_ERROR(Fetch(next));
-    SHAMPOO_RETURN_IF_ERROR(engine_->WaitForHostRoots(buffer));
+    SHAMPOO_RETURN_IF_ERROR(on_device_.WaitForFetch(buffer));
     Compute(job, chunk);
-    SHAMPOO_RETURN_IF_ERROR(engine_->ReturnHostRoots(chunk.roots));
+    SHAMPOO_RETURN_IF_ERROR(on_device_.Return(chunk.roots));
   }
   return {};
 }
@@ -168,7 +167,7 @@ Status HostRoots::Fetch(Chunk* chunk) {
     chunk->roots.push_back({b, k, header, buffer + at + cuda::kHostRootHeaderBytes});
     at += bytes;
   }
-  return chunk->roots.empty() ? Status() : engine_->FetchHostRoots(chunk->roots, chunk->buffer);
+  return chunk->roots.empty() ? Status() : on_device_.Fetch(chunk->roots, chunk->buffer);
 }
 
 void HostRoots::Compute(const Job& job, const Chunk& chunk) {

@@ -78,7 +78,8 @@ class HostRoots {
 
   const PlanData& plan_;
   std::shared_ptr<const cuda::DeviceEngine> engine_;
-  cuda::HostRootMemory memory_{};
+  cuda::HostRootJobs on_device_;
+  cuda::HostRootMemory memory_;
   std::vector<int64_t> first_factor_;  // by block
   std::vector<RootOutcome> outcomes_;  // by factor matrix
   // Memory of the threads, by slot.

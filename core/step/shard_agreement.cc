@@ -11,20 +11,14 @@
 #include "core/comm/received.h"
 
 namespace shampoo {
-namespace {
-
-// A rank without memory for a copy of its error still joins the round.
-Status CopyOf(const Status& status) {
-  return CatchExceptions([&] { return status.Copy(); });
-}
-
-}  // namespace
 
 ShardRounds::ShardRounds(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer)
     : inputs_(inputs),
       rounds_(std::move(comm), optimizer),
-      steps_(inputs.plan.groups.size()),
-      gradients_(inputs.plan.params.size()) {
+      own_steps_(inputs.plan.groups.size()),
+      own_gradients_(inputs.plan.params.size()),
+      steps_(own_steps_.size()),
+      gradients_(own_gradients_.size()) {
   segment_bytes_ = ShardSegmentBytes(steps_.size(), gradients_.size());
   buffer_.resize(static_cast<size_t>(segment_bytes_ * rounds_.comm()->world()));
   own_text_.reserve(kTextBytes);
@@ -38,8 +32,8 @@ ShardHeader ShardRounds::HeaderOf(int rank) {
 
 void ShardRounds::Report(const Status& failure) {
   rounds_.Report([&] {
-    std::fill(steps_.begin(), steps_.end(), 0);
-    std::fill(gradients_.begin(), gradients_.end(), kNoElements);
+    std::fill(own_steps_.begin(), own_steps_.end(), 0);
+    std::fill(own_gradients_.begin(), own_gradients_.end(), kNoElements);
     StepDecision decision;
     decision.status = CopyOf(failure);
     (void)RunRound(&decision).ok();  // this rank returns its own failure
@@ -47,24 +41,24 @@ void ShardRounds::Report(const Status& failure) {
 }
 
 void ShardRounds::SetInputs(std::span<const int64_t> steps) {
-  std::copy(steps.begin(), steps.end(), steps_.begin());
+  std::copy(steps.begin(), steps.end(), own_steps_.begin());
   TakeGradients();
 }
 
 void ShardRounds::TakeGradients() {
-  for (size_t p = 0; p < gradients_.size(); ++p) {
+  for (size_t p = 0; p < own_gradients_.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
-    gradients_[p] = param.elements == 0                        ? kNoElements
-                    : !inputs_.buffers.HasGradient(param)      ? kNoGradient
-                    : inputs_.buffers.all()[p].copy == nullptr ? kGradient
-                                                               : kGradientAndCopy;
+    own_gradients_[p] = param.elements == 0                        ? kNoElements
+                        : !inputs_.buffers.HasGradient(param)      ? kNoGradient
+                        : inputs_.buffers.all()[p].copy == nullptr ? kGradient
+                                                                   : kGradientAndCopy;
   }
 }
 
 void ShardRounds::TakeInputs(const StepDecision& decision, const StepContext& context) {
   for (size_t g = 0; g < steps_.size(); ++g) {
     const GroupStep& group = context.group(g);
-    steps_[g] = decision.status.ok() && group.active ? group.program.t : 0;
+    own_steps_[g] = decision.status.ok() && group.active ? group.program.t : 0;
   }
   TakeGradients();
 }
@@ -113,8 +107,10 @@ Status ShardRounds::RunRound(StepDecision* decision) {
   char* to = SegmentOf(comm()->rank());
   std::memcpy(to, &own, sizeof own);
   to += sizeof own;
-  std::memcpy(to, steps_.data(), steps_.size() * sizeof steps_[0]);
-  std::copy(gradients_.begin(), gradients_.end(), to + steps_.size() * sizeof steps_[0]);
+  std::memcpy(to, own_steps_.data(), own_steps_.size() * sizeof own_steps_[0]);
+  std::copy(own_gradients_.begin(), own_gradients_.end(), to + own_steps_.size() * sizeof own_steps_[0]);
+  std::copy(own_steps_.begin(), own_steps_.end(), steps_.begin());
+  std::copy(own_gradients_.begin(), own_gradients_.end(), gradients_.begin());
   SHAMPOO_RETURN_IF_ERROR(comm()->GatherInPlace(buffer_.data(), segment_bytes_));
   SHAMPOO_RETURN_IF_ERROR(rounds_.Receive(own.round, [this](int rank) { return SegmentOf(rank); }));
   decision->skip_step = (rounds_.AnyFlags() & kSkipsStep) != 0;

@@ -97,8 +97,12 @@ class ShardRounds final : public ShardAgreement {
   Rounds rounds_;
   RoundFailure failure_;  // the failure of the last agreement, while its text is due
   std::string own_text_;
-  std::vector<int64_t> steps_;            // by group: the step that the ranks are about to make; 0: none
-  std::vector<unsigned char> gradients_;  // by parameter: GradientOnShard, the largest of any rank
+  // The inputs of this rank: by group, the step that it is about to make (0: none); by parameter, a GradientOnShard.
+  std::vector<int64_t> own_steps_;
+  std::vector<unsigned char> own_gradients_;
+  // What the ranks agreed on: by group, the step; by parameter, the largest GradientOnShard of any rank.
+  std::vector<int64_t> steps_;
+  std::vector<unsigned char> gradients_;
   int64_t segment_bytes_;
   std::vector<char> buffer_;
 };

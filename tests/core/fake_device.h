@@ -24,6 +24,7 @@ class FakeDevice {
   struct Step {
     std::vector<int64_t> expected_step;
     std::vector<RootTask> tasks;
+    std::vector<const void*> bound_lr;  // by group
     bool buffers_changed = false;
     bool captured = false;
     Code failure = Code::kOk;
@@ -54,7 +55,8 @@ class FakeDevice {
     bool among_shards = false;
   };
   std::optional<Rejection> rejection;
-  std::string fails;  // the text with which the next step fails
+  std::string fails;       // the text with which the next step fails
+  std::string root_error;  // the error of the thread of async roots; returned once
   int64_t last_ticket = 0;
   // Returns the segments of the last exchange of a step. This rank sends bytes of this value.
   const std::vector<char>& exchanged() const { return exchange_; }
@@ -111,6 +113,7 @@ class FakeDevice {
       return start + (past == 0 ? 0 : kArenaAlignment - static_cast<int64_t>(past));
     };
     table.initialize = [](cuda::Engine*, void*, int64_t, void*) { return Ok(); };
+    table.await_async_roots = [](cuda::Engine* engine, const RootTask*) { return Of(engine).TakeRootError(); };
     table.step = [](cuda::Engine* engine, const cuda::StepArgs* args, int64_t* ticket) {
       return Of(engine).Enqueue(*args, ticket);
     };
@@ -167,11 +170,18 @@ class FakeDevice {
     return with.gather(with.user, exchange_.data(), segment_bytes, stream) == 0;
   }
 
+  cuda::Result TakeRootError() {
+    if (root_error.empty()) return Ok();
+    text_ = std::exchange(root_error, {});
+    return {Code::kDevice, text_.c_str()};
+  }
+
   cuda::Result Enqueue(const cuda::StepArgs& args, int64_t* ticket) {
     if (!fails.empty()) return {Code::kDevice, fails.c_str()};
     Step& step = steps.emplace_back();
     step.expected_step.assign(args.expected_step, args.expected_step + groups_);
     step.tasks.assign(args.tasks, args.tasks + blocks_);
+    for (size_t g = 0; g < groups_; ++g) step.bound_lr.push_back(args.groups[g].bound_lr.value);
     step.buffers_changed = args.buffers_changed != 0;
     step.captured = args.captured != 0;
     step.failure = args.failure;
@@ -207,6 +217,7 @@ class FakeDevice {
   std::vector<char> staging_;
   std::vector<char> exchange_;
   std::vector<char> host_exchange_;
+  std::string text_;
   int32_t shard_world_ = 1;
   int64_t shard_bytes_ = 0;
   int32_t world_ = 1;

@@ -55,7 +55,7 @@ TEST_CASE("counters include snapshots if a block of this rank has them") {
 }
 
 TEST_CASE("pending roots belong to the snapshot from which they were started") {
-  AsyncRoots roots(2);
+  StartedRoots roots(2);
   const char arena[2] = {};
   CHECK(!roots.AreReady(0, 3));
   roots.SetArena(arena);

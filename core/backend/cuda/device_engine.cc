@@ -99,6 +99,10 @@ Status DeviceEngine::IsCapturing(void* stream, bool* captured) const {
   return {};
 }
 
+Status DeviceEngine::AwaitAsyncRoots(const std::vector<RootTask>& tasks) const {
+  return StatusOfResult(table_->await_async_roots(engine_, tasks.data()));
+}
+
 Status DeviceEngine::Step(const StepArgs& args, int64_t* ticket) const {
   return StatusOfResult(table_->step(engine_, &args, ticket));
 }
@@ -123,31 +127,29 @@ Status DeviceEngine::RetryRoot(const RootRetry& retry, RootStatus* out) const {
   return StatusOfResult(table_->retry_root(engine_, &retry, out));
 }
 
-Status DeviceEngine::StartHostRoots(const HostRootStart& start, int64_t* job) const {
-  return StatusOfResult(table_->start_host_roots(engine_, &start, job));
-}
-
-Status DeviceEngine::BeginHostRoots(int64_t job) const {
-  return StatusOfResult(table_->begin_host_roots(engine_, job));
-}
-
-Status DeviceEngine::FetchHostRoots(const std::vector<HostRoot>& roots, int32_t buffer) const {
-  return StatusOfResult(table_->fetch_host_roots(engine_, roots.data(), static_cast<int64_t>(roots.size()), buffer));
-}
-
-Status DeviceEngine::WaitForHostRoots(int32_t buffer) const {
-  return StatusOfResult(table_->wait_for_host_roots(engine_, buffer));
-}
-
-Status DeviceEngine::ReturnHostRoots(const std::vector<HostRoot>& roots) const {
-  return StatusOfResult(table_->return_host_roots(engine_, roots.data(), static_cast<int64_t>(roots.size())));
-}
-
-Status DeviceEngine::EndHostRoots(int64_t job) const { return StatusOfResult(table_->end_host_roots(engine_, job)); }
-
 Status DeviceEngine::Staging(int64_t bytes, void** out) const {
   return StatusOfResult(table_->staging(engine_, bytes, out));
 }
+
+Status HostRootJobs::Start(const HostRootStart& start, int64_t* job) const {
+  return StatusOfResult(table_->start_host_roots(engine_, &start, job));
+}
+
+Status HostRootJobs::Begin(int64_t job) const { return StatusOfResult(table_->begin_host_roots(engine_, job)); }
+
+Status HostRootJobs::Fetch(const std::vector<HostRoot>& roots, int32_t buffer) const {
+  return StatusOfResult(table_->fetch_host_roots(engine_, roots.data(), static_cast<int64_t>(roots.size()), buffer));
+}
+
+Status HostRootJobs::WaitForFetch(int32_t buffer) const {
+  return StatusOfResult(table_->wait_for_host_roots(engine_, buffer));
+}
+
+Status HostRootJobs::Return(const std::vector<HostRoot>& roots) const {
+  return StatusOfResult(table_->return_host_roots(engine_, roots.data(), static_cast<int64_t>(roots.size())));
+}
+
+Status HostRootJobs::End(int64_t job) const { return StatusOfResult(table_->end_host_roots(engine_, job)); }
 
 Status ExchangeMemory::Fetch(int64_t offset, const void* from, int64_t bytes, void* stream) const {
   return StatusOfResult(table_->fetch_exchange(engine_, offset, from, bytes, stream));

@@ -32,6 +32,24 @@ class ExchangeMemory {
   Engine* engine_;
 };
 
+// Async roots that the library computes on the host. See cuda::HostRootMemory for the order of the calls.
+class HostRootJobs {
+ public:
+  HostRootJobs(const Table* table, Engine* engine) : table_(table), engine_(engine) {}
+
+  HostRootMemory memory() const { return table_->host_root_memory(engine_); }
+  Status Start(const HostRootStart& start, int64_t* job) const;
+  Status Begin(int64_t job) const;
+  Status Fetch(const std::vector<HostRoot>& roots, int32_t buffer) const;
+  Status WaitForFetch(int32_t buffer) const;
+  Status Return(const std::vector<HostRoot>& roots) const;
+  Status End(int64_t job) const;
+
+ private:
+  const Table* table_;
+  Engine* engine_;
+};
+
 // An engine of the plugin. Calls the functions of the plugin's table and returns their results as statuses.
 class DeviceEngine {
  public:
@@ -56,6 +74,8 @@ class DeviceEngine {
   // owns, and the step counters.
   Status Initialize(char* arena, int64_t block, void* stream) const;
   Status IsCapturing(void* stream, bool* captured) const;
+  // See Table::await_async_roots.
+  Status AwaitAsyncRoots(const std::vector<RootTask>& tasks) const;
   Status Step(const StepArgs& args, int64_t* ticket) const;
   Status ReadReport(int64_t ticket, StepReport* out) const;
   const RootStatus* roots() const { return table_->roots(engine_); }
@@ -66,14 +86,7 @@ class DeviceEngine {
   Status Download(void* host, const void* device, int64_t bytes, void* stream) const;
   Status Upload(void* device, const void* host, int64_t bytes, void* stream) const;
   Status RetryRoot(const RootRetry& retry, RootStatus* out) const;
-  // See HostRootMemory.
-  HostRootMemory host_root_memory() const { return table_->host_root_memory(engine_); }
-  Status StartHostRoots(const HostRootStart& start, int64_t* job) const;
-  Status BeginHostRoots(int64_t job) const;
-  Status FetchHostRoots(const std::vector<HostRoot>& roots, int32_t buffer) const;
-  Status WaitForHostRoots(int32_t buffer) const;
-  Status ReturnHostRoots(const std::vector<HostRoot>& roots) const;
-  Status EndHostRoots(int64_t job) const;
+  HostRootJobs host_root_jobs() const { return {table_, engine_}; }
   Status Staging(int64_t bytes, void** out) const;
   ExchangeMemory exchange_memory() const { return {table_, engine_}; }
   double Seconds(StepPhase phase) const { return table_->seconds(engine_)[static_cast<size_t>(phase)]; }

@@ -305,7 +305,11 @@ struct Table {
   // Sets the state to its values before the first step, in the order of the stream. block -1: the states of all owned
   // blocks and the counters; otherwise: the factor matrices, inverse roots, snapshots and diagonal flags of one block.
   Result (*initialize)(Engine* engine, void* arena, int64_t block, void* stream);
-  // Enqueues a step and writes its number to *ticket. Does not wait and does not allocate.
+  // Waits until the thread that enqueues async roots (root_device device) has enqueued those that a step with these
+  // tasks uses, and those whose copied factor matrices it overwrites. tasks: by block. Returns, once, the first error
+  // of the thread. Call it before each step with tasks.
+  Result (*await_async_roots)(Engine* engine, const RootTask* tasks);
+  // Enqueues a step and writes its number to *ticket. Does not allocate. Waits only where the caller's collectives do.
   Result (*step)(Engine* engine, const StepArgs* args, int64_t* ticket);
   Result (*is_capturing)(Engine* engine, void* stream, int32_t* captured);
   // Waits for the step with this ticket (0: does not wait), and copies the report of the steps so far.

@@ -36,12 +36,14 @@ AsyncRoots::~AsyncRoots() {
   if (handles().stream != nullptr) (void)cudaStreamSynchronize(handles().stream);
 }
 
+void AsyncRoots::AwaitJob(int64_t block) {
+  const int64_t job = order_.JobToWaitFor(block);
+  if (job != 0) thread_->WaitFor(job);
+}
+
 Status AsyncRoots::WaitForRoots(int64_t block, cudaStream_t stream) {
   const int64_t job = order_.JobToWaitFor(block);
-  if (job == 0) return {};
-  thread_->WaitFor(job);
-  SHAMPOO_RETURN_IF_ERROR(thread_->TakeError());
-  return order_.MakeWait(stream, job);
+  return job == 0 ? Status() : order_.MakeWait(stream, job);
 }
 
 Status AsyncRoots::Submit(const StepArgs& args, const PlanView& plan) {

@@ -43,8 +43,10 @@ class AsyncRoots {
   // Returns how many steps may have roots that are not used yet.
   size_t runs() const { return order_.size(); }
 
-  // Makes later work in `stream` wait for the last roots of this block. Waits on the host only while the thread is
-  // still enqueuing them: CUDA cannot order a stream behind work that has not been enqueued.
+  // Waits until the thread has enqueued the last roots of this block: CUDA cannot order a stream behind work that has
+  // not been enqueued.
+  void AwaitJob(int64_t block);
+  // Makes later work in `stream` wait for the last roots of this block. Call AwaitJob() first.
   Status WaitForRoots(int64_t block, cudaStream_t stream);
   // Submits the roots of the blocks that this step took snapshots of, which start after the work in the step's stream.
   Status Submit(const StepArgs& args, const PlanView& plan);

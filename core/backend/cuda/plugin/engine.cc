@@ -92,7 +92,7 @@ Engine::~Engine() {
   // Work of this engine may still be running, on the caller's stream and on its own streams, and a thread may be
   // enqueuing more.
   async_roots_.reset();
-  host_roots_.reset();
+  host_root_transfer_.reset();
   if (has_work_) (void)cudaEventSynchronize(done_.get());
   if (copies_.get() != nullptr) (void)cudaStreamSynchronize(copies_.get());
   // Replays of graphs may still run, on streams that this library does not know.
@@ -126,7 +126,8 @@ Status Engine::Build(const EngineDesc& desc) {
       if (block->snapshot_step.present()) async = std::max(async, plan_.groups[block->group].root_async);
     }
     if (desc.host_root_bytes > 0) {
-      SHAMPOO_RETURN_IF_ERROR(HostRoots::Create(device_, plan_, async, desc.host_root_bytes, &host_roots_));
+      SHAMPOO_RETURN_IF_ERROR(
+          HostRootTransfer::Create(device_, plan_, async, desc.host_root_bytes, &host_root_transfer_));
     } else if (async > 0) {
       SHAMPOO_RETURN_IF_ERROR(AsyncRoots::Create(sizes, plan_.block_count, async, &async_roots_));
     }

@@ -12,7 +12,7 @@
 #include "core/backend/cuda/plugin/cuda_handles.h"
 #include "core/backend/cuda/plugin/device_memory.h"
 #include "core/backend/cuda/plugin/host_exchange.h"
-#include "core/backend/cuda/plugin/host_roots.h"
+#include "core/backend/cuda/plugin/host_root_transfer.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
 #include "core/backend/cuda/plugin/phase_timer.h"
 #include "core/backend/cuda/plugin/rank_exchanges.h"
@@ -31,6 +31,7 @@ struct Engine {
   Engine& operator=(const Engine&) = delete;
 
   Status Initialize(char* arena, int64_t block, cudaStream_t stream);
+  Status AwaitAsyncRoots(const RootTask* tasks);
   Status Step(const StepArgs& args, int64_t* ticket);
   Status IsCapturing(cudaStream_t stream, int32_t* captured);
   Status ReadReport(int64_t ticket, StepReport* out);
@@ -38,7 +39,7 @@ struct Engine {
   Status Copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
   Status Staging(int64_t bytes, void** out);
   Status StartHostRoots(const HostRootStart& start, int64_t* job);
-  HostRoots* host_roots() { return host_roots_.get(); }
+  HostRootTransfer* host_root_transfer() { return host_root_transfer_.get(); }
   HostExchange* host_exchange() { return host_exchange_.get(); }
 
   void* state() const { return state_; }
@@ -91,7 +92,13 @@ struct Engine {
   // the matrices.
   Status MultiplyGradients(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group);
   Status Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count);
-  bool has_async_roots() const { return async_roots_ != nullptr || host_roots_ != nullptr; }
+  // Returns whether a step with these tasks uses async roots of a block, or overwrites the factor matrices that they
+  // are computed from.
+  bool AwaitsRoots(const RootTask* tasks, int64_t block) const {
+    return plan_.owned[block] != 0 &&
+           (tasks[block] == RootTask::kAdoptDeviceRoots || tasks[block] == RootTask::kTakeSnapshot);
+  }
+  bool has_async_roots() const { return async_roots_ != nullptr || host_root_transfer_ != nullptr; }
   RootTask HostTaskOf(const StepArgs& args, const BatchItem& item) const {
     return args.tasks[item.block - plan_.blocks];
   }
@@ -128,7 +135,7 @@ struct Engine {
   std::unique_ptr<RootSolver> roots_;
   // Async roots on the device or on the host; at most one of the two exists.
   std::unique_ptr<AsyncRoots> async_roots_;
-  std::unique_ptr<HostRoots> host_roots_;
+  std::unique_ptr<HostRootTransfer> host_root_transfer_;
   std::unique_ptr<HostExchange> host_exchange_;  // nullptr: all communicators take device memory
   std::unique_ptr<PhaseTimer> timer_;            // nullptr: no times are measured
   int64_t tickets_ = 0;

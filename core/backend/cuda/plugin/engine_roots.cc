@@ -41,15 +41,22 @@ struct Engine::RootInputs {
   RootTask TaskOf(const Block* blocks, const BatchItem& item) const { return tasks[item.block - blocks]; }
 };
 
-// Makes the step wait for async roots: those that it begins to use, and those whose copied factor matrices it
+Status Engine::AwaitAsyncRoots(const RootTask* tasks) {
+  if (!async_roots_) return {};
+  for (int64_t b = 0; b < plan_.block_count; ++b) {
+    if (AwaitsRoots(tasks, b)) async_roots_->AwaitJob(b);
+  }
+  return async_roots_->TakeError();
+}
+
+// Makes the work of a step wait for async roots: those that it begins to use, and those whose copied factor matrices it
 // overwrites. Called before the kernels of the step.
 Status Engine::WaitForAsyncRoots(const StepArgs& args) {
   const auto stream = static_cast<cudaStream_t>(args.stream);
   for (int64_t b = 0; b < plan_.block_count; ++b) {
-    const RootTask task = plan_.owned[b] != 0 ? args.tasks[b] : RootTask::kNone;
-    if (task != RootTask::kAdoptDeviceRoots && task != RootTask::kTakeSnapshot) continue;
+    if (!AwaitsRoots(args.tasks, b)) continue;
     SHAMPOO_RETURN_IF_ERROR(async_roots_ ? async_roots_->WaitForRoots(b, stream)
-                                         : host_roots_->WaitForRoots(b, stream));
+                                         : host_root_transfer_->WaitForRoots(b, stream));
   }
   return {};
 }
@@ -79,7 +86,9 @@ Status Engine::EnqueueAsyncRoots(const AsyncRoots& async, const AsyncRoots::Job&
 Status Engine::StartHostRoots(const HostRootStart& start, int64_t* job) {
   const DeviceScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
-  return host_roots_->Start(start, job);
+  Status started = host_root_transfer_->Start(start, job);
+  lost_work_ = lost_work_ || !started.ok();
+  return started;
 }
 
 auto Engine::ContextOf(const Tables& tables) const -> RootContext {
@@ -188,8 +197,7 @@ Status Engine::ComputeRun(const DeviceSettings* groups, const BlockBatch& batch,
   return context.solver->Compute(roots, groups[block.group], *context.handles, context.workspace);
 }
 
-// Between steps the matrices of the batches are not in use.
-// Returns a batch of one matrix, at the start of the matrices.
+// Returns a batch of one matrix, at the start of the memory for the matrices of steps. Use it only between steps.
 RootBatch Engine::MatrixOf(int64_t n, Dtype computation, Dtype root_dtype) {
   RootBatch matrix;
   matrix.n = n;

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A step enqueues kernels and products in the order of the caller's stream. Products of blocks of different shapes run
-// in parallel on the engine's own streams, ordered by events. The host does not wait, read results or allocate.
+// in parallel on the engine's own streams, ordered by events. The host does not read results or allocate, and it waits
+// only where the caller's collectives do.
 #include <algorithm>
 
 #include "core/backend/cuda/plugin/cuda_call.h"
@@ -27,7 +28,6 @@ Status Engine::Step(const StepArgs& args, int64_t* ticket) {
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   const auto stream = static_cast<cudaStream_t>(args.stream);
   *ticket = ++tickets_;
-  if (async_roots_) SHAMPOO_RETURN_IF_ERROR(async_roots_->TakeError());
   Tables tables = tables_;
   tables.state_in = static_cast<const char*>(args.state_in);
   tables.state_out = static_cast<char*>(args.state_out);

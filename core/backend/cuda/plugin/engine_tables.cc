@@ -153,9 +153,9 @@ Status Engine::FillTables(cudaStream_t stream) {
           block.matrix_at[k] = item.matrix_at[static_cast<size_t>(k)];
           block.root_at[k] = shape_group.first_root + k * count + i;
           const int64_t bytes = block.shape[k] * block.shape[k] * static_cast<int64_t>(SizeOf(batch.computation));
-          if (host_roots_ && item.block->snapshot_step.present()) {
+          if (host_root_transfer_ && item.block->snapshot_step.present()) {
             const int64_t at = block.matrix_at[k] * static_cast<int64_t>(SizeOf(batch.computation));
-            host_roots_->SetPlace(
+            host_root_transfer_->SetPlace(
                 b, k,
                 {static_cast<char*>(tables.async_matrices) + at, tables_.async_flags + block.root_at[k],
                  tables_.async_roots + block.root_at[k], bytes});

@@ -109,6 +109,8 @@ const Table kTable = {
           return Guarded(
               [&] { return engine->Initialize(static_cast<char*>(arena), block, static_cast<cudaStream_t>(stream)); });
         },
+    .await_async_roots = [](Engine* engine,
+                            const RootTask* tasks) { return Guarded([&] { return engine->AwaitAsyncRoots(tasks); }); },
     .step = [](Engine* engine, const StepArgs* args,
                int64_t* ticket) { return Guarded([&] { return engine->Step(*args, ticket); }); },
     .is_capturing =
@@ -142,26 +144,26 @@ const Table kTable = {
                      RootStatus* out) { return Guarded([&] { return engine->RetryRoot(*retry, out); }); },
     .host_root_memory =
         [](Engine* engine) {
-          return engine->host_roots() == nullptr ? HostRootMemory{} : engine->host_roots()->memory();
+          return engine->host_root_transfer() == nullptr ? HostRootMemory{} : engine->host_root_transfer()->memory();
         },
     .start_host_roots = [](Engine* engine, const HostRootStart* start,
                            int64_t* job) { return Guarded([&] { return engine->StartHostRoots(*start, job); }); },
     .begin_host_roots = [](Engine* engine,
-                           int64_t job) { return Guarded([&] { return engine->host_roots()->Begin(job); }); },
+                           int64_t job) { return Guarded([&] { return engine->host_root_transfer()->Begin(job); }); },
     .fetch_host_roots =
         [](Engine* engine, const HostRoot* roots, int64_t count, int32_t buffer) {
-          return Guarded([&] { return engine->host_roots()->Fetch(roots, count, buffer); });
+          return Guarded([&] { return engine->host_root_transfer()->Fetch(roots, count, buffer); });
         },
     .wait_for_host_roots =
         [](Engine* engine, int32_t buffer) {
-          return Guarded([&] { return engine->host_roots()->WaitForFetch(buffer); });
+          return Guarded([&] { return engine->host_root_transfer()->WaitForFetch(buffer); });
         },
     .return_host_roots =
         [](Engine* engine, const HostRoot* roots, int64_t count) {
-          return Guarded([&] { return engine->host_roots()->Return(roots, count); });
+          return Guarded([&] { return engine->host_root_transfer()->Return(roots, count); });
         },
     .end_host_roots = [](Engine* engine,
-                         int64_t job) { return Guarded([&] { return engine->host_roots()->End(job); }); },
+                         int64_t job) { return Guarded([&] { return engine->host_root_transfer()->End(job); }); },
     .staging = [](Engine* engine, int64_t bytes,
                   void** out) { return Guarded([&] { return engine->Staging(bytes, out); }); },
     .exchange_memory =

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/cuda/plugin/host_roots.h"
+#include "core/backend/cuda/plugin/host_root_transfer.h"
 
 #include <utility>
 
@@ -24,9 +24,9 @@ class ThreadScope {
 
 }  // namespace
 
-Status HostRoots::Create(int device, const PlanView& plan, int64_t steps, int64_t buffer_bytes,
-                         std::unique_ptr<HostRoots>* out) {
-  std::unique_ptr<HostRoots> made(new HostRoots(device, plan));
+Status HostRootTransfer::Create(int device, const PlanView& plan, int64_t steps, int64_t buffer_bytes,
+                                std::unique_ptr<HostRootTransfer>* out) {
+  std::unique_ptr<HostRootTransfer> made(new HostRootTransfer(device, plan));
   int64_t roots = 0;
   for (int64_t b = 0; b < plan.block_count; ++b) {
     made->first_root_.push_back(roots);
@@ -45,16 +45,16 @@ Status HostRoots::Create(int device, const PlanView& plan, int64_t steps, int64_
   return {};
 }
 
-HostRoots::~HostRoots() {
+HostRootTransfer::~HostRootTransfer() {
   if (stream_.get() != nullptr) (void)cudaStreamSynchronize(stream_.get());
 }
 
-Status HostRoots::WaitForRoots(int64_t block, cudaStream_t stream) {
+Status HostRootTransfer::WaitForRoots(int64_t block, cudaStream_t stream) {
   const int64_t job = order_.JobToWaitFor(block);
   return job == 0 ? Status() : order_.MakeWait(stream, job);
 }
 
-Status HostRoots::Start(const HostRootStart& start, int64_t* job) {
+Status HostRootTransfer::Start(const HostRootStart& start, int64_t* job) {
   const auto stream = static_cast<cudaStream_t>(start.stream);
   const auto* const arena = static_cast<const char*>(start.arena);
   for (int64_t b = 0; b < plan_.block_count && arena != nullptr; ++b) {
@@ -79,13 +79,13 @@ Status HostRoots::Start(const HostRootStart& start, int64_t* job) {
   return {};
 }
 
-Status HostRoots::Begin(int64_t job) {
+Status HostRootTransfer::Begin(int64_t job) {
   const ThreadScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   return order_.WaitForStart(stream_.get(), job);
 }
 
-Status HostRoots::Fetch(const HostRoot* roots, int64_t count, int32_t buffer) {
+Status HostRootTransfer::Fetch(const HostRoot* roots, int64_t count, int32_t buffer) {
   const ThreadScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   for (const HostRoot* root = roots; root != roots + count; ++root) {
@@ -99,14 +99,14 @@ Status HostRoots::Fetch(const HostRoot* roots, int64_t count, int32_t buffer) {
   return {};
 }
 
-Status HostRoots::WaitForFetch(int32_t buffer) {
+Status HostRootTransfer::WaitForFetch(int32_t buffer) {
   const ThreadScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   SHAMPOO_CUDA_TRY(cudaEventSynchronize(fetched_[static_cast<size_t>(buffer)].get()));
   return {};
 }
 
-Status HostRoots::Return(const HostRoot* roots, int64_t count) {
+Status HostRootTransfer::Return(const HostRoot* roots, int64_t count) {
   const ThreadScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   for (const HostRoot* root = roots; root != roots + count; ++root) {
@@ -121,7 +121,7 @@ Status HostRoots::Return(const HostRoot* roots, int64_t count) {
   return {};
 }
 
-Status HostRoots::End(int64_t job) {
+Status HostRootTransfer::End(int64_t job) {
   const ThreadScope scope(device_);
   // Also after an error, because the job may have enqueued work.
   Status ended = order_.RecordEnd(stream_.get(), job);

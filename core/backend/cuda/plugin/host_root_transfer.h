@@ -17,7 +17,7 @@ namespace shampoo::cuda {
 // The device's part of async roots that the library computes on the host (root_device host): a stream of the lowest
 // priority in which factor matrices are copied to pinned memory and roots are copied back, and its order with steps.
 // The library calls it from the thread that steps and, for each job, from a thread of its own.
-class HostRoots {
+class HostRootTransfer {
  public:
   // The device memory of one root.
   struct Place {
@@ -29,10 +29,10 @@ class HostRoots {
 
   // steps: the largest number of steps after which roots are used. buffer_bytes: of each of the two pinned buffers.
   static Status Create(int device, const PlanView& plan, int64_t steps, int64_t buffer_bytes,
-                       std::unique_ptr<HostRoots>* out);
-  ~HostRoots();  // waits for the work of the stream
-  HostRoots(const HostRoots&) = delete;
-  HostRoots& operator=(const HostRoots&) = delete;
+                       std::unique_ptr<HostRootTransfer>* out);
+  ~HostRootTransfer();  // waits for the work of the stream
+  HostRootTransfer(const HostRootTransfer&) = delete;
+  HostRootTransfer& operator=(const HostRootTransfer&) = delete;
 
   void SetPlace(int64_t block, int k, const Place& place) { places_[RootAt(block, k)] = place; }
   HostRootMemory memory() const { return {{buffers_[0].host(), buffers_[1].host()}, buffer_bytes_}; }
@@ -52,7 +52,7 @@ class HostRoots {
   Status End(int64_t job);
 
  private:
-  HostRoots(int device, const PlanView& plan) : device_(device), plan_(plan) {}
+  HostRootTransfer(int device, const PlanView& plan) : device_(device), plan_(plan) {}
   size_t RootAt(int64_t block, int k) const { return static_cast<size_t>(first_root_[static_cast<size_t>(block)] + k); }
 
   int device_;
