@@ -72,9 +72,10 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
       return shampoo::Invalid("index is ", index, ": expected 0 to ", shampoo_config_key_count() - 1);
     }
     const shampoo::Key& key = shampoo::Keys()[static_cast<size_t>(index)];
-    const shampoo_key_info own = {
-        sizeof(shampoo_key_info),        key.name, shampoo::TypeName(key.type),     key.default_text,
-        shampoo::RangeText(key).c_str(), shampoo::DocText(key).c_str(),  static_cast<int32_t>(key.scope), key.changeable ? 1 : 0};
+    const shampoo_key_info own = {sizeof(shampoo_key_info),        key.name,
+                                  shampoo::TypeName(key.type),     key.default_text,
+                                  shampoo::RangeText(key).c_str(), shampoo::DocText(key).c_str(),
+                                  static_cast<int32_t>(key.scope), key.changeable ? 1 : 0};
     return shampoo::WriteStruct(own, sizeof own, "info", info);
   });
 }

@@ -166,7 +166,9 @@ Status Matching::MatchGroup(const CheckpointIndex& index, OptimizerState* optimi
 Status Matching::CompareConfigs(const OptimizerState& optimizer, int group, const StoredGroup& stored) {
   const StoredGroup own = DescribeHyperParameters(optimizer, group);
   const std::string method = ValueIn(own, "method");
-  const std::string saved_method = ValueIn(stored, "method");
+  // Checkpoints without this key are from versions whose only method was Shampoo.
+  const std::string* const stored_method = stored.Value("method");
+  const std::string saved_method = stored_method != nullptr ? *stored_method : NameOf(Method::kShampoo);
   if (method != saved_method) {
     return Invalid("group ", group, ": method is ", method, " here and was ", saved_method,
                    " when it was saved: their states are not compatible; set method ", saved_method,

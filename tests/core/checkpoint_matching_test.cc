@@ -53,6 +53,12 @@ TEST_CASE("blocks that were saved with the same layout are matched in the order 
   CHECK(!matched.matching.HasParam("p2"));
 }
 
+TEST_CASE("a checkpoint without the key method is one of Shampoo") {
+  Matched matched;
+  std::erase_if(matched.index.groups[0].config, [](const auto& pair) { return pair.first == "method"; });
+  CheckOk(matched.Match());
+}
+
 TEST_CASE("only the blocks of this rank's parameters are loaded") {
   const Matched matched({}, StepFixture::Describe({{4, 6}}));
   for (const StoredBlock& block : matched.index.blocks) {
@@ -89,6 +95,14 @@ TEST_CASE("a checkpoint that does not match the optimizer is an error that names
        },
        Code::kInvalid,
        "group 0: parameter \"p0\" was saved at step 0 and \"p1\" at step 3"},
+      {{},
+       [](CheckpointIndex* index) {
+         for (auto& [key, value] : index->groups[0].config) {
+           if (key == "method") value = "adam";
+         }
+       },
+       Code::kInvalid,
+       "group 0: method is shampoo here and was adam when it was saved"},
       {{{"grafting", "rmsprop"}}, nothing, Code::kInvalid, "grafting is rmsprop here and was adam when it was saved"},
       {{},
        [](CheckpointIndex* index) {

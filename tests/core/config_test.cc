@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/config/defaults.h"
 #include "tests/core/plan_test_util.h"
+#include "tests/core/status_check.h"
 
 namespace shampoo {
 namespace {
@@ -82,18 +84,73 @@ TEST_CASE("the preset shampoo_2024 has the defaults of the reference release") {
   CHECK(settings.allow_stalled_moments);
 }
 
-TEST_CASE("every default of a preset is a key of the table with a value that passes its check") {
-  for (const Preset& preset : Presets()) {
-    for (const auto& [name, text] : preset.defaults) {
+TEST_CASE("every default of a preset or a method is a key that the method reads, with a value that passes its check") {
+  const auto check = [](Method method, std::span<const Default> defaults) {
+    for (const auto& [name, text] : defaults) {
       CAPTURE(name);
       const Key* const key = FindKey(name);
       REQUIRE(key != nullptr);
+      CHECK(Reads(method, *key));
       Value value;
       REQUIRE(ParseValue(*key, text, &value).ok());
       CHECK(value.text == text);
     }
-  }
+  };
+  for (const Preset& preset : Presets()) check(preset.method, preset.defaults);
   CHECK(Presets().size() == FindKey("preset")->choices.size());
+  const size_t methods = FindKey("method")->choices.size();
+  for (size_t m = 0; m < methods; ++m) check(static_cast<Method>(m), DefaultsOf(static_cast<Method>(m)));
+}
+
+TEST_CASE("each method has its own defaults, and the preset adamw is method adam") {
+  const Settings adam = Resolved({{"method", "adam"}});
+  CHECK(adam.grafting == Grafting::kAdam);
+  CHECK(adam.beta1 == 0.9);
+  CHECK(adam.beta2 == 0.999);
+  CHECK(adam.epsilon == 1e-8);
+  CHECK(adam.weight_decay == 0);
+  const Settings adagrad = Resolved({{"method", "adagrad"}});
+  CHECK(adagrad.grafting == Grafting::kAdagrad);
+  CHECK(adagrad.beta1 == 0);
+  CHECK(adagrad.beta2 == 1);
+  CHECK(adagrad.epsilon == 1e-10);
+  const Settings rmsprop = Resolved({{"method", "rmsprop"}, {"epsilon", "0"}});
+  CHECK(rmsprop.grafting == Grafting::kRmsprop);
+  CHECK(rmsprop.beta2 == 0.99);
+  CHECK(rmsprop.epsilon == 0);
+  const Settings sgd = Resolved({{"method", "sgd"}});
+  CHECK(sgd.grafting == Grafting::kSgd);
+  CHECK(sgd.beta1 == 0);
+
+  const Settings adamw = Resolved({{"preset", "adamw"}});
+  CHECK(adamw.method == Method::kAdam);
+  CHECK(adamw.lr == 0.001);
+  CHECK(adamw.weight_decay == 0.01);
+  // Another method than that of the preset has defaults of its own.
+  CHECK(Resolved({{"preset", "adamw"}, {"method", "sgd"}}).weight_decay == 0);
+  const Settings late = Resolved({{"method", "adam"}, {"preset", "shampoo_2024"}});
+  CHECK(late.method == Method::kAdam);
+  CHECK(late.lr == 0.001);
+}
+
+TEST_CASE("a key that the method does not read is an error if it was set in the same config") {
+  Config config;
+  CheckOk(config.SetText("grafting", "sgd"));
+  CheckOk(config.SetText("root_async", "0"));  // the default
+  Settings settings;
+  CheckOk(config.Resolve(&settings));
+  CheckOk(config.SetText("method", "adam"));
+  CheckError(config.Resolve(&settings), Code::kInvalid,
+             "key grafting: the value sgd is not allowed with method adam, which does not read this key: leave the key "
+             "out; expected only with method shampoo");
+  config.MarkInherited();
+  CheckOk(config.Resolve(&settings));
+  CHECK(settings.grafting == Grafting::kAdam);
+  CheckOk(config.SetText("grafting_dtype", "bf16"));
+  CheckError(config.Resolve(&settings), Code::kInvalid, "key grafting_dtype: the value bf16");
+  Config of_shampoo;
+  CheckOk(of_shampoo.SetText("second_moment_dtype", "bf16"));
+  CheckError(of_shampoo.Resolve(&settings), Code::kInvalid, "expected only with method adam, adagrad, rmsprop");
 }
 
 TEST_CASE("keys that are set take precedence over a preset in any order, and a second preset is rejected") {
@@ -155,9 +212,12 @@ TEST_CASE("a second moment in 16 bits that could never decrease is rejected") {
         {"grafting_dtype", "grafting_beta2", "bf16", "1", true},
         {"factor_dtype", "beta2", "bf16", "0.997", false},
         {"factor_dtype", "beta2", "bf16", "0.99609375", true},
-        {"factor_dtype", "beta2", "f32", "0.9999", true}}) {
+        {"factor_dtype", "beta2", "f32", "0.9999", true},
+        {"second_moment_dtype", "beta2", "bf16", "0.999", false},
+        {"second_moment_dtype", "beta2", "bf16", "0.95", true}}) {
     for (const bool allows : {false, true}) {
       Config config;
+      if (std::string(dtype_key) == "second_moment_dtype") CheckOk(config.SetText("method", "adam"));
       REQUIRE(config.SetText(dtype_key, dtype).ok());
       REQUIRE(config.SetText(decay_key, decay).ok());
       REQUIRE(config.SetText("allow_stalled_moments", allows ? "true" : "false").ok());

@@ -423,6 +423,30 @@ TEST_CASE("split: offsets of large tensors do not overflow") {
   CHECK(blocks[3].offset == (int64_t{1} << 61) + (int64_t{1} << 30));
 }
 
+TEST_CASE("elementwise: blocks are neighboring elements, as many as fit") {
+  const auto shapes_of = [](const Shape& shape) {
+    std::vector<std::vector<int64_t>> shapes;
+    int64_t next = 0;
+    for (const BlockView& view : SplitElementwise(shape)) {
+      CHECK(view.offset == next);
+      CHECK(view.shape.Product() <= kElementwiseBlock);
+      next += view.shape.Product();
+      shapes.emplace_back(view.shape.View().begin(), view.shape.View().end());
+    }
+    CHECK(next == std::max<int64_t>(shape.Product(), 0));
+    return shapes;
+  };
+  using Shapes = std::vector<std::vector<int64_t>>;
+  constexpr int64_t kMost = kElementwiseBlock;
+  CHECK(shapes_of(Shape::Of({})) == Shapes{{1}});
+  CHECK(shapes_of(Shape::Of({3, 5})) == Shapes{{3, 5}});
+  CHECK(shapes_of(Shape::Of({kMost})) == Shapes{{kMost}});
+  CHECK(shapes_of(Shape::Of({2 * kMost + 1})) == Shapes{{kMost}, {kMost}, {1}});
+  CHECK(shapes_of(Shape::Of({5, kMost / 2})) == Shapes{{2, kMost / 2}, {2, kMost / 2}, {1, kMost / 2}});
+  CHECK(shapes_of(Shape::Of({2, kMost + 1})) == Shapes{{1, kMost}, {1, 1}, {1, kMost}, {1, 1}});
+  CHECK(shapes_of(Shape::Of({3, 3, kMost / 4})) == Shapes{{1, 3, kMost / 4}, {1, 3, kMost / 4}, {1, 3, kMost / 4}});
+}
+
 TEST_CASE("split: each element of random tensors is in the block of its chunk indices") {
   std::mt19937_64 random(11);
   int checked = 0;

@@ -136,5 +136,30 @@ TEST_CASE("which states exist follows from the settings") {
   CHECK(count_of(config, "/momentum") == blocks);
 }
 
+TEST_CASE("an elementwise method stores at most 8 bytes for each element of a float32 parameter") {
+  struct States {
+    const char* method;
+    int64_t bytes;  // per element
+  };
+  for (const auto& [method, bytes] : {States{"adam", 8}, {"adagrad", 4}, {"rmsprop", 4}, {"sgd", 0}}) {
+    CAPTURE(method);
+    Config config;
+    REQUIRE(config.SetText("method", method).ok());
+    const auto plan = PlanOf(config, 1)->data();
+    int64_t elements = 0;
+    for (const Block& block : plan->blocks) {
+      CHECK(!block.is_preconditioned);
+      CHECK(!block.grafting.present());
+      CHECK(block.second_moment.present() == (bytes > 0));
+      elements += block.elements;
+    }
+    int64_t stored = 0;
+    for (const StateEntry& entry : ListEntries(*plan)) {
+      if (entry.block >= 0) stored += entry.span_bytes();
+    }
+    CHECK(stored == bytes * elements);
+  }
+}
+
 }  // namespace
 }  // namespace shampoo

@@ -29,9 +29,11 @@ struct ScalarCase {
   double expected;
   WeightDecayType decay = WeightDecayType::kDecoupled;
   bool corrects = true;
+  Method method = Method::kShampoo;
 
   SHAMPOO_HD double Run() const {
     GroupSettings settings;
+    settings.method = method;
     settings.beta1 = 0.5;
     settings.beta2 = 0.75;
     settings.grafting_beta2 = 0.5;
@@ -60,6 +62,18 @@ inline constexpr ScalarCase kScalarCases[] = {
      false},
     {&GroupSettings::grafting_beta2, 1, 3, &StepScalars::moment_weight, 1},
     {&GroupSettings::grafting_beta2, 1, 3, &StepScalars::moment_correction, 1},
+    // An elementwise method has the decay and the epsilon of the method, and corrects only with use_bias_correction.
+    {&GroupSettings::beta2, 0.75, 2, &StepScalars::moment_decay, 0.75, WeightDecayType::kDecoupled, true,
+     Method::kAdam},
+    {&GroupSettings::beta2, 0.75, 2, &StepScalars::moment_weight, 0.25, WeightDecayType::kDecoupled, true,
+     Method::kAdam},
+    {&GroupSettings::beta2, 0.75, 2, &StepScalars::moment_correction, 0.4375, WeightDecayType::kDecoupled, true,
+     Method::kAdam},
+    {&GroupSettings::beta2, 0.75, 2, &StepScalars::moment_correction, 1, WeightDecayType::kDecoupled, false,
+     Method::kAdam},
+    {&GroupSettings::epsilon, 0.5, 1, &StepScalars::moment_epsilon, 0.5, WeightDecayType::kDecoupled, true,
+     Method::kAdam},
+    {&GroupSettings::grafting_epsilon, 0.5, 1, &StepScalars::moment_epsilon, 0.5},
     {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::decoupled_decay, 0.125},
     {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::coupled_decay, 0},
     {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::decoupled_decay, 0, WeightDecayType::kCoupled},
@@ -218,6 +232,33 @@ inline constexpr ElementCase kElementCases[] = {
     {kUpdate, false, false, 0, kNotANumber, 1, 0, kNotANumber},
 };
 
+// The direction of an elementwise method or of grafting. Values are exact in both dtypes.
+struct MomentCase {
+  double h, v, correction, epsilon;
+  double expected;
+
+  template <typename Real>
+  SHAMPOO_HD double RunAs() const {
+    FilterScalars<Real> scalars{};
+    scalars.moment_correction = static_cast<Real>(correction);
+    scalars.moment_epsilon = static_cast<Real>(epsilon);
+    return static_cast<double>(MomentDirection(scalars, static_cast<Real>(h), static_cast<Real>(v)));
+  }
+  SHAMPOO_HD double Run() const {
+    const double wide = RunAs<double>();
+    return wide == RunAs<float>() ? wide : 1e99;
+  }
+};
+
+inline constexpr MomentCase kMomentCases[] = {
+    {6, 4, 1, 1, 2},
+    {6, 1, 0.25, 1, 2},
+    {-3, 0, 1, 0.5, -6},
+    // A divisor of 0: the gradient and all earlier ones were 0, or their squares underflow.
+    {0, 0, 1, 0, 0},
+    {5, 0, 1, 0, 0},
+};
+
 // A check whether an element can be written.
 struct FitCase {
   Dtype computation;
@@ -364,6 +405,7 @@ void ForEachTable(const Work& work) {
   each("scalars", kScalarCases);
   each("bound numbers", kBoundCases);
   each("growth", kGrowthCases);
+  each("moments", kMomentCases);
   each("elements", kElementCases);
   each("fits", kFitCases);
   each("small updates", kSmallCases);

@@ -32,13 +32,13 @@ static void PrintCell(const char* text) {
   }
 }
 
-/* Prints the values of a preset that differ from the defaults of the table. Returns 0 if a call fails. */
-static int PrintPreset(const char* preset) {
+/* Prints the defaults of a preset or a method that differ from those of the table. Returns 0 if a call fails. */
+static int PrintDefaults(const char* choice, const char* name) {
   shampoo_config* config = NULL;
   const int32_t count = shampoo_config_key_count();
   int32_t i;
-  printf("\n## preset = %s\n\n| key | value |\n|---|---|\n", preset);
-  if (shampoo_config_create(&config) != SHAMPOO_OK || shampoo_config_set_str(config, "preset", preset) != SHAMPOO_OK) {
+  printf("\n## %s = %s\n\n| key | default |\n|---|---|\n", choice, name);
+  if (shampoo_config_create(&config) != SHAMPOO_OK || shampoo_config_set_str(config, choice, name) != SHAMPOO_OK) {
     return 0;
   }
   for (i = 0; i < count; ++i) {
@@ -46,13 +46,17 @@ static int PrintPreset(const char* preset) {
     const char* value = NULL;
     if (shampoo_config_describe_key(i, &key) != SHAMPOO_OK) return 0;
     value = shampoo_config_get(config, key.name);
-    if (strcmp(key.name, "preset") != 0 && strcmp(value, key.default_value) != 0) {
+    if (strcmp(key.name, choice) != 0 && strcmp(value, key.default_value) != 0) {
       printf("| `%s` | %s |\n", key.name, value);
     }
   }
   shampoo_config_destroy(config);
   return 1;
 }
+
+/* The presets and methods whose defaults differ from the table. */
+static const char* const kOthers[][2] = {{"preset", "shampoo_2024"}, {"preset", "adamw"},   {"method", "adam"},
+                                         {"method", "adagrad"},      {"method", "rmsprop"}, {"method", "sgd"}};
 
 int main(void) {
   const int32_t count = shampoo_config_key_count();
@@ -73,8 +77,11 @@ int main(void) {
     PrintCell(key.doc);
     fputs(" |\n", stdout);
   }
-  fputs("\nThe preset `shampoo` is the table above. Other presets differ from it in the following keys.\n", stdout);
-  if (!PrintPreset("shampoo_2024")) {
+  fputs(
+      "\nThe preset `shampoo` and the method `shampoo` have the defaults of the table. The others differ as follows.\n",
+      stdout);
+  for (i = 0; i < (int32_t)(sizeof kOthers / sizeof kOthers[0]); ++i) {
+    if (PrintDefaults(kOthers[i][0], kOthers[i][1])) continue;
     fprintf(stderr, "%s\n", shampoo_last_error());
     return 1;
   }

@@ -122,7 +122,7 @@ Options ParseOptions(const std::vector<std::string>& arguments) {
 using ReplayFunction = TensorFile (*)(const Case&, const shampoo::golden::ReplayOptions&);
 
 ReplayFunction FunctionOfSuite(const std::string& suite) {
-  if (suite == "trajectory") return shampoo::golden::ReplayTrajectory;
+  if (suite == "trajectory" || suite == "trajectory_muon") return shampoo::golden::ReplayTrajectory;
   if (suite == "matrix_root") return shampoo::golden::ReplayMatrixRoot;
   if (suite == "matrix_root_extra") return shampoo::golden::ReplayMatrixRootExtra;
   if (suite == "training") return shampoo::golden::ReplayTraining;
@@ -130,11 +130,13 @@ ReplayFunction FunctionOfSuite(const std::string& suite) {
 }
 
 TensorFile Replay(const Case& recorded, const shampoo::golden::ReplayOptions& replay) {
-  const ReplayFunction function = FunctionOfSuite(recorded.settings.at("suite").get<std::string>());
+  const auto suite = recorded.settings.at("suite").get<std::string>();
+  const ReplayFunction function = FunctionOfSuite(suite);
   const auto source = recorded.settings.at("source").get<std::string>();
-  const bool extra = recorded.settings.at("suite") == "matrix_root_extra";
-  const bool is_own = source == "tests/golden/rules" && function == shampoo::golden::ReplayTrajectory;
-  if (!is_own && source != (extra ? "distributed_shampoo 2026-08" : "distributed_shampoo 2024-07")) {
+  // The settings of other sources are keys of the library.
+  const bool has_keys = source == "tests/golden/rules" || suite == "trajectory_muon";
+  if (!has_keys &&
+      source != (suite == "matrix_root_extra" ? "distributed_shampoo 2026-08" : "distributed_shampoo 2024-07")) {
     throw std::runtime_error("source " + source + " is not supported by this tool");
   }
   if (function != shampoo::golden::ReplayTrajectory && !(replay.save_every.empty() && replay.resume_from.empty())) {

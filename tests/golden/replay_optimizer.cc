@@ -172,10 +172,11 @@ void ReplayOptimizer::AddParams(const json& settings) {
   }
 }
 
-void ReplayOptimizer::SetLearningRates(const std::vector<double>& rates) {
-  if (rates.size() != group_ids_.size()) throw std::runtime_error("lr_schedule has not one learning rate per group");
-  for (size_t g = 0; g < rates.size(); ++g) {
-    Check(shampoo_optimizer_set(optimizer_, group_ids_[g], "lr", rates[g]), "shampoo_optimizer_set of lr");
+void ReplayOptimizer::SetInGroups(const char* key, const std::vector<double>& values) {
+  const std::string name = key;
+  if (values.size() != group_ids_.size()) throw std::runtime_error(name + "_schedule needs one value for each group");
+  for (size_t g = 0; g < values.size(); ++g) {
+    Check(shampoo_optimizer_set(optimizer_, group_ids_[g], key, values[g]), "shampoo_optimizer_set of " + name);
   }
 }
 

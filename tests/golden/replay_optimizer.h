@@ -35,8 +35,8 @@ class ReplayOptimizer {
   ReplayOptimizer(const ReplayOptimizer&) = delete;
   ReplayOptimizer& operator=(const ReplayOptimizer&) = delete;
 
-  // Sets one learning rate per group, in the order of "groups".
-  void SetLearningRates(const std::vector<double>& rates);
+  // Sets a changeable key to one value for each group, in the order of "groups".
+  void SetInGroups(const char* key, const std::vector<double>& values);
 
   // Makes a step. gradients[p] is the whole gradient p, or nullptr if the parameter has none.
   void Step(const std::vector<const void*>& gradients);

@@ -78,8 +78,8 @@ void ReplayRanks::OnEvery(Work&& work) {
   }
 }
 
-void ReplayRanks::SetLearningRates(const std::vector<double>& rates) {
-  for (const auto& rank : ranks_) rank->SetLearningRates(rates);
+void ReplayRanks::SetInGroups(const char* key, const std::vector<double>& values) {
+  for (const auto& rank : ranks_) rank->SetInGroups(key, values);
 }
 
 void ReplayRanks::Step(const std::vector<const void*>& gradients) {

@@ -19,7 +19,8 @@ class ReplayRanks {
  public:
   ReplayRanks(const nlohmann::json& settings, const TensorFile& data, const ReplayOptions& options);
 
-  void SetLearningRates(const std::vector<double>& rates);
+  // Sets a changeable key to one value for each group.
+  void SetInGroups(const char* key, const std::vector<double>& values);
   // Makes a step with gradients of whole parameters; nullptr for a parameter without one.
   void Step(const std::vector<const void*>& gradients);
   // Save and load the states of all ranks.

@@ -7,6 +7,7 @@
 #   <cut>         all cases with shards in shard_mode local, which only the same shards can resume
 #   rules_sample  four cases of data/rules, in the short tier
 #   rules         all cases of data/rules
+#   elementwise   all cases of data/elementwise
 set(resume_out ${CMAKE_CURRENT_BINARY_DIR}/out/resume)
 set(resume_sample_cases "")
 foreach(case bf16_params_wd_mom betas_0.9_1_bc0 empty_param_no_merge f16_params f32_all_states_f16
@@ -14,6 +15,7 @@ foreach(case bf16_params_wd_mom betas_0.9_1_bc0 empty_param_no_merge f16_params 
   list(APPEND resume_sample_cases ${trajectories}/${case}.safetensors)
 endforeach()
 set(resume_rules_cases ${rules_cases})
+set(resume_elementwise_cases ${elementwise_cases})
 set(resume_rules_sample_cases "")
 foreach(case merged short_spread_async_late short_two_groups zeros_newton)
   list(APPEND resume_rules_sample_cases ${CMAKE_CURRENT_SOURCE_DIR}/data/rules/${case}.safetensors)
@@ -47,7 +49,7 @@ function(golden_resume set run)
   if(arg_FROM)
     set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED golden.resume.${set}.${arg_FROM})
   endif()
-  if(NOT set MATCHES "sample$")
+  if(NOT set MATCHES "sample$|^elementwise$")
     set_tests_properties(${name} PROPERTIES LABELS long)
   endif()
   if(set STREQUAL rules) # up to 88 steps
@@ -74,7 +76,7 @@ function(golden_resume_same_bits set expected)
   set_tests_properties(${name}.same_bits PROPERTIES FIXTURES_REQUIRED "${runs};${ARGV3}")
   add_test(NAME ${name}.clean COMMAND ${CMAKE_COMMAND} -E rm -rf ${checkpoints})
   set_tests_properties(${name}.clean PROPERTIES FIXTURES_CLEANUP "${runs}")
-  if(NOT set MATCHES "sample$")
+  if(NOT set MATCHES "sample$|^elementwise$")
     set_tests_properties(${name}.same_bits ${name}.clean PROPERTIES LABELS long)
   endif()
 endfunction()
@@ -138,6 +140,14 @@ golden_resume(rules_sample ranks1_to_ranks2 FROM ranks1 OPTIONS --ranks 2)
 golden_resume(rules_sample flat2 SAVES OPTIONS ${gathered_flat} 2)
 golden_resume(rules_sample flat2_to_rect2x2 FROM flat2 OPTIONS ${gathered_rect} 2 --ranks 2)
 golden_resume_same_bits(rules_sample 4)
+
+golden_resume(elementwise ranks1 SAVES)
+golden_resume(elementwise ranks1_to_ranks4_threads2 FROM ranks1 OPTIONS --ranks 4 --threads 2)
+golden_resume(elementwise flat3 SAVES OPTIONS ${gathered_flat} 3)
+golden_resume(elementwise flat3_to_rect2x2 FROM flat3 OPTIONS ${gathered_rect} 2 --ranks 2)
+golden_resume(elementwise ranks3 SAVES OPTIONS --ranks 3)
+golden_resume(elementwise ranks3_to_flat2 FROM ranks3 OPTIONS ${gathered_flat} 2)
+golden_resume_same_bits(elementwise 15 ${CMAKE_CURRENT_BINARY_DIR}/out/elementwise/1 golden.elementwise.threads1)
 
 foreach(from 1 2 3 4)
   golden_resume(rules ranks${from} SAVES OPTIONS --ranks ${from})

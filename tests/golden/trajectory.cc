@@ -71,13 +71,19 @@ class Trajectory {
     }
   }
 
+  // Sets the keys that have a schedule: for each step, one value for each group.
+  void FollowSchedules(int64_t t, ReplayRanks* optimizer) const {
+    for (const char* const key : {"lr", "beta1", "weight_decay"}) {
+      const auto schedule = recorded_.settings.find(std::string(key) + "_schedule");
+      if (schedule == recorded_.settings.end() || schedule->is_null()) continue;
+      optimizer->SetInGroups(key, schedule->at(static_cast<size_t>(t - 1)).get<std::vector<double>>());
+    }
+  }
+
   void Steps(int64_t first, bool saves, ReplayRanks* optimizer) {
-    const nlohmann::json& schedule = recorded_.settings.at("lr_schedule");
     for (int64_t t = first; t <= steps_; ++t) {
       try {
-        if (!schedule.is_null()) {
-          optimizer->SetLearningRates(schedule.at(static_cast<size_t>(t - 1)).get<std::vector<double>>());
-        }
+        FollowSchedules(t, optimizer);
         optimizer->Step(GradientsOfStep(recorded_, optimizer->Params(), t));
         Take(ParamsAfter(t, *optimizer));
         if (saves) SaveAfter(t, optimizer);

@@ -15,6 +15,7 @@ class Keywords(TypedDict, total=False):
     """
 
     preset: str | None
+    method: str | None
     beta1: float | str | None
     beta2: float | str | None
     epsilon: float | str | None
@@ -56,6 +57,7 @@ class Keywords(TypedDict, total=False):
     filtered_grad_dtype: Any
     momentum_dtype: Any
     grafting_dtype: Any
+    second_moment_dtype: Any
     allow_stalled_moments: bool | None
     gradient_scale: float | str | None
     communicate: str | None

@@ -90,7 +90,8 @@ SHAMPOO_HD_ELEMENT Real NextMoment(const FilterScalars<Real>& s, Real v, Real g)
   return NextAverage(s.moment_decay, v, s.moment_weight, g * g);
 }
 
-// Computes D, the direction of an elementwise method or of grafting, from H and the new V. It is 0 where the divisor is.
+// Computes D, the direction of an elementwise method or of grafting, from H and the new V. It is 0 where the divisor
+// is.
 template <typename Real>
 SHAMPOO_HD_ELEMENT Real MomentDirection(const FilterScalars<Real>& s, Real h, Real v) {
   const Real divisor = SquareRootOf(v / s.moment_correction) + s.moment_epsilon;

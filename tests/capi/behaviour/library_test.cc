@@ -57,6 +57,7 @@ TEST_CASE("the keys of this version have the expected names, types and scopes") 
       "root_rank_handling root_rank_rtol root_rank_atol root_failure_tolerance track_root_residuals "
       "root_spread root_async on_nonfinite computation_dtype root_dtype factor_dtype inverse_dtype "
       "filtered_grad_dtype momentum_dtype grafting_dtype gradient_scale output preset "
+      "method second_moment_dtype "
       "root_relative_epsilon merge_min_dim precondition_1d refresh_growth allow_stalled_moments");
   std::set<std::string> names;
   for (int32_t i = 0; i < shampoo_config_key_count(); ++i) {

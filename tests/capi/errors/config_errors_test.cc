@@ -40,7 +40,7 @@ std::vector<std::string> WrongTexts(const shampoo_key_info& key) {
   if (type == "f64") add({"0,5", "1e", "e3", "true", "1e-3f"});
   if (type == "i64") add({"1.5", "1e3", "3.0", "99999999999999999999", "-99999999999999999999", "true"});
   if (type == "bool") add({"yes", "2", "-1", "TRUE", "True", "on", "1.0"});
-  if (type == "choice") add({"0", "1", "adamw", "EIGEN", "Parameters"});
+  if (type == "choice") add({"0", "1", "lamb", "EIGEN", "Parameters"});
   if (type == "dtype") add({"1", "F32", "float32", "i32", "f8", "fp16"});
   if (type == "list") add({"0,,2", "0,2,", ",2", "-1", "0,-2", "1.5", "0;2", "0 2", "99999999999999999999"});
   if (std::string_view(key.default_value) != "auto") add({"auto"});

@@ -1,34 +1,10 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# Additional tests of data/rules: the cases equal those of the model, and replays with ranks, shards and scaled gradients.
+# Additional tests of data/rules: the cases equal those of the model, and replays with scaled gradients.
 set(rules ${CMAKE_CURRENT_SOURCE_DIR}/rules)
 add_test(NAME golden.rules.cases
          COMMAND ${SHAMPOO_TEST_PYTHON} ${rules}/make_cases.py --check ${CMAKE_CURRENT_SOURCE_DIR}/data/rules)
 set_tests_properties(golden.rules.cases PROPERTIES PASS_REGULAR_EXPRESSION "(^|\n)64 cases, 0 failed" TIMEOUT 300)
-
-# rules_ranks(<name> <options>...): in the short tier if the list has the name.
-set(short_rules_ranks updates2 params3 gathered_flat1x3 gathered_rect2x2)
-function(rules_ranks name)
-  set(out ${CMAKE_CURRENT_BINARY_DIR}/out/rules_ranks/${name})
-  golden_ranks_of(rules 64 golden.rules.ranks.${name} ${out}
-                  shampoo_replay --threads 1 ${ARGN} --out ${out} ${rules_cases})
-  if(NOT name IN_LIST short_rules_ranks)
-    set_tests_properties(golden.rules.ranks.${name}.replay golden.rules.ranks.${name}.same_bits PROPERTIES LABELS long)
-  endif()
-endfunction()
-foreach(ranks 2 3 4)
-  foreach(communicate updates params)
-    rules_ranks(${communicate}${ranks} --ranks ${ranks} --communicate ${communicate})
-  endforeach()
-endforeach()
-foreach(shard flat rect)
-  foreach(copies 1 2)
-    foreach(shards 2 3 4)
-      rules_ranks(gathered_${shard}${copies}x${shards}
-                  --ranks ${copies} --shard ${shard} --shards ${shards} --shard-mode gather)
-    endforeach()
-  endforeach()
-endforeach()
 
 # With a relative epsilon the scale of gradients does not change a single bit.
 add_test(NAME golden.rules.scale_cases
