@@ -9,17 +9,18 @@
 #   --list                 lists the stages
 #   --stage N              runs this stage only, at most 9 minutes; may be repeated
 #   --out DIR              where the logs and the table are written; default: $OUT, or else out/gpu
-#   --from FILE            uses programs that --pack made on another machine. Without it they are built in build/gpu, which
-#                          needs a CUDA toolkit, CMake, Ninja and the packages of tests/run.sh
+#   --from FILE            uses programs that --pack made on another machine. Without this option, the programs are built
+#                          in build/gpu, which needs a CUDA toolkit, CMake, Ninja and the packages of tests/run.sh
 #   --pack FILE            builds and strips the programs, writes them to FILE (.tar.gz, below 64 MiB), and runs nothing.
-#                          This needs no GPU, and a CUDA toolkit or PyPI. ARCHITECTURES is SHAMPOO_CUDA_ARCHITECTURES;
-#                          default: 80-real;90-real;100-real
+#                          This needs a CUDA toolkit or access to PyPI, but no GPU. The environment variable
+#                          ARCHITECTURES sets CMake's SHAMPOO_CUDA_ARCHITECTURES; default: 80-real;90-real;100-real
 #   --fake                 runs on the fake CUDA of the tests, with little work: a test of this script
 #   --build DIR            with --fake or --pack: a build that has the programs; default with --fake: build/ci
 #
-# The stages are ordered by value. A failure ends neither a stage nor the run. Each stage replaces its rows in
-# DIR/results.tsv, and the table of all stages run so far is printed and written to DIR/summary.md. PYTHON is a Python with
-# numpy, and with PyTorch for stage 7; default: python3. The exit status is 0 if something passed and nothing failed.
+# The most important stages come first. A failure ends neither a stage nor the run. Each stage replaces its rows in
+# DIR/results.tsv, and the table of all stages run so far is printed and written to DIR/summary.md. The environment
+# variable PYTHON names a Python with numpy, and with PyTorch for stage 7; default: python3. The exit status is 0 if
+# something passed and nothing failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,7 +37,7 @@ readonly stages=(
 )
 
 usage() {
-  sed -n '5,22p' "$0" | sed 's/^# \{0,1\}//'
+  sed -n '5,23p' "$0" | sed 's/^# \{0,1\}//'
   exit "$1"
 }
 
@@ -112,7 +113,7 @@ copy_programs() {
   git diff --quiet HEAD -- core capi tests tools cmake 2>/dev/null || echo "with uncommitted changes" >>"$programs/commit"
 }
 
-# build_programs ARCHITECTURES [option of CMake]...: builds them in build/gpu.
+# build_programs ARCHITECTURES [option of CMake]...: builds the programs in build/gpu.
 build_programs() {
   build=build/gpu
   cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHAMPOO_CUDA=ON "-DSHAMPOO_CUDA_ARCHITECTURES=$1" \
@@ -265,10 +266,10 @@ stage_2() {
   fi
 }
 
-# cases SUITE: the recorded cases of a suite; few of them on the fake.
+# cases SUITE [COUNT]: prints the recorded cases of a suite; on the fake only the first COUNT (default: 3).
 cases() {
   local of=("$golden/data/$1"/*.safetensors)
-  of=("${of[@]/*\/data.safetensors/}") # the images of the training cases
+  of=("${of[@]/*\/data.safetensors/}") # not a case: the images of the training cases
   if $fake; then
     printf '%s\n' "${of[@]}" | sed '/^$/d' | head -n "${2:-3}"
   else
@@ -289,7 +290,8 @@ replay_and_judge() {
   fi
 }
 
-# judge SUITE FOLDER COUNT: compares with the recorded numbers, or with those in the folder $against.
+# judge SUITE FOLDER COUNT: compares the results in FOLDER with the recorded numbers, or with the numbers in the folder
+# $against if it is set. Fails unless exactly COUNT results pass.
 against=""
 judge() {
   local options=() said
@@ -321,7 +323,7 @@ stage_3() {
         --ranks $ranks --communicate $communicate
     done
   done
-  # Shards precondition pieces of their own, as on the CPU.
+  # Each shard has its own blocks, so the results differ from the recorded ones and are compared with those of the CPU.
   mapfile -t of < <(cases trajectory)
   against=$work/shards.cpu
   if run "3 shards, on the CPU" 120 "$programs/replay_on_cpu" --threads 1 --shard rect --shards 3 --out "$against" "${of[@]}"; then
@@ -330,7 +332,7 @@ stage_3() {
     done
   fi
   against=""
-  # Gathered shards make the steps of whole parameters.
+  # Steps of gathered shards equal those of whole parameters, so the results are compared with the recorded ones.
   for collectives in all all_gather; do
     replay_and_judge "gathered shards, $collectives" 240 trajectory "gathered.$collectives" \
       --shard rect --shards 3 --ranks 2 --shard-mode gather --collectives $collectives
@@ -351,7 +353,7 @@ stage_4() {
       run "against_cpu" 300 "$programs/against_cpu" "--source-file-exclude=*large_test*" --test-suite-exclude=long
     fi
   fi
-  # In its own process, which cannot use CUDA afterwards.
+  # Runs in its own process, because a process cannot use CUDA after such a fault.
   if have faults "a fault of the device"; then run "a fault of the device" 60 "$programs/faults" --test-suite=fault; fi
 }
 
