@@ -129,8 +129,10 @@ Status AgreeOnStatus(Communicator* comm, const Status& own) {
 
 Status NoDifferenceFound(Communicator* comm, const char* what) {
   comm->Abort();
-  return CommFailed(comm->rank_name(), " ", comm->rank(), " received different hashes of ", what,
-                    " and then the same values; expected values that differ", kCheckRanks);
+  return CommFailed(comm->rank_name(), " ", comm->rank(), " received hashes of ", what,
+                    " that differ between ranks, but then no difference in the values themselves: one of the two was "
+                    "transferred wrongly",
+                    kCheckRanks);
 }
 
 Status CompareLines(Communicator* comm, std::span<const std::string> lines) {
