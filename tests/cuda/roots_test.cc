@@ -155,16 +155,16 @@ TEST_CASE("a pseudo-inverse leaves out the directions that count as zero") {
   }
 }
 
-TEST_CASE("of large roots, only the panels that intersect the lower triangle are computed") {
-  constexpr int64_t kOrder = 515;
-  Matrix<float> matrix(kOrder * kOrder);
-  for (int64_t i = 0; i < kOrder * kOrder; ++i) {
-    const auto distance = static_cast<double>(std::abs(i / kOrder - i % kOrder));
+TEST_CASE("only those panels of a large root are computed that intersect the lower triangle") {
+  constexpr int64_t kSize = 515;
+  Matrix<float> matrix(kSize * kSize);
+  for (int64_t i = 0; i < kSize * kSize; ++i) {
+    const auto distance = static_cast<double>(std::abs(i / kSize - i % kSize));
     matrix[static_cast<size_t>(i)] = static_cast<float>(std::pow(0.5, distance));
   }
   Question question;
   question.root = 2;
-  CompareWithCpu<float>(question, kOrder, {matrix, matrix}, 1e-5);
+  CompareWithCpu<float>(question, kSize, {matrix, matrix}, 1e-5);
   // Three products with vectors, which check the eigendecomposition, and the four panels of the root.
   CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) == 3 + 4);
 }
