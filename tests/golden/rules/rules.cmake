@@ -6,7 +6,8 @@ add_test(NAME golden.rules.cases
          COMMAND ${SHAMPOO_TEST_PYTHON} ${rules}/make_cases.py --check ${CMAKE_CURRENT_SOURCE_DIR}/data/rules)
 set_tests_properties(golden.rules.cases PROPERTIES PASS_REGULAR_EXPRESSION "(^|\n)64 cases, 0 failed" TIMEOUT 300)
 
-# rules_ranks(<name> <options>...): in the short tier if the list has the name.
+# rules_ranks(<name> <options>...): adds a replay with these options. It is in the short tier if short_rules_ranks has
+# its name.
 set(short_rules_ranks updates2 params3 gathered_flat1x3 gathered_rect2x2)
 function(rules_ranks name)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/out/rules_ranks/${name})
