@@ -268,23 +268,23 @@ stage_2() {
 
 # cases SUITE [COUNT]: prints the recorded cases of a suite; on the fake only the first COUNT (default: 3).
 cases() {
-  local of=("$golden/data/$1"/*.safetensors)
-  of=("${of[@]/*\/data.safetensors/}") # not a case: the images of the training cases
+  local files=("$golden/data/$1"/*.safetensors)
+  files=("${files[@]/*\/data.safetensors/}") # not a case: the images of the training cases
   if $fake; then
-    printf '%s\n' "${of[@]}" | sed '/^$/d' | head -n "${2:-3}"
+    printf '%s\n' "${files[@]}" | sed '/^$/d' | head -n "${2:-3}"
   else
-    printf '%s\n' "${of[@]}" | sed '/^$/d'
+    printf '%s\n' "${files[@]}" | sed '/^$/d'
   fi
 }
 
 # replay_and_judge ITEM LIMIT SUITE OUT OPTION...: replays the cases of a suite and compares the results.
 replay_and_judge() {
-  local item=$1 limit=$2 suite=$3 folder=$work/$4 of
+  local item=$1 limit=$2 suite=$3 folder=$work/$4 files
   shift 4
-  mapfile -t of < <(cases "$suite")
-  run "$item" "$limit" "$programs/replay" --device cuda --threads 1 "$@" --out "$folder" "${of[@]}" || return 1
+  mapfile -t files < <(cases "$suite")
+  run "$item" "$limit" "$programs/replay" --device cuda --threads 1 "$@" --out "$folder" "${files[@]}" || return 1
   if "$python" -c 'import numpy' 2>/dev/null; then
-    run "$item: ${#of[@]} results within tolerance" 120 judge "$suite" "$folder" ${#of[@]}
+    run "$item: ${#files[@]} results within tolerance" 120 judge "$suite" "$folder" ${#files[@]}
   else
     skip "$item: results within tolerance" "$python has no numpy"
   fi
@@ -307,13 +307,13 @@ same_bits() { diff -rq "$work/$1" "$work/$2"; }
 
 stage_3() {
   have replay "goldens" || return
-  local suite
+  local suite files
   for suite in trajectory training rules; do
     if $fake && [ $suite = training ]; then skip "training" "it takes minutes on the fake"; continue; fi
     replay_and_judge "$suite" 240 $suite "$suite.1"
     [ $suite != rules ] || continue
-    mapfile -t of < <(cases $suite)
-    run "$suite, again" 240 "$programs/replay" --device cuda --threads 1 --out "$work/$suite.2" "${of[@]}" &&
+    mapfile -t files < <(cases $suite)
+    run "$suite, again" 240 "$programs/replay" --device cuda --threads 1 --out "$work/$suite.2" "${files[@]}" &&
       run "$suite: both runs have equal bits" 60 same_bits $suite.1 $suite.2
   done
   local ranks communicate collectives
@@ -324,9 +324,9 @@ stage_3() {
     done
   done
   # Each shard has its own blocks, so the results differ from the recorded ones and are compared with those of the CPU.
-  mapfile -t of < <(cases trajectory)
+  mapfile -t files < <(cases trajectory)
   against=$work/shards.cpu
-  if run "3 shards, on the CPU" 120 "$programs/replay_on_cpu" --threads 1 --shard rect --shards 3 --out "$against" "${of[@]}"; then
+  if run "3 shards, on the CPU" 120 "$programs/replay_on_cpu" --threads 1 --shard rect --shards 3 --out "$against" "${files[@]}"; then
     for ranks in 1 2; do
       replay_and_judge "3 shards, $ranks copies" 240 trajectory "shards.$ranks" --shard rect --shards 3 --ranks $ranks
     done
@@ -362,14 +362,14 @@ stage_5() {
     skip "compute-sanitizer" "it is not installed"
     return
   fi
-  local tool of
-  mapfile -t of < <(cases trajectory 1 | head -n 4)
+  local tool files
+  mapfile -t files < <(cases trajectory 1 | head -n 4)
   for tool in memcheck racecheck synccheck initcheck; do
     # Check only our own kernels. Kernels of the CUDA libraries read workspace before they write it, and cannot be changed.
     local check=(compute-sanitizer --tool $tool --error-exitcode 9 --kernel-name kernel_substring=shampoo)
     [ $tool != memcheck ] || check+=(--report-api-errors no)
     if have replay "$tool: trajectories"; then
-      run "$tool: trajectories" 100 "${check[@]}" "$programs/replay" --device cuda --threads 1 --out "$work/$tool" "${of[@]}"
+      run "$tool: trajectories" 100 "${check[@]}" "$programs/replay" --device cuda --threads 1 --out "$work/$tool" "${files[@]}"
     fi
     if have contract "$tool: a step"; then
       run "$tool: a step" 60 "${check[@]}" "$programs/contract" "--test-case=a step on the device*"

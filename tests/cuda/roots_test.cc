@@ -118,7 +118,8 @@ TEST_CASE("roots of other iteration orders, exponents and magnitudes equal those
     for (const double magnitude : {1e-20, 1e20, 1e-290, 1e290}) {
       CAPTURE(magnitude);
       question.epsilon = magnitude > 1 ? 1e-12 : 1e-12 * magnitude;
-      if (method == RootMethod::kHigherOrder && magnitude < 1) continue;  // epsilon is at least 1e-16
+      if (method == RootMethod::kHigherOrder && magnitude < 1)
+        continue;  // the epsilon of higher_order is at least 1e-16
       CompareWithCpu<double>(question, 9, {RandomMatrix<double>(9, 1e3, &random, 0, magnitude)}, 1e-9);
     }
   }

@@ -131,7 +131,7 @@ TEST_CASE("if the device has too little memory, create fails and reports the num
     fake_cuda_set_memory_limit(room);
     CheckCreateFails(plan.get(), desc, SHAMPOO_E_NOMEM, "shampoo_plan_bytes");
   }
-  MustCuda(cudaDeviceSynchronize());  // frees temporary memory in the order of the stream
+  MustCuda(cudaDeviceSynchronize());  // lets the streams free temporary memory
   fake_cuda_set_memory_limit(PlannedBytes(plan.get(), "total"));
   shampoo_optimizer* made = nullptr;
   Must(shampoo_optimizer_create(&made, plan.get(), &desc));

@@ -96,10 +96,10 @@ TEST_CASE("the device uses the first roots at once, and pending roots at the fir
   for (const Change& change : changes) {
     CAPTURE(change.p);
     CAPTURE(change.t);
-    const auto& of = inverses[change.p];
-    CHECK(of[change.t] != of[change.t - 1]);
-    CHECK(of[change.t - 1] == of[change.t - 2]);
-    CHECK(of[change.t + 1] == of[change.t]);
+    const auto& roots = inverses[change.p];  // by step
+    CHECK(roots[change.t] != roots[change.t - 1]);
+    CHECK(roots[change.t - 1] == roots[change.t - 2]);
+    CHECK(roots[change.t + 1] == roots[change.t]);
   }
 }
 
