@@ -33,11 +33,11 @@ class StateBackup {
     for (const OptimizerState* optimizer : optimizers) {
       if (keeps_) kept_.emplace_back(static_cast<size_t>(KeptBytes(*optimizer)));
       // Allocated in advance, because memory may be exhausted when the load fails.
-      constexpr size_t kReason = 1024;
+      constexpr size_t kReasonBytes = 1024;
       unusable_reasons_.emplace_back(
           "a failed load left a part of the checkpoint in the state: load a checkpoint, or create the optimizer again. "
           "The load failed with: ");
-      unusable_reasons_.back().reserve(unusable_reasons_.back().size() + kReason);
+      unusable_reasons_.back().reserve(unusable_reasons_.back().size() + kReasonBytes);
     }
   }
 
@@ -187,8 +187,9 @@ class Load {
       if (++count <= 4) names += Cat(count > 1 ? ", " : "", "\"", index_.params[p].name, "\"");
     }
     if (count == 0) return {};
-    return Invalid("no optimizer has ", count, " of the parameters of the checkpoint: ", names,
-                   count > 4 ? ", ..." : "", ": add them, or use the names that the parameters were saved with");
+    return Invalid("no optimizer has these parameters of the checkpoint: ", names,
+                   count > 4 ? Cat(" and ", count - 4, " more") : std::string(),
+                   ": add them, or use the names that the parameters were saved with");
   }
 
   // Checks the entries that Apply() reads in windows. with_direct: checks also the entries of direct blocks, which

@@ -32,6 +32,7 @@ struct CommOps {
 class Staging {
  public:
   virtual ~Staging() = default;
+  // Sets *memory to device memory of `bytes` bytes. The next call may reuse this memory.
   virtual Status Memory(int64_t bytes, char** memory) = 0;
   virtual Status ToDevice(void* to, const void* from, int64_t bytes) = 0;
   virtual Status ToHost(void* to, const void* from, int64_t bytes) = 0;
