@@ -26,8 +26,8 @@
 %include "java.i"
 #endif
 
-/* A handle is destroyed with the object that holds it, or earlier by its destroy function. The latter removes the handle
- * from the object. */
+/* A handle is destroyed with the object that holds it, or earlier by its destroy function, which also removes it from
+ * the object. */
 %define SHAMPOO_HANDLE(type)
 %nodefaultctor type;
 %extend type {
