@@ -15,7 +15,7 @@ mkdir -p "$1"/{lists/partial,cache/archives/partial,packages}
 cd "$1"
 folder=$PWD
 options=(-qq -o "Dir::State::Lists=$folder/lists" -o "Dir::Cache=$folder/cache" -o APT::Architecture=arm64 -o APT::Architectures=arm64)
-# apt-get downloads as a separate user if that user may write here; otherwise it prints a warning.
+# By default, apt-get downloads as another user, and prints a warning if that user may not write here.
 options+=(-o APT::Sandbox::User="$(id -un)")
 apt-get "${options[@]}" update
 cd packages

@@ -18,7 +18,7 @@ if(SHAMPOO_SCIPY_OPENBLAS)
   endif()
   target_include_directories(shampoo_blas SYSTEM INTERFACE ${SHAMPOO_SCIPY_OPENBLAS}/include)
   target_link_libraries(shampoo_blas INTERFACE ${scipy_library})
-  # All of its symbols begin with scipy_, but its headers do not declare them so.
+  # All symbols of this library begin with scipy_, but its headers declare them without this prefix.
   foreach(name gemm gemv symm symv syrk trsm)
     target_compile_definitions(shampoo_blas INTERFACE
       cblas_s${name}=scipy_cblas_s${name} cblas_d${name}=scipy_cblas_d${name})
@@ -29,7 +29,7 @@ if(SHAMPOO_SCIPY_OPENBLAS)
   foreach(name get_config get_corename get_parallel)
     target_compile_definitions(shampoo_blas INTERFACE openblas_${name}=scipy_openblas_${name})
   endforeach()
-  # Like the system's BLAS, it has its own threads and does not use our scratch memory.
+  # Like the system's BLAS, this library has its own threads and does not use our scratch memory.
   set(SHAMPOO_SYSTEM_BLAS ON)
   target_compile_definitions(shampoo_blas INTERFACE SHAMPOO_SYSTEM_BLAS=1)
 elseif(SHAMPOO_SYSTEM_BLAS)
@@ -57,6 +57,7 @@ else()
   target_link_libraries(shampoo_blas INTERFACE ${SHAMPOO_LAPACKE_ARCHIVE} ${SHAMPOO_OPENBLAS_ARCHIVE})
   target_link_options(shampoo_blas INTERFACE
     LINKER:--wrap=blas_memory_alloc LINKER:--wrap=blas_memory_free
-    # Only OpenBLAS's archive refers to it, which is linked last, so it must be pulled from our archive earlier.
+    # Only OpenBLAS's archive refers to this symbol, which our archive defines. OpenBLAS's archive is linked last, so
+    # this option makes the linker take the symbol from our archive before.
     LINKER:--undefined=_gfortran_concat_string)
 endif()

@@ -3,12 +3,12 @@
 # The CUDA backend is a separate library, libshampoo_cuda.so, which libshampoo.so loads if it finds it. So libshampoo.so
 # is the same file with and without it. This file decides whether the backend is built (SHAMPOO_BUILD_CUDA), and finds
 # the headers for its tests on the host (SHAMPOO_CUDA_INCLUDE_DIRS; empty: none).
-set(SHAMPOO_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where a CUDA toolkit is found), ON or OFF")
+set(SHAMPOO_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (if a CUDA toolkit is found), ON or OFF")
 set_property(CACHE SHAMPOO_CUDA PROPERTY STRINGS AUTO ON OFF)
 option(SHAMPOO_CUDA_FROM_PYPI "If there is no CUDA toolkit, make one in the build folder from packages of PyPI" OFF)
 # Binaries for three generations, and PTX, which the driver compiles for later ones.
 set(SHAMPOO_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual" CACHE STRING
-    "What GPUs the CUDA backend is compiled for, as CMAKE_CUDA_ARCHITECTURES; native: this machine's, or 90-real without a GPU")
+    "The GPUs for which the CUDA backend is compiled, as in CMAKE_CUDA_ARCHITECTURES; native: this machine's, or 90-real without a GPU")
 set(SHAMPOO_CUDA_HEADERS "" CACHE PATH
     "If there is no CUDA toolkit, the folder of its headers, for the tests of the CUDA backend only")
 
@@ -18,16 +18,16 @@ shampoo_cuda_architectures(cuda_architectures "${SHAMPOO_CUDA_ARCHITECTURES}")
 set(SHAMPOO_BUILD_CUDA OFF)
 set(SHAMPOO_CUDA_INCLUDE_DIRS)
 
-# cuda_unavailable_reason(<result> <nvcc>): sets the reason why nvcc cannot be used, or "". Needed because
-# enable_language would end the configuration.
+# cuda_unavailable_reason(<result> <nvcc>): sets the reason why nvcc cannot be used, or "". This is tested before
+# enable_language(CUDA), which would end the configuration with an error.
 function(cuda_unavailable_reason result nvcc)
   set(${result} "" PARENT_SCOPE)
-  set(asked "${nvcc} ${CMAKE_CXX_COMPILER}")
+  set(compilers "${nvcc} ${CMAKE_CXX_COMPILER}")
   if(NOT nvcc)
     set(${result} "no nvcc was found" PARENT_SCOPE)
-  elseif(NOT asked STREQUAL "${SHAMPOO_NVCC_WORKS}")
-    execute_process(COMMAND ${nvcc} --version OUTPUT_VARIABLE said ERROR_VARIABLE said)
-    if(NOT said MATCHES "release ([0-9]+\\.[0-9]+)")
+  elseif(NOT compilers STREQUAL "${SHAMPOO_NVCC_WORKS}")
+    execute_process(COMMAND ${nvcc} --version OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    if(NOT output MATCHES "release ([0-9]+\\.[0-9]+)")
       set(${result} "${nvcc} --version prints no version" PARENT_SCOPE)
       return()
     elseif(CMAKE_MATCH_1 VERSION_LESS 12.8)
@@ -37,12 +37,12 @@ function(cuda_unavailable_reason result nvcc)
     # Each release supports host compilers up to some version.
     file(WRITE ${PROJECT_BINARY_DIR}/nvcc_works.cu "#include <string>\n__global__ void Nothing() {}\n")
     execute_process(COMMAND ${nvcc} -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -c nvcc_works.cu -o nvcc_works.o
-                    WORKING_DIRECTORY ${PROJECT_BINARY_DIR} RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE said)
+                    WORKING_DIRECTORY ${PROJECT_BINARY_DIR} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
     if(NOT status EQUAL 0)
-      set(${result} "${nvcc} cannot compile with ${CMAKE_CXX_COMPILER}: ${said}" PARENT_SCOPE)
+      set(${result} "${nvcc} cannot compile with ${CMAKE_CXX_COMPILER}: ${output}" PARENT_SCOPE)
       return()
     endif()
-    set(SHAMPOO_NVCC_WORKS "${asked}" CACHE INTERNAL "")
+    set(SHAMPOO_NVCC_WORKS "${compilers}" CACHE INTERNAL "")
   endif()
 endfunction()
 
@@ -52,7 +52,7 @@ elseif(SHAMPOO_CUDA STREQUAL "ON" AND SHAMPOO_SANITIZE)
   message(FATAL_ERROR "SHAMPOO_CUDA is ON: the CUDA backend cannot be built with SHAMPOO_SANITIZE; its tests can")
 endif()
 
-# The order of FindCUDAToolkit: the caller's choice, then the PATH, then the usual folder.
+# Searches in the order of FindCUDAToolkit: the caller's choice, then the PATH, then /usr/local/cuda.
 if(CMAKE_CUDA_COMPILER)
   set(cuda_nvcc ${CMAKE_CUDA_COMPILER})
 elseif(NOT "$ENV{CUDACXX}" STREQUAL "")
@@ -94,7 +94,7 @@ else()
     set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static) # independent of the host's copy of the runtime
     enable_language(CUDA)
-    set(CMAKE_CUDA_STANDARD 20) # after enable_language, whose test of the compiler runs without it
+    set(CMAKE_CUDA_STANDARD 20) # after enable_language, whose test of the compiler needs no C++20
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
     if("${CMAKE_CUDA20_STANDARD_COMPILE_OPTION}" STREQUAL "") # CMake 3.25 does not know the flag of CUDA 12 and later
@@ -120,7 +120,7 @@ else()
   endif()
 endif()
 
-# Only the headers: those of the toolkit, or others.
+# Finds the headers for the tests on the host: those of SHAMPOO_CUDA_HEADERS or of the toolkit.
 set(cuda_include_hint)
 if(cuda_nvcc)
   cmake_path(GET cuda_nvcc PARENT_PATH cuda_include_hint)
@@ -142,7 +142,8 @@ if(cuda_version GREATER_EQUAL 12060)
   endif()
 endif()
 
-# shampoo_cuda_library(<target> <version script>): settings that the plugin and its variant on the fake of CUDA share.
+# shampoo_cuda_library(<target> <version script>): settings that are the same for the plugin and for its variant that
+# the tests link with the fake CUDA.
 function(shampoo_cuda_library target exports)
   target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
   # nodelete, as for libshampoo itself, because the CUDA runtime has work to do at the end of the process.

@@ -3,8 +3,8 @@
 # Packages for Debian: `cmake --preset deb && cmake --build --preset deb && cpack --preset deb`.
 #
 #   libshampoo0        libshampoo.so.0
-#   libshampoo0-cuda   libshampoo_cuda.so.0, which the former loads; only with a CUDA toolkit
-#   libshampoo-dev     headers, link, archive, CMake and pkg-config files
+#   libshampoo0-cuda   libshampoo_cuda.so.0, which libshampoo.so.0 loads; only with a CUDA toolkit
+#   libshampoo-dev     headers, the symbolic link libshampoo.so, the archive, CMake and pkg-config files
 #   shampoo-tools      shampoo-ckpt
 set(CPACK_GENERATOR DEB)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
@@ -76,7 +76,7 @@ file(COPY ${debian}/triggers DESTINATION ${made})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${made}/shlibs ${made}/triggers)
 set(CPACK_DEBIAN_CUDA_PACKAGE_CONTROL_EXTRA ${made}/triggers)
 
-# Files that Debian and the licenses of the parts require in each package.
+# Files that Debian and the licenses of the included libraries require in each package.
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC) # uses SOURCE_DATE_EPOCH if it is set
 configure_file(${debian}/changelog.in ${made}/changelog.Debian @ONLY)
 execute_process(COMMAND gzip -9nf ${made}/changelog.Debian COMMAND_ERROR_IS_FATAL ANY)

@@ -24,7 +24,7 @@ from pathlib import Path
 WIDTH = 880  # about the width of a page on GitHub, so text keeps its size
 PANEL_LEFTS, PANEL_WIDTH, PANEL_HEIGHT = (52, 496), 316, 268
 NAMES = {"shampoo": "Shampoo", "adamw": "AdamW"}
-# Color-blind people can distinguish these colors. The second one is that of AdamW in all pictures that have it.
+# Color-blind people can distinguish these colors. AdamW always has the second one.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#56b4e9", "#cc79a7", "#e69f00")
 STYLE = ("text{font-family:'DejaVu Sans',Verdana,Arial,sans-serif;font-size:13px;fill:#222}.tick,.note{fill:#555}"
          ".title{font-size:18px;font-weight:bold}.head{font-size:14px;font-weight:bold}"
@@ -34,7 +34,7 @@ Points = Sequence["tuple[float, float]"]
 
 
 def text(x: float, y: float, content: str, attributes: str = "") -> str:
-    """Return a text element; the content may have elements of its own."""
+    """Return a text element; the content may contain other elements."""
     return f'<text x="{x:.1f}" y="{y:.1f}" {attributes}>{content}</text>'
 
 
@@ -80,7 +80,7 @@ class Axis:
 
 @dataclass
 class Panel:
-    """One system of axes with its curves by name, which all panels of a picture share."""
+    """One system of axes with its curves by name. All panels of a picture have curves of the same names."""
 
     title: str
     x_title: str
@@ -114,7 +114,7 @@ class Panel:
         if self.reference:
             parts.append(polyline([self.pixel(left, top, p) for p in self.reference], "#999", 'stroke-dasharray="5 4"'))
         ends, dots = [], []
-        for name in reversed(self.curves):  # the first one comes last, on top
+        for name in reversed(self.curves):  # the first curve is drawn last, on top
             points = finite(self.curves[name])
             if not points:
                 continue
@@ -129,7 +129,7 @@ class Panel:
         return parts
 
     def draw_values(self, ends: list[tuple[float, float, str, float]], bottom: float) -> list[str]:
-        """Return a dot and the last value for each end, from the top to the bottom; values do not overlap."""
+        """Return a dot and the last value for each end of a curve; values are moved apart where they overlap."""
         places = [y for y, *_ in ends]
         for _ in range(50):
             for i in range(len(places) - 1):

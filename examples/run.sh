@@ -44,7 +44,7 @@ show_newest_line() {
   printf '\r\033[K'
 }
 
-# Runs a command of the stage with its output in the log.
+# logged NAME COMMAND...: runs a command of the current stage and writes its output to build/log/NAME.log.
 logged() {
   local log=$logs/$1.log
   shift
@@ -73,7 +73,7 @@ logged install cmake --install build/release
 # What was left out, and why.
 skipped=()
 
-# Runs a trainer. Its exit status 77 means that it cannot use a GPU.
+# Runs a trainer. The exit status 77 means that the trainer cannot use a GPU.
 run_on_gpu() {
   local status=0
   "$@" || status=$?
@@ -85,7 +85,7 @@ run_on_gpu() {
   fi
 }
 
-# Prints the folder of a file: one next to nvcc or a usual one.
+# Prints the path of a file that is in the folder of the CUDA toolkit or in a usual one.
 find_near() {
   local folder
   for folder in "${nvcc%/bin/nvcc}" /usr/local/cuda /usr /usr/local; do
@@ -111,7 +111,7 @@ cuda_examples() {
   begin "training on handwritten digits on a GPU"
   run_on_gpu build/cuda_mlp/train_digits_cuda --data examples/c_mlp/data/digits.bin "$@"
 
-  begin "the same with ranks of NCCL"
+  begin "training on all GPUs with NCCL"
   local header library
   header=$(find_near include/nccl.h)
   library=$(find_near lib/libnccl.so)

@@ -4,7 +4,7 @@
 # The long tier in stages; sourced by run.sh, whose build_and_test, tally and variables it uses.
 
 readonly stages=(dev asan tsan system-blas clang-tidy arm64 fuzz mutations)
-readonly mutation_areas=(core cuda python java rust bindings docs c_host) # each also a stage of its own: mutations/core
+readonly mutation_areas=(core cuda python java rust bindings docs c_host) # each is also a stage, such as mutations/core
 
 # run_stage NAME: runs one stage and appends its results to `table`.
 run_stage() {
@@ -28,7 +28,7 @@ run_clang_tidy() {
   mkdir -p build/tidy
   sed 's/ -fno-gnu-unique//' build/dev/compile_commands.json >build/tidy/compile_commands.json # only g++ has this option
   while read -r source; do
-    if clang-tidy -p build/tidy --quiet --extra-arg=-Wno-unknown-pragmas "$source" 2>/dev/null; then # "ivdep" is g++'s
+    if clang-tidy -p build/tidy --quiet --extra-arg=-Wno-unknown-pragmas "$source" 2>/dev/null; then # "ivdep" is a pragma of g++
       tidy_passed=$((tidy_passed + 1))
     else
       printf 'clang-tidy: %s\n' "$source"

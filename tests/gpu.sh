@@ -9,17 +9,18 @@
 #   --list                 lists the stages
 #   --stage N              runs this stage only, at most 9 minutes; may be repeated
 #   --out DIR              where the logs and the table are written; default: $OUT, or else out/gpu
-#   --from FILE            uses programs that --pack made on another machine. Without it they are built in build/gpu, which
-#                          needs a CUDA toolkit, CMake, Ninja and the packages of tests/run.sh
+#   --from FILE            uses programs that --pack made on another machine. Without this option, the programs are built
+#                          in build/gpu, which needs a CUDA toolkit, CMake, Ninja and the packages of tests/run.sh
 #   --pack FILE            builds and strips the programs, writes them to FILE (.tar.gz, below 64 MiB), and runs nothing.
-#                          This needs no GPU, and a CUDA toolkit or PyPI. ARCHITECTURES is SHAMPOO_CUDA_ARCHITECTURES;
-#                          default: 80-real;90-real;100-real
+#                          This needs a CUDA toolkit or access to PyPI, but no GPU. The environment variable
+#                          ARCHITECTURES sets CMake's SHAMPOO_CUDA_ARCHITECTURES; default: 80-real;90-real;100-real
 #   --fake                 runs on the fake CUDA of the tests, with little work: a test of this script
 #   --build DIR            with --fake or --pack: a build that has the programs; default with --fake: build/ci
 #
-# The stages are ordered by value. A failure ends neither a stage nor the run. Each stage replaces its rows in
-# DIR/results.tsv, and the table of all stages run so far is printed and written to DIR/summary.md. PYTHON is a Python with
-# numpy, and with PyTorch for stage 7; default: python3. The exit status is 0 if something passed and nothing failed.
+# The most important stages come first. A failure ends neither a stage nor the run. Each stage replaces its rows in
+# DIR/results.tsv, and the table of all stages run so far is printed and written to DIR/summary.md. The environment
+# variable PYTHON names a Python with numpy, and with PyTorch for stage 7; default: python3. The exit status is 0 if
+# something passed and nothing failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,7 +37,7 @@ readonly stages=(
 )
 
 usage() {
-  sed -n '5,22p' "$0" | sed 's/^# \{0,1\}//'
+  sed -n '5,23p' "$0" | sed 's/^# \{0,1\}//'
   exit "$1"
 }
 
@@ -112,7 +113,7 @@ copy_programs() {
   git diff --quiet HEAD -- core capi tests tools cmake 2>/dev/null || echo "with uncommitted changes" >>"$programs/commit"
 }
 
-# build_programs ARCHITECTURES [option of CMake]...: builds them in build/gpu.
+# build_programs ARCHITECTURES [option of CMake]...: builds the programs in build/gpu.
 build_programs() {
   build=build/gpu
   cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHAMPOO_CUDA=ON "-DSHAMPOO_CUDA_ARCHITECTURES=$1" \
@@ -265,31 +266,32 @@ stage_2() {
   fi
 }
 
-# cases SUITE: the recorded cases of a suite; few of them on the fake.
+# cases SUITE [COUNT]: prints the recorded cases of a suite; on the fake only the first COUNT (default: 3).
 cases() {
-  local of=("$golden/data/$1"/*.safetensors)
-  of=("${of[@]/*\/data.safetensors/}") # the images of the training cases
+  local files=("$golden/data/$1"/*.safetensors)
+  files=("${files[@]/*\/data.safetensors/}") # not a case: the images of the training cases
   if $fake; then
-    printf '%s\n' "${of[@]}" | sed '/^$/d' | head -n "${2:-3}"
+    printf '%s\n' "${files[@]}" | sed '/^$/d' | head -n "${2:-3}"
   else
-    printf '%s\n' "${of[@]}" | sed '/^$/d'
+    printf '%s\n' "${files[@]}" | sed '/^$/d'
   fi
 }
 
 # replay_and_judge ITEM LIMIT SUITE OUT OPTION...: replays the cases of a suite and compares the results.
 replay_and_judge() {
-  local item=$1 limit=$2 suite=$3 folder=$work/$4 of
+  local item=$1 limit=$2 suite=$3 folder=$work/$4 files
   shift 4
-  mapfile -t of < <(cases "$suite")
-  run "$item" "$limit" "$programs/replay" --device cuda --threads 1 "$@" --out "$folder" "${of[@]}" || return 1
+  mapfile -t files < <(cases "$suite")
+  run "$item" "$limit" "$programs/replay" --device cuda --threads 1 "$@" --out "$folder" "${files[@]}" || return 1
   if "$python" -c 'import numpy' 2>/dev/null; then
-    run "$item: ${#of[@]} results within tolerance" 120 judge "$suite" "$folder" ${#of[@]}
+    run "$item: ${#files[@]} results within tolerance" 120 judge "$suite" "$folder" ${#files[@]}
   else
     skip "$item: results within tolerance" "$python has no numpy"
   fi
 }
 
-# judge SUITE FOLDER COUNT: compares with the recorded numbers, or with those in the folder $against.
+# judge SUITE FOLDER COUNT: compares the results in FOLDER with the recorded numbers, or with the numbers in the folder
+# $against if it is set. Fails unless exactly COUNT results pass.
 against=""
 judge() {
   local options=() said
@@ -305,13 +307,13 @@ same_bits() { diff -rq "$work/$1" "$work/$2"; }
 
 stage_3() {
   have replay "goldens" || return
-  local suite
+  local suite files
   for suite in trajectory training rules; do
     if $fake && [ $suite = training ]; then skip "training" "it takes minutes on the fake"; continue; fi
     replay_and_judge "$suite" 240 $suite "$suite.1"
     [ $suite != rules ] || continue
-    mapfile -t of < <(cases $suite)
-    run "$suite, again" 240 "$programs/replay" --device cuda --threads 1 --out "$work/$suite.2" "${of[@]}" &&
+    mapfile -t files < <(cases $suite)
+    run "$suite, again" 240 "$programs/replay" --device cuda --threads 1 --out "$work/$suite.2" "${files[@]}" &&
       run "$suite: both runs have equal bits" 60 same_bits $suite.1 $suite.2
   done
   local ranks communicate collectives
@@ -321,16 +323,16 @@ stage_3() {
         --ranks $ranks --communicate $communicate
     done
   done
-  # Shards precondition pieces of their own, as on the CPU.
-  mapfile -t of < <(cases trajectory)
+  # Each shard has its own blocks, so the results differ from the recorded ones and are compared with those of the CPU.
+  mapfile -t files < <(cases trajectory)
   against=$work/shards.cpu
-  if run "3 shards, on the CPU" 120 "$programs/replay_on_cpu" --threads 1 --shard rect --shards 3 --out "$against" "${of[@]}"; then
+  if run "3 shards, on the CPU" 120 "$programs/replay_on_cpu" --threads 1 --shard rect --shards 3 --out "$against" "${files[@]}"; then
     for ranks in 1 2; do
       replay_and_judge "3 shards, $ranks copies" 240 trajectory "shards.$ranks" --shard rect --shards 3 --ranks $ranks
     done
   fi
   against=""
-  # Gathered shards make the steps of whole parameters.
+  # Steps of gathered shards equal those of whole parameters, so the results are compared with the recorded ones.
   for collectives in all all_gather; do
     replay_and_judge "gathered shards, $collectives" 240 trajectory "gathered.$collectives" \
       --shard rect --shards 3 --ranks 2 --shard-mode gather --collectives $collectives
@@ -351,7 +353,7 @@ stage_4() {
       run "against_cpu" 300 "$programs/against_cpu" "--source-file-exclude=*large_test*" --test-suite-exclude=long
     fi
   fi
-  # In its own process, which cannot use CUDA afterwards.
+  # Runs in its own process, because a process cannot use CUDA after such a fault.
   if have faults "a fault of the device"; then run "a fault of the device" 60 "$programs/faults" --test-suite=fault; fi
 }
 
@@ -360,14 +362,14 @@ stage_5() {
     skip "compute-sanitizer" "it is not installed"
     return
   fi
-  local tool of
-  mapfile -t of < <(cases trajectory 1 | head -n 4)
+  local tool files
+  mapfile -t files < <(cases trajectory 1 | head -n 4)
   for tool in memcheck racecheck synccheck initcheck; do
     # Check only our own kernels. Kernels of the CUDA libraries read workspace before they write it, and cannot be changed.
     local check=(compute-sanitizer --tool $tool --error-exitcode 9 --kernel-name kernel_substring=shampoo)
     [ $tool != memcheck ] || check+=(--report-api-errors no)
     if have replay "$tool: trajectories"; then
-      run "$tool: trajectories" 100 "${check[@]}" "$programs/replay" --device cuda --threads 1 --out "$work/$tool" "${of[@]}"
+      run "$tool: trajectories" 100 "${check[@]}" "$programs/replay" --device cuda --threads 1 --out "$work/$tool" "${files[@]}"
     fi
     if have contract "$tool: a step"; then
       run "$tool: a step" 60 "${check[@]}" "$programs/contract" "--test-case=a step on the device*"

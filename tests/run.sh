@@ -33,7 +33,7 @@ if $full; then
 fi
 bash cmake/install_packages.sh "${packages[@]}"
 
-# Packages that are not in Debian are installed from PyPI into a virtual environment; one test opens files with it.
+# Packages that are not in Debian are installed from PyPI into a virtual environment. One test opens files with safetensors.
 safetensors=safetensors==0.8.0
 python=$PWD/build/venv/bin/python
 python_option=()
@@ -55,7 +55,7 @@ prepare_torch() {
 # The frameworks of docs/frameworks.md, for the long tier.
 prepare_frameworks() {
   local packages=(flax==0.12.8 equinox==0.13.8 'mlx[cpu]==0.32.4' keras==3.15.1 tensorflow-cpu==2.21.0 paddlepaddle==3.3.1)
-  # Only looks for them: some of these packages crash when they are imported into one process.
+  # Only checks that the packages are installed: some of them crash when all are imported into one process.
   local find_all="import sys, importlib.util as u; sys.exit(None in map(u.find_spec, 'flax equinox mlx keras tensorflow paddle'.split()))"
   if $full && ! "$python" -c "$find_all"; then
     printf '== %s from PyPI: about 500 MB to download\n' "${packages[*]}"
@@ -77,7 +77,7 @@ prepare_python() {
     python_option=("-DSHAMPOO_TEST_PYTHON=$python")
   else
     python_option=(-USHAMPOO_TEST_PYTHON -DSHAMPOO_PYTHON=OFF)
-    leave_out "tools.safetensors and the tests python, as pip could not install $safetensors"
+    leave_out "tools.safetensors and the Python tests, because pip could not install $safetensors"
     return
   fi
   # Packages for the tests of the Python package; auditwheel checks its wheel.
@@ -98,7 +98,7 @@ prepare_python() {
     prepare_frameworks
   else
     python_option+=(-DSHAMPOO_PYTHON=OFF)
-    leave_out "the tests python, as pip could not install ${packages[*]}"
+    leave_out "the Python tests, because pip could not install ${packages[*]}"
   fi
 }
 prepare_python
@@ -123,7 +123,7 @@ site_option=(-USHAMPOO_SITE_PYTHON)
 if prepare_site; then
   site_option=("-DSHAMPOO_SITE_PYTHON=$python")
 else
-  leave_out "docs.site, as pip could not install the packages of docs/site/requirements.txt"
+  leave_out "docs.site, because pip could not install the packages of docs/site/requirements.txt"
 fi
 
 # The Rust crates, with Debian's toolchain.
@@ -131,11 +131,11 @@ rust_option=(-DSHAMPOO_RUST=OFF)
 if [ -x /usr/bin/cargo-clippy ] && [ -x /usr/bin/cargo-fmt ] && [ -x /usr/bin/rustc ]; then
   rust_option=(-DSHAMPOO_RUST=ON -DSHAMPOO_CARGO=/usr/bin/cargo)
 else
-  leave_out "the tests rust, as cargo, rustc, rustfmt and clippy are not in /usr/bin"
+  leave_out "the Rust tests, because cargo, rustc, rustfmt and clippy are not in /usr/bin"
 fi
 
-# The CUDA backend is compiled if there is a toolkit. Its tests need neither a GPU nor a toolkit, only the headers of
-# one.
+# The CUDA backend is compiled if there is a toolkit. Its tests need neither a GPU nor a toolkit, only the headers of a
+# toolkit.
 cuda_option=()
 prepare_cuda() {
   local folder nvcc
@@ -149,7 +149,7 @@ prepare_cuda() {
   if PYTHON=$from bash cmake/cuda_from_pypi.sh headers build/cuda_headers; then
     cuda_option=("-DSHAMPOO_CUDA_HEADERS=$PWD/build/cuda_headers/include")
   else
-    leave_out "most of the tests cuda, as there is no CUDA toolkit, and pip could not fetch its headers"
+    leave_out "most of the CUDA tests, because there is no CUDA toolkit, and pip could not fetch its headers"
   fi
 }
 prepare_cuda
@@ -159,7 +159,7 @@ java_version=$(javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p' || true
 if [ "${java_version:-0}" -ge 17 ] && [ -e /usr/share/java/junit-jupiter-engine.jar ]; then
   java_option=(-DSHAMPOO_JAVA=ON)
 else
-  leave_out "the tests java, as there is no javac of Java 17 or later, or no JUnit 5 in /usr/share/java"
+  leave_out "the Java tests, because there is no javac of Java 17 or later, or no JUnit 5 in /usr/share/java"
 fi
 
 # The tests do not use the user's choice of BLAS kernels.

@@ -10,7 +10,7 @@ foreach(library ${LIBRARIES})
   list(GET pair 1 name)
   configure_file(${file} ${OUT}/${name} COPYONLY)
   execute_process(COMMAND ${STRIP} --strip-unneeded ${OUT}/${name} COMMAND_ERROR_IS_FATAL ANY)
-  if(NOT name MATCHES "java") # its RPATH is $ORIGIN, which finds the other library
+  if(NOT name MATCHES "java") # libshampoo_java.so needs its RPATH $ORIGIN to find libshampoo.so
     file(RPATH_REMOVE FILE ${OUT}/${name})
   endif()
 endforeach()

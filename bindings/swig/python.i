@@ -107,7 +107,7 @@
   $2 = NULL;
 }
 
-/* A sequence of tuples (param, grad, out, copy) of views, each or None. */
+/* A sequence of tuples (param, grad, out, copy). Each item of a tuple is a view or None. */
 %typemap(in) (int32_t count, const shampoo_buffers* buffers) {
   if (!ShampooPyBuffers($input, &$1, &$2)) SWIG_fail;
 }

@@ -6,8 +6,8 @@
  * including these macros, so it is included before the header:
  *
  *   SHAMPOO_WAITS(function)   the function may take long or wait for other threads, so it releases the runtime's lock
- *   SHAMPOO_HANDLE_OUT(type)  the first argument, `type** out`, is the result of the function
- *   SHAMPOO_HANDLE_IN(type)   the function has a handle as an argument; a destroy function clears it in its object
+ *   SHAMPOO_HANDLE_OUT(type)  how a function that creates a handle returns it; in C it is the argument `type** out`
+ *   SHAMPOO_HANDLE_IN(type)   how a handle is passed to a function, including the destroy function
  */
 %module(package="shampoo") _native
 
@@ -26,7 +26,8 @@
 %include "java.i"
 #endif
 
-/* A handle is destroyed with the object that holds it, or earlier by its destroy function, which clears it. */
+/* A handle is destroyed with the object that holds it, or earlier by its destroy function, which also removes it from
+ * the object. */
 %define SHAMPOO_HANDLE(type)
 %nodefaultctor type;
 %extend type {
@@ -93,7 +94,7 @@ SHAMPOO_STRUCT(shampoo_root_info, SHAMPOO_ROOT_INFO_INIT, )
 %ignore shampoo_optimizer_desc::executor;
 /* Filled by the typemap for arguments that are arrays of buffers. */
 %ignore shampoo_buffers;
-/* The bindings have a simple tier of their own. */
+/* For shampoo_create(), which the bindings replace with classes of their own. */
 %ignore shampoo_tensor;
 %ignore shampoo_create_sized;
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first tier of the API: an optimizer from tensors and a text of options, made with the functions of the second.
+// The simple API: creates an optimizer from tensors and a string of options, with functions of the full API.
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@
 namespace shampoo {
 namespace {
 
-// Returns the result of a function of the API. Its text is the last error of this thread.
+// Returns the status of an API function that was called on this thread, with the message of shampoo_last_error().
 Status ResultOf(shampoo_status status) {
   return status == SHAMPOO_OK ? Status() : Status(static_cast<Code>(status), shampoo_last_error());
 }

@@ -28,7 +28,7 @@ Status CopyStruct(const void* user_struct, size_t size, const std::string& name,
   return {};
 }
 
-// Copies a caller's struct that begins with its size. It must not be smaller than in the first version.
+// Copies a caller's struct that begins with its size. The size must not be smaller than in the first version.
 template <typename Struct>
 Status ReadStruct(const Struct* user_struct, size_t first_version_size, const char* name, Struct* own) {
   if (user_struct == nullptr) return Invalid(name, " is NULL: expected a pointer to a struct");

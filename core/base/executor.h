@@ -36,8 +36,9 @@ class FloatingPointMode {
   std::fenv_t before_;
 };
 
-// Runs the parallel work of one optimizer. A slot has its own workspace, and at most one thread uses a slot at a time.
-// The assignment of items to threads differs from run to run; results never depend on it.
+// Runs the parallel work of one optimizer. Each thread that takes part uses a slot, which has its own workspace. At
+// most one thread uses a slot at a time. The assignment of items to threads differs from run to run; results never
+// depend on it.
 class Executor {
  public:
   // Creates an executor of at most `threads` slots, for which the plan has counted workspace. It runs on the library's

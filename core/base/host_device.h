@@ -3,8 +3,8 @@
 #pragma once
 
 // Marks functions in headers that libshampoo.so, the CUDA plugin and the fake plugin of the tests each compile
-// (core/rules and core/base/kernels). They use only <cmath>, <limits> and <cfloat> of the standard library, and neither
-// throw nor allocate.
+// (core/rules and core/base/kernels). These functions use only <cmath>, <limits> and <cfloat> of the standard library,
+// and neither throw nor allocate.
 //
 //   SHAMPOO_HD           A function that host code and kernels call. A constexpr function needs no mark, because nvcc
 //                        is called with --expt-relaxed-constexpr.
@@ -12,7 +12,7 @@
 //                        callable on the device only.
 //   SHAMPOO_HD_ELEMENT   Like SHAMPOO_HD, for a function that is called for every element. It is always inlined: the
 //                        loops of core/base/kernels are compiled for several instruction sets, and the linker must
-//                        not merge functions of two of them.
+//                        not merge the copies of a function.
 #if defined(__CUDACC__)
 #define SHAMPOO_HD __host__ __device__
 #define SHAMPOO_CALLS_BACK _Pragma("nv_exec_check_disable")

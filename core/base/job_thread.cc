@@ -33,7 +33,7 @@ Status JobThread::Create(const char* what, size_t slots, Job job, std::unique_pt
 }
 
 JobThread::~JobThread() {
-  if (!thread_.joinable()) return;  // it could not be started
+  if (!thread_.joinable()) return;  // the thread could not be started
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;

@@ -15,8 +15,8 @@
 
 namespace shampoo {
 
-// A thread that runs jobs one after another, in the order in which one other thread submits them. The data of jobs are
-// in a fixed number of slots that the owner provides and that are reused in turn, so that submitting allocates nothing.
+// A thread that runs jobs one after another, in the order in which one other thread submits them. The owner provides a
+// fixed number of slots for the data of jobs. They are used in turn, so that submitting a job allocates nothing.
 //
 // Like the threads of ThreadPool, it receives no signals. Its floating-point environment is the default one, so that
 // results do not depend on the thread that created it.

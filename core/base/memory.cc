@@ -13,7 +13,7 @@ constexpr int64_t kAlignment = 256;
 constexpr int32_t kCpu = 1;
 
 void* AllocateHere(size_t bytes) {
-  // aligned_alloc requires a multiple of the alignment.
+  // aligned_alloc requires a size that is a multiple of the alignment.
   if (bytes < 2 * kHugePage)
     return std::aligned_alloc(kAlignment, static_cast<size_t>(RoundUp(static_cast<int64_t>(bytes), kAlignment)));
   void* memory = nullptr;

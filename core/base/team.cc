@@ -12,8 +12,8 @@ void Team::Work(Worker* worker) {
     unfinished_ -= done;
     if (unfinished_ == 0) changed_.notify_all();
   }
-  // All items have been started, or are about to be by threads that have arrived. So this thread never waits for a slot
-  // that the executor has not run yet.
+  // The executor may run slots one after another, so a slot must not wait for another slot that has not begun. It does
+  // not: all items have been started, or will be started by slots that have begun.
   std::unique_lock<std::mutex> lock(mutex_);
   while (unfinished_ > 0) {
     if (!Help(worker, false, &lock)) changed_.wait(lock);

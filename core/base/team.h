@@ -13,8 +13,8 @@
 namespace shampoo {
 
 // One parallel operation over items, in which idle threads help busy ones. A thread takes whole items while there are
-// any, because an item then stays in its cache. After that it takes tiles of the items that other threads still work
-// on.
+// any, because the data of an item then stay in one thread's cache. After that it takes tiles of the items that other
+// threads still work on.
 class Team {
  public:
   // A thread and its slot. Run offers tiles of its item to idle threads.
@@ -24,7 +24,8 @@ class Team {
 
     int slot() const { return slot_; }
     void Run(int64_t count, Tile tile, void* argument) override;
-    // Like Run, for tiles that use the memory of a slot. Only threads in slots below `slots` take them.
+    // Like Run, for tiles that use the memory of the slot of the thread that runs them. Only threads in slots below
+    // `slots` take tiles.
     void RunInSlots(int64_t count, int slots, SlotTile tile, void* argument);
 
    private:
@@ -44,8 +45,8 @@ class Team {
                   Enter&& enter) {
     Team team(count, item_slots, item, argument);
     executor->ForEachSlot(slots, [&](int) {
-      // Slots are numbered in the order of arrival: a thread that takes items never arrives after one that waits for
-      // them.
+      // Slots are numbered in the order in which threads arrive, so that the threads that take items arrive first. A
+      // thread that only helps then never waits for an item whose thread has not arrived.
       Worker worker(&team, team.arrived_.fetch_add(1, std::memory_order_relaxed));
       [[maybe_unused]] const auto kept = enter(worker.slot());
       team.Work(&worker);
@@ -58,10 +59,10 @@ class Team {
     Worker::SlotTile tile;
     void* argument;
     int64_t count;
-    int slots;
-    bool uses_slot;       // its tiles use the memory of a slot
+    int slots;            // only threads in slots below this number take tiles
+    bool uses_slot;       // a tile uses the memory of the slot of the thread that runs it
     int64_t next = 0;     // the first tile that no thread has taken
-    int64_t running = 0;  // tiles that other threads than the job's owner have taken and not finished
+    int64_t running = 0;  // tiles that helping threads have taken and not finished
     Job* next_job = nullptr;
   };
 
@@ -69,8 +70,8 @@ class Team {
       : count_(count), item_slots_(item_slots), item_(item), argument_(argument), unfinished_(count) {}
   void Work(Worker* worker);
   void Divide(Worker* worker, Job* job);
-  // Runs one tile of any job, without the lock. Returns false if there is none. If slot_is_busy, the memory of this
-  // slot is in use, and only jobs without uses_slot are considered.
+  // Runs one tile of any job, and releases the lock while it runs. Returns false if there is no tile to run. If
+  // slot_is_busy, the memory of this slot is in use, and only jobs without uses_slot are considered.
   bool Help(Worker* worker, bool slot_is_busy, std::unique_lock<std::mutex>* lock);
 
   const int64_t count_;

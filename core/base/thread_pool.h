@@ -14,11 +14,12 @@
 
 namespace shampoo {
 
-// The worker threads of the process. They are created with the first optimizer that needs them and joined with the
-// last.
+// The worker threads of the process. They are created with the first optimizer that needs them, and joined when the
+// last of these optimizers is destroyed.
 //
-// An embedded library must not bring an OpenMP runtime (static TLS, fork, several runtimes in one process), and an
-// application must be able to use its own threads instead.
+// The library does not use OpenMP: in an embedded library, an OpenMP runtime causes problems with static TLS, with
+// fork, and with other OpenMP runtimes in the process. An application can also provide its own threads instead of this
+// pool (HostExecutor).
 class ThreadPool {
  public:
   using Task = void (*)(void* argument, int64_t slot);

@@ -10,7 +10,7 @@ namespace shampoo {
 // The error text of each thread: the text of its last error. It is freed when the thread exits.
 //
 // It is not a thread_local object. An object of class type registers its destructor on first use, and glibc aborts the
-// process if there is no memory for that. An array is too large: libshampoo uses the static TLS model
+// process if there is no memory for that. A thread_local array would be too large: libshampoo uses the static TLS model
 // (core/blas/scratch.cc), and a process has less than 2 KiB of static TLS for all libraries that it loads with dlopen.
 class ThreadText {
  public:

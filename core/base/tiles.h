@@ -40,7 +40,8 @@ void ForEachTile(Tiles* tiles, int64_t count, const Work& work) {
 
 // The least number of multiplications for which a contraction or a rank update is divided into tiles. Each tile of a
 // contraction has at least about this many (core/backend/cpu/kronecker.cc). The tiles of a rank update are squares of
-// 512 x 512, which have at least 2^26 for the smallest matrix that is divided (core/blas/rank_update.cc).
+// 512 x 512. For the smallest matrix that is divided, they have at least 2^26 multiplications
+// (core/blas/rank_update.cc).
 inline constexpr int64_t kMinParallelProducts = int64_t{1} << 28;
 
 }  // namespace shampoo

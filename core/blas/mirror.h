@@ -7,8 +7,8 @@
 namespace shampoo {
 
 // Copies the lower triangle to the upper one.
-template <typename Root>
-void Mirror(int64_t n, Root* a) {
+template <typename Real>
+void Mirror(int64_t n, Real* a) {
   // In tiles, because the upper triangle is written column by column.
   constexpr int64_t kTile = 32;
   for (int64_t row = 0; row < n; row += kTile) {

@@ -60,18 +60,19 @@ bool ReadResidency(void* base, Residency* resident) {
 
 // Returns the offset at which products of Real pack their second operand, in bytes, rounded down to pages; -1: unknown.
 // OpenBLAS does not report it. The function makes a small product and looks for pages that have become resident. This
-// thread must hold a ScratchUse of `base`, and nothing but a call for another Real may have written to that memory.
+// thread must hold a ScratchUse of `base`. Only a call of this function for another Real may have written to that
+// memory before.
 template <typename Real>
 int64_t FindSecondPanel(void* base) {
   static std::atomic<int64_t> known{0};
   if (const int64_t at = known.load(std::memory_order_relaxed); at != 0) return at;
   Residency before;
   Residency after;
-  constexpr int64_t kOrder = 16;
-  std::array<Real, kOrder * kOrder> a{};
-  std::array<Real, kOrder * kOrder> c{};
+  constexpr int64_t kSize = 16;
+  std::array<Real, kSize * kSize> a{};
+  std::array<Real, kSize * kSize> c{};
   if (!ReadResidency(base, &before)) return -1;
-  Syrk(false, kOrder, kOrder, Real{1}, a.data(), kOrder, Real{0}, c.data(), kOrder);
+  Syrk(false, kSize, kSize, Real{1}, a.data(), kSize, Real{0}, c.data(), kSize);
   if (!ReadResidency(base, &after)) return -1;
   const auto is_new = [&](size_t page) { return (after[page] & 1) != 0 && (before[page] & 1) == 0; };
   size_t page = kPagesOfPanels - 1;
@@ -97,10 +98,10 @@ void ScratchExtent::Add(int64_t d, int64_t wide, size_t element_bytes) {
   const auto element = static_cast<int64_t>(element_bytes);
   const int64_t larger = std::max(d, wide);
   const int64_t page = PageBytes();
-  // A panel holds elements of its operand. A product takes at most kDepth rows at a time, and each extent is rounded up
-  // to the kernel's unrolling, at most 32 (driver/level3 of OpenBLAS: sa holds min_i x min_l elements, sb min_l x
-  // min_j). For a product with a vector, the panel holds copies of vectors and of a small square, each of which starts
-  // on a new page.
+  // A panel holds a part of an operand: at most kDepth elements along one dim, and all elements along the other. Each
+  // extent is rounded up to the kernel's unrolling, at most 32 (driver/level3 of OpenBLAS: sa holds min_i x min_l
+  // elements, sb min_l x min_j). For a product with a vector, the panel holds copies of vectors and of a small square,
+  // each of which starts on a new page.
   constexpr int64_t kUnrolled = 32;
   const int64_t packed = (std::min(d, kDepth) + kUnrolled) * (larger + kUnrolled) * element;
   const int64_t vectors = 3 * page + 2 * larger * element;
@@ -144,7 +145,7 @@ Status Scratch::Create(const ScratchExtent& extent, Scratch* out) {
 void Scratch::PopulatePanels(const ScratchExtent& extent) {
   if (extent.bytes() == 0) return;
 #ifdef MADV_NOHUGEPAGE
-  // The whole of a huge page would be resident.
+  // With huge pages, the gap between the panels would be resident, too.
   (void)madvise(base_, kBufferBytes, MADV_NOHUGEPAGE);
 #endif
   ScratchUse use(this);

@@ -46,7 +46,7 @@ class Scratch {
   Scratch& operator=(Scratch&&) = delete;
   ~Scratch();
 
-  // Reserves the address space that OpenBLAS may use at most, and populates the extent.
+  // Reserves the largest address space that OpenBLAS may use, and populates the extent.
   static Status Create(const ScratchExtent& extent, Scratch* out);
 
   // Returns how many bytes of the reservation are resident now. For tests.

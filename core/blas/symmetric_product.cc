@@ -9,10 +9,10 @@
 namespace shampoo::blas {
 namespace {
 
-// The order of the squares along the diagonal. Their elements above the diagonal are computed needlessly, but GEMM is
+// The size of the squares along the diagonal. Their elements above the diagonal are computed needlessly, but GEMM is
 // slower on smaller squares.
 constexpr int64_t kProductLeaf = 48;
-// Up to this order a full product takes no longer.
+// Up to this size a full product takes no longer than one triangle and its copy.
 constexpr int64_t kLargestWhole = 64;
 
 // Computes the lower triangle of rows and columns [first, first + count) of C.

@@ -6,9 +6,9 @@
 
 namespace shampoo::blas {
 
-// C <- alpha A B + beta C for symmetric n x n matrices. A and B must commute; A B is symmetric then. From n = 65
-// on, one triangle is computed and copied to the other, which takes a fifth less time than a full product at n = 128.
-// Up to n = 64 that would gain nothing: the full product is computed, and it is symmetric only up to rounding.
+// C <- alpha A B + beta C for symmetric n x n matrices. A and B must commute; then A B is symmetric. From n = 65 on,
+// one triangle is computed and copied to the other, which takes a fifth less time than a full product at n = 128. Up to
+// n = 64 this would save no time, so the full product is computed, which is symmetric only up to rounding.
 template <typename Real>
 void SymmetricProduct(int64_t n, Real alpha, const Real* a, const Real* b, Real beta, Real* c);
 

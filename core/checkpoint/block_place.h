@@ -12,24 +12,24 @@
 
 namespace shampoo {
 
-// The elements of a parameter that a block has, and their order. With the name of the parameter it identifies a block
-// of a checkpoint, independently of ranks. A block is a strided view of a piece: the whole parameter, or the region of
-// it that a rank held.
+// The elements of a parameter that a block has, and their sequence. Together with the name of the parameter, a
+// BlockPlace identifies a block of a checkpoint, independently of ranks. A block is a strided view of a piece: the
+// whole parameter, or the region of it that a rank held.
 struct BlockPlace {
   Shape shape;                             // of the block
   std::array<int64_t, kMaxDims> stride{};  // in the piece, which is row-major; in elements
-  int64_t offset = 0;
+  int64_t offset = 0;                      // of the first element of the block, in the piece
   Region piece;
 
   static BlockPlace Of(const ParamDesc& desc, const Block& block);
 
   int64_t elements() const { return shape.Product(); }
   bool is_whole() const { return piece.is_interval() && piece.extent == piece.shape; }
-  // Returns the position of the first element in the flattened parameter. It is different for all blocks of a
-  // parameter.
+  // Returns the position of the first element in the flattened parameter. No two blocks of a parameter have the same
+  // first element.
   int64_t first() const;
-  // Fails unless this is a valid block of a parameter with this number of elements. Call it before any other function
-  // for a place that was read from a file.
+  // Fails unless this is a valid block of a parameter with this number of elements. For a place that was read from a
+  // file, call this before any other function.
   Status Check(int64_t param_elements) const;
 };
 
@@ -49,7 +49,7 @@ struct DenseRange {
   int64_t end;
 };
 // Returns the elements of a block that are within elements [first, first + count) of the flattened parameter. They are
-// a range, because both have the same order.
+// a range, because the elements of a block are in the same sequence as in the flattened parameter.
 DenseRange Within(const BlockPlace& place, int64_t first, int64_t count);
 
 // Calls visit(position in the block, position in the flattened parameter, number of elements) for each contiguous run
@@ -64,7 +64,7 @@ void ForEachRunOf(const BlockPlace& place, const DenseRange& range, Visit&& visi
   });
 }
 
-// Returns whether two blocks of a parameter have the same elements in the same order, even if they are described
+// Returns whether two blocks of a parameter have the same elements in the same sequence, even if they are described
 // differently.
 bool SamePlace(const BlockPlace& a, const BlockPlace& b);
 

@@ -14,10 +14,10 @@
 
 namespace shampoo {
 
-// The groups and parameters of an optimizer, as an index describes them. They are the same on all ranks with the same
-// parameters.
+// The groups and parameters of an optimizer, as an index describes them. Ranks with the same parameters have the same
+// descriptions.
 
-// Returns the present hyper-parameters of a group. Does not set the step.
+// Returns the current hyper-parameters of a group. Does not set StoredGroup::step.
 StoredGroup DescribeHyperParameters(const OptimizerState& optimizer, int group);
 
 // Appends a text for each group, then one for each parameter. number: the number of the optimizer on this rank.
@@ -41,7 +41,8 @@ class Descriptions {
   };
   Source& SourceOf(int rank, int64_t optimizer);
   Status TryToAdd(int rank, const std::string& text);
-  // has_elements: whether the source has elements of the parameter. If not, its group may not have counted the steps.
+  // has_elements: whether the source has elements of the parameter. If not, the step counter of the group may be too
+  // small on that source.
   Status AddParam(const Source& source, StoredParam param, bool has_elements);
 
   Status status_;

@@ -11,7 +11,8 @@
 
 namespace shampoo {
 
-// An item that several ranks may have. The lowest rank that has it writes it.
+// An item of a checkpoint that several ranks may have: the descriptions or the blocks of an optimizer, or a single
+// block. The lowest rank that has an item writes it.
 struct Item {
   int64_t id;            // hash of descriptions, or of the names and places of blocks
   int64_t contents = 0;  // for blocks: a hash of samples of their states
@@ -20,7 +21,7 @@ struct Item {
 // The items of this rank that lower ranks have, too.
 struct Duplicates {
   std::vector<bool> is_duplicate;  // by item
-  int differs_from = -1;           // a rank that has an item with different contents; -1: none
+  int differs_from = -1;           // a rank that has the same item with different contents; -1: none
   size_t differs_in = 0;           // that item
 };
 

@@ -82,7 +82,8 @@ Status OpenRegular(const std::string& path, int* fd) {
   }
   if (fstat(*fd, &info) != 0) return Failed("stat", path, errno);
   if (!S_ISREG(info.st_mode)) return NotRegular(path, info.st_mode);
-  return fcntl(*fd, F_SETFL, 0) == 0 ? Status() : Failed("open", path, errno);  // some file systems respect O_NONBLOCK
+  // Some file systems respect O_NONBLOCK for regular files, too.
+  return fcntl(*fd, F_SETFL, 0) == 0 ? Status() : Failed("open", path, errno);
 }
 
 // Returns 0 or errno.

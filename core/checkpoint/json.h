@@ -17,7 +17,7 @@ namespace shampoo {
 
 // A parsed JSON value. Unlike nlohmann::json, its destructor allocates no memory.
 struct Json {
-  enum class Kind { kOther, kInteger, kText, kArray, kObject };  // kOther: null, Boolean or fraction
+  enum class Kind { kOther, kInteger, kText, kArray, kObject };  // kOther: null, Boolean, fraction, large integer
   Kind kind = Kind::kOther;
   int64_t integer = 0;
   std::string text;

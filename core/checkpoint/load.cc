@@ -18,7 +18,8 @@
 namespace shampoo {
 namespace {
 
-// The states of optimizers before a load, for a load that fails.
+// Restores the states of the optimizers if a load fails. It copies states that have a small total size. An initial
+// state is initialized again. Any other state cannot be restored.
 class StateBackup {
  public:
   explicit StateBackup(std::span<OptimizerState* const> optimizers) : optimizers_(optimizers) {
@@ -32,11 +33,11 @@ class StateBackup {
     for (const OptimizerState* optimizer : optimizers) {
       if (keeps_) kept_.emplace_back(static_cast<size_t>(KeptBytes(*optimizer)));
       // Allocated in advance, because memory may be exhausted when the load fails.
-      constexpr size_t kReason = 1024;
+      constexpr size_t kReasonBytes = 1024;
       unusable_reasons_.emplace_back(
           "a failed load left a part of the checkpoint in the state: load a checkpoint, or create the optimizer again. "
           "The load failed with: ");
-      unusable_reasons_.back().reserve(unusable_reasons_.back().size() + kReason);
+      unusable_reasons_.back().reserve(unusable_reasons_.back().size() + kReasonBytes);
     }
   }
 
@@ -95,7 +96,7 @@ class Load {
     };
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions(read)));
     SHAMPOO_RETURN_IF_ERROR(CheckSameIndex());
-    SHAMPOO_RETURN_IF_ERROR(CheckParamsOfOthers());
+    SHAMPOO_RETURN_IF_ERROR(CheckAllParamsAreUsed());
 
     std::unique_ptr<StateBackup> backup;
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions([&] {
@@ -132,7 +133,7 @@ class Load {
     if (kind == PathKind::kNothing) {
       return IoFailed("there is no ", call_.directory,
                       ": expected the directory that a checkpoint was saved into, or "
-                      "the index of one; check the path");
+                      "the index of a checkpoint; check the path");
     }
     if (kind == PathKind::kFile) return {};
     std::vector<FoundCheckpoint> found;
@@ -165,8 +166,8 @@ class Load {
     }));
   }
 
-  // Fails unless every parameter of the checkpoint is on some rank.
-  Status CheckParamsOfOthers() const {
+  // Fails unless each parameter of the checkpoint is on at least one rank.
+  Status CheckAllParamsAreUsed() const {
     constexpr size_t kBits = 63;
     std::vector<int64_t> own;
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions([&] {
@@ -186,12 +187,13 @@ class Load {
       if (++count <= 4) names += Cat(count > 1 ? ", " : "", "\"", index_.params[p].name, "\"");
     }
     if (count == 0) return {};
-    return Invalid("no optimizer has ", count, " of the parameters of the checkpoint: ", names,
-                   count > 4 ? ", ..." : "", ": add them, or use the names that the parameters were saved with");
+    return Invalid("no optimizer has these parameters of the checkpoint: ", names,
+                   count > 4 ? Cat(" and ", count - 4, " more") : std::string(),
+                   ": add them, or use the names that the parameters were saved with");
   }
 
-  // Checks the entries that Apply() reads in windows. with_direct: also those that it checks itself while it loads
-  // them.
+  // Checks the entries that Apply() reads in windows. with_direct: checks also the entries of direct blocks, which
+  // Apply() would otherwise check only while it loads them.
   Status Check(bool with_direct) {
     int64_t bytes = 0;
     for (const Matching::Direct& direct : matching_->direct()) {
@@ -227,7 +229,7 @@ class Load {
     return {};
   }
 
-  // Clears the snapshots of blocks for which the checkpoint has none.
+  // Clears the snapshots of blocks whose snapshots are not in the checkpoint.
   Status ClearSnapshots() {
     for (const Matching::Direct& direct : matching_->direct()) {
       for (const StateEntry* state : direct.states) {

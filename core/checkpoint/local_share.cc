@@ -115,7 +115,7 @@ Status CheckSame(const Duplicates& duplicates, const std::vector<const BlockToSa
   }
   return Invalid("ranks ", duplicates.differs_from, " and ", rank, " both have parameter \"", first->param,
                  "\", but its states, or those of other parameters of its optimizer, differ: give different parameters "
-                 "different names on all ranks, and give copies the same gradients");
+                 "different names on all ranks, and give all copies of a parameter the same gradients");
 }
 
 }  // namespace

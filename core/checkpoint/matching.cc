@@ -86,7 +86,7 @@ Status Matching::Match(const CheckpointIndex& index) {
     }
   }
   for (OptimizerState* optimizer : optimizers_) SHAMPOO_RETURN_IF_ERROR(MatchBlocks(index, optimizer));
-  // In the order of the files.
+  // Sort the blocks in the order of the files.
   std::sort(direct_.begin(), direct_.end(), [](const Direct& a, const Direct& b) {
     return std::pair(a.stored->file, a.stored) < std::pair(b.stored->file, b.stored);
   });

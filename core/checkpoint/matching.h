@@ -20,21 +20,21 @@ namespace shampoo {
 // independently of ranks and block numbers.
 class Matching {
  public:
-  // A block that the checkpoint has unchanged.
+  // A block that the checkpoint has with exactly the same elements.
   struct Direct {
     OptimizerState* optimizer;
     const StoredBlock* stored;
     std::vector<const StateEntry*> states;
   };
-  // Blocks of a parameter that the checkpoint does not have. Their elementwise states are assembled from the saved
-  // blocks that have their elements. Their factor matrices are reset.
+  // A parameter with blocks that the checkpoint does not have. The elementwise states of these blocks are assembled
+  // from the saved blocks that have their elements. Their factor matrices are reset.
   struct ReshardedParam {
     OptimizerState* optimizer;
     int param = 0;         // index in the plan
     int stored_param = 0;  // index in the checkpoint
     std::vector<int64_t> blocks;
     std::vector<const StateEntry*> states;    // elementwise states of these blocks
-    std::vector<const StoredBlock*> sources;  // saved blocks that have some of their elements
+    std::vector<const StoredBlock*> sources;  // saved blocks that have some of the elements
   };
   // The step counter of a group.
   struct Steps {
@@ -61,7 +61,7 @@ class Matching {
   struct Own {
     OptimizerState* optimizer;
     int param;
-    bool has_states = false;  // whether this rank has states of it
+    bool has_states = false;  // whether this rank has states of the parameter
   };
   struct StatesOfBlock {
     int64_t block;
@@ -83,7 +83,7 @@ class Matching {
   std::map<std::string, Own, std::less<>> own_;
   std::map<std::string, int, std::less<>> stored_params_;
   StoredByFirst stored_blocks_;
-  std::map<int, int64_t> longest_;  // by stored parameter: the most elements from the first to the last of a block
+  std::map<int, int64_t> longest_;                  // by stored parameter: the largest last - first + 1 of its blocks
   std::unordered_set<const StoredBlock*> sources_;  // the sources of resharded_.back()
   std::map<std::string, int64_t> unused_;  // saved states that no optimizer uses: number of blocks that have them
   std::vector<Direct> direct_;

@@ -82,8 +82,8 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
   std::vector<int64_t> longest_of;
   SHAMPOO_RETURN_IF_ERROR(AllGatherInts({&longest, 1}, &longest_of));
   // Every rank receives the segments of all ranks, so their total size is limited.
-  constexpr int64_t kOfAll = int64_t{16} << 20;
-  constexpr int64_t kOfOne = int64_t{1} << 20;
+  constexpr int64_t kMaxTotalBytes = int64_t{16} << 20;
+  constexpr int64_t kMaxRankBytes = int64_t{1} << 20;
   int64_t room = 0;
   int64_t segment = 0;
   std::vector<char> buffer;
@@ -91,7 +91,7 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
   const auto prepare = [&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(CheckReceived("message length", longest_of, 0, kLongestText));
     const int64_t least = std::max(longest, *std::max_element(longest_of.begin(), longest_of.end())) + 8;
-    room = std::max(least, std::min(kOfOne, kOfAll / world()));
+    room = std::max(least, std::min(kMaxRankBytes, kMaxTotalBytes / world()));
     segment = static_cast<int64_t>(sizeof(TextsHeader)) + room;
     buffer.resize(static_cast<size_t>(segment * world()));
     most_left.assign(static_cast<size_t>(world()), kMaxTexts);

@@ -27,15 +27,15 @@ class Ranks {
 
   // Returns, on every rank, the error of the lowest rank that failed.
   Status Agree(const Status& own) const;
-  // Sets *number to the number of rank 0 on every rank.
+  // Sets *number to rank 0's `own` on every rank.
   Status BroadcastFromFirst(int64_t own, int64_t* number) const;
   // Gathers the same number of integers from every rank. The caller must check them before it uses them as sizes or
   // counts.
   Status AllGatherInts(std::span<const int64_t> own, std::vector<int64_t>* numbers) const;
   // Sends the texts of all ranks to rank 0, a few at a time. make(i) returns the i-th of this rank's `count` texts; it
   // may be called several times. Rank 0 calls take(rank, text), for each rank in the order of its texts. *own receives
-  // the first error of make or take on this rank. The rank still joins all exchanges, because the other ranks wait for
-  // it.
+  // the first error of make or take on this rank. After such an error the rank still joins all exchanges, because the
+  // other ranks wait for it.
   using Make = std::function<std::string(size_t i)>;
   using Take = std::function<void(int rank, std::string text)>;
   Status Collect(size_t count, const Make& make, const Take& take, Status* own) const;

@@ -12,7 +12,8 @@
 namespace shampoo {
 namespace {
 
-// Small enough that a piece is still in the cache when it is hashed and unpacked; large enough for a row of any factor.
+// Small enough that a piece is still in the cache when it is hashed and unpacked; large enough for a row of any factor
+// matrix.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 static_assert(static_cast<size_t>(kLargestBlockDim) * sizeof(double) <= kPieceBytes);
 // How far the system reads ahead.

@@ -36,8 +36,8 @@ class StatesReader {
   Status Load(const StoredBlock& block, const StoredEntry& entry, const StateEntry& state, char* memory);
   // Reads elements of an entry that has passed Check(), in the order of the file.
   Status ReadRange(const StoredBlock& block, const StoredEntry& entry, int64_t first, int64_t count, void* to);
-  // Reads elements [first, first + count) of a flattened parameter from blocks that have this elementwise state in one
-  // dtype. Elements that no block has are not written.
+  // Reads elements [first, first + count) of a flattened parameter from blocks that all have this elementwise state in
+  // the same dtype. Elements that no block has are not written.
   Status ReadWindow(std::span<const StoredBlock* const> blocks, std::string_view state, int64_t first, int64_t count,
                     char* to);
 

@@ -13,17 +13,17 @@ namespace shampoo {
 // A suffix of errors that are found before anything is written. It is removed if another rank has begun to write.
 inline constexpr char kNothingChanged[] = "; nothing has changed";
 
-// Functions with which ranks agree on an error, so that all of them fail together. They allocate memory and make
-// several exchanges: they are for create, for checkpoints, and for steps that fail anyway. Unless a comment says
-// otherwise, they are collective: every rank calls them at the same point.
+// Functions with which ranks agree on an error, so that all of them fail together. Most of them allocate memory and
+// make several exchanges, so they are for create, for checkpoints, and for steps that fail anyway. Unless a comment
+// says otherwise, they are collective: every rank calls them at the same point.
 
 inline constexpr size_t kTextBytes = 1024;
-// Gathers a text from every rank, truncated to kTextBytes - 1 bytes, in one exchange. buffer: kTextBytes for each rank.
-// It allocates nothing. TextIn() returns the text of a rank.
+// Gathers a text from every rank, truncated to kTextBytes - 1 bytes, in one exchange. buffer: kTextBytes bytes for each
+// rank. Allocates nothing. TextIn() returns the text of a rank.
 Status GatherTexts(Communicator* comm, std::string_view own, std::span<char> buffer);
 std::string TextIn(std::span<const char> buffer, int rank);
 
-// Does the same, and allocates the memory. If a rank cannot allocate it, texts is empty on all ranks.
+// Does the same, and allocates the buffer. If a rank cannot allocate its buffer, texts is empty on all ranks.
 Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts);
 
 // Returns the error text of a rank: the name of the rank and the text that it sent, or a note that it sent none. Not
@@ -33,7 +33,7 @@ std::string FailureText(const Communicator& comm, int rank, const std::string& t
 // Gathers an integer from every rank.
 Status AllGatherInts(Communicator* comm, int64_t own, std::vector<int64_t>* numbers);
 
-// Gathers the same number of integers from every rank. Those of rank r begin at r * own.size().
+// Gathers the same number of integers from every rank. The integers of rank r begin at r * own.size().
 Status AllGatherInts(Communicator* comm, std::span<const int64_t> own, std::vector<int64_t>* numbers);
 
 // The first integer that is not the same on all ranks, and a rank that differs from the most frequent value.
@@ -51,8 +51,8 @@ Difference FirstDifference(std::span<const int64_t> numbers, int world);
 // Returns the error of the lowest rank that failed, with its text, on every rank; success if no rank failed.
 Status AgreeOnStatus(Communicator* comm, const Status& own);
 
-// Aborts the communicator and returns the error of ranks whose hashes differ although the hashed values are the same.
-// Not collective.
+// For ranks whose hashes differ although the hashed values are the same: aborts the communicator and returns an error.
+// what: the hashed values, such as "the plans". Not collective.
 Status NoDifferenceFound(Communicator* comm, const char* what);
 
 // Fails on every rank if the lines differ between ranks. The error quotes the first such line of two ranks.

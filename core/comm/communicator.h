@@ -32,6 +32,7 @@ struct CommOps {
 class Staging {
  public:
   virtual ~Staging() = default;
+  // Sets *memory to device memory of `bytes` bytes. The next call may reuse this memory.
   virtual Status Memory(int64_t bytes, char** memory) = 0;
   virtual Status ToDevice(void* to, const void* from, int64_t bytes) = 0;
   virtual Status ToHost(void* to, const void* from, int64_t bytes) = 0;
@@ -69,8 +70,8 @@ class Communicator {
   bool TakeFailureToReport();
   // Marks the communicator as failed because of an error that every rank knows, and returns the error.
   Status FailTogether(Status failure);
-  // Marks the communicator as failed: this rank makes no further exchanges. Calls the caller's abort function, if there
-  // is one, so that the other ranks fail instead of waiting.
+  // Marks the communicator as failed: this rank makes no further exchanges, except one to report the failure. Calls the
+  // caller's abort function, if there is one, so that the other ranks fail instead of waiting.
   void Abort();
 
   // Sets the device memory for host buffers, and returns the previous one; see StagingScope. It is not used if the
@@ -105,7 +106,8 @@ class Communicator {
   Communicator() = default;
   Status GatherStaged(void* buffer, int64_t segment_bytes);
   int32_t AsyncError() const { return ops_.async_error != nullptr ? ops_.async_error(ops_.user) : 0; }
-  // Returns the error of a caller's function. Aborts the communicator, except during a capture. what: its name.
+  // Returns the error of a caller's function, and aborts the communicator, except during a capture. what: the name of
+  // the function. size: the amount of data, for the error text.
   Status CollectiveError(const char* what, int32_t error, bool captured, const std::string& size);
 
   static constexpr size_t kIntStride = 8;  // segments of 64 bytes, which some transports transfer faster
@@ -119,7 +121,7 @@ class Communicator {
   Staging* staging_ = nullptr;
 };
 
-// For its lifetime, the communicator copies host buffers through `staging`.
+// While this object exists, the communicator copies host buffers through `staging`.
 class StagingScope {
  public:
   StagingScope(Communicator* comm, Staging* staging) : comm_(comm), previous_(comm->SetStaging(staging)) {}

@@ -75,7 +75,7 @@ int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* r
     sent += send_bytes[r];
     received += recv_bytes[r];
   }
-  // Also after an error: otherwise the group would stay open for all later NCCL calls of this thread.
+  // End the group even after an error: otherwise it would stay open for all later NCCL calls of this thread.
   const int ended = nccl->group_end();
   return Failed(result) ? result : Finish(*nccl, ended);
 }

@@ -23,7 +23,7 @@ namespace shampoo {
 // A rank whose own checks fail still joins the round, and reports its error in its header:
 //
 //   rank A              rank B (check fails)
-//   round 0 ----------- round 0                headers {0, code}
+//   round 0 ----------- round 0                codes in the headers: {0, code}
 //   texts ------------- texts                  FetchError(): both return B's error
 //
 // A rank whose collective failed cannot know which ranks noticed. It joins the next round of each communicator once, to
@@ -31,7 +31,7 @@ namespace shampoo {
 //
 //   rank A              rank B
 //   round 0: ok         round 0: fails on B alone
-//   round 1 ----------- round 1                headers {0, COMM}
+//   round 1 ----------- round 1                codes in the headers: {0, COMM}
 //   texts ------------- texts                  both return B's error, now and in every later step
 
 // The end of every error about ranks that are at different exchanges.
@@ -78,8 +78,8 @@ class Rounds {
   const RoundHeader& header(int rank) const { return headers_[static_cast<size_t>(rank)]; }
   // Returns the bits that any rank set in its flags.
   uint32_t AnyFlags() const;
-  // Returns the failure that all ranks return. A failed collective has priority over other failures, and those over
-  // forwarded ones. Among failures of one kind, that of the lowest rank is returned.
+  // Returns the failure that all ranks return. A failed collective has priority over other failures, and a forwarded
+  // failure comes last. Among failures of the same priority, that of the lowest rank is returned.
   RoundFailure FindFailure() const;
   // Exchanges the error texts and returns the error that all ranks return. Collective. Makes one exchange and allocates
   // nothing, so a rank without memory can take part.

@@ -14,23 +14,25 @@ namespace shampoo {
 // The header of a replica's segment in the exchange of updates.
 struct SegmentHeader {
   RoundHeader round;
-  int64_t step;               // the largest counter of a group: on a device, of groups that step, after this step
+  int64_t step;               // on the CPU, the largest step counter of a group before this step; on a device, the
+                              // largest counter after this step, among groups that step
   uint64_t inputs;            // hash of ReplicaInputs
-  uint64_t hyper_parameters;  // hash of those that can be changed
+  uint64_t hyper_parameters;  // hash of the hyper-parameters that can be changed
   uint64_t parameters;        // hash of the parameters, in steps that compare them
   int64_t failing_root;       // the factor matrix whose root failed too often, which the next step reports; -1: none
   int64_t unused;
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes);
 
-// The header of a shard rank's segment in the agreement of shards. It is followed by the step that the rank is about to
-// make, for each group (int64; 0: none), and by the GradientOnShard of each parameter.
+// The header of a shard rank's segment in the agreement of shards. After it come, for each group, the number of the
+// step that the rank is about to make (int64; 0: the group makes no step), then the GradientOnShard of each parameter.
 struct ShardHeader {
   RoundHeader round;
-  uint64_t hyper_parameters;  // hash of those that can be changed
+  uint64_t hyper_parameters;  // hash of the hyper-parameters that can be changed
 };
 
-// What a shard rank has of the gradient of a parameter.
+// What a shard rank has of a parameter: no elements, elements without a gradient, with a gradient, or with a gradient
+// and a buffer for a copy (shampoo_buffers.copy).
 enum GradientOnShard : unsigned char { kNoElements = 0, kNoGradient = 1, kGradient = 2, kGradientAndCopy = 3 };
 
 // Returns the bytes of a rank's segment in the agreement of shards.

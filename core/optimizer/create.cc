@@ -41,8 +41,8 @@ Status CheckUsable(const OptimizerDesc& desc) {
   return {};
 }
 
-// Creates an engine without blocks. A rank that could not create one for the plan needs its memory to report that to
-// the other ranks over a communicator that takes device memory.
+// Creates an engine without blocks. A rank that could not create the engine of its plan uses the device memory of this
+// engine to report the error over a communicator that takes only device memory.
 Status CreatePlaceholderEngine(const OptimizerDesc& desc, std::unique_ptr<cuda::DeviceEngine>* out) {
   auto plan = std::make_shared<PlanData>();
   plan->placement.device = desc.device;
@@ -124,7 +124,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
                          std::unique_ptr<Optimizer>* out) {
   SHAMPOO_RETURN_IF_ERROR(CheckUsable(desc));
   if (desc.shard_comm) desc.shard_comm->SetRankName("shard rank");
-  // Also on a rank that fails here, so that all ranks count the same.
+  // A rank that fails below takes the numbers, too, so that they are the same on all ranks.
   const Ids ids{desc.replica_comm ? desc.replica_comm->TakeOptimizerId() : 0,
                 desc.shard_comm ? desc.shard_comm->TakeOptimizerId() : 0};
   // A rank that fails still joins the exchanges that follow, because the others would wait for it.
@@ -187,7 +187,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
     status = AgreeOnStatus(ranks.comm, status);
     if (status.ok()) status = CompareLines(ranks.comm, ranks.lines);
   }
-  // An error between the copies of one shard must also stop the other shards.
+  // An error on which the replicas of one shard have agreed must also stop the other shards.
   if (desc.shard_comm && desc.replica_comm) status = AgreeOnStatus(desc.shard_comm.get(), status);
   SHAMPOO_RETURN_IF_ERROR(std::move(status));
   Status initialized = optimizer->state().Initialize();
@@ -201,7 +201,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   return {};
 }
 
-// Makes the members of this rank. Not collective.
+// Creates the state and the strategy of this rank. Not collective.
 Status Optimizer::Build(const OptimizerDesc& desc, const Ids& ids) {
   if (desc.device != plan_->placement.device) {
     const auto name = [](DeviceType type) { return type == DeviceType::kCpu ? "SHAMPOO_CPU (1)" : "SHAMPOO_CUDA (2)"; };

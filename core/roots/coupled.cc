@@ -14,8 +14,8 @@ namespace shampoo {
 namespace {
 
 // All matrices of an iteration are polynomials in one symmetric matrix, so they are symmetric and commute.
-// Therefore SYRK computes squares, one triangle of every other product suffices, which takes half the time, and powers
-// are computed by repeated squaring.
+// Therefore SYRK computes squares, powers are computed by repeated squaring, and of every other product only one
+// triangle is computed, which takes half the time.
 template <typename Root>
 class Iteration {
  public:

@@ -18,8 +18,8 @@ struct CoupledResult {
   Root* spare[3] = {};  // the other three matrices of the workspace, which the caller may use
 };
 
-// Both iterations expect the full matrix A * 2^-scale in workspace.Matrix(0, n) and destroy it. X is the root of the
-// scaled matrix: the caller multiplies it by 2^(-scale / p).
+// NewtonRoot and HigherOrderRoot expect the full matrix A * 2^-scale in workspace.Matrix(0, n) and destroy it. X is the
+// root of the scaled matrix: the caller multiplies it by 2^(-scale / p).
 
 // Runs the coupled inverse Newton iteration: X <- X T, Y <- T^p Y with T = ((p + 1) I - Y) / p. p is
 // numerator / denominator, an integer.
@@ -27,12 +27,12 @@ template <typename Root>
 CoupledResult<Root> NewtonRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace);
 
 // Runs the coupled iteration of order spec.order, with an epsilon that is relative to a bound on the largest
-// eigenvalue. X is the inverse root for `numerator` alone; the caller raises it to the power `denominator`.
+// eigenvalue. X is the inverse root with p = numerator; the caller raises it to the power `denominator`.
 template <typename Root>
 CoupledResult<Root> HigherOrderRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace);
 
-// y <- t^power y for symmetric matrices that commute, power >= 1. Destroys t and spare. The result is in *y, which may
-// be the memory that was *spare before the call, and vice versa.
+// y <- t^power y for symmetric matrices that commute, power >= 1. Destroys t and spare. The result is in *y. The call
+// may exchange the three pointers.
 template <typename Root>
 void MultiplyByPower(int64_t n, int64_t power, Root** t, Root** y, Root** spare);
 

@@ -37,7 +37,8 @@ RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64
       retries_singular ? static_cast<double>(n) * std::numeric_limits<Root>::epsilon() * largest : 0;
   outcome.epsilon = spec.pseudo_inverse ? 0 : spec.epsilon;
   outcome.shift = spec.pseudo_inverse ? 0 : spec.epsilon - (spec.clamp ? std::ldexp(std::min(least, 0.0), scale) : 0.0);
-  // X = B^T B, where row i of B is l_i^(exponent / 2) q_i. That is half the work of a product, and exactly symmetric.
+  // X = B^T B, where row i of B is l_i^(exponent / 2) q_i. Computing B^T B takes half the work of another product, and
+  // the result is exactly symmetric.
   const RootOfEigenvalue root_of(spec, spec.epsilon, spec.exponent / 2, scale, least, largest, smallest);
   for (int64_t i = 0; i < n; ++i) {
     const double root = root_of(static_cast<double>(l[i]));
@@ -62,7 +63,7 @@ RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix
   outcome.kind = n == 1 ? RootKind::kScalar : RootKind::kDiagonal;
   outcome.epsilon = spec.pseudo_inverse ? 0 : spec.epsilon;
   outcome.shift = outcome.epsilon;
-  // In float64 for every root dtype: float32 would save nothing, and no element is out of range.
+  // Computed in float64 for every root dtype: float32 would save nothing, and in float64 no element is out of range.
   const auto element = [&matrix, scale](int64_t i) { return std::ldexp(matrix.At(i, i), -scale); };
   double least = 0;
   double largest = -std::numeric_limits<double>::infinity();
@@ -71,7 +72,7 @@ RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix
     largest = std::max(largest, element(i));
   }
   *x = workspace.Matrix(n);
-  // Without the clamp first, and with it if the result is not finite.
+  // Try without the clamp first, and then with it if the result is not finite.
   for (const double clamp : {0.0, least}) {
     std::fill(*x, *x + n * n, Root{0});
     const RootOfEigenvalue root_of(spec, spec.epsilon, spec.exponent, scale, clamp, largest, 0);

@@ -13,15 +13,15 @@ namespace shampoo {
 // omitted. The lower triangle of workspace.Matrix(n) holds A * 2^-scale and is destroyed.
 //
 // A check with a probe vector detects a wrong decomposition that the solver does not report. On success *x points to X
-// in the workspace: n x n, exactly symmetric, not yet checked for being finite. With a relative epsilon it is the root
+// in the workspace: n x n, exactly symmetric, not yet checked for being finite. With a relative epsilon, X is the root
 // of the scaled matrix, which the caller multiplies by 2^(scale * exponent).
 template <typename Root>
 RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, int scale,
                       const RootWorkspace<Root>& workspace, Root** x);
 
-// Computes the root of a diagonal matrix, such as any 1 x 1 matrix, element by element: (a_ii + epsilon)^exponent. The
-// clamp applies only if the result without it is not finite.
-// scale: 0, or the scale of the matrix with a relative epsilon.
+// Computes the root of a diagonal matrix, such as any 1 x 1 matrix, element by element: (a_ii + epsilon)^exponent.
+// RootSpec::clamp applies only if the result without it is not finite. scale: with a relative epsilon, the scale of the
+// matrix; otherwise 0.
 template <typename Real, typename Root>
 RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, int scale,
                          const RootWorkspace<Root>& workspace, Root** x);

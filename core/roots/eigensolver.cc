@@ -15,10 +15,10 @@ namespace {
 
 // The smallest size at which separate stages are faster. Up to size 32 LAPACK's reduction and back-transformation use
 // no panels.
-constexpr int64_t kMinStagedOrder = 33;
+constexpr int64_t kMinStagedSize = 33;
 
 // Returns the block size of the reduction, which computes matrix-vector products within a block. While the matrix fits
-// the cache, LAPACK's 32 is too large: 16 takes 8 to 12 % less time at n = 128 and 256, and the same time at 1024.
+// into the cache, LAPACK's 32 is too large: 16 takes 8 to 12 % less time at n = 128 and 256, and the same time at 1024.
 constexpr int64_t ReductionBlock(int64_t n) { return n < 384 ? 16 : 32; }
 
 // Returns whether products of two elements are well within range. Otherwise the reduction would lose digits; LAPACK's
@@ -43,7 +43,7 @@ bool IsOfOrdinaryScale(int64_t n, const Root* a) {
 
 template <typename Root>
 int SolveInStages(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* tiles) {
-  if (n < kMinStagedOrder || !IsOfOrdinaryScale(n, a)) return blas::Syevd(n, a, l, work, ints);
+  if (n < kMinStagedSize || !IsOfOrdinaryScale(n, a)) return blas::Syevd(n, a, l, work, ints);
   // EigenWork(n) = 2 n^2 + 64 n + 1 elements: the matrix, which becomes the reflectors, then the memory that the stages
   // use one after another. The eigenvectors are computed in `a`.
   Root* const v = work;

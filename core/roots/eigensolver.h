@@ -14,7 +14,7 @@ namespace shampoo {
 //   work   blas::EigenWork(n) elements
 //   ints   blas::EigenIntWork(n) elements
 //   tiles  lets idle threads help, each of which must hold a ScratchUse; may be nullptr. The result does not depend on
-//   it.
+//          the number of threads.
 template <typename Root>
 int SolveInStages(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* tiles);
 

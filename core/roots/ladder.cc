@@ -63,7 +63,7 @@ Attempt<Root> TryEigen(const RootSpec& spec, Rung rung, EigenDriver driver, cons
   return attempt;
 }
 
-// Returns X^power. If power is not 1, the result is in one of the other matrices of the workspace.
+// Returns X^power, in one of the matrices of the workspace.
 template <typename Root>
 Root* RaiseRoot(int64_t n, int64_t power, CoupledResult<Root>* result) {
   if (power == 1) return result->x;
@@ -143,7 +143,8 @@ Attempt<double> TryCans(const RootSpec& spec, Rung rung, const SymmetricView<Rea
   return attempt;
 }
 
-// Returns the spec of an eigendecomposition that replaces a coupled iteration. It uses the same shift of the diagonal.
+// Returns the spec of an eigendecomposition that replaces an iteration. If the iteration derived the shift of the
+// diagonal from the matrix, the eigendecomposition uses the same shift.
 RootSpec EigenSpecOf(const RootSpec& spec, double shift) {
   RootSpec eigen = spec;
   eigen.method = RootMethod::kEigen;
@@ -172,8 +173,8 @@ bool WriteRoot(int64_t n, const Attempt<Root>& attempt, double limit, const Symm
   return true;
 }
 
-// Writes the root of a zero factor matrix, which has no scale: the identity. With it, a gradient that is too small to
-// change the factor matrix keeps its direction.
+// Writes the identity, which is the root of a factor matrix that counts as zero (IsNegligible). With this root, a
+// gradient that is too small to change the factor matrix keeps its direction.
 template <typename Real>
 RootOutcome WriteIdentity(const SymmetricTarget<Real>& x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -192,7 +193,7 @@ Attempt<Root> TryCansOrDiagonal(const RootSpec& spec, Rung rung, const Symmetric
   if constexpr (std::is_same_v<Root, double>) {
     if (!(spec.may_be_diagonal && facts.diagonal)) return TryCans(spec, rung, matrix, facts, workspace);
   }
-  // Method cans has no float32 (DtypeOfMethod).
+  // The matrix is diagonal. Root is not float here, because method cans always computes in float64 (DtypeOfMethod).
   RootSpec eigen = spec;
   eigen.method = RootMethod::kEigen;
   return TryEigen(eigen, rung, EigenDriver::kDivideAndConquer, matrix, facts, workspace);
@@ -287,7 +288,7 @@ RootOutcome RecoverRoot(const RootSpec& requested, const SymmetricView<Real>& ma
   const RootSpec spec = WithEpsilonOf(requested, facts);
   RootOutcome failed = first;
   failed.shift = std::numeric_limits<double>::quiet_NaN();
-  // Method cans of the host would repeat that of the device.
+  // Method cans on the host would repeat the computation of the device.
   const bool repeats = spec.method == RootMethod::kCans;
   return ClimbLadder(spec, matrix, facts, failed, repeats, workspace, limit, x);
 }

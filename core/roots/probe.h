@@ -17,7 +17,7 @@ void FillSigns(int64_t n, Root* v);
 template <typename Root>
 double Distance(int64_t n, const Root* a, const Root* b);
 
-// Checks an eigendecomposition A = Q^T diag(l) Q.
+// Checks an eigendecomposition A = Q^T diag(l) Q, in which the rows of Q are the eigenvectors.
 template <typename Root>
 class EigenProbe {
  public:
@@ -25,7 +25,8 @@ class EigenProbe {
 
   // Computes A v. Call it before the solver destroys A, whose lower triangle is in `a`.
   void BeforeSolve(const Root* a);
-  // Returns whether Q^T diag(l) Q v = A v and Q^T Q v = v up to rounding. Returns false if an element is not finite.
+  // Returns whether l is ascending, and Q^T diag(l) Q v = A v and Q^T Q v = v up to rounding. Returns false if an
+  // element is not finite.
   bool Fits(const Root* q, const Root* l) const;
 
  private:

@@ -18,8 +18,8 @@ void PreparePanel(const ReflectorPanel<Root>& panel, int64_t ld, const Root* tau
     std::fill(row + panel.first + i + 1, row + panel.columns, Root{0});
     std::copy(row, row + panel.columns, panel.y + i * ld);
   }
-  // H(k-1) ... H(0) = I - V^T T V with T = D (I + U)^-1 and D = diag(tau). U is the transpose of the strictly lower
-  // triangle of D V V^T. This form does not divide by tau, which may be 0.
+  // For the k reflectors of the panel, H(0) H(1) ... H(k-1) = I - V^T T V with T = D (I + U)^-1 and D = diag(tau). U is
+  // the transpose of the strictly lower triangle of D V V^T. This form does not divide by tau, which may be 0.
   std::array<Root, Reflectors<Root>::kMaxWidth * Reflectors<Root>::kMaxWidth> inner;
   blas::Syrk(false, k, panel.columns, Root{1}, panel.v, ld, Root{0}, inner.data(), k);
   for (int64_t i = 0; i < k; ++i) {
@@ -35,7 +35,7 @@ void PreparePanel(const ReflectorPanel<Root>& panel, int64_t ld, const Root* tau
 
 template <typename Root>
 void Reflectors<Root>::Prepare(Tiles* tiles) const {
-  ForEachTile(n_ >= kMinTiledOrder ? tiles : nullptr, Panels(), [this](int64_t i) {
+  ForEachTile(n_ >= kMinTiledSize ? tiles : nullptr, Panels(), [this](int64_t i) {
     const Panel panel = PanelAt(i);
     PreparePanel(panel, n_, tau_ + panel.first);
   });
@@ -43,7 +43,7 @@ void Reflectors<Root>::Prepare(Tiles* tiles) const {
 
 template <typename Root>
 void Reflectors<Root>::Apply(Root* z, Root* products, Tiles* tiles) const {
-  if (n_ < kMinTiledOrder) return ApplyTo(n_, z, products);
+  if (n_ < kMinTiledSize) return ApplyTo(n_, z, products);
   ForEachTile(tiles, (n_ + kTileRows - 1) / kTileRows, [&](int64_t i) {
     const int64_t first = i * kTileRows;
     ApplyTo(std::min(kTileRows, n_ - first), z + first * n_, products + first * Width(n_));

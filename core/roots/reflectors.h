@@ -21,10 +21,11 @@ struct ReflectorPanel {
 template <typename Root>
 void PreparePanel(const ReflectorPanel<Root>& panel, int64_t ld, const Root* tau);
 
-// The orthogonal matrix Q = H(n-2) ... H(0) that blas::Sytrd returns, in panels of Width(n) reflectors. The product of
-// a panel is I - V^T Y: row i of V is the vector of reflector i, and Y = T V with a triangular T (the compact WY form
-// of Schreiber and Van Loan, with T in Puglisi's form, which needs no recursion). Two matrix products apply a panel.
-// LAPACK's sormtr uses products with triangles and transposes the matrix.
+// The orthogonal matrix Q = H(n-2) ... H(0) that blas::Sytrd returns, in panels of Width(n) reflectors. For a panel of
+// k reflectors from H(f) on, H(f) H(f+1) ... H(f+k-1) = I - V^T Y: row i of V is the vector of reflector f + i, and Y
+// is T V with a triangular T (the compact WY form of Schreiber and Van Loan, with T in Puglisi's form, which needs no
+// recursion). Two matrix products multiply rows by a panel from the right. LAPACK's sormtr instead uses products with
+// triangles and transposes the matrix.
 template <typename Root>
 class Reflectors {
  public:
@@ -32,8 +33,8 @@ class Reflectors {
   // change the rounding.
   static constexpr int64_t kMaxWidth = 64;
   static constexpr int64_t kTileRows = 128;
-  // Below this order a tile is not worth waking a thread.
-  static constexpr int64_t kMinTiledOrder = 512;
+  // Below this size a tile is not worth waking a thread.
+  static constexpr int64_t kMinTiledSize = 512;
   // For small n, preparing a wide panel costs more than wide products gain.
   static constexpr int64_t Width(int64_t n) { return n < 384 ? 32 : kMaxWidth; }
 

@@ -11,7 +11,8 @@ namespace shampoo {
 
 // The deviation of a root from the root that is computed in float64.
 struct RootResiduals {
-  // max |X - X64| / max |X64|, where X64 is the root of A + shift I by method eigen in float64. Infinity: X64 failed.
+  // max |X - X64| / max |X64|, where X64 is the root of A + shift I by method eigen in float64. Infinity: X64 could not
+  // be computed.
   double error = 0;
   // max |X^(1 / exponent) - (A + shift I)| / max |A + shift I|. Infinity: X has no such power.
   double residual = 0;

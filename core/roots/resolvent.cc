@@ -12,7 +12,7 @@ namespace shampoo {
 namespace {
 
 constexpr int kShifts = TridiagonalKernels::kShifts;
-constexpr int kPositiveSteps = 14;  // down to 2^-28, which is below the condition that IsSuitable allows
+constexpr int kPositiveSteps = 14;  // down to 2^-28, because IsSuitable allows a condition of 2^27
 constexpr double kPrecision = 0x1p-40;
 
 // Finds the interval between given points that contains the least eigenvalue.
@@ -52,7 +52,8 @@ EigenvalueBounds BoundEigenvalues(const Tridiagonal& t) {
   for (int i = 1; i < kShifts; ++i) points[static_cast<size_t>(i)] = std::ldexp(norm, 2 * (i - 1 - kPositiveSteps));
   const int first = bisection.FirstAbove(points);
   if (first > 0) return {points[static_cast<size_t>(first - 1)], high};
-  // The least eigenvalue is negative. If that is due to rounding, it is tiny, and the points become as small.
+  // The least eigenvalue is negative. If it is negative only because of rounding, it is tiny, so the points include
+  // tiny numbers.
   for (int i = 0; i < kShifts; ++i) points[static_cast<size_t>(i)] = -std::ldexp(norm, -2 * i);
   const int above = bisection.FirstAbove(points);
   double lower = above == 0 ? std::min(low, -norm) : points[static_cast<size_t>(above - 1)];

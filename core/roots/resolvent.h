@@ -17,12 +17,13 @@ struct Tridiagonal {
   const double* e;
 };
 
-// Bounds on the eigenvalues of a matrix.
+// Bounds on the eigenvalues of a matrix. Below, g is Gershgorin's bound on their magnitudes, which is at most three
+// times the largest magnitude.
 struct EigenvalueBounds {
-  // A lower bound on the least eigenvalue l. If l < 0, it deviates from l by at most 2^-40 of the largest magnitude.
-  // Otherwise it is at least min(l / 4, 2^-28 of the largest magnitude), or 0 if l is smaller than that.
+  // A lower bound on the least eigenvalue l. If l < 0, it is at least l - 2^-40 g. If 0 <= l < 2^-28 g, it is 0.
+  // Otherwise it is above l / 4.
   double least;
-  // An upper bound on the largest eigenvalue, at most three times the largest magnitude.
+  // An upper bound on the largest eigenvalue, at most g.
   double largest;
 };
 
@@ -31,7 +32,8 @@ EigenvalueBounds BoundEigenvalues(const Tridiagonal& t);
 
 // Y = (T + shift I)^(-1/2) as a weighted sum of inverses (T + shift_j I)^-1, which are computed in float64. Each
 // inverse is semiseparable: above the diagonal, each column is a multiple of the column before it. So Y is never
-// stored. Its columns are computed from poles() generators, which grow by one row for each column.
+// stored. Its columns are computed from generators, one for each of the poles() inverses. A generator is the last
+// column of its inverse so far, on and above the diagonal, so it grows by one row for each column.
 class ResolventSum {
  public:
   static constexpr int64_t kColumns = TridiagonalKernels::kColumns;
@@ -58,10 +60,12 @@ class ResolventSum {
 
   // The next columns of Y, which are computed from left to right.
   struct Block {
-    int64_t count;                                                      // columns
-    std::array<float, kColumns * ZolotarevSum::kMaxPoles> factors;      // count x poles: old generators to new rows
-    std::array<double, ZolotarevSum::kMaxPoles> growth;                 // old generators to new generators
-    std::array<double, kColumns * ZolotarevSum::kMaxPoles> generators;  // poles x kColumns: their new rows
+    int64_t count;  // columns
+    // count x poles. The elements of new column m above the square on the diagonal are the sum of factors[m][j] times
+    // old generator j.
+    std::array<float, kColumns * ZolotarevSum::kMaxPoles> factors;
+    std::array<double, ZolotarevSum::kMaxPoles> growth;                 // multiplies the old rows of a generator
+    std::array<double, kColumns * ZolotarevSum::kMaxPoles> generators;  // poles x kColumns: the new rows of generators
     std::array<double, kColumns * kColumns> sums;  // count x kColumns: the square on the diagonal, lower triangle
   };
   // Computes the next `count` columns, at most kColumns.

@@ -59,7 +59,7 @@ struct Memory {
     inverses = wide(ResolventSum::Elements(n));
     auto* next = reinterpret_cast<float*>(next_wide);
     const auto narrow = [&next](int64_t count) { return std::exchange(next, next + count); };
-    panel = narrow(kWidth * ld);  // first, because it is also scratch memory for doubles
+    panel = narrow(kWidth * ld);  // first and thus aligned: it is also scratch memory for doubles
     products = narrow(kWidth * n);
     tau = narrow(n);
     narrow_d = narrow(n);
@@ -103,8 +103,8 @@ int Reduce(int64_t n, const float* a, bool by_lapack, Memory* memory) {
   return info;
 }
 
-// The growing leading square of X, with the generators and probe vectors. X is multiplied by Q from both sides, the
-// others only from the left.
+// The growing leading square of X, with the generators and probe vectors. X is multiplied by Q from both sides; the
+// generators and probe vectors only from the left.
 class Window {
  public:
   Window(int64_t n, const Memory& memory, ResolventSum* sum)

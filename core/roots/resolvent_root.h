@@ -11,7 +11,7 @@ namespace shampoo {
 // tridiagonal T, (T + shift I)^(-1/2) is computed as a sum of shifted inverses (core/roots/resolvent.h), and Q is
 // applied on both sides.
 struct ResolventResult {
-  bool suitable = false;  // false: no result, because the condition is too large for float32
+  bool suitable = false;  // false: no result, because ResolventSum::IsSuitable() is false
   int solver_info = 0;    // LAPACK's
   double least = 0;       // min(least eigenvalue, 0)
   float* x = nullptr;     // n x n, exactly symmetric, in the workspace

@@ -28,13 +28,14 @@ struct RootOutcome {
   RootKind kind = RootKind::kEigen;
   RootFailure failure = RootFailure::kNone;
   Rung rung = Rung::kRequested;                    // the rung that computed the root
-  RootFailure first_failure = RootFailure::kNone;  // of rung kRequested, if another rung computed the root
-  int rungs_used = 0;                              // after kRequested
+  RootFailure first_failure = RootFailure::kNone;  // of rung kRequested, if other rungs were tried
+  int rungs_used = 0;                              // rungs tried after kRequested
   int iterations = 0;
   int converged = 1;  // 1: yes; 0: the maximum of iterations was reached; -1: stopped early
   int solver_info = 0;
-  double epsilon = 0;           // the number that was added to the eigenvalues, with a relative epsilon resolved
-  double shift = 0;             // the root is that of A + shift I: epsilon, minus a negative eigenvalue of method eigen
+  double epsilon = 0;  // the number that was added to the eigenvalues, with a relative epsilon resolved
+  // The root is that of A + shift I. shift is epsilon or, if the clamp subtracted a negative eigenvalue l, epsilon - l.
+  double shift = 0;
   bool diagonal_input = false;  // all off-diagonal elements of the matrix are 0
   bool ok() const { return failure == RootFailure::kNone; }
 };

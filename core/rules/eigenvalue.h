@@ -33,12 +33,13 @@ constexpr double ZeroEigenvalueTolerance(int64_t n, Dtype dtype) {
 }
 
 // Returns the k for which A * 2^-k is of order one. Scaling by a power of two rounds nothing. `shift`, which will be
-// added to the diagonal, may be much larger than A; k is chosen so that the scaled shift is finite in float64.
+// added to the diagonal, may be much larger than A; k is chosen so that the scaled shift is at most
+// 2^kMaxShiftExponent, which is finite in float64.
 SHAMPOO_HD inline int ScaleExponent(double largest, double shift) {
-  constexpr int kMost = 900;
+  constexpr int kMaxShiftExponent = 900;
   const int of_shift = shift > 0 ? std::ilogb(shift) + 1 : -2000;
   const int of_matrix = largest > 0 ? std::ilogb(largest) + 1 : of_shift;
-  const int k = of_matrix > of_shift - kMost ? of_matrix : of_shift - kMost;
+  const int k = of_matrix > of_shift - kMaxShiftExponent ? of_matrix : of_shift - kMaxShiftExponent;
   return k > -2000 ? k : 0;
 }
 

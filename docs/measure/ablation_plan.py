@@ -12,7 +12,7 @@ RATES_PER_DECADE = 4
 HALF_GRID = 2  # points of the first grid on each side of the usual rate
 MOST_WIDENING = 8  # points that can be added on each side
 EPOCHS = 10
-LOOK_EVERY = 5  # steps
+EVALUATE_EVERY = 5  # steps
 WEIGHT_DECAY = "1e-4"
 
 
@@ -73,7 +73,7 @@ def arguments(run: Run) -> list[str]:
     listed = ["--optimizer", run.config.optimizer, "--lr", rate_value(run.rate), "--seed", str(run.seed), "--epochs",
               str(EPOCHS), "--weight-decay", WEIGHT_DECAY]
     if run.seed in SEEDS:
-        listed += ["--evaluate-every", str(LOOK_EVERY)]
+        listed += ["--evaluate-every", str(EVALUATE_EVERY)]
     else:
         listed += ["--evaluate-every", "1000000"]  # evaluate only at the end
     if run.config.optimizer == "shampoo":
@@ -87,7 +87,7 @@ def key(run: Run) -> str:
 
 
 def final_loss(result: dict) -> float:
-    """Returns the loss of a run, infinity if it diverged."""
+    """Returns the loss of a run at the end, infinity if it diverged."""
     loss = result["looks"][-1][3]
     return math.inf if result["diverged"] or not math.isfinite(loss) else loss
 

@@ -33,6 +33,9 @@ def environment() -> dict[str, str]:
 
 
 def train(trainer: str, data: str, run: plan.Run) -> dict:
+    """Returns whether the run diverged, and its "looks": for each evaluation the step, the seconds of gradients and of
+    updates so far, the training loss, and the test accuracy.
+    """
     with tempfile.TemporaryDirectory() as folder:
         numbers = pathlib.Path(folder, "run.csv")
         command = [trainer, "--data", data, "--csv", str(numbers), "--threads", "1"] + plan.arguments(run)
@@ -46,7 +49,7 @@ def train(trainer: str, data: str, run: plan.Run) -> dict:
 
 
 def faster(old: dict, new: dict) -> dict:
-    """Returns the faster of two results of the same run, which differ only in times."""
+    """Returns the faster of two results of the same run, which may differ only in times."""
     if [look[3:] for look in old["looks"]] != [look[3:] for look in new["looks"]]:
         sys.exit("a repeated run has other losses: another libshampoo, BLAS or CPU needs a new file of results")
     return min(old, new, key=lambda result: sum(result["looks"][-1][1:3]))
@@ -81,7 +84,7 @@ class Ablation:
               flush=True)
 
     def final_runs(self) -> list[plan.Run]:
-        """Runs all configurations for one seed after another, so that a temporary load slows all of them equally."""
+        """Returns all runs, ordered by seed, so that a temporary load slows all configurations equally."""
         rates = {config: plan.choose_rate(config, self.results)[0] for config in plan.CONFIGS}
         return [plan.Run(config, rates[config], seed) for seed in plan.SEEDS for config in plan.CONFIGS]
 

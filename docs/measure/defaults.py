@@ -108,7 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", default="", help="problems whose name has this text")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a third column with these keys")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="add a column with these keys")
     options = parser.parse_args()
     columns: list[tuple[str, dict[str, Any]]] = [("preset shampoo_2024", {"preset": "shampoo_2024"}), ("defaults", {})]
     if options.set:

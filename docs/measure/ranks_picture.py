@@ -17,7 +17,7 @@ BLOCKS = 8
 
 
 @dataclass
-class Way:
+class Layout:
     """One panel. It shows which of four parts of the parameters and which of eight blocks each rank holds."""
 
     title: str
@@ -27,17 +27,17 @@ class Way:
     groups: list[tuple[str, str, list[list[int]]]]  # communicator, data that it carries, groups of ranks
 
 
-WAYS = [
-    Way("DDP", "every rank has all parameters; the blocks are divided",
+LAYOUTS = [
+    Layout("DDP", "every rank has all parameters; the blocks are divided",
         [set(range(4))] * 4, [{0, 4}, {1, 5}, {2, 6}, {3, 7}],
         [("replica_comm", "one all-gather of updates", [[0, 1, 2, 3]])]),
-    Way("FSDP, shard_mode local", "every shard is a tensor of its own, with blocks of its own",
+    Layout("FSDP, shard_mode local", "every shard is a tensor of its own, with blocks of its own",
         [{0}, {1}, {2}, {3}], [{0, 1}, {2, 3}, {4, 5}, {6, 7}],
         [("shard_comm", "a few bytes of status", [[0, 1, 2, 3]])]),
-    Way("FSDP, shard_mode gather", "blocks of the whole parameters: bit-identical to a run without shards",
+    Layout("FSDP, shard_mode gather", "blocks of the whole parameters: bit-identical to a run without shards",
         [{0}, {1}, {2}, {3}], [{0, 4}, {1, 5}, {2, 6}, {3, 7}],
         [("shard_comm", "gradients and parameters to owners, updates back", [[0, 1, 2, 3]])]),
-    Way("HSDP", "two copies of two shards; copies divide a shard's blocks",
+    Layout("HSDP", "two copies of two shards; copies divide a shard's blocks",
         [{0, 1}, {2, 3}, {0, 1}, {2, 3}], [{0, 2}, {4, 6}, {1, 3}, {5, 7}],
         [("shard_comm", "within a copy: as with FSDP", [[0, 1], [2, 3]]),
          ("replica_comm", "between copies: an all-gather of updates", [[0, 2], [1, 3]])]),
@@ -61,19 +61,19 @@ def bracket(xs: list[float], y: float, color: str) -> list[str]:
     return lines + [f'<path d="M{x} {y} V{y - 8} m-4 5 l4 -5 l4 5" stroke="{color}" stroke-width="2" fill="none"/>' for x in xs]
 
 
-def panel(way: Way, left: float, top: float) -> list[str]:
-    drawn = [text(left, top, way.title, size=15, weight="bold"), text(left, top + 18, way.comment, color=GRAY)]
+def panel(layout: Layout, left: float, top: float) -> list[str]:
+    drawn = [text(left, top, layout.title, size=15, weight="bold"), text(left, top + 18, layout.comment, color=GRAY)]
     centers = []
     for rank, color in enumerate(COLORS):
         x, y = left + rank * (RANK + 10), top + 32
         centers.append(x + RANK / 2)
         drawn.append(f'<rect x="{x}" y="{y}" width="{RANK}" height="96" rx="4" fill="none" stroke="{GRAY}"/>')
         drawn.append(text(x + RANK / 2, y + 16, f"rank {rank}", weight="bold", color=color, anchor="middle"))
-        for row, (what, count, held) in enumerate([("parameters", 4, way.parts[rank]), ("state: blocks", BLOCKS, way.blocks[rank])]):
+        for row, (what, count, held) in enumerate([("parameters", 4, layout.parts[rank]), ("state: blocks", BLOCKS, layout.blocks[rank])]):
             drawn.append(text(x + 6, y + 34 + row * 34, what, size=10, color=GRAY))
             drawn += cells(x + 6, y + 40 + row * 34, RANK - 10, count, held, color)
     y = top + 146
-    for name, what, groups in way.groups:
+    for name, what, groups in layout.groups:
         for number, group in enumerate(groups):
             drawn += bracket([centers[rank] for rank in group], y + 12 * number, INK if name == "replica_comm" else GRAY)
         y += 12 * len(groups) + 10
@@ -88,8 +88,8 @@ def main() -> None:
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
         text(24, 34, "What four ranks hold, and what they exchange in a step", size=18, weight="bold"),
     ]
-    for number, way in enumerate(WAYS):
-        lines += panel(way, 24 + number % 2 * PANEL[0], 74 + number // 2 * PANEL[1])
+    for number, layout in enumerate(LAYOUTS):
+        lines += panel(layout, 24 + number % 2 * PANEL[0], 74 + number // 2 * PANEL[1])
     Path(sys.argv[1]).write_text("\n".join([*lines, "</svg>", ""]), encoding="utf-8")
 
 

@@ -109,7 +109,7 @@ def exact_eigen(a: np.ndarray) -> tuple[list, np.ndarray]:
     """Returns eigenvalues with 50 digits, and eigenvectors, the columns, in long double."""
     mpmath.mp.dps = 50
     values, vectors = mpmath.eigsy(mpmath.matrix(a.astype(np.float64).tolist()))
-    # In two parts, because mpmath cannot convert to long double.
+    # Each number is converted as the sum of two doubles, because mpmath cannot convert to long double.
     rows = vectors.tolist()
     high, rest = ([[part(v) for v in row] for row in rows] for part in (float, lambda v: float(v - float(v))))
     return list(values), np.array(high, np.longdouble) + np.array(rest, np.longdouble)
@@ -178,10 +178,10 @@ def draw(conditions: list[float], results: dict[tuple[str, str, float], Measurem
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--library", required=True, help="libshampoo.so")
-    parser.add_argument("--n", type=int, default=64, help="order of the matrices (default: 64)")
+    parser.add_argument("--n", type=int, default=64, help="size of the matrices (default: 64)")
     parser.add_argument("--matrices", type=int, default=5, help="random matrices for each condition (default: 5)")
-    parser.add_argument("--exponents", type=int, nargs="+", default=list(range(1, 15)), help="decades of the condition")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key, as root_tolerance=0")
+    parser.add_argument("--exponents", type=int, nargs="+", default=list(range(1, 15)), help="condition: 10^exponent")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key, e.g. root_tolerance=0")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time (default: 1)")
     parser.add_argument("--svg", help="also write a chart to this file")
     options = parser.parse_args()

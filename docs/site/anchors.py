@@ -1,6 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The little of Markdown that the site and the tests of the documentation need, with the anchors that GitHub makes."""
+"""Finds code blocks and headings in Markdown, and forms the anchors of headings as GitHub does.
+
+The site and the tests of the documentation use this module.
+"""
 from __future__ import annotations
 
 import re
@@ -11,7 +14,7 @@ HEADING = re.compile(r"^(\s{0,3}#{1,6})\s+(.*?)\s*#*\s*$")
 
 
 def lines_with_code(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Give of each line its number, itself, and whether it belongs to a block of code."""
+    """Yield each line as its number, its text, and whether it belongs to a block of code."""
     fence = None
     for number, line in enumerate(text.splitlines(), 1):
         found = FENCE.match(line)
@@ -23,14 +26,14 @@ def lines_with_code(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def slug(heading: str) -> str:
-    """Give the anchor of a heading that comes once."""
+    """Return the anchor of a heading that no earlier heading of the page equals."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     text = re.sub(r"[^\w\- ]", "", text.lower())
     return text.replace(" ", "-")
 
 
 class Anchors:
-    """The anchors of a page, heading by heading: the second of a name gets a number."""
+    """The anchors of a page. If headings are equal, the anchors of all but the first end in a number."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()

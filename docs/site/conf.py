@@ -68,7 +68,7 @@ pygments_style = "friendly"
 class NativeModule(ModuleType):
     """Takes the place of the compiled module, so that the Python package can be imported without it.
 
-    A constant of the C API is a number of its own, and every other name is an empty class. The keys are those of
+    Each constant of the C API is a different number, and every other name is an empty class. The keys are those of
     docs/keys.md.
     """
 
@@ -95,7 +95,7 @@ class NativeModule(ModuleType):
         return len(self._keys)
 
     def shampoo_config_describe_key(self, index: int, info: Any) -> None:
-        """Describe a key in the manner of the compiled module."""
+        """Describe a key as the compiled module does."""
         info.name, marks, info.value_type, info.default_value, info.range, info.doc = self._keys[index]
         info.scope, info.changeable = int("(o)" not in marks), int("(c)" in marks)
 
@@ -138,7 +138,7 @@ class MarkLongText(SphinxTransform):
 
 
 class UnwrapPages(SphinxTransform):
-    """Moves what Breathe shows of a Doxygen page into the section around it, so that its titles are in the contents."""
+    """Moves the content of a Doxygen page into the section around it, so that the contents list its titles."""
 
     default_priority = 400
 
@@ -160,7 +160,7 @@ class LeaveOutAnonymous(SphinxTransform):
 
 
 class JoinArguments(SphinxTransform):
-    """Makes one list of the arguments of a type of function: Sphinx does so for functions only."""
+    """Makes one list of the arguments of a function type. Sphinx does so only for functions."""
 
     default_priority = 400
 
@@ -179,19 +179,19 @@ class JoinArguments(SphinxTransform):
 
 
 def keep_unknown_name(app: Sphinx, env: Any, node: pending_xref, content: nodes.Element) -> nodes.Element | None:
-    """Leave a name in a guide as it is if the reference does not have it, such as that of an option of CMake."""
+    """Leave a name in a guide without a link if the reference does not have it, such as a CMake option."""
     return content if node.get("link-names") else None
 
 
 def shorten_default(
     app: Sphinx, what: str, name: str, item: Any, options: Any, signature: str | None, result: str | None
 ) -> tuple[str, str | None] | None:
-    """Write ... for a default that only marks an argument as absent."""
+    """Show an argument's default as ... if it is only a marker object for "not passed"."""
     return (signature.replace("<object object>", "..."), result) if signature else None
 
 
 def setup(app: Sphinx) -> None:
-    """Register what is above."""
+    """Register the transforms and the handlers of events."""
     for transform in (JoinArguments, LeaveOutAnonymous, LinkNames, MarkLongText, UnwrapPages):
         app.add_transform(transform)
     app.connect("missing-reference", keep_unknown_name)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""headers.py HEADER: writes a public header to the standard output as Doxygen is to read it.
+"""headers.py HEADER: writes a public header to the standard output, in the form that Doxygen reads.
 
 Lines keep their numbers. The comments at the beginning of the header and of its sections become pages of Doxygen, which
-Breathe can show by themselves. The public inline functions lose ``static inline`` or ``SHAMPOO_INLINE``, because Doxygen
+Breathe can show separately. The public inline functions lose ``static inline`` or ``SHAMPOO_INLINE``, because Doxygen
 leaves static functions out.
 """
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 #: A comment between two rules of equal signs: the title of a section, and perhaps paragraphs about it.
 SECTION = re.compile(r"^/\* ={20,}\n \* (?P<title>[^\n]+)\n(?P<text>(?: \*[^\n]*\n)*?) \* ={20,} \*/$", re.MULTILINE)
-#: The rule above a title within a documentation comment. Markdown needs only the rule below it.
+#: The rule above a title within a documentation comment. Markdown needs only the rule below the title.
 UPPER_RULE = re.compile(r"^ \* [=-]{20,}\n(?= \* [^\n]+\n \* [=-]{20,}\n)", re.MULTILINE)
 #: The beginning of the comment about the header.
 FILE = re.compile(r"^/\*\*\n \* @file\n", re.MULTILINE)

@@ -55,7 +55,7 @@ class Header:
 
     @property
     def members(self) -> list[ElementTree.Element]:
-        """Items other than structs. Static functions are helpers of the adapters."""
+        """The items that are not structs, without the static functions, which only the adapters use."""
         return [member for member in self._root.iter("memberdef") if member.get("static") != "yes"]
 
     def items(self) -> list[Item]:
@@ -71,7 +71,7 @@ class Header:
         return sorted(found, key=lambda item: item.line)
 
     def gaps(self) -> Iterator[str]:
-        """Give the arguments and results of functions, and the values of enumerations, that have no documentation."""
+        """Yield a message for each argument, result and value of an enumeration that has no documentation."""
         for member in self.members:
             for value in member.iter("enumvalue"):
                 if not _is_documented(value):
@@ -92,8 +92,8 @@ class Header:
 def tidy(xml: Path) -> None:
     """Change the XML so that Breathe shows it well.
 
-    Each line of code becomes one piece, because Breathe drops pieces that are only spaces. The version in which an item
-    first appeared becomes a sentence, which takes less room than a list.
+    Each line of code becomes one XML element, because Breathe drops elements that are only spaces. The version in which
+    an item first appeared becomes a sentence, which takes less room than a list.
     """
     for path in xml.glob("*.xml"):
         tree = ElementTree.parse(path)

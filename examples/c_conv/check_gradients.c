@@ -12,13 +12,13 @@
 #include "network.h"
 #include "random.h"
 
-const char program_name[] = "c_conv";
+const char program_name[] = "check_gradients";
 
 // The error of a central difference is about step^2 from truncation and 1e-16 / step from rounding. It is larger if a
-// relu switches within the step, which is rare with such a small one.
+// relu switches within the step, which is rare because the step is so small.
 static const double kStep = 1e-6;
 static const double kTolerance = 1e-6;  // relative to the largest entry of the tensor's gradient
-enum { kImages = 12, kMostEntries = 400 };
+enum { kImages = 12, kMaxEntries = 400 };
 
 static double loss_with(Network* net, const Digits* digits, int value, double shift) {
   int correct;
@@ -29,10 +29,11 @@ static double loss_with(Network* net, const Digits* digits, int value, double sh
   return loss;
 }
 
-// Returns the largest difference among evenly spaced entries of the tensor, relative to its largest entry.
+// Returns the largest error of the gradient among evenly spaced entries of the tensor, relative to the largest entry of
+// its gradient. *entries receives how many entries were checked.
 static double error_of(Network* net, const Digits* digits, const NetworkTensor* tensor, int* entries) {
   const int size = network_tensor_size(tensor);
-  const int stride = (size + kMostEntries - 1) / kMostEntries;
+  const int stride = (size + kMaxEntries - 1) / kMaxEntries;
   double largest = 0, error = 0;
   for (int i = 0; i < size; ++i) largest = fmax(largest, fabs(net->grads[tensor->offset + i]));
   *entries = 0;
@@ -52,10 +53,10 @@ int main(int argc, char** argv) {
 
   openblas_set_num_threads(1);
   digits_load(&digits, argc > 1 ? argv[1] : "../c_mlp/data/digits.bin");
-  // One image more than is used, to detect a confusion of the two sizes.
+  // Room for one image more than is used, so that the check fails if the network confuses the two numbers.
   network_create(&net, kImages + 1);
   network_init(&net, &random_state);
-  // With biases of 0, empty pixels give exactly 0, where relu has no derivative.
+  // Biases of 0 would give exactly 0 at empty pixels, where relu has no derivative.
   for (int t = 0; t < kTensors; ++t) {
     const NetworkTensor* tensor = &network_tensors[t];
     if (tensor->ndim != 1) continue;

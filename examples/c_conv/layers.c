@@ -6,7 +6,7 @@
 #include <string.h>
 #include <tgmath.h>
 
-// Computes c [m][n] = a b. A factor that is "transposed" is stored as its transpose.
+// Computes c [m][n] = a b. The form kTransposed means that the memory of a factor contains the transpose of it.
 enum { kPlain = CblasNoTrans, kTransposed = CblasTrans };
 static void multiply(int a_form, int b_form, int m, int n, int k, const real* a, const real* b, real* c) {
   const CBLAS_TRANSPOSE a_how = (CBLAS_TRANSPOSE)a_form, b_how = (CBLAS_TRANSPOSE)b_form;

@@ -17,19 +17,20 @@ typedef struct {
   int side;     // of an image, the same before and after
 } Conv;
 
-enum { kTaps = 9 };  // of a 3x3 filter
+enum { kTaps = 9 };  // weights of a 3x3 filter
 
 // Computes y [outputs][images][side][side] = w * x + b. `columns` [inputs * 9][images * side * side] receives the
 // patches of x, which the backward pass needs.
 void conv_forward(const Conv* conv, int images, const real* x, const real* w, const real* b, real* columns, real* y);
 
-// Computes dw, db and dx, in the shapes of w, b and x, from dy, in the shape of y. Overwrites `columns`. dx may be
-// NULL.
+// Computes dw, db and dx, in the shapes of w, b and x, from dy, in the shape of y. `columns` has the patches that
+// conv_forward() wrote, and is overwritten. dx may be NULL.
 void conv_backward(const Conv* conv, int images, const real* w, const real* dy, real* columns, real* dw, real* db,
                    real* dx);
 
-// Compute max(y, 0) in place, and the gradient dy in place.
+// Replaces y by max(y, 0).
 void relu_forward(int count, real* y);
+// Replaces dy, the gradient with respect to the output y, by the gradient with respect to the input.
 void relu_backward(int count, const real* y, real* dy);
 
 // The mean of every 2x2 pixels of x [channels][images][side][side]. Channel c of image i is written to

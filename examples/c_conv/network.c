@@ -33,7 +33,8 @@ static const Conv kConv1 = {1, kChannels1, kSide};
 static const Conv kConv2 = {kChannels1, kChannels2, kSide};
 static const Conv kConv3 = {kChannels2, kChannels3, kSide / 2};
 
-// The first pooling is followed by a convolution, the second by the linear layer, which needs an image in one row.
+// The first pooling is followed by a convolution. The second is followed by the linear layer, which needs all features
+// of an image in one row.
 static Pool pool2(int images) {
   const Pool pool = {kChannels2, kSide, images * kPixels / 4, kPixels / 4};
   return pool;

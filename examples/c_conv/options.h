@@ -20,7 +20,7 @@ typedef struct {
   int seed;
   int threads;
   int evaluate_every;  // steps; 0: once per epoch
-  double target_loss;
+  double target_loss;  // the run reports when the training loss first reaches it
   const char* data;
   const char* csv;    // NULL: not written
   Settings settings;  // of --set

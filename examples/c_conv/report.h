@@ -27,7 +27,7 @@ typedef struct {
 void report_begin(Report* report, const char* csv_path, double target_loss);
 void report_evaluation(Report* report, const Evaluation* evaluation);
 
-// Prints the summary and closes the file.
+// Prints the summary and closes the CSV file.
 void report_end(Report* report);
 
 #endif

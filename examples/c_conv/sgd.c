@@ -11,16 +11,16 @@ void sgd_create(Sgd* sgd, int count, double lr, double weight_decay) {
   sgd->momentum = 0.9;
   sgd->weight_decay = weight_decay;
   sgd->count = count;
-  sgd->average = allocate((size_t)count, sizeof(real));
+  sgd->velocity = allocate((size_t)count, sizeof(real));
 }
 
-void sgd_free(Sgd* sgd) { free(sgd->average); }
+void sgd_free(Sgd* sgd) { free(sgd->velocity); }
 
 void sgd_step(Sgd* sgd, real* params, const real* grads) {
   const real lr = (real)sgd->lr, momentum = (real)sgd->momentum, decay = (real)sgd->weight_decay;
   for (int i = 0; i < sgd->count; ++i) {
     const real direction = grads[i] + decay * params[i];
-    sgd->average[i] = momentum * sgd->average[i] + direction;
-    params[i] -= lr * (direction + momentum * sgd->average[i]);
+    sgd->velocity[i] = momentum * sgd->velocity[i] + direction;
+    params[i] -= lr * (direction + momentum * sgd->velocity[i]);
   }
 }

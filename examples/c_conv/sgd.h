@@ -9,11 +9,11 @@
 
 typedef struct {
   double lr, momentum, weight_decay;
-  int count;      // number of parameter values
-  real* average;  // [count], momentum: an exponentially weighted sum of gradients with decay
+  int count;       // number of parameter values
+  real* velocity;  // [count], exponentially weighted sum of the gradients, including the weight decay
 } Sgd;
 
-// Momentum 0.9.
+// Uses momentum 0.9.
 void sgd_create(Sgd* sgd, int count, double lr, double weight_decay);
 void sgd_free(Sgd* sgd);
 void sgd_step(Sgd* sgd, real* params, const real* grads);

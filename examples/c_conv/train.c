@@ -56,7 +56,7 @@ static void optimizer_free(Optimizer* optimizer) {
   if (optimizer->method == kAdamW) adamw_free(&optimizer->adamw);
 }
 
-// Makes one step with lr times share. Returns 0 if the training has diverged.
+// Makes one step with `share` times the learning rate. Returns 0 if the training has diverged.
 static int optimizer_step(Optimizer* optimizer, Network* net, double share) {
   const double lr = share * optimizer->lr;
   if (optimizer->method == kShampoo) {

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads libshampoo. The program calls it through the table of functions only, so that the linker needs nothing of it.
+// Loads libshampoo. The program calls the library only through a table of functions, so it is not linked with it.
 #ifndef C_DLOPEN_LIBRARY_H
 #define C_DLOPEN_LIBRARY_H
 

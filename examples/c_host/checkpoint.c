@@ -22,7 +22,8 @@ static const char kWhole[] = "step", kRemoving[] = "removing";
 enum { kName = 32 };
 static void name_step(char name[kName], const char* state, int step) { snprintf(name, kName, "%s-%06d", state, step); }
 
-// Returns the step of a folder whose name is from name_step(), or -1 for any other entry, which is not ours.
+// Returns the step of a folder whose name is from name_step(). Returns -1 for any other entry, which belongs to another
+// program. `state` is kWhole or kRemoving.
 static int step_of(const char* folder, const char* state, const char* entry) {
   char name[kName], path[kPath];
   struct stat about;
@@ -36,7 +37,7 @@ static int step_of(const char* folder, const char* state, const char* entry) {
 
 static int descending(const void* a, const void* b) { return *(const int*)b - *(const int*)a; }
 
-// Returns the steps that have a folder in this state, the last one first. The caller frees the array.
+// Returns the steps that have a folder in this state, the last step first. The caller frees the array.
 static int* list_steps(const char* folder, const char* state, int* count) {
   struct dirent** entries;
   const int all = scandir(folder, &entries, NULL, NULL);
@@ -60,7 +61,7 @@ int checkpoint_last(const char* folder) {
   return last;
 }
 
-// Reports a file that cannot be removed. It is left there and does no harm.
+// Reports a file that cannot be removed. The file stays there and does no harm.
 static void report_left(const char* path, int error) {
   clear_progress();
   fprintf(stderr, "%s: cannot remove %s: %s\n", program_name, path, strerror(error));
@@ -119,7 +120,7 @@ void checkpoint_save(const char* folder, const Trainer* trainer, const Network* 
   sync_path(path);
   check(shampoo_save(&shampoo->optimizer, 1, NULL, saving, NULL), "save");
 
-  // The checkpoint exists when it has this name, so its parameters and states are always of the same step.
+  // A checkpoint exists only under this name, so its parameters and states are always of the same step.
   sync_path(saving);
   name_step(name, kWhole, trainer->step);
   const int error = rename_in(folder, "saving", name);
@@ -150,7 +151,7 @@ void checkpoint_load(const char* folder, int step, Trainer* trainer, Network* ne
   }
   *trainer = saved;
   trainer->rejected_in_a_row = 0;  // the user may have fixed the cause
-  // The values at the time of the save, because a load warns about hyper-parameters that differ.
+  // Sets the hyper-parameters as they were at the save, because shampoo_load() warns about any that differ.
   with_shampoo_prepare(shampoo, trainer_share(trainer), trainer->loss_scale);
   check(shampoo_load(&shampoo->optimizer, 1, NULL, checkpoint, NULL), "load");
 }

@@ -37,7 +37,7 @@ static void remember_signal(int number) {
   }
 }
 
-// A signal that is ignored stays ignored: shells without job control start background jobs with SIGINT ignored.
+// A signal that is already ignored stays ignored: shells without job control start background jobs with SIGINT ignored.
 static void catch_signals(void) {
   struct sigaction action, before;
   memset(&action, 0, sizeof action);
@@ -75,9 +75,9 @@ static double test_accuracy(Network* net, const Digits* digits) {
                           digits->labels + digits->train_count);
 }
 
-// Handles a step that was rejected, which has changed nothing. If a gradient overflowed, reduces the loss scale, and
-// the training continues with the next batch, up to a number of rejections in a row. Otherwise exits with an error,
-// because another scale does not help.
+// Handles a rejected step, which has changed nothing. If a gradient overflowed, reduces the loss scale, and the
+// training continues with the next batch. Exits with an error after --give-up rejections in a row. Also exits with an
+// error if all gradients are finite, because another scale does not help then.
 static void handle_rejection(Trainer* trainer, const Network* net, const Options* options) {
   if (network_gradients_finite(net)) {
     fail("batch %d was rejected although its gradients are finite; the last checkpoint is of step %d. The error:\n%s",

@@ -83,7 +83,7 @@ static half to_half(float x) {
   bits &= 0x7fffffffu;
   if (bits > 0x7f800000u) return (half)(sign | kHalfNaN);
   if (bits >= 0x477ff000u) return (half)(sign | kHalfInfinity);  // 65520 and above round to infinity
-  // Below 2^-14, numbers are multiples of 2^-24.
+  // Below 2^-14, binary16 numbers are multiples of 2^-24.
   if (bits < 0x38800000u) return (half)(sign | (uint32_t)lrintf(fabsf(x) * 0x1p24f));
   bits += 0x0fffu + (bits >> 13 & 1u);               // rounds away 13 bits; a carry goes into the exponent
   return (half)(sign | (bits - 0x38000000u) >> 13);  // the exponent biases are 127 and 15

@@ -28,7 +28,7 @@ void options_parse(Options* options, int argc, char** argv) {
                      "steps in which the learning rate grows; then it falls to 0 along half a cosine"),
       option_integer("--loss-scale", &options->loss_scale, 1, 1 << 30, "initial loss scale"),
       option_integer("--give-up", &options->give_up, 1, INT_MAX,
-                     "batches rejected in a row that end the program with an error"),
+                     "number of rejected batches in a row that ends the program with an error"),
       option_text("--checkpoints", "DIR", &options->checkpoints, "folder of the checkpoints"),
       option_integer("--checkpoint-every", &options->checkpoint_every, 1, INT_MAX, "steps between checkpoints"),
       option_flag("--resume", &options->resume, 1, "continue from the last checkpoint, if there is one"),
@@ -40,7 +40,7 @@ void options_parse(Options* options, int argc, char** argv) {
                      "seed of the initial weights and of the order of the images"),
       option_text("--data", "FILE", &options->data, "the images"),
       option_integer("--broken-from", &options->broken_from, 0, INT_MAX,
-                     "first batch whose gradients have a NaN, as after a fault in a layer; 0: none"),
+                     "number of the first batch whose gradients get a NaN, to simulate a fault in a layer; 0: none"),
       {0}};
   command_line_parse(argc, argv, kAbout, table, NULL);
   settings_put_first(&options->settings, "lr", 0.03);

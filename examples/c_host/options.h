@@ -11,8 +11,8 @@ typedef struct {
   int epochs;
   int batch;
   int warmup;       // steps
-  int loss_scale;   // initial one
-  int give_up;      // batches rejected in a row that end the program
+  int loss_scale;   // initial value
+  int give_up;      // number of rejected batches in a row that ends the program
   int broken_from;  // first batch with a NaN, counted from 1; 0: none
   int blas_threads;
   int log;

@@ -13,7 +13,7 @@
 
 // Written to checkpoints byte by byte.
 typedef struct {
-  // These determine the order of the images and the schedule. A run that continues must have the same.
+  // These determine the order of the images and the schedule. A resumed run must have the same values.
   int32_t seed, batch, epochs, warmup, train_count;
   int32_t step;  // batches taken, including rejected ones
   int32_t steps_per_epoch;
@@ -35,7 +35,8 @@ double trainer_share(const Trainer* trainer);
 // depends on the seed and the epoch only, so checkpoints need not contain it.
 uint64_t trainer_random(const Trainer* trainer, int epoch);
 
-// Count the batch and adapt the loss scale: after a step that was made, and after one that was rejected.
+// Count the batch and adapt the loss scale: trainer_made() after a step that was made, trainer_rejected() after a step
+// that was rejected.
 void trainer_made(Trainer* trainer);
 void trainer_rejected(Trainer* trainer);
 

@@ -20,8 +20,8 @@ static void print_message(void* user, int32_t level, const char* message) {
 
 void with_shampoo_log(int level) { check(shampoo_set_log(print_message, NULL, level), "log"); }
 
-// Adds the groups, whose configs are copies of the plan's own config with one change. The constants of the enum are
-// their numbers.
+// Adds the groups, whose configs are copies of the plan's own config with one change. The constants kHiddenWeights,
+// kBiases and kLastWeight are the numbers of the groups.
 static void add_groups(shampoo_plan* plan, const shampoo_config* config) {
   for (int g = kHiddenWeights + 1; g < kGroups; ++g) {
     shampoo_config* own;

@@ -30,11 +30,11 @@ void with_shampoo_free(WithShampoo* shampoo);
 // loss_scale.
 void with_shampoo_prepare(WithShampoo* shampoo, double share, double loss_scale);
 
-// Returns 1 if a step was made, and 0 if it was rejected with SHAMPOO_E_NUMERIC. Then nothing has changed, and
-// shampoo_last_error() has the reason.
+// Returns 1 if a step was made, and 0 if it was rejected with SHAMPOO_E_NUMERIC. A rejected step has changed nothing,
+// and shampoo_last_error() has the reason.
 int with_shampoo_step(WithShampoo* shampoo);
 
-// Returns a counter of the optimizer, which begins when this process creates it.
+// Returns a counter of the optimizer, which is 0 when this process creates the optimizer.
 double with_shampoo_stat(const WithShampoo* shampoo, const char* key);
 
 #endif

@@ -39,7 +39,7 @@ def read_safetensors(path):
 
 
 def to_settings(case):
-    """Return the options of the trainer that set the keys of the optimizer as in the case."""
+    """Return the --set options that give the optimizer the keys of the case."""
     if len(case["groups"]) != 1 or case["param_dtype"] != "f64":
         raise ValueError("only float64 cases with one group can be compared")
     group = dict(case["groups"][0])
@@ -87,7 +87,7 @@ def check_case(trainer, data, path):
     step, column = np.unravel_index(np.argmax(np.where(np.isnan(shares), np.inf, shares)), shares.shape)
     where = f"step {step + 1} of {len(losses)}, {('Shampoo', 'AdamW')[column]}"
     text = (f"farthest at {where}: {losses[step, column]:.12g}, recorded {expected[step, column]:.12g},"
-            f" {shares[step, column]:.2g} of what is allowed")
+            f" {shares[step, column]:.2g} times the tolerance")
     return bool(np.all(shares <= 1)), text
 
 
@@ -104,7 +104,8 @@ def main():
     folder = pathlib.Path(__file__).parent
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trainer", required=True, help="the program train_digits_f64")
-    parser.add_argument("--data", default=folder / "data" / "digits.bin", help="images (default: those of the example)")
+    parser.add_argument("--data", default=folder / "data" / "digits.bin",
+                        help="images (default: data/digits.bin of the example)")
     parser.add_argument("case", nargs="+", type=pathlib.Path, help="a .safetensors file")
     arguments = parser.parse_args()
     failures = 0

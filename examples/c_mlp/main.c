@@ -28,7 +28,7 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-// Reads a file of numbers of `size` bytes in the machine's own byte order. *count receives how many there are.
+// Reads a file of numbers, each of `size` bytes in the machine's own byte order. *count receives how many there are.
 static void* read_numbers(const char* path, size_t size, size_t* count) {
   size_t capacity = 1 << 16, used = 0, got;
   char* bytes = allocate(capacity, 1);

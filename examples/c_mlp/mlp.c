@@ -51,8 +51,8 @@ void mlp_init(Mlp* net, uint64_t* random_state) {
   }
 }
 
-// Returns the sum of a[i] * b[i], as eight partial sums that compilers turn into vector instructions. They may not
-// split a single sum themselves, because that rounds differently.
+// Returns the sum of a[i] * b[i], as eight partial sums that compilers turn into vector instructions. Compilers may
+// not split a single sum themselves, because that rounds differently.
 static real dot(int n, const real* a, const real* b) {
   real sums[8] = {0};
   int i = 0;

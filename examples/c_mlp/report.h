@@ -11,7 +11,7 @@ extern const char* const report_names[kContenders];
 // Results of one optimizer. The arrays have an entry for the start and one for each epoch.
 typedef struct {
   double* loss;             // [epochs + 1], mean cross entropy of all training images
-  double* accuracy;         // [epochs + 1], share of the test images that are hits
+  double* accuracy;         // [epochs + 1], share of the test images that are classified correctly
   double gradient_seconds;  // all forward and backward passes
   double update_seconds;    // all steps of the optimizer
 } Curve;

@@ -42,14 +42,14 @@ void checkpoint_save(const char* directory, const Ranks* ranks, const WithShampo
 
 int checkpoint_load(const char* directory, const WithShampoo* shampoo, Mlp* net, int steps_per_epoch) {
   check(shampoo_load(&shampoo->optimizer, 1, shampoo->world, directory, NULL), "load");
-  double steps;  // of the only group, whose parameters always have gradients, so every step counts
+  double steps;  // made by the only group. Its parameters have gradients in every step, so no step is missing.
   check(shampoo_optimizer_stat(shampoo->optimizer, "step.0", &steps), "step.0");
   const int epoch = (int)steps / steps_per_epoch;
   char name[kName], path[kPath];
   name_params(name, epoch);
   join_path(path, directory, name);
   FILE* file = open_file(path, "rb");
-  if (fread(net->params, sizeof(real), kValues, file) != kValues) fail("%s is cut off", path);
+  if (fread(net->params, sizeof(real), kValues, file) != kValues) fail("%s is truncated", path);
   close_file(file, path);
   return epoch;
 }

@@ -13,7 +13,7 @@
 // Saves a checkpoint after an epoch. net has the whole parameters. Collective.
 void checkpoint_save(const char* directory, const Ranks* ranks, const WithShampoo* shampoo, const Mlp* net, int epoch);
 
-// Loads parameters and state. Returns the number of epochs that they were trained for. Collective.
+// Loads parameters and state. Returns the number of epochs that the saved run had completed. Collective.
 int checkpoint_load(const char* directory, const WithShampoo* shampoo, Mlp* net, int steps_per_epoch);
 
 #endif

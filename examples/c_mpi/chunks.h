@@ -10,11 +10,12 @@
 
 // The part of a parameter that a rank holds.
 typedef struct {
-  int begin;   // first element of the flattened parameter
+  int begin;   // index of the first element in the flattened parameter
   int count;   // elements; may be 0
-  int offset;  // of its first element in the buffer of the rank
+  int offset;  // index of the first element in the buffer of the rank
 } Chunk;
 
+// Returns the chunk of a parameter that a rank holds.
 Chunk chunk_of(int tensor, int rank, int world);
 
 // Returns the size of the buffer of a rank, in elements.

@@ -5,12 +5,11 @@
 #include "check.h"
 #include "ranks.h"
 
-// These calls need no checks: on an error MPI ends the job, which is its default. Only the duplicate inside the ops
-// returns errors.
 static MPI_Datatype real_type(void) { return sizeof(real) == sizeof(double) ? MPI_DOUBLE : MPI_FLOAT; }
 
 static MPI_Comm comm_of(const Ranks* ranks) { return *(const MPI_Comm*)ranks->comm; }
 
+// The results of these collectives need no checks, because MPI by default ends the job on an error.
 void ranks_sum(const Ranks* ranks, real* values, int count) {
   MPI_Allreduce(MPI_IN_PLACE, values, count, real_type(), MPI_SUM, comm_of(ranks));
 }

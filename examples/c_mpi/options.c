@@ -15,18 +15,19 @@ static const char* const kShards[] = {"none", "local", "gather", NULL};
 void options_parse(Options* options, int argc, char** argv, const Option* more) {
   *options = (Options){.epochs = 25, .batch = 64, .seed = 1, .data = "../c_mlp/data/digits.bin"};
   const Option table[] = {
-      option_choice("--shards", &options->shards, kShards,
-                    "splits parameters among ranks, with each chunk as a tensor, or with blocks gathered"),
+      option_choice(
+          "--shards", &options->shards, kShards,
+          "how parameters are sharded; local: each chunk is a separate tensor; gather: blocks are gathered whole"),
       option_flag("--fsdp", &options->shards, 1, "the same as --shards local"),
       option_integer("--epochs", &options->epochs, 1, INT_MAX, "passes over the training images"),
-      option_integer("--batch", &options->batch, 1, INT_MAX, "images per step, of all ranks together"),
+      option_integer("--batch", &options->batch, 1, INT_MAX, "images per step, on all ranks together"),
       option_integer("--seed", &options->seed, 0, INT_MAX,
                      "seed of the initial weights and of the order of the images"),
       settings_option(&options->settings),
       option_text("--checkpoint", "DIR", &options->checkpoint,
-                  "saves the state of the optimizer and the parameters in DIR after every epoch"),
+                  "saves the parameters and the state of the optimizer in DIR after every epoch"),
       option_flag("--resume", &options->resume, 1,
-                  "continues from DIR; the number of ranks and --shards may differ, except with local"),
+                  "continues from DIR; the number of ranks and --shards may differ, except with --shards local"),
       option_integer("--stop-after", &options->stop_after, 0, INT_MAX,
                      "ends after N epochs; a run with --resume continues from there. 0: runs all epochs"),
       option_text("--data", "FILE", &options->data, "the images"),

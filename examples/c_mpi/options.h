@@ -9,8 +9,8 @@
 
 typedef struct {
   int epochs;
-  int batch;   // images per step, of all ranks together
-  int shards;  // 0: each rank holds all parameters; otherwise each holds a chunk of every parameter
+  int batch;   // images per step, on all ranks together
+  int shards;  // 0: each rank holds all parameters; 1 (local) and 2 (gather): each holds a chunk of every parameter
   int seed;
   const char* data;
   const char* checkpoint;  // directory to save into after every epoch; NULL: none

@@ -14,14 +14,14 @@
 typedef struct {
   int rank;         // in [0, world)
   int world;        // number of ranks
-  const char* how;  // "MPI", for the report
-  void* comm;       // the communicator, or its address
+  const char* how;  // "MPI" or "NCCL", for the report
+  void* comm;       // points to an MPI_Comm or an NcclRank
 } Ranks;
 
 // Replaces values [count] by the sum of the values of all ranks.
 void ranks_sum(const Ranks* ranks, real* values, int count);
 
-// Gathers own [bytes] of every rank in all [world][bytes].
+// Gathers `own` [bytes] of every rank in `all` [world][bytes].
 void ranks_gather(const Ranks* ranks, const void* own, void* all, int bytes);
 
 // Fills ops with callbacks for libshampoo.

@@ -7,7 +7,8 @@
 
 #include "check.h"
 
-// Prints the parameters whose blocks are of the whole parameter (0) or of a shard (1), if there are any.
+// Prints the names of the parameters whose blocks divide the whole parameter (of_shard 0) or only the shard of this
+// rank (of_shard 1). Prints nothing if there are no such parameters.
 static void report_params(const WithShampoo* shampoo, int of_shard, const char* what) {
   int named = 0;
   for (int t = 0; t < kTensors; ++t) {

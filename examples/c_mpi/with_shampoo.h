@@ -19,7 +19,7 @@ typedef struct {
   int64_t state_bytes;     // memory of the state on this rank
   int64_t sent_bytes;      // bytes of gradients, parameters or updates that this rank sends per step
   int64_t blocks;          // number of blocks whose state this rank keeps
-  int of_shard[kTensors];  // shampoo_block_info.of_shard of the blocks of a parameter; -1: it has none
+  int of_shard[kTensors];  // shampoo_block_info.of_shard of the blocks of each parameter; -1: no blocks
   int gathers;             // 1: "shard_mode" is gather
 } WithShampoo;
 
@@ -32,7 +32,7 @@ void with_shampoo_free(WithShampoo* shampoo);
 // Makes one step: reads the gradients and updates the parameters. Collective.
 void with_shampoo_step(WithShampoo* shampoo);
 
-// Changes the learning rate from the next step on. Every rank must pass the same.
+// Changes the learning rate from the next step on. Every rank must pass the same value.
 void with_shampoo_set_lr(WithShampoo* shampoo, double lr);
 
 #endif

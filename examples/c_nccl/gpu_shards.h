@@ -12,7 +12,7 @@
 
 typedef struct {
   ncclComm_t comm;  // the GPUs that hold the chunks of one copy
-  int rank, world;  // of this GPU among them
+  int rank, world;  // rank of this GPU in comm, and number of GPUs in comm
   int size;         // of the buffer of a GPU, in elements
   float* params;    // [size], this GPU's own chunks
   float* grads;     // [size]
@@ -23,7 +23,7 @@ typedef struct {
 void gpu_shards_create(GpuShards* shards, ncclComm_t comm, const DeviceMlp* net);
 void gpu_shards_free(GpuShards* shards);
 
-// Sums the gradients of the network over the GPUs. Each one receives the sums of its own chunks.
+// Sums the gradients of the network over the GPUs. Each GPU receives the sums of its own chunks.
 void gpu_shards_reduce(GpuShards* shards, const DeviceMlp* net);
 
 // Gathers the chunks of all GPUs into the whole parameters of the network.

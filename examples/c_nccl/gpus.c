@@ -1,9 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains the network of cuda_mlp on several GPUs, with one thread per GPU: each GPU holds all parameters (DDP), or a
-// chunk of each (FSDP), or the GPUs hold several copies of the chunks (HSDP). The program creates a communicator of
-// NCCL, sums its gradients over it, passes it to libshampoo, and destroys it. It also runs with one GPU.
+// Trains the network of cuda_mlp on several GPUs, with one thread per GPU. Each GPU holds all parameters (DDP) or a
+// chunk of each parameter (FSDP). In the latter case, there may be several copies of the chunks (HSDP). The program
+// creates a communicator of NCCL, sums its gradients over it, passes it to libshampoo, and destroys it. It also runs
+// with one GPU.
 #define _POSIX_C_SOURCE 200112L  // pthread_barrier_t
 #include <math.h>
 #include <nccl.h>
@@ -25,6 +26,11 @@
 #include "with_shampoo.h"
 
 const char program_name[] = "train_digits_gpus";
+
+static const char kAbout[] =
+    "Trains a 64-128-64-10 network on handwritten digits with Shampoo, on several GPUs. Prints losses,\n"
+    "accuracies, and for each GPU the size of the state, the bytes that it sends and the time of a step.\n"
+    "The options --adamw-lr, --device, --gpt2, --steps and --layers have no effect.\n";
 
 // A row of the final table.
 typedef struct {
@@ -53,21 +59,22 @@ static void evaluate(DeviceMlp* net, const Digits* digits, const DeviceDigits* i
   fflush(stdout);
 }
 
-// The communicators of a GPU. NULL: there is no other GPU of this kind.
+// The communicators of a GPU. A communicator is NULL if this GPU would be the only one in it.
 typedef struct {
   ncclComm_t shards;    // with the GPUs that hold the other chunks of the same copy
   ncclComm_t replicas;  // with the GPUs that hold the same chunks
-  int split;            // 1: they were made here, and are not the communicator of all GPUs
+  int split;            // 1: comms_create() made both; 0: they are the communicator of all GPUs, or NULL
 } Comms;
 
 static void comms_create(Comms* comms, const Worker* worker) {
   *comms = (Comms){NULL, NULL, 0};
   if (worker->shards == 1) {
-    comms->replicas = worker->comm;
+    if (worker->world > 1) comms->replicas = worker->comm;
   } else if (worker->shards == worker->world) {
     comms->shards = worker->comm;
   } else {
-    // 4 GPUs with 2 shards: 0 and 1 hold one copy, 2 and 3 the other; 0 and 2 hold the same chunks, and 1 and 3.
+    // For example, with 4 GPUs and 2 shards: GPUs 0 and 1 hold one copy, and GPUs 2 and 3 hold the other copy. GPUs 0
+    // and 2 hold the same chunks, and so do GPUs 1 and 3.
     comms->split = 1;
     check_nccl(shampoo_nccl_split(worker->comm, worker->shards, &comms->shards), "shampoo_nccl_split");
     check_nccl(ncclCommSplit(worker->comm, worker->rank % worker->shards, worker->rank, &comms->replicas, NULL),
@@ -81,7 +88,7 @@ static void comms_free(Comms* comms) {
   check_nccl(ncclCommDestroy(comms->replicas), "ncclCommDestroy");
 }
 
-// chunks: the chunks that this GPU holds; NULL: it holds all parameters.
+// Creates the optimizer of a GPU. chunks: the chunks that this GPU holds; NULL: it holds all parameters.
 static void make_optimizer(WithShampoo* shampoo, const Worker* worker, const Comms* comms, const DeviceMlp* net,
                            const GpuShards* chunks, const float* lr) {
   Tensor tensors[kTensors];
@@ -102,7 +109,7 @@ static void make_optimizer(WithShampoo* shampoo, const Worker* worker, const Com
       tensor->grad = chunks->grads + chunk.offset;
     }
   }
-  // Blocks of 64 divide W1 and W2 into two equal blocks each, enough for several ranks.
+  // With blocks of at most 64 rows and columns, W1 and W2 have two equal blocks each, so that several ranks have work.
   Settings settings = {0};
   settings_add(&settings, "max_preconditioner_dim=64");
   for (int i = 0; i < worker->options->settings.count; ++i) settings_add(&settings, worker->options->settings.texts[i]);
@@ -112,13 +119,13 @@ static void make_optimizer(WithShampoo* shampoo, const Worker* worker, const Com
   const Placement placement = {.device = worker->rank,
                                .stream = net->stream,
                                .lr = lr,
-                               .replicas = comms->replicas != NULL && worker->world > 1 ? &replicas : NULL,
+                               .replicas = comms->replicas != NULL ? &replicas : NULL,
                                .shards = comms->shards != NULL ? &shards : NULL};
   with_shampoo_create(shampoo, tensors, kTensors, &settings, &placement);
   settings_free(&settings);
 }
 
-// Sums the gradients over all GPUs: with chunks, each GPU receives the sums of its own.
+// Sums the gradients over all GPUs. With chunks, each GPU receives the sums of its own chunks.
 static void sum_gradients(const Comms* comms, const DeviceMlp* net, GpuShards* chunks) {
   float* grads = net->grads;
   int count = kValues;
@@ -132,7 +139,7 @@ static void sum_gradients(const Comms* comms, const DeviceMlp* net, GpuShards* c
              "ncclAllReduce");
 }
 
-// Returns the FNV-1a hash.
+// Returns the FNV-1a hash of all parameters.
 static uint64_t hash_of(const DeviceMlp* net) {
   float* values = allocate(kValues, sizeof(float));
   device_download(values, net->params, kValues * sizeof(float), net->stream);
@@ -186,24 +193,26 @@ static void* work(void* argument) {
   make_optimizer(&shampoo, worker, &comms, &net, chunks, lr);
 
   int* rows = allocate((size_t)train_count, sizeof(int));
-  int* rows_there = device_allocate((size_t)train_count, sizeof(int));
+  int* device_rows = device_allocate((size_t)train_count, sizeof(int));
   for (int i = 0; i < train_count; ++i) rows[i] = i;
   // cudaMalloc and cudaFree may wait for all GPUs of the process, and a GPU in a collective waits for the others. So
-  // all GPUs have allocated before any of them begins, and all are done before any of them frees.
+  // no GPU begins to train before all of them have allocated, and no GPU frees before all of them are done. The
+  // barriers do not protect the collectives inside ncclCommSplit() and shampoo_optimizer_create(): other threads may
+  // allocate during these calls.
   pthread_barrier_wait(worker->barrier);
   if (worker->rank == 0) {
     printf("\nepoch   training loss   test accuracy\n");
     evaluate(&net, digits, &images, 0);
   }
   for (int epoch = 1, step = 0; epoch <= options->epochs; ++epoch) {
-    // All ranks draw the same order from the same seed, so nothing has to be sent.
+    // All ranks draw the same order of the images from the same seed, so nothing has to be sent.
     random_shuffle(&random_state, train_count, rows);
-    device_upload(rows_there, rows, (size_t)train_count * sizeof(int), stream);
+    device_upload(device_rows, rows, (size_t)train_count * sizeof(int), stream);
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       if (worker->rank == 0) show_progress(step, steps);
       check_cuda(cudaMemcpyAsync(lr, &rates[step], sizeof(float), cudaMemcpyDeviceToDevice, stream), "learning rate");
-      // Weighted so that the sum over the ranks is the mean over the batch.
-      device_mlp_gradient(&net, &images, rows_there + s * options->batch + first, count, 1.0f / (float)options->batch);
+      // The scale makes the sum over the ranks the mean over the batch.
+      device_mlp_gradient(&net, &images, device_rows + s * options->batch + first, count, 1.0f / (float)options->batch);
       sum_gradients(&comms, &net, chunks);
       times_begin(&times, stream);
       with_shampoo_step(&shampoo, stream);
@@ -219,7 +228,7 @@ static void* work(void* argument) {
   pthread_barrier_wait(worker->barrier);
 
   free(rows);
-  cudaFree(rows_there);
+  cudaFree(device_rows);
   cudaFree(rates);
   with_shampoo_free(&shampoo);
   comms_free(&comms);  // after the optimizer that uses them
@@ -238,16 +247,15 @@ int main(int argc, char** argv) {
   Digits digits;
   int world = 0, shards = 1, same = 1;
   const Option more[] = {
-      option_integer("--ranks", &world, 0, 1024,
-                     "GPUs that train together; 0: all. The options of AdamW, --device and --gpt2 are ignored"),
+      option_integer("--ranks", &world, 0, 1024, "GPUs that train together; 0: all"),
       option_integer("--shards", &shards, 0, 1024,
-                     "GPUs that hold one copy of the parameters, each of them a chunk; 1: each holds all; 0: all GPUs "
-                     "together hold one copy"),
+                     "GPUs that together hold one copy of the parameters, each GPU a chunk; 1: each GPU holds all "
+                     "parameters; 0: all GPUs together hold one copy"),
       {0}};
-  options_parse(&options, argc, argv, more);
-  const int there = device_count();
-  if (world == 0) world = there;
-  if (world > there) fail("--ranks %d: there are %d GPUs; expected one per rank", world, there);
+  options_parse(&options, argc, argv, kAbout, more);
+  const int available = device_count();
+  if (world == 0) world = available;
+  if (world > available) fail("--ranks %d: there are %d GPUs; expected one per rank", world, available);
   if (shards == 0) shards = world;
   if (world % shards != 0) fail("--shards %d: expected a divisor of %d, the number of GPUs", shards, world);
   digits_load(&digits, options.data);

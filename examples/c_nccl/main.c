@@ -31,11 +31,10 @@ static void* work(void* argument) {
 int main(int argc, char** argv) {
   Options options;
   int count = 4, host_memory = 0, same = 1;
-  const Option more[] = {
-      option_integer("--ranks", &count, 1, 1024, "threads that train together, each on a GPU of its own"),
-      option_flag("--host-memory", &host_memory, 1,
-                  "NCCL takes host memory: only for the stand-in of libshampoo's tests"),
-      {0}};
+  const Option more[] = {option_integer("--ranks", &count, 1, 1024, "ranks that train together, one thread for each"),
+                         option_flag("--host-memory", &host_memory, 1,
+                                     "NCCL takes host memory: only for the stand-in of libshampoo's tests"),
+                         {0}};
   options_parse(&options, argc, argv, more);
 
   ncclComm_t* comms = allocate((size_t)count, sizeof *comms);

@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-// Replaces the scores of one head by weights: a softmax over the characters up to the row's own, and 0 after it.
+// Replaces the scores of one head by weights: a softmax over the characters up to that of the row, and 0 for
+// later characters.
 static void causal_softmax(int length, real* scores) {
   for (int r = 0; r < length; ++r, scores += length) {
     const real top = largest(r + 1, scores);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares the gradient of every parameter with central differences, in a small model with all parts of the large one,
-// in float64. Exits with status 1 if a gradient is wrong.
+// Compares the gradient of every parameter with central differences, in float64, in a small model that has all kinds of
+// layers. Exits with status 1 if a gradient is wrong.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "check.h"
 #include "random.h"
 
-const char program_name[] = "error";
+const char program_name[] = "check_gradients";
 
 enum { kVocab = 7, kContext = 6, kWidth = 12, kHeads = 3, kLayers = 2, kTexts = 7, kAtOnce = 2, kThreads = 2 };
 
@@ -29,7 +29,7 @@ int main(void) {
   batch_create(&batch, &model, pool, kAtOnce);
   real* params = allocate(model.values, sizeof(real));
   real* grads = allocate(model.values, sizeof(real));
-  // Weights unlike initial ones, so that no gain is 1, no bias is 0 and no gradient is nearly 0.
+  // Changes the initial weights, so that no gain is 1, no bias is 0 and no gradient is nearly 0.
   model_init(&model, params, &random_state);
   for (size_t i = 0; i < model.values; ++i) params[i] += (real)(random_uniform(&random_state) - 0.5);
   for (int i = 0; i < kTexts * kContext + 1; ++i) text[i] = (uint8_t)random_below(&random_state, kVocab);
@@ -56,7 +56,7 @@ int main(void) {
     failures += !passed;
     printf("%14.1e   %s%s\n", relative, tensor->name, passed ? "" : "  FAIL");
   }
-  printf("%d of %d pass: below %g\n", model.tensor_count - failures, model.tensor_count, allowed);
+  printf("%d of %d pass: the relative error is below %g\n", model.tensor_count - failures, model.tensor_count, allowed);
 
   free(grads);
   free(params);

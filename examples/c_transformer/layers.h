@@ -26,11 +26,11 @@ void norm_backward(int n, int width, const real* x, const real* gain, const real
 
 // Computes GELU (Hendrycks and Gimpel, arXiv 1606.08415) in its tanh form; tanh(z) is 2 sigmoid(2 z) - 1.
 void gelu_forward(size_t count, const real* x, real* y);
-// Replaces the gradient d [count] with respect to y by that with respect to x.
+// Replaces d [count], the gradient with respect to y, by the gradient with respect to x.
 void gelu_backward(size_t count, const real* x, real* d);
 
-// Returns the sum over the rows of -log(probability of the target). Replaces scores [n][vocab] by scale times its
-// gradient.
+// Returns the sum over the rows of -log(probability of the target). Replaces scores [n][vocab] by scale times the
+// gradient of this sum.
 double cross_entropy(int n, int vocab, real* scores, const uint8_t* targets, real scale);
 
 #endif

@@ -11,7 +11,7 @@
 
 const char program_name[] = "train_text";
 
-enum { kTextSize = 1 << 20, kJudgedSize = (1 << 14) + 1 };
+enum { kTextSize = 1 << 20, kValidationSize = (1 << 14) + 1 };
 
 static const double kSearchedRates[] = {0.0005, 0.001, 0.002, 0.004, 0.008};
 enum { kRates = sizeof kSearchedRates / sizeof kSearchedRates[0] };
@@ -57,7 +57,7 @@ static void print_head(const Training* training) {
   const int version = (int)shampoo_version();
   printf("libshampoo %d.%d.%d, %d threads\n", version / 10000, version / 100 % 100, version % 100, options->threads);
   printf("text        %zu training characters, %zu validation characters, %d distinct\n", training->text->count,
-         training->text->judged, model->vocab);
+         training->text->validation_count, model->vocab);
   printf("model       %d layers, width %d, %d heads, context %d, %zu parameters\n", model->layers, model->width,
          model->heads, model->context, model->values);
   printf("steps       %d of %d characters\n", options->steps, options->batch * model->context);
@@ -77,7 +77,7 @@ static void print_roots(const Training* training) {
   for (int c = 0; c < training->count; ++c) {
     const Contender* contender = &training->contenders[c];
     if (!contender->uses_shampoo) continue;
-    printf("%-22s  %.0f inverse roots, %.0f after a second attempt, %.0f not renewed\n", contender->name,
+    printf("%-22s  %.0f inverse roots, of which %.0f were retried and %.0f reused\n", contender->name,
            with_shampoo_stat(&contender->shampoo, "root_computed"),
            with_shampoo_stat(&contender->shampoo, "root_retried"),
            with_shampoo_stat(&contender->shampoo, "root_reused"));
@@ -93,9 +93,9 @@ int main(int argc, char** argv) {
   options_parse(&options, argc, argv);
   multiply_on_calling_threads(options.threads);
   check_writable(options.csv);
-  if (options.context >= kJudgedSize) fail("--context %d is not below %d", options.context, kJudgedSize);
+  if (options.context >= kValidationSize) fail("--context %d is not below %d", options.context, kValidationSize);
   Pool* pool = pool_create(options.threads);
-  text_create(&text, kTextSize, kJudgedSize);
+  text_create(&text, kTextSize, kValidationSize);
   model_create(&model, text.vocab, options.context, options.width, options.heads, options.layers);
   add_contenders(&training, &options);
   training_create(&training, &options, &text, &model, pool);

@@ -26,7 +26,7 @@ typedef enum {
   kFinalGain,
   kFinalBias,
   kOutput,
-  kNorm1Gain,  // this one and the following: one in each layer
+  kNorm1Gain,  // this role and all that follow occur once in each layer
   kNorm1Bias,
   kQkv,
   kProject,
@@ -57,15 +57,15 @@ typedef struct {
   size_t values;  // of all tensors
 } Model;
 
-// Fills the table.
+// Sets the sizes of the model and fills its table of tensors.
 void model_create(Model* model, int vocab, int context, int width, int heads, int layers);
 
 // Returns the index of a parameter in the table. layer is ignored for roles that occur only once.
 int model_tensor(const Model* model, Role role, int layer);
 
 // Draws initial values: gains are 1, biases are 0, and all others are uniform around 0. The standard deviation is 0.02
-// for embeddings and output and 1 / sqrt(inputs) for other weights. That of project and down is divided by
-// sqrt(2 layers), because the residual stream sums the outputs of 2 layers of them.
+// for embeddings and output, 1 / sqrt(inputs) for qkv and up, and 1 / sqrt(2 * layers * inputs) for project and down:
+// the residual stream sums the outputs of these 2 * layers matrices.
 void model_init(const Model* model, real* params, uint64_t* random_state);
 
 #endif

@@ -23,7 +23,7 @@ typedef struct {
 } LayerMemory;
 
 typedef struct {
-  int sequences;  // largest number in a pass
+  int sequences;  // largest number of sequences in a pass
   LayerMemory layers[kMaxLayers];
   real* last;       // [n][width], the stream after the last layer
   real* norm;       // [n][width]
@@ -40,8 +40,8 @@ void memory_create(Memory* memory, const Model* model, int sequences);
 void memory_free(Memory* memory, const Model* model);
 
 // Returns the sum of -log(probability of the next character) over all characters of `sequences` texts. A text has
-// context + 1 characters, of which the last one is only predicted. If grads [model->values] is not NULL, scale times
-// the gradient of the sum is added to it.
+// context + 1 characters, of which the last one is only predicted. If grads [model->values] is not NULL, adds scale
+// times the gradient of the sum to grads.
 double network_loss(const Model* model, const real* params, Memory* memory, int sequences, const uint8_t* const* texts,
                     real scale, real* grads);
 

@@ -10,7 +10,7 @@
 enum { kTrainOne, kCompare, kCompareFrequencies, kSearch };
 
 typedef struct {
-  int what;          // one of these
+  int what;          // kTrainOne, kCompare, ...
   int uses_shampoo;  // of kTrainOne: 1 Shampoo, 0 AdamW
   int steps, warmup, every;
   int batch;  // sequences in a step

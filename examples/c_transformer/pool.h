@@ -18,8 +18,8 @@ int pool_threads(const Pool* pool);
 // returned. Idle threads sleep. `pool` is a Pool*; the signature is that of shampoo_executor.parallel_for.
 void pool_run(void* pool, void (*task)(void* argument, int64_t i), void* argument, int64_t count);
 
-// Returns the begin of part i if [0, count) is divided as evenly as possible into `parts` parts. It ends where part i +
-// 1 begins.
+// Divides [0, count) into `parts` parts, as evenly as possible, and returns the start of part i. The part ends at the
+// start of part i + 1.
 static inline int64_t part_begin(int64_t count, int64_t parts, int64_t i) { return count * i / parts; }
 
 #endif

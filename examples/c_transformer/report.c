@@ -19,7 +19,7 @@ static int compare_doubles(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-// Returns the median time of steps [first, end): of whole steps, or of the optimizer only.
+// Returns the median time of steps [first, end). whole: 1 for whole steps, 0 for the optimizer alone.
 static double median_seconds(const Contender* contender, int first, int end, int whole) {
   const int count = end - first;
   double* sorted = allocate((size_t)count, sizeof(double));
@@ -48,12 +48,12 @@ void report_evaluation(const Training* training) {
   clear_progress();
   printf("%5d", training->step);
   if (training->count > 1) {
-    for (int c = 0; c < training->count; ++c) printf("  %18.4f", newest(&training->contenders[c])->judged_loss);
+    for (int c = 0; c < training->count; ++c) printf("  %18.4f", newest(&training->contenders[c])->validation_loss);
   } else if (training->step == 0) {
-    printf("  %9s  %10.4f", "", point->judged_loss);
+    printf("  %9s  %10.4f", "", point->validation_loss);
   } else {
     const double whole = median_seconds(first, point[-1].step, point->step, 1);
-    printf("  %9.4f  %10.4f  %13.0f  %7.2f ms  %8.2f ms", point->train_loss, point->judged_loss,
+    printf("  %9.4f  %10.4f  %13.0f  %7.2f ms  %8.2f ms", point->train_loss, point->validation_loss,
            characters(training) / whole, 1e3 * median_seconds(first, point[-1].step, point->step, 0), 1e3 * whole);
   }
   printf("\n");
@@ -81,8 +81,8 @@ void report_progress(const Training* training) {
 static int when_reached(const Contender* contender, double loss, double* steps, double* seconds) {
   for (int i = 1; i < contender->point_count; ++i) {
     const Point *p = &contender->points[i - 1], *q = &contender->points[i];
-    if (!(q->judged_loss <= loss)) continue;
-    const double part = (p->judged_loss - loss) / (p->judged_loss - q->judged_loss);
+    if (!(q->validation_loss <= loss)) continue;
+    const double part = (p->validation_loss - loss) / (p->validation_loss - q->validation_loss);
     *steps = p->step + part * (q->step - p->step);
     *seconds = p->seconds + part * (q->seconds - p->seconds);
     return 1;
@@ -97,7 +97,7 @@ static void report_comparison(const Training* training) {
     const Contender* contender = &training->contenders[c];
     double steps = baseline->step, seconds = baseline->seconds;
     printf("%-22s  %+8.1f %%", contender->name, 100 * (newest(contender)->seconds / baseline->seconds - 1));
-    if (c == 0 || when_reached(contender, baseline->judged_loss, &steps, &seconds)) {
+    if (c == 0 || when_reached(contender, baseline->validation_loss, &steps, &seconds)) {
       printf("  %5.0f steps  %7.1f s\n", steps, seconds);
     } else {
       printf("  never\n");
@@ -116,7 +116,7 @@ void report_results(const Training* training) {
     printf("%-22s  %9.2f ms %9.2f ms  %14.2f ms %9.2f ms  %5.1f %%  %15.4f\n", contender->name,
            1e3 * median_seconds(contender, 0, steps, 1), 1e3 * whole / steps,
            1e3 * median_seconds(contender, 0, steps, 0), 1e3 * update / steps, 100 * update / whole,
-           newest(contender)->judged_loss);
+           newest(contender)->validation_loss);
   }
   if (training->options->what == kCompare || training->options->what == kCompareFrequencies)
     report_comparison(training);
@@ -131,7 +131,7 @@ void report_csv(const char* path, const Training* training) {
       const Point* point = &contender->points[i];
       fprintf(csv, "%s,%g,%d,%.6f,", contender->name, contender->lr, point->step, point->seconds);
       if (i > 0) fprintf(csv, "%.9g", point->train_loss);
-      fprintf(csv, ",%.9g\n", point->judged_loss);
+      fprintf(csv, ",%.9g\n", point->validation_loss);
     }
   }
   close_file(csv, path);

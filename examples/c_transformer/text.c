@@ -45,8 +45,8 @@ static void write(Writer* w, const char* format, ...) {
   if (w->length >= kLongestStory) fail("a story is longer than %d characters", kLongestStory);
 }
 
-// Writes a name of two or three syllables. There are so many names that a model does best to copy them from earlier in
-// the story. The last vowel determines the pronoun.
+// Writes a name of two or three syllables. There are so many possible names that the model should learn to copy a
+// name from earlier in the story. The last vowel determines the pronoun.
 static void invent_name(Writer* w, char* name) {
   const int syllables = 2 + random_below(&w->random_state, 2);
   for (int s = 0; s < syllables; ++s) {
@@ -65,7 +65,7 @@ static void place(Writer* w) {
   write(w, "%s", PICK(w, kPlaces));
 }
 
-// Writes a noun phrase and returns 1 if it is plural. A relative clause may separate it from its verb.
+// Writes a noun phrase and returns 1 if it is plural. A relative clause may separate the noun from its verb.
 static int noun_phrase(Writer* w, int depth) {
   const int plural = chance(w, 0.5);
   write(w, "the ");
@@ -150,12 +150,12 @@ static void write_story(Writer* w) {
   write(w, "So ends the tale of %s, %s and %s.\n", w->people[2], w->people[1], w->people[0]);
 }
 
-void text_create(Text* text, size_t count, size_t judged) {
-  const size_t size = count + judged;
+void text_create(Text* text, size_t count, size_t validation_count) {
+  const size_t size = count + validation_count;
   Writer writer = {.random_state = 1};
   int code[256] = {0};
   text->count = count;
-  text->judged = judged;
+  text->validation_count = validation_count;
   text->tokens = allocate(size, 1);
   for (size_t used = 0; used < size; used += writer.length) {
     write_story(&writer);

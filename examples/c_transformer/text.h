@@ -13,14 +13,14 @@
 #include <stdint.h>
 
 typedef struct {
-  int vocab;             // number of distinct characters
-  char characters[256];  // [vocab], in ascending order
-  size_t count;          // number of training characters
-  size_t judged;         // number of validation characters, which follow the training characters
-  uint8_t* tokens;       // [count + judged], each in [0, vocab)
+  int vocab;                // number of distinct characters
+  char characters[256];     // [vocab], in ascending order
+  size_t count;             // number of training characters
+  size_t validation_count;  // number of validation characters, which follow the training characters
+  uint8_t* tokens;          // [count + validation_count], each in [0, vocab)
 } Text;
 
-void text_create(Text* text, size_t count, size_t judged);
+void text_create(Text* text, size_t count, size_t validation_count);
 void text_free(Text* text);
 
 #endif

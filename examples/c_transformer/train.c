@@ -74,7 +74,7 @@ double training_schedule(const Options* options, int step) {
 // Evaluates every contender: the loss of the whole validation text, divided into sequences.
 static void evaluate(Training* training) {
   const Text* text = training->text;
-  const int context = training->model->context, count = (int)((text->judged - 1) / (size_t)context);
+  const int context = training->model->context, count = (int)((text->validation_count - 1) / (size_t)context);
   const uint8_t** texts = allocate((size_t)count, sizeof(uint8_t*));
   for (int s = 0; s < count; ++s) texts[s] = text->tokens + text->count + (size_t)s * (size_t)context;
   for (int c = 0; c < training->count; ++c) {
@@ -89,7 +89,7 @@ static void evaluate(Training* training) {
       point->train_loss += contender->losses[s];
     }
     point->train_loss /= training->step - first;
-    point->judged_loss =
+    point->validation_loss =
         contender->diverged ? NAN : batch_loss(&training->batch, contender->params, count, texts, NULL);
     contender->point_count += 1;
   }

@@ -16,16 +16,16 @@ enum { kMaxContenders = 10 };
 
 // An evaluation of a contender.
 typedef struct {
-  int step;            // steps made
-  double seconds;      // time of gradients and updates, without evaluations
-  double train_loss;   // mean of the steps since the previous evaluation; NaN at step 0
-  double judged_loss;  // validation loss
+  int step;                // steps made
+  double seconds;          // time of gradients and updates, without evaluations
+  double train_loss;       // mean of the steps since the previous evaluation; NaN at step 0
+  double validation_loss;  // mean over the validation text
 } Point;
 
 typedef struct {
   char name[48];
   int uses_shampoo;
-  int frequency;  // precondition_frequency; 0: that of the settings
+  int frequency;  // precondition_frequency; 0: the value of the settings
   double lr;      // largest learning rate
   real* params;   // [values]
   AdamW adamw;
@@ -35,7 +35,7 @@ typedef struct {
   double* losses;            // [steps], before the step
   int point_count;
   Point* points;
-  int diverged;  // 1: its loss is not finite, and it makes no more steps
+  int diverged;  // 1: the loss is not finite, and the contender makes no more steps
 } Contender;
 
 typedef struct {
@@ -50,7 +50,8 @@ typedef struct {
   Contender contenders[kMaxContenders];
 } Training;
 
-// Creates the contenders from the names, kinds, frequencies and learning rates in training->contenders [count].
+// Creates all contenders. training->count is set, and training->contenders [count] have name, uses_shampoo, frequency
+// and lr.
 void training_create(Training* training, const Options* options, const Text* text, const Model* model, Pool* pool);
 void training_free(Training* training);
 

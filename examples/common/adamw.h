@@ -11,8 +11,8 @@ typedef struct {
   double lr, beta1, beta2, epsilon, weight_decay;
   int step;
   int count;     // number of parameter values
-  real* first;   // [count], moving average of the gradient
-  real* second;  // [count], moving average of its square
+  real* first;   // [count], first moment: moving average of the gradient
+  real* second;  // [count], second moment: moving average of the squared gradient
 } AdamW;
 
 // Uses beta1 0.9, beta2 0.999 and epsilon 1e-8.

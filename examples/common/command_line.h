@@ -12,7 +12,7 @@ typedef struct {
   const char* help;   // one line
   void* address;      // where the value is stored; its content before the parse is the default
   int type;
-  int smallest, largest;       // of an integer
+  int smallest, largest;       // limits of an integer; a flag stores `largest`
   const char* const* choices;  // names, with NULL at the end
   void (*take)(void* address, const char* value);
 } Option;
@@ -27,7 +27,7 @@ Option option_number(const char* name, double* address, const char* help);
 Option option_text(const char* name, const char* value, const char** address, const char* help);
 // Accepts one of the names, and stores its index.
 Option option_choice(const char* name, int* address, const char* const* choices, const char* help);
-// Calls `take` for each time that the option is given.
+// Calls `take` each time the option is given.
 Option option_call(const char* name, const char* value, void (*take)(void*, const char*), void* address,
                    const char* help);
 

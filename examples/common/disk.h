@@ -8,7 +8,7 @@
 
 enum { kPath = 4096 };
 
-// Writes folder/name to path. Exits with an error if it is too long.
+// Writes the string "folder/name" to path. Exits with an error if the string is too long.
 void join_path(char path[kPath], const char* folder, const char* name);
 
 // Creates a folder if it does not exist, and syncs its parent to the disk.

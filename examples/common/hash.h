@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FNV-1a hash, to compare bits.
+// FNV-1a hash. Equal hashes show that two runs or two data sets are bit-identical.
 #ifndef EXAMPLES_HASH_H
 #define EXAMPLES_HASH_H
 

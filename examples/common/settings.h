@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hyper-parameters of libshampoo as texts "key=value", in the spelling of docs/keys.md. They are applied in their
+// Hyper-parameters of libshampoo as strings "key=value", in the spelling of docs/keys.md. They are applied in their
 // order: a later setting of a key replaces an earlier one.
 #ifndef EXAMPLES_SETTINGS_H
 #define EXAMPLES_SETTINGS_H
@@ -17,9 +17,9 @@ typedef struct {
   char* texts[kMaxSettings];
 } Settings;
 
-// Appends a copy of the text.
+// Appends a copy of the string.
 void settings_add(Settings* settings, const char* text);
-// Inserts a setting before all others, so that those take precedence.
+// Inserts a setting before all others, so that the others take precedence.
 void settings_put_first(Settings* settings, const char* key, double value);
 // Returns the option --set KEY=VALUE, which appends to the settings.
 Option settings_option(Settings* settings);

@@ -6,19 +6,19 @@
 
 namespace {
 
-struct Numbers {
+struct Scalars {
   float beta1, beta2, epsilon, weight_decay, inverse_correction1, root_scale;
 };
 
-__global__ void Step(int64_t count, Numbers n, const float* lr, const float* grads, float* params, float* first,
+__global__ void Step(int64_t count, Scalars s, const float* lr, const float* grads, float* params, float* first,
                      float* second) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;
   const float g = grads[i];
-  const float m = first[i] = n.beta1 * first[i] + (1 - n.beta1) * g;
-  const float v = second[i] = n.beta2 * second[i] + (1 - n.beta2) * g * g;
-  const float keep = 1 - *lr * n.weight_decay;
-  params[i] = keep * params[i] - *lr * n.inverse_correction1 * m / (sqrtf(v) * n.root_scale + n.epsilon);
+  const float m = first[i] = s.beta1 * first[i] + (1 - s.beta1) * g;
+  const float v = second[i] = s.beta2 * second[i] + (1 - s.beta2) * g * g;
+  const float keep = 1 - *lr * s.weight_decay;
+  params[i] = keep * params[i] - *lr * s.inverse_correction1 * m / (sqrtf(v) * s.root_scale + s.epsilon);
 }
 
 }  // namespace
@@ -45,15 +45,15 @@ void device_adamw_step(DeviceAdamW* adamw, float* params, const float* grads, cu
   // Bias correction: both averages start at 0.
   const double correction1 = 1 - std::pow(adamw->beta1, adamw->step);
   const double correction2 = 1 - std::pow(adamw->beta2, adamw->step);
-  Numbers numbers;
-  numbers.beta1 = static_cast<float>(adamw->beta1);
-  numbers.beta2 = static_cast<float>(adamw->beta2);
-  numbers.epsilon = static_cast<float>(adamw->epsilon);
-  numbers.weight_decay = static_cast<float>(adamw->weight_decay);
-  numbers.inverse_correction1 = static_cast<float>(1 / correction1);
-  numbers.root_scale = static_cast<float>(1 / std::sqrt(correction2));
+  Scalars scalars;
+  scalars.beta1 = static_cast<float>(adamw->beta1);
+  scalars.beta2 = static_cast<float>(adamw->beta2);
+  scalars.epsilon = static_cast<float>(adamw->epsilon);
+  scalars.weight_decay = static_cast<float>(adamw->weight_decay);
+  scalars.inverse_correction1 = static_cast<float>(1 / correction1);
+  scalars.root_scale = static_cast<float>(1 / std::sqrt(correction2));
   const int threads = 256;
   const auto blocks = static_cast<unsigned>((adamw->count + threads - 1) / threads);
-  Step<<<blocks, threads, 0, stream>>>(adamw->count, numbers, adamw->lr, grads, params, adamw->first, adamw->second);
+  Step<<<blocks, threads, 0, stream>>>(adamw->count, scalars, adamw->lr, grads, params, adamw->first, adamw->second);
   check_cuda(cudaGetLastError(), "AdamW");
 }

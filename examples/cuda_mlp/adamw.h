@@ -18,8 +18,8 @@ typedef struct {
   const float* lr;  // the learning rate, in GPU memory
   int step;
   int64_t count;  // number of parameter values
-  float* first;   // [count], moving average of the gradient
-  float* second;  // [count], moving average of its square
+  float* first;   // [count], first moment: moving average of the gradient
+  float* second;  // [count], second moment: moving average of the squared gradient
 } DeviceAdamW;
 
 // Uses beta1 0.9, beta2 0.999 and epsilon 1e-8, like ../common/adamw.h.

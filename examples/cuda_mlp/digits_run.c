@@ -26,26 +26,26 @@ static void evaluate(DeviceMlp* net, const Digits* digits, const DeviceDigits* i
 
 // Checks that the gradient of a batch equals that of c_mlp's code on the host, up to rounding.
 static void check_gradient(DeviceMlp* net, Mlp* host, const Digits* digits, const DeviceDigits* images, const int* rows,
-                           const int* rows_there) {
+                           const int* device_rows) {
   const int count = net->rows;
   real* x = allocate((size_t)count * kInputs, sizeof(real));
   int* labels = allocate((size_t)count, sizeof(int));
-  real* there = allocate(kValues, sizeof(real));
+  real* device_grads = allocate(kValues, sizeof(real));
   for (int r = 0; r < count; ++r) {
     memcpy(x + (size_t)r * kInputs, digits->images + (size_t)rows[r] * kInputs, kInputs * sizeof(real));
     labels[r] = digits->labels[rows[r]];
   }
   mlp_gradient(host, count, x, labels);
-  device_mlp_gradient(net, images, rows_there, count, 1.0f / (float)count);
-  device_download(there, net->grads, kValues * sizeof(real), net->stream);
+  device_mlp_gradient(net, images, device_rows, count, 1.0f / (float)count);
+  device_download(device_grads, net->grads, kValues * sizeof(real), net->stream);
   double largest = 0, difference = 0;
   for (int i = 0; i < kValues; ++i) {
     largest = fmax(largest, fabs((double)host->grads[i]));
-    difference = fmax(difference, fabs((double)(host->grads[i] - there[i])));
+    difference = fmax(difference, fabs((double)(host->grads[i] - device_grads[i])));
   }
   printf("gradient    differs from that of the host by at most %.1e of its largest element\n", difference / largest);
   if (!(difference < 1e-4 * largest)) fail("the gradients differ by more than rounding");
-  free(there);
+  free(device_grads);
   free(labels);
   free(x);
 }
@@ -77,7 +77,7 @@ void digits_run(const Options* options) {
     curves[c].accuracy = allocate((size_t)options->epochs + 1, sizeof(double));
   }
 
-  // The learning rates of all steps, and the number that the optimizers read: the one of the next step.
+  // rates: the learning rates of all steps. lr: the learning rate of the next step, which the optimizers read.
   float* rates[kContenders];
   float* lr = device_allocate(kContenders, sizeof(float));
   const double highest[kContenders] = {options->lr, options->adamw_lr};
@@ -101,7 +101,8 @@ void digits_run(const Options* options) {
     tensor->param = nets[kShampoo].params + from->offset;
     tensor->grad = nets[kShampoo].grads + from->offset;
   }
-  // The largest dim of the network. The default of 1024 would merge W3 into one vector, because 10 * 64 is below it.
+  // 128 is the largest dim of the network. With merge_min_dim 0, as in preset=shampoo_2024, the default of 1024 would
+  // merge W3 into a vector, because 10 * 64 is below 1024.
   Settings settings = {0};
   settings_add(&settings, "max_preconditioner_dim=128");
   for (int i = 0; i < options->settings.count; ++i) settings_add(&settings, options->settings.texts[i]);
@@ -116,24 +117,24 @@ void digits_run(const Options* options) {
          2.0 * kValues * sizeof(float) / 1024);
 
   int* rows = allocate((size_t)digits.train_count, sizeof(int));
-  int* rows_there = device_allocate((size_t)digits.train_count, sizeof(int));
+  int* device_rows = device_allocate((size_t)digits.train_count, sizeof(int));
   for (int i = 0; i < digits.train_count; ++i) rows[i] = i;
-  device_upload(rows_there, rows, (size_t)digits.train_count * sizeof(int), stream);
-  check_gradient(&nets[kShampoo], &host, &digits, &images, rows, rows_there);
+  device_upload(device_rows, rows, (size_t)digits.train_count * sizeof(int), stream);
+  check_gradient(&nets[kShampoo], &host, &digits, &images, rows, device_rows);
   report_head();
   for (int c = 0; c < kContenders; ++c) evaluate(&nets[c], &digits, &images, &curves[c], 0);
   report_epoch(0, curves);
 
   for (int epoch = 1, step = 0; epoch <= options->epochs; ++epoch) {
     random_shuffle(&random_state, digits.train_count, rows);
-    device_upload(rows_there, rows, (size_t)digits.train_count * sizeof(int), stream);
+    device_upload(device_rows, rows, (size_t)digits.train_count * sizeof(int), stream);
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       show_progress(step, steps);
       for (int c = 0; c < kContenders; ++c) {
         check_cuda(cudaMemcpyAsync(&lr[c], &rates[c][step], sizeof(float), cudaMemcpyDeviceToDevice, stream),
                    "learning rate");
         times_begin(&gradient_times[c], stream);
-        device_mlp_gradient(&nets[c], &images, rows_there + (size_t)s * (size_t)options->batch, options->batch,
+        device_mlp_gradient(&nets[c], &images, device_rows + (size_t)s * (size_t)options->batch, options->batch,
                             1.0f / (float)options->batch);
         times_end(&gradient_times[c], stream);
         times_begin(&update_times[c], stream);
@@ -157,7 +158,7 @@ void digits_run(const Options* options) {
   printf("Shampoo computed %.0f inverse roots\n", with_shampoo_roots(&shampoo));
 
   free(rows);
-  cudaFree(rows_there);
+  cudaFree(device_rows);
   device_adamw_free(&adamw);
   with_shampoo_free(&shampoo);
   settings_free(&settings);

@@ -25,7 +25,7 @@ enum {
 typedef struct {
   int count;
   Tensor* tensors;
-  int64_t values;  // of all
+  int64_t values;  // number of values of all tensors
 } Model;
 
 static void add(Model* model, int64_t rows, int64_t columns, const char* format, ...) {
@@ -107,8 +107,8 @@ void gpt2_run(const Options* options) {
   printf("model       shapes of GPT-2 with %d layers: %d tensors, %.1f million parameters\n", options->layers,
          model.count, 1e-6 * (double)model.values);
   printf("gradients   random numbers\n");
-  printf("steps       %d, after %d that are not timed; new inverse roots at every step that %s divides\n",
-         options->steps, kWarmUp, shampoo.frequency);
+  printf("steps       %d, after %d that are not timed; precondition_frequency %s\n", options->steps, kWarmUp,
+         shampoo.frequency);
   printf("state       Shampoo %.0f MiB, AdamW %.0f MiB\n", (double)shampoo.state_bytes / 1048576,
          2.0 * (double)model.values * sizeof(float) / 1048576);
 

@@ -4,7 +4,7 @@
 
 namespace {
 
-// Adds the four 16-bit parts of splitmix64 of the index, which approximates a normal distribution.
+// Fills values with sums of the four 16-bit parts of splitmix64(index). The sums are nearly normally distributed.
 __global__ void Random(int64_t count, float* values, float scale, uint64_t seed) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;

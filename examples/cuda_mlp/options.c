@@ -4,12 +4,7 @@
 
 #include <limits.h>
 
-static const char kAbout[] =
-    "Trains a 64-128-64-10 network on handwritten digits on a GPU twice, from the same weights and on the same "
-    "batches:\n"
-    "once with Shampoo, grafted from Adam, and once with AdamW. Prints losses, accuracies and times.\n";
-
-void options_parse(Options* options, int argc, char** argv, const Option* more) {
+void options_parse(Options* options, int argc, char** argv, const char* about, const Option* more) {
   *options = (Options){.epochs = 25,
                        .batch = 64,
                        .lr = 0.03,
@@ -30,13 +25,14 @@ void options_parse(Options* options, int argc, char** argv, const Option* more) 
       option_integer("--device", &options->device, 0, INT_MAX, "index of the GPU"),
       settings_option(&options->settings),
       option_text("--data", "FILE", &options->data, "the images"),
-      option_flag("--gpt2", &options->gpt2, 1,
-                  "instead of the digits: times of steps with the shapes of GPT-2 and random gradients"),
+      option_flag(
+          "--gpt2", &options->gpt2, 1,
+          "instead of the training: times of steps with parameters in the shapes of GPT-2 and random gradients"),
       option_integer("--steps", &options->steps, 1, 100000,
-                     "with --gpt2: steps that are timed, after ten that are not"),
+                     "with --gpt2: number of timed steps, after ten steps that are not timed"),
       option_integer("--layers", &options->layers, 0, 1000,
-                     "with --gpt2: layers; the smallest of the published models has 12"),
+                     "with --gpt2: number of layers; the smallest of the published models has 12"),
       {0}};
-  command_line_parse(argc, argv, kAbout, table, more);
+  command_line_parse(argc, argv, about, table, more);
   settings_put_first(&options->settings, "weight_decay", options->weight_decay);
 }

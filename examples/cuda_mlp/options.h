@@ -23,7 +23,7 @@ typedef struct {
 } Options;
 
 // Stores the defaults, then parses the command line. Exits after --help and after an error.
-// `more` is a table of additional options, or NULL.
-void options_parse(Options* options, int argc, char** argv, const Option* more);
+// `about` describes the program for --help. `more` is a table of additional options, or NULL.
+void options_parse(Options* options, int argc, char** argv, const char* about, const Option* more);
 
 #endif

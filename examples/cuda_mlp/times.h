@@ -20,11 +20,11 @@ typedef struct {
 void times_create(Times* times, int capacity);
 void times_free(Times* times);
 
-// Record the begin and the end of an interval. They do not wait.
+// Record the start and the end of an interval, without waiting.
 void times_begin(Times* times, cudaStream_t stream);
 void times_end(Times* times, cudaStream_t stream);
 
-// Summarizes all intervals except the first `skip`. Waits for the last one.
+// Summarizes all intervals except the first `skip` intervals. Waits for the end of the last interval.
 TimesSummary times_summary(const Times* times, int skip);
 
 #endif

@@ -25,8 +25,8 @@ typedef struct {
   int device;                        // index of the GPU
   cudaStream_t stream;               // stream on which memory is allocated
   const float* lr;                   // the learning rate, in GPU memory, which every step reads
-  const shampoo_comm_ops* replicas;  // communicator of the ranks that hold the same parameters; NULL: only this one
-  const shampoo_comm_ops* shards;    // communicator of the ranks that hold the parts of one copy; NULL: no parts
+  const shampoo_comm_ops* replicas;  // communicator of the ranks that hold the same parameters; NULL: only this rank
+  const shampoo_comm_ops* shards;    // communicator of the ranks that together hold one copy; NULL: this rank alone
 } Placement;
 
 typedef struct {

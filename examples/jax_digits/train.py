@@ -68,18 +68,18 @@ def main() -> None:
     nets = {name: make(options.seed) for name in transformations}
     states = {name: tx.init(nets[name]) for name, tx in transformations.items()}
 
-    def look() -> None:
+    def add_to_curves() -> None:
         for name, curve in curves.items():
             curve.loss.append(float(evaluate(nets[name], images[:TRAIN], labels[:TRAIN])[0]))
             curve.accuracy.append(float(evaluate(nets[name], images[TRAIN:], labels[TRAIN:])[1]))
 
-    look()
+    add_to_curves()
     for number, rows, ends_epoch in batches(options):
         show_progress(number, options.steps)
         for name, tx in transformations.items():
             nets[name], states[name] = step(tx, nets[name], states[name], images[rows], labels[rows])
         if ends_epoch:
-            look()
+            add_to_curves()
 
     report(list(curves.values()), options.csv)
 

@@ -11,6 +11,7 @@ class AdamW:
 
     def __init__(self, params: dict[str, np.ndarray], lr: float, weight_decay: float) -> None:
         self.params, self.lr, self.weight_decay, self.steps = params, lr, weight_decay, 0
+        # Moving averages of the gradient and of its square.
         self.first = {name: np.zeros_like(value) for name, value in params.items()}
         self.second = {name: np.zeros_like(value) for name, value in params.items()}
 
@@ -23,5 +24,5 @@ class AdamW:
             first += np.float32(0.1) * (grad - first)
             second += np.float32(0.001) * (grad * grad - second)
             value *= np.float32(1 - self.lr * self.weight_decay)
-            length = np.sqrt(second / np.float32(correction2)) + np.float32(1e-8)
-            value -= np.float32(self.lr / correction1) * first / length
+            denominator = np.sqrt(second / np.float32(correction2)) + np.float32(1e-8)
+            value -= np.float32(self.lr / correction1) * first / denominator

@@ -14,11 +14,11 @@ TRAIN = 1437  # four fifths of the 1797 images; the others are for the test
 
 
 def load_digits(path: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return images with pixels from 0 to 1, and labels, from a file such as that of c_mlp or from scikit-learn."""
+    """Return images with pixels from 0 to 1, and labels, from a file such as that of c_mlp, or from scikit-learn."""
     if path is not None:
-        text = Path(path).read_bytes()
-        train, test = struct.unpack_from("<HH", text, 8)
-        rows = np.frombuffer(text, np.uint8, (train + test) * 65, 12).reshape(-1, 65)
+        content = Path(path).read_bytes()
+        train, test = struct.unpack_from("<HH", content, 8)
+        rows = np.frombuffer(content, np.uint8, (train + test) * 65, 12).reshape(-1, 65)
     else:
         from sklearn import datasets
 
@@ -31,7 +31,7 @@ def load_digits(path: str | None) -> tuple[np.ndarray, np.ndarray]:
 def read_options(description: str | None) -> argparse.Namespace:
     """Read the command line and add the number of steps as `steps`."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--data", help="a file with the images; without it they come from scikit-learn")
+    parser.add_argument("--data", help="a file with the images; by default they come from scikit-learn")
     parser.add_argument("--epochs", type=int, default=25)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--lr", type=float, default=0.03)

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Impossible numbers in the exchanges that agree on a status and compare plans.
+// Impossible numbers that a rank receives in the exchanges that agree on a status and compare plans.
 #include <random>
 
 #include "core/comm/agreement.h"
@@ -14,7 +14,7 @@ const std::vector<std::string> kLines = {"one", "two", "three"};
 
 TEST_CASE("an unknown status code is SHAMPOO_E_COMM, and abort makes the other ranks fail") {
   for (const int64_t code : {int64_t{-1}, int64_t{10}, int64_t{255}, int64_t{1} << 32, INT64_MIN, INT64_MAX}) {
-    for (const int64_t call : {1, 2}) {  // the second reports whether there is memory for a text
+    for (const int64_t call : {1, 2}) {  // call 2 exchanges whether all ranks have memory for texts
       CAPTURE(code);
       CAPTURE(call);
       MirrorComm comm(3, 1);
@@ -52,13 +52,13 @@ TEST_CASE("an invalid number of plan lines is SHAMPOO_E_COMM") {
   }
 }
 
-TEST_CASE("a number of plan lines that exceeds this rank's causes no access out of bounds") {
+TEST_CASE("a number of plan lines that differs from this rank's causes no access out of bounds") {
   for (const int64_t count : {int64_t{0}, int64_t{2}, int64_t{4}, int64_t{1000}, int64_t{1} << 40}) {
     for (const bool differs : {false, true}) {
       CAPTURE(count);
       CAPTURE(differs);
       MirrorComm comm;
-      // The lines are equal although the hash of all differs, or every hash differs.
+      // The hash of all lines differs. With `differs`, so does the hash of each line; otherwise these are equal.
       comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
         if (from != 1 || bytes != 64) return;
         if (call == 2) return Put(segment, 0, count);
@@ -72,7 +72,7 @@ TEST_CASE("a number of plan lines that exceeds this rank's causes no access out 
         CHECK_MESSAGE(status.code() == Code::kInvalid, status.message());
         CHECK_MESSAGE(status.message().find("the plans differ") == 0, status.message());
       } else {
-        CheckCommError(status, "received different hashes of the plans and then the same values");
+        CheckCommError(status, "received hashes of the plans that differ between ranks, but then no difference");
         CHECK(comm.aborts == 1);
       }
     }
@@ -81,14 +81,14 @@ TEST_CASE("a number of plan lines that exceeds this rank's causes no access out 
 
 TEST_CASE("with any received numbers, the comparison of plans ends") {
   std::mt19937_64 random(3);
-  int compared = 0;
-  int lost = 0;
+  int different = 0;
+  int failed = 0;
   for (int i = 0; i < 3000; ++i) {
     MirrorComm comm(static_cast<int>(2 + random() % 3));
-    const uint64_t often = 1 + random() % 4;
+    const uint64_t one_in = 1 + random() % 4;
     comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
       const bool is_own = from == 0;
-      if (is_own ? random() % 50 != 0 : call > 1 && random() % often != 0) return;
+      if (is_own ? random() % 50 != 0 : call > 1 && random() % one_in != 0) return;
       const int64_t numbers[] = {static_cast<int64_t>(random()), static_cast<int64_t>(random() % 8), 1 << 20, -1};
       Put(segment, 0, numbers[random() % (random() % 8 == 0 ? 4 : 3)]);
       if (random() % 8 == 0) segment[random() % bytes] = static_cast<char>(random());
@@ -98,12 +98,12 @@ TEST_CASE("with any received numbers, the comparison of plans ends") {
     // kNoMemory: the random number says that a rank has no memory for texts.
     CHECK((status.code() == Code::kInvalid || status.code() == Code::kComm || status.code() == Code::kNoMemory ||
            status.ok()));
-    compared += status.code() == Code::kInvalid ? 1 : 0;
-    lost += status.code() == Code::kComm ? 1 : 0;
+    different += status.code() == Code::kInvalid ? 1 : 0;
+    failed += status.code() == Code::kComm ? 1 : 0;
     CHECK(comm.calls < 20);
   }
-  CHECK(compared > 100);
-  CHECK(lost > 100);
+  CHECK(different > 100);
+  CHECK(failed > 100);
 }
 
 TEST_CASE("a text that is too long to send is truncated between two characters") {

@@ -8,6 +8,6 @@ needed=$("$1" -d "$2" | sed -n 's/.*(NEEDED).*\[\(.*\)\]$/\1/p')
 # Every library needs libc.so; otherwise readelf has failed.
 printf '%s\n' "$needed" | grep -q '^libc\.so' || { echo "$2: libc.so is not among the libraries that it needs: $needed"; exit 1; }
 if printf '%s\n' "$needed" | grep -E "^lib($3)\.so"; then
-  echo "$2 needs these"
+  echo "$2 needs the libraries above, which it must not need"
   exit 1
 fi

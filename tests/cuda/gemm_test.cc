@@ -39,7 +39,7 @@ TEST_CASE("a batch of more matrices than a call of cuBLAS accepts is divided, wi
   }
 }
 
-TEST_CASE("roots of more matrices than cuSOLVER accepts at once") {
+TEST_CASE("roots of more matrices than cuSOLVER accepts at once are computed") {
   fake_cuda_reset();
   fake_cuda_set_protection(0);
   const std::vector<Matrix<float>> matrices(40000, Matrix<float>{2, 1, 1, 2});

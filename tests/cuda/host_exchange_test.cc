@@ -44,7 +44,7 @@ struct Place {
   cudaStream_t stream = nullptr;
 };
 
-TEST_CASE("pinned memory of exchanges is written only after earlier copies from it, also those in other streams") {
+TEST_CASE("pinned memory of exchanges is written only after earlier copies from it have ended, also in other streams") {
   fake_cuda_reset();
   {
     std::unique_ptr<HostExchange> exchange;
@@ -58,7 +58,7 @@ TEST_CASE("pinned memory of exchanges is written only after earlier copies from 
     REQUIRE(exchange->Fetch(0, second.data, kBytes, second.stream).ok());
     CHECK(std::count(exchange->memory(), exchange->memory() + kBytes, '2') == kBytes);
     CHECK(first.Contains('r'));
-    // A rank that sends nothing may receive something.
+    // A rank may send or receive nothing.
     REQUIRE(exchange->Return(second.data, 0, 0, second.stream).ok());
     REQUIRE(exchange->Fetch(0, first.data, 0, first.stream).ok());
     CHECK(second.Contains('2'));

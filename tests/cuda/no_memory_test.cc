@@ -13,7 +13,7 @@
 namespace shampoo_test {
 namespace {
 
-// Returns whether an allocation is one of the tests. The fake of CUDA and the communicators of the tests use the same
+// Returns whether an allocation is made by test code. The fake of CUDA and the communicators of the tests use the same
 // allocation functions as the library.
 bool IsOfTests() { return fake_cuda_in_call() != 0 || StagedComm::IsInside(); }
 

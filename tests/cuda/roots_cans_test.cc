@@ -12,7 +12,8 @@ namespace shampoo::cuda_test {
 namespace {
 
 Matrix<float> WithSmallestZero(int64_t n, int kind, std::mt19937_64* random) {
-  // Kinds: eigenvalues of equal ratios down to 0; one large and the others 0; one 0 and the others nearly 1.
+  // Kind 0: eigenvalues from 1 to 1e-5, and one 0. Kind 1: one eigenvalue 1, and the others 0. Kind 2: eigenvalues near
+  // 1, and one 0.
   const double condition = kind == 2 ? 1.5 : 1e5;
   return RandomMatrix<float>(n, condition, random, kind == 1 ? n - 1 : 1);
 }
@@ -98,7 +99,7 @@ TEST_CASE("cans on the device is within 1e-4 of the exact root, or the ladder co
   }
 }
 
-TEST_CASE("a root that cans does not compute is that of eigen") {
+TEST_CASE("a root for which cans has no iteration is computed by eigen") {
   std::mt19937_64 random(32);
   Question question;
   question.root = 6;

@@ -40,7 +40,7 @@ void CheckCase(const nlohmann::json& settings, const golden::TensorFile& file, c
   const int64_t n = tensor.shape[0];
   const Real* const a = tensor.As<Real>(dtype);
   Matrix<Real> matrix(a, a + n * n);
-  // The CPU reads the lower triangle.
+  // The CPU reads only the lower triangle, and the device reads both triangles.
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = i + 1; j < n; ++j) matrix[static_cast<size_t>(i * n + j)] = matrix[static_cast<size_t>(j * n + i)];
   }

@@ -65,7 +65,7 @@ class OnDevice {
   Element* data_ = nullptr;
 };
 
-// The device with a stream and handles, as the engine sets them up.
+// The device with a stream and handles that are set up as the plugin does it.
 struct Device {
   Device() {
     Check(cudaStreamCreate(&handles.stream));

@@ -14,7 +14,8 @@ TEST_CASE("the roots of a diagonal matrix are computed element by element") {
   question.root = 2;
   question.epsilon = 1e-3;
   const std::vector<double> positive = {4, 0.25, 1e-6};
-  // A negative element that epsilon makes positive is not clamped. If epsilon does not suffice, all are clamped.
+  // If epsilon makes all elements positive, the root uses them plus epsilon. Otherwise the smallest element is first
+  // subtracted from all elements (the clamp).
   const std::vector<double> slightly_negative = {4, -5e-4, 1};
   const std::vector<double> negative = {4, -1, 1};
   const Answer<float> answer = Solve<float>(
@@ -32,7 +33,8 @@ TEST_CASE("the roots of a diagonal matrix are computed element by element") {
   CHECK(answer.matrices[2][8] == root(2 + 1e-3));
   CHECK(answer.matrices[2][1] == 0.0F);
 
-  // If an earlier matrix of the block was not diagonal, a diagonal matrix is decomposed and clamped.
+  // If an earlier matrix of the block was not diagonal, a diagonal matrix is decomposed, and any negative eigenvalue is
+  // clamped.
   question.may_be_diagonal = false;
   const Answer<float> decomposed = Solve<float>(question, 3, {Diagonal<float>(slightly_negative)});
   CHECK(decomposed.status[0].kind == RootKind::kEigen);

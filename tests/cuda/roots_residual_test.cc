@@ -50,7 +50,7 @@ void CompareResiduals(Question question, int64_t n, const std::vector<Matrix<Rea
     RootResult result;
     Check(InverseRoot(ForCpu(question), question.root, 1, n, divided.data(), expected.data(), &result));
     if (result.outcome.rungs_used == 0) {
-      // The clamp depends on an eigenvalue at the level of rounding.
+      // The shift includes a clamp, which may depend on an eigenvalue that is a rounding error.
       const double unit = MachineEpsilon(question.root_dtype) * 100;
       CHECK(AreClose(status.shift, result.outcome.shift, unit));
       CHECK(AreClose(status.epsilon, result.outcome.epsilon, unit * question.epsilon));
@@ -61,7 +61,7 @@ void CompareResiduals(Question question, int64_t n, const std::vector<Matrix<Rea
   }
 }
 
-TEST_CASE("residuals of roots equal those of the CPU for every method, dtype, order and exponent") {
+TEST_CASE("residuals of roots equal those of the CPU for every method, dtype, size and exponent") {
   std::mt19937_64 random(5);
   for (const RootMethod method : kMethods) {
     for (const Dtype root_dtype : {Dtype::kF32, Dtype::kF64}) {
@@ -93,7 +93,7 @@ TEST_CASE("residuals of roots equal those of the CPU for every method, dtype, or
   }
 }
 
-TEST_CASE("residuals use the epsilon of each matrix if it is relative, and are 0 for a negligible one") {
+TEST_CASE("residuals use the epsilon of each matrix if it is relative, and are 0 for a matrix of zeros") {
   std::mt19937_64 random(6);
   for (const RootMethod method : kMethods) {
     CAPTURE(static_cast<int>(method));
@@ -120,7 +120,7 @@ TEST_CASE("a clamp is part of the shift, and a pseudo-inverse has none") {
   std::mt19937_64 random(7);
   Question question;
   question.epsilon = 1e-3;
-  // The least eigenvalue is negative.
+  // The smallest eigenvalue is negative.
   Matrix<double> indefinite = RandomMatrix<double>(8, 100, &random);
   for (size_t i = 0; i < 8; ++i) indefinite[i * 9] -= 0.05;
   Matrix<double> diagonal = Diagonal<double>({3, -1, 2, 5, 1, 1, 4, 2});
@@ -140,7 +140,7 @@ TEST_CASE("a clamp is part of the shift, and a pseudo-inverse has none") {
   CompareResiduals<float>(question, 8, {RandomMatrix<float>(8, 100, &random, 3)});
 }
 
-TEST_CASE("residuals of other exponents: a multiplier, and roots that have no power") {
+TEST_CASE("residuals of roots with an exponent_multiplier equal those of the CPU, also if it is 0") {
   std::mt19937_64 random(8);
   Question question;
   question.epsilon = 1e-2;
@@ -164,7 +164,7 @@ TEST_CASE("a root that fails, and a rejected step, have no residuals") {
     CHECK(answer.status[0].residual == 0);
     question.limit = kInfinity;
     question.active = false;
-    question.max_iterations = kIterationsPerPoll;  // does not wait
+    question.max_iterations = kIterationsPerPoll;  // so few iterations are not polled
     const Answer<float> rejected = Solve<float>(question, 5, {RandomMatrix<float>(5, 10, &random)});
     CHECK(rejected.status[0].iterations == -7);
     CHECK(rejected.status[0].error == 0);
@@ -177,8 +177,8 @@ TEST_CASE("an eigensolver that fails in float64 makes the error infinite") {
   question.method = RootMethod::kNewton;
   question.epsilon = 1e-2;
   question.tracked = true;
-  // Roots by Newton call no eigensolver: the first two problems are those of the two matrices in float64, and the next
-  // ones those of their powers.
+  // Roots by Newton call no eigensolver. So the first eigenproblem is that of the matrix in float64, for the error, and
+  // the second one is that of the root, for the residual.
   for (const int64_t failing : {1, 2}) {
     fake_cuda_fail_eigen(failing, 0, FAKE_CUDA_EIGEN_INFO, 3);
     const Answer<float> answer = Solve<float>(question, 40, {RandomMatrix<float>(40, 10, &random)});

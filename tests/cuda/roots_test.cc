@@ -118,7 +118,8 @@ TEST_CASE("roots of other iteration orders, exponents and magnitudes equal those
     for (const double magnitude : {1e-20, 1e20, 1e-290, 1e290}) {
       CAPTURE(magnitude);
       question.epsilon = magnitude > 1 ? 1e-12 : 1e-12 * magnitude;
-      if (method == RootMethod::kHigherOrder && magnitude < 1) continue;  // epsilon is at least 1e-16
+      if (method == RootMethod::kHigherOrder && magnitude < 1)
+        continue;  // the epsilon of higher_order is at least 1e-16
       CompareWithCpu<double>(question, 9, {RandomMatrix<double>(9, 1e3, &random, 0, magnitude)}, 1e-9);
     }
   }
@@ -155,16 +156,16 @@ TEST_CASE("a pseudo-inverse leaves out the directions that count as zero") {
   }
 }
 
-TEST_CASE("of large roots, only the panels that intersect the lower triangle are computed") {
-  constexpr int64_t kOrder = 515;
-  Matrix<float> matrix(kOrder * kOrder);
-  for (int64_t i = 0; i < kOrder * kOrder; ++i) {
-    const auto distance = static_cast<double>(std::abs(i / kOrder - i % kOrder));
+TEST_CASE("only those panels of a large root are computed that intersect the lower triangle") {
+  constexpr int64_t kSize = 515;
+  Matrix<float> matrix(kSize * kSize);
+  for (int64_t i = 0; i < kSize * kSize; ++i) {
+    const auto distance = static_cast<double>(std::abs(i / kSize - i % kSize));
     matrix[static_cast<size_t>(i)] = static_cast<float>(std::pow(0.5, distance));
   }
   Question question;
   question.root = 2;
-  CompareWithCpu<float>(question, kOrder, {matrix, matrix}, 1e-5);
+  CompareWithCpu<float>(question, kSize, {matrix, matrix}, 1e-5);
   // Three products with vectors, which check the eigendecomposition, and the four panels of the root.
   CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) == 3 + 4);
 }

@@ -31,9 +31,9 @@ struct SignsBody {
 
 template <typename Case>
 std::vector<double> RunOnDevice(const Case* cases, size_t count) {
-  const OnDevice<Case> given(std::vector<Case>(cases, cases + count));
+  const OnDevice<Case> on_device(std::vector<Case>(cases, cases + count));
   const OnDevice<double> results(std::vector<double>(count, 0.0));
-  Check(Launch(nullptr, 1, RunCasesBody<Case>{given.data(), results.data(), static_cast<int64_t>(count)}));
+  Check(Launch(nullptr, 1, RunCasesBody<Case>{on_device.data(), results.data(), static_cast<int64_t>(count)}));
   Check(cudaDeviceSynchronize());
   return results.Read();
 }

@@ -30,7 +30,7 @@ def unescaped(literal):
 
 
 def between(code):
-    """Return the text between two literals: nothing if they are one text or alternatives, otherwise a value."""
+    """Returns what stands for the code between two literals: nothing if they are joined or alternatives, else VALUE."""
     code = code.strip()
     return "" if code in ("", ",", "+") or code.endswith(("?", ":")) else VALUE
 

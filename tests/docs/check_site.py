@@ -1,9 +1,10 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_site.py BUILD DOXYGEN OUT: builds the site without a warning, and checks its links and its navigation.
+"""check_site.py BUILD DOXYGEN OUT: builds the site, and checks its links and its navigation.
 
-BUILD is docs/site/build.py. Every link within the site must lead to a page and an anchor that exist, every page of
-docs/, docs/adr/ and examples/ must be in the navigation of the home page, and no page may load anything from elsewhere.
+BUILD is docs/site/build.py, which fails at a warning. Every link within the site must lead to a page and an anchor that
+exist, every page of docs/, docs/adr/ and examples/ must be in the navigation of the home page, and no page may load
+anything from elsewhere.
 """
 import html.parser
 import os
@@ -73,7 +74,7 @@ def missing_pages(root, site, pages):
         name = path.relative_to(root)
         if "build" not in name.parts and site / name.with_suffix(".html") not in found:
             yield f"{name}: is not in the navigation; add it to docs/site/navigation.md"
-    # The reference is generated.
+    # The pages of the reference are generated, so their number is checked, not their names.
     reference = [path for path in found if path.is_relative_to(site / "reference")]
     if len(wanted) < 40 or len(reference) < 15:
         yield f"{len(wanted)} pages and {len(reference)} pages of the reference; expected at least 40 and 15"

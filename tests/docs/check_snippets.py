@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_snippets.py ROOT: checks the names by which build files in the documentation use the library.
+"""check_snippets.py ROOT: checks toml and xml blocks, in which build files name the library, and first programs.
 
 A Rust or Java program in README.md must also be in its guide, where a test runs it. Each dependency with a path in a
 toml block must be a crate of this repository with the name in its Cargo.toml. Group, artifact and version in an xml
@@ -23,7 +23,7 @@ POM = "bindings/java/pom.xml"
 COORDINATES = ("groupId", "artifactId", "version")
 
 
-def of_toml(root, text):
+def problems_of_toml(root, text):
     dependencies = tomllib.loads(text).get("dependencies", {})
     if not dependencies:
         yield "it names no dependency"
@@ -40,14 +40,14 @@ def coordinates(element, namespace=""):
     return {name: element.findtext(namespace + name) for name in COORDINATES}
 
 
-def of_xml(root, text):
+def problems_of_xml(root, text):
     pom = ElementTree.parse(root / POM).getroot()
     expected = coordinates(pom, pom.tag[:-len("project")])
     found = coordinates(ElementTree.fromstring(text))
     yield from (f"{name} is {found[name]}: expected {expected[name]}, as in {POM}" for name in COORDINATES if found[name] != expected[name])
 
 
-KINDS = {"toml": (of_toml, tomllib.TOMLDecodeError), "xml": (of_xml, ElementTree.ParseError)}
+KINDS = {"toml": (problems_of_toml, tomllib.TOMLDecodeError), "xml": (problems_of_xml, ElementTree.ParseError)}
 
 
 def problems_of(root, language, text):

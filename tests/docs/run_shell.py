@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the shell commands of the documentation.
 
-    run_shell.py --source ROOT --list                  lists pages with shell blocks: path;name;pages that run before it
+    run_shell.py --source ROOT --list                  lists pages with shell blocks: path;name;pages to run before
     run_shell.py --source ROOT --check                 runs nothing: checks that each rule matches and Bash can parse all
     run_shell.py --source ROOT --folder F --make       creates the reader's machine in the folder: a clone, a home
     run_shell.py --source ROOT --folder F --page PAGE  runs the blocks of a page, one after another, in one Bash
@@ -43,7 +43,7 @@ def check(root):
         problems += script.problems
         done = subprocess.run(["bash", "-n"], input=script.text, capture_output=True, text=True, check=False)
         if done.returncode:
-            problems.append(f"{path}: with its rules Bash cannot parse it: {done.stderr.strip()}")
+            problems.append(f"{path}: after its rules are applied, Bash cannot parse it: {done.stderr.strip()}")
     print("\n".join(problems + [f"{len(paths)} pages, {len(problems)} problems"]))
     return 1 if problems or not paths else 0
 
@@ -69,7 +69,7 @@ def main():
     parser.add_argument("--source", type=Path, required=True, help="root of the repository")
     parser.add_argument("--folder", type=Path, help="where the reader's machine is")
     parser.add_argument("--have", nargs="*", default=[], choices=FEATURES, help="what this machine can build")
-    parser.add_argument("--cargo", default="", help="cargo, where it is not the first of the PATH")
+    parser.add_argument("--cargo", default="", help="path of cargo, if it is not the first in PATH")
     what = parser.add_mutually_exclusive_group(required=True)
     for name in ("list", "check", "make"):
         what.add_argument(f"--{name}", action="store_true")

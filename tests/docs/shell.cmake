@@ -12,7 +12,7 @@ set(have)
 set(arguments --source ${PROJECT_SOURCE_DIR} --folder ${CMAKE_CURRENT_BINARY_DIR}/shell)
 set(environment)
 if(SHAMPOO_PYTHON)
-  set(interpreter ${Python_EXECUTABLE}) # it has what the pages of Python need
+  set(interpreter ${Python_EXECUTABLE}) # it has the packages that the pages about Python need
   list(APPEND have python)
 endif()
 if(SHAMPOO_JAVA)

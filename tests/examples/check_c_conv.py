@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 programs, data = pathlib.Path(sys.argv[1]), sys.argv[2]
-# With seeds 1 to 6 the final losses are 0.13 to 0.29 and 0.41 to 0.52; the initial loss is 2.3.
+# With seeds 1 to 6 the final losses are 0.13 to 0.29 (shampoo) and 0.41 to 0.52 (sgd). The initial loss is 2.3.
 HIGHEST_LOSS = {"shampoo": 0.4, "sgd": 1.0}
 
 

@@ -25,7 +25,7 @@ def refusal(host, library):
 
 
 def compiled(folder, name, source):
-    """Compile a library of one function or none."""
+    """Compile a C source to a shared library and return its path."""
     path = folder / name
     subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", path], input=source, text=True, check=True)
     return path
@@ -41,7 +41,7 @@ def main():
     host, library, trainer, data = sys.argv[1:]
     symbols = subprocess.run(["nm", "-D", host], capture_output=True, text=True, check=True).stdout
     if "shampoo_" in symbols:
-        raise SystemExit("the host names functions of the library")
+        raise SystemExit("the host is linked with functions of the library")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         ours, theirs = folder / "host.csv", folder / "trainer.csv"
@@ -51,7 +51,7 @@ def main():
                        stdout=subprocess.DEVNULL, check=True)
         if len(losses(ours)) != int(EPOCHS) + 1 or losses(ours) != losses(theirs):
             raise SystemExit(f"losses differ: {losses(ours)} and {losses(theirs)}")
-        # A table of another version, in which a host may only call the first function.
+        # A table of another version. A host may call only the first function of such a table, version().
         source = """static int version(void) { return 203; }
 static const struct { unsigned long struct_size; int (*version)(void); } table = {16, version};
 const void* shampoo_get_api(void) { return &table; }"""

@@ -73,7 +73,10 @@ def interrupted_by(*numbers, at):
 
 
 def check_groups(folder, share, scale=None):
-    """Return the hyper-parameters of a checkpoint that differ between groups, the schedule's factor, and the loss scale."""
+    """Check the hyper-parameters of a checkpoint that depend on the group, on the schedule or on the loss scale.
+
+    share: the factor of the schedule. scale: the loss scale; None: not checked.
+    """
     index, = pathlib.Path(folder).glob("*.json")
     saved = json.loads(index.read_text(encoding="utf-8"))["checkpoint"]
     configs = {tensor["name"]: saved["groups"][tensor["group"]]["config"] for tensor in saved["parameters"]}
@@ -104,7 +107,7 @@ def check_training():
     steps, roots = map(int, found(r"^this run +(\d+) steps, (\d+) inverse roots", text))
     assert steps == batches - rejected and roots > 0, text
     assert names == ["step-000200", "step-000220"], names
-    assert parameters(again) == parameters(text), "the parameters loaded after the end differ"
+    assert parameters(again) == parameters(text), "the parameters differ after a resume of a complete run"
 
 
 def check_rejections():
@@ -123,7 +126,7 @@ def check_rejections():
             assert old == new, f"a rejected step has changed {name}"
         check_groups(before, 4 / 8, 1024)
         check_groups(after, 5 / 8, 512)
-        # A resumed run has all tries again. Batch 5 would be the second consecutive batch that is rejected.
+        # A resumed run counts rejections in a row from 0. Otherwise batch 5 would be the second and would end the run.
         result = run(folder, *SMALL, "--warmup", "8", "--resume", "--broken-from", "1", "--give-up", "2")
         assert result.returncode == 1 and "The error of batch 6:" in result.stderr, result
         # The fault is corrected and training continues. The number of BLAS threads does not matter.
@@ -149,7 +152,7 @@ def check_messages():
         try:
             while part := os.read(end, 4096):
                 text += part
-        except OSError:  # so the end of a terminal reads
+        except OSError:  # a read fails in this way at the end of a terminal
             pass
         os.close(end)
     assert b"step 0 of 220" in text, text
@@ -167,7 +170,7 @@ def check_signals():
     with tempfile.TemporaryDirectory() as folder:
         whole = done(run(folder, *SMALL))
         files = last_files(folder)
-    assert " rejected because " in whole, "the loss scale in a checkpoint is not tried"
+    assert " rejected because " in whole, "no step was rejected, so the loss scale in checkpoints is not tested"
     for number, at in ((signal.SIGINT, 40), (signal.SIGTERM, 50)):
         with tempfile.TemporaryDirectory() as folder:
             result = run(folder, *SMALL, **interrupted_by(number, at=at))
@@ -194,7 +197,10 @@ def check_whole(folder, at):
 
 
 def killed(at, files_of_whole):
-    """Return whether there was such a call, and whether the resumed run had to start from the beginning."""
+    """Kill a run at call number `at` and resume it.
+
+    Return whether the run made this call, and whether the resumed run had to start from the beginning.
+    """
     with tempfile.TemporaryDirectory() as folder:
         result = run(folder, *SMALL, **interrupted_by(signal.SIGKILL, at=at))
         if result.returncode == 0:
@@ -225,7 +231,7 @@ def check_removal(files_of_whole):
     with tempfile.TemporaryDirectory() as folder:
         result = run(folder, *SMALL, **interrupted_by(signal.SIGTERM, at=40))
         saved, = map(int, found(r"saved after (\d+) of 10", result.stdout))
-        assert saved < 6, "too late to be removed: " + result.stdout
+        assert saved < 6, "the checkpoint was saved too late to be removed: " + result.stdout
         pathlib.Path(folder, f"saved/step-{saved:06}/notes").mkdir()
         result = run(folder, *SMALL, "--resume")
         left = f"removing-{saved:06}"
@@ -238,7 +244,7 @@ def check_removal(files_of_whole):
         made = calls.index(f"mkdir {folder}/saved")
         assert calls[made + 1] == f"fsync {os.path.realpath(folder)}", "the parent of a new folder is not synced"
         removed = [at for at, call in enumerate(calls, 1) if re.match(r"unlink .*/(step|removing)-\d+/[^/]+$", call)]
-    assert killed(removed[1], files_of_whole) == (True, False), "amid a removal"
+    assert killed(removed[1], files_of_whole) == (True, False), "killed during a removal"
 
 
 def check_kills(files_of_whole):
@@ -274,7 +280,7 @@ def check_mistakes():
         rejected("was saved with --seed 1 --batch 256 --epochs 2 --warmup 2; use the same", *SMALL, "--resume", "--epochs", "3")
         images = pathlib.Path(data).read_bytes()
         other = pathlib.Path(folder, "other.bin")
-        # Fewer images, and one with another label.
+        # First a file with fewer images, then a file in which one image has another label.
         other.write_bytes(images[:8] + (1000).to_bytes(2, "little") + images[10:])
         rejected("was saved with other images than those of --data: 1437 training images, not 1000", *SMALL, "--resume", "--data", other)
         other.write_bytes(images[:12 + 64] + bytes([(images[12 + 64] + 1) % 10]) + images[12 + 65:])

@@ -26,7 +26,7 @@ accuracy = float(last["shampoo_test_accuracy"])
 print(f"test accuracy with Shampoo: {100 * accuracy:.2f} %")
 assert accuracy >= 0.97, "below 97 %"
 assert float(last["shampoo_train_loss"]) < 0.01 * float(first["shampoo_train_loss"]), rows
-assert first["shampoo_train_loss"] == first["adamw_train_loss"], "both start from the same weights"
+assert first["shampoo_train_loss"] == first["adamw_train_loss"], "the optimizers start from different weights"
 assert drawing.tag.endswith("svg")
 words = " ".join(text.strip() for text in drawing.itertext())
 assert "Shampoo" in words and "AdamW" in words, words

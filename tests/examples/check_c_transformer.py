@@ -44,7 +44,7 @@ with tempfile.TemporaryDirectory() as name:
         again, _ = train(folder, "--optimizer", optimizer, *FREQUENT)
         first, last[optimizer] = (float(row["validation_loss"]) for row in (rows[0], rows[-1]))
         print(f"{optimizer}: validation loss {first:.4f}, after 30 steps {last[optimizer]:.4f}")
-        assert abs(first - math.log(64)) < 0.1, "a model that has learnt nothing guesses"
+        assert abs(first - math.log(64)) < 0.1, "the loss before the training is not that of a guess"
         assert last[optimizer] < 3.3, "the loss did not fall to 3.3"
         assert losses(rows) == losses(again), (rows, again)
         if optimizer == "adamw":

@@ -5,8 +5,8 @@
 
 GPUS is train_digits_gpus and ONE is train_digits_cuda, both with fake GPUs; CPU is train_digits_nccl. With every layout
 of the parameters the loss falls, the parameters of all GPUs are bit-identical, and the losses are those of the CPU with
-the same chunks. Copies of chunks (HSDP) have the losses of one copy. Chunks divide the state. ONE checks its gradient
-itself; its losses are those of the same network on the CPU.
+the same chunks. Copies of chunks (HSDP) have the losses of one copy. Chunks divide the state. ONE checks its
+gradient itself, and its losses are those of the same network on the CPU.
 """
 import argparse
 import re
@@ -14,8 +14,8 @@ import subprocess
 
 EPOCHS = 3
 HIGHEST_LOSS = 0.15  # 0.033 was seen; before any step the loss is 2.36
-# Largest relative difference of losses between devices. 0.0031 was seen: rounding, after 66 steps. Losses of other
-# chunks differ by 0.1.
+# Largest relative difference of losses between devices. After 66 steps, 0.0031 was seen, which is due to rounding. With
+# other chunks, losses differ by 0.1.
 TOLERANCE = 0.01
 EPOCH = re.compile(r"^ +(\d+) +(\d+\.\d+) .*%$", re.MULTILINE)
 RANK = re.compile(r"^ +(\d+) +(\d+) KiB +(\d+) bytes +\d+\.\d+ ms +([0-9a-f]{16})$", re.MULTILINE)

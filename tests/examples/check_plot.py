@@ -43,7 +43,8 @@ with tempfile.TemporaryDirectory() as name:
     curves, words = draw(folder, RUNS + rows, "--title", "Losses & times", "--note", "one", "--note", "seed 1 < 2")
     assert sorted(curves) == [2, 2, 5, 5], curves
     assert {"Losses & times", "one", "seed 1 < 2", "AdamW", "Shampoo", "step", "seconds"} <= set(words), words
-    assert words.count("2.0000") == 4 and words.count("2.5000") == 4, words  # each with its outline, in two panels
+    # In each of two panels, a value is there twice: as a white outline and as the text itself.
+    assert words.count("2.0000") == 4 and words.count("2.5000") == 4, words
 
     rows = "0,2.3,2.3,0.1,0.1\n1,0.5,0.4,0.9,0.8\n2,0.25,inf,0.95,0.85\n"
     curves, words = draw(folder, EPOCHS + rows)

@@ -6,9 +6,9 @@
 FOLDER has the programs of the example, linked to an OpenBLAS with threads. SERIAL has Debian's serial libopenblas.so.0
 and pkgconfig/openblas.pc. SOURCE is the example, PREFIX has the installed library, and CMAKE is the command.
 
-With the serial BLAS both programs reject two threads before they write anything and name the package to install; with
-one thread the losses equal those of the other build. The other build accepts two threads. CMake warns only about the
-serial BLAS.
+With the serial BLAS, both programs reject two threads before they write anything and name the package to install. With
+one thread, the serial BLAS gives the same losses as the BLAS with threads. With the BLAS with threads, the programs
+accept two threads. CMake warns only about the serial BLAS.
 """
 import csv
 import os
@@ -57,7 +57,7 @@ with tempfile.TemporaryDirectory() as name:
     refused, losses = train(folder / "refused.csv", 2, serial)
     assert losses is None, "two threads were accepted with the serial build"
     check_refused(refused)
-    assert not (folder / "refused.csv").exists(), "a refused run has begun its table"
+    assert not (folder / "refused.csv").exists(), "a rejected run has created its CSV file"
     check_refused(run("check_gradients", library=serial))
 
     _, alone = train(folder / "serial.csv", 1, serial)

@@ -1,9 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library for LD_PRELOAD. It sends the process the signals SIGNAL_NUMBER, one or several, before call number
-// SIGNAL_AT, counted from 1, of the functions below. With it a test can end a program at any file operation. CALLS is a
-// file to which each call is appended with its paths.
+// A library for LD_PRELOAD, with which a test can end a program at any file operation. It counts the calls of the
+// functions below, from 1. Environment variables:
+//   SIGNAL_AT      number of the call before which signals are sent to this process
+//   SIGNAL_NUMBER  numbers of these signals
+//   CALLS          file to which each call is appended with its paths
 #define _GNU_SOURCE  // RTLD_NEXT
 #include <dlfcn.h>
 #include <signal.h>

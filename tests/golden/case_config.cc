@@ -103,7 +103,7 @@ Config GroupConfig(const json& group) {
       SetField(config, field, value);
     }
   }
-  // The older name of precision.factor_matrix, which has priority if it is set.
+  // preconditioner_dtype is the older name of precision.factor_matrix. If it is set, it has priority.
   if (const json& dtype = group.at("preconditioner_dtype"); !dtype.is_null()) config.Set("factor_dtype", dtype);
   return config;
 }

@@ -152,7 +152,7 @@ def self_test(dirs):
             ok = judge(ref, case, out)[0]
             own += ok
             if not ok:
-                print("   own numbers fail:", f)
+                print("   the recorded numbers fail:", f)
             if case.get("informative") and case.get("tol_x") is None:
                 continue
             rng = np.random.default_rng(0)
@@ -180,7 +180,7 @@ def self_test(dirs):
                 caught += c
                 if not c:
                     print("   not detected:", f, kind, k)
-        print(f"{d}: {own}/{total} cases pass with their own numbers, {caught}/{tried} damaged outputs detected")
+        print(f"{d}: {own}/{total} cases pass with their recorded numbers, {caught}/{tried} damaged outputs detected")
         failures += (own != total) + (caught != tried)
         with tempfile.TemporaryDirectory() as tmp:      # the same with files: one good, one bad, the rest missing
             two = [f for f in files if wanted(*load(os.path.join(d, f))) and not load(os.path.join(d, f))[1].get("informative")][:2]

@@ -5,7 +5,7 @@
 // Options:
 //   --threads N                     threads of each rank
 //   --ranks N                       N ranks with the same parameters, as threads
-//   --shard flat|rect, --shards M   M shards of the parameters (default 2), each on as many ranks
+//   --shard flat|rect, --shards M   M shards of the parameters (default 2), each on as many ranks as --ranks gives
 //   --collectives all|all_gather    all_gather: communicators have no all-to-all (default all)
 //   --shard-mode local|gather, --communicate updates|params, --communication-dtype DTYPE, --set KEY=VALUE
 //                                   keys of the library
@@ -148,7 +148,8 @@ TensorFile Replay(const Case& recorded, const shampoo::golden::ReplayOptions& re
 void RunCase(const std::filesystem::path& path, const Options& options) {
   const std::filesystem::path target = options.out / path.filename();
   if (std::filesystem::exists(target) && std::filesystem::equivalent(path, target)) {
-    throw std::runtime_error("--out is the folder of the case itself, which would be overwritten: name another");
+    throw std::runtime_error(
+        "--out is the folder of the case itself, which would be overwritten: expected another folder");
   }
   std::filesystem::remove(target);  // the result of an earlier run must not be used
   Case recorded{path, {}, shampoo::golden::ReadSafetensors(path)};
@@ -191,7 +192,7 @@ int main(int argc, char** argv) {
               << "usage: shampoo_replay [--threads N] [--ranks N] [--shard flat|rect] [--shards N]\n"
               << "       [--shard-mode local|gather] [--collectives all|all_gather] [--communicate WHAT]\n"
                  "       [--communication-dtype DTYPE] [--set KEY=VALUE]\n       [--device NAME] [--save-every DIR] "
-                 "[--resume-from DIR] --out DIR CASE.safetensors...\n";
+                 "[--resume-from DIR]\n       [--resume-across DIR] --out DIR CASE.safetensors...\n";
     return kUsage;
   }
   size_t failed = 0;

@@ -8,7 +8,7 @@
 namespace shampoo::golden {
 
 Device& DeviceNamed(const char* name) {
-  throw std::runtime_error("--device " + std::string(name) + ": this program knows no devices");
+  throw std::runtime_error("--device " + std::string(name) + ": this program supports no devices");
 }
 
 }  // namespace shampoo::golden

@@ -45,13 +45,13 @@ ReplayOptimizer::ReplayOptimizer(const json& settings, const TensorFile& data, c
     if (init.dtype != dtype || init.shape != shapes[p]) {
       throw std::runtime_error("init/" + std::to_string(p) + " differs from the case's shapes or param_dtype");
     }
-    cuts_.push_back(CutOf(init.shape));
+    ranges_.push_back(RangeOf(init.shape));
     const auto size = static_cast<int64_t>(ElementSize(init.dtype));
-    const auto first = init.bytes.begin() + cuts_[p].first * size;
+    const auto first = init.bytes.begin() + ranges_[p].first * size;
     Tensor param{init.dtype, init.shape, {}};
     // A parameter with a dim of 0 also needs an address.
     param.bytes.reserve(std::max(init.bytes.size(), sizeof(double)));
-    param.bytes.assign(first, first + cuts_[p].count * size);
+    param.bytes.assign(first, first + ranges_[p].count * size);
     params_.push_back(std::move(param));
   }
   try {
@@ -85,7 +85,7 @@ void ReplayOptimizer::AllocateOnDevice() {
   }
 }
 
-ReplayOptimizer::Cut ReplayOptimizer::CutOf(const std::vector<int64_t>& shape) const {
+ReplayOptimizer::ShardRange ReplayOptimizer::RangeOf(const std::vector<int64_t>& shape) const {
   const int64_t elements = ElementCount(shape);
   if (placement_.shard_ops == nullptr) return {0, elements};
   const int64_t unit = placement_.rectangles && !shape.empty() && shape[0] > 0 ? elements / shape[0] : 1;
@@ -157,12 +157,12 @@ void ReplayOptimizer::AddParams(const json& settings) {
       const int64_t row = shape[0] > 0 ? std::max<int64_t>(ElementCount(shape) / shape[0], 1) : 1;
       desc.shard_form = 2;
       std::copy(shape.begin(), shape.end(), desc.local_shape);
-      desc.local_offset[0] = cuts_[p].first / row;
-      desc.local_shape[0] = cuts_[p].count / row;
+      desc.local_offset[0] = ranges_[p].first / row;
+      desc.local_shape[0] = ranges_[p].count / row;
     } else if (placement_.shard_ops != nullptr) {
       desc.shard_form = 1;
-      desc.flat_offset = cuts_[p].first;
-      desc.flat_count = cuts_[p].count;
+      desc.flat_offset = ranges_[p].first;
+      desc.flat_count = ranges_[p].count;
     }
     int32_t index = -1;
     Check(shampoo_plan_add_param(plan_, &desc, &index), "shampoo_plan_add_param of " + name);
@@ -184,7 +184,7 @@ void ReplayOptimizer::Step(const std::vector<const void*>& gradients) {
   std::vector<shampoo_buffers> buffers(params_.size(), shampoo_buffers SHAMPOO_BUFFERS_INIT);
   for (size_t p = 0; p < params_.size(); ++p) {
     buffers[p].param = buffers[p].out = params_[p].bytes.data();
-    const auto offset = static_cast<size_t>(cuts_[p].first) * ElementSize(params_[p].dtype);
+    const auto offset = static_cast<size_t>(ranges_[p].first) * ElementSize(params_[p].dtype);
     const auto* const gradient = static_cast<const std::byte*>(gradients.at(p));
     buffers[p].grad = gradient == nullptr ? nullptr : gradient + offset;
     if (placement_.device == nullptr) continue;

@@ -23,9 +23,9 @@ struct RankPlacement {
   bool rectangles = false;  // shards are slices along dim 0; otherwise equal parts of the flattened parameter
 };
 
-// The optimizer of one rank of a case ("shapes", "param_dtype", "groups"), with its parameters or its shards of them.
-// They start as init/<p> of the case and are updated in placement. Every failure is a std::runtime_error with the
-// library's message.
+// The optimizer of one rank of a case ("shapes", "param_dtype", "groups"), with the parameters of this rank or its
+// shards of the parameters. They start as init/<p> of the case and are updated in place. Every failure is a
+// std::runtime_error with the library's message.
 class ReplayOptimizer {
  public:
   // threads: 0 lets the library choose. Gradients have the dtype of the parameters.
@@ -48,8 +48,8 @@ class ReplayOptimizer {
   const std::vector<Tensor>& Params() const { return params_; }
 
  private:
-  // A range of elements of the flattened parameter.
-  struct Cut {
+  // The elements of the flattened parameter that this rank holds.
+  struct ShardRange {
     int64_t first = 0;
     int64_t count = 0;
   };
@@ -60,7 +60,7 @@ class ReplayOptimizer {
   };
   void AllocateOnDevice();
   void* Stream() const { return placement_.device == nullptr ? nullptr : placement_.device->stream(); }
-  Cut CutOf(const std::vector<int64_t>& shape) const;
+  ShardRange RangeOf(const std::vector<int64_t>& shape) const;
   void Build(const nlohmann::json& settings, int32_t threads);
   void Destroy();
   void AddParams(const nlohmann::json& settings);
@@ -68,7 +68,7 @@ class ReplayOptimizer {
   RankPlacement placement_;
   std::vector<std::pair<std::string, std::string>> keys_;
   std::vector<Tensor> params_;
-  std::vector<Cut> cuts_;
+  std::vector<ShardRange> ranges_;  // by parameter
   std::vector<OnDevice> on_device_;
   std::vector<int32_t> group_ids_;
   shampoo_plan* plan_ = nullptr;

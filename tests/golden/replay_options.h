@@ -27,7 +27,7 @@ struct ReplayOptions {
   Device* device = nullptr;                               // nullptr: the host
   // For trajectories: folders of StepCheckpoints.
   std::filesystem::path save_every = {};   // each step except the last saves a checkpoint here; empty: none
-  std::filesystem::path resume_from = {};  // resumes from each of its checkpoints; empty: from the start
+  std::filesystem::path resume_from = {};  // resumes from each checkpoint here; empty: starts at the first step
   bool resume_across = false;              // the checkpoints are from another device: returns all results
 };
 

@@ -17,16 +17,16 @@ ReplayRanks::ReplayRanks(const nlohmann::json& settings, const TensorFile& data,
   process_is_shard_ = options.process != nullptr && options.shards > 1;
   if (options.process != nullptr) options_.shards = 1;
   const int world = options.ranks * options_.shards;
-  std::vector<RankPlacement> places(static_cast<size_t>(world));
-  replica_ops_.resize(places.size());
-  shard_ops_.resize(places.size());
+  std::vector<RankPlacement> placements(static_cast<size_t>(world));
+  replica_ops_.resize(placements.size());
+  shard_ops_.resize(placements.size());
   const int shards = options_.shards;
   const auto index = [shards](int replica, int shard) { return static_cast<size_t>(replica * shards + shard); };
   for (int shard = 0; options.ranks > 1 && shard < shards; ++shard) {
     comms_.push_back(MakeRankComms(options.ranks));
     for (int replica = 0; replica < options.ranks; ++replica) {
       replica_ops_[index(replica, shard)] = comms_.back()->OpsOf(replica);
-      places[index(replica, shard)].replica_ops = &replica_ops_[index(replica, shard)];
+      placements[index(replica, shard)].replica_ops = &replica_ops_[index(replica, shard)];
     }
   }
   for (int replica = 0; shards > 1 && replica < options.ranks; ++replica) {
@@ -34,23 +34,23 @@ ReplayRanks::ReplayRanks(const nlohmann::json& settings, const TensorFile& data,
     for (int shard = 0; shard < shards; ++shard) {
       shard_ops_[index(replica, shard)] = comms_.back()->OpsOf(shard);
       if (!options.has_all_to_all) shard_ops_[index(replica, shard)].all_to_all = nullptr;
-      places[index(replica, shard)].shard_ops = &shard_ops_[index(replica, shard)];
+      placements[index(replica, shard)].shard_ops = &shard_ops_[index(replica, shard)];
     }
   }
   if (world > 1) comms_.push_back(MakeRankComms(world));
   for (int rank = 0; world > 1 && rank < world; ++rank) world_ops_.push_back(comms_.back()->OpsOf(rank));
-  for (size_t rank = 0; rank < world_ops_.size(); ++rank) places[rank].world_ops = &world_ops_[rank];
+  for (size_t rank = 0; rank < world_ops_.size(); ++rank) placements[rank].world_ops = &world_ops_[rank];
   if (options.process != nullptr) {
-    (process_is_shard_ ? places[0].shard_ops : places[0].replica_ops) = options.process;
-    places[0].world_ops = options.process;
+    (process_is_shard_ ? placements[0].shard_ops : placements[0].replica_ops) = options.process;
+    placements[0].world_ops = options.process;
   }
-  for (RankPlacement& placement : places) {
+  for (RankPlacement& placement : placements) {
     placement.rectangles = options.rectangles;
     placement.device = options.device;
   }
-  ranks_.resize(places.size());
+  ranks_.resize(placements.size());
   OnEvery([&](size_t rank) {
-    ranks_[rank] = std::make_unique<ReplayOptimizer>(settings, data, places[rank], options.threads, options.keys);
+    ranks_[rank] = std::make_unique<ReplayOptimizer>(settings, data, placements[rank], options.threads, options.keys);
   });
   const auto shapes = settings.at("shapes").get<std::vector<std::vector<int64_t>>>();
   for (size_t p = 0; p < shapes.size(); ++p) params_.push_back(data.At("init/" + std::to_string(p)));

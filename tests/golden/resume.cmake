@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks that training resumed from a checkpoint in another process and on other ranks is bit-identical to uninterrupted
 # training, for every step of a trajectory except the last. Each set consists of runs that must give the same files:
-#   sample        ten cases, in the short tier
-#   all           all cases
-#   <cut>         all cases with shards in shard_mode local, which only the same shards can resume
-#   rules_sample  four cases of data/rules, in the short tier
-#   rules         all cases of data/rules
-#   elementwise   all cases of data/elementwise
+#   sample          ten cases, in the short tier
+#   all             all cases
+#   local_<shard>3  all cases with shards in shard_mode local, which only the same shards can resume
+#   rules_sample    four cases of data/rules, in the short tier
+#   rules           all cases of data/rules
+#   elementwise     all cases of data/elementwise, in the short tier
 set(resume_out ${CMAKE_CURRENT_BINARY_DIR}/out/resume)
 set(resume_sample_cases "")
 foreach(case bf16_params_wd_mom betas_0.9_1_bc0 empty_param_no_merge f16_params f32_all_states_f16
@@ -44,7 +44,7 @@ function(golden_resume set run)
     list(APPEND command --resume-from ${resume_out}/${set}/${arg_FROM}/checkpoints)
   endif()
   add_test(NAME ${name} COMMAND ${command} ${cases})
-  # These tests mostly wait for the disk.
+  # The timeout is long because these tests mostly wait for the disk.
   set_tests_properties(${name} PROPERTIES FIXTURES_SETUP ${name} TIMEOUT 300)
   if(arg_FROM)
     set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED golden.resume.${set}.${arg_FROM})
@@ -107,14 +107,15 @@ golden_resume(all threads5_to_ranks2_threads2 FROM threads5 OPTIONS --threads 2 
 golden_resume(all ranks1_to_threads2 FROM ranks1 OPTIONS --threads 2)
 golden_resume(all ranks1_to_threads5 FROM ranks1 OPTIONS --threads 5)
 # Gathered shards, replicas, and replicas of gathered shards resume one after the other: FSDP, DDP, HSDP, and back.
-foreach(cut flat rect)
-  golden_resume(all ${cut}3 SAVES OPTIONS ${gathered_${cut}} 3)
-  golden_resume(all ${cut}3_to_ranks2 FROM ${cut}3 SAVES OPTIONS --ranks 2)
-  golden_resume(all ${cut}3_to_ranks2_to_${cut}2x2 FROM ${cut}3_to_ranks2 SAVES OPTIONS ${gathered_${cut}} 2 --ranks 2)
-  golden_resume(all ${cut}2x2_to_one FROM ${cut}3_to_ranks2_to_${cut}2x2)
-  golden_resume(all ${cut}2x3 SAVES OPTIONS ${gathered_${cut}} 3 --ranks 2)
-  golden_resume(all ${cut}2x3_to_ranks4 FROM ${cut}2x3 SAVES OPTIONS --ranks 4)
-  golden_resume(all ${cut}2x3_to_ranks4_to_${cut}8 FROM ${cut}2x3_to_ranks4 OPTIONS ${gathered_${cut}} 8)
+foreach(shard flat rect)
+  golden_resume(all ${shard}3 SAVES OPTIONS ${gathered_${shard}} 3)
+  golden_resume(all ${shard}3_to_ranks2 FROM ${shard}3 SAVES OPTIONS --ranks 2)
+  golden_resume(all ${shard}3_to_ranks2_to_${shard}2x2 FROM ${shard}3_to_ranks2 SAVES
+                OPTIONS ${gathered_${shard}} 2 --ranks 2)
+  golden_resume(all ${shard}2x2_to_one FROM ${shard}3_to_ranks2_to_${shard}2x2)
+  golden_resume(all ${shard}2x3 SAVES OPTIONS ${gathered_${shard}} 3 --ranks 2)
+  golden_resume(all ${shard}2x3_to_ranks4 FROM ${shard}2x3 SAVES OPTIONS --ranks 4)
+  golden_resume(all ${shard}2x3_to_ranks4_to_${shard}8 FROM ${shard}2x3_to_ranks4 OPTIONS ${gathered_${shard}} 8)
 endforeach()
 golden_resume(all flat3_to_rect4 FROM flat3 OPTIONS ${gathered_rect} 4)
 golden_resume(all rect3_to_flat2 FROM rect3 OPTIONS ${gathered_flat} 2)
@@ -160,23 +161,24 @@ foreach(pair 1_to_1 1_to_4 2_to_3 3_to_2 4_to_1)
 endforeach()
 golden_resume(rules threads5 SAVES OPTIONS --threads 5)
 golden_resume(rules threads5_to_ranks2_threads2 FROM threads5 OPTIONS --threads 2 --ranks 2)
-foreach(cut flat rect)
-  golden_resume(rules ${cut}3 SAVES OPTIONS ${gathered_${cut}} 3)
-  golden_resume(rules ${cut}3_to_ranks2 FROM ${cut}3 SAVES OPTIONS --ranks 2)
-  golden_resume(rules ${cut}3_to_ranks2_to_${cut}2x2 FROM ${cut}3_to_ranks2 OPTIONS ${gathered_${cut}} 2 --ranks 2)
+foreach(shard flat rect)
+  golden_resume(rules ${shard}3 SAVES OPTIONS ${gathered_${shard}} 3)
+  golden_resume(rules ${shard}3_to_ranks2 FROM ${shard}3 SAVES OPTIONS --ranks 2)
+  golden_resume(rules ${shard}3_to_ranks2_to_${shard}2x2 FROM ${shard}3_to_ranks2
+                OPTIONS ${gathered_${shard}} 2 --ranks 2)
 endforeach()
 golden_resume(rules flat3_to_rect4 FROM flat3 OPTIONS ${gathered_rect} 4)
 golden_resume_same_bits(rules 64 ${CMAKE_CURRENT_BINARY_DIR}/out/rules/1 golden.rules.threads1)
 
 # Shards in shard_mode local: the same shards on one or two replicas.
-foreach(cut flat rect)
-  set(set local_${cut}3)
+foreach(shard flat rect)
+  set(set local_${shard}3)
   foreach(from 1 2)
-    golden_resume(${set} copies${from} SAVES OPTIONS --shard ${cut} --shards 3 --ranks ${from})
+    golden_resume(${set} copies${from} SAVES OPTIONS --shard ${shard} --shards 3 --ranks ${from})
     foreach(to 1 2)
       golden_resume(${set} copies${from}_to_copies${to} FROM copies${from}
-                    OPTIONS --shard ${cut} --shards 3 --ranks ${to})
+                    OPTIONS --shard ${shard} --shards 3 --ranks ${to})
     endforeach()
   endforeach()
-  golden_resume_same_bits(${set} 153 ${CMAKE_CURRENT_BINARY_DIR}/out/shards/${cut}1 golden.shards.${cut}1)
+  golden_resume_same_bits(${set} 153 ${CMAKE_CURRENT_BINARY_DIR}/out/shards/${shard}1 golden.shards.${shard}1)
 endforeach()

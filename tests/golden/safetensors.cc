@@ -17,7 +17,7 @@
 namespace shampoo::golden {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "elements are read as they lie in the file");
+static_assert(std::endian::native == std::endian::little, "elements are used in the byte order of the file");
 
 struct DtypeRow {
   const char* name;

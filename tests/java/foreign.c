@@ -45,7 +45,7 @@ JNIEXPORT jint JNICALL Java_io_github_libshampoo_Foreign_step(JNIEnv* env, jclas
   return on_other_thread(step, (void*)optimizer);
 }
 
-// The first of two ranks. The other rank is simulated: it always sends the same bytes.
+// The first of two ranks. The other rank is simulated: in each exchange it sends a copy of what this rank sends.
 static int exchanges, releases;
 
 static int32_t all_gather(void* user, const void* send, void* recv, size_t bytes, void* stream) {

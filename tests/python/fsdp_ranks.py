@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of test_torch_fsdp.py: fsdp_ranks.py RANK FOLDER COPIES SHARDS MODE: trains with FSDP2 on gloo.
 
-All ranks have the same batches, so that the averaged gradients have the bits of one process. In MODE gather, parameters
-are those of the unsharded model; in MODE local, those of a model whose parameters are the shards.
+All ranks have the same batches, so that the averaged gradients are bit-identical to those of one process. In MODE
+gather, the trained parameters must be bit-identical to those of the unsharded model. In MODE local, they must be
+bit-identical to those of an optimizer that has each shard as a parameter.
 """
 from __future__ import annotations
 
@@ -45,7 +46,10 @@ def backward(model: Any, step: int) -> float:
 
 
 class Reference:
-    """The same training in one process, without FSDP. pieces: steps the shards of each parameter as parameters."""
+    """The same training in one process, without FSDP.
+
+    If ``pieces`` is above 1, each parameter is cut into this number of shards, which are the optimizer's parameters.
+    """
 
     def __init__(self, pieces: int) -> None:
         self.model = make()

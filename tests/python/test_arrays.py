@@ -317,7 +317,7 @@ def test_written_arrays_that_overlap_others_are_rejected() -> None:
     opt.step()
 
 
-def test_parameters_missing_in_a_mapping_keep_their_gradients() -> None:
+def test_parameters_missing_in_a_mapping_keep_their_arrays() -> None:
     w, v, other, out, copy = (np.ones(4, np.float32) for _ in range(5))
     opt = libshampoo.Optimizer({"w": w, "v": v}, lr=0.5)
     grads = [np.ones(4, np.float32)] * 2

@@ -183,7 +183,7 @@ def test_a_gradient_lives_until_its_step_is_done(cuda: Cuda) -> None:
         opt.step([gradients.pop(0)])
         gc.collect()
         lives.append([gradient() is not None for gradient in kept])
-    # The last gradient is bound. The one before may still be read by a pending step.
+    # No gradient is bound any more, but the last step may still read the last gradient.
     opt.bind(grads=None)
     gc.collect()
     lives.append([gradient() is not None for gradient in kept])

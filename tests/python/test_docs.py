@@ -16,13 +16,13 @@ import pytest
 import libshampoo
 from tools import ROOT, from_environment
 
-#: Except the modules that need JAX, which test_jax_docs.py checks.
+#: All modules except those that need JAX, which test_jax_docs.py checks.
 MODULES = sorted(
     {path.stem for path in Path(libshampoo.__file__).parent.glob("[a-z]*.py")} - {"jax", "xla_call"}
 )
 
 
-#: Their docstrings are checked with the other tests of the framework.
+#: The docstrings of the modules for these frameworks are checked with the other tests of the framework.
 FRAMEWORKS = ("tinygrad", "torch")
 
 

@@ -53,7 +53,7 @@ def in_numpy(params: Any, rates: list[float], grads: list[Any], **keys: Any) -> 
 
 
 def test_donation_steps_in_place() -> None:
-    """The state is not copied: the arena keeps its address, and XLA has no buffer for a second one."""
+    """The state is not copied: the arena keeps its address, and XLA has no buffer for a second arena."""
     tx = libshampoo.jax.shampoo(0.1, **KEYS)
     params = draw(1)
     state = tx.init(params)
@@ -212,7 +212,7 @@ def test_subnormal_numbers_are_kept() -> None:
     assert same(updates, expected)
 
 
-def test_all_dtypes_are_supported() -> None:
+def test_parameters_gradients_and_updates_can_have_different_dtypes() -> None:
     params, grads = draw(1, jnp.bfloat16), draw(2, jnp.float32)
     tx = libshampoo.jax.shampoo(0.1, **KEYS)
     updates, _ = jax.jit(tx.update)(grads, tx.init(params), params)

@@ -38,7 +38,7 @@ def same(left: Any, right: Any) -> bool:
     return all(np.asarray(left[name]).tobytes() == np.asarray(right[name]).tobytes() for name in PARAMS)
 
 
-def test_it_works_in_a_chain() -> None:
+def test_a_chain_can_contain_shampoo() -> None:
     clipped = train(optax.chain(optax.clip_by_global_norm(1e6), libshampoo.jax.shampoo(0.1, **KEYS)))
     assert same(clipped[0], train(libshampoo.jax.shampoo(0.1, **KEYS))[0])
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs optax's tests of its optimizers with ``libshampoo.jax`` instead. docs/verification.md has the counts.
 
-The tests come with the optax that is installed, and none is changed. They are made from lists of optimizers and their
-arguments, which are replaced by ours before the classes of tests are defined.
+The tests come with the optax that is installed, and none is changed. optax generates them from lists of optimizers and
+their arguments. This file replaces these lists before the classes of tests are defined.
 """
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WRAPPED = [
 
 
 def load(name: str, **replaced: Any) -> types.ModuleType:
-    """Import a module of tests. These names have new values from its first class on."""
+    """Import a module of tests. Before its first class is defined, the names in ``replaced`` get these values."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         pytest.skip(f"{name} is not installed")
@@ -58,7 +58,10 @@ def load(name: str, **replaced: Any) -> types.ModuleType:
 
 
 def run(cases: type[unittest.TestCase], left_out: str = "nothing") -> tuple[dict[str, str], int]:
-    """Run the tests of a class, except those of one name. Return each test's failure, or "", and the skipped tests."""
+    """Run the tests of a class, except those whose name contains ``left_out``.
+
+    Return the failure of each test that was not skipped, or "" if it passed, and the number of skipped tests.
+    """
     loaded = unittest.defaultTestLoader.loadTestsFromTestCase(cases)
     suite = unittest.TestSuite(test for test in loaded if left_out not in test.id())
     outcomes = {test.id(): "" for test in suite}
@@ -73,7 +76,10 @@ def run(cases: type[unittest.TestCase], left_out: str = "nothing") -> tuple[dict
 
 def check(cases: type[unittest.TestCase], passed: int, skipped: int, expected: dict[str, tuple[int, str]],
           left_out: str = "nothing") -> None:  # fmt: skip
-    """Compare counts and failures. For words in names, expected has the number of such failures and their reason."""
+    """Compare the numbers of passed and skipped tests, and the failures.
+
+    ``expected`` has, for each pattern of names, the number of failed tests with such names, and the reason of all.
+    """
     outcomes, found_skipped = run(cases, left_out)
     failed = {name: text for name, text in outcomes.items() if text}
     print(f"{cases.__name__}: {len(outcomes) - len(failed)} passed, {len(failed)} failed, {found_skipped} skipped")

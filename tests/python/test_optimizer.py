@@ -41,18 +41,18 @@ def test_a_step_updates_parameters_in_place() -> None:
         assert opt.stats()["steps"] == 100
 
 
-@pytest.mark.parametrize("shape", ["mapping", "list", "pairs", "groups"])
-def test_parameters_can_be_passed_in_several_forms(shape: str) -> None:
+@pytest.mark.parametrize("form", ["mapping", "list", "pairs", "groups"])
+def test_parameters_can_be_passed_in_several_forms(form: str) -> None:
     values = params()
     w, b = values.values()
-    given = {
+    passed = {
         "mapping": values,
         "list": [w, b],
         "pairs": list(values.items()),
         "groups": [{"params": {"layer.weight": w}, "lr": 0.3}, {"params": [("layer.bias", b)]}],
-    }[shape]
-    opt = libshampoo.Optimizer(given, lr=0.3, grafting="adam")
-    names = ["param0", "param1"] if shape == "list" else list(values)
+    }[form]
+    opt = libshampoo.Optimizer(passed, lr=0.3, grafting="adam")
+    names = ["param0", "param1"] if form == "list" else list(values)
     assert opt.plan.names == names
     opt.step([w.copy(), b.copy()])
     reference = params()
@@ -274,7 +274,7 @@ def test_mappings_can_be_nested() -> None:
         libshampoo.Optimizer({"a/b": w, "a": {"b": v}})
     with pytest.raises(ValueError, match="gradient of 'layer/x': there is no parameter with this name"):
         opt.step({"layer": {"x": b}})
-    with pytest.raises(ValueError, match="gradient of 'layer/b': the name appears twice, nested and in full"):
+    with pytest.raises(ValueError, match="gradient of 'layer/b': the name appears twice, as nested keys"):
         opt.step({"layer/b": b, "layer": {"b": b + 1}})
     with pytest.raises(TypeError, match="the name 7 is not a string"):
         opt.step({"layer": {7: b}})
@@ -344,7 +344,7 @@ def test_keys_return_their_values() -> None:
     assert (group["factor_dtype"], group["use_nesterov"], group["inverse_root_override"]) == ("f64", True, "0,2,4")
 
 
-def test_the_table_of_keys_equals_that_of_the_library() -> None:
+def test_the_table_of_keys_and_the_help_text_describe_all_keys() -> None:
     assert libshampoo.KEYS["lr"].changeable and not libshampoo.KEYS["grafting"].changeable
     assert all(key.doc and key.default for key in libshampoo.KEYS.values())
     assert "Learning rate" in libshampoo.help_text("lr")

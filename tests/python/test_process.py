@@ -69,7 +69,7 @@ files = [info["filepath"] for info in before]
 after = [info for info in threadpoolctl.threadpool_info() if info["filepath"] in files]
 assert json.dumps(before) == json.dumps(after), (before, after)
 assert len(before) >= 1
-print("libraries of BLAS beside it:", [info["filepath"] for info in before])
+print("the other BLAS libraries:", [info["filepath"] for info in before])
 """
 
 
@@ -108,14 +108,14 @@ def test_the_module_reports_its_library() -> None:
     assert json.loads(libshampoo.build_info())["version"] == libshampoo.__version__
 
 
-def make_nvidia(place: Path, name: str, version: int) -> Path:
-    """Compile a library of this name with one function, in the place of a package from PyPI. Return its path."""
-    place.mkdir(parents=True, exist_ok=True)
+def make_nvidia(folder: Path, name: str, version: int) -> Path:
+    """Compile a library of this name with one function, as a substitute for NVIDIA's. Return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
     file = f"lib{name}.so.{version}"
-    source = place / "source.c"
+    source = folder / "source.c"
     source.write_text(f"int {name}_here(void) {{ return 1; }}")
-    subprocess.run(["cc", "-shared", "-fPIC", f"-Wl,-soname,{file}", source, "-o", place / file], check=True)
-    return place / file
+    subprocess.run(["cc", "-shared", "-fPIC", f"-Wl,-soname,{file}", source, "-o", folder / file], check=True)
+    return folder / file
 
 
 @pytest.mark.parametrize(("major", "folders"), [(99, ("cu99", "cu99")), (12, ("cublas", "cusolver"))])

@@ -192,7 +192,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "decay": {"weight_decay": 0.1},
     "coupled": {"weight_decay": 0.1, "weight_decay_type": "coupled"},
     "no_filter": {"beta1": 0.0},
-    "newton": {"root_method": "higher_order"},
+    "higher_order": {"root_method": "higher_order"},
     "vectors": {"precondition_1d": True},
     "threads": {"threads": 2},
     "tensor_lr": {"lr": torch.tensor(0.01)},

@@ -70,20 +70,20 @@ def use_wheel(wheel: Path, folder: Path, *, frameworks: bool) -> None:
     if any("_xla_handlers" in name for name in zipfile.ZipFile(wheel).namelist()):
         train(python, copy_example("jax_digits", folder), environment)
     if importlib.util.find_spec("tinygrad") is None or shutil.which("clang") is None:
-        print("tinygrad_digits: skipped, as tinygrad or its compiler clang is not installed")
+        print("tinygrad_digits: skipped, because tinygrad or its compiler clang is not installed")
     else:  # few epochs, because compiling takes most of the time
-        train(python, copy_example("tinygrad_digits", folder), environment, "--epochs", "2", least=0.93)
+        train(python, copy_example("tinygrad_digits", folder), environment, "--epochs", "2", min_accuracy=0.93)
 
 
 def copy_example(name: str, folder: Path) -> Path:
     return Path(shutil.copytree(ROOT / "examples" / name, folder / name, ignore=shutil.ignore_patterns("curves.*")))
 
 
-def train(python: Path, example: Path, environment: dict[str, str], *options: str, least: float = 0.97) -> None:
+def train(python: Path, example: Path, environment: dict[str, str], *options: str, min_accuracy: float = 0.97) -> None:
     said = run([python, example / "train.py", "--data", example.parent / "digits.bin", *options],
                env=environment, cwd=example)  # fmt: skip
     accuracy = float((example / "curves.csv").read_text().split()[-1].split(",")[3])
-    assert accuracy >= least, said
+    assert accuracy >= min_accuracy, said
 
 
 def check_paths(wheel: Path, folder: Path) -> None:

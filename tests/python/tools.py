@@ -29,7 +29,7 @@ def bfloat16() -> Any:
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the tensors of a recorded file, with the same bits, and its case."""
+    """Return the tensors of a recorded file, bit for bit, and the description of its case."""
     kinds = {"F64": "f8", "F32": "f4", "F16": "f2", "I64": "i8", "I32": "i4"}
     tensors, case = recorded.read(path)
     found = {}

@@ -50,14 +50,14 @@ struct Ladder {
 };
 
 const std::vector<Ladder>& Ladders() {
-  static const std::pair<Rung, const char*> asked_eigen{Rung::kRequested, "root_eigen"};
+  static const std::pair<Rung, const char*> requested_eigen{Rung::kRequested, "root_eigen"};
   static const std::pair<Rung, const char*> wide{Rung::kFloat64, "root_retried_float64"};
   static const std::pair<Rung, const char*> eigen{Rung::kEigen, "root_retried_eigen"};
   static const std::pair<Rung, const char*> dsyevr{Rung::kEigenRrr, "root_retried_dsyevr"};
   static const std::pair<Rung, const char*> dsyev{Rung::kEigenQr, "root_retried_dsyev"};
   static const std::vector<Ladder> ladders = {
-      {"eigen", "f32", {asked_eigen, wide, dsyevr, dsyev}},
-      {"eigen", "f64", {asked_eigen, dsyevr, dsyev}},
+      {"eigen", "f32", {requested_eigen, wide, dsyevr, dsyev}},
+      {"eigen", "f64", {requested_eigen, dsyevr, dsyev}},
       {"newton", "f32", {{Rung::kRequested, "root_newton"}, wide, eigen, dsyevr, dsyev}},
       {"newton", "f64", {{Rung::kRequested, "root_newton"}, eigen, dsyevr, dsyev}},
       {"higher_order", "f32", {{Rung::kRequested, "root_higher_order"}, wide, eigen, dsyevr, dsyev}},
@@ -84,7 +84,7 @@ TEST_CASE("when a rung fails, the next one gives the same root, is counted, and 
         for (size_t i = 0; i < failing; ++i) Faults().Add(kFaulty, ladder.rungs[i].first, fault);
         Listener listener(1);
         faulty.Step();
-        // The same root from another solver.
+        // Another solver computes the same root.
         const Array got = faulty.host.Read(kFaultyInverse);
         for (size_t i = 0; i < expected.size(); ++i) {
           CHECK(got.Values()[i] == doctest::Approx(expected.Values()[i]).epsilon(2e-3));
@@ -148,7 +148,7 @@ TEST_CASE(
                   shampoo_last_error());
     CHECK(host.Everything() == untouched);
 
-    // It is reported once. A copy of the state continues in the same way.
+    // The error is reported once. A copy of the state continues in the same way.
     Fixture other(Basic(ladder.method, ladder.root_dtype));
     FailEverywhere(kFaulty);
     for (const Host::Entry& entry : host.Entries()) other.host.Write(entry.info.key, host.Read(entry));
@@ -172,7 +172,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an inverse square root without eigenvectors that fails is computed again in float64 and counted") {
+TEST_CASE(
+    "if the solver of inverse square roots without eigenvectors fails, the root is computed in float64 and counted") {
   const Keys keys = Basic("eigen", "f32") + Keys{{"inverse_root_override", "2"}};
   // Factor matrices of size 9 and 12; only/0/factor.1 is number 1.
   const auto step = [&](Host* host) {
@@ -193,7 +194,7 @@ TEST_CASE("an inverse square root without eigenvectors that fails is computed ag
     Host host(keys, {Param("only", {9, 12})});
     Listener listener(1);
     step(&host);
-    // One call: the solver without eigenvectors, and no eigendecomposition in float32 behind it.
+    // Only the solver without eigenvectors was called, and no eigendecomposition in float32 after it.
     CHECK(Faults().Calls(1, Rung::kRequested) == 1);
     CHECK(host.Stat("root_retried") == 1);
     CHECK(host.Stat("root_retried_float64") == 1);
@@ -210,7 +211,7 @@ TEST_CASE("an inverse square root without eigenvectors that fails is computed ag
 
 TEST_CASE("a root_failure_tolerance of 0 reports the first failure, and one failed call affects one refresh") {
   Fixture fixture(Basic("eigen", "f32") + Keys{{"root_failure_tolerance", "0"}});
-  // The third call: the refresh of step 3.
+  // The refresh of step 3 makes the third call of the requested method, and the first calls of the other rungs.
   for (const Rung rung : {Rung::kRequested, Rung::kFloat64, Rung::kEigenRrr, Rung::kEigenQr}) {
     Faults().Add(kFaulty, rung, Fault::kReported, rung == Rung::kRequested ? 2 : 0);
   }

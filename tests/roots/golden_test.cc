@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Checks that the replay tool does not make: the recorded residuals, and every method on every recorded matrix instead
-// of only the method that it was recorded with.
+// Checks the recorded residuals, and every method on every recorded matrix. The replay tool does neither: it computes
+// each root only with the method of its case.
 #include <doctest/doctest.h>
 
 #include <algorithm>

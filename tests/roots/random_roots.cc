@@ -37,7 +37,7 @@ struct Row {
 constexpr const char* kMethods[] = {"eigen", "newton", "higher_order", "pseudo_inverse"};
 
 // Returns the index in kMethods.
-int NameOf(const Wanted& wanted) {
+int MethodIndex(const Wanted& wanted) {
   const bool pseudo_inverse = wanted.settings.root_rank_handling == RankHandling::kPseudoInverse;
   return pseudo_inverse ? 3 : static_cast<int>(wanted.method);
 }
@@ -47,7 +47,7 @@ int failures = 0;
 void Fail(const RandomMatrix& matrix, const Wanted& wanted, bool float32, const char* what, double value) {
   if (++failures > 20) return;
   std::printf("FAILED: %s %s n %" PRId64 " size %g, %s, root %" PRId64 "/%" PRId64 ", epsilon %g: %s (%g)\n",
-              float32 ? "f32" : "f64", matrix.kind.c_str(), matrix.n, matrix.size, kMethods[NameOf(wanted)],
+              float32 ? "f32" : "f64", matrix.kind.c_str(), matrix.n, matrix.size, kMethods[MethodIndex(wanted)],
               wanted.numerator, wanted.denominator, wanted.settings.epsilon, what, value);
 }
 
@@ -91,7 +91,8 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
       InverseRoot(wanted.settings, wanted.numerator, wanted.denominator, n, a.data(), x.data(), &result);
   ++row->all;
 
-  // The matrix whose root was computed. Without an explicit shift it is that of the method, without rounding.
+  // The root is that of A + shift I. If the root could not be computed, the result has no shift: uses the shift that
+  // the method adds, without rounding errors.
   const Eigen eigen = JacobiEigen(n, matrix.a);
   Wide least = eigen.values[0];
   Wide largest = eigen.values[0];
@@ -111,8 +112,8 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
   const double size_of_root = std::pow(lowest, -exponent);
   const bool representable =
       lowest > 0 && size_of_root < limit / 2 && size_of_root > std::numeric_limits<Real>::min() / unit;
-  const bool pseudo_inverse = NameOf(wanted) == 3;
-  // A pseudo-inverse omits eigenvalues below n times the machine epsilon, which is 2 units.
+  const bool pseudo_inverse = MethodIndex(wanted) == 3;
+  // A pseudo-inverse omits eigenvalues below n times the machine epsilon (which is 2 units) times the largest one.
   const bool kept_whole = !pseudo_inverse || condition * unit * static_cast<double>(4 * n) < 1;
   const bool judged = condition * unit < 0.01 && representable && kept_whole;
   row->judged += judged;
@@ -178,7 +179,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     row->worst = std::fmax(row->worst, relative / allowed);
   } else if (result.outcome.converged == 1 && !(relative <= 2 * result.residual)) {
     // The root reports success with a consistent residual but is wrong.
-    Fail(matrix, wanted, kFloat32, "wrong without a word", relative / allowed);
+    Fail(matrix, wanted, kFloat32, "the root is wrong, but its status reports success", relative / allowed);
   }
 }
 
@@ -208,7 +209,7 @@ int Main(int argc, char** argv) {
     const bool float32 = random() % 2 == 0;
     const RandomMatrix matrix = MakeRandomMatrix(float32, &random);
     const Wanted wanted = Draw(matrix, &random);
-    Row* const row = &rows[{NameOf(wanted), float32}];
+    Row* const row = &rows[{MethodIndex(wanted), float32}];
     float32 ? Judge<float>(matrix, wanted, row) : Judge<double>(matrix, wanted, row);
   }
   Print(rows);

@@ -52,13 +52,14 @@ text, replaced = re.subn(r'path = "[^"]*bindings[^"]*", ', "", manifest.read_tex
 assert replaced == 2, text
 manifest.write_text(text, encoding="utf-8")
 
-# Of the environment, only the toolchain and the folders of pkg-config.
+# The build gets no environment variables except those of the toolchain, of Cargo and of pkg-config.
 environment = {name: os.environ[name] for name in ("PATH", "RUSTC", "HOME") if name in os.environ}
 environment.update(CARGO_HOME=str(home), CARGO_NET_OFFLINE="true")
 environment["PKG_CONFIG_PATH"] = str(next(options.prefix.glob("lib*/**/shampoo.pc")).parent)
 subprocess.run([options.cargo, "build", "--quiet", "--release"], cwd=project, env=environment, check=True)
 
-# The rpath set by its build.rs finds the library. Half of the epochs suffice to show a difference of one bit.
+# The example's build.rs sets an rpath, which finds the library. Half of the epochs suffice to show a difference of one
+# bit.
 data = options.root / "examples/c_mlp/data/digits.bin"
 rows, tables = {}, {}
 

@@ -22,7 +22,7 @@ bare.update(CARGO_TARGET_DIR=str(folder / "target"), PKG_CONFIG_LIBDIR=str(empty
 def expect(words: list[str], features: str = "", **changes: str) -> None:
     command = [cargo, "check", "--quiet", "--locked", "-p", "libshampoo-sys", "--features", features]
     run = subprocess.run(command, env={**bare, **changes}, stderr=subprocess.PIPE, text=True)
-    assert run.returncode != 0, f"{changes}: it has been found"
+    assert run.returncode != 0, f"{changes}: the library has been found"
     missing = [word for word in ["libshampoo was not found", "PKG_CONFIG_PATH", *words] if word not in run.stderr]
     assert not missing, f"{changes}: {missing} not in\n{run.stderr}"
 

@@ -105,6 +105,7 @@ def main() -> None:
                 for part in parts:
                     assert part in added[file], f"{binding}: {file} has no {part!r}"
             for file, content in unchanged.items():
+                # "dded_field" is in added_field, and in Added_field of the names in Java.
                 for word in ("optimizer_added", "dded_field", "SHAMPOO_ADDED"):
                     assert word not in content, f"{binding}: {file} has {word} without the addition"
 

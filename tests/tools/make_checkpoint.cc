@@ -4,16 +4,17 @@
 // Trains a small model for some steps and saves it, once or several times, using only the public header.
 //
 //   make_checkpoint DIRECTORY [OPTIONS]
-//     --copies N, --shards N    ranks as threads; shards are flat
-//     --steps N                 before each save (3)
-//     --saves N                 one after another into the directory (1)
-//     --seed N                  of parameters and gradients (1)
-//     --set KEY=VALUE           of the optimizer and group 0
-//     --set1 KEY=VALUE          of group 1
+//     --copies N, --shards N    numbers of replicas and of flat shards; each rank is a thread (1)
+//     --steps N                 number of steps before each save (3)
+//     --saves N                 number of saves, one after another, into the directory (1)
+//     --seed N                  seed of parameters and gradients (1)
+//     --set KEY=VALUE           sets a key of the optimizer and of group 0
+//     --set1 KEY=VALUE          sets a key of group 1
 //     --shape NAME=9x7          another shape of a parameter; NAME= removes the parameter
 //     --load FROM               loads a checkpoint instead of the steps before the first save
-//     --poke KEY=nan,-0         writes these to the first elements of an f32 entry of one rank before the last save
-//     --dump FOLDER             finally writes all entries of the state of all ranks, read with
+//     --poke KEY=nan,-0         before the last save, writes these numbers to the first elements of the f32 state entry
+//                               KEY of rank 0
+//     --dump FOLDER             after the last save, writes all entries of the state of all ranks, read with
 //                               shampoo_state_read, as FOLDER/<rank>-<number>, and FOLDER/entries.json with their names
 #include <cstdio>
 #include <cstdlib>
@@ -111,7 +112,7 @@ void Require(Grid* grid, const char* what) {
   if (!grid->All(SHAMPOO_OK)) Fail(std::string(what) + " failed:\n" + grid->Errors());
 }
 
-// poke: KEY=a,b
+// Writes numbers to a state entry. poke: KEY=a,b
 void Poke(const Rank& rank, const std::string& poke) {
   const size_t equals = poke.find('=');
   std::vector<float> numbers;

@@ -16,8 +16,8 @@ struct Calls {
 
 const Calls& CallsOf(void* user) { return *static_cast<const Calls*>(user); }
 
-// Returns a ByteBuffer of the memory, or null with a pending exception if it is too large. Without bytes the buffer
-// gets another address, because data may be null then.
+// Returns a ByteBuffer of the memory, or null with a pending exception if it is too large. If bytes is 0, data may be
+// null, so the buffer gets another address.
 jobject NewBuffer(JNIEnv* env, const void* data, size_t bytes) {
   static char nothing;
   if (bytes > static_cast<size_t>(std::numeric_limits<jint>::max())) {
@@ -84,7 +84,8 @@ int32_t AsyncError(void* user) {
   return Finish(java.Get(), true);
 }
 
-// The exception of the failure that led here is already stored. CommCalls catches exceptions of abort().
+// Stores no exception, because the exception of the failed collective is already stored. CommCalls catches exceptions
+// of abort().
 void Abort(void* user) {
   const ShampooJavaEnv java;
   if (java.Get() == nullptr) return;

@@ -34,9 +34,9 @@ struct ShampooJavaIds {
 };
 const ShampooJavaIds& GetShampooJavaIds();
 
-// Provides the JNI environment of the current thread and a frame of local references. Attaches a thread that Java does
-// not know for the lifetime of the object. Saves a pending cause, because library calls in a callback must not consume
-// it.
+// Provides the JNI environment of the current thread and a frame of local references during a callback. If Java does
+// not know the thread, attaches it until this object is destroyed. Saves the exception that ShampooJavaKeepCause() has
+// stored on this thread, because library calls in a callback must not use it as their cause.
 class ShampooJavaEnv {
  public:
   ShampooJavaEnv();

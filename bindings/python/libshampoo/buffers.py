@@ -76,7 +76,9 @@ class Buffers:
                 if name not in self._index:
                     raise ValueError(f"{ROLES[role]} of {name!r}: {self._unknown_name(name)}")
                 if name in seen:
-                    raise ValueError(f"{ROLES[role]} of {name!r}: the name appears twice, nested and in full")
+                    raise ValueError(
+                        f"{ROLES[role]} of {name!r}: the name appears twice, as nested keys and as one key"
+                    )
                 seen.add(name)
                 items[self._index[name]] = array
         elif arrays is not None:
@@ -114,7 +116,7 @@ class Buffers:
         views
             Views of all roles.
         only_grads_changed
-            Whether the views of all other roles are those that are bound already.
+            Whether the views of all roles except GRAD are those that are already bound.
 
         Returns
         -------
@@ -168,12 +170,12 @@ class Buffers:
         self.views, self._written = views, written
 
     def retire(self, views: Views) -> None:
-        """Keep views that are no longer bound while a step on a device may still read them."""
+        """Keep views that are no longer bound, because a step on a device may still read them."""
         if self._device[0] != _native.SHAMPOO_CPU:
             self._retired.append(views)
 
     def release_retired(self) -> None:
-        """Release retired views after a step, because the step that read them has finished."""
+        """Release retired views after a step. That step has first waited for the earlier step that read them."""
         self._retired.clear()
 
     def release(self) -> None:

@@ -51,8 +51,8 @@ def load(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, 
     optimizers
         Optimizers of this rank.
     directory
-        Directory of a ``save``, whose last complete checkpoint is loaded, or the path of one of its index files
-        ``checkpoint-<number>.json``.
+        A directory that ``save`` has written: its last complete checkpoint is loaded. Or one of the index files
+        ``checkpoint-<number>.json`` in such a directory.
     world
         Communicator of all ranks of the job. None: there is only one rank.
     stream

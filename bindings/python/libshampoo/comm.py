@@ -21,10 +21,10 @@ class Communicator:
     A subclass may have these methods, too:
 
     - ``all_to_all(send, send_bytes, recv, recv_bytes)``, for shard_mode="gather";
-    - ``async_error()``, which raises an exception if an earlier exchange has failed since;
-    - ``abort()``, which makes collectives of other ranks that wait for this rank fail. Without it, a rank whose
-      collective failed reports the failure in one more exchange: the next one of the same step, or the first one of its
-      next step. The other ranks wait for that exchange.
+    - ``async_error()``, which raises an exception if an earlier exchange failed after its call had returned;
+    - ``abort()``, which makes the collectives fail in which other ranks wait for this rank. Without ``abort``, a rank
+      whose collective failed reports the failure in one more exchange: the next one of the same step, or the first one
+      of its next step. The other ranks wait for that exchange.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Communicator:
         Memory that the methods use. With SHAMPOO_CPU, the default, they receive memoryviews; an optimizer on CUDA
         then copies through the host and waits in each exchange. With SHAMPOO_CUDA they receive addresses, and the
         stream as the last argument: ``all_gather(send, recv, bytes_per_rank, stream)``. Only optimizers on CUDA accept
-        that.
+        such a communicator.
     """
 
     rank = 0
@@ -109,7 +109,7 @@ class MpiComm(Communicator):
             return
         for first in range(0, size, slice_size):
             count = min(slice_size, size - first)
-            # The slice of the next rank starts one whole segment later.
+            # In recv, the slice of the next rank starts size bytes after the slice of this rank.
             plain = mpi.BYTE.Create_contiguous(count)
             spaced = plain.Create_resized(0, size).Commit()
             source = mpi.IN_PLACE if in_place else [send[first : first + count], count, mpi.BYTE]
@@ -144,7 +144,7 @@ class NativeComm:
         Address of a ``shampoo_comm_ops`` of this version of the library, such as one that ``shampoo_mpi_ops()`` has
         filled. The struct is copied. The object that its ``user`` points to must exist until its ``release`` is called.
     rank, world
-        The values of its fields ``rank`` and ``world``.
+        The values of the fields ``rank`` and ``world`` of the struct.
     """
 
     def __init__(self, ops: int, rank: int, world: int) -> None:
@@ -170,7 +170,7 @@ class NcclComm:
 
 
 def wrap(comm: Any) -> tuple[Any, list[MpiComm]]:
-    """Return a communicator for ``connect``, and a list of those to close. Duplicates a communicator of mpi4py."""
+    """Return a communicator for ``connect``, and a list of the duplicates of mpi4py's communicators to close."""
     if hasattr(comm, "Allgather") and hasattr(comm, "Get_rank"):
         duplicate = MpiComm(comm)
         return duplicate, [duplicate]

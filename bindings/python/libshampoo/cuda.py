@@ -38,10 +38,10 @@ def _major(plugin: Path) -> str | None:
 
 
 def preload(plugin: Path) -> list[Path]:
-    """Load the libraries of NVIDIA that a plugin needs from packages of PyPI, if these are installed.
+    """Load NVIDIA's libraries for a plugin from installed packages of PyPI.
 
-    Libraries that the process has already loaded are not loaded again. The dynamic linker searches the system for
-    libraries that are in no package.
+    Libraries that the process has already loaded are not loaded again. If no package contains a library, the dynamic
+    linker later searches the system for it.
 
     Returns
     -------

@@ -50,7 +50,7 @@ def code_of(dtype: Any, what: str) -> int:
     Raises
     ------
     ValueError
-        If it is not float32, float64, float16 or bfloat16.
+        If the dtype is not float32, float64, float16 or bfloat16.
     """
     code = _ALL_NAMES.get(name_of(dtype))
     if code is None or code in (_native.SHAMPOO_I32, _native.SHAMPOO_I64):

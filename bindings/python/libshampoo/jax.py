@@ -241,7 +241,7 @@ class _Shampoo:
         if state is not None:
             last, before = map(_as_learning_rate, (state.learning_rate, state.configured_learning_rate))
             if not callable(self._learning_rate) and not _is_traced(current):
-                # float32, because a state may come from a process without float64.
+                # Compared as float32, because a state may come from a process without float64.
                 rate = jnp.where(configured.astype(jnp.float32) == before.astype(jnp.float32), last, rate)
             # A state keeps its dtypes, as jax.lax.scan requires.
             rate, configured = rate.astype(last.dtype), configured.astype(before.dtype)

@@ -21,6 +21,7 @@ from .keys import KEYS, fixed_key, unknown_key
 from .params import describe, split_groups
 from .plan import Plan, plan_desc
 
+#: Default of arguments for which None has another meaning.
 _KEEP: Any = object()
 
 STATS = (
@@ -141,7 +142,7 @@ class Optimizer:
         if replica_comm is None or shards is None:
             self._world = replica_comm or shards
         else:
-            self._world = _KEEP
+            self._world = _KEEP  # neither communicator connects all ranks
         self._plan = Plan(described, group_keys, keys, plan_desc(self._device[0], threads, replica, shard))
         outputs = [_native.shampoo_config_get(config, "output") for config in self._plan.configs]
         for number, output in enumerate(outputs):
@@ -270,7 +271,7 @@ class Optimizer:
                 changed[role] = self._buffers.read(role, arrays, dlpack_stream(stream))
         if not self._updates and out is None:
             changed[OUT] = changed.get(PARAM, before[PARAM])
-        elif not self._updates and PARAM in changed:  # parameters that are updated in place still are
+        elif not self._updates and PARAM in changed:  # what was its own output remains its own output
             changed[OUT] = [
                 new if now is old else now
                 for new, old, now in zip(changed[PARAM], before[PARAM], changed.get(OUT, before[OUT]), strict=True)
@@ -337,7 +338,7 @@ class Optimizer:
             self._scalars[group, name] = view
 
     def stat(self, name: str) -> float:
-        """Return one counter. Its name is that of ``shampoo_optimizer_stat()``."""
+        """Return one counter by the name that ``shampoo_optimizer_stat()`` has for it in the C header."""
         with self._using() as handle:
             return _native.shampoo_optimizer_stat(handle, name)
 
@@ -399,8 +400,8 @@ class Optimizer:
         Parameters
         ----------
         directory
-            Directory of a ``save``, whose last complete checkpoint is loaded, or the path of one of its index files
-            ``checkpoint-<number>.json``.
+            A directory that ``save`` has written: its last complete checkpoint is loaded. Or one of the index files
+            ``checkpoint-<number>.json`` in such a directory.
         world
             Communicator of all ranks of the job. The default is the communicator of the optimizer.
         stream

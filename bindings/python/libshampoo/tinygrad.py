@@ -73,9 +73,10 @@ def _to_array(value: Any) -> Any:
 class Shampoo(TinygradOptimizer):
     """A Shampoo optimizer with the interface of tinygrad.nn.optim.
 
-    Steps update parameters and read gradients in place, on tinygrad's device CPU. A step realizes them, and runs when
-    ``step()`` is called. Realize everything that needs the old parameters, such as a loss to print, before the step. A
-    step cannot be part of a TinyJit. The computation of the gradients can, if it realizes and returns them.
+    Steps update parameters and read gradients in place, on tinygrad's device CPU. ``step()`` realizes parameters and
+    gradients, and runs the step immediately. Before it, realize everything that needs the old parameters, such as a
+    loss to print. A step cannot be part of a TinyJit. The computation of the gradients can be part of one if it
+    realizes and returns the gradients.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ class Shampoo(TinygradOptimizer):
             if not _check(grad, f"gradient of {name!r}").uop.is_realized:
                 grad.replace(grad.contiguous())  # computes it once, in row-major order
         Tensor.realize(*grads)
-        # A realized gradient in another order is copied but not replaced, because a TinyJit may write to it again.
+        # A realized gradient that is not row-major is copied, not replaced, because a TinyJit may write to it again.
         dense = [grad.contiguous() for grad in grads]
         Tensor.realize(*dense)
         Device["CPU"].synchronize()
@@ -220,5 +221,5 @@ class Shampoo(TinygradOptimizer):
         """
         self.optimizer.load_state_dict({name: _to_array(value) for name, value in state_dict.items()})
 
-    def _asdict(self) -> NoReturn:  # nn.state.get_state_dict() calls this; without it, it would miss most of the state
+    def _asdict(self) -> NoReturn:  # without this method, nn.state.get_state_dict() would return a part of the state
         raise TypeError("nn.state cannot read the state of a Shampoo optimizer; use its state_dict()")

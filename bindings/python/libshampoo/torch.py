@@ -476,8 +476,8 @@ class Shampoo(torch.optim.Optimizer):
     def _refuse_if_sharded(self, method: str) -> None:
         if self._is_sharded:
             raise StateError(
-                f"{method}: the parameters are DTensors, and each rank has the state of its own shards, of which "
-                "PyTorch would store that of one rank only; call optimizer.save(directory) and "
+                f"{method}: the parameters are DTensors, and each rank has the state of its own shards; "
+                "PyTorch would store the state of one rank only; call optimizer.save(directory) and "
                 "optimizer.load(directory) on all ranks"
             )
 
@@ -524,8 +524,8 @@ class Shampoo(torch.optim.Optimizer):
         if not self._alone:
             raise TypeError(
                 "a Shampoo optimizer with comm or shard_comm cannot be copied or pickled, because its communicator "
-                "cannot; create another one, and load state_dict() into it, or for DTensor parameters what "
-                "optimizer.save() has saved"
+                "cannot; create another one, and load state_dict() into it. For DTensor parameters, use "
+                "optimizer.save() and optimizer.load() instead"
             )
         entries: dict[str, Any] = {}
         for number in range(len(self._params)):
@@ -540,7 +540,7 @@ class Shampoo(torch.optim.Optimizer):
         entries = state.get("entries")
         super().__setstate__({name: value for name, value in state.items() if name not in ("entries", "state")})
         self.defaults.pop("differentiable", None)  # PyTorch adds it
-        if entries is not None:  # otherwise PyTorch's load_state_dict called it
+        if entries is not None:  # without entries, the caller is PyTorch's load_state_dict
             self._alone, self._copies = True, None
             self._create(entries={key: to_array(value) for key, value in entries.items()})
 

@@ -35,7 +35,7 @@ def _layout(tensor: Any) -> str:
 
 
 def _is_supported(placements: Sequence[Any]) -> bool:
-    """Whether the placements are those of FSDP or HSDP. _StridedShard, for tensor parallel layers, is another class."""
+    """Whether the placements are those of FSDP or HSDP. _StridedShard, of tensor parallel layers, is not supported."""
     names = [type(placement).__name__ for placement in placements]
     return names in (["Shard"], ["Replicate", "Shard"]) and placements[-1].dim == 0
 
@@ -54,24 +54,24 @@ class Shards:
     Attributes
     ----------
     mesh
-        The device mesh of all parameters. Its last dimension connects the shards of a copy, and the one before it, if
-        there is one, the copies.
+        The device mesh of all parameters. Its last dimension connects the ranks that hold the shards of one copy. If it
+        has two dimensions, the first one connects the ranks that hold the same shard of different copies.
     """
 
     mesh: Any
 
     @property
     def dims(self) -> dict[str, int]:
-        """Dimensions of the mesh, by the argument of Shampoo for the communicator of their ranks."""
+        """For each communicator argument of Shampoo, the dimension of the mesh that connects its ranks."""
         return {"shard_comm": 0} if self.mesh.ndim == 1 else {"comm": 0, "shard_comm": 1}
 
     def rank_and_world(self, argument: str) -> tuple[int, int]:
-        """Return the rank of this process, and the number of ranks, in the dimension of an argument."""
+        """Return the rank of this process, and the number of ranks, in the dimension for a communicator argument."""
         dim = self.dims[argument]
         return int(self.mesh.get_coordinate()[dim]), int(self.mesh.size(dim))
 
     def offset(self, tensor: Any, what: str) -> tuple[int, ...]:
-        """Return the index of the first element of the local part. Raise ValueError if its size is not as expected."""
+        """Return the index of the first element of the local part. Raise ValueError if its shape is not as expected."""
         rank, world = self.rank_and_world("shard_comm")
         first, count = _rows(tensor.shape[0], rank, world)
         expected, found = (count, *tensor.shape[1:]), tuple(local(tensor).shape)
@@ -90,7 +90,8 @@ def find(params: Sequence[Any], names: Sequence[str]) -> Shards | None:
     Raises
     ------
     ValueError
-        If a parameter has other placements than those of FSDP and HSDP, or not the mesh of the other parameters.
+        If a placement is not supported, only some parameters are DTensors, they are on different meshes, or this rank
+        is not in their mesh.
     """
     first: int | None = None
     for number, (param, name) in enumerate(zip(params, names, strict=True)):
@@ -144,7 +145,7 @@ def communicator(shards: Shards, argument: str, passed: Any, device: Any) -> Any
     argument
         "comm" or "shard_comm", the name of the argument of Shampoo.
     passed
-        Its value. None: the process group of the mesh.
+        Value of this argument. None: the process group of the mesh.
     device
         Device of the local tensors.
     """

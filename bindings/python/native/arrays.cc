@@ -51,8 +51,8 @@ bool ReadShape(View* view, const char* what, int ndim, const Number* shape) {
   return true;
 }
 
-// Stores the strides in bytes, and whether the elements are in row-major order without gaps. If strides is NULL, they
-// are. unit is the number of bytes in one unit of the strides.
+// Stores the strides in bytes, and whether the elements are in row-major order without gaps. If strides is NULL, the
+// elements are in this order. unit is the number of bytes in one unit of the strides.
 template <typename Number>
 void ReadStrides(View* view, const Number* strides, int64_t unit) {
   int64_t expected = ElementSize(view->dtype);

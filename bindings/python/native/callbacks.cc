@@ -23,7 +23,8 @@ class GilGuard {
   PyGILState_STATE state_;
 };
 
-// Saves the pending cause during a callback, because library calls in the callback must not consume it.
+// Saves the exception that ShampooPyKeepCause() has stored on this thread, because library calls in a callback must not
+// use it as their cause.
 class CauseGuard {
  public:
   CauseGuard() : saved_(ShampooPyTakeCause()) {}
@@ -186,7 +187,7 @@ int32_t AsyncError(void* user) {
   return Finish(PyObject_CallMethod(static_cast<const Communicator*>(user)->object, "async_error", nullptr));
 }
 
-// Prints an exception of abort(), because the exception of the failure before it is already stored as the cause.
+// Prints an exception of abort(), because the exception of the failed collective is already stored as the cause.
 void Abort(void* user) {
   if (Py_IsInitialized() == 0) return;
   const GilGuard gil;

@@ -2,11 +2,11 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The parts of two binary interfaces that this module reads. They do not change within a major version.
+ * The parts of two binary interfaces that this module reads. They do not change within a major version. Declared here,
+ * so that the build needs neither header:
  *
- * - DLPack (https://dmlc.github.io/dlpack). No package on PyPI contains its header, and Debian's version has no
- *   read-only tensors.
- * - NumPy's array interface, whose header would make NumPy a build requirement.
+ * - DLPack (https://dmlc.github.io/dlpack). Debian's version of its header has no read-only tensors.
+ * - NumPy's array interface. Its header would make NumPy a build requirement.
  */
 #ifndef SHAMPOO_PYTHON_DLPACK_H
 #define SHAMPOO_PYTHON_DLPACK_H

@@ -6,7 +6,7 @@
 
 namespace {
 
-constexpr int kHeader = SHAMPOO_VERSION_MAJOR * 10000 + SHAMPOO_VERSION_MINOR * 100 + SHAMPOO_VERSION_PATCH;
+constexpr int kHeaderVersion = SHAMPOO_VERSION_MAJOR * 10000 + SHAMPOO_VERSION_MINOR * 100 + SHAMPOO_VERSION_PATCH;
 
 // The exception that a callback raised, until the library call that ran the callback returns on the same thread.
 thread_local PyObject* cause = nullptr;
@@ -115,12 +115,12 @@ PyObject* ShampooPyStart(PyObject* /*self*/, PyObject* arguments) {
   PyObject* module = nullptr;
   if (PyArg_ParseTuple(arguments, "O!", &PyModule_Type, &module) == 0) return nullptr;
   const int library = shampoo_version();
-  if (library != kHeader) {
+  if (library != kHeaderVersion) {
     return PyErr_Format(PyExc_ImportError,
                         "this module was compiled for libshampoo %d.%d.%d, and the libshampoo that was loaded is "
                         "%d.%d.%d: install both from one version",
-                        kHeader / 10000, kHeader / 100 % 100, kHeader % 100, library / 10000, library / 100 % 100,
-                        library % 100);
+                        kHeaderVersion / 10000, kHeaderVersion / 100 % 100, kHeaderVersion % 100, library / 10000,
+                        library / 100 % 100, library % 100);
   }
   if (ShampooPyAddView(module) == 0) return nullptr;
   Py_RETURN_NONE;

@@ -20,9 +20,9 @@ extern "C" {
 int ShampooPyCheck(shampoo_status status);
 /** Takes the current exception and stores it on this thread. It becomes the cause of the next failure. */
 void ShampooPyKeepCause(void);
-/** Removes the stored cause and returns it, or NULL. */
+/** Removes the stored cause and returns it, or returns NULL. */
 PyObject* ShampooPyTakeCause(void);
-/** Stores a cause again, unless there is a newer one. Releases the reference otherwise. */
+/** Stores a cause again or, if a newer one is stored, releases the reference. */
 void ShampooPyRestoreCause(PyObject* taken);
 
 /** Sets the attribute step of the current exception. */

@@ -6,7 +6,7 @@
 #include "dlpack.h"
 #include "native.h"
 
-// Memory, shape and dtype of an array of the caller. It keeps the memory alive.
+// A view: memory, shape and dtype of an array of the caller. The view keeps the memory alive.
 struct View {
   PyObject_HEAD void* data;
   int64_t shape[8];
@@ -32,7 +32,7 @@ void CopyElements(const View& view, char* target);
 
 // Fills a new view from an array. what is its name in error messages. Returns false if an exception is set.
 bool ReadArray(View* view, PyObject* array, const char* what, PyObject* stream);
-// Releases the memory.
+// Releases the memory that a view keeps alive.
 void Release(View* view);
 
 #endif  // SHAMPOO_PYTHON_VIEW_H

@@ -108,7 +108,7 @@ void StepOn(const ffi::RemainingArgs& args, const ffi::RemainingRets& rets, std:
             Slot* slot) {
   shampoo_optimizer* const optimizer = slot->optimizer.get();
   const AnyBuffer learning_rate = Argument(args, 0);
-  // Unbind the arenas first, because another arena may have the address of the one that the last step wrote.
+  // Unbind the arenas first, because a new arena may have the address of the arena that the last step wrote.
   Check(shampoo_optimizer_bind_state(optimizer, nullptr, nullptr));
   Check(shampoo_optimizer_bind_state(optimizer, Argument(args, 1).untyped_data(), Result(rets, 0).untyped_data()));
   const bool wide = learning_rate.element_type() == ffi::DataType::F64;
@@ -144,7 +144,7 @@ ffi::Error StepOnCpu(ffi::RemainingArgs args, ffi::RemainingRets rets, std::stri
   return Guard(kDonationNote, [&] {
     const std::shared_ptr<Slot> slot = Find(plan, {});
     const std::lock_guard lock(slot->mutex);
-    // Creating an optimizer initializes an arena. It is not used later, because each step binds the arenas of XLA.
+    // Creating an optimizer initializes an arena. Steps do not use this arena, because each step binds arenas of XLA.
     std::unique_ptr<void, FreeAligned> unused;
     if (slot->optimizer == nullptr) {
       const size_t bytes = Result(rets, 0).size_bytes();

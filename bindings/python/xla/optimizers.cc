@@ -12,8 +12,8 @@ namespace {
   throw Failure{SHAMPOO_E_INTERNAL, "a line of the plan cannot be read: \"" + line + "\""};
 }
 
-// Reads stack_dims, the dtypes of parameter, gradient and update, the number of dims, the dims, and the name, which
-// ends with the line.
+// Reads stack_dims, the dtypes of parameter, gradient and update, the number of dims, the dims, and the name. The name
+// is the rest of the line.
 void AddParam(shampoo_plan* plan, std::istringstream* line) {
   shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
   std::string name;

@@ -324,7 +324,7 @@ const char* shampoo_status_name(shampoo_status status);
  * shampoo_optimizer_error() has the last failure of one optimizer, on any thread.
  *
  * @return the message in English, without a newline at its end; "" if no call has failed yet. Valid until the next call
- * of this thread to the library. It has at most 4095 bytes; a longer one is cut and ends in " ... (cut off)".
+ *     of this thread to the library. It has at most 4095 bytes; a longer one is cut and ends in " ... (cut off)".
  */
 const char* shampoo_last_error(void);
 
@@ -689,8 +689,8 @@ void shampoo_plan_destroy(shampoo_plan* plan);
  * Adds a parameter group: parameters with hyper-parameters and a step counter of their own.
  *
  * @param plan not finished yet.
- * @param config hyper-parameters of the group. Copied. Keys of scope 0 are taken from the plan's config; one that is
- *     set here must have the same value.
+ * @param config hyper-parameters of the group. Copied. Keys of scope 0 are taken from the plan's config; if this config
+ *     sets such a key, the value must be the same.
  * @param group_out receives the number of the group: 1, 2, ... May be NULL.
  * @retval SHAMPOO_E_INVALID values of the config contradict each other, or a key of scope 0 differs from the plan's.
  * @retval SHAMPOO_E_STATE the plan is finished.
@@ -823,7 +823,7 @@ typedef struct shampoo_comm_ops {
    * SHAMPOO_CPU, the steps of an optimizer on CUDA wait in each exchange and cannot be captured (docs/cuda.md). */
   int32_t device_type;
   /** All-gather: recv receives world segments of bytes_per_rank bytes (> 0), segment r from rank r. send may be
-   * recv + rank * bytes_per_rank. With SHAMPOO_CUDA it is enqueued on stream, which may be another one than that of the
+   * recv + rank * bytes_per_rank. With SHAMPOO_CUDA it is enqueued on stream, which may differ from the stream of the
    * step; otherwise stream is NULL, and it returns when recv is filled. All ranks make the same sequence of calls with
    * the same sizes. Returns 0 or, on failure, a number for the error text. It runs on the calling thread. Required. */
   int32_t (*all_gather)(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream);
@@ -836,7 +836,7 @@ typedef struct shampoo_comm_ops {
   /** Returns a failure that was detected after the call that caused it, or 0. It is called before each all_gather and
    * all_to_all. Default: NULL. */
   int32_t (*async_error)(void* user);
-  /** Makes other ranks that wait for this rank in a collective return with a failure. It is called once, after a
+  /** Ends, with a failure, the collectives in which other ranks wait for this rank. It is called once, after a
    * collective failed on this rank. Default: NULL. */
   void (*abort)(void* user);
   /** Called once, after the last use: when the shampoo_comm and every optimizer with it have been destroyed.
@@ -858,7 +858,7 @@ typedef struct shampoo_comm_ops {
 shampoo_status shampoo_comm_from_ops(shampoo_comm** out, const shampoo_comm_ops* ops);
 
 /**
- * Creates a communicator from an ncclComm_t, with the NCCL that the process has loaded; the library never loads one.
+ * Creates a communicator from an ncclComm_t, with the NCCL that the process has loaded; the library never loads NCCL.
  * For callers that cannot compile <shampoo/shampoo_nccl.h>, such as Python and Java.
  *
  * @param out receives the communicator. Release it with shampoo_comm_destroy().
@@ -920,7 +920,7 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *
  * On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
  * memory of the solver stay on the library's heap. On CUDA they allocate device memory: arena, workspace and exchange
- * buffers; cuBLAS and cuSOLVER allocate theirs themselves. They are called only inside shampoo_optimizer_create() and
+ * buffers; cuBLAS and cuSOLVER allocate their own memory. They are called only inside shampoo_optimizer_create() and
  * shampoo_optimizer_destroy(), and inside shampoo_save() and shampoo_load() if their communicator takes device memory,
  * on the thread that makes the call.
  */
@@ -946,8 +946,8 @@ typedef struct shampoo_allocator {
   { sizeof(shampoo_allocator), NULL, NULL, NULL, NULL }
 
 /**
- * Optional threads of the host. Begin with SHAMPOO_EXECUTOR_INIT; set threads and parallel_for. Results have the same
- * bits with every executor. Optimizers on CUDA do not use it.
+ * Optional threads of the host. Begin with SHAMPOO_EXECUTOR_INIT; set threads and parallel_for. Results are
+ * bit-identical with every executor. Optimizers on CUDA do not use it.
  */
 typedef struct shampoo_executor {
   /** sizeof(shampoo_executor), set by the _INIT macro. */
@@ -1102,10 +1102,10 @@ shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t gro
  * The arenas stay bound until this function is called again: if they are distinct, each step reads the same state_in.
  * Functions of the sections State and Checkpoints use the last state_out.
  *
- * On CUDA the library must know on the host how many steps a state has made. For the arena that the last step wrote, it
- * does. For another arena, the next step copies the number from the device and waits for the stream once. After the
- * caller has written to an arena, for example to restore a copy, call this function with NULL and NULL, then bind the
- * arena again. Otherwise the next step can fail with SHAMPOO_E_STATE, or (with "root_async") use previous roots.
+ * On CUDA the library must know on the host how many steps a state has made. For the arena that the last step wrote,
+ * this is known. For another arena, the next step copies the number from the device and waits for the stream once.
+ * After the caller has written to an arena, for example to restore a copy, call this function with NULL and NULL, then
+ * bind the arena again. Otherwise the next step can fail with SHAMPOO_E_STATE, or (with "root_async") use old roots.
  *
  * @param opt changed.
  * @param state_in arena that steps read. It contains the state of an optimizer whose plan is equal.
@@ -1128,7 +1128,7 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  *     pseudo_inverse both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
  * @retval SHAMPOO_E_INVALID there is no such group or key, the key cannot be changed, or the value is out of range.
  * @retval SHAMPOO_E_STATE beta1 or momentum is 0 in the plan, which therefore has no state for it. Create the plan with
- * a value above 0, and set it to 0 until it is needed.
+ *     a value above 0, and set it to 0 until it is needed.
  */
 shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, const char* key, double value);
 
@@ -1141,7 +1141,7 @@ shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, cons
  * @param group a group of the plan; 0 is that of the plan's own config.
  * @param key a key of type "f64", "i64" or "bool" (0 or 1).
  * @param value_out receives the value.
- * @retval SHAMPOO_E_INVALID there is no such group or key, or it has no single number, like "root_rank_rtol" auto.
+ * @retval SHAMPOO_E_INVALID there is no such group or key, or its value is not a number ("root_rank_rtol" auto).
  */
 shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group, const char* key, double* value_out);
 
@@ -1382,7 +1382,8 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  *
  * @param opts the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
  *     different optimizers, for example for experts with replicas of their own. Two optimizers of a rank must not have
- *     parameters of the same name. Equal names on different ranks mean one parameter, whose states must agree.
+ *     parameters of the same name. Equal names on different ranks mean one parameter: its dtype, shape, step and
+ *     hyper-parameters must be equal on these ranks, and so must the states of a block that several of them keep.
  * @param count number of optimizers of this rank, >= 0.
  * @param world communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
  *     optimizer on CUDA. NULL: one rank.
@@ -1419,8 +1420,7 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
  * @param stream on CUDA the stream of the copies. NULL on the CPU.
  * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, or the checkpoint has other parameters, dtypes, grafting
  *     or blocks. The error names the first difference.
- * @retval SHAMPOO_E_IO there is no checkpoint, or a file is missing, unreadable, truncated or damaged. The error is the
- *     same on all ranks.
+ * @retval SHAMPOO_E_IO no checkpoint, or a file is missing, unreadable or damaged. All ranks return the same error.
  * @retval SHAMPOO_E_UNSUPPORTED the checkpoint has a newer format than this library reads, or world takes device memory
  *     and no optimizer of this rank is on CUDA.
  * @retval SHAMPOO_E_COMM a collective failed. If the failure is on one rank only, the others wait, unless the

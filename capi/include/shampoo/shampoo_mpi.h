@@ -130,7 +130,7 @@ static inline size_t shampoo_mpi_offset(const size_t* bytes, int rank) {
 }
 
 /** Starts the transfer of bytes [first, first + SHAMPOO_MPI_LARGEST_MESSAGE) of the segment of each other rank, if the
- * segment has any there. Either send or recv is NULL; bytes has the sizes of the segments of the other one. */
+ * segment is that long. Either send or recv is NULL; bytes has the sizes of the segments in the other buffer. */
 static inline int shampoo_mpi_begin_slices(shampoo_mpi_state* state, const char* send, char* recv, const size_t* bytes,
                                            size_t first) {
   const size_t largest = (size_t)(SHAMPOO_MPI_LARGEST_MESSAGE);

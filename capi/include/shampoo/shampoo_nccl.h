@@ -13,7 +13,7 @@
  * shampoo_nccl.h - communicators of libshampoo over NCCL: fills shampoo_comm_ops from an ncclComm_t.
  *
  * A header-only adapter in C99 and C++ for NCCL 2.4 and later; all_to_all needs 2.7. The caller compiles it with its
- * own <nccl.h>, and it calls the caller's copy of NCCL. libshampoo neither links nor ships one, so there is never a
+ * own <nccl.h>, and it calls the caller's copy of NCCL. libshampoo neither links nor ships NCCL, so there is never a
  * second copy in the process. Callers that cannot compile C use shampoo_comm_from_nccl() instead.
  *
  * @code{.c}
@@ -97,7 +97,7 @@ static inline int32_t shampoo_nccl_all_to_all(void* user, const void* send, cons
     sent += send_bytes[r];
     received += recv_bytes[r];
   }
-  /* Also after an error: otherwise the group would stay open for later calls of this thread. */
+  /* End the group even after an error: otherwise it would stay open for later calls of this thread. */
   ended = ncclGroupEnd();
   return (int32_t)(shampoo_nccl_failed(result) ? result : shampoo_nccl_finish(comm, ended));
 }
@@ -119,7 +119,7 @@ static inline int32_t shampoo_nccl_async_error(void* user) {
  * ops has no abort, because ncclCommAbort() frees the communicator, which the caller owns. If a collective of the
  * optimizer fails on a rank, the call with the optimizer returns SHAMPOO_E_COMM at once, and the caller then calls
  * ncclCommAbort() on every rank, as after any other failed collective. With shampoo_nccl_abortable_ops() the library
- * calls it.
+ * calls ncclCommAbort() itself.
  *
  * @param comm a communicator of the ranks that hold the same parameters, or the shards of one copy. It remains owned by
  *     the caller.

@@ -9,8 +9,8 @@
 #endif
 
 // The arithmetic of a step on one element, in the computation dtype (Real). The loops of core/base/kernels and the
-// kernels of the CUDA plugin call these functions. Host code includes nothing of the standard library here. Every
-// operation is rounded separately, so all loops compute bit-identical results.
+// kernels of the CUDA plugin call these functions. Host code includes nothing of the standard library here (loops.h
+// gives the reason). Every operation is rounded separately, so all loops compute bit-identical results.
 namespace shampoo {
 
 // The scalars of a step that turn G into H and D, rounded to the computation dtype.
@@ -56,7 +56,7 @@ SHAMPOO_HD_ELEMENT double SquareRootOf(double x) {
 #endif
 }
 
-// Returns a term of G: scale * gradient, or, with coupled decay, that plus decay * W.
+// Returns an element of G: scale * gradient or, with coupled weight decay, scale * gradient + decay * W.
 template <typename Real>
 SHAMPOO_HD_ELEMENT Real ScaledGradient(Real scale, Real gradient) {
   return scale * gradient;

@@ -28,8 +28,8 @@ struct KernelsOf {
   void (*accumulate)(Real decay, Real* row, Real weight, const Real* g, int64_t n);
 };
 
-// Kernels for an inverse square root as a sum of shifted inverses of a tridiagonal matrix T (core/roots/resolvent.h).
-// d: the diagonal of T, n elements. e: the off-diagonal of T, n - 1 elements.
+// Kernels for an inverse square root as a sum of shifted inverses of a tridiagonal matrix T, one for each pole
+// (core/roots/resolvent.h). d: the diagonal of T, n elements. e: the off-diagonal of T, n - 1 elements.
 struct TridiagonalKernels {
   static constexpr int kShifts = 16;
   static constexpr int kLanes = 8;  // every number of poles is a multiple of it

@@ -66,7 +66,7 @@ void Apply(const ApplyScalars<Real>& s, const Real* p, const Real* w, Real* m, R
 template <typename Real>
 double SumOfSquares(const Real* values, int64_t n) {
   constexpr int64_t kLanes = 16;
-  if (n < kLanes) {  // the sum of lane 0 below
+  if (n < kLanes) {  // the code below would compute the same sum in lane 0
     double sum = 0;
     for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
     return sum;
@@ -132,7 +132,7 @@ void NarrowF16(const float* from, uint16_t* to, int64_t n) {
     const uint32_t bits = BitsOf(from[i]);
     const uint32_t magnitude = bits & 0x7fffffffu;
     const uint32_t rounded = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
-    // Adding 0.5 puts the bits of a subnormal at the end of the float, rounded by the adder.
+    // Adding 0.5 moves the bits of a subnormal to the end of the float and rounds them.
     const uint32_t tiny = BitsOf(FloatOf(magnitude < 0x38800000u ? magnitude : 0u) + 0.5f) - 0x3f000000u;
     uint32_t half = magnitude < 0x38800000u ? tiny : rounded;
     half = magnitude >= 0x477ff000u ? 0x7c00u : half;  // 65520 and above round to infinity

@@ -54,8 +54,8 @@ inline void AddSums(const Wide* sum, float* y) {
   }
 }
 
-// Updates kRows rows from `first` on, which are in the same group of kWide rows: A <- A - v w^T - w v^T. Adds to y the
-// product with x of the elements of A in these rows and, by symmetry, in these columns.
+// Updates kRows rows from `first` on, which are in the same group of kWide rows: A <- A - v w^T - w v^T. Then adds to y
+// the products of x with the updated elements of A in these rows and, by symmetry, in these columns.
 template <int kRows>
 inline void UpdateRows(float* __restrict a, int64_t ld, int64_t first, const float* __restrict v,
                        const float* __restrict w, const float* __restrict x, float* __restrict y) {

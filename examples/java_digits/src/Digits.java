@@ -34,7 +34,7 @@ final class Digits {
       labels = new int[count];
       byte[] all = in.readAllBytes();
       if (all.length != count * (Network.INPUTS + 1)) {
-        throw new EOFException(all.length + " bytes of images, and " + count + " images were announced");
+        throw new EOFException("it has " + all.length + " bytes of images; expected " + count + " images of 65 bytes");
       }
       for (int i = 0, at = 0; i < count; ++i) {
         for (int pixel = 0; pixel < Network.INPUTS; ++pixel) {
@@ -51,7 +51,7 @@ final class Digits {
 
   private static int checked(String path, int image, int value, int most) {
     if (value < 0 || value > most) {
-      throw new Failure(path + ": image " + image + " has a " + value + ", above " + most);
+      throw new Failure(path + ": image " + image + " has the value " + value + "; expected 0 to " + most);
     }
     return value;
   }

@@ -30,9 +30,10 @@ final class Network {
   private final double[] p = new double[VALUES];
   private final double[] g = new double[VALUES];
 
-  /** outputs[k] of layer k for each image; outputs[0] are the images. Kept for the backward pass. */
+  /** outputs[k]: outputs of layer k for each image, kept for the backward pass. outputs[0] are the images. */
   private final double[][] outputs = new double[LAYERS + 1][];
 
+  /** Gradients with respect to the outputs, in the same shapes. */
   private final double[][] d = new double[LAYERS + 1][];
 
   /** Number of images that the last forward pass classified correctly. */
@@ -87,7 +88,7 @@ final class Network {
     return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7));
   }
 
-  /** Computes outputs[k + 1] [n][to] = outputs[k] [n][from] W^T + b, and tanh of it except in the last layer. */
+  /** Computes outputs[k + 1] [n][to] = outputs[k] [n][from] W^T + b, with tanh except in the last layer. */
   private void layerForward(int n, int k) {
     int from = SIZES[k];
     int to = SIZES[k + 1];

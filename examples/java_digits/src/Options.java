@@ -36,11 +36,11 @@ final class Options {
   String csv = "curves.csv";
   String stepLosses = "";
 
-  /** Hyper-parameters of libshampoo, KEY=VALUE; the last of a key counts. */
+  /** Hyper-parameters of libshampoo, KEY=VALUE; a later value of a key replaces an earlier one. */
   final List<String> settings =
       new ArrayList<>(List.of("lr=0.03", "weight_decay=0.1"));
 
-  /** Gives null where only help was wanted, which is printed. */
+  /** Returns null after --help, which prints the help. */
   static Options parse(String[] args) {
     Options options = new Options();
     for (int i = 0; i < args.length; i += 2) {
@@ -49,7 +49,7 @@ final class Options {
         return null;
       }
       if (i + 1 == args.length) {
-        throw new Failure(args[i] + " is unknown or lacks its value; see --help");
+        throw new Failure(args[i] + " is unknown or has no value; see --help");
       }
       options.take(args[i], args[i + 1]);
     }
@@ -85,7 +85,7 @@ final class Options {
     } catch (NumberFormatException error) {
       // Reported below.
     }
-    throw new Failure(name + ": \"" + text + "\" is not a number of 0 or more");
+    throw new Failure(name + ": \"" + text + "\" is not a number of at least 0");
   }
 
   private static int integer(String name, String text, int least) {
@@ -97,6 +97,6 @@ final class Options {
     } catch (NumberFormatException error) {
       // Reported below.
     }
-    throw new Failure(name + ": \"" + text + "\" is not an integer of " + least + " or more");
+    throw new Failure(name + ": \"" + text + "\" is not an integer of at least " + least);
   }
 }

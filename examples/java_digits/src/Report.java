@@ -38,11 +38,11 @@ final class Report {
 
   static void showEpoch(int epoch, List<Curve> curves) {
     clearProgress();
-    Curve one = curves.get(0);
-    Curve other = curves.get(1);
+    Curve shampoo = curves.get(0);
+    Curve adamw = curves.get(1);
     print(
-        "%5d  %9.5f %9.5f  %7.2f %% %7.2f %%%n", epoch, one.loss[epoch], other.loss[epoch], 100 * one.accuracy[epoch],
-        100 * other.accuracy[epoch]);
+        "%5d  %9.5f %9.5f  %7.2f %% %7.2f %%%n", epoch, shampoo.loss[epoch], adamw.loss[epoch],
+        100 * shampoo.accuracy[epoch], 100 * adamw.accuracy[epoch]);
   }
 
   static void showTimes(int steps, List<Curve> curves) {
@@ -63,12 +63,13 @@ final class Report {
   }
 
   static void writeCsv(String path, List<Curve> curves) {
-    Curve one = curves.get(0);
-    Curve other = curves.get(1);
+    Curve shampoo = curves.get(0);
+    Curve adamw = curves.get(1);
     StringBuilder csv = new StringBuilder("epoch,shampoo_train_loss,adamw_train_loss,");
     csv.append("shampoo_test_accuracy,adamw_test_accuracy\n");
-    for (int e = 0; e < one.loss.length; ++e) {
-      csv.append(e + "," + one.loss[e] + "," + other.loss[e] + "," + one.accuracy[e] + "," + other.accuracy[e] + "\n");
+    for (int e = 0; e < shampoo.loss.length; ++e) {
+      csv.append(e + "," + shampoo.loss[e] + "," + adamw.loss[e]);
+      csv.append("," + shampoo.accuracy[e] + "," + adamw.accuracy[e] + "\n");
     }
     write(path, csv.toString());
   }

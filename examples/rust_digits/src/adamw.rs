@@ -7,9 +7,9 @@ pub struct AdamW {
     pub lr: f64,
     weight_decay: f64,
     step: i32,
-    /// Moving average of the gradient.
+    /// First moment: moving average of the gradient.
     first: Vec<f32>,
-    /// Moving average of its square.
+    /// Second moment: moving average of the squared gradient.
     second: Vec<f32>,
 }
 

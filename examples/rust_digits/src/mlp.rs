@@ -178,8 +178,8 @@ fn layer_forward(inputs: usize, x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]) 
     }
 }
 
-/// Computes the gradient [outputs][inputs] of W, dy^T x, and behind it that of b, the column sums of dy [n][outputs];
-/// and dx [n][inputs] = dy W, if it is needed.
+/// Writes to g the gradient of W, dy^T x [outputs][inputs], followed by the gradient of b, the column sums of dy
+/// [n][outputs]. If dx is given, computes dx [n][inputs] = dy W.
 fn layer_backward(inputs: usize, x: &[f32], w: &[f32], dy: &[f32], g: &mut [f32], mut dx: Option<&mut [f32]>) {
     let (dw, db) = g.split_at_mut(w.len());
     dw.fill(0.0);

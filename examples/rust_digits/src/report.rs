@@ -12,7 +12,7 @@ pub const SHAMPOO: usize = 0;
 pub const ADAMW: usize = 1;
 const NAMES: [&str; 2] = ["Shampoo", "AdamW"];
 
-/// Results of one optimizer. The first entries are from before any step.
+/// Results of one optimizer: an entry for the start and one for each epoch.
 #[derive(Default)]
 pub struct Curve {
     /// Mean cross entropy of all training images.

@@ -67,7 +67,7 @@ TEST_CASE("parameters are matched by name and shape in any order") {
   RankSpec fewer = SmallModel();
   fewer.params.resize(1);
   CheckRefusal(saved, fewer,
-               {"no optimizer has 2 of the parameters of the checkpoint: ", "\"bias\"", "\"table\"", "add them"});
+               {"no optimizer has these parameters of the checkpoint: ", "\"bias\"", "\"table\"", "add them"});
   RankSpec reshaped = SmallModel();
   reshaped.params[0].shape = {7, 9};
   CheckRefusal(
@@ -190,13 +190,14 @@ TEST_CASE("blocks that are divided differently are an error that names them, or 
     const bool elementwise = !Has(key, "factor.") && !Has(key, "inverse.") && !Has(key, "diagonal");
     CHECK((states.at(key) == bytes) == !elementwise);
   }
-  // Only one parameter differs; the others are unchanged.
+  // Only the block of table differs, because it was saved without merging dims.
   RankSpec longer = SmallModel({{"max_preconditioner_dim", "16"}});
   longer.params = {{"bias", {7}}, {"table", {3, 5}}};
-  RankSpec merged = longer;
-  merged.keys.emplace_back("use_merge_dims", "false");
-  const Saved without(merged);
-  CheckRefusal(without, longer, {"does not have 1 of 2 blocks of this rank: \"table/0 (15) at 0\"", "use_merge_dims"});
+  RankSpec unmerged = longer;
+  unmerged.keys.emplace_back("use_merge_dims", "false");
+  const Saved saved_unmerged(unmerged);
+  CheckRefusal(saved_unmerged, longer,
+               {"does not have 1 of 2 blocks of this rank: \"table/0 (15) at 0\"", "use_merge_dims"});
 }
 
 TEST_CASE("vectors saved without factor matrices start with new ones, and unneeded factor matrices are skipped") {

@@ -26,8 +26,8 @@ size_t ElementsOf(const ParamSpec& param) {
   return elements;
 }
 
-// A value close to the midpoint of two neighbors may be rounded to either of them. The rounded value is the input of
-// the next step.
+// Returns the tolerance of a course. By default it depends on the dtypes: a value close to the midpoint of two
+// neighbors may be rounded to either of them, and the next step uses the rounded value.
 double ToleranceOf(const Course& course) {
   if (course.tolerance > 0) return course.tolerance;
   const ModelSpec& spec = course.spec;
@@ -102,7 +102,7 @@ std::string Difference(const Course& course) {
   const Results host = Run(course, SHAMPOO_CPU);
   const Results device = Run(course, SHAMPOO_CUDA);
   const double tolerance = ToleranceOf(course);
-  if (host.names != device.names) return "other buffers or states";
+  if (host.names != device.names) return "the device and the CPU have different buffers or states";
   std::ostringstream text;
   for (size_t i = 0; i < host.names.size(); ++i) {
     const double distance = Distance(device.values[i], host.values[i]);
@@ -111,7 +111,7 @@ std::string Difference(const Course& course) {
   }
   for (size_t i = 0; i < std::size(kCounts); ++i) {
     if (host.counts[i] == device.counts[i]) continue;
-    text << kCounts[i] << " is " << device.counts[i] << ", and on the CPU " << host.counts[i] << "\n";
+    text << kCounts[i] << " is " << device.counts[i] << " on the device, and on the CPU " << host.counts[i] << "\n";
   }
   return text.str();
 }

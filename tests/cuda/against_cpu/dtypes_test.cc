@@ -51,8 +51,8 @@ TEST_CASE("the dtype of each state") {
   }
 }
 
-// A difference in rounding affects few elements; the others are bit-identical.
-TEST_CASE("a state of fewer bits is rounded to nearest, and its own step uses it unrounded") {
+// Rounding may differ in a few elements. The other elements are bit-identical.
+TEST_CASE("a state of fewer bits is rounded to nearest, and the step that computes it uses the unrounded value") {
   for (const char* dtype : {"f16", "bf16"}) {
     for (const char* computation : {"f32", "f64"}) {
       Course course = CourseOf({{"factor_dtype", dtype},
@@ -70,10 +70,10 @@ TEST_CASE("a state of fewer bits is rounded to nearest, and its own step uses it
       for (const char* state : {"factor.0", "factor.1", "inverse.0", "filtered_grad", "grafting", "momentum"}) {
         const std::vector<double>& a = device.Of(std::string("p0/0/") + state);
         const std::vector<double>& b = host.Of(std::string("p0/0/") + state);
-        size_t others = 0;
-        for (size_t i = 0; i < a.size(); ++i) others += a[i] != b[i] ? 1 : 0;
+        size_t differing = 0;
+        for (size_t i = 0; i < a.size(); ++i) differing += a[i] != b[i] ? 1 : 0;
         CAPTURE(state);
-        CHECK(static_cast<double>(others) <= 0.02 * static_cast<double>(a.size()));
+        CHECK(static_cast<double>(differing) <= 0.02 * static_cast<double>(a.size()));
       }
     }
   }
@@ -114,7 +114,7 @@ TEST_CASE("updates as output in place of parameters") {
   }
 }
 
-TEST_CASE("products with roots in TF32; factor matrices and roots are unchanged") {
+TEST_CASE("products with roots in TF32 change parameters and momentum, but no factor matrix and no root") {
   Course course = CourseOf({{"momentum", "0.9"}});
   course.spec.params.push_back({{70, 40}});
   course.spec.params.push_back({{4, 5}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});

@@ -81,7 +81,7 @@ void CheckDiagonal(const Keys& keys) {
   const Results results = Run(course, SHAMPOO_CUDA);
   CHECK(results.Of("p0/0/diagonal") == std::vector<double>{1, 1});
   CHECK(results.Of("p1/0/diagonal") == std::vector<double>{0, 0});
-  // A matrix that was not diagonal once is not treated as diagonal again.
+  // Once a factor matrix has not been diagonal, it is never treated as diagonal again.
   course.before = [](int64_t t, Model* model) {
     if (t == 6) model->SetState("p0/0/diagonal", {0, 1});
     if (t == 7) model->SetState("p2/0/factor.1", std::vector<double>(16, 0.0));

@@ -25,7 +25,7 @@ Course CourseOf(const Shapes& shapes, int32_t dtype, const Keys& keys) {
   return course;
 }
 
-// Without protection, because it is slow for this much memory.
+// Disables the memory protection of the fake, which is slow for this much memory.
 void Check(const Shapes& shapes, int32_t dtype, const Keys& keys = {}) {
   const Stage stage;
   fake_cuda_set_protection(0);
@@ -33,20 +33,20 @@ void Check(const Shapes& shapes, int32_t dtype, const Keys& keys = {}) {
   CHECK(Difference(CourseOf(shapes, dtype, keys)) == "");
 }
 
-TEST_CASE("roots of matrices above order 128, with factor matrices in panels") {
+TEST_CASE("roots of matrices above size 128, with factor matrices in panels") {
   for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) Check({{257, 140}, {600}, {3, 130, 2}}, dtype);
   for (const char* method : {"newton", "higher_order"}) Check({{200, 129}}, SHAMPOO_F32, {{"root_method", method}});
   Check({{300, 150}}, SHAMPOO_F32, {{"root_async", "1"}, {"precondition_frequency", "2"}});
   Check({{300, 150}}, SHAMPOO_F32, {{"factor_dtype", "bf16"}, {"inverse_dtype", "bf16"}, {"epsilon", "1e3"}});
 }
 
-TEST_CASE("more roots of a shape than a chunk has, and more blocks than a batched product of 65535 matrices") {
+TEST_CASE("more roots of a shape than a chunk holds, and more blocks than a batched product of 65535 matrices") {
   Check({{3 * 17000, 2}}, SHAMPOO_F32, {{"max_preconditioner_dim", "3"}, {"precondition_frequency", "2"}});
   Check({{2 * 66000, 2}}, SHAMPOO_F32, {{"max_preconditioner_dim", "2"}, {"precondition_frequency", "2"}});
 }
 
 TEST_SUITE("long") {
-  TEST_CASE("roots of orders 512 to 2048") {
+  TEST_CASE("roots of sizes 512 to 2048") {
     const Keys once = {{"precondition_frequency", "2"}};
     Check({{768, 512}, {1024, 1030}, {2048, 16}}, SHAMPOO_F32, once);
     Check({{520, 140}}, SHAMPOO_F32, {{"precondition_frequency", "2"}, {"root_method", "newton"}});
@@ -59,7 +59,7 @@ TEST_SUITE("long") {
   }
 
   TEST_CASE("several batches of blocks") {
-    // 2^27 elements of matrices are a batch; these have 1.5 times as many.
+    // A batch holds up to 2^27 elements of matrices. These blocks have 1.5 times as many.
     Check({{2048 * 24, 2048}}, SHAMPOO_F32,
           {{"max_preconditioner_dim", "2048"}, {"start_preconditioning_step", "9"}, {"precondition_frequency", "9"}});
   }

@@ -15,8 +15,8 @@ std::vector<ParamSpec> SomeParams(int32_t dtype) {
   return params;
 }
 
-// Runs a course in float64 and in float32. With factor matrices of low rank, the solver's rounding error is compared
-// with epsilon only.
+// Runs a course in float64 and in float32. The factor matrices have low rank, so their smallest eigenvalues are
+// rounding errors of the solver. Epsilon must be much larger than these errors, so it is larger in float32.
 void CheckKeys(const Keys& keys, int64_t steps = 7) {
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
     Course course{.spec = {}, .steps = steps};
@@ -113,7 +113,7 @@ TEST_CASE("methods of roots, and their exponents") {
   CheckKeys({{"root_method", "newton"}});
   CheckKeys({{"root_method", "cans"}, {"epsilon", "1e-2"}});
   CheckKeys({{"root_method", "cans"}, {"epsilon", "1e-2"}, {"inverse_root_override", "2"}});
-  // Method eigen computes the root 3.
+  // Method cans cannot compute root 3, so method eigen does.
   CheckKeys({{"root_method", "cans"}, {"inverse_root_override", "3"}, {"beta2", "0.9"}});
   CheckKeys({{"root_method", "newton"}, {"inverse_root_override", "3"}, {"beta2", "0.9"}});
   for (const char* order : {"2", "3", "5"}) {

@@ -89,7 +89,7 @@ Course DrawCourse(uint64_t seed) {
   for (const char* state : {"inverse", "filtered_grad", "momentum", "grafting"}) {
     if (draw.Chance(5)) spec.keys.push_back({std::string(state) + "_dtype", draw.OneOf({"f32", "f64", "f16", "bf16"})});
   }
-  // Rounding produces spurious eigenvalues; epsilon must be well above them.
+  // Rounding factor matrices to 16 bits produces spurious eigenvalues. Epsilon must be well above them.
   if (draw.Chance(3)) {
     spec.keys.insert(spec.keys.end(), {{"factor_dtype", draw.OneOf({"f16", "bf16"})}, {"epsilon", "40"}});
   }

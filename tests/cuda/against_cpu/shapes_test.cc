@@ -53,8 +53,9 @@ TEST_CASE("stacked tensors") {
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("matrices on both sides of the orders at which the device changes its method") {
-  // Tiles of 64 rows; Jacobi's method up to 32; packed states from 128 on; tiles of 4096 elements.
+TEST_CASE("matrices on both sides of the sizes at which the device changes its method") {
+  // The device uses Jacobi's method up to size 32, packed states from size 128 on, tiles of 64 rows, and tiles of 4096
+  // elements.
   const Shapes shapes = {{31, 32}, {33, 34}, {63, 64}, {65, 5}, {127, 3}, {3, 128}, {130, 66}, {5, 2, 129}};
   Course course = CourseOfShapes(shapes, SHAMPOO_F64, {{"use_merge_dims", "false"}});
   course.steps = 2;

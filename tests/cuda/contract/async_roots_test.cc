@@ -43,13 +43,13 @@ TEST_CASE("destroying an optimizer waits for the roots that are being computed" 
   model.Train(1, 11);
   fake_cuda_wait_for_jobs(1);
   model.Wait();
-  constexpr int64_t kFrees = 2;  // of state and workspace, in the order of a stream
+  constexpr int64_t kFrees = 2;  // asynchronous frees of state and workspace
   CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) > kFrees);
   shampoo_optimizer_destroy(std::exchange(model.optimizer, nullptr));
   CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == kFrees);
 }
 
-// Trains while solvers wait on the host: from the start of step 10 on, in this mode.
+// Trains 19 steps. Solvers run in this mode from step 10 until step 13 and from step 15 until step 18.
 std::vector<char> TrainWithSolver(int order, int mode, const Keys& more = {}) {
   const StageWithStream stream(order);
   Model model(AsyncOfThree(more), stream);
@@ -204,7 +204,7 @@ void CheckCourse(const std::function<void(uint64_t t, Model* model)>& before, co
   for (const auto& root_device : kRootDevices) CheckCourseOn(root_device, before, more);
 }
 
-// Writes happen between a refresh and the step that uses its roots.
+// Calls `work` before step `when`, which is between a refresh and the step that uses its roots, or is that step.
 void CheckBetween(uint64_t when, const std::function<void(Model* model)>& work) {
   CheckCourse([&](uint64_t t, Model* model) {
     if (t == when) work(model);
@@ -258,11 +258,11 @@ TEST_CASE("blocks without a snapshot keep their roots if other blocks have one")
 }
 
 TEST_CASE("a root that fails while steps continue is computed by the host when it is used" * NeedsFake()) {
-  for (int64_t run = 1; run <= 12; ++run) {  // by shape and dim
+  for (int64_t run = 1; run <= 12; ++run) {  // the eigenproblem that fails: there is one for each shape and dim
     CAPTURE(run);
     const StageWithStream stream;
     ModelSpec spec = AsyncOfThree();
-    // A factor matrix and its root share an array.
+    // From size 128 on, a factor matrix and its root share an array.
     spec.params.push_back({{130, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
     Pair pair(spec, stream);
     for (uint64_t t = 1; t <= 16; ++t) {
@@ -283,7 +283,7 @@ TEST_CASE("a root that fails while steps continue is computed by the host when i
   }
 }
 
-TEST_CASE("steps may change the arena while roots are computed, wherever they are computed") {
+TEST_CASE("steps may change the arena while roots are computed, on the device or on the host") {
   for (const bool announced : {false, true}) {
     const StageWithStream stream;
     const ModelSpec spec = AsyncOfThree({{"root_device", "host"}});
@@ -316,7 +316,8 @@ TEST_CASE("steps may change the arena while roots are computed, wherever they ar
       CAPTURE(t);
       if (t == 10 || t == 15) fake_cuda_wait_for_jobs(2);
       if (!OnFake()) continue;
-      // The host knows the counters that a step has written.
+      // The host knows the counters that its steps have written, and reads them only if other code may have written
+      // them.
       CHECK((fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) > 0) == (t == 1 || (announced && t == 12)));
       CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == (t % 5 == 0 || (announced && t == 13)));
     }

@@ -94,7 +94,7 @@ class Job {
   std::vector<std::unique_ptr<Model>> models_;
 };
 
-// States that are stored as triangles, in narrow dtypes, and of a second group.
+// A model with states that are stored as triangles, states in narrow dtypes, and a second group.
 ModelSpec NarrowSpec(const Keys& more) {
   ModelSpec spec = FiveShapes(Keys{{"factor_dtype", "bf16"},
                                    {"momentum_dtype", "f16"},
@@ -108,7 +108,7 @@ ModelSpec NarrowSpec(const Keys& more) {
   return spec;
 }
 
-// In float64, so that device and CPU differ by rounding only.
+// A model in float64, so that device and CPU differ by rounding only.
 ModelSpec WideSpec(const Keys& more) {
   ModelSpec spec = FiveShapes(more + Keys{{"epsilon", "1e-2"}});
   for (ParamSpec& param : spec.params) param.param_dtype = param.grad_dtype = param.out_dtype = SHAMPOO_F64;
@@ -136,7 +136,7 @@ void CheckAcross(const ModelSpec& spec, int32_t saver, const Grid& save, int32_t
     second.Train(7, 11);
   }
   second.Load(folder.path());
-  // Rank r of the second job has the shard of rank r of the first one, or of a copy of it.
+  // Rank r of the second job has the same shard as rank r modulo save.world() of the first job.
   const auto other = [&](int rank) -> Model& { return first[rank % save.world()]; };
   for (int rank = 0; rank < second.world(); ++rank) second[rank].SetParamsOf(other(rank));
   const bool same_ranks = save.copies == load.copies;
@@ -172,7 +172,7 @@ TEST_CASE("shards save on the device or the CPU, load on either, and continue") 
               {2, 2}, true, 1e-9);
 }
 
-TEST_CASE("all grids, numbers of copies, dtypes and pending roots between devices and CPUs" *
+TEST_CASE("devices and CPUs load the checkpoints of each other, with all grids, dtypes and pending roots" *
           doctest::test_suite("long")) {
   for (const int32_t saver : kTypes) {
     for (const int32_t loader : kTypes) {

@@ -86,7 +86,7 @@ TEST_CASE("a checkpoint that cannot be read leaves the state on the device uncha
   CHECK(model.State("group.0/step")[0] == 8);
 }
 
-TEST_CASE("after replays and with bound arenas, the state is read in the order of the stream") {
+TEST_CASE("after replays, a checkpoint reads and writes the state in the order of the stream") {
   const StageWithStream stream;
   const shampoo::TemporaryDirectory folder;
   Model model(CheckpointSpec(SHAMPOO_CUDA), stream);

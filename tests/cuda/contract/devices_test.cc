@@ -27,7 +27,8 @@ ModelSpec At(int device, const Keys& keys = {}) {
   return spec;
 }
 
-TEST_CASE("every function leaves the current device unchanged, whether or not it is the optimizer's" * NeedsFake()) {
+TEST_CASE("every function leaves the current device unchanged, whether or not the optimizer is on this device" *
+          NeedsFake()) {
   const Stage stage;
   cudaStream_t stream = nullptr;
   MustCuda(cudaSetDevice(1));
@@ -128,7 +129,7 @@ TEST_CASE("two optimizers on two devices or on one give the same results as each
   }
 }
 
-TEST_CASE("optimizers step on different threads, and one changes its thread") {
+TEST_CASE("two optimizers train on two threads, and make each step on another thread") {
   const Stage stage;
   std::vector<char> results[2];
   const int last = Devices() - 1;
@@ -140,7 +141,7 @@ TEST_CASE("optimizers step on different threads, and one changes its thread") {
     model.FillParams(1);
     for (uint64_t t = 1; t <= 5; ++t) {
       model.FillGradients(t);
-      // On other threads the current device is 0.
+      // On a new thread the current device is 0.
       std::thread([&] { model.Step(); }).join();
     }
     CHECK(Current() == device);

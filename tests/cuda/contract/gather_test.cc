@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks that are gathered from shards (shard_mode gather): the steps of the model without shards, bit for bit.
+// Blocks that are gathered from shards (shard_mode gather): their steps equal those of the model without shards, bit
+// for bit.
 #include <algorithm>
 #include <filesystem>
 
@@ -62,7 +63,7 @@ struct Sharded {
   DeviceRanks ranks;
 };
 
-// Steps with roots at every second one; with buckets, each exchange is divided.
+// Options of steps, of which every second one refreshes roots. With comm_bucket_bytes, each exchange is divided.
 const std::vector<Keys> kOptions = {
     {},
     {{"status_lag", "0"}, {"comm_bucket_bytes", "64"}},
@@ -82,7 +83,7 @@ TEST_CASE("gathered shards make the steps of the model without shards") {
       CAPTURE(layout.has_all_to_all);
       const Stage stage;
       ModelSpec spec = FiveShapes(options);
-      // Every dtype, copies of parameters, outputs of their own, a group of its own, and shards without elements.
+      // Every dtype, a copy of a parameter, a separate output, a second group, and shards without elements.
       spec.params[0] = {{4, 3}, SHAMPOO_BF16, SHAMPOO_BF16, SHAMPOO_BF16};
       spec.params[1] = {{5}, SHAMPOO_F16, SHAMPOO_F32, SHAMPOO_F16};
       spec.params[2].copy_dtype = SHAMPOO_BF16;
@@ -95,7 +96,7 @@ TEST_CASE("gathered shards make the steps of the model without shards") {
       Sharded sharded(spec, layout);
       for (uint64_t t = 1; t <= 5; ++t) {
         sharded.Drop(4, t == 3);  // the only parameter of its group
-        sharded.Drop(6, t == 2);  // on one shard only
+        sharded.Drop(6, t == 2);  // its only element is on one shard
         sharded.Step(t);
       }
       sharded.CheckEqual();
@@ -139,7 +140,7 @@ TEST_CASE("an error of a gathered block names its element in the whole parameter
     std::vector<std::vector<char>> before;
     for (int rank = 0; rank < sharded.ranks.world(); ++rank) before.push_back(BitsOf(sharded.ranks[rank]));
     sharded.ranks.Step();
-    // The rank that found it comes first.
+    // The message begins with the rank that found the error.
     CHECK(sharded.ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"shard rank ", expected.substr(0, expected.find(':'))}) ==
           "");
     CHECK(sharded.ranks.text(0).find("had begun the step") == std::string::npos);
@@ -162,7 +163,7 @@ TEST_CASE("a gathered block whose state would overflow is skipped, and all ranks
       spec.keys = spec.keys + Keys{{"status_lag", "0"}} + kGather;
       DeviceRanks ranks(spec, layout.copies, layout.shards, nullptr, layout.has_all_to_all);
       ranks.FillParams(1);
-      // One step fits, and two do not. The sum of squares of 36 elements of 35 is 44100.
+      // Each step adds 6 * 80^2 = 38400 to a factor matrix in float16: one step fits, and two do not.
       const auto fill = [&] {
         for (int rank = 0; rank < ranks.world(); ++rank) {
           std::vector<double> gradient(ranks[rank].elements(3), 80);

@@ -133,8 +133,9 @@ TEST_CASE("functions that would wait for a captured stream fail, and the capture
   (void)cudaGraphDestroy(graph);
 }
 
-// PyTorch captures in the global mode, in which calls of other threads that might wait for the captured stream end the
-// capture. The captured stream waits for the legacy stream, unlike the stream of the optimizer.
+// In the global capture mode, which PyTorch uses, a call of any thread that might wait for the captured stream
+// invalidates the capture. Here the captured stream waits for the legacy stream, and the stream of the optimizer does
+// not.
 TEST_CASE("no call invalidates a capture of another thread") {
   const Stage stage;
   const TestStream captured(cudaStreamDefault);
@@ -231,12 +232,12 @@ TEST_CASE("the device rejects a replay at a step with another schedule, and the 
       }
       const std::vector<char> before = BitsOf(model);
       graph->Launch();
-      graph->Launch();  // is stale
+      graph->Launch();  // is rejected, too
       CHECK(BitsOf(model) == before);
       CheckError(model.TryStep(), SHAMPOO_E_STATE,
                  "a captured step was replayed as step " + std::to_string(one.replayed) + " of group 0");
       CHECK(BitsOf(model) == before);
-      graph->Launch();  // also stale
+      graph->Launch();  // is still rejected
       CHECK(BitsOf(model) == before);
       model.Step();
       plain.Step();
@@ -254,7 +255,7 @@ TEST_CASE("the device rejects a replay at a step with another schedule, and the 
   }
 }
 
-TEST_CASE("shampoo_optimizer_status reports a gradient that a replay rejected, with the number of the capture") {
+TEST_CASE("shampoo_optimizer_status reports a gradient that a replay rejected, with the number of the captured step") {
   const StageWithStream stream;
   Model model(GraphSpec(), stream);
   model.FillParams(1);
@@ -299,11 +300,11 @@ TEST_CASE("replays and later calls each use their own buffers") {
   Must(shampoo_optimizer_bind(model.optimizer, 0, 1, &buffers));
   Must(shampoo_optimizer_step(model.optimizer, stream));
   graph.Launch();
-  // Uses the other memory again, although no buffer was bound since.
+  // The next step uses the memory that was bound last, although the replay used other memory.
   const std::vector<double> of_graph = model.ParamValues(0);
   Must(shampoo_optimizer_step(model.optimizer, stream));
   CHECK(model.ParamValues(0) == of_graph);
-  // Parameter 0 took step 4 in one buffer and steps 3 and 5 in the other. The others took three more steps.
+  // Parameter 0 took step 4 in one buffer and steps 3 and 5 in the other. The other parameters took all three steps.
   for (int t = 3; t <= 5; ++t) plain.Step();
   for (size_t p = 1; p < 6; ++p) CHECK(model.ParamValues(p) == plain.ParamValues(p));
   for (const std::string& key : model.Keys()) CHECK(model.State(key) == plain.State(key));

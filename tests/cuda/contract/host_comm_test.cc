@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks whose communicators take host memory: the steps of ranks whose communicators take device memory, bit for bit.
+// Ranks whose communicators take host memory: their steps equal those of ranks whose communicators take device memory,
+// bit for bit.
 #include <algorithm>
 #include <string>
 
@@ -89,12 +90,12 @@ TEST_CASE("a step that one rank rejects is an error on all ranks, also over comm
       const Stage stage;
       HostRanks ranks(kind, SpecOfHostKind(kind, reporting));
       MakeTwoSteps(&ranks);
-      // All copies of a shard: only the copy that owns a block checks its gradient.
+      // Spoils the gradient on all copies of a shard, because only the copy that owns a block checks its gradient.
       const int shard = kind.shards > 1 ? 1 : 0;
       for (int copy = 0; copy < kind.copies; ++copy) ranks[copy * kind.shards + shard].SpoilGradient(3, 2, NAN);
       CheckAllReject(&ranks, reporting, SHAMPOO_E_NUMERIC, {"the gradient of parameter \"p3\"", "has NaN"});
       CheckTheyContinue(&ranks);
-      // Different steps: the hosts exchange more than texts.
+      // The hosts also exchange step counters, and report that they differ.
       ranks[ranks.world() - 1].SetState("group.0/step", {8});
       ranks.Step();
       if (ReportsLate(reporting)) ranks.Step();
@@ -195,8 +196,8 @@ TEST_CASE("with communicators of host memory, create allocates the planned devic
   }
 }
 
-// The fake of CUDA detects accesses behind the end of the memory, in the tests above.
-TEST_CASE("if pinned memory for a communicator of host memory cannot be had, all ranks return the bytes" *
+// Checks the size of the pinned memory. In the tests above, the fake of CUDA detects accesses behind its end.
+TEST_CASE("if pinned memory for a communicator of host memory cannot be allocated, all ranks report its size" *
           NeedsFake()) {
   struct Case {
     HostKind kind;
@@ -214,7 +215,7 @@ TEST_CASE("if pinned memory for a communicator of host memory cannot be had, all
     HostRanks ranks(one.kind, spec);
     ranks.OnEvery([&](int rank, Model* model) {
       shampoo_optimizer_destroy(std::exchange(model->optimizer, nullptr));
-      // The first call is that of the root solver.
+      // The root solver makes the first call.
       if (rank == 1) fake_cuda_fail_here("cudaHostAlloc", 2, cudaErrorMemoryAllocation);
       return ranks.CreateAgain(rank, model->plan.get());
     });

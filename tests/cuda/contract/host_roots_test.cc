@@ -22,7 +22,7 @@ ModelSpec HostOfThree(const Keys& more = {}) {
   return spec;
 }
 
-// Trains 19 steps, of which the host computes no roots while calls are held.
+// Trains 19 steps. is_held: the host computes no roots from step 10 until step 13 and from step 15 until step 18.
 std::vector<char> TrainOnHost(int order, bool is_held, const ModelSpec& spec) {
   const StageWithStream stream(order);
   Model model(spec, stream);
@@ -79,7 +79,7 @@ TEST_CASE("rungs and counters of roots on the host are those of the CPU") {
       }
       return values;
     };
-    // Roots that a step uses at once are those of the device.
+    // The first roots are computed on the device, because their step uses them at once.
     const std::vector<double> host_before = counts(pair.host);
     const std::vector<double> device_before = counts(pair.device);
     pair.Train(10, 19);
@@ -203,7 +203,7 @@ TEST_CASE("each call of a step with root_async may fail" * NeedsFake()) {
 TEST_CASE("create reports that pinned memory is missing" * NeedsFake()) {
   const Stage stage;
   const PlanPtr plan = MakePlan(HostOfThree());
-  for (const int64_t nth : {2, 3}) {  // the first is that of the root solver
+  for (const int64_t nth : {2, 3}) {  // the root solver makes the first call
     fake_cuda_fail("cudaHostAlloc", nth, cudaErrorMemoryAllocation);
     CheckCreateFails(plan.get(), DeviceDesc(), SHAMPOO_E_NOMEM, " bytes of pinned memory for root_device host");
   }

@@ -11,7 +11,7 @@ namespace {
 
 using Counts = std::array<int64_t, 3>;  // launches, products, eigenproblems
 
-// Returns the counts of an ordinary step and of one with roots, after the first step. Buffers are bound once.
+// Returns the counts of steps 2 to 5, of which steps 2 and 4 compute roots. Buffers are bound once.
 std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& params) {
   const Stage stage;
   fake_cuda_set_protection(0);
@@ -55,7 +55,7 @@ TEST_CASE("a step of a thousand equal blocks takes as many launches, products an
           NeedsFake()) {
   for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
     CAPTURE(std::string(method));
-    // With more iterations, a batch takes as many as its slowest matrix.
+    // root_max_iterations is low, because a batch makes as many iterations as its slowest matrix needs.
     CheckTenAndAThousand({{"root_method", method}, {"root_max_iterations", "8"}, {"epsilon", "1"}}, {4, 3});
   }
 }

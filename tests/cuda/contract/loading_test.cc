@@ -84,7 +84,7 @@ TEST_CASE("create fails if a kernel cannot be loaded" * NeedsFake()) {
   }
 }
 
-// Method eigen computes the roots of tensors, and cans those of matrices, of the same order and in the same dtype.
+// Method eigen computes the roots of the tensor, and cans those of the matrix. They have the same sizes and dtype.
 TEST_CASE("create loads the solvers of all methods, also of one that some blocks use instead of the group's method") {
   const StageWithStream stream;
   ModelSpec spec;

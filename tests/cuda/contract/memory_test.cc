@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The source and the size of device memory, and that all of it is freed.
+// Checks the source and the size of device memory, and that all of it is freed.
 #include <map>
 
 #include "tests/cuda/contract/pair.h"
@@ -51,7 +51,7 @@ struct Recorder {
   static void Deallocate(void* user, void* memory, size_t bytes, int32_t type, int32_t device, void*) {
     auto* const self = static_cast<Recorder*>(user);
     CHECK(type == SHAMPOO_CUDA);
-    // cudaFree would wait, and would hide accesses by later work.
+    // cudaFree waits for pending work, and would hide that this work still uses the memory.
     if (OnFake()) self->work_was_left = self->work_was_left || fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) != 0;
     void* const began = static_cast<char*>(memory) - self->misalign;
     REQUIRE(self->live.count(began) == 1);
@@ -131,14 +131,14 @@ TEST_CASE("if the device has too little memory, create fails and reports the num
     fake_cuda_set_memory_limit(room);
     CheckCreateFails(plan.get(), desc, SHAMPOO_E_NOMEM, "shampoo_plan_bytes");
   }
-  MustCuda(cudaDeviceSynchronize());  // frees temporary memory in the order of the stream
+  MustCuda(cudaDeviceSynchronize());  // lets the streams free temporary memory
   fake_cuda_set_memory_limit(PlannedBytes(plan.get(), "total"));
   shampoo_optimizer* made = nullptr;
   Must(shampoo_optimizer_create(&made, plan.get(), &desc));
   shampoo_optimizer_destroy(made);
 }
 
-// The communicator of DeviceRanks refuses other memory.
+// The communicator of DeviceRanks refuses memory that other devices cannot access.
 TEST_CASE("other devices can access the buffers of exchanges, in create, in steps and after a rejected step") {
   const Stage stage;
   ModelSpec spec = FiveShapes({{"status_lag", "0"}});
@@ -180,8 +180,9 @@ TEST_CASE("the planned workspace of several ranks includes the buffers of exchan
   }
 }
 
-TEST_CASE("an optimizer has a cuBLAS handle for each stream, and a cuSOLVER handle for each that computes roots" *
-          NeedsFake()) {
+TEST_CASE(
+    "an optimizer has a cuBLAS handle for each stream, and a cuSOLVER handle for each stream that computes roots" *
+    NeedsFake()) {
   for (const char* async : {"0", "1"}) {
     const Stage stage;
     const int64_t of_async = std::string(async) == "0" ? 0 : 1;
@@ -206,7 +207,7 @@ TEST_CASE("create fails if the device has too little memory for the state, and l
   CHECK(model.State("group.0/step")[0] == 1);
 }
 
-TEST_CASE("the planned workspace includes a parameter without elements") {
+TEST_CASE("the planned workspace includes parameters without elements") {
   const Stage stage;
   UsePlugin();
   Recorder recorder;

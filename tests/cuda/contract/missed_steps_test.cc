@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// root_async if blocks miss steps: each block follows its own state on the device.
+// root_async when blocks miss steps: each block follows its own state on the device.
 #include "tests/core/temporary_directory.h"
 #include "tests/cuda/contract/pair.h"
 #include "tests/cuda/tools/device_ranks.h"
@@ -52,7 +52,7 @@ TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the sam
         Pair pair(MissingSteps(more), stream);
         for (uint64_t t = 1; t <= kLast; ++t) {
           pair.Each([&](Model& model) {
-            // The roots that the device has computed are not used then.
+            // After this change, the roots that the device has already computed are not used.
             if (t == other_epsilon) Must(shampoo_optimizer_set(model.optimizer, 0, "epsilon", 0.5));
             Step(&model, t);
           });
@@ -70,7 +70,7 @@ TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the sam
   }
 }
 
-TEST_CASE("the device uses the first roots at once, and waiting roots at the first step after the delay") {
+TEST_CASE("the device uses the first roots at once, and pending roots at the first step after the delay") {
   const StageWithStream stream;
   Model model(MissingSteps(), stream);
   model.FillParams(1);
@@ -96,10 +96,10 @@ TEST_CASE("the device uses the first roots at once, and waiting roots at the fir
   for (const Change& change : changes) {
     CAPTURE(change.p);
     CAPTURE(change.t);
-    const auto& of = inverses[change.p];
-    CHECK(of[change.t] != of[change.t - 1]);
-    CHECK(of[change.t - 1] == of[change.t - 2]);
-    CHECK(of[change.t + 1] == of[change.t]);
+    const auto& roots = inverses[change.p];  // by step
+    CHECK(roots[change.t] != roots[change.t - 1]);
+    CHECK(roots[change.t - 1] == roots[change.t - 2]);
+    CHECK(roots[change.t + 1] == roots[change.t]);
   }
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("steps between arenas, and from a checkpoint of any step, are bit-iden
   }
 }
 
-TEST_CASE("a step that would use waiting roots is neither captured nor replayed") {
+TEST_CASE("a step that would use pending roots is neither captured nor replayed") {
   const StageWithStream stream;
   Model model(MissingSteps(), stream);
   model.FillParams(1);
@@ -146,7 +146,7 @@ TEST_CASE("a step that would use waiting roots is neither captured nor replayed"
     fill(t, true);
     model.Step();
   }
-  fill(13, false);  // the first block keeps waiting
+  fill(13, false);  // the roots of the first block stay pending
   model.Step();
   fill(14, true);
   { const Graph empty(&model, SHAMPOO_E_STATE, "at step 14 of group 0 inverse roots are taken over"); }
@@ -170,7 +170,7 @@ TEST_CASE("a step that would use waiting roots is neither captured nor replayed"
   CHECK(model.State("group.0/step")[0] == 22);
   fill(23, false);
   model.Step();
-  // Captures another step; the first block has waited for more than the delay.
+  // Tries to capture another step. The roots of the first block have been pending for longer than the delay.
   fill(24, true);
   { const Graph empty(&model, SHAMPOO_E_STATE); }
   model.Step();

@@ -33,7 +33,7 @@ struct Skipped {
   int64_t nth = 0;
 };
 
-// Skips a call in a training, or counts the calls of its function in its step.
+// Skips the nth call of a function in a step, or counts the calls of the function in this step.
 class SkipCall {
  public:
   SkipCall(const Skipped& skipped, int64_t* calls) : skipped_(skipped), calls_(calls) {}

@@ -24,7 +24,7 @@ void SetValues(const OverflowCase& one, Model* model) {
   if (one.has_momentum) model->SetState("p0/0/momentum", std::vector<double>(30, one.momentum));
 }
 
-// Compares values; NaN equals NaN.
+// Returns whether all values equal `value`. NaN equals NaN.
 bool Holds(const std::vector<double>& values, double value) {
   return std::all_of(values.begin(), values.end(),
                      [value](double v) { return v == value || (std::isnan(v) && std::isnan(value)); });

@@ -24,7 +24,8 @@ constexpr BucketKind kBucketKinds[] = {{"local", 2, 1, false, 1, 1},
 
 ModelSpec SpecOfBuckets(const BucketKind& kind, const char* bucket, const Keys& more = {}) {
   ModelSpec spec = FiveShapes(Keys{{"shard_mode", kind.mode}, {"comm_bucket_bytes", bucket}} + more);
-  // Copies own blocks of the same shapes, and the halves of each parameter are equal.
+  // With the communicator below, all ranks must send equally many bytes. So copies own blocks of the same shapes, and
+  // both shards of each parameter have the same size.
   spec.params = {{{4, 4}}, {{4, 4}}, {{2, 3, 4}}, {{2, 3, 4}}, {{6, 6}}, {{6, 6}}, {{6}}, {{6}}};
   return spec;
 }
@@ -138,7 +139,8 @@ TEST_CASE("the work before the exchange of a bucket does not wait for the exchan
   }
 }
 
-// Steps with roots at steps 1 and 50. Returns the number of exchanges in step 2.
+// Lets exchange nth of step 2 fail (0: none), and checks that the stream then waits for all work of the step. The first
+// roots are due at step 50. Returns the number of exchanges in step 2.
 size_t FailExchange(const BucketKind& kind, size_t nth, bool captured) {
   const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   MarkedRank rank(kind, "64", stream, {{"precondition_frequency", "50"}, {"refresh_growth", "0"}});

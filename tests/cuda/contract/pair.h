@@ -59,14 +59,16 @@ struct Pair {
   void Train(uint64_t first, uint64_t last) {
     for (uint64_t t = first; t <= last; ++t) StepBoth(t);
   }
-  // Calls shampoo_optimizer_status() first, which waits for the device.
+  // Returns the counters that differ; "" if there are none. Call shampoo_optimizer_status() first, which waits for the
+  // device.
   std::string DifferingCounters() const {
     std::string differing;
     for (const char* counter : kCounters) {
       const double on_device = device.Stat(counter);
       const double on_host = host.Stat(counter);
       if (on_device == on_host) continue;
-      differing += std::string(counter) + " " + std::to_string(on_device) + " for " + std::to_string(on_host) + "; ";
+      differing +=
+          std::string(counter) + " " + std::to_string(on_device) + " instead of " + std::to_string(on_host) + "; ";
     }
     return differing;
   }

@@ -24,7 +24,8 @@ constexpr Kind kKinds[] = {{"local", 2, 1, false},        {"local", 1, 2, false}
 ModelSpec SpecOf(const Kind& kind, const Keys& more = {}) {
   ModelSpec spec = FiveShapes(
       Keys{{"precondition_frequency", "5"}, {"shard_mode", kind.mode}, {"comm_bucket_bytes", kind.bucket}} + more);
-  // Copies own blocks of the same shapes, and the halves of each parameter are equal.
+  // With StreamComm, all ranks must send equally many bytes. So copies own blocks of the same shapes, and both shards
+  // of each parameter have the same size.
   spec.params = {{{4, 4}}, {{4, 4}}, {{6}}, {{6}}, {{2, 3, 4}}, {{2, 3, 4}}, {{6, 6}}, {{6, 6}}};
   return spec;
 }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Other reasons to reject a step: bound numbers, parameters and states. Also skipped updates.
+// Reasons to reject a step that are not in its gradients: bound numbers, parameters and states. Also skipped updates.
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -194,9 +194,9 @@ TEST_CASE("a gradient that fits its dtype is rejected if a state would overflow"
   }
 }
 
-// A tile has 64 x 64 elements. The order is that of three by three tiles.
+// A tile has 64 x 64 elements, so a matrix of 150 x 150 has three by three tiles, the last ones cut off.
 TEST_CASE("every tile of a factor matrix is checked, and the error names the matrix") {
-  constexpr size_t kOrder = 150;
+  constexpr size_t kSize = 150;
   for (const char* dtype : {"f32", "bf16"}) {
     for (const auto& [row, column] : std::vector<std::pair<size_t, size_t>>{{0, 0}, {149, 0}, {149, 149}, {70, 69}}) {
       for (const double value : {static_cast<double>(NAN), kInfinity}) {
@@ -211,14 +211,14 @@ TEST_CASE("every tile of a factor matrix is checked, and the error names the mat
                      {"status_lag", "0"},
                      {"epsilon", "1"},
                      {"use_merge_dims", "false"}};
-        spec.params = {{{3, kOrder}}};
+        spec.params = {{{3, kSize}}};
         Pair pair(spec);
         pair.StepBoth(1);
         pair.Each([&](Model& model) {
           std::vector<double> factor = model.State("p0/0/factor.1");
-          REQUIRE(factor.size() == kOrder * kOrder);
-          factor[row * kOrder + column] = value;
-          factor[column * kOrder + row] = value;
+          REQUIRE(factor.size() == kSize * kSize);
+          factor[row * kSize + column] = value;
+          factor[column * kSize + row] = value;
           model.SetState("p0/0/factor.1", factor);
         });
         fake_cuda_mark();

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// track_root_residuals on the device: the statistics of the CPU, without waits and without an effect on results.
+// track_root_residuals on the device gives the statistics of the CPU, without waits and without an effect on results.
 #include <cusolverDn.h>
 
 #include "tests/capi/behaviour/listener.h"
@@ -16,7 +16,8 @@ const Keys kTracked = {{"track_root_residuals", "true"}};
 const char* const kStats[] = {"root_error.mean",    "root_error.median",    "root_error.p90",    "root_error.max",
                               "root_residual.mean", "root_residual.median", "root_residual.p90", "root_residual.max"};
 
-// In float64 the roots of the device and of the CPU differ by rounding, so their deviations are rounding, too.
+// The statistics are distances from roots in float64. Roots of the device and of the CPU have different rounding
+// errors, so a statistic that consists of rounding errors may differ by `rounding`.
 void CheckSameStats(const Model& device, const Model& host, double rounding) {
   for (const char* stat : kStats) {
     CAPTURE(std::string(stat));
@@ -118,7 +119,7 @@ TEST_CASE("a root that is computed again is measured, too" * NeedsFake()) {
       spec.params = {{{12}}};
       Model model(spec, stream);
       model.FillParams(1);
-      // The batch, and then the solver for one matrix.
+      // The solver for batches fails, and if recovered_by_host is set, the solver for one matrix fails, too.
       fake_cuda_fail_eigen(1, 0, how, 3);
       if (recovered_by_host) fake_cuda_fail_always("cusolverDnXsyevd", CUSOLVER_STATUS_INTERNAL_ERROR);
       const shampoo_status status = (model.FillGradients(1), model.TryStep());

@@ -9,7 +9,7 @@ namespace shampoo_test {
 namespace {
 
 constexpr Grid kGrids[] = {{1, 3}, {2, 2}};
-// kReporting, with blocks that are pieces of shards and with blocks that are gathered from shards.
+// Returns the keys of kReporting with each shard_mode.
 std::vector<Keys> ReportingInBothModes() {
   std::vector<Keys> all;
   for (const char* mode : {"local", "gather"}) {
@@ -34,12 +34,12 @@ const std::vector<ShardFault> kShardFaults = {
      {"shard rank ", " has a gradient for parameter \"p2\" and shard rank 1 has none"},
      [](Model* model) { model->DropGradient(2, true); },
      [](Model* model) { model->DropGradient(2, false); }},
-    {"a learning rate",
+    {"a different learning rate",
      SHAMPOO_E_INVALID,
      {"shard rank 1 has a different learning rate"},
      [](Model* model) { Must(shampoo_optimizer_set(model->optimizer, 0, "lr", 0.5)); },
      [](Model* model) { Must(shampoo_optimizer_set(model->optimizer, 0, "lr", 0.25)); }},
-    {"a step",
+    {"a different step",
      SHAMPOO_E_STATE,
      {"shard rank 1 is at step 8 of group 0 and shard rank 0 at step 3"},
      [](Model* model) { model->SetState("group.0/step", {7}); },
@@ -144,7 +144,9 @@ TEST_CASE("a difference that only the copies of one shard can detect is an error
   }
 }
 
-TEST_CASE("a rank that holds nothing of a group counts the steps of the others, also if it gets gradients later") {
+TEST_CASE(
+    "a rank without gradients of a group counts the steps of the group on other ranks, also if it gets gradients "
+    "later") {
   for (const Keys& reporting : ReportingInBothModes()) {
     CAPTURE(reporting.back().second);
     CAPTURE(reporting[0].second);

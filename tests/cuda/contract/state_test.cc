@@ -34,7 +34,7 @@ TEST_CASE("a state in the caller's memory is initialized and stepped, and the ca
   CHECK(BytesOf(arena, stream) == state);
 }
 
-TEST_CASE("a step from one arena into another is a pure function, and a copy of its bytes is a snapshot") {
+TEST_CASE("a step from one arena into another is a pure function, and an arena can be copied as bytes") {
   for (const auto& [lag, async] : {std::pair("0", "0"), std::pair("1", "0"), std::pair("1", "1")}) {
     CAPTURE(std::string(lag));
     CAPTURE(std::string(async));
@@ -157,7 +157,7 @@ TEST_CASE("entries are read and written, whole and in part, to and from the host
     Must(shampoo_state_read(first.optimizer, entry.index, 0, entry.elements, on_host.data(), bytes, SHAMPOO_CPU,
                             stream));
     CHECK(on_host == whole);
-    // The second half from the device, the first from the host.
+    // Writes the second half from the device and the first half from the host.
     const int64_t half = entry.elements / 2;
     const size_t cut = static_cast<size_t>(half) * entry.size;
     std::vector<char> part(bytes - cut);
@@ -184,13 +184,13 @@ TEST_CASE("a state that other code has written is rejected once, and then accept
   Model model(spec, stream);
   const StateArena arena(spec, stream);
   const size_t bytes = arena.bytes();
-  const DeviceBytes snapshot(bytes);
-  MustCuda(cudaMemcpyAsync(snapshot.get(), arena.get(), bytes, cudaMemcpyDeviceToDevice, stream));
+  const DeviceBytes initial(bytes);
+  MustCuda(cudaMemcpyAsync(initial.get(), arena.get(), bytes, cudaMemcpyDeviceToDevice, stream));
   model.FillParams(1);
   model.FillGradients(1);
   Must(shampoo_optimizer_bind_state(model.optimizer, arena.get(), arena.get()));
   for (int t = 1; t <= 3; ++t) model.Step();
-  MustCuda(cudaMemcpyAsync(arena.get(), snapshot.get(), bytes, cudaMemcpyDeviceToDevice, stream));
+  MustCuda(cudaMemcpyAsync(arena.get(), initial.get(), bytes, cudaMemcpyDeviceToDevice, stream));
   model.Step();
   const auto params = model.ParamValues(3);
   CheckError(model.TryStep(), SHAMPOO_E_STATE, "\"group.0/step\" is 0, but the previous step left 3");

@@ -49,7 +49,7 @@ TEST_CASE("if CUDA cannot be used, the backend and create report the reason" * N
     for (const char* word : one.words)
       CHECK_MESSAGE(unavailable_reason.find(word) != std::string::npos, unavailable_reason);
     CheckCreateFails(MakePlan(FiveShapes()).get(), DeviceDesc(), SHAMPOO_E_UNSUPPORTED, unavailable_reason);
-    // Another machine; the previous text is still valid.
+    // After the system has changed, the previous reason is still valid memory.
     fake_cuda_set_system(2, CUDART_VERSION, CUDART_VERSION);
     CHECK(Cuda().usable == 1);
     CHECK(unavailable_reason == info.unavailable_reason);

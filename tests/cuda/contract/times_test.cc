@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// track_times on the device: time in the stream, read with the reports.
+// track_times on the device: times are measured in the stream and read with the reports of steps.
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/graph.h"
 
@@ -27,7 +27,7 @@ int Grown(const std::vector<double>& before, const std::vector<double>& now) {
   return grown;
 }
 
-TEST_CASE("times of all phases are measured if track_times is set, with the report of the step") {
+TEST_CASE("if track_times is set, the times of all phases are known when the report of the step is read") {
   for (const bool tracked : {false, true}) {
     for (const char* lag : {"0", "1"}) {
       CAPTURE(tracked);
@@ -69,7 +69,7 @@ TEST_CASE("measuring changes no result, and adds no wait and no allocation" * Ne
       fake_cuda_mark();
       model.Bind();
       for (int t = 3; t <= 9; ++t) Must(shampoo_optimizer_step(model.optimizer, stream));
-      CHECK(fake_cuda_calls("cudaEventSynchronize") <= 7);  // one for the previous step
+      CHECK(fake_cuda_calls("cudaEventSynchronize") <= 7);  // a step may wait once, for the previous step
       CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
       bits.push_back(BitsOf(model));
     }

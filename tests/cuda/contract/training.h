@@ -15,19 +15,19 @@ class Training {
   Training(const ModelSpec& spec, cudaStream_t stream, int steps);
   ~Training();
 
-  // Enqueues the copy of the gradient of step t (from 1 on), the step, the copy of the parameters, and a write that
-  // overwrites the gradient.
+  // Enqueues copies of the gradients and of the learning rate of step t (from 1 on), the step, a copy of the
+  // parameters, and writes that overwrite the gradients and the learning rate.
   shampoo_status Step(int t);
-  // Returns all parameters after every step, and all results at the end.
+  // Returns the parameters and states at the end, and the parameters after every step.
   std::vector<char> Result();
-  // Changes the stream of later steps. It waits for the work of the old one.
+  // Changes the stream of later steps. The new stream waits for the work of the old one.
   void MoveTo(cudaStream_t stream);
   Model& model() { return model_; }
 
  private:
   Model model_;
   std::vector<std::vector<PinnedFloats>> gradients_;  // by step, then by parameter
-  std::vector<std::vector<PinnedFloats>> seen_;
+  std::vector<std::vector<PinnedFloats>> seen_;       // parameters after each step
   PinnedFloats rates_;
   DeviceBytes rate_;
   cudaEvent_t moved_ = nullptr;

@@ -50,7 +50,7 @@ TEST_CASE("parameters are compared at every nth step") {
   ranks.FillParams(1);
   ranks.Train(1, 2);
   REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-  // Steps 3 and 4 are made with 2 and 3 steps before them.
+  // Parameters are compared at the start of steps 1 and 5, so steps 3 and 4 do not detect the difference.
   FlipBit(&ranks[1], 3, 2);
   ranks.Train(3, 4);
   CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
@@ -59,7 +59,8 @@ TEST_CASE("parameters are compared at every nth step") {
   for (int rank = 0; rank < 2; ++rank) CHECK(ranks[rank].Stat("steps") == 4);
 }
 
-// A communicator of two ranks that receives its own segment as that of the other rank, in the order of the stream.
+// A communicator of two ranks in which this rank receives its own segment as that of the other rank, in the order of
+// the stream.
 struct Echo {
   char* received = nullptr;  // by the last all-gather
 
@@ -152,7 +153,9 @@ TEST_CASE("with shards, copies of each shard are compared, and all shards report
   }
 }
 
-TEST_CASE("equal parameters pass, with dtypes, strides of blocks and skipped steps, and no result changes") {
+TEST_CASE(
+    "equal parameters pass with several dtypes, strides of blocks and skipped steps, and the comparison changes no "
+    "result") {
   const Stage stage;
   std::vector<std::vector<std::vector<double>>> params;
   for (const char* every : {"0", "1"}) {

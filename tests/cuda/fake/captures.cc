@@ -58,7 +58,7 @@ cudaError_t Streams::EndCapture(const std::shared_ptr<Stream>& stream, Nodes* ou
   if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != std::this_thread::get_id()) {
     return cudaErrorStreamCaptureWrongThread;
   }
-  // All nodes that precede the end of the origin.
+  // Finds the nodes that precede the end of the origin. Work in other nodes was not joined.
   std::vector<char> joined(capture->nodes.size(), 0);
   for (const size_t node : stream->frontier) joined[node] = 1;
   for (size_t node = capture->nodes.size(); node-- > 0;) {
@@ -72,7 +72,7 @@ cudaError_t Streams::EndCapture(const std::shared_ptr<Stream>& stream, Nodes* ou
   }
   capture->active = false;
   captures_.erase(std::find(captures_.begin(), captures_.end(), capture));
-  // A stream and its capture refer to each other, and events may refer to the capture for a long time.
+  // Breaks the references between streams and their capture, because events may keep the capture for a long time.
   capture->streams.clear();
   capture->origin = nullptr;
   if (capture->invalid) return cudaErrorStreamCaptureInvalidated;

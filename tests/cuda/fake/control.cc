@@ -216,7 +216,7 @@ void fake_cuda_fail_always(const char* function, int code) {
   Locked()->planned.push_back({FunctionName(function), "", 1, false, code, {}, {}, true});
 }
 
-void fake_cuda_limit_eigen_batches(int64_t matrices) { Locked()->most_eigen_matrices = matrices; }
+void fake_cuda_limit_eigen_batches(int64_t matrices) { Locked()->max_eigen_matrices = matrices; }
 
 const char* fake_cuda_last_failed(void) {
   static std::string name;

@@ -52,16 +52,17 @@ SHAMPOO_FAKE_EXPORT int64_t fake_cuda_progress(int64_t operations);
 enum fake_cuda_solver {
   FAKE_CUDA_SOLVER_ENQUEUES = 0,  // eigensolvers only enqueue work; the default
   FAKE_CUDA_SOLVER_WAITS = 1,     // they wait for their work
-  // They wait, before they do anything, until another mode is set; so do waits for events in other threads than the one
-  // that has set the mode.
+  // They wait, before they do anything, until another mode is set. So does cudaEventSynchronize(), except in the thread
+  // that has set this mode.
   FAKE_CUDA_SOLVER_IS_HELD = 2,
 };
 // Sets whether eigensolvers of cuSOLVER wait on the host. A call that is held for a minute is a misuse, and goes on.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_solver(int mode);
 // Waits until a call is held. It is a misuse if none is held within a minute.
 SHAMPOO_FAKE_EXPORT void fake_cuda_wait_for_held_call(void);
-// Waits until other threads have ended this many sections since the mark in which their capture mode was not the global
-// one. Threads of the plugin have one such section for each of their jobs. It is a misuse if that takes a minute.
+// Waits until the threads of the plugin have ended this many jobs since the mark. A job is counted when another thread
+// sets its capture mode back to the global mode, as these threads do after each job. It is a misuse if that takes a
+// minute.
 SHAMPOO_FAKE_EXPORT void fake_cuda_wait_for_jobs(int64_t jobs);
 
 // Sets whether device memory is protected from the host while no work runs; the default is true. If the system has no
@@ -75,7 +76,7 @@ SHAMPOO_FAKE_EXPORT void fake_cuda_set_protection(int protect);
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_system(int devices, int driver_version, int runtime_version);
 // Sets the compute capability of a device. The default is 9.0.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_compute_capability(int device, int major, int minor);
-// Sets the bytes of each device; allocations that exceed them fail. 0: no limit.
+// Sets the size of the memory of each device. Allocations that exceed it fail. 0: no limit.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_memory_limit(int64_t bytes);
 
 // --- Calls that were made ---
@@ -109,8 +110,8 @@ SHAMPOO_FAKE_EXPORT void fake_cuda_mark(void);
 
 // CUDA loads a kernel onto a device when it is first used there, which may wait for running work. Begin and end a
 // section in which kernels may be loaded. After the first section, the first use of a kernel outside of all sections is
-// an error, as if a collective were running that waits for a rank of this process. Products and eigenproblems of
-// different orders use different kernels.
+// an error: it could wait forever for a running collective that itself waits for a rank of this process. Products and
+// eigenproblems of different sizes use different kernels.
 SHAMPOO_FAKE_EXPORT void fake_cuda_begin_loading(void);
 SHAMPOO_FAKE_EXPORT void fake_cuda_end_loading(void);
 
@@ -154,13 +155,13 @@ SHAMPOO_FAKE_EXPORT int fake_cuda_check_collective(const void* data, size_t byte
 SHAMPOO_FAKE_EXPORT void fake_cuda_fail(const char* function, int64_t nth, int code);
 // Makes all calls of the function from now on fail, until fake_cuda_cancel_failures.
 SHAMPOO_FAKE_EXPORT void fake_cuda_fail_always(const char* function, int code);
-// Sets the most matrices of a batch that cuSOLVER accepts. Queries of workspaces and solvers reject larger batches.
+// Sets the largest batch of matrices that cuSOLVER accepts. Queries of workspaces and solvers reject larger batches.
 SHAMPOO_FAKE_EXPORT void fake_cuda_limit_eigen_batches(int64_t matrices);
 // Returns the name of the function that failed, or was skipped, last; "" if none was.
 SHAMPOO_FAKE_EXPORT const char* fake_cuda_last_failed(void);
 // Does the same as fake_cuda_fail for calls of this thread only.
 SHAMPOO_FAKE_EXPORT void fake_cuda_fail_here(const char* function, int64_t nth, int code);
-// Does the same for calls of other threads only.
+// Does the same as fake_cuda_fail for calls of other threads only.
 SHAMPOO_FAKE_EXPORT void fake_cuda_fail_elsewhere(const char* function, int64_t nth, int code);
 // Makes the nth call of a function that enqueues work report success and do nothing.
 SHAMPOO_FAKE_EXPORT void fake_cuda_skip(const char* function, int64_t nth);

@@ -106,7 +106,7 @@ using namespace shampoo::cuda_fake;
 
 extern "C" {
 
-// Like cuBLAS, this allocates device memory and waits for it.
+// The function of cuBLAS allocates device memory, so it must not be called during a capture.
 cublasStatus_t cublasCreate_v2(cublasHandle_t* out) {
   const Call call(__func__, Call::kUnsafe);
   if (call.over()) return call.Blas();
@@ -116,7 +116,7 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t* out) {
 }
 
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
-  // It may wait for the device, but code must not rely on that.
+  // The function of cuBLAS may wait for the device, but code must not rely on that.
   const Call call(__func__, Call::kUnsafe | Call::kReleases);
   if (call.over()) return call.Blas();
   return TheState().blas.Remove(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;

@@ -109,7 +109,7 @@ void SolveBatch(const EigenBatch& batch) {
   for (int64_t i = 0; i < batch.count; ++i) SolveOne<Real>(batch, i, faulty ? &fault : nullptr);
 }
 
-// Returns a size in bytes of the order that real solvers request.
+// Returns about as many bytes as the solvers of cuSOLVER request.
 size_t WorkspaceBytes(int64_t n, int64_t batch, size_t element) {
   return (static_cast<size_t>(n) * static_cast<size_t>(n) * 2 + static_cast<size_t>(n) * 4) *
              static_cast<size_t>(batch) * element +
@@ -136,7 +136,7 @@ cusolverStatus_t Enqueue(const char* solver, const SolverHandle& handle, EigenBa
     return CUSOLVER_STATUS_EXECUTION_FAILED;
   }
   const std::string kernel =
-      std::string(solver) + " of order " + std::to_string(batch.n) + (f64 ? " in f64" : " in f32");
+      std::string(solver) + " of size " + std::to_string(batch.n) + (f64 ? " in f64" : " in f32");
   if (!state.Load(handle.device, kernel)) return CUSOLVER_STATUS_EXECUTION_FAILED;
   ++state.counts[FAKE_CUDA_EIGENPROBLEMS];
   if (batch.n == 0 || batch.count == 0) return CUSOLVER_STATUS_SUCCESS;
@@ -176,7 +176,7 @@ cusolverStatus_t CheckEigen(cusolverDnHandle_t handle, cusolverDnParams_t params
   const std::shared_ptr<SolverParams> found = state.params.Find(params);
   if (state.solvers.Find(handle) == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
   if (found == nullptr || found->is_jacobi || !types.valid() ||
-      !IsValid(shape.jobz, shape.uplo, shape.n, shape.lda, shape.batch) || shape.batch > state.most_eigen_matrices) {
+      !IsValid(shape.jobz, shape.uplo, shape.n, shape.lda, shape.batch) || shape.batch > state.max_eigen_matrices) {
     return CUSOLVER_STATUS_INVALID_VALUE;
   }
   return CUSOLVER_STATUS_SUCCESS;
@@ -210,7 +210,7 @@ cusolverStatus_t SolveEigen(const char* function, cusolverDnHandle_t handle, cus
       types.a == CUDA_R_64F);
 }
 
-// A solver for batches that fails may have overwritten its matrices.
+// Overwrites the matrices with NaN, because a solver for batches that fails may have overwritten them.
 cusolverStatus_t FailBatch(const Call& call, cusolverDnHandle_t handle, void* a, int64_t elements, size_t element) {
   const std::shared_ptr<SolverHandle> solver = TheState().solvers.Find(handle);
   const cusolverStatus_t status = call.Solver();
@@ -231,7 +231,7 @@ cusolverStatus_t JacobiBufferSize(const Call& call, cusolverDnHandle_t handle, c
   const std::shared_ptr<SolverParams> found = TheState().params.Find(params);
   if (TheState().solvers.Find(handle) == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
   if (found == nullptr || !found->is_jacobi || lwork == nullptr || !IsValid(jobz, uplo, n, lda, batch) ||
-      batch > TheState().most_eigen_matrices) {
+      batch > TheState().max_eigen_matrices) {
     return CUSOLVER_STATUS_INVALID_VALUE;
   }
   *lwork = static_cast<int>(WorkspaceBytes(n, batch, sizeof(Real)) / sizeof(Real));
@@ -247,7 +247,7 @@ cusolverStatus_t Jacobi(const Call& call, cusolverDnHandle_t handle, cusolverEig
   const std::shared_ptr<SolverParams> found = TheState().params.Find(params);
   if (solver == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
   if (found == nullptr || !found->is_jacobi || !IsValid(jobz, uplo, n, lda, batch) ||
-      batch > TheState().most_eigen_matrices || lwork < 0 ||
+      batch > TheState().max_eigen_matrices || lwork < 0 ||
       static_cast<size_t>(lwork) < WorkspaceBytes(n, batch, sizeof(Real)) / sizeof(Real)) {
     return CUSOLVER_STATUS_INVALID_VALUE;
   }
@@ -273,7 +273,7 @@ cusolverStatus_t cusolverDnCreate(cusolverDnHandle_t* out) {
 }
 
 cusolverStatus_t cusolverDnDestroy(cusolverDnHandle_t handle) {
-  // It may wait for the device, but code must not rely on that.
+  // The function of cuSOLVER may wait for the device, but code must not rely on that.
   const Call call(__func__, Call::kUnsafe | Call::kReleases);
   if (call.over()) return call.Solver();
   return TheState().solvers.Remove(handle) ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_NOT_INITIALIZED;

@@ -34,7 +34,7 @@ float RoundToTf32(float value) {
   return value;
 }
 
-// A dense matrix with columns of `rows` numbers.
+// Returns the matrix with rounded elements and without gaps between its columns.
 std::vector<float> Rounded(const float* a, int64_t rows, int64_t columns, int64_t lda) {
   std::vector<float> out(static_cast<size_t>(rows * columns));
   for (int64_t j = 0; j < columns; ++j) {
@@ -67,7 +67,7 @@ void Multiply(const Product& how, const Real* a, int64_t lda, const Real* b, int
     return;
   }
   const blas::ScratchUse use(TheScratch());
-  // In row-major order, the matrices are their transposes.
+  // blas::Gemm takes row-major matrices. Column-major matrices are the transposes of those.
   blas::Gemm(blas::Product<Real>{how.transpose_b, how.transpose_a, static_cast<Real>(how.alpha), beta}, how.n, how.m,
              how.k, b, ldb, a, lda, c, ldc);
 }

@@ -14,7 +14,7 @@
 // Kernels on the CPU: the interface of core/backend/cuda/plugin/cta.h.
 namespace shampoo::cuda_fake {
 
-// Returns the order of the next CTA or loop, from the seed of the fake.
+// Returns a random number, from the seed of the fake, that selects the order of the CTAs of a kernel or of a loop.
 uint64_t NextOrder();
 
 // Visits each number below `count` once, in an order that depends on `order`.

@@ -36,7 +36,7 @@ struct BlasFixture : FakeCudaFixture {
     REQUIRE(cublasCreate(&blas) == CUBLAS_STATUS_SUCCESS);
     REQUIRE(cublasSetStream(blas, stream[0]) == CUBLAS_STATUS_SUCCESS);
   }
-  // c (2 x 2) = a (2 x 3) b (3 x 2), twice; columns of a are lda apart.
+  // Computes c (2 x 2) = a (2 x 3) b (3 x 2) for a batch of two. Columns of a are lda apart.
   cublasStatus_t Product(const void* a, int lda, const void* b, float beta, void* c,
                          cublasComputeType_t compute = CUBLAS_COMPUTE_32F) const {
     const float alpha = 1;
@@ -46,7 +46,8 @@ struct BlasFixture : FakeCudaFixture {
   cublasHandle_t blas = nullptr;
 };
 
-TEST_CASE_FIXTURE(BlasFixture, "products") {
+TEST_CASE_FIXTURE(BlasFixture,
+                  "products have the right values, and wrong arguments and overlapping outputs are reported") {
   const std::vector<float> a_values{1, 2, 3, 4, 5, 6, 1, 0, 0, 1, 1, 1};
   const std::vector<float> b_values{1, 0, 0, 1, 1, 1, 2, 3, 4, 5, 6, 7};
   const float* const a = ToDevice(a_values);
@@ -197,7 +198,7 @@ struct SolverFixture : FakeCudaFixture {
   int* info = nullptr;
 };
 
-TEST_CASE_FIXTURE(SolverFixture, "eigenproblems") {
+TEST_CASE_FIXTURE(SolverFixture, "both eigensolvers read one triangle and return eigenvalues and eigenvectors") {
   for (const bool with_jacobi : {false, true}) {
     Solve(with_jacobi);
     const std::vector<double> values = ToHost(w, 6);

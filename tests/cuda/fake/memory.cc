@@ -22,19 +22,19 @@ namespace {
 
 constexpr size_t kRegion = size_t{1} << 33;  // address range of each device
 constexpr size_t kPage = 4096;
-// Memory is protected in units of this size. Protecting pages of this size, which are requested from the system, takes
-// little time.
+// Memory is protected in units of this size, and the system is asked for pages of this size, because changing the
+// protection of few large pages takes little time.
 constexpr size_t kLargePage = size_t{2} << 20;
 constexpr size_t kMapped = kRegion * Memory::kMaxDevices + kLargePage;
 constexpr size_t kGuard = 256;       // on both sides; also the alignment of CUDA's allocations
-constexpr size_t kKeep = 64 << 20;   // bytes of freed memory that are not reused yet
+constexpr size_t kKeep = 64 << 20;   // freed memory is reused only when more bytes than this are free
 constexpr uint16_t kUnset = 0xfff5;  // NaN as 16, 32 and 64 bits
 constexpr uint16_t kFreed = 0xfff6;
 constexpr uint16_t kGuardPattern = 0xfffe;
 
 size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
-// `begin` is even, because all allocations are aligned.
+// `begin` must be even. It is, because allocations are aligned and have even numbers of bytes.
 void Fill(char* begin, char* end, uint16_t pattern) {
   uint64_t word = pattern;
   word |= word << 16;
@@ -44,7 +44,7 @@ void Fill(char* begin, char* end, uint16_t pattern) {
   }
 }
 
-// Returns the first byte that differs, or `end`.
+// Returns the first byte that differs from the pattern, or `end`.
 const char* FindOther(const char* begin, const char* end, uint16_t pattern) {
   const auto byte = [&](const char* at) {
     return static_cast<char>((reinterpret_cast<uintptr_t>(at) & 1) == 0 ? pattern & 0xff : pattern >> 8);
@@ -133,7 +133,7 @@ char* Memory::TakeBlock(int device, size_t block_bytes, size_t* taken_bytes) {
     }
   }
   if (used_[device] + block_bytes > kRegion) return nullptr;
-  // The used part may grow while it is open.
+  // Closes the memory and opens it again, so that the new bytes are open, too.
   Protect(device, false);
   char* const block = base_ + kRegion * static_cast<size_t>(device) + used_[device];
   used_[device] += block_bytes;

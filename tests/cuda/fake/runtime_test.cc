@@ -103,7 +103,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "work does not run before the host waits for 
   CHECK(cudaFreeHost(pinned) == cudaSuccess);
 }
 
-// One stream doubles the number that the other sets. An event orders them.
+// One stream sets a number, and the other one doubles it. with_event: the second stream waits for the first.
 float DoubledAfterSet(FakeCudaFixture& fixture, bool with_event, bool set_first) {
   const std::array<float, 4> seven{7, 7, 7, 7};
   const cudaStream_t sets = fixture.stream[set_first ? 0 : 1];

@@ -134,7 +134,7 @@ Call::Call(const char* function, unsigned flags, const char* kernel) : lock_(The
   for (size_t i = 0; i < state.planned.size(); ++i) {
     PlannedCall& planned = state.planned[i];
     if (planned.thread != std::thread::id() && planned.thread != std::this_thread::get_id()) continue;
-    if (planned.another == std::this_thread::get_id()) continue;
+    if (planned.excluded_thread == std::this_thread::get_id()) continue;
     if (planned.function.empty() ? (flags & kReleases) != 0 : planned.function != name) continue;
     if (!planned.kernel.empty() &&
         (kernel == nullptr || std::string_view(kernel).find(planned.kernel) == std::string_view::npos)) {
@@ -148,7 +148,7 @@ Call::Call(const char* function, unsigned flags, const char* kernel) : lock_(The
     if (planned.repeats) continue;
     state.planned.erase(state.planned.begin() + static_cast<std::ptrdiff_t>(i--));
   }
-  // A wait fails after the work that it waits for, so it reports an earlier failure of that work.
+  // A call that waits fails only after the work that it waits for has run, so a failure of that work comes first.
   if (over_ && code_ != 0 && (flags & kSynchronizes) != 0) state.streams.FinishDevice(CurrentDevice());
   if (over_) return;
   code_ = (flags & kNoDevice) != 0 ? cudaSuccess : SystemError(state);

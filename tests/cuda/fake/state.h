@@ -64,7 +64,7 @@ struct SolverHandle {
 struct SolverParams {
   bool is_jacobi;
   bool sorted = true;
-  bool one_algorithm = CUDART_VERSION < 13000;  // earlier versions have no choice
+  bool one_algorithm = CUDART_VERSION < 13000;  // earlier versions of CUDA have one algorithm
 };
 
 // A failure of a future call.
@@ -74,9 +74,9 @@ struct PlannedCall {
   int64_t calls_left;
   bool skip;
   int code;
-  std::thread::id thread = {};   // none: any thread
-  std::thread::id another = {};  // any thread but this
-  bool repeats = false;          // all calls from the nth on
+  std::thread::id thread = {};           // only this thread; none: any thread
+  std::thread::id excluded_thread = {};  // any thread except this one
+  bool repeats = false;                  // all calls from the nth on
 };
 
 struct PlannedEigenFault {
@@ -102,7 +102,7 @@ struct State {
   std::thread::id holder = {};  // the thread that has set `solver`
   int64_t held_calls = 0;
   std::map<std::thread::id, int64_t> ended_sections;  // by thread, since the mark: see fake_cuda_wait_for_jobs
-  int64_t most_eigen_matrices = std::numeric_limits<int64_t>::max();  // of a batch that cuSOLVER accepts
+  int64_t max_eigen_matrices = std::numeric_limits<int64_t>::max();  // of a batch that cuSOLVER accepts
   std::string last_failed;  // the function whose planned failure or skip happened last
 
   Memory memory;
@@ -169,6 +169,7 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
+  // Returns whether the call must return at once, because it fails or is skipped.
   bool over() const { return over_; }
   // Return the error of a call that is over.
   cudaError_t Cuda() const { return Cuda(static_cast<cudaError_t>(code_)); }
@@ -183,7 +184,7 @@ class Call {
   static std::shared_ptr<Stream> StreamOf(cudaStream_t handle, int device);
 
  private:
-  // Counts the calls that the thread is inside of. The first member, so that it covers the others.
+  // Counts the calls that the thread is inside of. It is the first member, so that it is destroyed last.
   struct Depth {
     Depth();
     ~Depth();

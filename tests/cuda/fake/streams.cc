@@ -16,7 +16,7 @@ Streams::Streams(int devices) {
   }
 }
 
-// Pending work refers to streams through its events, and captures refer to their streams.
+// Breaks cycles of references: pending work refers to streams through its events, and captures refer to their streams.
 Streams::~Streams() {
   for (const std::shared_ptr<Stream>& stream : streams_) {
     stream->queue.clear();

@@ -99,7 +99,8 @@ class Streams {
   cudaError_t EndCapture(const std::shared_ptr<Stream>& stream, Nodes* out);
   // Handles a call that is not allowed during a capture: invalidates the capture. Returns whether there was one.
   bool InvalidateForUnsafeCall();
-  // Returns the capture of a stream that waits for the legacy stream. Using the legacy stream invalidates it.
+  // Returns nullptr unless `stream` is a legacy stream and a stream that waits for it is being captured. Otherwise
+  // returns this capture, which any use of the legacy stream invalidates.
   Capture* CaptureInTheWay(const Stream& stream) const;
 
  private:

@@ -75,7 +75,7 @@ int64_t FailEach(const Attempt& attempt, const std::function<void(int64_t n)>& f
     CHECK(outcome.text.find(names) != std::string::npos);
     CHECK(!FunctionIn(outcome.text).empty());
   }
-  FAIL("there is no end of it");
+  FAIL("the attempt makes more than kMaxCalls calls");
   return 0;
 }
 

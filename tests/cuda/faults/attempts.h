@@ -17,8 +17,8 @@ struct Attempt {
   std::function<void(Model* model, bool failed)> afterwards = {};
 };
 
-// Returns whether the function that failed last is an eigensolver of cuSOLVER or the query of its workspace. Other
-// solvers replace one that fails.
+// Returns whether the function that failed last is an eigensolver of cuSOLVER or the query of its workspace. Such a
+// failure is no error, because another solver computes the roots.
 bool HasFailedInEigensolver();
 
 // Creates another optimizer with the model's plan and stream.
@@ -39,12 +39,12 @@ struct Outcome {
 Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail);
 
 // Runs the attempt for n = 1, 2, ... until the attempt ends before the failure of fail(n). Each earlier attempt must
-// fail with the code and a text that names the failed function, unless an eigensolver failed. Returns the number of
-// failures.
+// fail with code(n) and an error text that contains `names` and the failed function, unless an eigensolver failed.
+// Returns the number of failures.
 int64_t FailEach(const Attempt& attempt, const std::function<void(int64_t n)>& fail,
                  const std::function<shampoo_status(int64_t n)>& code, const std::string& names);
 
-// Does the same for all calls of CUDA and its libraries, once with out of memory and once with another error.
+// Does the same for all calls of CUDA and its libraries. The failures are alternately out of memory and another error.
 int64_t FailEachCall(const Attempt& attempt);
 
 }  // namespace shampoo_test

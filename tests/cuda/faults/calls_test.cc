@@ -13,14 +13,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Uses four streams and both eigensolvers.
+// Returns a model that uses four streams and both eigensolvers.
 ModelSpec SpecOfCalls(const Keys& more = {}) {
   ModelSpec spec = FiveShapes(more);
   spec.params = {{{5}}, {{2, 3, 4}}, {{40, 2}}, {{4, 3}}};
   return spec;
 }
 
-// The first calls query whether there is a device.
+// Returns the number of calls that query whether there is a device. Create makes these calls first.
 int64_t CallsToDescribe() {
   fake_cuda_mark();
   shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
@@ -31,7 +31,7 @@ int64_t CallsToDescribe() {
 TEST_CASE("create: a failed call leaks nothing, and creating again works" * NeedsFake()) {
   UsePlugin();
   const int64_t first = CallsToDescribe();
-  // Matrices of only two orders, because create calls the libraries for each order.
+  // Matrices of only two sizes, because create calls the libraries for each size.
   ModelSpec spec = SpecOfCalls();
   spec.params = {{{2}}, {{2, 2, 2}}, {{40}}, {{2, 40}}};
   shampoo_optimizer* made = nullptr;
@@ -124,7 +124,7 @@ int64_t FailEachCallOf(const ModelSpec& spec) {
   }
 }
 
-TEST_CASE("every call of a step with every method, followed by another step" * NeedsFake()) {
+TEST_CASE("each call of a step with any method may fail, and later steps work" * NeedsFake()) {
   for (const char* lag : {"0", "1"}) {
     CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "1"}})) > 100);
     CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "4000"}})) > 35);
@@ -137,7 +137,7 @@ TEST_CASE("every call of a step with every method, followed by another step" * N
   }
 }
 
-TEST_CASE("bind and status" * NeedsFake()) {
+TEST_CASE("bind makes no call of CUDA, and status reports each failed call" * NeedsFake()) {
   Attempt attempt{.spec = SpecOfCalls(), .steps_before = 1, .run = [](Model* model) {
                     model->Bind();
                     return SHAMPOO_OK;

@@ -28,8 +28,9 @@ struct Log {
   std::string text;
 };
 
-// Makes one matrix of a step's batches fail. A step decomposes the matrices of the first dims of three blocks, and then
-// those of the second dims. Earlier steps must have run, because the fake counts runs of solvers.
+// Makes the eigenproblem of p1/0/factor.1 fail in the next step. A step first decomposes the matrices of the first dims
+// of the three blocks, and then those of the second dims. Waits for earlier steps, because the fake counts runs of
+// solvers.
 void Spoil(Model* model, int how) {
   model->Wait();
   fake_cuda_fail_eigen(2, 1, how, 3);
@@ -84,7 +85,7 @@ TEST_CASE("the step with a failed root uses the previous inverse" * NeedsFake())
   for (const int how : kFaults) {
     CAPTURE(how);
     const Stage stage;
-    // The refresh of the sixth step fails; the other optimizer has none. Before that step both are equal.
+    // The refresh of step 6 fails. The other optimizer has no refresh at this step. Until step 5 both are equal.
     Model spoiled(SpecOfRoots({{"start_preconditioning_step", "5"}}));
     Model plain(SpecOfRoots({{"precondition_frequency", "5"}}));
     for (Model* model : {&spoiled, &plain}) {
@@ -136,7 +137,7 @@ void SpoilRuns(Model* model, int how, int runs) {
 
 TEST_CASE("a failed root is tried on the device alone, then by an iteration, and then on the host" * NeedsFake()) {
   struct Case {
-    const char* multiplier;  // an iteration computes only roots of whole numbers
+    const char* multiplier;  // with 0.7, no iteration can compute the root
     int runs;                // of eigensolvers that fail
     const char* counter;
   };
@@ -162,7 +163,7 @@ TEST_CASE("a failed root is tried on the device alone, then by an iteration, and
       CHECK(spoiled.Stat("root_retried") == 1);
       CHECK(spoiled.Stat(one.counter) == 1);
       CHECK(log.text.find("the eigensolver did not converge; recovered by ") != std::string::npos);
-      // The root of an iteration passes the check of its residual.
+      // The root of an iteration is only as accurate as the check of its residual requires.
       const double tolerance = one.counter == std::string("root_retried_device_newton") ? 1e-3 : 1e-4;
       CHECK(Distance(spoiled.State("p0/0/inverse.0"), plain.State("p0/0/inverse.0")) < tolerance);
       CHECK(spoiled.State("p0/0/factor.0") == plain.State("p0/0/factor.0"));
@@ -216,23 +217,23 @@ TEST_CASE("if every eigensolver of the device is refused, an iteration computes 
 }
 
 TEST_CASE("create halves the chunks of a solver that refuses large batches" * NeedsFake()) {
-  for (const int64_t most : {1, 3, 5}) {
+  for (const int64_t limit : {1, 3, 5}) {
     const Stage stage;
     ModelSpec spec = SpecOfRoots();
     spec.params.assign(10, {{6}});
     spec.params.push_back({{40}});
     Model plain(spec);
-    fake_cuda_limit_eigen_batches(most);
+    fake_cuda_limit_eigen_batches(limit);
     Model limited(spec);
     for (Model* model : {&plain, &limited}) {
-      fake_cuda_limit_eigen_batches(model == &limited ? most : 1000);
+      fake_cuda_limit_eigen_batches(model == &limited ? limit : 1000);
       model->FillParams(1);
       model->FillGradients(1);
       model->Wait();
       fake_cuda_mark();
       model->Step();
       // 10 matrices in chunks of 10, 5, 3 or 1, and one 40 x 40 matrix.
-      const int64_t chunks = model == &plain ? 1 : most == 5 ? 2 : most == 3 ? 4 : 10;
+      const int64_t chunks = model == &plain ? 1 : limit == 5 ? 2 : limit == 3 ? 4 : 10;
       CHECK(fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) == chunks + 1);
       Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
     }
@@ -262,7 +263,7 @@ TEST_CASE("without a solver for batches, create plans to solve matrices one by o
   CHECK(model.Stat("root_retried") == 0);
 }
 
-// Uses two arenas alternately. An arena that was written is only read afterwards.
+// Uses two arenas alternately: each step reads the arena that the previous step has written, and writes the other one.
 TEST_CASE("if recovery fails, the previous root stays, and too many failures are an error" * NeedsFake()) {
   const Stage stage(FAKE_CUDA_OLDEST_FIRST);
   Log log;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every launch of a step is needed, and tests detect if it is lost: each is dropped in turn.
+// Checks that every launch of a step is needed and that tests would detect its loss: drops each launch in turn.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,7 +43,8 @@ const char* const kKernels[] = {"SetBuffersBody",    "BeginStepBody",     "Begin
                                 "RecordErrorBody",   "CompareMatrixBody", "RecordResidualBody"};
 const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBatched", "cusolverDnXsyevBatched"};
 
-// Kernels that handle exceptional cases, or that write the same data as the previous step if that was similar.
+// Kernels whose loss may change nothing, because they handle exceptional cases or write the same data as in the
+// previous step.
 const char* const kSometimes[] = {"SetBuffersBody",  "BeginStepBody", "ScanBody",       "ScanFactorsBody",
                                   "CheckBlockBody",  "DecideBody",    "FindFlagsBody",  "InspectPieceBody",
                                   "BeginMemberBody", "SignsBody",     "FinishRootBody", "RecordLargestBody",
@@ -98,7 +99,7 @@ std::string Result(const Trial& trial, const std::function<void()>& drop, const 
     text += std::to_string(1e15 * model.Stat(deviation)) + "\n";
   }
   Append(model.Bits(), &text);
-  fake_cuda_clear_problems();  // the dropped launch may have prevented them
+  fake_cuda_clear_problems();  // they may be effects of the dropped launch
   return text;
 }
 
@@ -121,11 +122,12 @@ std::vector<Trial> Trials() {
       {.name = "higher order", .spec = spec(higher + Keys{{"root_max_iterations", "6"}}, {{3, 4}}), .target = 2},
       {.name = "cans", .spec = spec({{"root_method", "cans"}}, {{3, 4}}), .target = 2},
       {.name = "diagonal by cans", .spec = spec({{"root_method", "cans"}}, {{3, 3}}), .diagonal = true},
-      // When the host first asks, the iteration of the first matrix has converged, and that of the second has not.
+      // When the host first polls the iterations, that of the first matrix has converged, and that of the second has
+      // not.
       {.name = "slow newton",
        .spec = spec(newton + Keys{{"root_max_iterations", "40"}, {"epsilon", "1e-4"}}, {{1}, {3}}),
        .target = 2},
-      // The method computes no root from it, or one that cannot be stored.
+      // The method computes no root, or a root that cannot be stored.
       {.name = "unfinished newton", .spec = spec(newton + unfinished, {{3, 4}})},
       {.name = "unfinished higher order", .spec = spec(higher + unfinished, {{3, 4}})},
       {.name = "too large a root",
@@ -196,15 +198,16 @@ TEST_CASE("dropping any launch of a step changes a result" * NeedsFake()) {
   for (const char* kernel : kKernels) {
     const std::string name = kernel;
     CAPTURE(name);
-    // The first runs at create. The second writes constants, which create has also written there. The third computes a
-    // residual in steps: without one of them, the check of the root ends in the same way.
+    // InitializeFactorsBody runs only at create. SignsBody writes constants that create has already written.
+    // SubtractProductBody subtracts a product from the residual of a root: without it, the check of the root has the
+    // same outcome.
     const bool has_no_effect = name == "InitializeFactorsBody" || name == "SignsBody" || name == "SubtractProductBody";
     CHECK((noticed[name] > 0) != has_no_effect);
   }
   for (const char* call : kCalls) CHECK(noticed[call] > 0);
 }
 
-// Memory initially contains arbitrary data. Compares the state before the first step and the results of that step.
+// Memory initially contains arbitrary data. Compares the state before the first step and the results of two steps.
 TEST_CASE("leaving out any write of create changes a result" * NeedsFake()) {
   const Trial trial = Trials().front();
   int64_t calls = 0;
@@ -241,11 +244,11 @@ TEST_CASE("leaving out any write of create changes a result" * NeedsFake()) {
     for (int64_t n = 1; n <= count; ++n) {
       const std::string name = Cat(function, " ", n);
       CAPTURE(name);
-      // Scalars, block records, statuses of roots and working memory are written before any kernel of a step reads
-      // them.
-      const bool is_for_order = name == "cudaMemsetAsync 1" || name == "cudaMemsetAsync 2" ||
-                                name == "cudaMemsetAsync 4" || name == "cudaMemsetAsync 5";
-      CHECK(Differs(expected, [&] { return run(function, n); }) != is_for_order);
+      // These calls set scalars, block records, statuses of roots and working memory. A step writes this memory before
+      // any of its kernels reads it.
+      const bool has_no_effect = name == "cudaMemsetAsync 1" || name == "cudaMemsetAsync 2" ||
+                                 name == "cudaMemsetAsync 4" || name == "cudaMemsetAsync 5";
+      CHECK(Differs(expected, [&] { return run(function, n); }) != has_no_effect);
     }
   }
 }

@@ -48,10 +48,10 @@ const Failing kAtStep[] = {
 void CheckAll(const std::vector<Failing>& all, const Attempt& attempt) {
   for (const Failing& one : all) {
     CAPTURE(one.function);
-    const int64_t met = FailEach(
+    const int64_t failures = FailEach(
         attempt, [&](int64_t n) { fake_cuda_fail(one.function, n, one.code); }, [&](int64_t) { return one.status; },
         std::string(one.function) + "(...) failed: " + one.name);
-    CHECK(met > 0);
+    CHECK(failures > 0);
   }
 }
 
@@ -62,7 +62,7 @@ ModelSpec SpecOfLibraries() {
   return spec;
 }
 
-TEST_CASE("a failure of cuBLAS or cuSOLVER at create" * NeedsFake()) {
+TEST_CASE("create reports a failure of cuBLAS or cuSOLVER with its name" * NeedsFake()) {
   shampoo_optimizer* made = nullptr;
   CheckAll({std::begin(kAtCreate), std::end(kAtCreate)}, AttemptToCreate(SpecOfLibraries(), &made));
 }
@@ -92,14 +92,14 @@ TEST_CASE("create fails if cuSOLVER refuses both the batched solver and the solv
   }
 }
 
-TEST_CASE("a failure of cuBLAS or cuSOLVER in a step" * NeedsFake()) {
+TEST_CASE("a step reports a failure of cuBLAS or cuSOLVER with its name" * NeedsFake()) {
   const Attempt attempt{.spec = SpecOfLibraries(), .steps_before = 1, .run = [](Model* model) {
                           return shampoo_optimizer_step(model->optimizer, model->stream);
                         }};
   CheckAll({std::begin(kAtStep), std::end(kAtStep)}, attempt);
 }
 
-TEST_CASE("a failure of cuBLAS or cuSOLVER in the first step on another stream, and the same step again" *
+TEST_CASE("the first step on another stream reports a failure of cuBLAS or cuSOLVER, and succeeds when it is repeated" *
           NeedsFake()) {
   const auto step = [](Model* model) { return shampoo_optimizer_step(model->optimizer, nullptr); };
   const Attempt attempt{

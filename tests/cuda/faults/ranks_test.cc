@@ -30,7 +30,7 @@ void FailHere(int64_t n) {
 
 bool Says(const std::string& text, const char* words) { return text.find(words) != std::string::npos; }
 
-// Error texts of the rank whose nth call failed: those of the step, or of its communicator.
+// Returns whether the faulty rank, whose nth call failed, reports this call or a failure of its communicator.
 bool ReportsFailure(shampoo_status status, const std::string& text, int64_t n) {
   if (status == CodeOf(n)) return Says(text, "(...) failed: cu") || Says(text, "(...) failed: CU");
   return status == SHAMPOO_E_COMM && Says(text, "rank 1: all_gather of the communicator returned");
@@ -98,7 +98,7 @@ TEST_CASE(
       const size_t of_one = before.size() / kRanks;
       for (size_t i = 0; i < after.size(); ++i) {
         const bool is_faulty = i / of_one == kFaulty;
-        // If the others have made the step, the rank may have failed in its last launches.
+        // If the others have made the step, the faulty rank may have failed in its last launches.
         if (others == SHAMPOO_OK && is_faulty) {
           CHECK((after[i] == before[i] || after[i] == after[i % of_one]));
         } else if (others == SHAMPOO_OK || !divided) {  // an earlier bucket may have been applied
@@ -114,7 +114,7 @@ TEST_CASE(
   }
 }
 
-// What shards exchange in a step.
+// How the shards exchange data in a step.
 struct ShardKind {
   const char* mode;  // shard_mode
   bool has_all_to_all;
@@ -130,7 +130,7 @@ constexpr ShardKind kShardKinds[] = {{"local", false},
                                      {"local", false, {}, "256"},
                                      {"gather", true, {}, "256"}};
 
-// Two shards of one copy of a model or of several.
+// One or more copies of a model, each divided into two shards.
 struct Shards : DeviceRanks {
   Shards(const ShardKind& kind, int copies)
       : DeviceRanks(SpecOf(kind), copies, 2, nullptr, kind.has_all_to_all, kind.on_host) {}
@@ -163,8 +163,8 @@ struct Shards : DeviceRanks {
   }
 };
 
-// A rank that fails in one of its communicators aborts the other one, too, so that no rank waits. A program only aborts
-// them after another failure.
+// If a collective of a rank fails, the library also aborts the other communicator of this rank, so that no rank waits.
+// After other failures the program must abort both communicators.
 TEST_CASE("a shard fails: all shards of all copies return, and later steps fail on all of them" * NeedsFake()) {
   for (const ShardKind& kind : kShardKinds) {
     for (const int copies : {1, 2}) {
@@ -248,7 +248,7 @@ TEST_CASE("a collective of a shard fails: all shards of all copies return, and l
             ranks.CheckThatAllEnd(&others_said);
           }
           CHECK(n - 1 == CollectivesOf(kind, copies, of_shards));
-          // With several copies, the ranks of another shard may have made their last exchange.
+          // With several copies, the ranks of another shard may already have made their last exchange.
           if (!takes_part && copies == 1) CHECK(others_said[SHAMPOO_OK] == 0);
         }
       }

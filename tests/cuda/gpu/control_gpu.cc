@@ -36,7 +36,7 @@ int fake_cuda_is_fake(void) { return 0; }
 
 void fake_cuda_reset(void) {
   (void)cudaDeviceSynchronize();
-  (void)cudaGetLastError();  // and forgets it
+  (void)cudaGetLastError();  // clears the error
   fake_cuda_clear_problems();
 }
 
@@ -64,9 +64,9 @@ const char* fake_cuda_problems(void) {
   return reported.c_str();
 }
 
-// Whether the memory comes from a stream-ordered pool is not checked.
 int fake_cuda_in_call(void) { return 0; }
 
+// Does not check whether the memory comes from a stream-ordered pool.
 int fake_cuda_check_collective(const void* data, size_t) {
   cudaPointerAttributes attributes{};
   AddError("cudaPointerGetAttributes", cudaPointerGetAttributes(&attributes, data));

@@ -3,7 +3,7 @@
 //
 // Measures properties of a GPU and its libraries that the design of the CUDA backend relies on:
 //   probe [--tiny]
-// - eigensolvers by order, batch and algorithm: time of the host's call and of the device, accuracy, whether equal
+// - eigensolvers by size, batch and algorithm: time of the host's call and of the device, accuracy, whether equal
 //   matrices and repeated calls have equal bits, and workspace. If the call takes as long as the device, the solver
 //   waits; that is why root_async has a thread of its own.
 // - whether a call of an eigensolver can be captured into a graph
@@ -185,9 +185,9 @@ class Probe {
         "%5s %6s %4s %10s %10s %10s %9s %9s %11s %9s %9s\n",
         "n", "batch", "alg", "call ms", "device ms", "per matrix", "not orth.", "residual", "equal bits", "MiB",
         "host B");
-    const std::vector<int64_t> orders =
+    const std::vector<int64_t> sizes =
         tiny_ ? std::vector<int64_t>{5, 40} : std::vector<int64_t>{1024, 512, 256, 768, 2048, 128, 64, 33};
-    for (const int64_t n : orders) {
+    for (const int64_t n : sizes) {
       for (const int64_t count : tiny_ ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{8, 1, 40}) {
         if (n * n * count > int64_t{1} << 26) continue;
         for (const int algorithm : {0, 1}) Eigensolver(n, count, algorithm);

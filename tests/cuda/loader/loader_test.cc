@@ -92,21 +92,21 @@ TEST_CASE("without a plugin, the backend reports where it was searched for, and 
   shampoo_config_destroy(config);
 }
 
-// A file in the folder of this program, which contains the library. The destructor removes it.
-struct Beside {
-  Beside(const char* name, const char* fake)
+// A link in the folder of this program, where the library searches for a plugin. The destructor removes the link.
+struct PluginLink {
+  PluginLink(const char* name, const char* fake)
       : path(std::filesystem::read_symlink("/proc/self/exe").parent_path() / name) {
     std::filesystem::remove(path);
     std::filesystem::create_symlink(Fake(fake), path);
   }
-  ~Beside() { std::filesystem::remove(path); }
+  ~PluginLink() { std::filesystem::remove(path); }
   std::filesystem::path path;
 };
 
 TEST_CASE("in the folder of the library, the name with the version is tried before the name without it") {
-  const Beside plain("libshampoo_cuda.so", "libfake_other_interface.so");
+  const PluginLink plain("libshampoo_cuda.so", "libfake_other_interface.so");
   CheckUnusable({plain.path.c_str(), "interface number 99"});
-  const Beside versioned("libshampoo_cuda.so.0", "libfake_no_symbol.so");
+  const PluginLink versioned("libshampoo_cuda.so.0", "libfake_no_symbol.so");
   CheckUnusable({versioned.path.c_str(), "is not a CUDA backend of libshampoo"});
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("the reason why CUDA cannot be used names what the machine lacks") {
   CheckUnusable({"12.2", "12.8", "12.6 or later"});
   fake = {0, 12080, 12080, ""};
   CheckUnusable({"no NVIDIA GPU"});
-  fake = {0, 12080, 12080, "the GPU is of sm_61, and code is there for sm_80 and later"};
+  fake = {0, 12080, 12080, "the GPU has sm_61; this build supports sm_80 and later"};
   CheckUnusable({"sm_61"});
   fake = {3, 13000, 12080, ""};
   CHECK(Cuda().device_count == 3);

@@ -20,23 +20,23 @@ using shampoo::Dtype;
 size_t BytesOf(int32_t dtype) { return shampoo::SizeOf(static_cast<Dtype>(dtype)); }
 
 // The elements [first, first + count) of a flattened parameter.
-struct Part {
+struct FlatRange {
   int64_t first, count;
 };
-Part PartOf(const ModelSpec& spec, const ParamSpec& param) {
+FlatRange FlatRangeOf(const ModelSpec& spec, const ParamSpec& param) {
   int64_t elements = 1;
   for (const int64_t d : param.shape) elements *= d;
   if (spec.shard_ops == nullptr) return {0, elements};
-  const int64_t most = (elements + spec.shard_ops->world - 1) / spec.shard_ops->world;
-  const int64_t first = std::min(elements, spec.shard_ops->rank * most);
-  return {first, std::min(most, elements - first)};
+  const int64_t per_rank = (elements + spec.shard_ops->world - 1) / spec.shard_ops->world;
+  const int64_t first = std::min(elements, spec.shard_ops->rank * per_rank);
+  return {first, std::min(per_rank, elements - first)};
 }
 
 }  // namespace
 
 void UsePlugin() {
   static const bool loaded = [] {
-    // On a GPU, without the variable, the library finds its plugin itself.
+    // On a GPU, if the variable is not set, the library finds its plugin itself.
     const char* plugin = std::getenv("SHAMPOO_TEST_CUDA_PLUGIN");
     if (plugin == nullptr && fake_cuda_is_fake() != 0) plugin = SHAMPOO_TEST_CUDA_PLUGIN;
     if (plugin != nullptr) Must(shampoo_backend_load(plugin));
@@ -71,19 +71,19 @@ PlanPtr MakePlan(const ModelSpec& spec) {
   Must(shampoo_config_create(&config));
   Must(SetPreset(config));
   for (const auto& [key, value] : spec.keys) Must(shampoo_config_set_str(config, key.c_str(), value.c_str()));
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  place.threads = spec.threads;
-  place.device_type = spec.device_type;
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  plan_desc.threads = spec.threads;
+  plan_desc.device_type = spec.device_type;
   if (spec.replica_ops != nullptr) {
-    place.replica_rank = spec.replica_ops->rank;
-    place.replica_world = spec.replica_ops->world;
+    plan_desc.replica_rank = spec.replica_ops->rank;
+    plan_desc.replica_world = spec.replica_ops->world;
   }
   if (spec.shard_ops != nullptr) {
-    place.shard_rank = spec.shard_ops->rank;
-    place.shard_world = spec.shard_ops->world;
+    plan_desc.shard_rank = spec.shard_ops->rank;
+    plan_desc.shard_world = spec.shard_ops->world;
   }
   shampoo_plan* plan = nullptr;
-  Must(shampoo_plan_create(&plan, config, &place));
+  Must(shampoo_plan_create(&plan, config, &plan_desc));
   for (const Keys& keys : spec.groups) {
     shampoo_config* of_group = nullptr;
     Must(shampoo_config_clone(&of_group, config));
@@ -106,10 +106,10 @@ PlanPtr MakePlan(const ModelSpec& spec) {
     desc.out_dtype = param.in_place ? param.param_dtype : param.out_dtype;
     desc.copy_dtype = param.copy_dtype;  // 0: the dtype of the parameter
     if (spec.shard_ops != nullptr) {
-      const Part part = PartOf(spec, param);
+      const FlatRange range = FlatRangeOf(spec, param);
       desc.shard_form = 1;  // flat
-      desc.flat_offset = part.first;
-      desc.flat_count = part.count;
+      desc.flat_offset = range.first;
+      desc.flat_count = range.count;
     }
     Must(shampoo_plan_add_param(plan, &desc, nullptr));
   }
@@ -140,7 +140,7 @@ void CheckCreateFails(const shampoo_plan* plan, const shampoo_optimizer_desc& de
 Model::Model(const ModelSpec& spec, cudaStream_t of_stream) : stream(of_stream), spec_(spec) {
   plan = MakePlan(spec);
   for (const ParamSpec& param : spec.params) {
-    const auto elements = static_cast<size_t>(PartOf(spec, param).count);
+    const auto elements = static_cast<size_t>(FlatRangeOf(spec, param).count);
     Buffers buffers{param, elements, nullptr, nullptr, nullptr, nullptr, false};
     buffers.param = Allocate(elements * BytesOf(param.param_dtype));
     buffers.grad = Allocate(elements * BytesOf(param.grad_dtype));

@@ -95,7 +95,7 @@ class Model {
   void FillParams(uint64_t seed);
   void FillGradients(uint64_t seed);
   void SetGradient(size_t p, const std::vector<double>& values);
-  void SpoilGradient(size_t p, size_t element, double value);  // changes one element
+  void SpoilGradient(size_t p, size_t element, double value);  // fills the gradient, and sets one element to `value`
   void SetParam(size_t p, const std::vector<double>& values);
   void SetParamsOf(const Model& other);
   void DropGradient(size_t p, bool dropped) { params_[p].dropped = dropped; }
@@ -156,7 +156,8 @@ class Model {
 // Returns values of magnitude about one, which depend only on the seed.
 std::vector<double> Sequence(uint64_t seed, size_t count);
 
-// Returns the largest |a - b| relative to the largest |b|; infinity if an element is not finite and the other differs.
+// Returns the largest |a - b| relative to the largest |b|; infinity if two elements differ and one of them is not
+// finite.
 double Distance(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace shampoo_test

@@ -145,8 +145,9 @@ void DeviceRanks::CheckParams(const Model& alone) {
 
 namespace {
 
-// Returns the elements of a whole parameter that a shard holds. All shards are of equal size; the last may be smaller.
-std::vector<double> PartOf(const std::vector<double>& whole, int shard, int shards) {
+// Returns the elements of a whole parameter that a shard holds. All shards have the same size, except that the last
+// ones may be smaller.
+std::vector<double> ShardOf(const std::vector<double>& whole, int shard, int shards) {
   const size_t shard_size = (whole.size() + static_cast<size_t>(shards) - 1) / static_cast<size_t>(shards);
   const size_t first = std::min(whole.size(), static_cast<size_t>(shard) * shard_size);
   const size_t end = std::min(whole.size(), first + shard_size);
@@ -159,7 +160,7 @@ void DeviceRanks::SetFrom(const Model& whole) {
   for (int rank = 0; rank < world(); ++rank) {
     const shampoo_comm_ops* const shards = shard_ops(rank);
     for (size_t p = 0; p < whole.params(); ++p) {
-      (*this)[rank].SetParam(p, PartOf(whole.ParamValues(p), shards->rank, shards->world));
+      (*this)[rank].SetParam(p, ShardOf(whole.ParamValues(p), shards->rank, shards->world));
       SetGradientFrom(whole, rank, p);
     }
   }
@@ -167,7 +168,7 @@ void DeviceRanks::SetFrom(const Model& whole) {
 
 void DeviceRanks::SetGradientFrom(const Model& whole, int rank, size_t p) {
   const shampoo_comm_ops* const shards = shard_ops(rank);
-  (*this)[rank].SetGradient(p, PartOf(whole.GradientValues(p), shards->rank, shards->world));
+  (*this)[rank].SetGradient(p, ShardOf(whole.GradientValues(p), shards->rank, shards->world));
 }
 
 void DeviceRanks::CheckShardsOf(const Model& whole) {
@@ -176,8 +177,8 @@ void DeviceRanks::CheckShardsOf(const Model& whole) {
     for (size_t p = 0; p < whole.params(); ++p) {
       CAPTURE(rank);
       CAPTURE(p);
-      CHECK((*this)[rank].ParamValues(p) == PartOf(whole.ParamValues(p), shards->rank, shards->world));
-      CHECK((*this)[rank].OutValues(p) == PartOf(whole.OutValues(p), shards->rank, shards->world));
+      CHECK((*this)[rank].ParamValues(p) == ShardOf(whole.ParamValues(p), shards->rank, shards->world));
+      CHECK((*this)[rank].OutValues(p) == ShardOf(whole.OutValues(p), shards->rank, shards->world));
     }
   }
 }

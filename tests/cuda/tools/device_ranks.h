@@ -38,7 +38,7 @@ class DeviceRanks {
   // Creates an optimizer with `plan` in place of the one that was destroyed. The work of OnEvery() calls this function
   // on each rank.
   shampoo_status CreateAgain(int rank, const shampoo_plan* plan);
-  // Do the same with the model of every rank.
+  // These functions call the function of Model with the same name for every rank.
   void FillParams(uint64_t seed);
   void FillGradients(uint64_t seed);
   void Step(uint64_t seed);  // fills the gradients and steps

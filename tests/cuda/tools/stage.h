@@ -139,8 +139,8 @@ inline std::vector<char> BitsOf(const Model& model) {
   return {bits.begin(), bits.end()};
 }
 
-// Returns a model with blocks of five shapes, so that the engine also uses streams of its own. The block of 2 x 3 x 4
-// must be transposed to multiply along its middle dim.
+// Returns a model with blocks of five shapes, so that the plugin also uses its own streams. The block of 2 x 3 x 4 must
+// be transposed to multiply along its middle dim.
 inline ModelSpec FiveShapes(const Keys& more = {}) {
   ModelSpec spec;
   spec.keys = Keys{{"grafting", "adam"},

@@ -64,7 +64,7 @@ class StagedComm {
   }
 
   // Copies what a rank sends to the host, exchanges it there, and copies what it receives to the device.
-  // exchange(): of the host, from `own` to `all`.
+  // exchange() exchanges host memory, from rank->own to rank->all.
   template <typename Exchange>
   static int32_t Stage(Rank* rank, const void* send, size_t send_bytes, void* recv, size_t recv_bytes, void* stream,
                        const Exchange& exchange) {

@@ -27,7 +27,7 @@ class Machine:
             new.mkdir(parents=True, exist_ok=True)
         self.copy(source)
         for cache in (self.clone / "build").glob("*/CMakeCache.txt"):
-            cache.unlink()  # options are those of the page
+            cache.unlink()  # forgets the options of an earlier run
         self.make_venv()
 
     def copy(self, source: Path) -> None:
@@ -57,7 +57,7 @@ class Machine:
     def make_venv(self) -> None:
         subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", self.venv], check=True)
         (site,) = self.venv.glob("lib/python*/site-packages")
-        # The interpreter may be in a virtual environment, whose packages are not those of the system.
+        # If this interpreter is in a virtual environment, --system-site-packages does not include its packages.
         (site / "of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
 
     def environment(self, cargo: str) -> dict:
@@ -68,7 +68,7 @@ class Machine:
             # All builds of the clone share one compiler cache.
             "CCACHE_DIR": cache_of_ccache(), "CCACHE_BASEDIR": str(self.folder), "CCACHE_NOHASHDIR": "1",
             "CMAKE_BUILD_PARALLEL_LEVEL": own.get("CMAKE_BUILD_PARALLEL_LEVEL", "2"),
-            # pip downloads nothing and uses the packages of the interpreter of the tests. (pip expects 0 here.)
+            # pip downloads nothing, and builds with the packages of the tests' interpreter. (0 turns isolation off.)
             "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "CARGO_NET_OFFLINE": "true",
             "CARGO_HOME": str(self.home / ".cargo"),
             "SKBUILD_BUILD_DIR": str(self.clone / "build/python"),

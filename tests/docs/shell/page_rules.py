@@ -9,7 +9,7 @@ from shell.rules import Edit, Ends, Instead, Page, Skip, Then
 GUIDE = "docs/getting_started.md"  # installs the library into $HOME/shampoo
 NO_GPU = "^skipped: libshampoo cannot use a GPU here: "
 WHY_77 = "a machine may have no GPU, which the program reports"
-NUMBER = r"-?[0-9.]+(e-?[0-9]+)?"  # of printf's %g; not "nan" or "inf"
+NUMBER = r"-?[0-9.]+(e-?[0-9]+)?"  # as printed by %g; does not match "nan" or "inf"
 
 
 def nccl(machine):
@@ -48,45 +48,50 @@ def needs_installed(**options):
     return Page(needs=(GUIDE, *options.pop("needs", ())), **options)
 
 
-# scikit-learn is not among the packages of the tests; the page's "Needs" offers the option.
+# The tests do not install scikit-learn; without it, the section "Needs" of these pages says to pass --data.
 IMAGES = Instead(r"train\.py", "train.py --data ../c_mlp/data/digits.bin", "scikit-learn is not installed, and the page describes this option")
-# Without CC and CXX, pip passes a longer name of the compiler, which ccache does not recognize. Without a CMake cache,
-# options that another page has passed to pip do not remain set.
+# If CC and CXX are not set, pip passes a longer name of the compiler, which ccache does not recognize. The CMake cache
+# is removed because it has options that another page has passed to pip.
 PIP = "export CC=cc CXX=c++\nrm -f build/python/CMakeCache.txt"
 
-# What the reader of docs/rust.md writes into the new program.
+# The edits that docs/rust.md asks its reader to make.
 RUST_PROGRAM = r"""sed -n '/^```rust$/,/^```$/{/^```/!p;/^```$/q}' ../docs/rust.md >src/main.rs
 sed -n '/^```toml$/,/^```$/{/^libshampoo/p}' ../docs/rust.md | sed "s|/where/libshampoo/is|$(dirname "$PWD")|" >>Cargo.toml"""
 
 PAGES = {
     "README.md": Page(rules=(
-        Instead(r"bash tests/run\.sh", "bash -n tests/run.sh", "it is what runs this test"),
+        Instead(r"bash tests/run\.sh", "bash -n tests/run.sh", "tests/run.sh runs this test"),
         Instead(r"pip install \.", "test -e pyproject.toml", "docs/python.md runs it"),
         Ends(r"^\./minimal", (0,), rf"^w =( {NUMBER}){{6}}$", "the program prints w"),
     )),
     "CONTRIBUTING.md": Page(rules=(
         Instead(r"--build --preset dev", "--build --preset dev --target docs_print_keys nccl_standin",
                 "all targets take half an hour; these are enough for the tests below, and other pages use them"),
-        Instead(r"--label-exclude long", r"--label-exclude long --tests-regex '^docs\.(keys|links)$'", "the others are not built"),
+        Instead(r"--label-exclude long", r"--label-exclude long --tests-regex '^docs\.(keys|links)$'",
+                "the programs of the other tests are not built"),
     )),
     GUIDE: Page(program="trainer.c", rules=(
         Then(r"^cc .*trainer\.c", "./a.out | grep -F 'w = '", "the program that was linked runs"),
-        Then(r"cmake --install .* --prefix /usr/local", 'test -e "$SHELL_ROOT/usr/local/include/shampoo/shampoo.h"', "it is there"),
+        Then(r"cmake --install .* --prefix /usr/local", 'test -e "$SHELL_ROOT/usr/local/include/shampoo/shampoo.h"',
+             "the header is installed"),
     )),
     "docs/ablation.md": Page(needs=("README.md",), rules=(
-        Edit("docs/measure/ablation_plan.py", r"^EPOCHS = 10$", "EPOCHS = 1", "16 minutes become one"),
-        Edit("docs/measure/ablation_plan.py", r"^SEARCH_SEEDS = .*$", "SEARCH_SEEDS = (101,)", "the same"),
-        Edit("docs/measure/ablation_plan.py", r"^SEEDS = .*$", "SEEDS = (1,)", "the same"),
-        Edit("docs/measure/ablation_plan.py", r"^HALF_GRID = 2", "HALF_GRID = 1", "the same"),
-        Edit("docs/measure/ablation_plan.py", r"^MOST_WIDENING = 8", "MOST_WIDENING = 0", "the same"),
-        Instead(r"ablation_table\.py out/ablation\.json", r"\g<0> --targets 1 0.5", "one epoch does not reach the others"),
+        Edit("docs/measure/ablation_plan.py", r"^EPOCHS = 10$", "EPOCHS = 1", "all runs take 16 minutes"),
+        Edit("docs/measure/ablation_plan.py", r"^SEARCH_SEEDS = .*$", "SEARCH_SEEDS = (101,)",
+             "all runs take 16 minutes"),
+        Edit("docs/measure/ablation_plan.py", r"^SEEDS = .*$", "SEEDS = (1,)", "all runs take 16 minutes"),
+        Edit("docs/measure/ablation_plan.py", r"^HALF_GRID = 2", "HALF_GRID = 1", "all runs take 16 minutes"),
+        Edit("docs/measure/ablation_plan.py", r"^MOST_WIDENING = 8", "MOST_WIDENING = 0", "all runs take 16 minutes"),
+        Instead(r"ablation_table\.py out/ablation\.json", r"\g<0> --targets 1 0.5",
+                "one epoch does not reach the default targets"),
     )),
     "docs/checkpoints.md": needs_installed(
         needs=("examples/c_mpi/README.md",),
         before="""export PATH=$HOME/shampoo/bin:$PATH
 rm -rf checkpoints other && cp -r examples/c_mpi/saved checkpoints
 mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/digits.bin --checkpoint other --stop-after 2 >/dev/null""",
-        rules=(Ends(r"shampoo-ckpt diff", (1,), r"^different: [0-9]+ of", "the two were saved at different steps"),),
+        rules=(Ends(r"shampoo-ckpt diff", (1,), r"^different: [0-9]+ of",
+                    "the two checkpoints were saved at different steps"),),
     ),
     "docs/java.md": Page(wants=("java",), before="sed -n '/^import io/,/^}$/p;/^}$/q' docs/java.md >Minimal.java", rules=(
         Ends(r"^java -cp", (0,), r"^w\[5\] = -?[0-9.E-]+$", "the program prints w"),
@@ -97,8 +102,9 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
     )),
     "docs/performance.md": Page(rules=(
         Instead(r"--block 64,128,256,512,1024", "--block 64,256 --min-runs 1", "an hour becomes a minute"),
-        Instead(r"--shapes 4096x1024,1024x1024,1024 --block 128,256,512,1024", "--shapes 512x256,256 --block 64,128 --min-runs 1", "the same"),
-        Instead(r"--runs 12", "--runs 1 --mib 64", "a disk is not measured"),
+        Instead(r"--shapes 4096x1024,1024x1024,1024 --block 128,256,512,1024",
+                "--shapes 512x256,256 --block 64,128 --min-runs 1", "an hour becomes a minute"),
+        Instead(r"--runs 12", "--runs 1 --mib 64", "the test does not need an exact measurement of the disk"),
     )),
     "docs/python.md": Page(wants=("python",), before=PIP, rules=(
         Skip(r"SHAMPOO_CUDA=ON", "there is no CUDA toolkit", unless="cuda"),
@@ -114,7 +120,7 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
         Ends(r"low_rates\.py", (0,), r"\| full \| 0\.001 \|", "the table has its last row"),
     )),
     "docs/roots.md": Page(wants=("benchmark",), rules=(
-        Instead(r"--count 20000", "--count 200", "the whole table is the test roots.random"),
+        Instead(r"--count 20000", "--count 200", "the test roots.random checks the whole table"),
         Skip(r"root_accuracy\.py", "Python has no mpmath", unless="mpmath"),
         Instead(r"--benchmark_min_time=0\.3", "--benchmark_min_time=0.01 --benchmark_filter='/(32|64|128)(/|$)'",
                 "roots of size 2048 take a quarter of an hour"),
@@ -126,7 +132,8 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
     "examples/c_conv/README.md": needs_installed(),
     "examples/c_dlopen/README.md": needs_installed(),
     "examples/c_host/README.md": needs_installed(rules=(
-        Ends(r"--broken-from", (1,), r"the gradient of parameter .* has NaN", "the trainer gives up, with the library's words"),
+        Ends(r"--broken-from", (1,), r"the gradient of parameter .* has NaN",
+             "the trainer stops and prints the library's message"),
     )),
     "examples/c_mlp/README.md": needs_installed(),
     "examples/c_mpi/README.md": needs_installed(),
@@ -137,7 +144,7 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
     )),
     "examples/c_transformer/README.md": needs_installed(rules=(
         Instead(r"--optimizer shampoo|--compare(-frequencies)?", r"\g<0> --steps 12 --warmup 1 --batch 4 --every 12", "minutes become seconds"),
-        Ends(r"train_text", (0,), r"[1-9][0-9]* inverse roots", "as few steps as these go through the roots"),
+        Ends(r"train_text", (0,), r"[1-9][0-9]* inverse roots", "even these few steps compute inverse roots"),
     )),
     "examples/cuda_mlp/README.md": needs_installed(wants=("cuda",), rules=(
         Ends(r"^build/train_digits_cuda", (0, 77), NO_GPU + "|^Shampoo computed", WHY_77),

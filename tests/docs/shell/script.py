@@ -43,7 +43,7 @@ def step(place: str, plan: Plan) -> list[str]:
         lines += ["status=0", "{", plan.command, '} >"$said" 2>&1 || status=$?', 'cat "$said"']
         lines += [f"ends {' '.join(map(str, rule.statuses))}; says {shlex.quote(rule.says)}" for rule in plan.ends]
     else:
-        lines += [plan.command, "status=$?; ends 0"]  # a list with && that fails does not end the shell
+        lines += [plan.command, "status=$?; ends 0"]  # set -e does not end the shell if a part of a list with && fails
     for rule in plan.then:
         lines += [f"printf '  then %s\\n' {shlex.quote(rule.command)}", rule.command, "status=$?; ends 0"]
     return lines

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes an example run on fake GPUs. Their number is that in the environment variable FAKE_GPUS, or 4. libshampoo loads
-// the plugin that uses the fake of CUDA. If the fake detects misuse or memory that is not freed, the process exits with
-// status 3.
+// Makes an example run on fake GPUs. The environment variable FAKE_GPUS sets their number; the default is 4. libshampoo
+// loads the plugin that uses the fake of CUDA. If the fake detects misuse or memory that is not freed, the process
+// exits with status 3.
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <shampoo/shampoo.h>

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernels of the examples need to run on the fake of CUDA. translate.py makes them include this file.
+// Declarations that the kernels of the examples need to run on the fake of CUDA. translate.py makes them include this
+// file.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -30,7 +31,7 @@ inline thread_local fake_gpus::Index blockIdx, blockDim, threadIdx;
 namespace fake_gpus {
 
 // kernel<<<blocks, threads, shared, stream>>>(arguments) becomes Launch<&kernel>(blocks, threads, shared,
-// stream)(arguments). Threads of a block run one after another: the kernels have no barriers.
+// stream)(arguments). The threads of a block run one after another, because the kernels have no barriers.
 template <auto kKernel>
 class Launch;
 

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL for fake GPUs. The program finds these functions before those of the stand-in for NCCL, which has host memory:
-// they copy through the host, in the order of the stream, and call the stand-in.
+// NCCL for fake GPUs. The linker finds these functions before those of the stand-in for NCCL, which takes host memory.
+// These functions copy the data to host memory and back, in the order of the stream, and call the stand-in in between.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <nccl.h>

@@ -53,7 +53,10 @@ BASE: Keys = {
 
 
 class Case:
-    """A trajectory. gradients: for each step, a dict from parameter position to gradient."""
+    """A trajectory. gradients: for each step, a dict from parameter position to gradient.
+
+    missing, silent: pairs of a parameter and the steps in which its gradient is missing, or 0.
+    """
 
     def __init__(self, name: str, dtype: str, shapes: Shapes, steps: int, *, scale: float = 1.0,
                  missing: Iterable[tuple[int, Iterable[int]]] = (), silent: Iterable[tuple[int, Iterable[int]]] = (),
@@ -156,7 +159,7 @@ def of_epsilon() -> list[Case]:
              root_tolerance=0.02, refresh_growth=0.3),
         Case("higher_order_5", "f32", [(5, 4)], 20, root_method="higher_order", root_order=5,
              root_relative_epsilon=1e-2, root_tolerance=0.02, refresh_growth=0.3, grafting="sgd"),
-        # Without grafting the direction of a matrix grows when its gradient shrinks.
+        # Without grafting the direction of a matrix grows when its gradient shrinks, so lr is scaled with the gradient.
         Case("scaled_1e-6", "f32", [(6, 4), (3, 2)], 20, scale=1e-6, refresh_growth=0.5, lr=2.0**-22),
         Case("scaled_1e6", "f32", [(6, 4), (3, 2)], 20, scale=1e6, refresh_growth=0.5, lr=2.0**16),
         Case("scaled_1e-6_newton", "f32", [(6, 4)], 16, scale=1e-6, refresh_growth=0.5, root_method="newton",
@@ -174,7 +177,7 @@ def of_epsilon() -> list[Case]:
 
 
 def of_all_else() -> list[Case]:
-    """Orders, dtypes, decay and merging combined with both rules."""
+    """Orders, dtypes, decay and merging, combined with growing intervals and a relative epsilon."""
     return [
         Case("order_1", "f32", [(5,), (1,), ()], 20, precondition_1d=True, refresh_growth=0.5, grafting="adam",
              root_relative_epsilon=1e-3),
@@ -211,7 +214,8 @@ def of_all_else() -> list[Case]:
 def at_random() -> list[Case]:
     """Random keys, so that all combinations occur."""
     found = []
-    for number in (0, 3, 4, 5, 6, 7, 10, 11, 12, 14):  # no iteration of these ends close to its tolerance
+    # With these numbers, no iteration of a case ends close to its tolerance.
+    for number in (0, 3, 4, 5, 6, 7, 10, 11, 12, 14):
         draw = np.random.RandomState(1000 + number)
 
         def one_of(*choices: Any) -> Any:

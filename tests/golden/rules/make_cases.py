@@ -56,7 +56,7 @@ class Rounded(Exact):
         return x * (1 + self.eps * self.numbers.uniform(-2, 2, x.shape))
 
     def of_factor(self, a: np.ndarray) -> np.ndarray:
-        # The backward error of an eigensolver, because NumPy's always computes in float64.
+        # Adds the backward error of an eigensolver, because NumPy's eigensolver always computes in float64.
         moved = np.tril(self.numbers.uniform(-1, 1, a.shape))
         return a + (len(a) * self.eps * abs(a).max() * (moved + np.tril(moved, -1).T)).astype(a.dtype)
 
@@ -152,7 +152,7 @@ def differences(case: Case, path: Path) -> list[str]:
     if kept["rtol"] != wanted["rtol"] or not wanted["atol"] / 4 <= kept["atol"] <= 4 * wanted["atol"]:
         found.append(f"tolerance {kept}, not {wanted}")
     if settings != settings_there or list(tensors) != list(there):
-        found.append("other settings or tensors")
+        found.append("the settings or the names of the tensors differ")
         return found
     # The results are computed in float64, so the tolerance is that of the case scaled to the precision of float64.
     rounding = kept["atol"] * float(np.finfo(np.float64).eps / np.finfo(REAL[case.dtype]).eps)

@@ -78,24 +78,24 @@ class Block:
         self.roots = [(k["initial_inverse"] == "identity") * np.eye(n, dtype=weight.dtype) for n in dims]
         self.filtered, self.moment, self.momentum = (np.zeros_like(weight) for _ in range(3))
         self.has_roots = False
-        self.waiting: tuple[int, list[np.ndarray]] | None = None  # factor matrices whose roots are not used yet
+        self.pending: tuple[int, list[np.ndarray]] | None = None  # factor matrices whose roots are not used yet
         self.schedule: dict[int, bool] = {}
 
     def refresh(self, t: int) -> None:
         """Take a snapshot when roots are due, and use its roots at once or root_async steps later."""
         if t in self.schedule:
-            goes_on = self.has_roots and self.waiting is None and self.schedule[t]
-            self.waiting = (t, list(self.factors))
-            if not goes_on:
-                self.use_waiting()
-        elif self.waiting is not None and t >= self.waiting[0] + self.k["root_async"]:
-            self.use_waiting()
+            defers_use = self.has_roots and self.pending is None and self.schedule[t]
+            self.pending = (t, list(self.factors))
+            if not defers_use:
+                self.use_pending()
+        elif self.pending is not None and t >= self.pending[0] + self.k["root_async"]:
+            self.use_pending()
 
-    def use_waiting(self) -> None:
-        k, (taken, factors) = self.k, self.waiting
+    def use_pending(self) -> None:
+        k, (taken, factors) = self.k, self.pending
         c = 1 - k["beta2"] ** taken if k["use_bias_correction"] and k["beta2"] < 1 else 1.0
         self.roots = [self.root(f / c, self.weight.ndim) for f in factors]
-        self.has_roots, self.waiting = True, None
+        self.has_roots, self.pending = True, None
 
     def graft(self, h: np.ndarray, t: int) -> np.ndarray:
         k = self.k

@@ -5,9 +5,9 @@
 
     scale_cases.py FOLDER
 
-With a relative epsilon the direction also scales by a power of two, and the learning rate by the inverse: replays of
-FOLDER/as_is, FOLDER/up and FOLDER/down must give the same bytes. The scale of a root r is a power of two if the factor
-matrix scales by a power of 2^r; a factor matrix scales with the square of the gradient.
+With a relative epsilon, the direction also scales by a power of two, and the learning rate is scaled by its inverse.
+So replays of FOLDER/as_is, FOLDER/up and FOLDER/down must give the same bytes. A factor matrix scales with the square
+of the gradient. Its inverse r-th root scales by a power of two if the factor matrix scales by a power of 2^r.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cases(power: int) -> list[Case]:
         own = {"refresh_growth": 0.5, "precondition_frequency": 4, "lr": 0.125 / scale**by, **keys}
         return Case(name, dtype, shapes, steps, scale=scale, **own)
 
-    # Root 2 of a matrix: each of its two inverse roots scales with the inverse of the gradient.
+    # Root 2 of a matrix: both inverse roots scale with the inverse of the gradient, and so does the direction.
     matrix: dict[str, Any] = {"by": -1.0}
     iterated: dict[str, Any] = {"root_relative_epsilon": 1e-2, "root_tolerance": 0.02, "grafting": "sgd"}
     return [

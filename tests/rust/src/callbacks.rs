@@ -184,7 +184,7 @@ fn one_call_at_a_time_uses_a_communicator() {
     let rejected = Arc::new(AtomicUsize::new(0));
     let (inner, count) = (Arc::clone(&other), Arc::clone(&rejected));
     let exchange = move || -> Result<(), BoxError> {
-        // None while the optimizers are created.
+        // `other` is None while the optimizers are created.
         if let Some(opt) = inner.try_lock().ok().as_mut().and_then(|opt| opt.as_mut()) {
             let error = step(opt, &mut model(), &gradients(&model(), 0)).unwrap_err();
             assert_eq!(error.code(), Code::State, "{error}");

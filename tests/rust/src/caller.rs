@@ -86,23 +86,24 @@ fn an_executor_of_an_optimizer_that_fails_is_dropped() {
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
 }
 
-/// Steps with addresses and a bound learning rate. The state is in the arena of create, or in one that is bound.
-fn over_addresses(bound: bool) {
+/// Steps with addresses and a bound learning rate. The state is in the arena with which the optimizer is created or, if
+/// `bind_other`, in another arena that is bound later.
+fn over_addresses(bind_other: bool) {
     let plan = builder(&config(), PlanOptions::default()).finish().unwrap();
     let bytes = plan.bytes("state").unwrap();
     let mut arenas = [vec![0u8; bytes + 64], vec![0u8; bytes + 64]];
     let start = |arena: &mut Vec<u8>| unsafe { arena.as_mut_ptr().add(arena.as_ptr().align_offset(64)) };
-    let (created, given) = (start(&mut arenas[0]), start(&mut arenas[1]));
+    let (created, other) = (start(&mut arenas[0]), start(&mut arenas[1]));
     let (mut values, lr) = (model(), 0.1f64);
     // SAFETY: all bound memory outlives the optimizer, which is dropped at the end of the block.
     unsafe {
         let mut opt = Optimizer::builder(&plan).state(created.cast(), bytes).build().unwrap();
         opt.set(0, "lr", 0.0).unwrap();
         opt.bind_scalar(0, "lr", &lr).unwrap();
-        if bound {
-            std::ptr::copy_nonoverlapping(created, given, bytes);
-            opt.bind_state(given.cast(), given.cast()).unwrap();
-            std::ptr::write_bytes(created, 0xff, bytes); // no step reads it any more
+        if bind_other {
+            std::ptr::copy_nonoverlapping(created, other, bytes);
+            opt.bind_state(other.cast(), other.cast()).unwrap();
+            std::ptr::write_bytes(created, 0xff, bytes); // no step reads this arena any more
         }
         for t in 0..4 {
             let grads = gradients(&model(), t);
@@ -120,7 +121,7 @@ fn over_addresses(bound: bool) {
     }
     assert_eq!(bits(&values), bits(&trained()));
     let used = arenas.map(|arena| arena.iter().any(|byte| *byte != 0));
-    assert_eq!(used, [true, bound]);
+    assert_eq!(used, [true, bind_other]);
 }
 
 #[test]
@@ -133,7 +134,7 @@ fn a_caller_can_provide_addresses_arenas_and_scalars() {
 #[derive(Default)]
 struct Counts {
     held: AtomicUsize,
-    given: AtomicUsize,
+    allocated: AtomicUsize,
     released: AtomicUsize,
 }
 
@@ -147,7 +148,7 @@ unsafe extern "C" fn allocate(
 ) -> *mut c_void {
     let counts = &*user.cast::<Counts>();
     counts.held.fetch_add(bytes, Ordering::SeqCst);
-    counts.given.fetch_add(bytes, Ordering::SeqCst);
+    counts.allocated.fetch_add(bytes, Ordering::SeqCst);
     // The block starts one page after the allocation, so deallocate can find the start without the alignment.
     let whole = Layout::from_size_align(bytes + 4096, 4096).unwrap();
     assert!(align <= 4096);
@@ -181,7 +182,7 @@ fn a_caller_can_provide_an_allocator() {
     let plan = builder(&config(), PlanOptions::default()).finish().unwrap();
     // SAFETY: counts outlives the optimizer, and the functions may be called on any thread.
     let mut opt = unsafe { Optimizer::builder(&plan).allocator(allocator).stream(null_mut()).build() }.unwrap();
-    assert!(counts.given.load(Ordering::SeqCst) >= plan.bytes("state").unwrap());
+    assert!(counts.allocated.load(Ordering::SeqCst) >= plan.bytes("state").unwrap());
     let mut values = model();
     steps(&mut opt, &mut values, 0, 4);
     assert_eq!(bits(&values), bits(&trained()));

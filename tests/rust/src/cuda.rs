@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Optimizers on CUDA, with the fake of CUDA that runs on the CPU. CMakeLists.txt runs it in its own process because the
-//! backend is loaded once.
+//! Optimizers on CUDA, with the fake of CUDA that runs on the CPU. CMakeLists.txt runs the test in its own process,
+//! because a process loads the backend only once.
 
 use crate::tools::from_environment;
 use libshampoo::{sys, Buffers, Code, Config, Device, Optimizer, Param, PlanBuilder, PlanOptions};

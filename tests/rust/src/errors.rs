@@ -60,7 +60,7 @@ fn keys_accept_values_of_all_types() {
 }
 
 #[test]
-fn wrong_parameters_and_places_are_rejected() {
+fn wrong_parameters_and_plan_options_are_rejected() {
     let mut plan = PlanBuilder::new(&config(), PlanOptions::default()).unwrap();
     plan.param(Param::new("w", &[2, 3])).unwrap();
     expect(plan.param(Param::new("w", &[2])), Code::Invalid, &["w"]);

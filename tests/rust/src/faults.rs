@@ -6,7 +6,7 @@
 use crate::tools::{builder, config, gradients, model, step, SHAPES};
 use libshampoo::{BoxError, Comm, Communicator, Dtype, Optimizer, Param, PlanBuilder, PlanOptions, Shard};
 
-/// The first of three ranks. Its exchanges deliver noise instead of the whole data or of half of each segment.
+/// The first of three ranks. Its exchanges deliver noise instead of the data of the other ranks, or of half of it.
 struct FaultyComm {
     seed: u64,
     all_to_all: bool,
@@ -62,10 +62,10 @@ fn a_communicator_with_wrong_results_causes_no_undefined_behaviour() {
         for (gather, all_to_all) in [(false, false), (true, false), (true, true)] {
             let mut config = config();
             config.set("shard_mode", if gather { "gather" } else { "local" }).unwrap();
-            let place = PlanOptions::default().threads(1);
-            let place = if gather { place.shard(0, 3) } else { place.replica(0, 3) };
+            let options = PlanOptions::default().threads(1);
+            let options = if gather { options.shard(0, 3) } else { options.replica(0, 3) };
             let held = |count: usize| if gather { (count + 2) / 3 } else { count };
-            let mut plan = PlanBuilder::new(&config, place).unwrap();
+            let mut plan = PlanBuilder::new(&config, options).unwrap();
             for (p, shape) in SHAPES.iter().enumerate() {
                 let param = Param::new(format!("p{p}"), shape);
                 let flat = Shard::Flat { offset: 0, count: held(shape.iter().product()) };

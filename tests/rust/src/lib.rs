@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! The tests of the crates `shampoo` and `libshampoo-sys`.
+//! The tests of the crates `libshampoo` and `libshampoo-sys`.
 
 // Compiles and runs every block of the guide.
 #[cfg(doctest)]

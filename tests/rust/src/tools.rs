@@ -34,9 +34,9 @@ pub fn config() -> Config {
     config
 }
 
-/// Creates a plan of the model.
-pub fn builder(config: &Config, place: PlanOptions) -> PlanBuilder {
-    let mut plan = PlanBuilder::new(config, place).unwrap();
+/// Creates a plan of the model, which is not finished.
+pub fn builder(config: &Config, options: PlanOptions) -> PlanBuilder {
+    let mut plan = PlanBuilder::new(config, options).unwrap();
     for (p, shape) in SHAPES.iter().enumerate() {
         plan.param(Param::new(format!("p{p}"), shape)).unwrap();
     }
@@ -106,7 +106,7 @@ impl Meeting {
         assert!(!late.timed_out(), "another rank did not arrive");
     }
 
-    /// Deposits bytes, and passes those of all ranks to a function.
+    /// Stores the bytes of this rank, and passes the bytes of all ranks to a function.
     fn exchange<R>(
         &self,
         rank: usize,

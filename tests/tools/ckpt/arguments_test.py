@@ -9,7 +9,7 @@ from checkpoints import Case, ckpt, main, make
 
 
 class Arguments(Case):
-    def test_help_names_all(self):
+    def test_help_names_all_commands_and_options(self):
         result = ckpt("--help")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         for word in ("inspect", "verify", "diff", "--blocks", "--json", "--no-norms", "--progress", "--version"):
@@ -19,7 +19,7 @@ class Arguments(Case):
         for arguments in (("-h",), ("help",), ("inspect", "--help"), ("diff", "a", "--help")):
             self.assertEqual(ckpt(*arguments).stdout, result.stdout)
 
-    def test_the_manual_page_has_them_all(self):
+    def test_the_manual_page_names_all_commands_and_options(self):
         page = pathlib.Path(os.environ["MANUAL_PAGE"]).read_text(encoding="ascii").replace("\\-", "-")
         for word in set(re.findall(r"(?<![\w-])--[a-z-]+|shampoo-ckpt [a-z]+", ckpt("--help").stdout)) - {"shampoo-ckpt inspects"}:
             self.assertIn(word, page)
@@ -27,7 +27,7 @@ class Arguments(Case):
     def test_version(self):
         self.assertRegex(self.run_tool(0, "--version"), f"^shampoo-ckpt {re.escape(os.environ['SHAMPOO_VERSION'])},")
 
-    def test_wrong_ones_say_what_to_do(self):
+    def test_errors_name_the_expected_arguments(self):
         for arguments, text in (
                 ((), "expected inspect, verify or diff"),
                 (("look", "x"), "unknown command look: expected inspect"),
@@ -41,7 +41,7 @@ class Arguments(Case):
             self.assertIn(text, result.stderr)
             self.assertIn("--help", result.stderr)
 
-    def test_paths_that_are_no_checkpoint(self):
+    def test_paths_without_a_checkpoint(self):
         empty = self.folder / "empty"
         empty.mkdir()
         other = self.folder / "other.json"

@@ -77,7 +77,7 @@ class Checkpoint:
         return [block for block in self.index["blocks"] if block["parameter"] == name]
 
     def entries(self, name, kind):
-        """Returns the tensors of all states of a parameter of a kind: "factor" for factor.0 and factor.1."""
+        """Returns the tensors of all states of a parameter that are of a kind; "factor": factor.0 and factor.1."""
         return [self.tensors[f"{block['key']}/{state}"] for block in self.blocks(name) for state in block["entries"]
                 if state.split(".")[0] == kind]
 

@@ -9,7 +9,7 @@ from checkpoints import ELEMENTWISE, MANY_BLOCKS, Case, Checkpoint, ckpt, flip, 
 WEIGHT = "encoder/layer.0/weight"
 
 
-def apart(a, b):
+def differences(a, b):
     """Return the numbers that the tool should print for two arrays.
 
     These are: elements, different elements, the largest difference and the largest relative difference.
@@ -39,14 +39,14 @@ class Diff(Case):
             for state in states:
                 values = [one.whole(name, state) for one in (a, b)]
                 self.assertFalse(np.isnan(values).any())
-                expected = apart(*values)
+                expected = differences(*values)
                 row = rows.get((name, state))
                 self.assertEqual(row is None, expected[1] == 0, (name, state))
                 if row:
                     self.assertEqual(row[:2], expected[:2])
                     np.testing.assert_allclose(row[2:], expected[2:], rtol=6e-6)
 
-    def test_the_same(self):
+    def test_equal_checkpoints(self):
         one = make(self.folder / "one")
         gathered = ("--copies", 2, "--shards", 2, "--set", "shard_mode=gather")
         for number, options in enumerate(((), ("--copies", 3), gathered)):
@@ -54,7 +54,7 @@ class Diff(Case):
             rows, lines = self.diff(0, one, other)
             self.assertEqual((rows, lines), ({}, ["the same: 36 states of 5 parameters"]))
 
-    def test_numbers(self):
+    def test_differences_are_counted_and_measured(self):
         folders = [make(self.folder / str(steps), "--steps", steps, "--set", "factor_dtype=bf16") for steps in (2, 3)]
         a, b = map(Checkpoint, folders)
         rows, lines = self.diff(1, *folders)
@@ -66,7 +66,7 @@ class Diff(Case):
             values = [np.concatenate([one.tensors[f"{block['key']}/{state}"].values() for block in a.blocks(WEIGHT)])
                       for one in (a, b)]
             row = rows[WEIGHT, state]
-            expected = apart(*values)
+            expected = differences(*values)
             self.assertEqual(row[:2], expected[:2])
             np.testing.assert_allclose(row[2:], expected[2:], rtol=6e-6)
 
@@ -154,8 +154,8 @@ class Diff(Case):
 
     def test_damage_is_an_error(self):
         a, b = make(self.folder / "a"), make(self.folder / "b")
-        recut = make(self.folder / "recut", "--set", "max_preconditioner_dim=5")
-        for folder, others in ((a, (b,)), (b, (a, recut)), (recut, (a,))):
+        blocks_of_5 = make(self.folder / "blocks_of_5", "--set", "max_preconditioner_dim=5")
+        for folder, others in ((a, (b,)), (b, (a, blocks_of_5)), (blocks_of_5, (a,))):
             tensor = Checkpoint(folder).entries(WEIGHT, "momentum")[0]
             flip(tensor.path, tensor.begin)
             for other in others:
@@ -168,9 +168,9 @@ class Diff(Case):
 
     def test_progress(self):
         a, b = make(self.folder / "a"), make(self.folder / "b")
-        recut = make(self.folder / "recut", "--set", "max_preconditioner_dim=5")
+        blocks_of_5 = make(self.folder / "blocks_of_5", "--set", "max_preconditioner_dim=5")
         self.assertEqual(ckpt("diff", a, b).stderr, "")
-        for other in (b, recut):
+        for other in (b, blocks_of_5):
             lines = ckpt("diff", "--progress", a, other).stderr.splitlines()
             self.assertRegex(lines[0], r"^diff: \d+ bytes of [0-9.]+ KiB, \d+ %$")
             self.assertRegex(lines[-1], r"^diff: ([0-9.]+ KiB) of \1, 100 %$")

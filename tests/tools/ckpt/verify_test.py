@@ -15,7 +15,7 @@ class Verify(Case):
         self.assertTrue(lines[-1].startswith("not ok: "), lines)
         return lines[:-1], lines[-1]
 
-    def test_whole_ones(self):
+    def test_undamaged_checkpoints(self):
         for number, options in enumerate(((), ("--copies", 2, "--shards", 2), ("--set", "factor_dtype=bf16"),
                                           ("--copies", 2, "--shards", 3, "--set", "shard_mode=gather"))):
             folder = make(self.folder / str(number), *options)
@@ -74,7 +74,7 @@ class Verify(Case):
         flip(path, path.stat().st_size // 2)
         self.assertRegex(self.run_tool(1, "verify", self.folder), f"^damaged: {path}: its checksum does not match")
 
-    def test_an_index_that_cannot_be(self):
+    def test_an_index_with_impossible_numbers(self):
         def sizes(index):
             for file in index["files"]:
                 file["bytes"] = 2**62
@@ -94,7 +94,7 @@ class Verify(Case):
         self.assertEqual((result.returncode, result.stdout), (2, ""))
         self.assertIn("the checkpoint is of format 2, and this library reads up to 1", result.stderr)
 
-    def test_more_elements_than_can_be_looked_through(self):
+    def test_a_parameter_that_is_too_large_to_search(self):
         checkpoint = Checkpoint(make(self.folder))
         checkpoint.rewrite(lambda index: index["parameters"].append(
             {"name": "huge", "shape": [2**62], "dtype": "F32", "group": 0}))
@@ -106,7 +106,7 @@ class Verify(Case):
         make(self.folder)
         checkpoint = Checkpoint(self.folder)
         block = checkpoint.blocks("bias")[2]  # 6 to 8
-        corner = checkpoint.blocks(WEIGHT)[-1]  # the last row's last three
+        corner = checkpoint.blocks(WEIGHT)[-1]  # the last three elements of the last row
         self.assertEqual(list(checkpoint.places(corner)), [60, 61, 62])
         checkpoint.rewrite(lambda index: [index["blocks"].remove(one) for one in (block, corner)])
         lines, last = self.damage()

@@ -56,7 +56,8 @@ def expected_tensors(dump, shapes):
     """Return the results of shampoo_state_read: {rank: {name in a file: entry}}."""
     entries = [entry for entry in json.loads((dump / "entries.json").read_text(encoding="utf-8"))
                if not entry["key"].startswith("group.")]
-    first, held = {}, {}  # of a block; of a parameter on a rank
+    first = {}  # index of the first element of each block on each rank, in the flattened parameter
+    held = {}  # number of elements of each parameter that each rank holds
     for entry in entries:
         block, _ = entry["key"].rsplit("/", 1)
         if entry["key"].endswith("/filtered_grad"):
@@ -132,7 +133,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, options) in enumerate(CASES.items()):
             found = check_case(make, Path(folder) / str(number), options)
-            require(len(found) > 30, f"{name}: {len(found)} tensors are too few to be all")
+            require(len(found) > 30, f"{name}: {len(found)} tensors; expected more than 30")
             dtypes |= set(found.values())
             print(f"{name}: {len(found)} tensors of {sorted(set(found.values()))}")
     require(dtypes == {"F32", "F64", "F16", "BF16", "I32"}, f"the files have only the dtypes {sorted(dtypes)}")

@@ -283,7 +283,7 @@ pub struct shampoo_comm_ops {
     /// SHAMPOO_CPU, the steps of an optimizer on CUDA wait in each exchange and cannot be captured (docs/cuda.md).
     pub device_type: i32,
     /// All-gather: recv receives world segments of bytes_per_rank bytes (\> 0), segment r from rank r. send may be
-    /// recv + rank \* bytes_per_rank. With SHAMPOO_CUDA it is enqueued on stream, which may be another one than that of the
+    /// recv + rank \* bytes_per_rank. With SHAMPOO_CUDA it is enqueued on stream, which may differ from the stream of the
     /// step; otherwise stream is NULL, and it returns when recv is filled. All ranks make the same sequence of calls with
     /// the same sizes. Returns 0 or, on failure, a number for the error text. It runs on the calling thread. Required.
     pub all_gather: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, usize, *mut c_void) -> i32>,
@@ -295,7 +295,7 @@ pub struct shampoo_comm_ops {
     /// Returns a failure that was detected after the call that caused it, or 0. It is called before each all_gather and
     /// all_to_all. Default: NULL.
     pub async_error: Option<unsafe extern "C" fn(*mut c_void) -> i32>,
-    /// Makes other ranks that wait for this rank in a collective return with a failure. It is called once, after a
+    /// Ends, with a failure, the collectives in which other ranks wait for this rank. It is called once, after a
     /// collective failed on this rank. Default: NULL.
     pub abort: Option<unsafe extern "C" fn(*mut c_void)>,
     /// Called once, after the last use: when the shampoo_comm and every optimizer with it have been destroyed.
@@ -307,7 +307,7 @@ pub struct shampoo_comm_ops {
 ///
 /// On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
 /// memory of the solver stay on the library's heap. On CUDA they allocate device memory: arena, workspace and exchange
-/// buffers; cuBLAS and cuSOLVER allocate theirs themselves. They are called only inside shampoo_optimizer_create() and
+/// buffers; cuBLAS and cuSOLVER allocate their own memory. They are called only inside shampoo_optimizer_create() and
 /// shampoo_optimizer_destroy(), and inside shampoo_save() and shampoo_load() if their communicator takes device memory,
 /// on the thread that makes the call.
 #[repr(C)]
@@ -329,8 +329,8 @@ pub struct shampoo_allocator {
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
-/// Optional threads of the host. Begin with SHAMPOO_EXECUTOR_INIT; set threads and parallel_for. Results have the same
-/// bits with every executor. Optimizers on CUDA do not use it.
+/// Optional threads of the host. Begin with SHAMPOO_EXECUTOR_INIT; set threads and parallel_for. Results are
+/// bit-identical with every executor. Optimizers on CUDA do not use it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_executor {
@@ -614,8 +614,8 @@ extern "C" {
     /// Adds a parameter group: parameters with hyper-parameters and a step counter of their own.
     ///
     /// - `plan` not finished yet.
-    /// - `config` hyper-parameters of the group. Copied. Keys of scope 0 are taken from the plan's config; one that is
-    ///   set here must have the same value.
+    /// - `config` hyper-parameters of the group. Copied. Keys of scope 0 are taken from the plan's config; if this config
+    ///   sets such a key, the value must be the same.
     /// - `group_out` receives the number of the group: 1, 2, ... May be NULL.
     /// - returns `SHAMPOO_E_INVALID`: values of the config contradict each other, or a key of scope 0 differs from the plan's.
     /// - returns `SHAMPOO_E_STATE`: the plan is finished.
@@ -715,7 +715,7 @@ extern "C" {
     /// - `ops` the functions. user must live until release is called.
     /// - returns `SHAMPOO_E_INVALID`: all_gather is NULL, or world, rank or device_type is wrong. release is never called then.
     pub fn shampoo_comm_from_ops(out: *mut *mut shampoo_comm, ops: *const shampoo_comm_ops) -> shampoo_status;
-    /// Creates a communicator from an ncclComm_t, with the NCCL that the process has loaded; the library never loads one.
+    /// Creates a communicator from an ncclComm_t, with the NCCL that the process has loaded; the library never loads NCCL.
     /// For callers that cannot compile \<shampoo/shampoo_nccl.h\>, such as Python and Java.
     ///
     /// - `out` receives the communicator. Release it with shampoo_comm_destroy().
@@ -807,10 +807,10 @@ extern "C" {
     /// The arenas stay bound until this function is called again: if they are distinct, each step reads the same state_in.
     /// Functions of the sections State and Checkpoints use the last state_out.
     ///
-    /// On CUDA the library must know on the host how many steps a state has made. For the arena that the last step wrote, it
-    /// does. For another arena, the next step copies the number from the device and waits for the stream once. After the
-    /// caller has written to an arena, for example to restore a copy, call this function with NULL and NULL, then bind the
-    /// arena again. Otherwise the next step can fail with SHAMPOO_E_STATE, or (with "root_async") use previous roots.
+    /// On CUDA the library must know on the host how many steps a state has made. For the arena that the last step wrote,
+    /// this is known. For another arena, the next step copies the number from the device and waits for the stream once.
+    /// After the caller has written to an arena, for example to restore a copy, call this function with NULL and NULL, then
+    /// bind the arena again. Otherwise the next step can fail with SHAMPOO_E_STATE, or (with "root_async") use old roots.
     ///
     /// - `opt` changed.
     /// - `state_in` arena that steps read. It contains the state of an optimizer whose plan is equal.
@@ -849,7 +849,7 @@ extern "C" {
     /// - `group` a group of the plan; 0 is that of the plan's own config.
     /// - `key` a key of type "f64", "i64" or "bool" (0 or 1).
     /// - `value_out` receives the value.
-    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, or it has no single number, like "root_rank_rtol" auto.
+    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, or its value is not a number ("root_rank_rtol" auto).
     pub fn shampoo_optimizer_get(
         opt: *const shampoo_optimizer,
         group: i32,
@@ -1035,7 +1035,8 @@ extern "C" {
     ///
     /// - `opts` the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
     ///   different optimizers, for example for experts with replicas of their own. Two optimizers of a rank must not have
-    ///   parameters of the same name. Equal names on different ranks mean one parameter, whose states must agree.
+    ///   parameters of the same name. Equal names on different ranks mean one parameter: its dtype, shape, step and
+    ///   hyper-parameters must be equal on these ranks, and so must the states of a block that several of them keep.
     /// - `count` number of optimizers of this rank, \>= 0.
     /// - `world` communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
     ///   optimizer on CUDA. NULL: one rank.
@@ -1074,8 +1075,7 @@ extern "C" {
     /// - `stream` on CUDA the stream of the copies. NULL on the CPU.
     /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, or the checkpoint has other parameters, dtypes, grafting
     ///   or blocks. The error names the first difference.
-    /// - returns `SHAMPOO_E_IO`: there is no checkpoint, or a file is missing, unreadable, truncated or damaged. The error is the
-    ///   same on all ranks.
+    /// - returns `SHAMPOO_E_IO`: no checkpoint, or a file is missing, unreadable or damaged. All ranks return the same error.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: the checkpoint has a newer format than this library reads, or world takes device memory
     ///   and no optimizer of this rank is on CUDA.
     /// - returns `SHAMPOO_E_COMM`: a collective failed. If the failure is on one rank only, the others wait, unless the

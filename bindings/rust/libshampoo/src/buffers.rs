@@ -10,6 +10,7 @@ use std::os::raw::c_void;
 use std::ptr::{null, null_mut};
 use std::slice;
 
+/// A borrowed slice, without its type and lifetime.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     pointer: *mut c_void,
@@ -221,6 +222,6 @@ fn view<T: Element>(slot: Option<&Slot>) -> Option<&[T]> {
 
 fn view_mut<T: Element>(slot: Option<&mut Slot>) -> Option<&mut [T]> {
     let slot = slot.filter(|slot| slot.dtype == T::DTYPE && slot.writable)?;
-    // SAFETY: as above. It was a mutable slice, and the slot is borrowed mutably.
+    // SAFETY: as in view. The slot was made from a mutable slice, and is borrowed mutably.
     Some(unsafe { slice::from_raw_parts_mut(slot.pointer as *mut T, slot.count) })
 }

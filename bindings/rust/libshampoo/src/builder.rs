@@ -86,7 +86,7 @@ impl<'a> OptimizerBuilder<'a> {
     ///
     /// # Safety
     ///
-    /// It must be a stream of the device, and exist until another one is set or the optimizer is dropped.
+    /// `stream` must be a stream of the device, and exist until another one is set or the optimizer is dropped.
     pub unsafe fn stream(mut self, stream: *mut c_void) -> Self {
         self.desc.stream = stream;
         self

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Runs code of the caller that the library calls: communicators, executors and receivers of log messages. A panic must
-// not unwind into the library. Library calls in a callback must not consume the pending failure of the outer call.
+// not unwind into the library. A library call in a callback must not take the failure stored for the outer call.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -17,8 +17,8 @@ thread_local! {
     static FAILURE: RefCell<Option<BoxError>> = RefCell::new(None);
 }
 
-/// Swaps the stored failure. Does not drop a failure, because its destructor may be code of the caller. While the
-/// thread exits, the storage no longer exists. The failure is then reported without its message.
+/// Swaps `failure` with the stored failure. Drops neither, because their destructors may be code of the caller. While
+/// the thread exits, the storage no longer exists. The failure is then reported without its message.
 fn exchange(failure: &mut Option<BoxError>) {
     let _ = FAILURE.try_with(|stored| swap(&mut *stored.borrow_mut(), failure));
 }
@@ -34,7 +34,7 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
 fn contain<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(code)).map_err(|payload| {
         let text = panic_text(&*payload);
-        // Dropping the payload may panic, too, and so may dropping the payload of that panic, which is leaked.
+        // Dropping the payload may panic, too. The payload of this second panic is leaked, because its drop may panic.
         forget(catch_unwind(AssertUnwindSafe(|| drop(payload))));
         text
     })

@@ -48,7 +48,7 @@ pub fn save(optimizers: &mut [&mut Optimizer], world: Option<&Comm>, directory: 
 }
 
 /// Loads the last checkpoint of a directory. The optimizers of all ranks together must have all parameters of the
-/// checkpoint. Hyper-parameters do not change. Collective over `world`, as [`save`].
+/// checkpoint. Hyper-parameters do not change. Collective over `world`, like [`save`].
 ///
 /// # Errors
 ///

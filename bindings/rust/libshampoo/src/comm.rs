@@ -13,8 +13,8 @@ use std::slice;
 /// Exchanges data between ranks in host memory, for example with MPI, sockets or threads.
 ///
 /// All ranks make the same sequence of calls with the same sizes. Methods run on the thread that calls the optimizer.
-/// If a method returns an error or panics, the call of the optimizer fails with [`Code::Comm`](crate::Code::Comm),
-/// whose message and source contain the failure. The optimizer cannot be used afterwards.
+/// If a method returns an error or panics, the call of the optimizer fails with [`Code::Comm`](crate::Code::Comm). The
+/// message and the source of this error contain the failure. The optimizer cannot be used afterwards.
 pub trait Communicator: Send + Sync {
     /// Returns the rank of this process. Called once.
     fn rank(&self) -> usize;
@@ -65,14 +65,14 @@ pub trait Communicator: Send + Sync {
 
     /// Returns whether [`abort`](Communicator::abort) is implemented. Called once.
     ///
-    /// If it is not, a rank whose collective failed reports the failure in one more exchange: the next one of the same
-    /// step, or the first one of its next step. The other ranks wait for that exchange.
+    /// Without `abort`, a rank whose collective failed reports the failure in one more exchange: the next one of the
+    /// same step, or the first one of its next step. The other ranks wait for that exchange.
     fn has_abort(&self) -> bool {
         false
     }
 
-    /// Optional; called only if [`has_abort`](Communicator::has_abort) returns true. Makes collectives of other ranks
-    /// that wait for this rank fail. Called once, after a collective failed here.
+    /// Optional; called only if [`has_abort`](Communicator::has_abort) returns true. Makes the collectives fail in
+    /// which other ranks wait for this rank. Called once, after a collective failed here.
     fn abort(&self) {}
 }
 
@@ -84,7 +84,7 @@ struct User {
 
 /// Calls a method of the communicator. Returns 0, or 1 if it failed.
 fn guard(call: impl FnOnce() -> std::result::Result<(), BoxError>) -> i32 {
-    // A communicator is not used after a panic, because the library makes no collectives after a failed one.
+    // A panic is a failure like an error. The library may call the communicator once more, to report the failure.
     let failure = match callback::run(call) {
         Ok(Ok(())) => return 0,
         Ok(Err(failure)) => failure,
@@ -148,7 +148,7 @@ unsafe extern "C" fn async_error(user: *mut c_void) -> i32 {
 
 unsafe extern "C" fn abort(user: *mut c_void) {
     let user = &*user.cast::<User>();
-    // The failure that led here is reported, not one of abort().
+    // The call reports the failed collective. A panic of abort() is not reported.
     let _ = callback::run(|| user.communicator.abort());
 }
 
@@ -156,7 +156,7 @@ unsafe extern "C" fn release(user: *mut c_void) {
     let _ = callback::run(|| drop(Box::from_raw(user.cast::<User>())));
 }
 
-/// A communicator of the library. Optimizers keep their own reference: it can be dropped before them. Its
+/// A communicator of the library. Optimizers keep their own references to it, so it can be dropped before them. Its
 /// [`Communicator`] is dropped after the last use.
 ///
 /// Only one call at a time can use it. If optimizers share a communicator, a call during a call of another optimizer,
@@ -167,7 +167,7 @@ pub struct Comm {
     in_use: InUse,
 }
 
-// SAFETY: it is not bound to a thread, and the functions that it calls are Send and Sync, or promised to be (from_ops).
+// SAFETY: a Comm is not bound to a thread. A Communicator is Send and Sync. from_ops requires the same of C functions.
 unsafe impl Send for Comm {}
 unsafe impl Sync for Comm {}
 
@@ -193,7 +193,7 @@ impl Comm {
         ops.all_gather = Some(all_gather);
         ops.all_to_all = if communicator.has_all_to_all() { Some(all_to_all) } else { None };
         ops.async_error = Some(async_error);
-        // A no-op would make the library assume that the other ranks do not wait for a report of the failure.
+        // Not an abort that does nothing: the library would assume that no rank waits for a report of the failure.
         ops.abort = if communicator.has_abort() { Some(abort) } else { None };
         ops.release = Some(release);
         let user = Box::into_raw(Box::new(User { communicator: Box::new(communicator), rank, world }));

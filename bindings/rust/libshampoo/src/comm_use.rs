@@ -8,8 +8,9 @@ use std::sync::Arc;
 /// Whether a call uses a communicator. All optimizers with the same communicator share this flag.
 pub(crate) type InUse = Arc<AtomicBool>;
 
-/// Marks communicators as used by one call, until it is dropped. Two calls cannot use a communicator at the same time,
-/// on two threads or one inside the other: they would share the communicator's buffers and mix their exchanges.
+/// Marks communicators as used by one call, until this object is dropped. Two calls cannot use a communicator at the
+/// same time, on two threads or one inside the other: they would share the communicator's buffers and mix their
+/// exchanges.
 pub(crate) struct CommUse<'a>(&'a [InUse]);
 
 impl<'a> CommUse<'a> {

@@ -105,14 +105,14 @@ impl PlanBuilder {
     /// - [`Code::Invalid`](crate::Code::Invalid): values of the config contradict each other, or a rank is not below
     ///   its world.
     /// - [`Code::Unsupported`](crate::Code::Unsupported): the value of a key is not supported on CUDA.
-    pub fn new(config: &Config, place: PlanOptions) -> Result<Self> {
+    pub fn new(config: &Config, options: PlanOptions) -> Result<Self> {
         let mut handle = null_mut();
-        let desc = place.desc()?;
+        let desc = options.desc()?;
         // SAFETY: all arguments are valid.
         check(unsafe { sys::shampoo_plan_create(&mut handle, config.as_ptr(), &desc) })?;
         let handle = Handle(NonNull::new(handle).expect("a successful call returns an object"));
         let updates = vec![has_updates(config)];
-        Ok(PlanBuilder { handle, info: PlanInfo { params: Vec::new(), updates, device: place.device } })
+        Ok(PlanBuilder { handle, info: PlanInfo { params: Vec::new(), updates, device: options.device } })
     }
 
     /// Adds a parameter group: parameters that share hyper-parameters and a step counter. Returns its number, which is

@@ -20,7 +20,7 @@ impl Optimizer {
     ///
     /// # Safety
     ///
-    /// Until then, or until the optimizer is dropped, each address must point to the elements of the parameter. No
+    /// Until others are bound or the optimizer is dropped, each address must point to the elements of the parameter. No
     /// other code may use this memory during a step. On CUDA, other work may use it in the order of the stream.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl Optimizer {
     ///
     /// # Safety
     ///
-    /// It must be a stream of the device, and exist until another one is set or the optimizer is dropped.
+    /// `stream` must be a stream of the device, and exist until another one is set or the optimizer is dropped.
     pub unsafe fn set_stream(&mut self, stream: *mut c_void) {
         self.stream = stream;
     }
@@ -69,7 +69,7 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: only one of them is NULL, an arena is misaligned, or they partly overlap.
+    /// [`Code::Invalid`]: only one address is NULL, an arena is misaligned, or the arenas partly overlap.
     pub unsafe fn bind_state(&mut self, state_in: *const c_void, state_out: *mut c_void) -> Result<()> {
         check(sys::shampoo_optimizer_bind_state(self.as_ptr(), state_in, state_out))
     }

@@ -67,12 +67,12 @@ pub fn inverse_root<T: Element>(config: &Config, n: usize, a: &[T], x: &mut [T],
             return Err(Error::invalid(format!("{what} has {count} elements; expected n * n, with n = {n}")));
         }
     }
-    let order = to_i64("order", n)?;
+    let size = to_i64("n", n)?;
     let mut info = sys::shampoo_root_info::new();
     let (from, to) = (a.as_ptr().cast(), x.as_mut_ptr().cast());
     // SAFETY: both matrices have n * n elements of T, and x cannot overlap a.
     check(unsafe {
-        sys::shampoo_matrix_inverse_root(config.as_ptr(), order, T::DTYPE.code(), from, to, root.0, root.1, &mut info)
+        sys::shampoo_matrix_inverse_root(config.as_ptr(), size, T::DTYPE.code(), from, to, root.0, root.1, &mut info)
     })?;
     Ok(RootInfo {
         method: match info.method {

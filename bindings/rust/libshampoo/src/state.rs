@@ -23,7 +23,8 @@ pub struct StateEntry {
     pub flat_offset: Option<usize>,
     /// Size in the arena in bytes. The arena contains only one triangle of a large symmetric matrix.
     pub stored_bytes: usize,
-    /// Whether it is a symmetric matrix. One triangle is stored; reading and writing use the full matrix.
+    /// Whether it is a symmetric matrix. Reading and writing use the full matrix. From 128 x 128 on, one triangle is
+    /// stored.
     pub symmetric: bool,
     /// Replica rank that stores it, which is this rank.
     pub owner: usize,

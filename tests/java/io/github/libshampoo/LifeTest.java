@@ -24,9 +24,9 @@ import org.junit.jupiter.api.function.Executable;
 
 /** Closing, garbage collection and threads. */
 class LifeTest {
-  private static Optimizer make(PlanOptions place, OptimizerOptions options) {
+  private static Optimizer make(PlanOptions planOptions, OptimizerOptions options) {
     try (Config config = Model.config();
-        Plan plan = new Plan(config, place)) {
+        Plan plan = new Plan(config, planOptions)) {
       plan.addParam("w", 6, 4);
       return new Optimizer(plan.finish(), options);
     }

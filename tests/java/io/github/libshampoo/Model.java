@@ -40,12 +40,16 @@ final class Model {
     return values;
   }
 
-  /** Trains the part [rank, rank + 1) / shards of each parameter for four steps, with the ranks of place and options. */
-  static List<float[]> train(PlanOptions place, OptimizerOptions options, String mode, int rank, int shards) {
+  /**
+   * Trains for four steps, and returns the parameters. If shards is above 1, each parameter is cut into that number of
+   * flat shards of about equal size, and only the shard of this rank is trained.
+   */
+  static List<float[]> train(
+      PlanOptions planOptions, OptimizerOptions options, String mode, int rank, int shards) {
     List<FloatBuffer> values = new ArrayList<>();
     List<float[]> results = new ArrayList<>();
     try (Config config = config().set("shard_mode", mode);
-        Plan plan = new Plan(config, place)) {
+        Plan plan = new Plan(config, planOptions)) {
       for (int p = 0; p < SHAPES.length; ++p) {
         Param param = new Param("p" + p, SHAPES[p]);
         plan.addParam(shards > 1 ? param.flatShard(begin(p, rank, shards), count(p, rank, shards)) : param);

@@ -187,7 +187,10 @@ class OptimizerTest {
     }
   }
 
-  /** The output must differ from the parameter, which would be overwritten. The key "output" of the group decides. */
+  /**
+   * If the key "output" of a group is set to updates, the output must not be the memory of the parameter, because the
+   * update would overwrite it.
+   */
   @Test
   void updatesDoNotReplaceTheParameter() {
     FloatBuffer w = Buffers.filled(4, 1);

@@ -13,6 +13,8 @@ final class Bound {
   private final DeviceType device;
   private final long stateBytes;
   private final Binding[] bindings;
+
+  // These references only keep the memory alive.
   private final Map<String, Memory> scalars = new HashMap<>();
   private final Memory ownState;
   private Memory stateIn;
@@ -45,7 +47,7 @@ final class Bound {
   void bind(long opt, int first, List<Binding> added) {
     if (first < 0 || added.size() > params.size() - first) {
       throw new ShampooException.Invalid(
-          "parameters " + first + " to " + (first + added.size() - 1) + ": there are " + params.size());
+          "parameters " + first + " to " + (first + added.size() - 1) + ": there are " + params.size() + " parameters");
     }
     long[] addresses = new long[4 * added.size()];
     for (int number = 0; number < added.size(); ++number) {
@@ -78,7 +80,7 @@ final class Bound {
 
   void bindGrad(long opt, int index, Memory grad) {
     if (index < 0 || index >= bindings.length) {
-      throw new ShampooException.Invalid("parameter " + index + ": there are " + bindings.length);
+      throw new ShampooException.Invalid("parameter " + index + ": there are " + bindings.length + " parameters");
     }
     if (binding(index) == null) {
       throw new ShampooException.State(

@@ -9,8 +9,8 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Supplier;
 
 /**
- * A communicator of the library, which calls Java methods, NCCL or C functions. Optimizers keep their own reference: it
- * can be closed after they have been created.
+ * A communicator of the library, which calls Java methods, NCCL or C functions. Optimizers keep their own references to
+ * it, so it can be closed after they have been created.
  *
  * <p>Only one call at a time can use it. If optimizers share a communicator, a call during a call of another optimizer,
  * from another thread or from the communicator itself, throws {@link ShampooException.State}.

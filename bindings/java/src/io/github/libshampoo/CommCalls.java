@@ -29,7 +29,7 @@ final class CommCalls {
     return communicator instanceof AllToAllCommunicator;
   }
 
-  /** Returns whether the communicator overrides the default method, which ends no wait. */
+  /** Returns whether the communicator overrides abort(). The default method does nothing. */
   boolean hasAbort() throws NoSuchMethodException {
     return communicator.getClass().getMethod("abort").getDeclaringClass() != Communicator.class;
   }

@@ -48,10 +48,10 @@ public interface Communicator {
   default void asyncError() throws Exception {}
 
   /**
-   * Optional. Makes exchanges of other ranks that wait for this rank fail. It is called once, after an exchange failed
-   * here.
+   * Optional. Makes the exchanges fail in which other ranks wait for this rank. It is called once, after an exchange
+   * failed here.
    *
-   * <p>Implement it only if it ends the wait. If the class does not implement it, the rank reports the failure in one
+   * <p>Implement it only if it ends their wait. If the class does not implement it, the rank reports the failure in one
    * more exchange: the next one of the same step, or the first one of its next step. The other ranks wait for that
    * exchange.
    */

@@ -221,8 +221,8 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param in arena that steps read. It must contain the state of an optimizer with an equal plan.
    * @param out arena that steps write. It may be the same as in.
-   * @throws ShampooException.Invalid if only one is null, an arena has the wrong size or alignment, or they partly
-   *     overlap.
+   * @throws ShampooException.Invalid if only one is null, an arena has the wrong size or alignment, or the two arenas
+   *     partly overlap.
    */
   public void bindState(Memory in, Memory out) {
     handle.change(this, opt -> bound().bindState(opt, in, out));
@@ -351,7 +351,8 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Returns the error message of the last failed call on this optimizer, on any thread. Read-only calls do not count.
+   * Returns the error message of the last failed call on this optimizer, on any thread. Calls that only read, such as
+   * {@link #get}, do not count.
    *
    * @return the message, or "" if no call has failed.
    */

@@ -34,15 +34,15 @@ public final class Plan implements AutoCloseable {
    * Creates a plan.
    *
    * @param config hyper-parameters of group 0 and of the whole optimizer; copied.
-   * @param place device, threads and ranks; copied.
+   * @param options device, threads and ranks; copied.
    * @throws ShampooException.Invalid if values of the config contradict each other, a rank is not below its world, or
    *     the number of threads is out of range.
    * @throws ShampooException.Unsupported if the value of a key is not supported on CUDA yet.
    */
-  public Plan(Config config, PlanOptions place) {
-    device = place.device();
+  public Plan(Config config, PlanOptions options) {
+    device = options.device();
     long address;
-    try (shampoo_plan_desc desc = place.toRaw()) {
+    try (shampoo_plan_desc desc = options.toRaw()) {
       address =
           config.handle.read(
               config,

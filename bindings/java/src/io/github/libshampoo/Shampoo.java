@@ -67,11 +67,11 @@ public final class Shampoo {
   }
 
   private static ByteBuffer allocate(String method, long count, int size) {
-    int alignment = 64; // that of a state; enough for all types of elements
-    long most = (Integer.MAX_VALUE - alignment + 1) / size;
-    if (count < 0 || count > most) {
+    int alignment = 64; // required for a state, and enough for elements of any type
+    long largest = (Integer.MAX_VALUE - alignment + 1) / size;
+    if (count < 0 || count > largest) {
       throw new ShampooException.Invalid(
-          method + ": count is " + count + "; expected 0 to " + most
+          method + ": count is " + count + "; expected 0 to " + largest
               + ", because a buffer holds at most 2 GiB. Use Memory.of(address, bytes) for larger memory");
     }
     int bytes = (int) count * size;
@@ -131,10 +131,10 @@ public final class Shampoo {
    * Sets the receiver of log messages. A process has only one. Without a receiver, messages are discarded.
    *
    * @param callback receives messages; null removes the receiver.
-   * @param most the least severe level that is delivered.
+   * @param leastSevere the least severe level that is delivered.
    */
-  public static void setLog(LogCallback callback, LogLevel most) {
-    Raw.shampoo_set_log(callback, most.ordinal());
+  public static void setLog(LogCallback callback, LogLevel leastSevere) {
+    Raw.shampoo_set_log(callback, leastSevere.ordinal());
   }
 
   /**
