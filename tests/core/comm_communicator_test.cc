@@ -145,6 +145,32 @@ TEST_CASE("an error from async_error fails the next collective before it starts"
   CHECK(comm->failed());
 }
 
+TEST_CASE("a collective that fails during a capture aborts nothing, unless another one has failed before") {
+  constexpr bool kCaptured = true;
+  for (const bool to_all : {false, true}) {
+    for (const bool failed_before : {false, true}) {
+      CAPTURE(to_all);
+      CAPTURE(failed_before);
+      CallerFunctions functions;
+      const auto comm = functions.Create();
+      functions.error = 42;
+      functions.async_error = failed_before ? 9 : 0;
+      const size_t sizes[] = {4, 4};
+      char send[8] = {};
+      char recv[8] = {};
+      const Status status = to_all ? comm->AllToAllInStream(send, sizes, recv, sizes, nullptr, kCaptured)
+                                   : comm->GatherInStream(recv, 4, nullptr, kCaptured);
+      if (failed_before) {
+        CheckError(status, Code::kComm, "rank 1: async_error of the communicator returned 9");
+      } else {
+        CheckError(status, Code::kState, "of the communicator returned 42 while the stream is captured");
+      }
+      CHECK(comm->failed() == failed_before);
+      CHECK(functions.aborts == (failed_before ? 1 : 0));
+    }
+  }
+}
+
 TEST_CASE("a failed all-to-all is an error with its numbers of bytes") {
   CallerFunctions functions;
   const auto comm = functions.Create();

@@ -9,12 +9,14 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/backend/cpu/slot_memory.h"
 #include "core/backend/cuda/device_state_memory.h"
 #include "core/backend/cuda/loader.h"
 #include "core/plan/memory_layout.h"
+#include "core/rules/schedule.h"
 
 namespace shampoo {
 
@@ -100,6 +102,10 @@ class FakeDevice {
       the_device->world_ = desc->plan.replica_world;
       the_device->shard_world_ = desc->plan.shard_world;
       the_device->shard_bytes_ = desc->plan.shard_segment_bytes;
+      the_device->group_of_block_.clear();
+      for (int64_t b = 0; b < desc->plan.block_count; ++b) {
+        the_device->group_of_block_.push_back(static_cast<size_t>(desc->plan.blocks[b].group));
+      }
       the_device->snapshot_steps.resize(the_device->blocks_);
       the_device->roots.resize(the_device->blocks_ * kMaxDims);
       the_device->host_exchange_.resize(static_cast<size_t>(desc->host_exchange_bytes));
@@ -208,6 +214,10 @@ class FakeDevice {
     for (size_t g = 0; g < groups_; ++g) {
       if (args.expected_step[g] != 0) static_cast<int64_t*>(args.state_out)[g] = args.expected_step[g];
     }
+    for (size_t b = 0; b < blocks_; ++b) {
+      const int64_t number = args.expected_step[group_of_block_[b]];
+      snapshot_steps[b] = SnapshotStepAfter(args.tasks[b], args.snapshot_steps[b], number);
+    }
     return Ok();
   }
 
@@ -223,6 +233,7 @@ class FakeDevice {
   int32_t world_ = 1;
   size_t groups_ = 0;
   size_t blocks_ = 0;
+  std::vector<size_t> group_of_block_;
 };
 
 }  // namespace shampoo

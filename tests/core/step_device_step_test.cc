@@ -17,12 +17,18 @@ namespace {
 
 using cuda::Rejection;
 
-// An optimizer with one matrix on a fake device.
+// The parameters of an optimizer, and its groups in addition to the default group. By default it has one matrix.
+struct ParamsAndGroups {
+  std::vector<ParamDesc> params = StepFixture::Describe({{2, 3}});
+  std::vector<StepFixture::Keys> more_groups = {};
+};
+
+// An optimizer on a fake device.
 struct OnDevice {
   using Keys = StepFixture::Keys;
   // comm, shard_comm: of several copies, and of shards; nullptr: there are none.
   explicit OnDevice(const Keys& keys = {}, std::shared_ptr<Communicator> comm = nullptr,
-                    std::shared_ptr<Communicator> shard_comm = nullptr)
+                    std::shared_ptr<Communicator> shard_comm = nullptr, const ParamsAndGroups& described = {})
       : device(FakeDevice::Reset()) {
     Placement placement;
     placement.device = DeviceType::kCuda;
@@ -34,7 +40,17 @@ struct OnDevice {
         Plan::Create(StepFixture::MakeConfig(Keys{{"use_merge_dims", "false"}, {"refresh_growth", "0"}} + keys),
                      placement, CpuWorkspaceBytes, &made));
     int index = 0;
-    for (const ParamDesc& desc : StepFixture::Describe({{2, 3}})) StepFixture::Ok(made->AddParam(desc, &index));
+    for (const Keys& group : described.more_groups) {
+      StepFixture::Ok(made->AddGroup(StepFixture::MakeConfig(group), &index));
+    }
+    for (const ParamDesc& desc : described.params) {
+      StepFixture::Ok(made->AddParam(desc, &index));
+      if (desc.form == ShardForm::kWhole) continue;
+      ParamDesc other = desc;
+      other.flat_offset = desc.flat_count;
+      other.flat_count = desc.shape.Product() - desc.flat_count;
+      StepFixture::Ok(made->AddShard(index, 1, other));
+    }
     StepFixture::Ok(made->Finish());
     plan = made->data();
     std::unique_ptr<cuda::DeviceEngine> created;
@@ -49,6 +65,7 @@ struct OnDevice {
     state = std::make_unique<OptimizerState>(*plan, std::move(owned), sizeof(double));
     buffers = std::make_unique<BoundBuffers>(*plan);
     history = std::make_unique<StepHistory>(*plan);
+    StepFixture::Ok(buffers->Bind(0, std::vector<Buffers>(plan->params.size())));
     BindGradient(gradient);
     std::vector<std::unique_ptr<DeviceRanks>> ranks;
     if (shard_comm != nullptr) {
@@ -67,6 +84,18 @@ struct OnDevice {
 
   StepInputs inputs() { return {*plan, *state, *buffers, *history}; }
   Status Step() { return step->Step({}, nullptr); }
+  Status Capture() {
+    device.captures = true;
+    Status status = Step();
+    device.captures = false;
+    return status;
+  }
+  // Waits for the steps and returns the error of the first one that was rejected.
+  Status Report() {
+    int64_t failed_call = 0;
+    return step->ReportSteps(true, &failed_call);
+  }
+  // Binds the buffers of the first parameter.
   void BindGradient(const float* grad) {
     const Buffers bound{param, grad, param, nullptr};
     StepFixture::Ok(buffers->Bind(0, {&bound, 1}));
@@ -178,22 +207,18 @@ TEST_CASE("an invalid step is not enqueued") {
 TEST_CASE("a step is captured unless roots are due, or its number is not known") {
   OnDevice one(OnDevice::Keys{{"precondition_frequency", "3"}});
   CheckOk(one.Step());
-  one.device.captures = true;
-  CheckOk(one.Step());
+  CheckOk(one.Capture());
   CHECK(one.device.steps.back().captured);
   CHECK(one.device.steps.back().expected_step == Ints{2});
-  one.device.captures = false;
   reinterpret_cast<int64_t*>(one.state->out())[0] = 7;  // the captured step was replayed
   CheckOk(one.Step());
   CHECK(one.device.steps.back().expected_step == Ints{8});
-  one.device.captures = true;
-  CheckError(one.Step(), Code::kState, "at step 9 of group 0 inverse roots are due");
+  CheckError(one.Capture(), Code::kState, "at step 9 of group 0 inverse roots are due");
   CheckOk(one.state->FinishSteps(nullptr));
   CheckOk(one.state->WriteSteps(0, 0));
-  CheckError(one.Step(), Code::kState, "the number of steps in state_in is not known");
-  int64_t failed_call = -1;
-  CheckOk(one.step->ReportSteps(true, &failed_call));  // reads the number
-  CheckOk(one.Step());
+  CheckError(one.Capture(), Code::kState, "the number of steps in state_in is not known");
+  CheckOk(one.Report());  // reads the number
+  CheckOk(one.Capture());
   CHECK(one.device.steps.back().expected_step == Ints{1});
 }
 
@@ -206,6 +231,36 @@ TEST_CASE("a block that a device skipped is counted, and its error deferred") {
   CHECK(one.history->counts().nonfinite_blocks == 1);
   CHECK(log.messages().size() == 1);
   CheckOk(one.Step());
+}
+
+// Keys with roots at step 4, and a snapshot at step 8 whose roots are used from step 10 on.
+const OnDevice::Keys kAsync = {{"precondition_frequency", "4"}, {"root_async", "2"}};
+
+void TakeSnapshot(OnDevice* one) {
+  for (int step = 1; step <= 8; ++step) CheckOk(one->Step());
+  REQUIRE(one->device.steps.back().tasks[0] == RootTask::kTakeSnapshot);
+}
+
+// Makes the steps 9 and 10, of which the second uses the roots. Checks whether it uses those that were started.
+void CheckRootsAfterSnapshot(OnDevice* one, bool are_used) {
+  CheckOk(one->Step());
+  CheckOk(one->Step());
+  CHECK(one->device.steps.back().expected_step == Ints{10});
+  CHECK(one->device.steps.back().tasks[0] == (are_used ? RootTask::kAdoptDeviceRoots : RootTask::kFromSnapshot));
+}
+
+TEST_CASE("an error of async roots is returned by the next step that is not captured, and the roots are not used") {
+  for (const bool fails : {false, true}) {
+    CAPTURE(fails);
+    OnDevice one(kAsync);
+    TakeSnapshot(&one);
+    if (fails) one.device.root_error = "no memory for the roots";
+    CheckOk(one.Capture());
+    CHECK(one.device.steps.size() == 9);
+    if (fails) CheckError(one.Step(), Code::kDevice, "no memory for the roots");
+    CHECK(one.device.steps.size() == 9);
+    CheckRootsAfterSnapshot(&one, !fails);
+  }
 }
 
 // A device that reports that it could not compute the root of the matrix diag(4, 16).
@@ -292,14 +347,13 @@ constexpr bool kOfDevice = true;
 
 // A rank of two on a fake device.
 struct DeviceReplica {
-  explicit DeviceReplica(bool takes_device_memory = kOfDevice)
-      : comm(2, 0, takes_device_memory), one({}, comm.shared()) {}
+  explicit DeviceReplica(bool takes_device_memory = kOfDevice, const OnDevice::Keys& keys = {})
+      : comm(2, 0, takes_device_memory), one(keys, comm.shared()) {}
   // Rejects the next step for a difference between ranks.
   Status RejectFor(cuda::RankDifference difference) {
     one.device.rejection = {Rejection::kOtherRank, 0, difference};
     CheckOk(one.Step());
-    int64_t failed_call = 0;
-    return one.step->ReportSteps(true, &failed_call);
+    return one.Report();
   }
 
   MirrorComm comm;
@@ -312,6 +366,35 @@ TEST_CASE("a rank that cannot make a step on a device enqueues its failure for t
   REQUIRE(rank.one.device.steps.size() == 1);
   CHECK(rank.one.device.steps[0].failure == Code::kInvalid);
   CHECK(rank.one.device.steps[0].expected_step == Ints{0});
+}
+
+TEST_CASE("a rank joins a step to report an error of its async roots, and does not use the roots") {
+  DeviceReplica rank(kOfDevice, kAsync);
+  TakeSnapshot(&rank.one);
+  rank.one.device.root_error = "no memory for the roots";
+  CheckOk(rank.one.Capture());
+  rank.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kFailed};
+  CheckOk(rank.one.Step());
+  const FakeDevice::Step& joined = rank.one.device.steps.back();
+  CHECK(rank.one.device.steps.size() == 10);
+  CHECK(joined.failure == Code::kDevice);
+  CHECK(joined.expected_step == Ints{0});
+  CHECK(joined.tasks[0] == RootTask::kNone);
+  CheckError(rank.one.Report(), Code::kDevice, "no memory for the roots");
+  CheckRootsAfterSnapshot(&rank.one, false);
+}
+
+TEST_CASE("a rank that cannot make a step passes the scalars that are bound now") {
+  DeviceReplica rank;
+  HyperParameters& hyper_parameters = rank.one.state->hyper_parameters();
+  const float rates[] = {0.5F, 0.25F};
+  for (const float* const rate : {&rates[0], &rates[1], static_cast<const float*>(nullptr)}) {
+    CheckOk(hyper_parameters.Bind(0, "lr", static_cast<int>(Dtype::kF32), rate));
+    CheckOk(rank.one.step->Step(rate == &rates[0] ? Status() : Invalid("a caller's mistake"), nullptr));
+    const FakeDevice::Step& step = rank.one.device.steps.back();
+    CHECK(step.failure == (rate == &rates[0] ? Code::kOk : Code::kInvalid));
+    CHECK(step.bound_lr == std::vector<const void*>{rate});
+  }
 }
 
 TEST_CASE("a difference between ranks on devices is an error that names a rank") {
@@ -337,11 +420,8 @@ TEST_CASE("a difference between ranks on devices is an error that names a rank")
 // The capture makes no step, so the error of the step before it is not reported yet.
 TEST_CASE("the error of a step that ranks rejected is that of this step, also if another was captured since") {
   const auto capture_and_report = [](DeviceReplica* rank) {
-    rank->one.device.captures = true;
-    CheckOk(rank->one.Step());
-    rank->one.device.captures = false;
-    int64_t failed_call = 0;
-    return rank->one.step->ReportSteps(true, &failed_call);
+    CheckOk(rank->one.Capture());
+    return rank->one.Report();
   };
   DeviceReplica failing;
   failing.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kFailed};
@@ -367,8 +447,7 @@ TEST_CASE("a collective that failed while a step was enqueued fails this step an
   rank.comm.error = 5;
   CheckError(rank.one.Step(), Code::kComm, "rank 0: all_gather of the communicator returned 5");
   CheckError(rank.one.Step(), Code::kComm, "a collective failed before");
-  int64_t failed_call = 0;
-  CheckError(rank.one.step->ReportSteps(true, &failed_call), Code::kComm, "a collective failed before");
+  CheckError(rank.one.Report(), Code::kComm, "a collective failed before");
 }
 
 TEST_CASE(
@@ -380,14 +459,12 @@ TEST_CASE(
     CHECK(rank.comm.calls == 1);
     CHECK(rank.comm.last_stream == (takes_device_memory ? &stream : nullptr));
     CHECK(rank.one.device.exchanged() == std::vector<char>(128, FakeDevice::kSent));
-    rank.one.device.captures = true;
-    const Status captured = rank.one.step->Step({}, nullptr);
+    const Status captured = rank.one.Capture();
     CHECK(captured.ok() == takes_device_memory);
     if (takes_device_memory) continue;
     CheckError(captured, Code::kState, "the stream is captured, and replica_comm takes host memory");
     CHECK(rank.one.device.steps.size() == 1);  // nothing was enqueued
     CHECK(rank.comm.calls == 1);
-    rank.one.device.captures = false;
     CheckOk(rank.one.Step());
     CHECK(rank.one.device.steps.size() == 2);
   }
@@ -395,15 +472,16 @@ TEST_CASE(
 
 // A rank of two shards on a fake device. Both shards send the same, and each holds the whole parameter.
 struct DeviceShard {
-  explicit DeviceShard(std::shared_ptr<Communicator> replicas = nullptr) : one({}, std::move(replicas), comm.shared()) {
+  explicit DeviceShard(std::shared_ptr<Communicator> replicas = nullptr, const OnDevice::Keys& keys = {},
+                       const ParamsAndGroups& described = {})
+      : one(keys, std::move(replicas), comm.shared(), described) {
     comm.get()->SetRankName("shard rank");
-    one.device.counted_steps = {0};
+    one.device.counted_steps.resize(one.plan->groups.size());
   }
   Status RejectFor(FakeDevice::Rejection rejection) {
     one.device.rejection = rejection;
     CheckOk(one.Step());
-    int64_t failed_call = 0;
-    return one.step->ReportSteps(true, &failed_call);
+    return one.Report();
   }
 
   MirrorComm comm{2, 0, kOfDevice};
@@ -422,6 +500,54 @@ TEST_CASE("shards on devices count the groups that the device reports, also thos
   CHECK(rank.one.device.steps[1].expected_step == Ints{6});
   CHECK(rank.comm.calls == 2);  // one exchange in each step
   CHECK(rank.one.device.steps[0].shard_place == rank.one.device.steps[1].shard_place);
+}
+
+// Returns a matrix of which shard rank 0 of two holds all elements, or none.
+ParamDesc ShardOfMatrix(bool holds_it, int group = 0) {
+  ParamDesc param = StepFixture::Describe({{2, 3}})[0];
+  param.group = group;
+  param.form = ShardForm::kFlat;
+  param.flat_count = holds_it ? param.shape.Product() : 0;
+  return param;
+}
+
+const OnDevice::Keys kGathered = {{"shard_mode", "gather"}};
+
+TEST_CASE("a shard cannot capture a step before it knows whether the previous one stepped the group") {
+  const char* const says = "group 0 has no gradient on this rank, so only the report of the previous step says";
+  // In the pending step, this rank has no gradient of its parameter, or no elements of a gathered parameter.
+  for (const bool gathers : {false, true}) {
+    CAPTURE(gathers);
+    ParamsAndGroups described;
+    if (gathers) described.params = {ShardOfMatrix(false)};
+    DeviceShard rank(nullptr, gathers ? kGathered : OnDevice::Keys{}, described);
+    rank.one.BindGradient(nullptr);
+    rank.one.device.counted_steps = {5};
+    CheckOk(rank.one.Step());
+    rank.one.BindGradient(rank.one.gradient);
+    CheckError(rank.one.Capture(), Code::kState, says);
+    CHECK(rank.one.device.steps.size() == 1);
+    CheckOk(rank.one.Report());
+    CheckOk(rank.one.Capture());
+    CHECK(rank.one.device.steps.back().expected_step == Ints{6});
+  }
+}
+
+TEST_CASE("roots of a gathered group that no rank steps do not prevent the capture of a step") {
+  for (const bool is_stepped : {false, true}) {
+    CAPTURE(is_stepped);
+    ParamsAndGroups described;
+    described.params = {ShardOfMatrix(true), ShardOfMatrix(false, 1)};
+    described.params[1].name = "p1";
+    described.more_groups = {kGathered + OnDevice::Keys{{"precondition_frequency", "1"}}};
+    DeviceShard rank(nullptr, kGathered + OnDevice::Keys{{"precondition_frequency", "100"}}, described);
+    rank.one.device.counted_steps = {1, is_stepped ? 1 : 0};
+    CheckOk(rank.one.Step());
+    CheckOk(rank.one.Report());
+    const Status captured = rank.one.Capture();
+    CHECK(captured.ok() == !is_stepped);
+    if (is_stepped) CheckError(captured, Code::kState, "at step 2 of group 1 inverse roots are due");
+  }
 }
 
 TEST_CASE("the hosts find the text of a step that the devices of the shards rejected") {
@@ -462,8 +588,7 @@ TEST_CASE("a shard's own error is that of all shards, and names its rank") {
   rank.one.device.rejection = {Rejection::kGradientNotFinite, std::numeric_limits<double>::infinity(),
                                cuda::RankDifference::kFailed, true};
   CheckOk(rank.one.Step());
-  int64_t failed_call = 0;
-  CheckError(rank.one.step->ReportSteps(true, &failed_call), Code::kNumeric, "shard rank 0: the gradient of");
+  CheckError(rank.one.Report(), Code::kNumeric, "shard rank 0: the gradient of");
 }
 
 TEST_CASE("a collective that fails among the shards aborts the communicator of the copies, and the other way round") {

@@ -316,6 +316,19 @@ TEST_CASE("shards compare hyper-parameters, gradients and steps, and count steps
   CHECK(other.context->group(0).active);
 }
 
+TEST_CASE("shards at different steps get the same error each time that they agree") {
+  Shard shard(2, 1);
+  shard.comm.change = [](int64_t, int from, char* segment, size_t) {
+    if (from == 0) Put(segment, kStepsAt, int64_t{9});
+  };
+  const int64_t steps[] = {4};
+  shard.rounds->SetInputs(steps);
+  for (int i = 0; i < 2; ++i) {
+    CheckError(shard.rounds->AgreeOnError({}), Code::kState,
+               "shard rank 1 is at step 4 of group 0 and shard rank 0 at step 9");
+  }
+}
+
 TEST_CASE("with any received bytes, shards agree or fail") {
   std::mt19937_64 random(9);
   int agreed = 0;
