@@ -76,7 +76,7 @@ def check_row(row: dict) -> None:
             # The JSON has rounded numbers.
             require(abs(work[phase][what] - expected[phase][what]) <= 1e-9 * expected[phase][what],
                     f"{where}: work is {work}, not {expected}")
-    require(row["keys"] == {"momentum_dtype": "f32"} and row["root_retried"] == 0, f"{where}: wrong keys or root_retried")
+    require(row["keys"] == {"momentum_dtype": "f32"} and row["root_retried"] == 0, f"{where}: keys or root_retried")
     require(row["ordinary_runs"] >= 2 and row["with_roots_runs"] >= 2, f"{where}: too few runs")
     for frequency in FREQUENCIES:
         mean = row["ordinary_ms"] + (row["with_roots_ms"] - row["ordinary_ms"]) / frequency

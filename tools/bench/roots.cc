@@ -109,9 +109,10 @@ void MeasureRoots(int min_runs) {
   std::puts(
       "\nOne inverse square root in float32 on one thread. Rates count 8/3 n^3 flops of a root, 2 n^3 of a product "
       "and\n"
-      "n^3 of a symmetric one (A A^T, one triangle).\n\n"
-      "| n | root, ms | by eigenvectors, ms | ratio | root, Gflop/s | of the product's rate | of the symmetric one's "
-      "|\n"
+      "n^3 of a symmetric product (A A^T, one triangle).\n\n"
+      "| n | root, ms | by eigenvectors, ms | ratio | root, Gflop/s | of the product's rate | of the symmetric "
+      "product's "
+      "rate |\n"
       "|---:|---:|---:|---:|---:|---:|---:|");
   for (const int64_t n : {32, 64, 96, 128, 192, 256, 384, 512}) {
     const Times times = MeasureSize(n, min_runs);

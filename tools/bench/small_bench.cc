@@ -5,9 +5,8 @@
 // period with a bound, which is the sum of three terms:
 //   - 3 times the time of a step of AdamW;
 //   - 20 microseconds;
-//   - 1.5 times the time that the flops of the step take at the flop rate of a large model with blocks of the same
-//   size,
-//     measured in the same run.
+//   - 1.5 times the time that the flops of the step take at the rate of blocks of the same size in a large model, which
+//     is measured in the same run.
 // --many measures plan, create and step with very many parameters.
 #include <algorithm>
 #include <cinttypes>
