@@ -10,10 +10,10 @@ namespace bench {
 
 // Parse values of the command line. A wrong value ends the program with a message that names the option.
 
-// "a,b,c"; at least one part that is not empty.
+// Splits "a,b,c" and drops empty parts. At least one part must remain.
 std::vector<std::string> SplitList(const std::string& text, const std::string& option);
 
-// "1,2,8": integers >= 1. Int is int or int64_t.
+// Splits "1,2,8" into integers of at least 1. Int is int or int64_t.
 template <typename Int>
 std::vector<Int> SplitInts(const std::string& text, const std::string& option);
 

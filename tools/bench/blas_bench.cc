@@ -17,8 +17,8 @@ namespace shampoo {
 namespace {
 
 struct Matrices {
-  explicit Matrices(int64_t order) : n(order), a(static_cast<size_t>(order * (order + 1))), b(a.size()), c(a.size()) {
-    std::mt19937_64 random(static_cast<uint64_t>(order));
+  explicit Matrices(int64_t size) : n(size), a(static_cast<size_t>(size * (size + 1))), b(a.size()), c(a.size()) {
+    std::mt19937_64 random(static_cast<uint64_t>(size));
     std::normal_distribution<float> normal;
     for (float& element : a) element = normal(random);
     for (float& element : b) element = normal(random);
@@ -29,7 +29,7 @@ struct Matrices {
 
 struct Operation {
   const char* name;
-  double flops_of_cube;  // flops / n^3; of a symmetric result only one triangle counts
+  double flops_of_cube;  // flops / n^3; only one triangle of a symmetric result counts
   void (*run)(Matrices& m);
 };
 

@@ -80,7 +80,7 @@ def check_consistent(row: dict, ranks: int, where: str) -> None:
     require_near(row["updates"]["mean"] * ranks, row["elements"], f"{where}: summed elements")
     require(row["sent"] >= 4 * row["updates"]["largest"] + HEADER, f"{where}: the segment is too short")
     for load in ("updates", "state", "compute_seconds"):
-        require(row[load]["largest"] >= row[load]["mean"] * (1 - 1e-12), f"{where}: {load} above the largest")
+        require(row[load]["largest"] >= row[load]["mean"] * (1 - 1e-12), f"{where}: mean {load} above the largest")
     gather = (ranks - 1) * row["sent"] / LINK + math.log2(ranks) * LATENCY
     require_near(row["gather_seconds"], gather, f"{where}: time of the all-gather")
 
@@ -89,9 +89,9 @@ def check_row(row: dict, train_seconds: float) -> None:
     where = f"balance {row['balance']}"
     blocks = [block for shape in SHAPES.values() for block in blocks_of(shape)]
     seconds = [seconds_of(block) for block in blocks]
-    require(row["world"] == RANKS and row["replicas"] == RANKS, f"{where}: ranks")
+    require(row["world"] == RANKS and row["replicas"] == RANKS, f"{where}: wrong numbers of ranks")
     require(row["blocks"] == len(blocks), f"{where}: {row['blocks']} blocks, not {len(blocks)}")
-    require(row["elements"] == sum(map(math.prod, SHAPES.values())), f"{where}: elements")
+    require(row["elements"] == sum(map(math.prod, SHAPES.values())), f"{where}: wrong number of elements")
     check_consistent(row, RANKS, where)
     require_near(row["compute_seconds"]["mean"], sum(seconds) / RANKS, f"{where}: mean time")
     require_near(row["overhead"], (row["compute_seconds"]["largest"] + row["gather_seconds"]) / train_seconds,
@@ -100,11 +100,11 @@ def check_row(row: dict, train_seconds: float) -> None:
         owners = owners_by_bytes(blocks)
         require_near(row["compute_seconds"]["largest"], max(per_rank(owners, seconds)), f"{where}: longest time")
         require(row["sent"] == HEADER + max(per_rank(owners, list(map(aligned_bytes, blocks)))), f"{where}: segment")
-        require(row["ranks_without_block"] == RANKS - len(set(owners)), f"{where}: ranks without a block")
+        require(row["ranks_without_block"] == RANKS - len(set(owners)), f"{where}: wrong ranks without a block")
 
 
 def check_shards(row: dict, by_replicas: dict) -> None:
-    """Check shard_mode gather, in which blocks have the same owners as with as many replicas."""
+    """Check a row of shard_mode gather. Blocks have the same owners as with an equal number of replicas."""
     ranks = row["world"]
     where = f"{ranks} shards"
     blocks = [block for shape in SHAPES.values() for block in blocks_of(shape)]
@@ -121,7 +121,7 @@ def check_shards(row: dict, by_replicas: dict) -> None:
     require(row["gathered"] == ranks * segments, f"{where}: gathered is not that of {ranks} segments")
     for load in ("workspace", "total"):
         more = by_all_gather[load]["mean"] - by_all_to_all[load]["mean"]
-        require_near(more, expected.gathered, f"{where}: what {load} is larger by all-gather")
+        require_near(more, expected.gathered, f"{where}: additional {load} with all-gather")
     for mode in (by_all_to_all, by_all_gather):
         require_near(mode["total"]["mean"], row["state"]["mean"] + mode["workspace"]["mean"], f"{where}: total")
         for load in mode.values():
@@ -140,7 +140,7 @@ def check_shards_plot(path: str, rows: list[dict]) -> None:
     for line in even:
         y = [float(point.split(",")[1]) for point in line.attrib["points"].split()]
         require(len(y) == len(rows), f"a line of {len(y)} points for {len(rows)} numbers of ranks")
-        require(abs(y[0] - 2 * y[1] + y[2]) < 0.3 and y[0] < y[2], "1 / ranks is no falling straight line")
+        require(abs(y[0] - 2 * y[1] + y[2]) < 0.3 and y[0] < y[2], "1 / ranks is not a falling straight line")
     names = [text.text for text in root.iter(namespace + "text")]
     last = rows[-1]
     for name, value in (("all-to-all", last["all_to_all"]["sent"]["largest"]), ("all-gather", last["gathered"]),
@@ -170,7 +170,7 @@ def main() -> None:
         report, text = run(*small, "--world", RANKS, "--tokens", TOKENS, "--svg", svg)
         model = report["models"][0]
         require_near(model["train_seconds"], 6 * model["parameters"] * TOKENS / FLOPS, "training step")
-        require([row["balance"] for row in model["rows"]] == ["bytes", "cost"], "balances")
+        require([row["balance"] for row in model["rows"]] == ["bytes", "cost"], "wrong balances")
         for row in model["rows"]:
             check_row(row, model["train_seconds"])
         require("| overhead" in text and "|---" in text, "the printed table has no head")
@@ -179,11 +179,11 @@ def main() -> None:
 
         report, _ = run(*small, "--world", "12,8,6", "--shards", 3, "--group", 3, "--step-seconds", 0.5)
         model = report["models"][0]
-        require([row["world"] for row in model["rows"]] == [6, 6, 12, 12], "worlds that shards divide")
-        require(model["train_seconds"] == 0.5, "given training step")
+        require([row["world"] for row in model["rows"]] == [6, 6, 12, 12], "expected only multiples of --shards")
+        require(model["train_seconds"] == 0.5, "--step-seconds has no effect")
         for row in model["rows"]:
             replicas = min(row["world"] // 3, 3)
-            require(row["replicas"] == replicas, "ranks that share the blocks of a shard")
+            require(row["replicas"] == replicas, "wrong number of ranks that share the blocks of a shard")
             elements = sum((shape[0] + 2) // 3 * math.prod(shape[1:]) for shape in SHAPES.values())
             require(row["elements"] == elements, f"{row['elements']} elements of the first shard, not {elements}")
             check_consistent(row, replicas, f"{row['world']} ranks in shards")
@@ -198,7 +198,7 @@ def main() -> None:
         by_replicas = run(*worlds)[0]["models"][0]["rows"]
         report, text = run(*worlds, "--shard-mode", "gather", "--svg", svg)
         rows = report["models"][0]["rows"]
-        require([row["world"] for row in rows] == [2, 4, 8], "numbers of shards")
+        require([row["world"] for row in rows] == [2, 4, 8], "wrong numbers of shards")
         for row, same in zip(rows, by_replicas):
             check_shards(row, same)
         sent = [row["all_to_all"]["sent"]["largest"] for row in rows]

@@ -27,13 +27,13 @@ ROW_NUMBERS = ("threads", "block", "tensors", "parameters", "blocks", "state_byt
 
 
 def blocks_of(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """No two neighboring dims of these shapes can be merged, not even those of (5, 9, 40): 5 * 9 is too large."""
+    """Split into chunks. No two neighboring dims can be merged: even the product 5 * 9 of (5, 9, 40) is too large."""
     chunks = [[min(BLOCK, d - first) for first in range(0, d, BLOCK)] for d in shape]
     return list(itertools.product(*chunks))
 
 
 def expected_work(state_dtype: str) -> dict[str, dict[str, int]]:
-    """The formulas of the program's documentation, with grafting adam: E and V in addition to the parameter."""
+    """Return the work by the formulas of work.h. Grafting adam has the states E and V in addition to the parameter."""
     state = DTYPE_BYTES[state_dtype]
     work = {phase: {"flops": 0, "bytes": 0} for phase in PHASES}
     for shape in SHAPES:
@@ -67,7 +67,7 @@ def check_row(row: dict) -> None:
     where = f"row {row['threads']} threads {row['state_dtype']}"
     for name in ROW_NUMBERS:
         require(isinstance(row[name], (int, float)) and row[name] > 0, f"{where}: {name} is {row[name]}")
-    require(row["tensors"] == len(SHAPES) and row["block"] == BLOCK, f"{where}: tensors or block")
+    require(row["tensors"] == len(SHAPES) and row["block"] == BLOCK, f"{where}: wrong tensors or block")
     require(row["blocks"] == sum(len(blocks_of(shape)) for shape in SHAPES), f"{where}: {row['blocks']} blocks")
     require(row["parameters"] == 64 * 48 + 5 * 9 * 40 + 100, f"{where}: {row['parameters']} parameters")
     work, expected = row["work"], expected_work(row["state_dtype"])
@@ -76,14 +76,14 @@ def check_row(row: dict) -> None:
             # The JSON has rounded numbers.
             require(abs(work[phase][what] - expected[phase][what]) <= 1e-9 * expected[phase][what],
                     f"{where}: work is {work}, not {expected}")
-    require(row["keys"] == {"momentum_dtype": "f32"} and row["root_retried"] == 0, f"{where}: keys or roots")
+    require(row["keys"] == {"momentum_dtype": "f32"} and row["root_retried"] == 0, f"{where}: keys or root_retried")
     require(row["ordinary_runs"] >= 2 and row["with_roots_runs"] >= 2, f"{where}: too few runs")
     for frequency in FREQUENCIES:
         mean = row["ordinary_ms"] + (row["with_roots_ms"] - row["ordinary_ms"]) / frequency
         require(abs(row["mean_ms"][str(frequency)] - mean) < 1e-6 * mean, f"{where}: mean at {frequency}")
     require_fraction(row["fraction_of_peak"], f"{where}: fraction_of_peak")
     require_fraction(row["fraction_of_limit"], f"{where}: fraction_of_limit")
-    require(row["phases"] is None or sorted(row["phases"]) == sorted(PHASES), f"{where}: phases")
+    require(row["phases"] is None or sorted(row["phases"]) == sorted(PHASES), f"{where}: wrong phases")
     for name, phase in (row["phases"] or {}).items():
         if phase is not None:  # None: too short for the clock
             require(phase["thread_ms"] > 0 and phase["bound_by"] in ("flops", "bytes"), f"{where}: {name}")
@@ -97,7 +97,7 @@ def check_row(row: dict) -> None:
 
 def check_machines(report: dict, threads: list[int]) -> None:
     require(report["build_info"]["blas"]["kernel"] != "", "no kernel in build_info")
-    require([machine["threads"] for machine in report["machines"]] == threads, "threads of machines")
+    require([machine["threads"] for machine in report["machines"]] == threads, "wrong numbers of threads in machines")
     for machine in report["machines"]:
         for name in ("gflops", "memory_gb_per_s", "cache_gb_per_s"):
             require(machine[name] > 0, f"{name} is {machine[name]}")
@@ -123,28 +123,28 @@ def main() -> None:
         report, text = run("rows.json", "--shapes", shapes, "--block", str(BLOCK), "--threads", "1,2", "--state-dtype",
                            "f32,bf16", "--set", "momentum_dtype=f32")
         check_machines(report, [1, 2])
-        require(len(report["rows"]) == 4 and report["simulation"] == [], "number of rows")
+        require(len(report["rows"]) == 4 and report["simulation"] == [], "wrong number of rows")
         for row in report["rows"]:
             check_row(row)
         require("mean@50" in text, "the printed table has no head")
 
         table = subprocess.run([options.program, "--roots", "--min-runs", "1"], check=True, stdout=subprocess.PIPE,
                                text=True).stdout
-        orders = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| ")]
-        require(orders == ["n", "32", "64", "96", "128", "192", "256", "384", "512"], f"orders of roots: {orders}")
+        sizes = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| ")]
+        require(sizes == ["n", "32", "64", "96", "128", "192", "256", "384", "512"], f"wrong sizes of roots: {sizes}")
 
         svg = os.path.join(folder, "grid.svg")
         report, text = run("grid.json", "--grid", "--shapes", shapes, "--block", "20,40", "--threads", "1", "--svg", svg)
-        require([row["block"] for row in report["rows"]] == [20, 40], "blocks of the grid")
+        require([row["block"] for row in report["rows"]] == [20, 40], "wrong blocks in the grid")
         require("bytes/parameter" in text, "the printed grid has no head")
         curves = list(xml.etree.ElementTree.parse(svg).getroot().iter("{http://www.w3.org/2000/svg}polyline"))
         require(len(curves) == len(FREQUENCIES) + 1 + 3, f"{len(curves)} curves in the plot")
 
         report, _ = run("simulation.json", "--simulate", "--case", "tiny_vectors", "--block", "8")
         check_machines(report, [1])
-        require(len(report["simulation"]) == 1, "number of simulations")
+        require(len(report["simulation"]) == 1, "wrong number of simulations")
         for simulation in report["simulation"]:
-            require(simulation["blocks"] == 1000 and simulation["distinct_shapes"] == 8, "blocks of the simulation")
+            require(simulation["blocks"] == 1000 and simulation["distinct_shapes"] == 8, "wrong simulated blocks")
             for point in simulation["efficiency"]:
                 for kind in ("ordinary", "with_roots"):
                     require(0 < point[kind] < 1.0001, f"efficiency {point[kind]} on {point['threads']} threads")

@@ -35,7 +35,8 @@ Options ReadOptions(int argc, char** argv) {
           "shampoo_checkpoint_bench [--dir DIRECTORY] [--mib N] [--dim N] [--runs N] [--json FILE]\n"
           "  --dir   directory on the disk to measure (.); files that are created there are removed\n"
           "  --mib   approximate size of the state in MiB (1024)\n"
-          "  --dim   order of the matrices, half of which are one block and half of which are four (1024)\n"
+          "  --dim   rows and columns of each matrix; half of the matrices are one block, the others are four blocks "
+          "(1024)\n"
           "  --runs  number of runs, of which medians are printed (7)");
       std::exit(option == "--help" ? 0 : 2);
     }

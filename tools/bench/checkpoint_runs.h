@@ -14,7 +14,7 @@ namespace bench {
 // Size of the saved state.
 struct CheckpointSize {
   int64_t mib = 1024;  // approximate size of the state
-  int64_t dim = 1024;  // order of the parameters, which are square; half of them are one block, half of them four
+  int64_t dim = 1024;  // rows and columns of each parameter; half of the parameters are one block, the others four
 };
 
 struct CheckpointRun {

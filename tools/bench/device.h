@@ -28,8 +28,8 @@ class Device {
   virtual double StopClock() = 0;
 };
 
-// Returns the device with the name on the command line. plugin: the file of the backend; "": the library finds it. Each
-// program links its own definition.
+// Returns the device with the name on the command line, or nullptr for "cpu". plugin: the file of the backend; "": the
+// library finds the file. cuda_device.cc defines the function, or no_device.cc in a build without CUDA.
 std::unique_ptr<Device> MakeDevice(const std::string& name, const std::string& plugin);
 
 }  // namespace bench

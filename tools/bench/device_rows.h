@@ -16,7 +16,7 @@ struct PeriodRow {
   Settings settings;
   StepWork work;
   Memory memory;
-  double mean = 0;            // seconds per step in the shortest period; waits for the device only at the end of it
+  double mean = 0;            // seconds per step in the shortest period, with one wait for the device at its end
   double longest_host = 0;    // seconds of the longest call in a period with a wait after each step
   double longest_device = 0;  // seconds of the longest work of a step in its stream, in the same period
   double root_retried = 0;

@@ -7,8 +7,8 @@
 namespace bench {
 namespace {
 
-// Returns the bandwidth of one thread: that of the cache if the states fit into half of the last-level cache, otherwise
-// that of the memory.
+// Returns the bandwidth of one thread: the bandwidth of the cache if states, parameters and gradients fit into half of
+// the last-level cache, otherwise the bandwidth of the memory.
 double MemoryRate(const Row& row, const Machine& machine) {
   const double touched = static_cast<double>(row.memory.state) + 8 * static_cast<double>(row.work.parameters);
   const bool cached = touched < static_cast<double>(LastLevelCacheBytes()) / 2;

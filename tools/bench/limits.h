@@ -9,8 +9,9 @@
 
 namespace bench {
 
-// The measured time of a phase and the least possible time of its work. The least time is that of its flops or that of
-// its bytes, whichever is longer; for elementwise work it is that of the bytes. Seconds are summed over threads.
+// The measured time of a phase and the least possible time of its work. The least time is the time of the flops or
+// the time of the bytes, whichever is longer; for elementwise work it is the time of the bytes. Seconds are summed over
+// threads.
 struct PhaseLimit {
   const char* name = "";
   Work work;

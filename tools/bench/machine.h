@@ -13,7 +13,7 @@ struct Machine {
   int threads = 1;
   double peak = 0;         // flops per second of multiply-adds in registers
   double memory_rate = 0;  // bytes per second from memory: two arrays are read, one is written
-  double cache_rate = 0;   // the same within half of each core's second-level cache
+  double cache_rate = 0;   // the same, with arrays that fill half of each core's second-level cache
   std::chrono::steady_clock::time_point when;
 };
 

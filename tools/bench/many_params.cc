@@ -17,7 +17,8 @@ namespace bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// Roots are computed at this step. It is followed by one ordinary step less than this number.
+// precondition_frequency. The time of this step is printed as the step with roots. The shortest of the later steps is
+// printed as the ordinary step.
 constexpr int kRootsAt = 20;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -27,8 +28,8 @@ int64_t SizeOfParam(int64_t i) { return 1 + i % 8; }
 struct Times {
   double plan = 0;
   double create = 0;
-  double roots = 0;  // step with all roots
-  double step = 0;   // shortest of the steps after it
+  double roots = 0;  // step kRootsAt
+  double step = 0;   // shortest of the steps after kRootsAt
   double bytes = 0;  // states, parameters and gradients that a step must move
 };
 

@@ -72,7 +72,7 @@ void CheckTogether(const Options& options) {
   if (!options.svg.empty() && options.mode != Mode::kGrid) Fail("--svg goes with --grid");
   if (options.cases.size() == 1 && options.cases[0] == "all" &&
       !(options.blocks.empty() && options.graftings.empty() && options.state_dtypes.empty())) {
-    Fail("--block, --grafting and --state-dtype need a --case: all is a selection of its own");
+    Fail("--block, --grafting and --state-dtype need a --case: --case all is a fixed selection of rows");
   }
 }
 

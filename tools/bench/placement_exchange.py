@@ -1,13 +1,15 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes that ranks send each other with shard_mode gather, computed separately, for equal flat chunks."""
+"""Bytes that ranks send each other with shard_mode gather and equal flat chunks, computed without the library."""
 import collections
 import itertools
 import math
 from collections import Counter
 
 HEADER = 16  # bytes at the start of the data that one rank sends to another
-PART = 16  # unit to which the bytes of a block from one rank to another are rounded up, three times
+# Unit to which the bytes of a block that one rank sends to another are rounded up, separately for gradients, parameters
+# and updates.
+PART = 16
 BUFFER = 64  # unit to which a buffer is rounded up
 
 

@@ -90,8 +90,8 @@ Model ModelOf(const Case& shapes) { return {"shapes", shapes.about, shapes, kTok
 // In the order of the tables.
 std::vector<Model> AllModels() {
   return {
-      // Their steps have assumed times, because convolutions of this size and lookups in embedding tables are far
-      // slower per flop than large matrix products.
+      // The step times of resnet50 and recommendation are assumed, because convolutions of this size and lookups in
+      // embedding tables are far slower per flop than large matrix products.
       {"resnet50", "ResNet-50", FindCase("resnet50"), 0, 0.1, "256 images"},
       {"vit-l", "ViT-L/16", CaseOf("vit-l", VitLarge()), 64 * 197, 0, "64 images of 197 tokens"},
       {"gpt2-xl", "GPT-2 XL", CaseOf("gpt2-xl", Gpt2Xl()), kTokens, 0, ""},

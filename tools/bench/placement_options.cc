@@ -26,7 +26,7 @@ what
   --model NAME,...        resnet50, vit-l, gpt2-xl, llama-7b, llama-70b, recommendation; default: all
   --shapes 4096x1024,...  parameters of these shapes instead
   --shapes-file FILE      the same from lines "name d0 d1 ..."
-  --world 8,16,...        numbers of ranks; default: the powers of two from 8 to 4096, with gather from 2
+  --world 8,16,...        numbers of ranks; default: the powers of two from 8 (with gather: from 2) to 4096
   --balance bytes,cost    values of the key balance; default: both
   --shard-mode NAME       local or gather; default: local. gather: the ranks hold the shards of one copy, equal chunks
                           of each flattened parameter, and blocks are gathered at their owners. Prints bytes sent and
@@ -38,8 +38,8 @@ what
 how
   --block N               max_preconditioner_dim; default: 1024
   --frequency N           precondition_frequency; default: 50
-  --steps N               number of steps over which roots are averaged, from the start of a run; default: 10000
-  --preset NAME           values of keys without an option; default: shampoo_2024
+  --steps N               the cost of roots is averaged over the first N steps of a run; default: 10000
+  --preset NAME           preset of the keys that have no option here; default: shampoo_2024
   --grafting NAME         default: adam
   --set KEY=VALUE         any other key of the library; may be repeated
 rates, of one rank

@@ -27,7 +27,7 @@ shampoo_config* MakeConfig(const std::string& balance, const PlacementOptions& o
   return config;
 }
 
-// Returns the refreshes of a step, on average over the steps of the options.
+// Returns the mean number of root refreshes per step of a block, over the steps that --steps selects.
 double MeanRefreshes(const shampoo_config* config, const PlacementOptions& options) {
   const auto number = [config](const char* key) { return std::stod(shampoo_config_get(config, key)); };
   shampoo::RefreshKeys keys;
@@ -38,19 +38,20 @@ double MeanRefreshes(const shampoo_config* config, const PlacementOptions& optio
   return static_cast<double>(shampoo::RefreshCount(keys, options.steps)) / options.steps;
 }
 
-int64_t FirstOf(int64_t things, int64_t shards) { return (things + shards - 1) / shards; }
+int64_t LengthOfFirst(int64_t length, int64_t shards) { return (length + shards - 1) / shards; }
 
-// Sets the first of `shards` chunks. All are equally long, except that the last ones may be shorter or empty.
-void CutFirstShard(int shards, bool flat, shampoo_param_desc* param) {
+// Sets the shard of `param` to the first of `shards` chunks. All chunks are equally long, except that the last ones may
+// be shorter or empty.
+void SetFirstShard(int shards, bool flat, shampoo_param_desc* param) {
   if (shards == 1) return;
   if (flat) {
     param->shard_form = 1;
-    param->flat_count = FirstOf(Elements({param->shape, param->shape + param->ndim}), shards);
+    param->flat_count = LengthOfFirst(Elements({param->shape, param->shape + param->ndim}), shards);
     return;
   }
   param->shard_form = 2;
   std::copy(param->shape, param->shape + param->ndim, param->local_shape);
-  param->local_shape[0] = FirstOf(param->shape[0], shards);
+  param->local_shape[0] = LengthOfFirst(param->shape[0], shards);
 }
 
 }  // namespace
@@ -70,7 +71,7 @@ ModelPlan::ModelPlan(const Case& shapes, int replicas, int shards, const std::st
     param.name = tensor.name.c_str();
     param.ndim = static_cast<int32_t>(tensor.shape.size());
     std::copy(tensor.shape.begin(), tensor.shape.end(), param.shape);
-    CutFirstShard(shards, options.gather, &param);
+    SetFirstShard(shards, options.gather, &param);
     Try(shampoo_plan_add_param(plan, &param, nullptr));
   }
   Try(shampoo_plan_finish(plan));

@@ -21,7 +21,7 @@ class ModelPlan {
   int64_t Bytes(int rank, const char* what) const;
   int64_t BlockCount() const;
   shampoo_block_info Block(int64_t index) const;
-  double RefreshesOfStep() const { return refreshes_of_step_; }  // on average, of each block
+  double RefreshesOfStep() const { return refreshes_of_step_; }  // mean number of root refreshes of a block per step
 
  private:
   struct Destroy {

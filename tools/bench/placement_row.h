@@ -20,9 +20,9 @@ struct PlacementRow {
   int64_t elements = 0;  // of the shard
   int64_t blocks = 0;
   int64_t blocks_state = 0;  // bytes, summed over blocks
-  int64_t ranks_state = 0;   // summed over ranks, with counters and rounding
+  int64_t ranks_state = 0;   // bytes, summed over ranks, with counters and rounding
   int64_t idle = 0;          // ranks without a block
-  int64_t sent = 0;          // bytes of each rank in a step, including padding to equal sizes
+  int64_t sent = 0;          // bytes that each rank sends in a step, including padding to equal sizes
   Load updates;              // elements
   Load state;                // bytes
   Load compute;              // seconds of a mean step

@@ -17,7 +17,7 @@ struct ShardsLoad {
   Load total;
 };
 
-// A model with shard_mode gather, whose parameters are equal flat chunks on a number of ranks, the shards of one copy.
+// A model with shard_mode gather. Each of `world` ranks holds one of the equal chunks of every flattened parameter.
 struct ShardsRow {
   int world = 0;
   std::string balance;
@@ -32,8 +32,8 @@ struct ShardsRow {
   double alone_state = 0;
   double alone_workspace = 0;
 
-  // Returns the bytes if all were distributed evenly without overhead: float32 gradients, parameters and updates are
-  // sent once each.
+  // Return the bytes of a rank if everything were distributed evenly, without overhead. Gradients, parameters and
+  // updates in float32 are sent once each.
   double EvenSent() const { return 12 * static_cast<double>(elements) / world; }
   double EvenTotal() const { return (alone_state + alone_workspace) / world; }
   // With an all-gather, each rank receives the segments of all ranks, including its own.

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the speedup of four optimizers in four Python threads over running them one after another.
+"""Measures the speedup of several optimizers in one Python thread each over running them one after another.
 
     PYTHONPATH=build/release/bindings/python python3 tools/bench/python_threads.py [--size N] [--steps N] [--threads N]
 
@@ -20,7 +20,7 @@ import libshampoo
 def main() -> None:
     """Time both ways, and print a line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=256, help="parameters are matrices of this order")
+    parser.add_argument("--size", type=int, default=256, help="rows and columns of each parameter")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--threads", type=int, default=4)
     options = parser.parse_args()

@@ -3,7 +3,7 @@
 //
 // Measures ordinary steps of a model whose blocks are divided among ranks, and the share of communication. Ranks are
 // threads of this process, each with one thread for its step, and an all-gather is a copy in memory. So this shows the
-// balance of the work and the cost of waiting, but not that of a network.
+// balance of the work and the cost of waiting, but not the cost of a network.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// The functions of a rank, with timed all-gathers.
+// The callbacks of a rank's communicator, with timed all-gathers.
 struct TimedOps {
   shampoo_comm_ops inner;
   double seconds = 0;
@@ -78,7 +78,7 @@ Options ReadOptions(int argc, char** argv) {
   return options;
 }
 
-// Makes steps until preconditioning has begun and the next refresh is far away.
+// Sets the step counter so that the next steps precondition, and the next refresh of roots is far away.
 void SkipToOrdinarySteps(const shampoo_test::Rank& rank) {
   const int64_t step = 2 * kFrequency + 1;
   int64_t count = 0;
@@ -93,7 +93,7 @@ void SkipToOrdinarySteps(const shampoo_test::Rank& rank) {
 
 struct Measured {
   double step = 0;           // seconds of the slowest rank, the shortest of all runs
-  double communication = 0;  // part of it in all-gathers, including waiting, mean over ranks
+  double communication = 0;  // part of `step` in all-gathers, including waiting, mean over ranks
 };
 
 Measured Measure(const shampoo_test::RankSpec& model, int world, int runs, int64_t* state, int64_t* sent) {

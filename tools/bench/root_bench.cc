@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures one inverse 4th root on one thread, by method, dtype and order of the matrix: the time of the recovery
+// Measures one inverse 4th root on one thread, by method, dtype and size of the matrix: the time of the recovery
 // ladder for one factor matrix, without allocations. docs/measure/roots_table.py makes a table of its JSON.
 #include <benchmark/benchmark.h>
 #include <lapacke.h>
@@ -36,14 +36,14 @@ constexpr Method kMethods[] = {
 // caller must have a ScratchUse.
 std::vector<double> MakeMatrix(int64_t n) {
   const auto count = static_cast<size_t>(n * n);
-  const auto order = static_cast<lapack_int>(n);
+  const auto size = static_cast<lapack_int>(n);
   std::mt19937_64 random(static_cast<uint64_t>(n));
   std::normal_distribution<double> normal;
   std::vector<double> q(count);
   std::vector<double> tau(static_cast<size_t>(n));
   for (double& element : q) element = normal(random);
-  if (LAPACKE_dgeqrf(LAPACK_COL_MAJOR, order, order, q.data(), order, tau.data()) != 0 ||
-      LAPACKE_dorgqr(LAPACK_COL_MAJOR, order, order, order, q.data(), order, tau.data()) != 0) {
+  if (LAPACKE_dgeqrf(LAPACK_COL_MAJOR, size, size, q.data(), size, tau.data()) != 0 ||
+      LAPACKE_dorgqr(LAPACK_COL_MAJOR, size, size, size, q.data(), size, tau.data()) != 0) {
     return {};
   }
   // Row i of q is an eigenvector: A = B^T B with row i of B = sqrt(l_i) q_i.
@@ -57,7 +57,7 @@ std::vector<double> MakeMatrix(int64_t n) {
   return a;
 }
 
-// Returns the n x n matrix, which is the same for all methods and dtypes. Made when it is first needed.
+// Returns the n x n matrix, which is the same for all methods and dtypes. The first call for an n makes it.
 const std::vector<double>& MatrixOf(int64_t n) {
   static std::map<int64_t, std::vector<double>> matrices;
   auto found = matrices.find(n);
@@ -110,8 +110,8 @@ void BenchRoot(benchmark::State& state, RootMethod method) {
     benchmark::DoNotOptimize(x.data());
     benchmark::ClobberMemory();
   }
-  // Otherwise the time of another rung would be reported for the method.
-  if (!outcome.ok() || outcome.rungs_used != 0) state.SkipWithError("the method did not give this root");
+  // If another rung computed the root, the measured time is not that of the method.
+  if (!outcome.ok() || outcome.rungs_used != 0) state.SkipWithError("the method failed on this matrix");
   state.counters["iterations_of_root"] = outcome.iterations;
   state.counters["converged"] = outcome.converged;
 }

@@ -51,7 +51,7 @@ struct Times {
   double root, by_eigenvectors, product, symmetric;  // seconds
 };
 
-Times MeasureOrder(int64_t n, int min_runs) {
+Times MeasureSize(int64_t n, int min_runs) {
   using namespace shampoo;
   const FloatVector a = RandomFactor(n);
   FloatVector x(a.size());
@@ -70,7 +70,7 @@ Times MeasureOrder(int64_t n, int min_runs) {
     const RootOutcome outcome =
         ComputeRoot(spec, SymmetricView<float>{n, a.data()}, memory, std::numeric_limits<float>::max(),
                     SymmetricTarget<float>::Full(n, x.data()));
-    if (!outcome.ok() || outcome.rungs_used != 0) Fail("a root came from another rung");
+    if (!outcome.ok() || outcome.rungs_used != 0) Fail("the default method failed on a random factor matrix");
   };
   std::vector<double> times[4];
   const auto time = [&](int what, int64_t count, const auto& work) {
@@ -109,15 +109,16 @@ void MeasureRoots(int min_runs) {
   std::puts(
       "\nOne inverse square root in float32 on one thread. Rates count 8/3 n^3 flops of a root, 2 n^3 of a product "
       "and\n"
-      "n^3 of a symmetric one (A A^T, one triangle).\n\n"
-      "| n | root, ms | by eigenvectors, ms | ratio | root, Gflop/s | of the product's rate | of the symmetric one's "
-      "|\n"
+      "n^3 of a symmetric product (A A^T, one triangle).\n\n"
+      "| n | root, ms | by eigenvectors, ms | ratio | root, Gflop/s | of the product's rate | of the symmetric "
+      "product's "
+      "rate |\n"
       "|---:|---:|---:|---:|---:|---:|---:|");
   for (const int64_t n : {32, 64, 96, 128, 192, 256, 384, 512}) {
-    const Times times = MeasureOrder(n, min_runs);
-    const auto order = static_cast<double>(n);
-    const double cube = order * order * order;
-    const double rate = RootFlops(order, true) / times.root;
+    const Times times = MeasureSize(n, min_runs);
+    const auto size = static_cast<double>(n);
+    const double cube = size * size * size;
+    const double rate = RootFlops(size, true) / times.root;
     std::printf("| %" PRId64 " | %.4f | %.4f | %.2f | %.1f | %.0f %% | %.0f %% |\n", n, 1e3 * times.root,
                 1e3 * times.by_eigenvectors, times.by_eigenvectors / times.root, rate / 1e9,
                 100 * rate / (2 * cube / times.product), 100 * rate / (cube / times.symmetric));

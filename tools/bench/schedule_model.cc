@@ -117,11 +117,11 @@ class Engine {
       blocks_[next_].NextPhase();
       return own_[thread] = next_++;
     }
-    size_t most = kNone;
+    size_t busiest = kNone;
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      if (!blocks_[i].waiting.empty() && (most == kNone || blocks_[i].left > blocks_[most].left)) most = i;
+      if (!blocks_[i].waiting.empty() && (busiest == kNone || blocks_[i].left > blocks_[busiest].left)) busiest = i;
     }
-    return most;
+    return busiest;
   }
 
   void Start(size_t thread, size_t block) {

@@ -14,7 +14,7 @@ struct BlockTask {
   double roots = 0;     // roots of all its factors; 0 in an ordinary step
 };
 
-// Returns the seconds of a step over these blocks on a number of threads, by a model of the engine:
+// Returns the seconds of a step over these blocks on a number of threads, by a model of how the library schedules work:
 //
 // 1. Whole blocks are assigned, the longest first; a thread takes the next one when it is done.
 // 2. When no unstarted block is left, idle threads help with the blocks in progress, first with the one that has the
@@ -25,9 +25,9 @@ struct BlockTask {
 // 3. A product splits into tiles of at least 256 x 256 outputs; that of a factor update has one triangle of outputs.
 //    The time of a phase is divided by flops: d_k N for the factor of dim k of a block of N elements, 2 d_k N for a
 //    product with its inverse, d_k^3 for its root. Elementwise work, a few percent, is counted among the products.
-// 4. A root of size 512 or more has a serial half; the other (back-transformation and rebuild) splits into tiles.
+// 4. A root of size 512 or more has a serial half. The other half (back-transformation and rebuild) splits into tiles.
 //    Smaller roots do not split.
-// The model ignores caches, memory and the cost of assigning work: all threads run at the speed of one.
+// The model ignores caches, memory and the cost of assigning work: each thread is as fast as a single thread.
 double Makespan(std::vector<BlockTask> blocks, int threads);
 
 // Returns the total work, in seconds of one thread.

@@ -60,8 +60,8 @@ shampoo_plan* MakePlan(const Case& model, const Settings& settings) {
   return plan;
 }
 
-// Fills values with random numbers in [-0.01, 0.01), a few per nanosecond, because gradients may have a hundred million
-// elements.
+// Fills values with random numbers in [-0.01, 0.01). The generator is a fast one (xorshift), because gradients may have
+// a hundred million elements.
 void FillAtRandom(std::vector<float>* values) {
   uint64_t state = 88172645463325252u;
   for (float& value : *values) {
@@ -140,7 +140,7 @@ void Session::BindBuffers(const Case& model) {
 }
 
 void Session::FillFactors() {
-  std::map<int64_t, std::vector<int64_t>> entries_of;  // by the order of the factor
+  std::map<int64_t, std::vector<int64_t>> entries_of;  // by the size of the factor matrix
   int32_t dtype = SHAMPOO_F32;
   int64_t count = 0;
   Try(shampoo_state_count(optimizer_, &count));

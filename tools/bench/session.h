@@ -71,7 +71,7 @@ class Session {
   int64_t frequency_;
   shampoo_plan* plan_ = nullptr;
   shampoo_optimizer* optimizer_ = nullptr;
-  std::vector<float> params_;  // empty on a device, as grads_
+  std::vector<float> params_;  // empty on a device, like grads_
   std::vector<float> grads_;
   std::vector<void*> device_memory_;  // on a device: the parameters, which are zeros, and the gradients
   int64_t counter_entry_ = -1;

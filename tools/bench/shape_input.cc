@@ -17,7 +17,8 @@ constexpr size_t kMaxDims = 8;
 int64_t ReadDim(const std::string& text, const std::string& where) {
   char* end = nullptr;
   const long long value = std::strtoll(text.c_str(), &end, 10);
-  if (text.empty() || *end != '\0' || value < 1) Fail("'" + text + "' in " + where + " is no dim: expected 1 or more");
+  if (text.empty() || *end != '\0' || value < 1)
+    Fail("'" + text + "' in " + where + " is not a dim: expected an integer of at least 1");
   return value;
 }
 
@@ -25,7 +26,7 @@ void AddTensor(Case* to, const std::string& name, const Dims& shape, const std::
   if (shape.empty() || shape.size() > kMaxDims)
     Fail(where + " has " + std::to_string(shape.size()) + " dims, not 1..8");
   for (const Tensor& other : to->tensors) {
-    if (other.name == name) Fail(where + ": the name " + name + " is there twice");
+    if (other.name == name) Fail(where + ": the name " + name + " is not unique");
   }
   to->tensors.push_back({name, shape});
 }
@@ -41,7 +42,7 @@ Case CaseOfShapes(const std::string& shapes) {
     for (std::string dim; std::getline(dims, dim, 'x');) shape.push_back(ReadDim(dim, "--shapes " + shapes));
     AddTensor(&model, "tensor." + std::to_string(model.tensors.size()), shape, "--shapes " + shapes);
   }
-  if (model.tensors.empty()) Fail("--shapes is empty: expected such as 4096x1024,1024");
+  if (model.tensors.empty()) Fail("--shapes is empty: expected shapes such as 4096x1024,1024");
   return model;
 }
 

@@ -1,10 +1,13 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures steps of small models on one thread and those of a plain AdamW, and compares their mean over a refresh
-// period with a bound: 3 times AdamW, plus 20 microseconds, plus 1.5 times the flops of the plan at the fraction of
-// peak that blocks of the same size reach in a large model in the same run. --many measures plan, create and step with
-// very many parameters.
+// Measures steps of small models on one thread, and steps of a plain AdamW. Compares the mean step over a refresh
+// period with a bound, which is the sum of three terms:
+//   - 3 times the time of a step of AdamW;
+//   - 20 microseconds;
+//   - 1.5 times the time that the flops of the step take at the rate of blocks of the same size in a large model, which
+//     is measured in the same run.
+// --many measures plan, create and step with very many parameters.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -30,7 +33,7 @@ constexpr char kUsage[] =
   --shapes 64x10,100    parameters of these shapes as the only model, instead of the list
   --set KEY=VALUE       any key of the library; may be repeated. use_merge_dims is false by default
   --frequency N         precondition_frequency; default: 25
-  --min-runs N          least number of runs, of which the shortest counts; default: 50
+  --min-runs N          smallest number of runs, of which the shortest counts; default: 50
   --many 10000,100000   instead: plan, create and step with these numbers of tiny parameters
 )";
 

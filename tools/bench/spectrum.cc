@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kCondition = 1e4;
 
-// Rotates rows (or columns) i and i + stride of an n x n matrix, for each pair of a butterfly.
+// Rotates rows i and i + stride of an n x n matrix.
 void TurnRows(int64_t n, int64_t i, int64_t stride, float c, float s, float* a) {
   float* const x = a + i * n;
   float* const y = a + (i + stride) * n;
@@ -31,8 +31,8 @@ std::vector<float> MakeFactor(int64_t n) {
     const double part = n > 1 ? static_cast<double>(i) / static_cast<double>(n - 1) : 0;
     a[static_cast<size_t>(i * n + i)] = static_cast<float>(std::pow(kCondition, -part));
   }
-  // A <- R A R^T with rotations R of all pairs at distances that are powers of two. This mixes every row with every
-  // other.
+  // A <- R A R^T with rotations R of all pairs of rows and columns at distances that are powers of two. This mixes
+  // every row with every other row.
   for (int64_t stride = 1; stride < n; stride *= 2) {
     std::vector<float> c(static_cast<size_t>(n), 1);
     std::vector<float> s(static_cast<size_t>(n), 0);

@@ -38,11 +38,11 @@ void AddBlock(const shampoo_block_info& block, StepWork* work) {
   work->elementwise.bytes += 3 * kElementBytes * n;
 }
 
-// orders: the orders of a block's factor matrices, which are the dims of the block.
-void AddFactors(const std::vector<double>& orders, bool square_roots, StepWork* work) {
+// sizes: the sizes of a block's factor matrices, which are the dims of the block.
+void AddFactors(const std::vector<double>& sizes, bool square_roots, StepWork* work) {
   double n = 1;
-  for (const double d : orders) n *= d;
-  for (const double d : orders) {
+  for (const double d : sizes) n *= d;
+  for (const double d : sizes) {
     work->factor_update.flops += d * n;
     work->roots.flops += RootFlops(d, square_roots);
     work->preconditioning.flops += 2 * d * n;
@@ -76,7 +76,7 @@ StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bo
     Try(shampoo_plan_block(plan, i, &block));
     AddBlock(block, &work);
   }
-  std::map<std::string, std::vector<double>> orders_of;  // by block; without blocks that use the grafting method alone
+  std::map<std::string, std::vector<double>> sizes_of;  // by block; without blocks that use the grafting method alone
   Try(shampoo_state_count(optimizer, &count));
   for (int64_t i = 0; i < count; ++i) {
     shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
@@ -84,10 +84,10 @@ StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bo
     AddState(entry, &work);
     const char* const name = std::strrchr(entry.key, '/');
     if (std::strncmp(name, "/factor.", 8) == 0) {
-      orders_of[std::string(entry.key, name)].push_back(static_cast<double>(entry.shape[0]));
+      sizes_of[std::string(entry.key, name)].push_back(static_cast<double>(entry.shape[0]));
     }
   }
-  for (const auto& [block, orders] : orders_of) AddFactors(orders, square_roots, &work);
+  for (const auto& [block, sizes] : sizes_of) AddFactors(sizes, square_roots, &work);
   return work;
 }
 

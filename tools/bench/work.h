@@ -37,9 +37,10 @@ struct StepWork {
   double ProductFlops() const { return factor_update.flops + preconditioning.flops; }
 };
 
-// Returns the flops of an inverse root of order d. With eigenvectors it is about 10 d^3: 9 for the eigendecomposition
-// and 1 to build the root. An inverse square root in float32 of size 8 to 512 needs no eigenvectors and takes 8/3 d^3:
-// 4/3 for the reduction to tridiagonal form and 4/3 to multiply by the orthogonal matrix from both sides.
+// Returns the flops of an inverse root of a d x d matrix. With eigenvectors it is about 10 d^3: 9 for the
+// eigendecomposition and 1 to build the root. An inverse square root in float32 of size 8 to 512 needs no eigenvectors
+// and takes 8/3 d^3: 4/3 for the reduction to tridiagonal form and 4/3 to multiply by the orthogonal matrix from both
+// sides.
 inline double RootFlops(double d, bool square_root) {
   const bool by_resolvents = square_root && d >= static_cast<double>(shampoo::kMinResolventOrder) &&
                              d <= static_cast<double>(shampoo::kMaxResolventOrder);
