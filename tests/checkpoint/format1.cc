@@ -41,7 +41,7 @@ Grid MakeGrid() {
   return Grid(spec, 1, shards);
 }
 
-// Returns a line "rank key elements-in-dims hash" with the FNV-1a hash for each entry of each rank.
+// Returns a line "rank key dtype ( shape ) hash" for each entry of each rank. The hash is FNV-1a of all elements.
 std::string Describe(Grid* grid) {
   std::ostringstream text;
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -64,7 +64,7 @@ std::string Describe(Grid* grid) {
   return text.str();
 }
 
-// Calls on all ranks at once and returns the first failure.
+// Makes the call on all ranks at once and returns the error of rank 0, or an empty string.
 template <typename Call>
 std::string Together(Grid* grid, Call&& call) {
   ThreadComm world(kRanks);

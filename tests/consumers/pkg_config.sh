@@ -5,7 +5,7 @@
 #
 #   shared    linked with libshampoo.so
 #   archive   linked with libshampoo.a and the shared libraries of the system
-#   cxx       the same with a C++ program that is not optimized
+#   cxx       like archive, with a C++ program that is compiled without optimization
 #   static    linked with archives only
 #   loads     not linked: the program loads the library
 set -euo pipefail

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Functions of the host with names that the library also uses internally. Neither side may call those of the other. */
+/* Functions of the host with names that the library also uses internally. Neither side may call the functions of the
+ * other. */
 void cblas_dgemm(void) { abort(); }
 void dsyevd_(void) { abort(); }
 void dsteqr_(void) { abort(); }

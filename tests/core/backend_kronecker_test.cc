@@ -19,7 +19,7 @@ std::vector<double> DrawValues(std::mt19937_64& random, int64_t n) {
   return values;
 }
 
-// Element of a tensor whose rows (order 2) are ld apart.
+// Returns an element of a tensor. If the tensor is a matrix, its rows are ld elements apart.
 double At(const std::vector<double>& data, const Shape& shape, int64_t ld, const std::vector<int64_t>& at) {
   int64_t index = 0;
   for (int k = 0; k < shape.ndim; ++k) {
@@ -59,7 +59,7 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
       }
       std::vector<double> out(static_cast<size_t>(shape.Product()));
       ContractDim<double>(shape, k, {g.data(), ld}, {x.data(), d, true}, out.data(), spare.data(), nullptr);
-      // With only the upper triangle.
+      // With only the upper triangle of X.
       std::vector<double> upper = x;
       for (int64_t i = 0; i < d; ++i) std::fill_n(upper.begin() + i * d, i, std::nan(""));
       std::vector<double> by_upper(out.size());

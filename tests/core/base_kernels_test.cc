@@ -27,7 +27,7 @@ bool SameBits(const std::vector<Real>& a, const std::vector<Real>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Real)) == 0;
 }
 
-// The formulas, one element at a time.
+// The results of the formulas, which Expect computes one element at a time.
 template <typename Real>
 struct Expected {
   std::vector<Real> v, e, h, d, m, update, value;
@@ -91,7 +91,7 @@ void CheckPasses(const Kernels& kernels) {
       std::vector<Real> d = in.g;
       of.filter(in.filter, in.g.data(), moment ? in.v.data() : nullptr, filtered ? in.e.data() : nullptr, h.data(),
                 d.data(), n);
-      // In place, like a parameter.
+      // The new values replace W in place, as in a step that updates its parameters in place.
       std::vector<Real> update(in.p.size());
       of.apply(in.apply, in.p.data(), in.w.data(), momentum ? in.m.data() : nullptr, update.data(), in.w.data(), n);
       CHECK(SameBits(in.v, want.v));
@@ -133,7 +133,7 @@ TEST_CASE("the elementwise loops of every instruction set give results bit-ident
   CHECK(&BestKernels() == UsableKernels()[count - 1]);
 }
 
-TEST_CASE("conversions of every instruction set agree with those of single elements on every half and many floats") {
+TEST_CASE("in every instruction set, converting arrays gives the results of converting single elements") {
   std::vector<uint16_t> halves(65536);
   for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(i);
   std::vector<float> floats;
@@ -151,6 +151,7 @@ TEST_CASE("conversions of every instruction set agree with those of single eleme
     CAPTURE((*kernels)->name);
     std::vector<float> wide(halves.size());
     std::vector<uint16_t> narrow(floats.size());
+    // Only mismatches run a CHECK, because a CHECK of each element would take long. It fails and shows the element.
     (*kernels)->widen_f16(halves.data(), wide.data(), 65536);
     for (size_t i = 0; i < wide.size(); ++i) {
       if (std::bit_cast<uint32_t>(wide[i]) != std::bit_cast<uint32_t>(HalfToFloat(halves[i]))) CHECK(i == 65536);
@@ -170,7 +171,7 @@ TEST_CASE("conversions of every instruction set agree with those of single eleme
   }
 }
 
-TEST_CASE("every instruction set finds the largest pattern") {
+TEST_CASE("every instruction set finds the largest bit pattern, without signs") {
   std::mt19937_64 random(6);
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
     for (const int64_t n : {1, 3, 8, 33, 100}) {
@@ -181,14 +182,14 @@ TEST_CASE("every instruction set finds the largest pattern") {
       CHECK((*kernels)->largest_u32(words.data(), n) == largest);
       std::vector<uint64_t> longs(static_cast<size_t>(n));
       for (uint64_t& word : longs) word = random();
-      uint64_t longest = 0;
-      for (const uint64_t word : longs) longest = std::max(longest, word & 0x7fffffffffffffffu);
-      CHECK((*kernels)->largest_u64(longs.data(), n) == longest);
+      uint64_t largest_long = 0;
+      for (const uint64_t word : longs) largest_long = std::max(largest_long, word & 0x7fffffffffffffffu);
+      CHECK((*kernels)->largest_u64(longs.data(), n) == largest_long);
       std::vector<uint16_t> shorts(static_cast<size_t>(n));
       for (uint16_t& word : shorts) word = static_cast<uint16_t>(random());
-      uint16_t shortest = 0;
-      for (const uint16_t word : shorts) shortest = std::max(shortest, static_cast<uint16_t>(word & 0x7fffu));
-      CHECK((*kernels)->largest_u16(shorts.data(), n) == shortest);
+      uint16_t largest_short = 0;
+      for (const uint16_t word : shorts) largest_short = std::max(largest_short, static_cast<uint16_t>(word & 0x7fffu));
+      CHECK((*kernels)->largest_u16(shorts.data(), n) == largest_short);
     }
   }
 }

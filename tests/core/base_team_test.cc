@@ -34,24 +34,24 @@ struct Record {
 // Each item divides itself into tiles, and each tile divides itself again.
 void WorkOn(void* argument, Team::Worker& worker, int64_t item) {
   auto* const record = static_cast<Record*>(argument);
-  struct Part {
+  struct Item {
     Record* record;
-    int64_t item;
-  } part{record, item};
-  const auto in_slot = [](void* own, Team::Worker& helper, int64_t i) {
-    const auto* const mine = static_cast<Part*>(own);
+    int64_t number;
+  } this_item{record, item};
+  const auto run_tile = [](void* item_argument, Team::Worker& helper, int64_t i) {
+    const auto* const mine = static_cast<Item*>(item_argument);
     std::atomic<int>& here = mine->record->in_slot[static_cast<size_t>(helper.slot())];
     if (here.fetch_add(1) != 0) mine->record->shared_slot = true;
     if (i == 0) {
       helper.ForEach(Record::kTiles - 1, [&](int64_t tile) {
-        ++mine->record->tiles[static_cast<size_t>(mine->item * Record::kTiles + tile)];
+        ++mine->record->tiles[static_cast<size_t>(mine->number * Record::kTiles + tile)];
       });
     } else {
-      ++mine->record->tiles[static_cast<size_t>(mine->item * Record::kTiles + Record::kTiles - 1)];
+      ++mine->record->tiles[static_cast<size_t>(mine->number * Record::kTiles + Record::kTiles - 1)];
     }
     here.fetch_sub(1);
   };
-  worker.RunInSlots(2, 64, in_slot, &part);
+  worker.RunInSlots(2, 64, run_tile, &this_item);
 }
 
 void CheckOnce(const HostExecutor& host, int threads, int64_t items) {
@@ -87,7 +87,7 @@ TEST_CASE("an idle thread runs tiles of the only item") {
   std::unique_ptr<Executor> executor;
   REQUIRE(Executor::Create(2, HostExecutor{}, &executor).ok());
   std::atomic<int> meeting{0};
-  // Each of two tiles waits until both have begun: it takes two threads.
+  // Each of the two tiles waits until both have begun, so a single thread would never return.
   const auto item = [](void* argument, Team::Worker& worker, int64_t) {
     auto* const both = static_cast<std::atomic<int>*>(argument);
     worker.ForEach(2, [both](int64_t) {

@@ -41,15 +41,15 @@ TEST_CASE("work runs in the caller's floating-point mode on every thread") {
   auto executor = Pool(4);
   for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TONEAREST}) {
     std::fesetround(mode);
-    std::atomic<int> other{0};
+    std::atomic<int> wrong_mode{0};
     std::atomic<int> inside{0};
     executor->ForEach(4, [&](int, int64_t) {
-      if (std::fegetround() != mode) ++other;
+      if (std::fegetround() != mode) ++wrong_mode;
       ++inside;
       while (inside < 2) std::this_thread::yield();  // at least one worker takes part
     });
     std::fesetround(FE_TONEAREST);
-    CHECK(other == 0);
+    CHECK(wrong_mode == 0);
   }
 }
 

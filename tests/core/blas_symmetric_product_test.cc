@@ -14,8 +14,9 @@
 
 namespace shampoo {
 
-TEST_CASE_TEMPLATE("a symmetric product has the lower triangle of the product and, if it is large, the same upper one",
-                   Real, float, double) {
+TEST_CASE_TEMPLATE(
+    "SymmetricProduct agrees with Gemm in the lower triangle, and from n = 65 on, it is exactly symmetric", Real, float,
+    double) {
   blas::Scratch scratch;
   REQUIRE(blas::Scratch::Create({}, &scratch).ok());
   const blas::ScratchUse use(&scratch);

@@ -16,7 +16,7 @@ namespace {
 // Rows 1 and 2, columns 2 and 3, of a parameter of 4 rows and 5 columns, which a rank holds as a whole.
 BlockPlace Corner() { return {Shape::Of({2, 2}), {5, 1}, 7, Region::Interval(0, 20, 20)}; }
 
-// The same elements as the whole of a rectangular piece.
+// The same elements, described as the whole of a rectangular piece.
 BlockPlace RectangularPiece() {
   return {Shape::Of({2, 2}), {2, 1}, 0, Region::Rectangle(Shape::Of({4, 5}), Shape::Of({1, 2}), Shape::Of({2, 2}))};
 }
@@ -80,7 +80,7 @@ TEST_CASE("the place of a block of a plan covers the block's elements") {
   CHECK(owners == std::vector<int>(20, 1));
 }
 
-TEST_CASE("a place that is not within its parameter is malformed, and the error says in what") {
+TEST_CASE("a place that is not within its parameter is malformed, and the error says why") {
   struct Case {
     const char* says;
     void (*change)(BlockPlace* place);

@@ -14,27 +14,27 @@
 
 namespace shampoo {
 
-// The states of an optimizer in a directory, with their index in memory.
+// Writes the states of an optimizer to a directory, and keeps their index in memory.
 class SavedStates {
  public:
   explicit SavedStates(StepFixture* saved, const StatesWriter::Limits& limits = {}) {
     OptimizerState* const states[] = {&saved->state()};
     CheckpointCall call;
     call.optimizers = states;
-    LocalShare part;
-    StepFixture::Ok(FindLocalShare(call, Ranks(nullptr), &part));
+    LocalShare share;
+    StepFixture::Ok(FindLocalShare(call, Ranks(nullptr), &share));
     writer = std::make_unique<StatesWriter>(directory.path(), 1, 0, 1, limits);
-    Progress progress("saving", part.bytes());
-    StepFixture::Ok(writer->Write(&part.blocks, &progress));
+    Progress progress("saving", share.bytes());
+    StepFixture::Ok(writer->Write(&share.blocks, &progress));
     Descriptions descriptions;
-    for (const std::string& text : part.descriptions) descriptions.Add(0, text);
+    for (const std::string& text : share.descriptions) descriptions.Add(0, text);
     StepFixture::Ok(descriptions.status());
     index.path = directory / "index";
     index.directory = directory.path();
     index.groups = descriptions.groups();
     index.params = descriptions.params();
     index.files = writer->files();
-    for (BlockToSave& block : part.blocks) {
+    for (BlockToSave& block : share.blocks) {
       for (size_t p = 0; p < index.params.size(); ++p) {
         if (index.params[p].name == block.param) block.stored.param = static_cast<int>(p);
       }
@@ -47,7 +47,7 @@ class SavedStates {
   std::unique_ptr<StatesWriter> writer;
 };
 
-// Sets every element of every float32 state to a different value.
+// Sets every element of every float32 state, except symmetric matrices, to a different value.
 inline void FillStates(StepFixture* fixture, float first) {
   for (const StateEntry& entry : fixture->state().entries()) {
     if (entry.dtype != Dtype::kF32 || entry.symmetric()) continue;

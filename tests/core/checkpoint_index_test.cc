@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts in an index that no save writes: file names that lead elsewhere, and characters that end a text early.
+// Strings in an index that no save writes: file names that are paths, and zero bytes, which end a C string.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -44,7 +44,7 @@ Status Parse(const Document& checkpoint) {
       &index_text, [](const CheckpointIndex&, const StoredBlock&) { return true; }, &index);
 }
 
-// Checks that it fails and that the whole text of the error is a C string.
+// Checks that the index is rejected, and that the error message has no control characters.
 void CheckRefused(const Document& checkpoint, const std::string& says) {
   const Status status = Parse(checkpoint);
   CHECK(status.code() == Code::kIo);
@@ -109,7 +109,7 @@ TEST_CASE("a zero byte anywhere in an index is rejected") {
   }
 }
 
-TEST_CASE("names of parameters may have other control characters") {
+TEST_CASE("names of parameters may have control characters except zero bytes") {
   Document index = MakeIndex();
   const std::string name = "line\nfeed\t\x01\x7f";
   index["parameters"][0]["name"] = name;

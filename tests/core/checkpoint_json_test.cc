@@ -28,7 +28,7 @@ TEST_CASE("members are read by name, and only with their own type") {
   CHECK(Get(object, "text", &text));
   CHECK(text == "a\"b");
   CHECK(Get(object, "number", &number));
-  CHECK(number == -3);  // the first of that name
+  CHECK(number == -3);  // the first member with this name
   CHECK(Get(object, "numbers", &numbers));
   CHECK(numbers == std::vector<int64_t>{2, 3});
   CHECK(Get(object, "numbers", &shape));
@@ -40,7 +40,8 @@ TEST_CASE("members are read by name, and only with their own type") {
   CHECK(Parsed("[1]").Find("text") == nullptr);
 }
 
-TEST_CASE("integers beyond 64 bits, mixed arrays and too many dims are not numbers, arrays of numbers and shapes") {
+TEST_CASE(
+    "integers beyond 64 bits, arrays with other elements than numbers, and shapes with too many dims are not read") {
   int64_t number = 0;
   std::vector<int64_t> numbers;
   Shape shape;
@@ -61,7 +62,7 @@ TEST_CASE("a text that is not JSON, or is nested more deeply than any index, is 
   CHECK(!ParseJson(nested(17), {}, &value));
 }
 
-TEST_CASE("complete objects can be consumed, with the path to each") {
+TEST_CASE("a callback gets each complete object with its path, and can consume it") {
   std::vector<std::string> paths;
   const auto consume = [&](std::span<const std::string> where, const Json& object) {
     std::string path;
@@ -76,7 +77,7 @@ TEST_CASE("complete objects can be consumed, with the path to each") {
   CHECK(value.Find("list")->values.size() == 1);  // the object with an id was consumed
 }
 
-TEST_CASE("texts and lists are written as they are read") {
+TEST_CASE("strings and lists are written in the form in which they are read") {
   const std::string text = "line\nquote\" \\ \xc3\xa9";
   std::string read;
   CHECK(Read(Parsed(Quoted(text)), &read));
@@ -86,7 +87,7 @@ TEST_CASE("texts and lists are written as they are read") {
   CHECK(Listed({}) == "[]");
 }
 
-TEST_CASE("the index that is written array by array is the one that is read") {
+TEST_CASE("an index that was written array by array can be read") {
   const TemporaryDirectory directory;
   const std::string path = directory / "checkpoint-000001.json";
   StoredGroup group;
@@ -123,7 +124,7 @@ TEST_CASE("the index that is written array by array is the one that is read") {
   CHECK(index.blocks.empty());
 }
 
-TEST_CASE("a write of the index that fails is reported at its end") {
+TEST_CASE("an index that could not be written is an error of Finish") {
   IndexWriter writer;
   CheckError(writer.Create("/dev/null/index.json", "1.2.3", 1), Code::kIo, "/dev/null/index.json");
   CheckOk(writer.Create("/dev/full", "1.2.3", 1));

@@ -175,7 +175,7 @@ TEST_CASE("an optimizer is described by its groups, with their steps, and its pa
   REQUIRE(descriptions.groups().size() == 1);
   CHECK(descriptions.groups()[0].step == 7);
   CHECK(*descriptions.groups()[0].Value("lr") == "0.25");
-  CHECK(descriptions.groups()[0].Value("threads") == nullptr);  // does not affect the results
+  CHECK(descriptions.groups()[0].Value("threads") == nullptr);  // the key does not affect the results
   REQUIRE(descriptions.params().size() == 1);
   CHECK(descriptions.params()[0].name == "p0");
   CHECK(descriptions.params()[0].shape == Shape::Of({2, 3}));
@@ -203,7 +203,7 @@ TEST_CASE("descriptions of several ranks are merged unless a parameter differs")
              "parameter \"p0\" is not the same on all ranks: rank 1 has a different shape");
 }
 
-TEST_CASE("a rank without elements of a parameter does not contribute its step") {
+TEST_CASE("the step of a parameter is not taken from a rank that has no element of it") {
   const auto describe = [](int64_t count, int64_t steps, std::vector<std::string>* texts) {
     StepFixture::Setup setup{.keys = {}, .params = StepFixture::Describe({{2, 3}}), .more_groups = {}, .placement = {}};
     setup.params[0].form = ShardForm::kFlat;
@@ -260,7 +260,7 @@ TEST_CASE("a call needs a valid stream, unique names, and a communicator of all 
   CheckOk(CheckCall(among_ranks));
 }
 
-TEST_CASE("a world that has failed, or uses memory of a device without an optimizer, is rejected") {
+TEST_CASE("a world that has failed, or that takes memory of a GPU although no optimizer is on one, is rejected") {
   StepFixture fixture({}, {{2, 3}});
   OptimizerState* const one[] = {&fixture.state()};
   CheckpointCall call;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Impossible numbers in the exchanges that collect texts and find common items.
+// Impossible numbers that a rank receives in the exchanges that collect texts and find duplicate items.
 #include <random>
 
 #include "core/checkpoint/description.h"
@@ -12,7 +12,6 @@
 namespace shampoo {
 namespace {
 
-constexpr size_t kNumberBytes = 64;  // size of a segment of one number, as in the agreement on a status
 constexpr int64_t kImpossible[] = {-1, INT64_MIN, INT64_MAX, int64_t{1} << 50};
 
 struct Collected {
@@ -29,7 +28,7 @@ Collected Collect(const MirrorComm& comm, size_t count = 3) {
   return collected;
 }
 
-// The segments of a round of texts: a header, then texts, each after its length.
+// Returns whether a segment of this size is one of a round of texts: a header, then texts, each after its length.
 bool IsRound(size_t bytes) { return bytes > 4096; }
 
 TEST_CASE("texts are collected from all ranks") {
@@ -50,14 +49,14 @@ TEST_CASE("an invalid length of the longest message is rejected before memory is
     };
     const Collected collected = Collect(comm);
     CheckCommError(collected.status, Cat("received an invalid message length from rank 1: ", length));
-    // All ranks learn of it, so abort is not called.
+    // All ranks receive the same length and fail, so abort is not called.
     CHECK(comm.aborts == 0);
   }
 }
 
 TEST_CASE("invalid numbers in a round of texts are a failure of this rank, which continues") {
   for (const int64_t number : {int64_t{-1}, INT64_MIN, INT64_MAX, int64_t{1} << 50, int64_t{2} << 20}) {
-    for (const size_t at : {0, 16}) {  // bytes of all texts, length of the first
+    for (const size_t at : {0, 16}) {  // the bytes of all texts; the length of the first text
       CAPTURE(number);
       CAPTURE(at);
       MirrorComm comm;
@@ -68,7 +67,7 @@ TEST_CASE("invalid numbers in a round of texts are a failure of this rank, which
       CHECK(collected.status.ok());
       CheckCommError(collected.own, Cat("received an invalid ", at == 0 ? "number of message bytes" : "message length",
                                         " from rank 1: ", number));
-      CHECK(collected.texts.size() == 3);  // those of this rank
+      CHECK(collected.texts.size() == 3);  // the texts of this rank
     }
   }
 }
@@ -130,14 +129,14 @@ TEST_CASE("a wrong number of items of this or another rank causes no access out 
   }
 }
 
-TEST_CASE("with any received bytes, collecting and searching texts end and stay in their memory") {
+TEST_CASE("with any received bytes, collecting texts and finding duplicates end and access no other memory") {
   std::mt19937_64 random(5);
   int failures = 0;
   for (int i = 0; i < 1500; ++i) {
     MirrorComm comm(static_cast<int>(2 + random() % 3), 0);
-    const uint64_t often = 1 + random() % 6;
+    const uint64_t one_in = 1 + random() % 6;
     comm.change = [&](int64_t call, int, char* segment, size_t bytes) {
-      if (call > 30 || random() % often != 0) return;
+      if (call > 30 || random() % one_in != 0) return;
       const int64_t numbers[] = {static_cast<int64_t>(random()), static_cast<int64_t>(random() % 100), -1, 1 << 20, 8};
       const size_t at = random() % std::min<size_t>(bytes, 100);
       Put(segment, std::min(at, bytes - 8), numbers[random() % std::size(numbers)]);
@@ -153,7 +152,7 @@ TEST_CASE("with any received bytes, collecting and searching texts end and stay 
   CHECK(failures > 200);
 }
 
-TEST_CASE("a description of another rank that cannot be read is a failed communicator") {
+TEST_CASE("a description of another rank that cannot be read is reported as a failure of the communicator") {
   const std::string group = R"({"optimizer":0,"group":{"step":1,"config":{}}})";
   const std::string param = R"({"optimizer":0,"param":{"name":"w","shape":[2],"dtype":"F32","group":0}})";
   Descriptions good;

@@ -40,7 +40,7 @@ Status LoadDirect(const SavedStates& saved, StepFixture* to) {
   return {};
 }
 
-// Replaces one byte of a file, counted from its end.
+// Replaces the byte that is from_end bytes before the end of a file.
 void Spoil(const std::string& path, int from_end) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(-from_end, std::ios::end);
@@ -64,14 +64,14 @@ TEST_CASE("states that were written are read back from one file or from one file
   }
 }
 
-TEST_CASE("a writer removes the files that it has written") {
+TEST_CASE("Undo removes the files that a writer has written") {
   StepFixture from(BlocksOf("4"), kSavedShapes);
   const SavedStates saved(&from);
   saved.writer->Undo();
   CHECK(!saved.directory.Has(StatesName(1, 0, 1, 1)));
 }
 
-TEST_CASE("a file that was changed, truncated or exchanged is an error with its name") {
+TEST_CASE("a file that was changed, truncated or removed is an error") {
   StepFixture from(BlocksOf("4"), kSavedShapes);
   FillStates(&from, 1);
   const std::string name = StatesName(1, 0, 1, 1);
@@ -105,7 +105,7 @@ TEST_CASE("a file that was changed, truncated or exchanged is an error with its 
   CheckError(StatesReader(missing.index).CheckFile(0), Code::kIo, name);
 }
 
-TEST_CASE("an entry that differs between index and file is an error with its name") {
+TEST_CASE("an entry that differs between the index and the file is an error with the entry's name") {
   StepFixture from(BlocksOf("4"), kSavedShapes);
   const SavedStates saved(&from);
   StatesReader reader(saved.index);
@@ -128,7 +128,7 @@ TEST_CASE("an entry that differs between index and file is an error with its nam
 
 TEST_CASE("a window is assembled from the blocks that have its elements") {
   StepFixture from(BlocksOf("4"), {{4, 6}});
-  // Blocks of columns 0 to 3, and 4 and 5: their momentum is the position in the parameter.
+  // The blocks are columns 0 to 3, and columns 4 and 5. The momentum of an element is its position in the parameter.
   for (const StateEntry& entry : from.state().entries()) {
     if (entry.state() != "momentum") continue;
     const int64_t columns = entry.shape[1];
@@ -146,7 +146,7 @@ TEST_CASE("a window is assembled from the blocks that have its elements") {
   for (size_t i = 0; i < window.size(); ++i) CHECK(window[i] == static_cast<float>(i + 3));
 }
 
-TEST_CASE("elementwise states are resharded for other blocks") {
+TEST_CASE("elementwise states are resharded into other blocks") {
   StepFixture from(BlocksOf("4"), kSavedShapes);
   FillStates(&from, 1);
   const SavedStates saved(&from);

@@ -188,7 +188,7 @@ TEST_CASE("a failed all-to-all is an error with its numbers of bytes") {
   CheckError(comm->AllToAll(bytes, send, bytes, recv), Code::kComm, "async_error of the communicator returned 8");
 }
 
-// Memory of a device. All calls from number fails_at on fail.
+// Staging memory of a fake device. Call number fails_at and all later calls fail.
 class FakeStaging final : public Staging {
  public:
   Status Memory(int64_t bytes, char** memory) override {
@@ -240,7 +240,7 @@ TEST_CASE("a communicator of host memory needs no staging") {
   CHECK(staging.calls == 0);
 }
 
-TEST_CASE("a failure of the device is a failure of the communicator because the other ranks would wait") {
+TEST_CASE("a failed copy to or from the device makes the communicator fail, so that no rank waits for this one") {
   for (const int fails_at : {1, 2, 3}) {
     CallerFunctions functions;
     functions.ops.takes_device_memory = true;

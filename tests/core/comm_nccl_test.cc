@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of a communicator that call a fake NCCL.
+// The functions of a communicator that call NCCL. The tests use a fake NCCL.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using Calls = std::vector<std::string>;
 
-// A loaded fake, and the functions of a communicator in it.
+// The loaded fake NCCL, and the functions of a communicator that call it.
 class LoadedNccl {
  public:
   LoadedNccl() : library_(dlopen(SHAMPOO_FAKE_NCCL, RTLD_NOW | RTLD_LOCAL)) {
@@ -43,7 +43,7 @@ class LoadedNccl {
   void* library_;
 };
 
-TEST_CASE("the communicator has the rank and size of NCCL's, takes device memory, and is not aborted by the library") {
+TEST_CASE("the rank and size are those of NCCL's communicator, device memory is taken, and there is no abort") {
   LoadedNccl nccl;
   nccl.Open();
   CHECK(nccl.ops.rank == 1);
@@ -69,7 +69,7 @@ TEST_CASE("an error of NCCL when the communicator is created is returned with NC
   }
 }
 
-TEST_CASE("an all-gather of a non-blocking communicator is complete when NCCL has enqueued it") {
+TEST_CASE("with a non-blocking communicator, all_gather returns when NCCL has enqueued the work") {
   LoadedNccl nccl;
   nccl.Open();
   CHECK(nccl.ops.all_gather(nccl.ops.user, nullptr, nullptr, 16, nullptr) == 0);
@@ -103,7 +103,7 @@ TEST_CASE("an all-to-all that fails ends its group, and returns the first error"
   CHECK(nccl.fake->calls == Calls{"start"});
 }
 
-TEST_CASE("the asynchronous error is NCCL's, and work in progress is none") {
+TEST_CASE("the asynchronous error is that of NCCL, and work in progress is no error") {
   LoadedNccl nccl;
   nccl.Open();
   nccl.fake->in_progress = 1;

@@ -26,7 +26,7 @@ TEST_CASE("if no agreement follows, an invalid number makes the communicator fai
   CHECK(comm.aborts == 1);
 }
 
-TEST_CASE("status codes must exist, and numbers of optimizers must have been taken") {
+TEST_CASE("received status codes must exist, and received optimizer numbers must have been assigned") {
   for (const int64_t code : {int64_t{0}, int64_t{9}}) CheckOk(CheckCodeOrAbort(MirrorComm().get(), 1, code));
   for (const int64_t code : {int64_t{-1}, int64_t{10}}) {
     CheckCommError(CheckCodeOrAbort(MirrorComm().get(), 1, code), Cat("an invalid status code from rank 1: ", code));

@@ -39,7 +39,7 @@ class MirrorComm {
   std::function<void(int64_t call, int from, char* segment, size_t bytes)> change;
   int64_t calls = 0;
   int aborts = 0;
-  int32_t error = 0;  // what a collective returns
+  int32_t error = 0;  // the result of each collective
   void* last_stream = nullptr;
 
  private:
@@ -58,7 +58,7 @@ class MirrorComm {
   std::shared_ptr<Communicator> comm_;
 };
 
-// Replaces an integer within a segment.
+// Writes an integer into a segment, `at` bytes after its start.
 template <typename Integer>
 void Put(char* segment, size_t at, Integer number) {
   std::memcpy(segment + at, &number, sizeof number);

@@ -188,7 +188,7 @@ TEST_CASE("either epsilon can be set, and setting both is an error") {
   CHECK(status.message().find("1e-06 and 0.001 are both set") != std::string::npos);
 }
 
-TEST_CASE("with growth preconditioning starts at step 1, or at any step that is set") {
+TEST_CASE("with refresh_growth, preconditioning starts at step 1, or at the step that is set") {
   CHECK(Resolved({{"precondition_frequency", "50"}}).start_preconditioning_step == 1);
   CHECK(Resolved({{"precondition_frequency", "50"}, {"start_preconditioning_step", "7"}}).start_preconditioning_step ==
         7);
@@ -251,7 +251,7 @@ TEST_CASE("automatic defaults follow the grafting method") {
   }
 }
 
-TEST_CASE("the start step defaults to the frequency and must not be before it") {
+TEST_CASE("without refresh_growth, the start step defaults to precondition_frequency and must not be less") {
   Config config;
   Settings settings;
   REQUIRE(config.SetNumber("refresh_growth", 0).ok());
@@ -270,7 +270,8 @@ TEST_CASE("the start step defaults to the frequency and must not be before it") 
   CHECK(settings.start_preconditioning_step == 1);
 }
 
-// The reference uses a 0 in a list literally (and then fails). Here 0 selects the default; no block has order 0.
+// The reference implementation takes the root 0 in a list literally, and then fails. Here, 0 selects the default root.
+// Order 0 is left out because no block has it.
 TEST_CASE("the root of each order agrees with the recorded cases") {
   int checked = 0;
   for (const auto& entry : plan_test::GoldenEntries("inverse_roots")) {
@@ -280,7 +281,7 @@ TEST_CASE("the root of each order agrees with the recorded cases") {
     } else {
       settings.inverse_root_override = entry.at("inv_root_override").get<std::vector<int64_t>>();
       if (settings.inverse_root_override.size() < 2)
-        settings.inverse_root_override = {0};  // a single entry 0 has no effect
+        settings.inverse_root_override = {0};  // a shorter list has a root for order 0 only, which has no effect
     }
     for (size_t i = 0; i < entry.at("orders").size(); ++i) {
       const int order = entry.at("orders")[i].get<int>();

@@ -20,7 +20,7 @@
 
 namespace shampoo {
 
-// A device that makes no steps: it records the calls and returns the `report` of a test. Its memory is host memory.
+// A device that computes nothing: it records the steps and returns the `report` of a test. Its memory is host memory.
 class FakeDevice {
  public:
   struct Step {
@@ -49,7 +49,8 @@ class FakeDevice {
   bool captures = false;
   std::vector<cuda::RetryMethod> retries;
   int successful_retry = 0;  // the number of the retry that computes the root; 0: none does
-  // The next step is rejected for these reasons. Other steps are reported as made, and counted in the arena.
+  // Why the device rejects the next step, if `rejection` is set. Other steps are reported as made, and counted in the
+  // arena.
   struct Rejection {
     cuda::Rejection rejection;
     double value = 0;
@@ -57,12 +58,12 @@ class FakeDevice {
     bool among_shards = false;
   };
   std::optional<Rejection> rejection;
-  std::string fails;       // the text with which the next step fails
+  std::string fails;       // the message with which steps fail; empty: they succeed
   std::string root_error;  // the error of the thread of async roots; returned once
   int64_t last_ticket = 0;
-  // Returns the segments of the last exchange of a step. This rank sends bytes of this value.
+  // Returns the segments of the last exchange of a step.
   const std::vector<char>& exchanged() const { return exchange_; }
-  static constexpr char kSent = 7;
+  static constexpr char kSent = 7;  // the value of all bytes that this rank sends
 
  private:
   static FakeDevice& Of(cuda::Engine* engine) { return *reinterpret_cast<FakeDevice*>(engine); }
@@ -115,8 +116,8 @@ class FakeDevice {
     table.destroy = [](cuda::Engine*) {};
     table.state = [](cuda::Engine* engine) -> void* {
       char* const start = Of(engine).arena_.data();
-      const auto past = reinterpret_cast<uintptr_t>(start) % kArenaAlignment;
-      return start + (past == 0 ? 0 : kArenaAlignment - static_cast<int64_t>(past));
+      const auto misalignment = reinterpret_cast<uintptr_t>(start) % kArenaAlignment;
+      return start + (misalignment == 0 ? 0 : kArenaAlignment - static_cast<int64_t>(misalignment));
     };
     table.initialize = [](cuda::Engine*, void*, int64_t, void*) { return Ok(); };
     table.await_async_roots = [](cuda::Engine* engine, const RootTask*) { return Of(engine).TakeRootError(); };
@@ -141,7 +142,7 @@ class FakeDevice {
     table.upload = [](cuda::Engine*, void* to, const void* from, int64_t bytes, void*) {
       return Copy(to, from, bytes);
     };
-    // Fills the root with a number if it is this attempt's turn; otherwise fails.
+    // Fills the root with 0.125 if this is the successful retry; otherwise reports a failure of the solver.
     table.retry_root = [](cuda::Engine* engine, const cuda::RootRetry* retry, cuda::RootStatus* out) {
       FakeDevice& device = Of(engine);
       device.retries.push_back(retry->how);

@@ -12,7 +12,7 @@ namespace shampoo {
 struct FakeNccl {
   std::vector<std::string> calls;  // such as "gather 64", "send 8 to 0" or "end"
   int in_progress = 0;             // how many calls of ncclCommGetAsyncError return ncclInProgress
-  int state = 0;                   // what its later calls return
+  int state = 0;                   // the state that its later calls return
   int result = 0;                  // result of ncclAllGather, ncclSend and ncclGroupEnd
   std::string failing = "none";    // the function that fails with error 5
 };

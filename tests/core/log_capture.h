@@ -10,7 +10,7 @@
 
 namespace shampoo {
 
-// Collects the log messages of the process while it lives.
+// Collects the log messages of the process while this object exists.
 class LogCapture {
  public:
   explicit LogCapture(LogLevel max_level = LogLevel::kWarning) { SetLog(&Append, this, max_level); }

@@ -130,8 +130,8 @@ TEST_CASE("a wrong argument on one rank is an error on all ranks, even without a
   desc.replica_comm = comm.shared();
   std::unique_ptr<Optimizer> optimizer;
   CheckError(Optimizer::Create(nullptr, desc, Invalid("plan is NULL"), &optimizer), Code::kInvalid, "plan is NULL");
-  CHECK(comm.calls > 0);                          // the other ranks learned of it
-  CHECK(comm.get()->optimizer_ids_taken() == 1);  // as on them
+  CHECK(comm.calls > 0);                          // the other ranks received the error
+  CHECK(comm.get()->optimizer_ids_taken() == 1);  // as on the other ranks
   comm.get()->Abort();
   CheckError(Optimizer::Create(nullptr, desc, {}, &optimizer), Code::kComm, "a collective failed before");
 }

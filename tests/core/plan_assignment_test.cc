@@ -96,7 +96,7 @@ TEST_CASE("owners: random blocks are assigned largest first to the least loaded 
     }
     CHECK(filled == load);
 
-    // Purpose of the rule: no two ranks differ by more than one block.
+    // Purpose of the rule: the loads of two ranks differ at most by the size of the largest block.
     if (!bytes.empty()) {
       const auto [least, largest] = std::minmax_element(load.begin(), load.end());
       CHECK(*largest - *least <= *std::max_element(result.aligned_bytes.begin(), result.aligned_bytes.end()));

@@ -17,12 +17,12 @@ using plan_test::GoldenEntries;
 using plan_test::HasEmptyDim;
 using plan_test::ShapeFrom;
 
-TEST_CASE("stack: the leading dims enumerate tensors of the others") {
+TEST_CASE("stack: the leading dims enumerate tensors of the other dims") {
   CHECK(StackedTensorShape(Shape::Of({2, 3, 4, 5}), 2) == Shape::Of({4, 5}));
   CHECK(StackedTensorShape(Shape::Of({2, 3}), 0) == Shape::Of({2, 3}));
   CHECK(StackedTensorShape(Shape::Of({2, 3}), 2) == Shape::Of({}));
 
-  // 3 tensors of 20 elements: the last element of the first, the second whole, five of the third.
+  // 3 tensors of 20 elements: the last element of the first tensor, all of the second, and five of the third.
   const auto ranges = SplitStack(Shape::Of({3, 4, 5}), 1, 19, 45);
   REQUIRE(ranges.size() == 3);
   const int64_t expected[3][4] = {{0, 19, 20, 0}, {1, 0, 20, 1}, {2, 0, 5, 21}};
@@ -267,7 +267,7 @@ TEST_CASE("merge: random shapes keep their elements, and each merged dim is as l
     Shape shape;
     const int ndim = static_cast<int>(Draw(random, 0, kMaxDims));
     for (int dim = 0; dim < ndim; ++dim) {
-      // Sizes spread over magnitudes, dims of 1 often; 8 dims of 7 bits stay below 2^56.
+      // Dims of all magnitudes, often 1. The product of 8 dims of at most 2^7 is at most 2^56.
       shape.Append(Draw(random, 1, int64_t{1} << Draw(random, 0, 7)));
     }
     const int64_t max_dim = Draw(random, 1, int64_t{1} << Draw(random, 0, 56));
@@ -297,7 +297,7 @@ TEST_CASE("merge: random shapes keep their elements, and each merged dim is as l
         CHECK(dim <= max_dim);
         ++joined;
       }
-      if (next < dims.size()) CHECK(dim * dims[next] > max_dim);  // both are factors of the product, which fits
+      if (next < dims.size()) CHECK(dim * dims[next] > max_dim);  // divides the product of the shape: no overflow
     }
     CHECK(next == dims.size());
     ++checked;
@@ -329,7 +329,7 @@ TEST_CASE("with merge_min_dim, small dims are merged from the right, and a matri
   }
 }
 
-// The golden blocks give their offset as coordinates in `shape`; it is `shape` that was split.
+// The recorded blocks give their offsets as coordinates in `shape`, the shape that was split.
 void CheckBlocks(const Shape& shape, int64_t max_dim, const nlohmann::json& expected) {
   const auto blocks = SplitBlocks(shape, max_dim);
   REQUIRE(blocks.size() == expected.size());
@@ -357,7 +357,7 @@ TEST_CASE("split blocks agree with the recorded cases") {
     if (HasEmptyDim(shape)) {
       ++empty;
     } else if (shape.ndim == 0) {
-      ++scalar;  // the reference keeps (), here a scalar's block is (1)
+      ++scalar;  // its block has shape () in the reference implementation, and (1) here
     } else {
       CheckBlocks(shape, entry.at("max_dim"), entry.at("blocks"));
       ++checked;
@@ -379,7 +379,7 @@ TEST_CASE("merged and split blocks agree with the recorded cases") {
     if (HasEmptyDim(shape)) {
       ++empty;
     } else if (shape.ndim == 0 && !merge) {
-      ++scalar;  // as above
+      ++scalar;  // as in the previous test case
     } else {
       const int64_t max_dim = entry.at("max_dim");
       const Shape merged = merge ? MergeDims(shape, max_dim, 0) : shape;
@@ -479,7 +479,7 @@ TEST_CASE("split: each element of random tensors is in the block of its chunk in
         int64_t& held_by = holder[static_cast<size_t>(element)];
         once = once && held_by == -1;
         held_by = static_cast<int64_t>(block);
-        // The block is the tensor from its first element on: the same steps in the block and in the tensor.
+        // The coordinates in the block are those in the tensor, relative to the block's first element.
         for (size_t dim = 0; dim < at.size(); ++dim) {
           once = once && coordinates[static_cast<size_t>(element)][dim] % max_dim == at[dim];
         }

@@ -18,12 +18,12 @@ Block BlockOf(std::initializer_list<int64_t> dims) {
 }
 
 TEST_CASE("a step that is too small for two threads runs on the caller's thread") {
-  for (const int most : {1, 2, 8, 4096}) {
-    CAPTURE(most);
-    CHECK(UsefulThreads(0, most) == 1);
-    CHECK(UsefulThreads(kCostOfThread, most) == 1);
-    CHECK(UsefulThreads(std::nextafter(2 * kCostOfThread, 0.0), most) == 1);
-    CHECK(UsefulThreads(std::nan(""), most) == 1);
+  for (const int max_threads : {1, 2, 8, 4096}) {
+    CAPTURE(max_threads);
+    CHECK(UsefulThreads(0, max_threads) == 1);
+    CHECK(UsefulThreads(kCostOfThread, max_threads) == 1);
+    CHECK(UsefulThreads(std::nextafter(2 * kCostOfThread, 0.0), max_threads) == 1);
+    CHECK(UsefulThreads(std::nan(""), max_threads) == 1);
   }
 }
 
@@ -35,7 +35,7 @@ TEST_CASE("every thread of a step has enough work, and their number is limited")
   CHECK(UsefulThreads(1e30, 1) == 1);
 }
 
-TEST_CASE("ordinary steps of a small network use one thread, and its roots two") {
+TEST_CASE("steps of a small network use one thread, and steps with roots use two") {
   int64_t ordinary = 0;
   int64_t roots = 0;
   for (const Block& block :

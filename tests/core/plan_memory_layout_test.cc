@@ -114,7 +114,7 @@ TEST_CASE("a plan for a GPU rejects verify_replicas with gathered blocks") {
       "gather");
 }
 
-TEST_CASE("which states exist follows from the settings") {
+TEST_CASE("the settings determine which states exist") {
   auto count_of = [](const Config& config, const char* suffix) {
     const auto plan = PlanOf(config, 1);
     const auto entries = ListEntries(*plan->data());

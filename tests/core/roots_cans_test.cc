@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Root method cans on the CPU, against eigendecompositions in float64.
+// Root method cans on the CPU, compared with eigendecompositions in float64.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-// Eigenvalues of a matrix of order n from 1 down to 0.
+// Eigenvalues of an n x n matrix, from 1 down to 0.
 struct Spectrum {
   const char* name;
   std::function<double(int64_t n, int64_t i)> at;
@@ -110,7 +110,7 @@ Settings CansSettings(double epsilon) {
   return settings;
 }
 
-TEST_CASE("cans computes roots within 1e-4, and the ladder the others") {
+TEST_CASE("cans computes roots within 1e-4, and the recovery ladder computes those for which cans fails") {
   for (const int64_t n : {2, 5, 17, 64, 65, 150}) {
     for (const Spectrum& spectrum : kSpectra) {
       const Sample sample = Draw(n, spectrum);
@@ -165,7 +165,7 @@ TEST_CASE("matrices that cans does not support, and roots that it does not compu
     CHECK(roots.outcome.kind == RootKind::kEigen);
     CHECK(roots.outcome.rungs_used == 0);
   }
-  // The exponents -1/2 and -1/4 of other roots.
+  // What counts is the exponent, here -0.5 / 2 = -1/4, which cans supports, and -0.5 / 4, which it does not.
   Settings half = settings;
   half.exponent_multiplier = 0.5;
   std::vector<float> x(81);
@@ -176,11 +176,12 @@ TEST_CASE("matrices that cans does not support, and roots that it does not compu
   CHECK(result.outcome.kind == RootKind::kEigen);
   CHECK(Compute<float>(1, {3}, 2, settings).outcome.kind == RootKind::kScalar);
   CHECK(Compute<float>(2, {3, 0, 0, 2}, 2, settings).outcome.kind == RootKind::kDiagonal);
-  // Cans cannot compute a root if an eigenvalue is below -epsilon. Eigen first subtracts it from all eigenvalues.
+  // Cans cannot compute a root if an eigenvalue is below -epsilon. Eigen first subtracts a negative smallest eigenvalue
+  // from all eigenvalues.
   const Roots negative = Compute<float>(2, {1, 0.5, 0.5, -1}, 2, CansSettings(1e-3));
   CHECK(negative.outcome.kind == RootKind::kEigen);
   CHECK(negative.outcome.rungs_used == 1);
-  // A matrix of zeros, whose epsilon is its only scale.
+  // A matrix of zeros: epsilon alone determines the scale.
   const Roots zero = Compute<float>(2, {0, 0, 0, 0}, 4, CansSettings(1e-3));
   CHECK(zero.error <= 1e-4);
 }

@@ -40,7 +40,7 @@ struct Solution {
   std::vector<Root> q, l;
 };
 
-// Elements above the diagonal of `a` and memory behind the workspaces must not matter.
+// Solves with NaN above the diagonal, which must not matter, and checks that memory behind the workspaces is unchanged.
 template <typename Root>
 Solution<Root> Solve(int64_t n, const Matrix& a, Tiles* tiles = nullptr) {
   const Root nan = std::numeric_limits<Root>::quiet_NaN();
@@ -64,7 +64,8 @@ double Norm(const Matrix& a) {
   return std::sqrt(sum);
 }
 
-// Checks A Q = Q L, Q^T Q = I, and the eigenvalues of dsyevd. The observed errors are at most half of the bounds.
+// Checks A Q = Q L, Q^T Q = I, and that the eigenvalues agree with those of dsyevd. The observed errors are at most
+// half of the bounds.
 template <typename Root>
 void CheckSolution(int64_t n, const Matrix& matrix) {
   CAPTURE(n);
@@ -109,6 +110,7 @@ blas::Scratch MakeScratch() {
   return scratch;
 }
 
+// Scratch memory for BLAS calls of this thread while the object exists.
 struct Inside {
   blas::Scratch scratch = MakeScratch();
   blas::ScratchUse use{&scratch};
@@ -141,15 +143,16 @@ class TwoThreads : public Tiles {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("the divided eigensolver solves random matrices of every order near its limits", Root, float,
-                   double) {
+TEST_CASE_TEMPLATE(
+    "the eigensolver in stages solves random matrices of sizes near those at which its algorithm changes", Root, float,
+    double) {
   const Inside inside;
   for (const int64_t n : {1, 2, 3, 31, 32, 33, 34, 63, 64, 65, 97, 100, 129, 300, 383, 384, 385, 511, 512, 513, 641}) {
     CheckSolution<Root>(n, Wishart(n));
   }
 }
 
-TEST_CASE_TEMPLATE("the divided eigensolver solves matrices with difficult spectra", Root, float, double) {
+TEST_CASE_TEMPLATE("the eigensolver in stages solves matrices with difficult spectra", Root, float, double) {
   const Inside inside;
   for (const int64_t n : {2, 33, 64, 100, 300, 520}) {
     const Matrix zero(Size(n * n));
@@ -180,7 +183,7 @@ TEST_CASE_TEMPLATE("the divided eigensolver solves matrices with difficult spect
   }
 }
 
-TEST_CASE_TEMPLATE("the divided eigensolver gives bit-identical results for any order of its tiles", Root, float,
+TEST_CASE_TEMPLATE("the eigensolver in stages gives bit-identical results for any order of its tiles", Root, float,
                    double) {
   const Inside inside;
   for (const int64_t n : {100, 512, 700}) {

@@ -44,7 +44,7 @@ struct OwnedTridiagonal {
   }
 };
 
-// Positive definite; about one of `gap` elements next to the diagonal is 0.
+// Returns a positive definite matrix in which about one of `gap` elements next to the diagonal is 0.
 OwnedTridiagonal DrawTridiagonal(int64_t n, int gap, double floor) {
   std::mt19937_64 random(At(n));
   std::uniform_real_distribution<double> uniform(-1, 1);
@@ -88,7 +88,7 @@ double LargestOf(const Doubles& a) {
   return largest;
 }
 
-// Adds the blocks of a sum, like the computation of a root.
+// Assembles the matrix of a sum from blocks of `width` columns, as the computation of a root does.
 Doubles Assemble(int64_t n, ResolventSum* sum, int64_t width) {
   Doubles y(At(n * n)), generators(At(n * sum->poles()));
   const int64_t poles = sum->poles();
@@ -233,7 +233,7 @@ TEST_CASE("Zolotarev's sums are inverse square roots on their intervals, for con
       largest = std::max(largest, std::fabs(value * std::sqrt(x) - 1));
     }
     CHECK(largest <= ZolotarevSum::kError);
-    // One pole less would not suffice, so the sums are as short as possible.
+    // The error is near the limit. With one pole less, the sum would exceed it.
     CHECK(largest >= ZolotarevSum::kError / 40);
   }
 }
@@ -321,14 +321,14 @@ TEST_CASE("inverse square roots in float32 without eigenvectors agree with float
   const BlasMemory inside;
   const RootSpec spec = SquareRoot(1e-5);
   for (const int64_t n : {8, 9, 16, 17, 32, 33, 34, 64, 65, 100, 128, 129, 200, 512}) {
-    const double order = static_cast<double>(n);
-    CheckRoot(spec, WithEigenvaluesBy(n, [&](int64_t i) { return 1 + static_cast<double>(i) / order; }), 2);
+    const double size = static_cast<double>(n);
+    CheckRoot(spec, WithEigenvaluesBy(n, [&](int64_t i) { return 1 + static_cast<double>(i) / size; }), 2);
     CheckRoot(spec, WithEigenvaluesBy(n, [](int64_t i) { return i % 3 == 0 ? 1.0 : 0.5; }), 2);
     CheckRoot(spec, WithEigenvaluesBy(n, [](int64_t i) { return 1 + 1e-7 * static_cast<double>(i); }), 2);
-    CheckRoot(spec, WithEigenvaluesBy(n, [&](int64_t i) { return std::pow(10, -4 * static_cast<double>(i) / order); }),
+    CheckRoot(spec, WithEigenvaluesBy(n, [&](int64_t i) { return std::pow(10, -4 * static_cast<double>(i) / size); }),
               2e4);
     // With rank 3 and a relative epsilon of 1e-3 the condition number is slightly above 1000 n / 3.
-    CheckRoot(SquareRoot(1e-3), WithEigenvaluesBy(n, [](int64_t i) { return i < 3 ? 1.0 : 0.0; }), 400 * order);
+    CheckRoot(SquareRoot(1e-3), WithEigenvaluesBy(n, [](int64_t i) { return i < 3 ? 1.0 : 0.0; }), 400 * size);
   }
 }
 
@@ -344,7 +344,7 @@ TEST_CASE("inverse square roots of matrices with many blocks and with negative e
       blocks[At(i * n + i)] += 2;
     }
     CheckRoot(SquareRoot(1e-5), blocks, 10);
-    Doubles diagonal(At(n * n));  // not known to be diagonal
+    Doubles diagonal(At(n * n));  // passed as a full matrix
     for (int64_t i = 0; i < n; ++i) diagonal[At(i * n + i)] = 1 + static_cast<double>(i % 7);
     CheckRoot(SquareRoot(1e-5), diagonal, 7);
     // All eigenvalues are shifted until the least is 0, then epsilon is added.
@@ -360,7 +360,7 @@ TEST_CASE("inverse square roots of matrices with many blocks and with negative e
   }
 }
 
-TEST_CASE("inverse square roots by LAPACK's reduction and by the faster one agree") {
+TEST_CASE("inverse square roots with LAPACK's reduction to tridiagonal form and with the faster reduction agree") {
   const BlasMemory inside;
   if (BestKernels().tridiagonal.reduce == nullptr)
     MESSAGE("this processor has no faster reduction: nothing is compared");
@@ -399,7 +399,7 @@ TEST_CASE("matrices that differ by a power of four have inverse square roots wit
   }
 }
 
-TEST_CASE("a condition number beyond float32, and other roots, use eigenvectors") {
+TEST_CASE("matrices with condition numbers beyond float32, and other roots than the square root, use eigenvectors") {
   const BlasMemory inside;
   const int64_t n = 20;
   const Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return i < 3 ? 1.0 : 0.0; });

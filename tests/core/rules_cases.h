@@ -84,7 +84,7 @@ inline constexpr ScalarCase kScalarCases[] = {
     {&GroupSettings::momentum, 0.25, 1, &StepScalars::momentum, 0.25},
 };
 
-// A check whether a step can use a number that a caller has bound.
+// A check whether a step can use a number that the caller has bound.
 struct BoundCase {
   bool is_lr;  // otherwise gradient_scale
   Dtype narrowest;
@@ -105,15 +105,15 @@ inline constexpr BoundCase kBoundCases[] = {
     {false, Dtype::kF32, 0, 1},      {false, Dtype::kF64, kNotANumber, 0}, {false, Dtype::kF64, -kInfinite, 0},
 };
 
-// A block of one factor matrix and a moment whose states have known largest elements.
+// A block with two factor matrices and a second moment. The largest element of each state is known.
 struct GrowthCase {
   enum class Ask { kCannotOverflow, kFault, kDim };
   Ask ask;
   Dtype computation;
   Dtype state;
-  bool by_state;
+  bool by_state;    // false: the states are not read, and only the gradient counts
   double in_state;  // the largest element of each state
-  double largest;   // |G|
+  double largest;   // the largest |G|
   double rounding;
   double expected;  // kCannotOverflow: 1 or 0; kFault: GrowthFault::State
 
@@ -159,7 +159,8 @@ inline constexpr auto kCannot = GrowthCase::Ask::kCannotOverflow;
 inline constexpr auto kFault = GrowthCase::Ask::kFault;
 inline constexpr GrowthCase kGrowthCases[] = {
     {kCannot, Dtype::kF32, Dtype::kF32, true, 1, 1, 0, 1},
-    {kCannot, Dtype::kF32, Dtype::kF32, true, kMaxOfF32, 1e10, 0, 1},  // negligible: the state is not read
+    {kCannot, Dtype::kF32, Dtype::kF32, true, kMaxOfF32, 1e10, 0,
+     1},  // the square of G is negligible, so the state is not read
     {kCannot, Dtype::kF32, Dtype::kF32, true, kMaxOfF32, 1e18, 0, 0},
     {kCannot, Dtype::kF32, Dtype::kF32, false, kMaxOfF32, 1e18, 0, 1},  // only the gradient counts
     {kCannot, Dtype::kF32, Dtype::kF32, false, 0, 1e19, 0, 0},
@@ -174,12 +175,12 @@ inline constexpr GrowthCase kGrowthCases[] = {
     {kFault, Dtype::kF32, Dtype::kF16, false, 0, 400, 0, 1},  // 0.5 * 400^2 > 65504
     {kFault, Dtype::kF32, Dtype::kF16, false, 0, 200, 0, 2},  // 0.5 * 4 * 200^2 > 65504
     {GrowthCase::Ask::kDim, Dtype::kF32, Dtype::kF16, false, 0, 200, 0, 1},
-    {kFault, Dtype::kF32, Dtype::kF16, true, 119000, 100, 0, 2},  // 20000 fits, and 59500 more do not
+    {kFault, Dtype::kF32, Dtype::kF16, true, 119000, 100, 0, 2},  // 20000 fits, and 59500 + 20000 does not
     {GrowthCase::Ask::kDim, Dtype::kF32, Dtype::kF16, true, 119000, 100, 0, 1},
     {kFault, Dtype::kF32, Dtype::kF16, false, 119000, 100, 0, 0},
     {kFault, Dtype::kF32, Dtype::kF16, true, 120000, 110, 0, 1},
     {kFault, Dtype::kF32, Dtype::kF32, false, 0, 1e18, 0, 0},
-    {kFault, Dtype::kF32, Dtype::kF32, false, 0, 1e18, 2e19, 1},  // by rounding alone
+    {kFault, Dtype::kF32, Dtype::kF32, false, 0, 1e18, 2e19, 1},  // only the rounding error overflows
 };
 
 // The update of one element. Values are exact in both dtypes.
@@ -202,7 +203,7 @@ struct ElementCase {
                                : part == Part::kUpdate ? applied.update
                                                        : applied.value);
   }
-  // The result in both dtypes. If they differ, a number that no case expects.
+  // Returns the result in both dtypes or, if they differ, a number that no case expects.
   SHAMPOO_HD double Run() const {
     const double wide = RunAs<double>();
     const double narrow = RunAs<float>();
@@ -221,7 +222,7 @@ inline constexpr ElementCase kElementCases[] = {
     {kUpdate, false, false, 0.5, 4, 8, 0, -2},
     {kMoved, true, false, 0, 4, 1, 8, 8},
     {kUpdate, true, false, 0, 4, 1, 8, -2},
-    {kUpdate, true, true, 0, 4, 1, 8, -2},  // 4 + 0.5 * 8
+    {kUpdate, true, true, 0, 4, 1, 8, -2},  // -0.25 (4 + 0.5 * 8)
     {kUpdate, true, true, 0.5, 4, 8, 16, -4},
     // Without decay an infinite W adds nothing to P or M.
     {kMoved, true, false, 0, 4, kInfinite, 8, 8},
@@ -353,17 +354,18 @@ inline constexpr EigenvalueCase kEigenvalueCases[] = {
     {kRoot, RootMethod::kEigen, 0, 0, false, 0, 1, 4, 0.5},
     {kRoot, RootMethod::kEigen, 0, 12, false, 0, 1, 4, 0.25},
     {kRoot, RootMethod::kEigen, 0, 4, false, 2, 1, 3, 0.25},  // 4 (3 + 4 / 4) = 16
-    {kRoot, RootMethod::kEigen, 1, 4, false, 2, 1, 3, 0.5},   // of the scaled matrix
+    {kRoot, RootMethod::kEigen, 1, 4, false, 2, 1, 3, 0.5},   // the root of the scaled matrix: 3 + 4 / 4 = 4
     {kRoot, RootMethod::kEigen, 0, 1, false, 0, -3, -3, 1},   // all are shifted by 3
     {kRoot, RootMethod::kEigen, 0, 0, false, 0, 0, 0, kNotANumber},
     {kRoot, RootMethod::kEigen, 0, 0, true, 0, 0, 1, 0},  // at the cutoff of 0.25 * 4
     {kRoot, RootMethod::kEigen, 0, 0, true, 0, 0, 4, 0.5},
-    {kRoot, RootMethod::kEigen, 0, 0, false, -1072, 0, 1, 0x1p+536},  // the original is subnormal
+    {kRoot, RootMethod::kEigen, 0, 0, false, -1072, 0, 1,
+     0x1p+536},  // the eigenvalue of the unscaled matrix is subnormal
     {kScale, RootMethod::kEigen, 0, 0, false, 0, 0, 1, 1},
     {kScale, RootMethod::kEigen, 0, 0, false, 0, 0, 7, 3},
     {kScale, RootMethod::kEigen, 0, 0, false, 0, 0, 0, 0},
     {kScale, RootMethod::kEigen, 0, 1, false, 0, 0, 1e-300, -899},
-    {kScale, RootMethod::kEigen, 1, 0, false, 0, 0, 7, 2},  // the scale has an integer root
+    {kScale, RootMethod::kEigen, 1, 0, false, 0, 0, 7, 2},  // even, so that the root of 2^scale is exact
     {kScale, RootMethod::kNewton, 0, 16, false, 0, 0, 1, 5},
     {kScale, RootMethod::kHigherOrder, 0, 16, false, 0, 0, 1, 1},
     {kScale, RootMethod::kHigherOrder, 1, 16, false, 0, 0, 1, 4},

@@ -24,7 +24,7 @@ TEST_CASE("the rules give the expected numbers of the tables on the host") {
   });
 }
 
-TEST_CASE("the sign of an element is that of the sequence") {
+TEST_CASE("ProbeSigns::At returns the signs that Next returns one after another, half of them positive") {
   ProbeSigns signs;
   int64_t positive = 0;
   for (int64_t i = 0; i < 5000; ++i) {
@@ -72,7 +72,7 @@ size_t FirstDifference(const std::vector<Real>& a, const std::vector<Real>& b) {
   return a.size();
 }
 
-// Every combination of difficult numbers as P or G, W or E, and M or V.
+// All triples of difficult numbers: a is P or G, b is W or E, and c is M or V.
 template <typename Real>
 struct Combinations {
   std::vector<Real> a, b, c;

@@ -74,7 +74,7 @@ TEST_CASE("elements that were written are read back, and others are unchanged") 
   }
 }
 
-TEST_CASE("a symmetric matrix is read in full, and writing it takes the lower triangle") {
+TEST_CASE("a symmetric matrix is read in full, and only the lower triangle of written elements is used") {
   MatrixWithMomentum matrix;
   CheckOk(WriteFloats(&matrix.state(), "p0/0/factor.0", 0, {1, 99, 2, 3}));
   std::vector<float> back(4);
@@ -126,20 +126,20 @@ TEST_CASE("elements are read and written after pending steps, whose error fails 
 }
 
 TEST_CASE("rows are packed out of every form of a symmetric matrix, and unpacked into it") {
-  constexpr int64_t kOrder = 40;  // more than a tile
+  constexpr int64_t kSize = 40;  // the last rows have more than the 100 bytes below
   for (const SymmetricForm form : {SymmetricForm::kSquare, SymmetricForm::kLower, SymmetricForm::kUpper,
                                    SymmetricForm::kPackedLower, SymmetricForm::kPackedUpper}) {
     CAPTURE(static_cast<int>(form));
     StateEntry entry;
-    entry.shape = Shape::Of({kOrder, kOrder});
+    entry.shape = Shape::Of({kSize, kSize});
     entry.form = form;
-    REQUIRE(PackedRows(entry) == kOrder);
-    REQUIRE(PackedBytes(entry) == 4 * kOrder * (kOrder + 1) / 2);
+    REQUIRE(PackedRows(entry) == kSize);
+    REQUIRE(PackedBytes(entry) == 4 * kSize * (kSize + 1) / 2);
     std::vector<float> packed(static_cast<size_t>(PackedBytes(entry)) / 4);
     std::iota(packed.begin(), packed.end(), 1.0F);
     std::vector<float> memory(static_cast<size_t>(entry.span_bytes()) / 4, -1.0F);
     std::vector<float> back(packed.size());
-    for (int64_t row = 0; row < kOrder;) {
+    for (int64_t row = 0; row < kSize;) {
       const int64_t last = LastRowWithin(entry, row, 100);
       const int64_t before = PackedBefore(entry, row);
       CHECK((last == row + 1 || PackedBefore(entry, last) - before <= 100));
@@ -150,11 +150,11 @@ TEST_CASE("rows are packed out of every form of a symmetric matrix, and unpacked
       row = last;
     }
     CHECK(back == packed);
-    for (int64_t row = 0; row < kOrder; ++row) {
+    for (int64_t row = 0; row < kSize; ++row) {
       for (int64_t column = 0; column <= row; ++column) {
         const float element = packed[static_cast<size_t>(row * (row + 1) / 2 + column)];
-        CHECK(memory[static_cast<size_t>(KeptAt(form, kOrder, row, column))] == element);
-        if (form == SymmetricForm::kSquare) CHECK(memory[static_cast<size_t>(column * kOrder + row)] == element);
+        CHECK(memory[static_cast<size_t>(KeptAt(form, kSize, row, column))] == element);
+        if (form == SymmetricForm::kSquare) CHECK(memory[static_cast<size_t>(column * kSize + row)] == element);
       }
     }
   }

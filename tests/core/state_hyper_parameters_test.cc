@@ -107,7 +107,7 @@ TEST_CASE("a decay whose effect would be lost in 16 bits is rejected") {
   CHECK(groups.Get("beta2") == 0.5);
 }
 
-TEST_CASE("an epsilon is not set while roots are pseudo-inverses") {
+TEST_CASE("an epsilon cannot be set while roots are pseudo-inverses") {
   TwoGroups groups(KeyValues{{"root_rank_handling", "pseudo_inverse"}, {"root_relative_epsilon", "0"}});
   CheckError(groups.Set("epsilon", 1), Code::kInvalid, "while root_rank_handling pseudo_inverse is in use");
   CheckOk(groups.Set("epsilon", 0));

@@ -129,7 +129,7 @@ TEST_CASE("an entry in host memory is viewed and changed in place") {
   CHECK(matrix.observer.calls == CallNames{"write"});
 }
 
-TEST_CASE("an entry in other memory is copied, changed and stored") {
+TEST_CASE("an entry in memory that the host can only copy is copied, changed and stored") {
   OwnedMatrix matrix;
   RemoteState remote(matrix.plan());
   const StateEntry& entry = remote.state->entries()[1];

@@ -26,7 +26,7 @@ struct ParamsAndGroups {
 // An optimizer on a fake device.
 struct OnDevice {
   using Keys = StepFixture::Keys;
-  // comm, shard_comm: of several copies, and of shards; nullptr: there are none.
+  // comm: of the replicas; shard_comm: of the shards. nullptr if there are none.
   explicit OnDevice(const Keys& keys = {}, std::shared_ptr<Communicator> comm = nullptr,
                     std::shared_ptr<Communicator> shard_comm = nullptr, const ParamsAndGroups& described = {})
       : device(FakeDevice::Reset()) {
@@ -127,7 +127,7 @@ TEST_CASE("steps on a device are enqueued with their numbers and due tasks") {
     CHECK(step.tasks[0] == (number % 2 == 0 ? RootTask::kCompute : RootTask::kNone));
     CHECK(step.buffers_changed == (number == 1));
   }
-  CHECK(one.history->counts().steps == 3);  // the last one is pending
+  CHECK(one.history->counts().steps == 3);  // the last step is pending
   CheckOk(one.state->FinishSteps(nullptr));
   CHECK(one.history->counts().steps == 4);
   one.step->OnBindBuffers();
@@ -162,7 +162,7 @@ TEST_CASE("the error of a rejected step is returned by the next call, or with st
     }
     CheckError(status, Code::kNumeric, "the gradient of parameter \"p0\" has an infinity");
     CheckOk(one.Step());
-    CHECK(one.device.steps.back().expected_step == Ints{1});  // the rejected one was not made
+    CHECK(one.device.steps.back().expected_step == Ints{1});  // the rejected step does not count
   }
 }
 
@@ -278,7 +278,7 @@ struct FailedRoot : OnDevice {
   }
 };
 
-TEST_CASE("an eigenproblem that failed is tried on the device again, alone and by an iteration") {
+TEST_CASE("a failed eigenproblem is retried on the device, first as a single problem, then by an iteration") {
   for (const int successful : {1, 2}) {
     FailedRoot one(RootFailure::kSolver);
     one.device.successful_retry = successful;
@@ -343,11 +343,11 @@ TEST_CASE("device memory is copied, and is not read while its stream is captured
   CHECK(one.memory->MakeStaging(&stream)->stream() == &stream);
 }
 
-constexpr bool kOfDevice = true;
+constexpr bool kTakesDeviceMemory = true;
 
-// A rank of two on a fake device.
+// Rank 0 of two replicas on a fake device.
 struct DeviceReplica {
-  explicit DeviceReplica(bool takes_device_memory = kOfDevice, const OnDevice::Keys& keys = {})
+  explicit DeviceReplica(bool takes_device_memory = kTakesDeviceMemory, const OnDevice::Keys& keys = {})
       : comm(2, 0, takes_device_memory), one(keys, comm.shared()) {}
   // Rejects the next step for a difference between ranks.
   Status RejectFor(cuda::RankDifference difference) {
@@ -369,7 +369,7 @@ TEST_CASE("a rank that cannot make a step on a device enqueues its failure for t
 }
 
 TEST_CASE("a rank joins a step to report an error of its async roots, and does not use the roots") {
-  DeviceReplica rank(kOfDevice, kAsync);
+  DeviceReplica rank(kTakesDeviceMemory, kAsync);
   TakeSnapshot(&rank.one);
   rank.one.device.root_error = "no memory for the roots";
   CheckOk(rank.one.Capture());
@@ -417,8 +417,8 @@ TEST_CASE("a difference between ranks on devices is an error that names a rank")
   }
 }
 
-// The capture makes no step, so the error of the step before it is not reported yet.
-TEST_CASE("the error of a step that ranks rejected is that of this step, also if another was captured since") {
+// A captured step is not executed, so capturing it does not yet report the error of the step before.
+TEST_CASE("a report returns the error of a step that the ranks rejected, even if a later step was captured") {
   const auto capture_and_report = [](DeviceReplica* rank) {
     CheckOk(rank->one.Capture());
     return rank->one.Report();
@@ -451,7 +451,7 @@ TEST_CASE("a collective that failed while a step was enqueued fails this step an
 }
 
 TEST_CASE(
-    "a communicator of host memory exchanges the data of a device without a stream, and is refused in a capture") {
+    "a communicator of host memory exchanges the data of a device without a stream, and is rejected in a capture") {
   int stream = 0;
   for (const bool takes_device_memory : {true, false}) {
     DeviceReplica rank(takes_device_memory);
@@ -470,7 +470,7 @@ TEST_CASE(
   }
 }
 
-// A rank of two shards on a fake device. Both shards send the same, and each holds the whole parameter.
+// Rank 0 of two shards on a fake device. Both shards send the same, and each holds the whole parameter.
 struct DeviceShard {
   explicit DeviceShard(std::shared_ptr<Communicator> replicas = nullptr, const OnDevice::Keys& keys = {},
                        const ParamsAndGroups& described = {})
@@ -484,7 +484,7 @@ struct DeviceShard {
     return one.Report();
   }
 
-  MirrorComm comm{2, 0, kOfDevice};
+  MirrorComm comm{2, 0, kTakesDeviceMemory};
   OnDevice one;
 };
 
@@ -492,7 +492,8 @@ constexpr FakeDevice::Rejection RejectedBy(cuda::RankDifference difference) {
   return {Rejection::kOtherRank, 0, difference, true};
 }
 
-TEST_CASE("shards on devices count the groups that the device reports, also those that other shards step") {
+TEST_CASE(
+    "shards on devices count the steps of all groups that the device reports, even if only other shards step a group") {
   DeviceShard rank;
   rank.one.device.counted_steps = {5};
   CheckOk(rank.one.Step());
@@ -550,14 +551,14 @@ TEST_CASE("roots of a gathered group that no rank steps do not prevent the captu
   }
 }
 
-TEST_CASE("the hosts find the text of a step that the devices of the shards rejected") {
+TEST_CASE("the hosts determine the error of a step that the devices of the shards rejected") {
   const size_t step_at = sizeof(ShardHeader);
   const size_t gradient_at = step_at + sizeof(int64_t);
   struct Case {
     cuda::RankDifference difference;
     Code code;
     const char* says;
-    std::function<void(char* segment)> change;  // of the other rank
+    std::function<void(char* segment)> change;  // changes the segment of the other rank
   };
   const Case cases[] = {
       {cuda::RankDifference::kPlace, Code::kComm, "shard rank 1 is at an exchange of another optimizer", [](char*) {}},
@@ -580,7 +581,7 @@ TEST_CASE("the hosts find the text of a step that the devices of the shards reje
   }
 }
 
-TEST_CASE("a shard's own error is that of all shards, and names its rank") {
+TEST_CASE("the error of one shard is returned with the rank of that shard") {
   DeviceShard rank;
   rank.comm.change = [](int64_t call, int from, char* segment, size_t bytes) {
     if (call == 2 && from == 1) std::memset(segment, 0, bytes);  // the other rank has no error
@@ -591,16 +592,16 @@ TEST_CASE("a shard's own error is that of all shards, and names its rank") {
   CheckError(rank.one.Report(), Code::kNumeric, "shard rank 0: the gradient of");
 }
 
-TEST_CASE("a collective that fails among the shards aborts the communicator of the copies, and the other way round") {
+TEST_CASE("a collective that fails among the shards aborts the communicator of the replicas, and vice versa") {
   for (const bool of_shards : {true, false}) {
     CAPTURE(of_shards);
-    MirrorComm copies;
-    DeviceShard rank(copies.shared());
+    MirrorComm replicas;
+    DeviceShard rank(replicas.shared());
     CheckOk(rank.one.Step());
-    (of_shards ? rank.comm : copies).error = 5;
+    (of_shards ? rank.comm : replicas).error = 5;
     CheckError(rank.one.Step(), Code::kComm, "all_gather of the communicator returned 5");
     CHECK(rank.comm.aborts == 1);
-    CHECK(copies.aborts == 1);
+    CHECK(replicas.aborts == 1);
     CheckError(rank.one.Step(), Code::kComm, "a collective failed before");
   }
 }

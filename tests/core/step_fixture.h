@@ -19,7 +19,7 @@ namespace shampoo {
 
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Memory of a caller for a state.
+// Memory for a state that a caller provides.
 class CallerArena {
  public:
   explicit CallerArena(int64_t bytes) : pieces_(static_cast<size_t>(bytes) / sizeof(Piece) + 1) {}
@@ -45,7 +45,7 @@ class RecordingObserver final : public StateObserver {
   void OnUnseenWrite() override { calls.emplace_back("unseen write"); }
 
   std::vector<std::string> calls;
-  Status finish;  // what FinishSteps returns
+  Status finish;  // the result of FinishSteps
 };
 
 inline size_t IndexOfEntry(const OptimizerState& state, const std::string& key) {
@@ -64,8 +64,8 @@ inline Placement ReplicaPlacement(int rank, int world) {
   return placement;
 }
 
-// The parts of an optimizer on one rank from which the classes of core/step can be constructed. Parameters and
-// gradients are float32 ones.
+// The parts of an optimizer on one rank from which the classes of core/step can be constructed. All elements of
+// parameters and gradients are 1, in float32.
 class StepFixture {
  public:
   using Keys = std::vector<std::pair<std::string, std::string>>;

@@ -117,7 +117,8 @@ TEST_CASE("a parameter is checked only with coupled weight decay") {
 
 TEST_CASE("a gradient whose bound is too large passes if the exact check finds that it fits") {
   Checked checked;
-  // A factor of 4 x 4 sums over 2 rows, one of 2 x 2 over 4 columns; the limit is half of float32's largest, 1.7e38.
+  // The 4 x 4 factor matrix sums over 2 rows, and the 2 x 2 one over 4 columns. The limit is half of the largest
+  // float32 number, 1.7e38.
   checked.gradients[1].assign(8, 0.0F);
   checked.gradients[1][2] = 1e19F;
   CheckOk(checked.CheckGradients());
@@ -165,7 +166,7 @@ TEST_CASE("a state that would overflow is an error, even if the error can be def
   }
 }
 
-TEST_CASE("a block whose state would overflow is excluded, or reports a skipped update if others cannot see it") {
+TEST_CASE("a block whose state would overflow is excluded, or marked as skipped if only its owner can detect this") {
   for (const bool defers : {false, true}) {
     for (const char* const choice : {"skip_block", "skip_step"}) {
       Checked checked(StepFixture::Keys{{"on_nonfinite", choice}}, defers);

@@ -75,7 +75,7 @@ TEST_CASE("a successful root resets the count of failures") {
   CHECK(two.roots().failing_root() == -1);
 }
 
-TEST_CASE("a root of another rank is reported as a forwarded error, after this rank's own") {
+TEST_CASE("a failed root of another rank is reported as a forwarded error, after this rank's own errors") {
   TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "0"}});
   const LogCapture log;
   bool is_forwarded = false;
@@ -141,7 +141,7 @@ TEST_CASE("the statistics of residuals cover the factor matrices whose last refr
   const double errors[] = {1, 5, 3, 100};
   for (int i = 0; i < 4; ++i) two.Report(i / 2, i % 2).residuals.error = errors[i];
   const LogCapture warnings;
-  two.Fail(1, 1);  // was not measured
+  two.Fail(1, 1);  // a failed root is not measured
   two.Record(0);
   two.Record(1);
   CHECK(two.Stat("root_error.mean") == 3);
@@ -158,7 +158,7 @@ TEST_CASE("the statistics of residuals cover the factor matrices whose last refr
   CHECK(log.messages()[0].find("root_error mean 3, median 3, 90 % 5, largest 5 (p0/0/factor.1)") != std::string::npos);
 }
 
-TEST_CASE("without measured roots their statistics are 0, and the worst is none") {
+TEST_CASE("without measured roots, root_error.worst is -1 and the other statistics of residuals are 0") {
   TwoMatrices two;
   CHECK(two.Stat("root_error.mean") == 0);
   CHECK(two.Stat("root_error.max") == 0);

@@ -22,7 +22,7 @@ const StepFixture::Keys kAllStates = {
     {"use_merge_dims", "false"},     {"lr", "0.1"},       {"weight_decay", "0.01"}};
 const std::vector<std::vector<int64_t>> kShapes = {{4, 6}, {5}};
 
-// Gradients that differ from element to element, and from step to step.
+// Sets gradients that differ from element to element, and from step to step.
 void FillGradient(int step, int64_t first, Floats* gradient) {
   for (size_t i = 0; i < gradient->size(); ++i) {
     const auto at = static_cast<float>(first) + static_cast<float>(i);
@@ -30,7 +30,7 @@ void FillGradient(int step, int64_t first, Floats* gradient) {
   }
 }
 
-// Gradients of both parameters of kShapes, of which the first has 24 elements.
+// Sets the gradients of both parameters of kShapes. The first parameter has 24 elements.
 void FillGradients(int step, StepFixture* fixture) {
   FillGradient(step, 0, &fixture->gradients[0]);
   FillGradient(step, 24, &fixture->gradients[1]);
@@ -179,8 +179,8 @@ struct Threads {
 };
 
 // A replica of the parameters that steps together with others.
-struct Copy : StepFixture {
-  Copy(const std::shared_ptr<Communicator>& comm, const Keys& keys)
+struct ReplicaRank : StepFixture {
+  ReplicaRank(const std::shared_ptr<Communicator>& comm, const Keys& keys)
       : StepFixture(kAllStates + keys, kShapes, ReplicaPlacement(comm->rank(), comm->world())) {
     std::unique_ptr<ReplicaExchange> exchange;
     Ok(ReplicaExchange::Create(inputs(), comm, comm->TakeOptimizerId(), {}, backend().get(), &exchange));
@@ -194,16 +194,16 @@ struct Copy : StepFixture {
 TEST_CASE("replicas are bit-identical to one rank, in one bucket or in several") {
   for (const char* const bucket_bytes : {"0", "1"}) {
     ThreadRanks comms(3);
-    Threads<Copy> copies(&comms, StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}});
+    Threads<ReplicaRank> replicas(&comms, StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}});
     Alone alone;
     for (int step = 0; step < 5; ++step) {
       FillGradients(step, &alone);
-      for (size_t rank = 0; rank < 3; ++rank) FillGradients(step, &copies[rank]);
+      for (size_t rank = 0; rank < 3; ++rank) FillGradients(step, &replicas[rank]);
       CheckOk(alone.Step());
-      copies.StepOk();
+      replicas.StepOk();
       for (size_t rank = 0; rank < 3; ++rank) {
-        CHECK(copies[rank].params == alone.params);
-        CHECK(copies[rank].steps() == alone.steps());
+        CHECK(replicas[rank].params == alone.params);
+        CHECK(replicas[rank].steps() == alone.steps());
       }
     }
   }
@@ -211,55 +211,55 @@ TEST_CASE("replicas are bit-identical to one rank, in one bucket or in several")
 
 TEST_CASE("a failure on one replica is an error on all, and no rank writes parameters") {
   ThreadRanks comms(2);
-  Threads<Copy> copies(&comms, StepFixture::Keys{{"comm_bucket_bytes", "1"}});
-  copies[1].gradients[0][0] = kNan;
-  const auto before = copies[0].params;
-  const std::vector<Status> statuses = copies.Step();
+  Threads<ReplicaRank> replicas(&comms, StepFixture::Keys{{"comm_bucket_bytes", "1"}});
+  replicas[1].gradients[0][0] = kNan;
+  const auto before = replicas[0].params;
+  const std::vector<Status> statuses = replicas.Step();
   for (const Status& status : statuses) {
     CheckError(status, Code::kNumeric, "rank 1: the gradient of parameter \"p0\" has NaN");
     CHECK(status.message() == statuses[0].message());
   }
-  CHECK(copies[0].params == before);
-  CHECK(copies[1].params == before);
-  CHECK(copies[1].steps() == 0);
+  CHECK(replicas[0].params == before);
+  CHECK(replicas[1].params == before);
+  CHECK(replicas[1].steps() == 0);
 }
 
 TEST_CASE("replicas skip a step together") {
   ThreadRanks comms(2);
-  Threads<Copy> copies(&comms, StepFixture::Keys{{"on_nonfinite", "skip_step"}});
+  Threads<ReplicaRank> replicas(&comms, StepFixture::Keys{{"on_nonfinite", "skip_step"}});
   const LogCapture log;
-  for (size_t rank = 0; rank < 2; ++rank) copies[rank].gradients[0][0] = kNan;
-  const auto before = copies[0].params;
-  copies.StepOk();
+  for (size_t rank = 0; rank < 2; ++rank) replicas[rank].gradients[0][0] = kNan;
+  const auto before = replicas[0].params;
+  replicas.StepOk();
   for (size_t rank = 0; rank < 2; ++rank) {
-    CHECK(copies[rank].params == before);
-    CHECK(copies[rank].history().counts().skipped_steps == 1);
+    CHECK(replicas[rank].params == before);
+    CHECK(replicas[rank].history().counts().skipped_steps == 1);
   }
 }
 
 TEST_CASE("verify_replicas detects parameters that differ between replicas") {
   ThreadRanks comms(2);
-  Threads<Copy> copies(&comms, StepFixture::Keys{{"verify_replicas", "2"}});
-  copies.StepOk();
-  copies[1].params[1][0] += 1;
-  copies.StepOk();  // is not compared
-  for (const Status& status : copies.Step()) {
+  Threads<ReplicaRank> replicas(&comms, StepFixture::Keys{{"verify_replicas", "2"}});
+  replicas.StepOk();
+  replicas[1].params[1][0] += 1;
+  replicas.StepOk();  // step 1 is not compared
+  for (const Status& status : replicas.Step()) {
     CheckError(status, Code::kState, "verify_replicas: parameter \"p1\" differs between rank 1 and rank 0");
   }
 }
 
-TEST_CASE("a collective that failed on one replica only fails the steps of all replicas from the next one on") {
+TEST_CASE("a collective that failed on a single replica fails the later steps of all replicas") {
   ThreadRanks comms(2);
   comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 1; };
-  Threads<Copy> copies(&comms, StepFixture::Keys{});
-  const std::vector<Status> first = copies.Step();
+  Threads<ReplicaRank> replicas(&comms, StepFixture::Keys{});
+  const std::vector<Status> first = replicas.Step();
   CheckOk(first[0]);
   CheckError(first[1], Code::kComm, "rank 1: all_gather of the communicator returned 2");
-  for (const Status& status : copies.Step()) CHECK(status.code() == Code::kComm);
-  for (const Status& status : copies.Step()) CheckError(status, Code::kComm, "a collective failed before");
+  for (const Status& status : replicas.Step()) CHECK(status.code() == Code::kComm);
+  for (const Status& status : replicas.Step()) CheckError(status, Code::kComm, "a collective failed before");
 }
 
-// A rank with some rows of the first parameter and some elements of the second.
+// A rank with a chunk of the elements of each parameter.
 struct ShardRank : StepFixture {
   ShardRank(const std::shared_ptr<Communicator>& comm, const Keys& keys, Dtype copy = Dtype::kF32)
       : StepFixture({.keys = kAllStates + keys,
@@ -299,15 +299,15 @@ struct ShardRank : StepFixture {
     }
     return params;
   }
-  int64_t FirstFactorOf(size_t param) const { return plan().params[param].desc.flat_offset; }
-  void Fill(int number) {
-    FillGradient(number, FirstFactorOf(0), &gradients[0]);
-    FillGradient(number, 24 + FirstFactorOf(1), &gradients[1]);
+  int64_t FirstElementOf(size_t param) const { return plan().params[param].desc.flat_offset; }
+  void Fill(int number_of_step) {
+    FillGradient(number_of_step, FirstElementOf(0), &gradients[0]);
+    FillGradient(number_of_step, 24 + FirstElementOf(1), &gradients[1]);
   }
-  // The part of whole parameters that this rank holds.
+  // Returns whether this rank's parameters equal the same elements of the whole parameters.
   bool Holds(const std::vector<Floats>& whole) const {
     for (size_t p = 0; p < whole.size(); ++p) {
-      const auto first = whole[p].begin() + FirstFactorOf(p);
+      const auto first = whole[p].begin() + FirstElementOf(p);
       if (!std::equal(params[p].begin(), params[p].end(), first)) return false;
     }
     return true;
@@ -366,7 +366,7 @@ TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hol
   shards[1].gradients[0][1] = kNan;
   CheckOk(alone.Step());
   shards.StepOk();
-  CHECK(alone.params[0][1] == 1);  // row 0 of the same block
+  CHECK(alone.params[0][1] == 1);  // row 0 of the block with the NaN
   CHECK(alone.params[0][5] != 1);
   for (size_t rank = 0; rank < 2; ++rank) {
     CHECK(shards[rank].Holds(alone.params));
@@ -374,7 +374,7 @@ TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hol
   }
 }
 
-TEST_CASE("a shard rank that binds a copy also receives its part of the new parameters there") {
+TEST_CASE("the copy that a shard rank binds receives the rank's part of the new parameters") {
   for (const bool gathers : {false, true}) {
     ThreadRanks comms(2);
     Threads<ShardRank> shards(&comms, gathers ? kGather : StepFixture::Keys{});
@@ -422,7 +422,7 @@ TEST_CASE("a gathered step is skipped on all ranks") {
   }
 }
 
-TEST_CASE("a collect round that failed on one shard rank is reported in the deliver round and fails all") {
+TEST_CASE("a failed collect round of one shard rank is reported in the deliver round and fails the step on all ranks") {
   for (const bool with_all_to_all : {false, true}) {
     ThreadRanks comms(2, with_all_to_all);
     comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 2; };

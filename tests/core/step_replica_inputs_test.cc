@@ -46,9 +46,9 @@ TEST_CASE("the hash of a step's inputs depends on each of them") {
   CHECK(one.inputs.Hash() == start);
 }
 
-TEST_CASE("the first input that differs is an error with the rank, its value and that of the others") {
+TEST_CASE("the first input that differs is an error with the rank, its value and the value of the other ranks") {
   struct Case {
-    size_t index;  // of the parameters, then of the groups, then whether the step is skipped
+    size_t index;  // counts the parameters, then the groups, then the flag whether the step is skipped
     int64_t value;
     Code code;
     const char* says;
@@ -70,7 +70,7 @@ TEST_CASE("the first input that differs is an error with the rank, its value and
   CheckOk(Inputs().inputs.FindDifference(same.get()));
 }
 
-TEST_CASE("the hash of parameters depends on each element, and names the parameter that differs") {
+TEST_CASE("the hash of parameters depends on each element, and FindDifference names the parameter that differs") {
   StepFixture fixture({}, {{2, kScanElements}, {4}});
   ParameterHashes hashes(fixture.plan(), fixture.backend().get());
   const BoundBuffers& buffers = fixture.inputs().buffers;

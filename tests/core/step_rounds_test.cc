@@ -32,7 +32,7 @@ const std::vector<Field<int64_t>> kPlaceFields = {
     {"optimizer number", offsetof(RoundHeader, place), {-1, int64_t{1} << 32, INT64_MIN, INT64_MAX}},
     {"round number", offsetof(RoundHeader, place), {0xffffffff, 0x80000000}}};
 
-// One header from each rank, as `comm` delivers it.
+// Runs a round in which each rank sends only its header.
 Status RunRound(MirrorComm* comm, Rounds* rounds, int64_t round, const Status& own = {}, uint32_t flags = 0) {
   const RoundHeader header = rounds->HeaderFor(round, own, flags);
   std::vector<RoundHeader> buffer(static_cast<size_t>(comm->get()->world()));
@@ -74,7 +74,7 @@ TEST_CASE("a rank in another round, or with another optimizer, fails the round o
   }
 }
 
-TEST_CASE("a failed collective has priority over other failures, then the lowest rank with its own failure") {
+TEST_CASE("a failed collective is reported first, then the lowest rank with its own failure, then forwarded failures") {
   struct Case {
     std::vector<int32_t> codes;
     std::vector<uint32_t> flags;
@@ -107,7 +107,7 @@ TEST_CASE("a failed collective has priority over other failures, then the lowest
   }
 }
 
-TEST_CASE("an error text is fetched in one exchange, and a rank that sent none is named") {
+TEST_CASE("an error message is fetched in one exchange, and the error names a rank that sent no message") {
   for (const char* const sent : {"no more memory", ""}) {
     MirrorComm comm;
     Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
@@ -205,7 +205,7 @@ TEST_CASE("a root that fails too often on another replica is reported by the nex
     replica.exchange->DeferRootFailures();
     bool is_forwarded = false;
     const Status status = replica.fixture.history().RaiseRootFailure(&is_forwarded);
-    CHECK(status.ok() == (from_rank == 0));  // this rank has a text of its own
+    CHECK(status.ok() == (from_rank == 0));  // this rank already has the error of its own root
     CHECK(is_forwarded == (from_rank == 1));
     if (!status.ok()) CheckError(status, Code::kNumeric, "p0/0/factor.1");
   }
@@ -229,7 +229,7 @@ TEST_CASE("replicas at different steps, with different hyper-parameters or input
   }
 }
 
-TEST_CASE("a failure on one replica fails the step on all with its text and a note on what has changed") {
+TEST_CASE("a failure on one replica fails the step on all with the same message and a note on what has changed") {
   Replica replica;
   replica.comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
     if (call == 1) Put(segment, offsetof(RoundHeader, code), from == 1 ? static_cast<int32_t>(Code::kNumeric) : 0);

@@ -36,7 +36,7 @@ RefreshKeys Grown(int64_t start, int64_t frequency, double growth, bool spread =
 
 TEST_CASE("the last refresh, its interval and the count of refreshes follow the rule step by step") {
   constexpr int64_t kEnd = 700;
-  // 0.044: the product with 500 is 22, and the rounded quotient 22 / 0.044 is above 500.
+  // 0.044 tests rounding: 500 * 0.044 is 22, but the rounded quotient 22 / 0.044 is above 500.
   for (const double growth : {0.0, 0.003, 0.05, 0.1, 0.3, 1.0 / 3, 0.5, 1.0, 0.044, 2.5, 100.0, 1e300}) {
     for (const int64_t frequency : {1, 2, 3, 7, 10, 50, 1000}) {
       for (const int64_t start : {1, 2, 5, 33, 200}) {
@@ -109,7 +109,7 @@ TEST_CASE("with root_async the first refresh and those of short intervals are us
   }
 }
 
-// Returns the tasks of a block in the steps in which it takes part, as "step task".
+// Returns the tasks of a block that takes part in these steps only, such as "5 compute, 10 take, ".
 std::string Course(const RefreshKeys& keys, const std::vector<int64_t>& steps) {
   std::string course;
   int64_t snapshot_step = 0;
@@ -126,21 +126,21 @@ std::string Course(const RefreshKeys& keys, const std::vector<int64_t>& steps) {
 TEST_CASE("with root_async a block that misses steps uses its own state") {
   const RefreshKeys keys = {.start = 5, .frequency = 5, .async = 2};
   CHECK(Course(keys, {5, 6, 7, 10, 11, 12, 15, 17}) == "5 compute, 10 take, 12 use, 15 take, 17 use, ");
-  // The first roots are used at once at any step.
+  // The first roots are used at once, even if the block missed the first refresh.
   CHECK(Course(keys, {8, 10, 11, 12, 15, 17}) == "10 compute, 15 take, 17 use, ");
   // The pending roots are used at the first step after the delay.
   CHECK(Course(keys, {5, 10, 11, 14, 15, 17}) == "5 compute, 10 take, 14 use, 15 take, 17 use, ");
-  // New roots are not deferred while older ones are pending.
+  // If older roots are still pending at a refresh, the new roots are computed and used at once.
   CHECK(Course(keys, {5, 10, 15, 20, 25, 26, 27}) == "5 compute, 10 take, 15 compute, 20 take, 25 compute, ");
   CHECK(Course(keys, {5, 10, 16, 20, 22}) == "5 compute, 10 take, 16 use, 20 take, 22 use, ");
   // Steps that another rank rejected after this block was stepped are repeated.
   CHECK(Course(keys, {5, 10, 10, 13, 13}) == "5 compute, 10 take, 10 take, 13 use, ");
   CHECK(Course(keys, {5, 5, 10, 15, 15, 20}) == "5 compute, 5 compute, 10 take, 15 compute, 15 compute, 20 take, ");
-  // A refresh that the block misses is only made up for by the next one.
+  // A block that misses a refresh waits for the next one.
   CHECK(Course(keys, {5, 11, 12, 13, 15, 17}) == "5 compute, 15 take, 17 use, ");
 }
 
-TEST_CASE("the state of an impossible step is never used and causes no overflow") {
+TEST_CASE("a snapshot of an impossible step is never used and causes no overflow") {
   const RefreshKeys keys = {.start = 5, .frequency = 5, .async = 2};
   const GroupSchedule group = GroupScheduleOf(keys, 12, Grafting::kAdam, InitialInverse::kIdentity);
   CHECK(RootTaskOf(group, 0, INT64_MAX) == RootTask::kNone);

@@ -11,8 +11,8 @@
 
 namespace shampoo {
 
-// Returns Q diag(l) Q^T, n x n, with Q a product of three random reflections and l(i) the eigenvalues. The calling
-// thread has scratch memory for BLAS.
+// Returns the n x n matrix Q diag(l) Q^T, where Q is a product of three random reflections and l(i) are the
+// eigenvalues. The calling thread must have scratch memory for BLAS.
 inline std::vector<double> WithEigenvaluesBy(int64_t n, const std::function<double(int64_t)>& l) {
   const auto at = [n](int64_t i, int64_t j) { return static_cast<size_t>(i * n + j); };
   const auto size = static_cast<size_t>(n);

@@ -17,8 +17,8 @@
 
 namespace shampoo {
 
-// The communicators of ranks that are threads of this process. A rank that waits for a minute fails, so that a missing
-// rank is a failed test.
+// The communicators of ranks that are threads of this process. A collective that waits for a minute fails, so that a
+// test with a missing rank ends.
 class ThreadRanks {
  public:
   explicit ThreadRanks(int world, bool with_all_to_all = false) {
@@ -41,7 +41,7 @@ class ThreadRanks {
   // Returns whether the collective fails on this rank alone, after the rank took part. Calls are counted from 1.
   std::function<bool(int rank, int64_t call)> fails;
 
-  // Runs work(rank) of all ranks on threads. No REQUIRE may fail in it.
+  // Runs work(rank) for all ranks, each on its own thread. No REQUIRE may fail in `work`.
   template <typename Work>
   void Run(Work&& work) {
     std::vector<std::thread> threads;

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Communicators that deliver wrong bytes, for example because they confuse ranks or calls. A rank that receives an
-// invalid number returns SHAMPOO_E_COMM. The other ranks learn of it in the same way as of a failed collective. No
-// bytes make a rank access memory out of bounds or wait forever.
+// invalid number returns SHAMPOO_E_COMM. The other ranks learn of this error in the same way as of a failed collective.
+// No bytes make a rank access memory out of bounds or wait forever.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -16,7 +16,7 @@
 namespace shampoo_test {
 namespace {
 
-constexpr int64_t kCallsOfCreate = 2;  // of each communicator
+constexpr int64_t kCallsOfCreate = 2;  // calls of each communicator in create
 
 RankSpec Spec(const Keys& more = {}) {
   RankSpec spec;
@@ -42,14 +42,14 @@ struct Number {
   size_t bytes = 8;
 };
 constexpr int64_t kHuge = int64_t{1} << 62;
-constexpr Kind kCopies{3, 1}, kShards{1, 3}, kGathered{1, 3, "gather", false};
+constexpr Kind kReplicas{3, 1}, kShards{1, 3}, kGathered{1, 3, "gather", false};
 const Number kNumbers[] = {
-    {kCopies, "status code", 0, 12, 4},
-    {kCopies, "status code", 0, 1 << 20, 4},
-    {kCopies, "set of flags", 4, -1, 4},
-    {kCopies, "optimizer number", 8, kHuge},
-    {kCopies, "factor matrix index", 48, 1000000},
-    {kCopies, "factor matrix index", 48, kHuge},
+    {kReplicas, "status code", 0, 12, 4},
+    {kReplicas, "status code", 0, 1 << 20, 4},
+    {kReplicas, "set of flags", 4, -1, 4},
+    {kReplicas, "optimizer number", 8, kHuge},
+    {kReplicas, "factor matrix index", 48, 1000000},
+    {kReplicas, "factor matrix index", 48, kHuge},
     {kShards, "status code", 0, 1 << 20, 4},
     {kShards, "set of flags", 4, 255, 4},
     {kShards, "set of flags", 4, 8, 4},
@@ -61,7 +61,7 @@ const Number kNumbers[] = {
     {kGathered, "set of flags", 4, 255, 4},
 };
 
-// Replaces the number of the next rank in one call of one rank or of all ranks.
+// In one call, replaces the number that the rank `faulty` receives from the next rank. faulty -1: on all ranks.
 void Arm(Grid* grid, const Number& number, int faulty, int64_t call) {
   const int world = grid->world();
   grid->comm().change = [=](int rank, int64_t at, char* received, size_t bytes) {
@@ -119,7 +119,7 @@ TEST_CASE("without an abort the other ranks learn of an invalid number in the ne
 
 TEST_CASE("an invalid number in create is SHAMPOO_E_COMM on all ranks") {
   struct Case {
-    int64_t call;  // 1: status codes, 2: hashes of plans, 3: numbers of their lines
+    int64_t call;  // 1: status codes, 2: hashes of the plans, 3: numbers of lines of the plans
     int64_t value;
     const char* says;
   };
@@ -138,7 +138,7 @@ TEST_CASE("an invalid number in create is SHAMPOO_E_COMM on all ranks") {
         const int world = grid.world();
         grid.comm().change = [&](int rank, int64_t call, char* received, size_t bytes) {
           if (!all && rank != 0) return;
-          // At the same position on all ranks, because these numbers decide which calls follow.
+          // The numbers change at the same position on all ranks, because they decide which calls follow.
           const size_t last = bytes / static_cast<size_t>(world) * static_cast<size_t>(world - 1);
           const int64_t other = 12345;
           if (rank + 1 < world && call == one.call) std::memcpy(received + last, &one.value, 8);
@@ -158,7 +158,7 @@ TEST_CASE("an invalid number in create is SHAMPOO_E_COMM on all ranks") {
   }
 }
 
-// Changes a few random bytes, more often those of numbers.
+// Changes a few random bytes, more often at the start of a segment, where the numbers are.
 class Garbler {
  public:
   explicit Garbler(uint64_t seed) : random_(seed) {}
@@ -201,8 +201,8 @@ class GarbledJob {
  public:
   explicit GarbledJob(uint64_t seed) : random_(seed), kind_(RandomKind()), grid_(RandomSpec(), kind_, true) {
     for (int rank = 0; rank < grid_.world(); ++rank) garblers_.emplace_back(seed * 1000 + static_cast<uint64_t>(rank));
-    victim_ = static_cast<int>(random_() % static_cast<uint64_t>(grid_.world() + 1));  // the last: all of them
-    garbled_phase_ = static_cast<int>(random_() % 5);                                  // the last: all of them
+    victim_ = static_cast<int>(random_() % static_cast<uint64_t>(grid_.world() + 1));  // world(): all ranks
+    garbled_phase_ = static_cast<int>(random_() % 5);                                  // 4: all phases
     grid_.SetAllToAll(random_() % 2 == 0);
     // A failed rank aborts all communicators. Ranks that wait for each other in different communicators time out.
     grid_.SetPatience(std::chrono::milliseconds(100));
@@ -271,7 +271,7 @@ class GarbledJob {
       ++failures_;
       CHECK_MESSAGE(std::string(shampoo_status_name(status)) != "unknown status", grid_.Errors());
       CHECK_MESSAGE(status != SHAMPOO_E_INTERNAL, grid_.Errors());
-      // Out of memory only if the garbled code of another rank says so.
+      // SHAMPOO_E_NOMEM is allowed only if it is the garbled code of another rank.
       const bool own_memory = !Has(grid_[rank].error, "failed, but sent no error text");
       CHECK_MESSAGE(!(status == SHAMPOO_E_NOMEM && own_memory), grid_.Errors());
       CHECK_MESSAGE(!grid_[rank].error.empty(), grid_.Errors());

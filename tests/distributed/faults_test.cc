@@ -12,7 +12,7 @@ namespace shampoo_test {
 namespace {
 
 constexpr Kind kKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}, {1, 2, "gather"}, {1, 4, "gather"}, {1, 3, "gather", false}};
-constexpr int64_t kCallsOfCreate = 2;  // of each communicator
+constexpr int64_t kCallsOfCreate = 2;  // calls of each communicator in create
 
 RankSpec Spec(const Keys& more = {}) {
   RankSpec spec;
@@ -51,7 +51,7 @@ void CheckOver(Grid* grid) {
 TEST_CASE("any collective that fails on all ranks fails all ranks in this and in all later steps") {
   for (const Kind kind : kKinds) {
     for (const char* const bucket : {"0", "600"}) {
-      for (const bool dead : {false, true}) {  // or only once
+      for (const bool dead : {false, true}) {  // false: the collective fails once; true: all later ones fail, too
         for (int64_t k = 1; k <= 20; ++k) {
           CAPTURE(kind);
           CAPTURE(bucket);
@@ -88,7 +88,7 @@ TEST_CASE("any collective that fails on all ranks fails all ranks in this and in
 TEST_CASE("a collective that failed after one rank took part fails the other ranks in the next step") {
   for (const Kind kind : kKinds) {
     const int world = kind.replicas * kind.shards;
-    if (kind.gathers()) continue;  // they may learn of it in the same step
+    if (kind.gathers()) continue;  // the other ranks may learn of the failure in the same step
     for (const int faulty : {0, world - 1}) {
       for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 3; ++k) {
         CAPTURE(kind);

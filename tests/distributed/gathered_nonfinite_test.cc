@@ -30,7 +30,7 @@ struct Pair {
   void DistributeParams() {
     for (int rank = 0; rank < grid.world(); ++rank) grid[rank].w = PartOf(grid.spec(rank).params, one.w);
   }
-  // Elements of the whole parameters.
+  // Sets the gradients: all of `whole` on the single rank, and its part on each rank of the grid.
   void SetGradients(const Tensors& whole) {
     one.g = whole;
     for (int rank = 0; rank < grid.world(); ++rank) grid[rank].g = PartOf(grid.spec(rank).params, whole);
@@ -178,8 +178,10 @@ TEST_CASE("NaN on one replica of a shard is reported by all ranks as a differenc
   CHECK(SameBits(ParamsOf(&pair.grid), before));
 }
 
-// A vector whose factor matrix in f16 can hold one such gradient but not two, and other ordinary parameters.
-TEST_CASE("a state that would overflow, which only its owner can detect, skips the gathered block on all ranks") {
+// The factor matrix of the first vector, in f16, can hold one gradient of 200 but not two. The other vectors are
+// ordinary.
+TEST_CASE(
+    "a state that would overflow makes all ranks skip the gathered block, although only its owner can detect it") {
   for (const char* const choice : {"error", "skip_block"}) {
     for (const Kind kind : kKinds) {
       CAPTURE(std::string(choice));

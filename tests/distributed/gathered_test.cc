@@ -97,13 +97,13 @@ TEST_CASE("gathered shards are bit-identical to one rank with threads, coupled d
   for (const int shards : {2, 4}) {
     RankSpec spec = Spec({{"weight_decay_type", "coupled"}, {"gradient_scale", "0.5"}, {"threads", "3"}});
     spec.threads = 3;
-    Shards cut = Divide(spec.params, Division::kFlat, shards);
+    Shards layout = Divide(spec.params, Division::kFlat, shards);
     // Parameters of normalization layers and biases are often not sharded.
-    for (auto& shard : cut) {
+    for (auto& shard : layout) {
       for (const size_t p : {1, 3, 4}) shard[p] = spec.params[p];
     }
     Rank one(Whole(spec));
-    Grid grid(spec, 1, cut);
+    Grid grid(spec, 1, layout);
     Start(&grid, &one);
     RunSteps(&grid, &one, 1, 5);
     CheckSame(&grid, one);
@@ -271,26 +271,26 @@ TEST_CASE("descriptions of shards and capabilities of communicators must be the 
     RankSpec spec = Spec();
     const Shards shards = Divide(spec.params, Division::kFlat, 3);
     spec.all_shards = shards;
-    Grid cuts(spec, 1, shards);
-    cuts.SetPatience(std::chrono::seconds(5));
+    Grid other_shards(spec, 1, shards);
+    other_shards.SetPatience(std::chrono::seconds(5));
     // On one rank the description of rank 0 has one of the 63 elements more.
-    auto& shards_of = cuts.spec(odd).all_shards;
+    auto& shards_of = other_shards.spec(odd).all_shards;
     shards_of[0][0].flat_count += 1;
     shards_of[1][0].flat_offset += 1;
     shards_of[1][0].flat_count -= 1;
-    if (odd < 2) cuts.spec(odd).params[0] = shards_of[static_cast<size_t>(odd)][0];
-    cuts.Create();
-    CheckFailed(&cuts, SHAMPOO_E_INVALID,
+    if (odd < 2) other_shards.spec(odd).params[0] = shards_of[static_cast<size_t>(odd)][0];
+    other_shards.Create();
+    CheckFailed(&other_shards, SHAMPOO_E_INVALID,
                 {"shard rank ", "parameter 0: \"matrix\"", "held in shards (shard_form, shampoo_plan_add_shard)"});
 
-    Grid functions(Spec(), 1, 3);
-    functions.SetPatience(std::chrono::seconds(5));
-    shampoo_comm_ops without = *functions.spec(odd).shard_ops;
+    Grid other_callbacks(Spec(), 1, 3);
+    other_callbacks.SetPatience(std::chrono::seconds(5));
+    shampoo_comm_ops without = *other_callbacks.spec(odd).shard_ops;
     without.all_to_all = nullptr;
-    functions.spec(odd).shard_ops = &without;
-    functions.Create();
-    CHECK_MESSAGE(functions.All(SHAMPOO_E_INVALID), functions.Errors());
-    CHECK_MESSAGE(Has(functions[0].error, "a communicator without all_to_all"), functions[0].error);
+    other_callbacks.spec(odd).shard_ops = &without;
+    other_callbacks.Create();
+    CHECK_MESSAGE(other_callbacks.All(SHAMPOO_E_INVALID), other_callbacks.Errors());
+    CHECK_MESSAGE(Has(other_callbacks[0].error, "a communicator without all_to_all"), other_callbacks[0].error);
   }
   // The default layout and its explicit description are the same.
   RankSpec spec = Spec();
@@ -315,7 +315,7 @@ TEST_CASE("the log of create summarizes how parameters are preconditioned") {
   for (const char* const words :
        {"shards: shard_mode gather, 4 shard ranks; 5 parameters are preconditioned whole, 0 as pieces of this rank's "
         "shards, 1 have no elements here and are skipped",
-        // The last rank holds one piece of three.
+        // The last rank holds pieces of three parameters.
         "shards: shard_mode local, 4 shard ranks; 0 parameters are preconditioned whole, 3 as pieces of this rank's "
         "shards, 3 have no elements here and are skipped"}) {
     CHECK_MESSAGE(Has(text, words), text);
@@ -337,7 +337,7 @@ TEST_CASE("ranks send the number of bytes that the plan predicts") {
         for (int rank = 0; rank < grid.world(); ++rank) {
           const int replica = rank / kind.shards;
           const int shard = rank % kind.shards;
-          // In addition to the status of shards: that of a step and, with replicas, that of the check.
+          // The plan does not count the status that the shards exchange in a step and, with replicas, after the check.
           const int64_t status = kind.replicas > 1 ? 2 * 64 : 64;
           int64_t sent = grid.shards_of(replica).bytes_sent(shard) - status;
           if (kind.replicas > 1) sent += grid.replicas_of(shard).bytes_sent(replica);

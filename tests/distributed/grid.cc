@@ -10,14 +10,15 @@
 namespace shampoo_test {
 namespace {
 
-// Returns the rank's share of `count` items: the first one and their number.
+// Returns the rank's share of `count` items: the first item and the number of items.
 std::pair<int64_t, int64_t> Share(int64_t count, int rank, int ranks) {
   const int64_t each = (count + ranks - 1) / ranks;
   const int64_t first = std::min(count, each * rank);
   return {first, std::min(each, count - first)};
 }
 
-// Visits the elements of a rectangle, row by row along the last dim.
+// Appends the elements of a shard, which is a rectangle of `whole`, to `part` in row-major order. Called recursively
+// for each dim.
 void CopyRectangle(const ParamSpec& shard, size_t dim, int64_t at, const std::vector<float>& whole,
                    std::vector<float>* part) {
   if (dim == shard.shape.size()) {

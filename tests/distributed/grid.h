@@ -34,10 +34,12 @@ Tensors PartOf(const std::vector<ParamSpec>& shard, const Tensors& whole);
 
 // The ranks of a job: replicas of the parameters, each divided into shards. The ranks are threads; the shards of a
 // replica have consecutive ranks. Steps communicate over one ThreadComm for the replicas of each shard and one for the
-// shards of each replica; a ThreadComm of a single rank is not used. Checkpoints use another one for all ranks.
+// shards of each replica; a ThreadComm of a single rank is not used. Checkpoints use another ThreadComm, which connects
+// all ranks.
 class Grid {
  public:
-  // whole: the specification of a single rank with the whole parameters. The grid derives those of its ranks from it.
+  // whole: the specification of a single rank with the whole parameters. The grid derives the specifications of its
+  // ranks from it.
   Grid(const RankSpec& whole, int replicas, const Shards& shards, bool with_abort = false);
   Grid(const RankSpec& whole, int replicas, int shards, bool with_abort = false);
   // With flat shards.
@@ -66,7 +68,7 @@ class Grid {
   // Each rank makes steps until one fails, and then `more` steps.
   void StepUntilFailure(int more);
   void Destroy() { ranks_.clear(); }
-  // Fill whole tensors with random numbers, and each rank with its part of them.
+  // Draw random numbers for the whole tensors and copy each rank's part to the rank.
   void FillParams(uint64_t seed);
   void FillGradients(uint64_t seed);
 

@@ -76,14 +76,14 @@ void Rank::Build(const RankSpec& spec) {
     }
     return config;
   };
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  place.threads = spec.threads;
-  place.replica_rank = spec.replica_rank;
-  place.replica_world = spec.replica_world;
-  place.shard_rank = spec.shard_rank;
-  place.shard_world = spec.shard_world;
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  plan_desc.threads = spec.threads;
+  plan_desc.replica_rank = spec.replica_rank;
+  plan_desc.replica_world = spec.replica_world;
+  plan_desc.shard_rank = spec.shard_rank;
+  plan_desc.shard_world = spec.shard_world;
   shampoo_config* config = config_of(spec.keys);
-  bool ok = status == SHAMPOO_OK && Try(shampoo_plan_create(&plan, config, &place));
+  bool ok = status == SHAMPOO_OK && Try(shampoo_plan_create(&plan, config, &plan_desc));
   if (spec.world_ops != nullptr) ok = ok && Try(shampoo_comm_from_ops(&world, spec.world_ops));
   shampoo_config_destroy(config);
   for (const Keys& keys : spec.groups) {

@@ -84,7 +84,7 @@ RankSpec Mixed(const Keys& more) {
   return spec;
 }
 
-// A quarter of a transformer-like model in each dim: 8 matrices of 512 x 512 and 4 of 2048 x 512, in blocks of 512.
+// A small model with the proportions of a transformer: 8 matrices of 128 x 128 and 4 of 512 x 128, in blocks of 128.
 RankSpec Transformer() {
   RankSpec spec;
   spec.keys = {{"max_preconditioner_dim", "128"}, {"grafting", "adam"}, {"use_merge_dims", "false"}};
@@ -173,7 +173,7 @@ TEST_CASE("each of 4 ranks holds at most 27 % of the state, and together they ho
 
 TEST_CASE("with all-to-all the memory and the sent bytes of gathered shards fall as 1 / ranks, as the plan predicts") {
   constexpr int64_t kTravels = 12;    // bytes of each element: gradient, parameter, update
-  constexpr int64_t kKept = 3 * 8;    // sent, received and whole blocks
+  constexpr int64_t kKept = 3 * 8;    // bytes of each element in the buffers of sent, received and whole blocks
   constexpr int64_t kHeader = 16;     // to each rank
   constexpr int64_t kAlignment = 64;  // of each buffer
   const int64_t elements = 8 * 128 * 128 + 4 * 512 * 128;

@@ -21,10 +21,11 @@ RankSpec Spec() {
   return spec;
 }
 
-// Rank 1 has a NaN in its gradient and fails an allocation of its step, the first, the second, and so on.
-TEST_CASE("a failed step of ranks ends with the same error on all of them if one has no memory") {
+// Rank 1 has NaN in its gradients. In addition, its first allocation in the step fails, then its second, and so on.
+TEST_CASE(
+    "a failed step ends with an error on all ranks, without a timeout, even if a rank has no memory for its error") {
   for (const Kind kind : {Kind{2, 1}, Kind{3, 1}, Kind{1, 3}, Kind{2, 2}, Kind{1, 3, "gather"}, Kind{2, 2, "gather"}}) {
-    for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {  // one allocation, or all later ones
+    for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {  // only that allocation, or all later ones, too
       std::set<shampoo_status> returned;
       for (int64_t n = 1;; ++n) {
         CAPTURE(kind);

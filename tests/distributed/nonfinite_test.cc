@@ -140,7 +140,8 @@ TEST_CASE("a shard that skips a step makes all shards skip it") {
   }
 }
 
-// A vector whose factor matrix in f16 can hold one such gradient but not two, and an ordinary parameter.
+// The factor matrix of the first vector, in f16, can hold one gradient of FillOverflow but not two. The other vectors
+// are ordinary.
 RankSpec OverflowSpec(const Keys& more) {
   RankSpec spec;
   spec.keys = Keys{{"factor_dtype", "f16"}, {"beta1", "0"}} + more;
@@ -152,7 +153,7 @@ void FillOverflow(Rank* rank) {
   for (size_t i = 0; i < rank->g[0].size(); ++i) rank->g[0][i] = 200;
 }
 
-TEST_CASE("a state that would overflow, which only its owner can detect, is an error on all ranks") {
+TEST_CASE("a state that would overflow is an error on all ranks, although only its owner can detect it") {
   for (const Kind kind : {Kind{2, 1}, Kind{4, 1}, Kind{1, 2}, Kind{2, 2}}) {
     CAPTURE(kind);
     Pair pair(OverflowSpec({}), kind);
@@ -166,7 +167,7 @@ TEST_CASE("a state that would overflow, which only its owner can detect, is an e
       CHECK(SameBits(ParamsOf(&pair.grid), before));
       for (int rank = 0; rank < pair.grid.world(); ++rank) CHECK(pair.grid[rank].Stat("steps") == 1);
     }
-    // This batch is omitted, and the next one is ordinary.
+    // The caller omits this batch. The next one is ordinary.
     for (int rank = 0; rank < pair.grid.world(); ++rank) pair.grid[rank].g[0].assign(pair.grid[rank].g[0].size(), 1.0F);
     RequireStep(&pair.grid);
     for (int rank = kind.shards; rank < pair.grid.world(); ++rank) {
@@ -175,7 +176,7 @@ TEST_CASE("a state that would overflow, which only its owner can detect, is an e
   }
 }
 
-TEST_CASE("a state that would overflow, which only its owner can detect, is skipped on all ranks") {
+TEST_CASE("a state that would overflow is skipped on all ranks, although only its owner can detect it") {
   for (const char* const choice : {"skip_block", "skip_step"}) {
     for (const char* const communicate : {"updates", "params"}) {
       for (const Kind kind : {Kind{2, 1}, Kind{4, 1}}) {
@@ -235,8 +236,8 @@ TEST_CASE("an update that does not fit the communication dtype is skipped and re
   }
 }
 
-// Blocks of one element. (1e-12)^-5 does not fit any dtype of a state, so no rung of the recovery ladder can compute
-// the root of a zero factor matrix.
+// Blocks of one element. (1e-12)^-5 does not fit float32, the dtype of the inverse root, so no rung of the recovery
+// ladder can compute the root of a zero factor matrix.
 RankSpec FailingRoots(const Keys& more) {
   RankSpec spec;
   spec.keys =
@@ -292,7 +293,7 @@ TEST_CASE("a block whose new value would not be finite is unchanged on every ran
   }
 }
 
-// Otherwise the rank with another failure would return the error one call later than the others, which would already
+// If the rank with another failure returned the deferred error one call later than the other ranks, they would already
 // have started that step.
 TEST_CASE("all ranks return a deferred error in the same call, even if one rank has another failure") {
   const OverflowCase one = OverflowCases(FLT_MAX).front();

@@ -24,8 +24,8 @@ class RandomShards {
  public:
   explicit RandomShards(uint64_t seed) : random_(seed) {}
 
-  int64_t Draw(int64_t least, int64_t most) {
-    return least + static_cast<int64_t>(random_() % static_cast<uint64_t>(most - least + 1));
+  int64_t Draw(int64_t least, int64_t largest) {
+    return least + static_cast<int64_t>(random_() % static_cast<uint64_t>(largest - least + 1));
   }
   bool OneIn(int64_t n) { return Draw(1, n) == 1; }
   std::string OneOf(const std::vector<const char*>& values) {

@@ -19,21 +19,21 @@ namespace {
 // Divides a flat shard into pieces by the documented rule: elements [s, e) of a row-major tensor are a left remainder
 // up to the next multiple of the stride of dim 0, whole slices along dim 0, and a right remainder. Remainders are
 // divided in the same way one dim deeper.
-void Recover(const Shape& shape, int64_t s, int64_t e, std::vector<Shape>* pieces) {
+void AppendPieces(const Shape& shape, int64_t s, int64_t e, std::vector<Shape>* pieces) {
   if (s == e) return;
   if (shape.size() <= 1) return pieces->push_back({e - s});
   const Shape slice(shape.begin() + 1, shape.end());
   const int64_t stride = Product(slice);
   const int64_t first = (s + stride - 1) / stride;
   const int64_t last = e / stride;
-  if (first > last) return Recover(slice, s - last * stride, e - last * stride, pieces);  // within one slice
-  if (s < first * stride) Recover(slice, s - (first - 1) * stride, stride, pieces);
+  if (first > last) return AppendPieces(slice, s - last * stride, e - last * stride, pieces);  // within one slice
+  if (s < first * stride) AppendPieces(slice, s - (first - 1) * stride, stride, pieces);
   if (first < last) {
-    Shape centre = shape;
-    centre[0] = last - first;
-    pieces->push_back(centre);
+    Shape slices = shape;
+    slices[0] = last - first;
+    pieces->push_back(slices);
   }
-  if (last * stride < e) Recover(slice, 0, e - last * stride, pieces);
+  if (last * stride < e) AppendPieces(slice, 0, e - last * stride, pieces);
 }
 
 std::string Name(const char* prefix, size_t i) {
@@ -41,7 +41,7 @@ std::string Name(const char* prefix, size_t i) {
   return name += std::to_string(i);
 }
 
-// Returns the pieces of the shard as separate parameters; those of parameter p are [first[p], first[p + 1]).
+// Returns the pieces of the shard as separate parameters. The pieces of parameter p are [first[p], first[p + 1]).
 RankSpec PiecesOf(const RankSpec& shard, std::vector<size_t>* first) {
   RankSpec pieces = shard;
   pieces.params.clear();
@@ -49,7 +49,7 @@ RankSpec PiecesOf(const RankSpec& shard, std::vector<size_t>* first) {
     std::vector<Shape> shapes;
     if (param.shard_form == 2) shapes = {param.local_shape};
     if (param.shard_form == 1) {
-      Recover(param.shape, param.flat_offset, param.flat_offset + param.flat_count, &shapes);
+      AppendPieces(param.shape, param.flat_offset, param.flat_offset + param.flat_count, &shapes);
     }
     first->push_back(pieces.params.size());
     for (const Shape& shape : shapes) pieces.params.push_back({Name("piece", pieces.params.size()), shape});
@@ -152,7 +152,8 @@ void Mark(const shampoo_block_info& block, int dim, int64_t at, std::vector<int>
   for (int64_t i = 0; i < block.shape[dim]; ++i) Mark(block, dim + 1, at + i * block.stride[dim], marks);
 }
 
-TEST_CASE("blocks of random shards cover every element once, and without merging or splitting they are the pieces") {
+TEST_CASE(
+    "blocks of random shards cover every element once, and without merging or splitting, the blocks are the pieces") {
   int shards = 0;
   for (uint64_t seed = 0; seed < 110; ++seed) {
     RandomShards random(seed);
@@ -182,7 +183,7 @@ TEST_CASE("blocks of random shards cover every element once, and without merging
       const ParamSpec& param = spec.params[p];
       CHECK(marks[p] == std::vector<int>(marks[p].size(), 1));
       std::vector<Shape> pieces;
-      Recover(param.shape, param.flat_offset, param.flat_offset + param.flat_count, &pieces);
+      AppendPieces(param.shape, param.flat_offset, param.flat_offset + param.flat_count, &pieces);
       if (whole) CHECK(shapes[p] == pieces);
     }
   }
@@ -223,17 +224,17 @@ TEST_CASE("a group counts the same steps on all ranks, including ranks that hold
   grid.FillParams(1);
   int64_t expected[2] = {0, 0};
   for (int t = 1; t <= 6; ++t) {
-    const bool second = t % 3 != 0;
-    const bool first = t != 4;
+    const bool second_has_grad = t % 3 != 0;
+    const bool first_has_grad = t != 4;
     grid.FillGradients(static_cast<uint64_t>(t));
     for (int rank = 0; rank < 4; ++rank) {
-      grid[rank].has_grad[0] = grid[rank].has_grad[2] = first;
+      grid[rank].has_grad[0] = grid[rank].has_grad[2] = first_has_grad;
       // The gradient of an empty shard does not matter.
-      if (!grid[rank].w[1].empty()) grid[rank].has_grad[1] = second;
+      if (!grid[rank].w[1].empty()) grid[rank].has_grad[1] = second_has_grad;
     }
     RequireStep(&grid);
-    expected[0] += first ? 1 : 0;
-    expected[1] += second ? 1 : 0;
+    expected[0] += first_has_grad ? 1 : 0;
+    expected[1] += second_has_grad ? 1 : 0;
     for (int rank = 0; rank < 4; ++rank) {
       CHECK(StepsOf(grid[rank], 0) == expected[0]);
       CHECK(StepsOf(grid[rank], 1) == expected[1]);

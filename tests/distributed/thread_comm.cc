@@ -49,7 +49,7 @@ void ThreadComm::ResetCounts() {
   for (Rank& rank : ranks_) rank.calls = rank.bytes = 0;
 }
 
-// Returns when all ranks have arrived.
+// Returns 0 when all ranks have arrived, or the error that ended the wait.
 int32_t ThreadComm::WaitForAll(std::unique_lock<std::mutex>* lock) {
   const int64_t generation = generation_;
   if (Arrive()) return 0;
@@ -82,7 +82,7 @@ int32_t ThreadComm::Exchange(Rank* own, void* recv, size_t bytes, Copy&& copy) {
   bool equal = true;
   for (const Rank& rank : ranks_) equal = copy(rank) && equal;
   lock.lock();
-  // The memory of a rank must not change before all ranks have read it. They always do, even after an abort.
+  // The memory of a rank must not change before all ranks have read it. All ranks always read it, even after an abort.
   const int64_t generation = generation_;
   if (!Arrive()) arrived_.wait(lock, [&] { return generation_ != generation; });
   lock.unlock();

@@ -18,7 +18,7 @@ namespace shampoo_test {
 // `patience` fails, so a hang is a failed test.
 class ThreadComm {
  public:
-  // Returns 0, or the error that the callback returns on this rank. call: the number of the rank's call, from 1.
+  // Returns 0, or the error that the collective returns on this rank. call: the number of the rank's call, from 1.
   using Fault = std::function<int32_t(int rank, int64_t call)>;
 
   explicit ThreadComm(int world);
@@ -33,9 +33,9 @@ class ThreadComm {
   // all-to-all.
   using Change = std::function<void(int rank, int64_t call, char* received, size_t bytes)>;
 
-  Fault before;  // the rank fails without taking part
-  Fault after;   // the rank fails after it has taken part
-  Fault async;
+  Fault before;   // the rank fails without taking part
+  Fault after;    // the rank fails after it has taken part
+  Fault async;    // the result of async_error before the call
   Change change;  // the rank takes part and receives other bytes
   std::chrono::milliseconds patience = std::chrono::minutes(1);
 

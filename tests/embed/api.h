@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-// The functions that these hosts call. With it the same workload runs in hosts that link the library and in hosts that
-// load it.
+// The functions that these hosts call. With this table, the same workload runs in hosts that link the library and in
+// hosts that load it.
 #define API_FUNCTIONS(F)   \
   F(last_error)            \
   F(build_info)            \

@@ -117,7 +117,7 @@ constexpr Kind kKinds[] = {
 
 std::vector<double> EmptyResult() { return std::vector<double>(kProduct * kProduct, 0.0); }
 
-void Enter(blas::Scratch* scratch) {
+void CreateScratch(blas::Scratch* scratch) {
   blas::ScratchExtent extent;
   extent.Add(kProduct, kProduct, sizeof(double));
   REQUIRE(blas::Scratch::Create(extent, scratch).ok(), "no scratch memory");
@@ -129,7 +129,7 @@ int64_t Differences(const Kind& kind, const std::vector<std::vector<double>>& se
   std::atomic<int> waiting{threads};
   auto run = [&](int id) {
     blas::Scratch scratch;
-    Enter(&scratch);
+    CreateScratch(&scratch);
     blas::ScratchUse use(&scratch);
     std::vector<double> result = EmptyResult();
     --waiting;
@@ -149,7 +149,7 @@ int64_t Differences(const Kind& kind, const std::vector<std::vector<double>>& se
 
 std::vector<std::vector<double>> Serial(const Kind& kind) {
   blas::Scratch scratch;
-  Enter(&scratch);
+  CreateScratch(&scratch);
   blas::ScratchUse use(&scratch);
   std::vector<std::vector<double>> results(kInputs, EmptyResult());
   for (int input = 0; input < kInputs; ++input) kind.call(input, &results[static_cast<size_t>(input)]);
@@ -176,7 +176,7 @@ int main(int argc, char** argv) {
   const int64_t calls = std::atoll(argv[1]);
   const bool expect_differences = argc > 2 && std::string(argv[2]) == "--expect-differences";
   if (expect_differences && std::thread::hardware_concurrency() < 2) {
-    std::cout << "skipped: on one processor calls hardly ever meet\n";
+    std::cout << "skipped: on one processor, calls hardly ever run at the same time\n";
     return SKIPPED;
   }
   const int64_t unplanned = blas::UnplannedScratchRequests();

@@ -61,15 +61,15 @@ void AddConfig(Transcript* out) {
 }
 
 void AddErrors(Transcript* out) {
-  shampoo_plan_desc where = SHAMPOO_PLAN_DESC_INIT;
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   shampoo_config* config = nullptr;
   shampoo_plan* plan = nullptr;
   shampoo_optimizer* optimizer = nullptr;
   shampoo_config_create(&config);
-  where.threads = 1234567;
-  out->AddStatus("threads", shampoo_plan_create(&plan, config, &where));
-  where.threads = 1;
-  out->AddStatus("plan", shampoo_plan_create(&plan, config, &where));
+  plan_desc.threads = 1234567;
+  out->AddStatus("threads", shampoo_plan_create(&plan, config, &plan_desc));
+  plan_desc.threads = 1;
+  out->AddStatus("plan", shampoo_plan_create(&plan, config, &plan_desc));
   shampoo_param_desc param = SHAMPOO_PARAM_DESC_INIT;
   param.name = "weight";
   param.ndim = 1;
@@ -81,8 +81,8 @@ void AddErrors(Transcript* out) {
   out->AddStatus("finish", shampoo_plan_finish(plan));
   shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
   out->AddStatus("block", shampoo_plan_block(plan, 1234567, &block));
-  shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
-  out->AddStatus("optimizer", shampoo_optimizer_create(&optimizer, plan, &device));
+  shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  out->AddStatus("optimizer", shampoo_optimizer_create(&optimizer, plan, &optimizer_desc));
   out->AddStatus("set", shampoo_optimizer_set(optimizer, 0, "beta1", 1234.5));
   std::string weight(1500 * sizeof(float), '\0');
   std::string gradient(weight.size(), '\0');

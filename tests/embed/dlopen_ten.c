@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   const uint64_t first = one_round(&work);
   for (int round = 2; round <= 10; ++round) {
     const uint64_t hash = one_round(&work);
-    REQUIRE(hash == first, "round %d: hash %016" PRIx64 ", of round 1 %016" PRIx64, round, hash, first);
+    REQUIRE(hash == first, "round %d: hash %016" PRIx64 ", in round 1 %016" PRIx64, round, hash, first);
   }
   require_thread_count(threads_before, "after ten rounds");
 
@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   dlclose(still_there);
   trainer_step(&shared, 2);
   const uint64_t hash = trainer_hash(&shared);
-  REQUIRE(hash == first, "closed in between: hash %016" PRIx64 ", else %016" PRIx64, hash, first);
+  REQUIRE(hash == first, "closed in between: hash %016" PRIx64 ", expected %016" PRIx64, hash, first);
   trainer_end(&shared);
   require_thread_count(threads_before, "after destroy");
 

@@ -127,7 +127,7 @@ static snapshot before;
 static snapshot now;
 static trainer t;
 
-// Redirects standard output and error to a file.
+// Copies of the original descriptors of standard output and error, and the file to which these are redirected.
 static int redirect[2];
 static FILE* printed;
 

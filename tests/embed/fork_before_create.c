@@ -69,7 +69,7 @@ int main(void) {
   run_child("after load", expected, 1);
 
   const uint64_t own = train(&functions, &work, kSteps);
-  REQUIRE(own == expected, "parent: hash %016" PRIx64 ", of the child %016" PRIx64, own, expected);
+  REQUIRE(own == expected, "parent: hash %016" PRIx64 ", in the child %016" PRIx64, own, expected);
   run_child("after an optimizer was destroyed", expected, 1);
 
 #ifndef __SANITIZE_THREAD__  // not supported: fork of a process with threads
@@ -78,8 +78,9 @@ int main(void) {
   trainer_step(&parents, 2);
   run_child("while the parent has an optimizer", expected, 1);
   trainer_step(&parents, kSteps - 2);
-  REQUIRE(trainer_hash(&parents) == expected, "parent, with a fork in between: hash %016" PRIx64 ", else %016" PRIx64,
-          trainer_hash(&parents), expected);
+  REQUIRE(trainer_hash(&parents) == expected,
+          "parent, with a fork in between: hash %016" PRIx64 ", expected %016" PRIx64, trainer_hash(&parents),
+          expected);
   trainer_end(&parents);
 #endif
   return 0;

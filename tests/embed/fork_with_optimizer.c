@@ -17,7 +17,8 @@ static api functions;
 static workload work;
 static trainer inherited[2];
 
-// Destroys the optimizers of the parent in either order. Creates its own optimizer between them and another one after.
+// Destroys the optimizers of the parent, inherited[first] first. Between the two, trains an optimizer of its own and
+// begins to train another one, which it continues afterwards.
 static void run_child(int first, uint64_t expected) {
   static trainer own;
   alarm(kLimitSeconds);

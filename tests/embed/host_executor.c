@@ -13,13 +13,13 @@
 
 typedef struct host {
   int calls;
-  int64_t most_tasks;
+  int64_t max_tasks;
   int released;
 } host;
 
 static void note(host* h, int64_t count) {
   ++h->calls;
-  if (count > h->most_tasks) h->most_tasks = count;
+  if (count > h->max_tasks) h->max_tasks = count;
 }
 
 static void in_reverse(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count) {
@@ -55,9 +55,9 @@ static void check(const api* functions, const char* name, shampoo_executor execu
   REQUIRE(hash == expected, "%s: hash %016" PRIx64 ", with the library's pool %016" PRIx64, name, hash, expected);
   REQUIRE(h.calls > 0, "%s: was never called", name);
   const int64_t limit = executor.threads < plan_threads ? executor.threads : plan_threads;
-  REQUIRE(h.most_tasks <= limit, "%s: called for %lld tasks at once, the limit is %lld", name, (long long)h.most_tasks,
+  REQUIRE(h.max_tasks <= limit, "%s: called for %lld tasks at once, the limit is %lld", name, (long long)h.max_tasks,
           (long long)limit);
-  REQUIRE(h.most_tasks > 1, "%s: never called for more than one task", name);
+  REQUIRE(h.max_tasks > 1, "%s: never called for more than one task", name);
   REQUIRE(h.released == 1, "%s: released %d times", name, h.released);
 }
 
@@ -76,7 +76,7 @@ static void check_choice_of_library(const api* functions, shampoo_executor execu
   const uint64_t hash = trainer_hash(&t);
   trainer_end(&t);
   REQUIRE(hash == expected, "hash %016" PRIx64 ", with the library's pool %016" PRIx64, hash, expected);
-  REQUIRE(h.calls == 0, "%d calls of parallel_for, of up to %lld tasks", h.calls, (long long)h.most_tasks);
+  REQUIRE(h.calls == 0, "%d calls of parallel_for, of up to %lld tasks", h.calls, (long long)h.max_tasks);
 }
 
 int main(void) {

@@ -14,11 +14,11 @@
 
 #include "tests/embed/big_model.h"
 
-enum { kMost = 64 };
+enum { kMaxAllocations = 64 };
 
 typedef struct counter {
-  size_t size[kMost];
-  void* memory[kMost];
+  size_t size[kMaxAllocations];
+  void* memory[kMaxAllocations];
   int allocations;
   int64_t bytes;  // allocated and not freed
   int released;
@@ -28,7 +28,7 @@ static void* allocate(void* user, size_t bytes, size_t align, int32_t device_typ
   counter* const c = user;
   REQUIRE(bytes > 0 && align > 0 && (align & (align - 1)) == 0, "%zu bytes aligned to %zu", bytes, align);
   REQUIRE(device_type == SHAMPOO_CPU && device_id == 0 && stream == NULL, "device %d %d", device_type, device_id);
-  REQUIRE(c->allocations < kMost, "more than %d allocations", kMost);
+  REQUIRE(c->allocations < kMaxAllocations, "more than %d allocations", kMaxAllocations);
   void* memory = NULL;
   REQUIRE(posix_memalign(&memory, align < sizeof(void*) ? sizeof(void*) : align, bytes) == 0, "no memory");
   c->size[c->allocations] = bytes;
@@ -60,14 +60,14 @@ static int64_t rounded_to_pages(int64_t bytes) { return (bytes + page_bytes - 1)
 
 #ifdef SEES_MAPPINGS
 // Mappings of the library. These are only the scratch memory because all other memory comes from the host's allocator.
-static char* mapping[kMost];
-static size_t mapping_bytes[kMost];
+static char* mapping[kMaxAllocations];
+static size_t mapping_bytes[kMaxAllocations];
 static int mappings;
 static int watching;
 
 void* mmap(void* address, size_t bytes, int protection, int flags, int file, off_t offset) {
   void* const made = (void*)syscall(SYS_mmap, address, bytes, protection, flags, file, offset);
-  if (watching && made != MAP_FAILED && mappings < kMost) {
+  if (watching && made != MAP_FAILED && mappings < kMaxAllocations) {
     mapping[mappings] = made;
     mapping_bytes[mappings++] = bytes;
   }

@@ -2,7 +2,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 # no_thread_destructors.sh NM LIBRARY...: fails if a library has a thread-local variable with a destructor. Registering
-# one allocates memory, and the C library ends the process if that fails.
+# a destructor allocates memory, and the C library ends the process if the allocation fails.
 set -eu
 nm=$1
 shift
@@ -11,7 +11,7 @@ for library; do
   # A list without malloc means that the library was not read.
   printf '%s\n' "$undefined" | grep -q ' malloc\(@\|$\)' || { echo "$library: malloc is not among its undefined symbols: $undefined"; exit 1; }
   if printf '%s\n' "$undefined" | grep '__cxa_thread_atexit'; then
-    echo "$library uses this"
+    echo "$library uses this function"
     exit 1
   fi
 done

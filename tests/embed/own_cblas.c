@@ -83,6 +83,6 @@ int main(int argc, char** argv) {
   uint64_t plain = 0;
   const int read = fscanf(output, "%" SCNx64, &plain);
   REQUIRE(pclose(output) == 0 && read == 1, "%s failed", command);
-  REQUIRE(own == plain, "hash of the parameters %016" PRIx64 ", of the plain host's %016" PRIx64, own, plain);
+  REQUIRE(own == plain, "hash of the parameters %016" PRIx64 ", in the plain host %016" PRIx64, own, plain);
   return 0;
 }

@@ -9,7 +9,7 @@
 
 #include "tests/embed/require.h"
 
-enum { MOST_OWN_THREADS = 16 };
+enum { MAX_OWN_THREADS = 16 };
 
 typedef struct own_task {
   void (*task)(void* argument, int64_t i);
@@ -25,9 +25,9 @@ static void* run_own_task(void* user) {
 
 // Runs task(argument, i) for each i below count on its own thread and waits for all of them.
 static void run_on_own_threads(void (*task)(void* argument, int64_t i), void* argument, int64_t count) {
-  pthread_t thread[MOST_OWN_THREADS];
-  own_task tasks[MOST_OWN_THREADS];
-  REQUIRE(count <= MOST_OWN_THREADS, "%lld tasks", (long long)count);
+  pthread_t thread[MAX_OWN_THREADS];
+  own_task tasks[MAX_OWN_THREADS];
+  REQUIRE(count <= MAX_OWN_THREADS, "%lld tasks", (long long)count);
   for (int64_t i = 0; i < count; ++i) {
     tasks[i] = (own_task){task, argument, i};
     REQUIRE(pthread_create(&thread[i], NULL, run_own_task, &tasks[i]) == 0, "no thread");

@@ -30,9 +30,9 @@ static growth measure(const api* f, int params) {
   REQUIRE_OK(f, f->config_create(&config));
   REQUIRE_OK(f, f->config_set_str(config, "grafting", "adam"));
   shampoo_plan* plan = NULL;
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  place.threads = 1;
-  REQUIRE_OK(f, f->plan_create(&plan, config, &place));
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  plan_desc.threads = 1;
+  REQUIRE_OK(f, f->plan_create(&plan, config, &plan_desc));
   f->config_destroy(config);
   growth bytes;
   allocated = 0;

@@ -23,8 +23,7 @@
 namespace shampoo {
 namespace {
 
-// Fills a, b, c for products and eigenproblems of extents up to d and `wide`, and makes the calls of a step with a
-// block of d rows and `wide` columns and with its transpose.
+// Makes the BLAS calls of a step with a block of d rows and `wide` columns, and of a step with its transpose.
 template <typename Real>
 void CallAll(int64_t d, int64_t wide) {
   // LAPACK's calls of ?symv may read a few elements beyond the end; the library calls LAPACK with working memory only.

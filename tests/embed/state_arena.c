@@ -12,8 +12,8 @@
 enum { kSteps = 6 };
 
 static trainer t;
-static double moved_param[2][TRAINER_MOST_PARAMS][TRAINER_MOST_ELEMENTS];
-static double moved_grad[TRAINER_MOST_PARAMS][TRAINER_MOST_ELEMENTS];
+static double moved_param[2][TRAINER_MAX_PARAMS][TRAINER_MAX_ELEMENTS];
+static double moved_grad[TRAINER_MAX_PARAMS][TRAINER_MAX_ELEMENTS];
 
 enum { kAlignment = 64 };
 
@@ -26,7 +26,7 @@ static char* new_arena(size_t bytes, int fill) {
 
 // Binds other memory: parameters are read from one buffer and written to another.
 static void bind_moved(const workload* work, int from) {
-  shampoo_buffers buffers[TRAINER_MOST_PARAMS];
+  shampoo_buffers buffers[TRAINER_MAX_PARAMS];
   for (int p = 0; p < work->param_count; ++p) {
     const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;
     buffers[p] = empty;
@@ -67,14 +67,14 @@ int main(void) {
     memcpy(snapshot, in, bytes);
     trainer_fill_gradients(&t, step);
     memcpy(moved_grad, t.grad, sizeof t.grad);
-    static double param_before[TRAINER_MOST_PARAMS][TRAINER_MOST_ELEMENTS];
+    static double param_before[TRAINER_MAX_PARAMS][TRAINER_MAX_ELEMENTS];
     memcpy(param_before, moved_param[step % 2], sizeof param_before);
     bind_moved(&work, step % 2);
 
     // Makes the same step twice.
     REQUIRE_OK(&f, f.optimizer_bind_state(t.optimizer, in, again));
     REQUIRE_OK(&f, f.optimizer_step(t.optimizer, NULL));
-    static double first_result[TRAINER_MOST_PARAMS][TRAINER_MOST_ELEMENTS];
+    static double first_result[TRAINER_MAX_PARAMS][TRAINER_MAX_ELEMENTS];
     memcpy(first_result, moved_param[1 - step % 2], sizeof first_result);
     memset(moved_param[1 - step % 2], 0, sizeof first_result);
     REQUIRE_OK(&f, f.optimizer_bind_state(t.optimizer, in, out));

@@ -32,10 +32,10 @@ static shampoo_config* make_config(const api* f, const setting* settings) {
 
 shampoo_plan* trainer_plan(const api* f, const workload* work) {
   shampoo_plan* plan = NULL;
-  shampoo_plan_desc where = SHAMPOO_PLAN_DESC_INIT;
-  where.threads = work->threads;
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  plan_desc.threads = work->threads;
   shampoo_config* config = make_config(f, work->settings);
-  REQUIRE_OK(f, f->plan_create(&plan, config, &where));
+  REQUIRE_OK(f, f->plan_create(&plan, config, &plan_desc));
   f->config_destroy(config);
   if (work->second_group != NULL) {
     config = make_config(f, work->second_group);
@@ -99,11 +99,11 @@ void trainer_begin(trainer* t, const api* f, const workload* work, const shampoo
   memset(t, 0, sizeof *t);
   t->functions = f;
   t->work = *work;
-  REQUIRE(work->param_count <= TRAINER_MOST_PARAMS, "%d parameters", work->param_count);
+  REQUIRE(work->param_count <= TRAINER_MAX_PARAMS, "%d parameters", work->param_count);
   for (int p = 0; p < work->param_count; ++p) {
     t->elements[p] = 1;
     for (int d = 0; d < work->params[p].ndim; ++d) t->elements[p] *= work->params[p].shape[d];
-    REQUIRE(t->elements[p] <= TRAINER_MOST_ELEMENTS, "%lld elements", (long long)t->elements[p]);
+    REQUIRE(t->elements[p] <= TRAINER_MAX_ELEMENTS, "%lld elements", (long long)t->elements[p]);
   }
   trainer_reset(t);
   shampoo_plan* const plan = trainer_plan(f, work);
@@ -113,7 +113,7 @@ void trainer_begin(trainer* t, const api* f, const workload* work, const shampoo
 }
 
 void trainer_bind(trainer* t) {
-  shampoo_buffers buffers[TRAINER_MOST_PARAMS];
+  shampoo_buffers buffers[TRAINER_MAX_PARAMS];
   for (int p = 0; p < t->work.param_count; ++p) {
     const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;
     buffers[p] = empty;
@@ -128,7 +128,7 @@ void trainer_bind(trainer* t) {
 void trainer_fill_gradients(trainer* t, int step) {
   for (int p = 0; p < t->work.param_count; ++p) {
     for (int64_t i = 0; i < t->elements[p]; ++i) {
-      store(t->grad[p], t->work.dtype, i, noise((uint64_t)(step * TRAINER_MOST_PARAMS + p), (uint64_t)i));
+      store(t->grad[p], t->work.dtype, i, noise((uint64_t)(step * TRAINER_MAX_PARAMS + p), (uint64_t)i));
     }
   }
 }

@@ -9,9 +9,9 @@
 extern "C" {
 #endif
 
-enum { TRAINER_MOST_PARAMS = 8, TRAINER_MOST_ELEMENTS = 2048 };
+enum { TRAINER_MAX_PARAMS = 8, TRAINER_MAX_ELEMENTS = 2048 };
 
-// A key of a config and its value; lists of them end with a NULL key.
+// A key of a config and its value. A list of settings ends with a NULL key.
 typedef struct setting {
   const char* key;
   const char* value;
@@ -44,10 +44,10 @@ typedef struct trainer {
   shampoo_optimizer* optimizer;
   workload work;
   int steps_made;
-  int64_t elements[TRAINER_MOST_PARAMS];
-  double param[TRAINER_MOST_PARAMS][TRAINER_MOST_ELEMENTS];  // storage for elements of any dtype
-  double grad[TRAINER_MOST_PARAMS][TRAINER_MOST_ELEMENTS];
-  double copy[TRAINER_MOST_PARAMS][TRAINER_MOST_ELEMENTS];
+  int64_t elements[TRAINER_MAX_PARAMS];
+  double param[TRAINER_MAX_PARAMS][TRAINER_MAX_ELEMENTS];  // storage for elements of any dtype
+  double grad[TRAINER_MAX_PARAMS][TRAINER_MAX_ELEMENTS];
+  double copy[TRAINER_MAX_PARAMS][TRAINER_MAX_ELEMENTS];
 } trainer;
 
 // Returns a finished plan, which the caller destroys.

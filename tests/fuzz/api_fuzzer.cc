@@ -17,7 +17,7 @@ class Bytes {
   Bytes(const uint8_t* data, size_t size) : at_(data), end_(data + size) {}
   bool empty() const { return at_ == end_; }
   uint8_t Next() { return empty() ? 0 : *at_++; }
-  // Mostly small values, sometimes arbitrary ones.
+  // Returns mostly small values, sometimes arbitrary ones.
   int64_t Extent() {
     const uint8_t kind = Next();
     if (kind < 0xf0) return kind % 13;
@@ -109,10 +109,11 @@ void CheckCover(const shampoo_plan* plan, const std::vector<int64_t>& elements) 
   }
 }
 
-// Returns whether a step is fast. The time of an inverse root grows with the cube of the order of the factor matrix, so
+// Returns whether a step is fast. The time of an inverse root grows with the cube of the size of the factor matrix, so
 // a step with roots of size 1000 takes as long as thousands of other inputs.
 bool StepsAreShort(const shampoo_plan* plan) {
-  // One factor matrix of size 215. From size 128 on, only one triangle of symmetric states is stored.
+  // Allows one factor matrix of size 215, above the size of 128 from which only one triangle of symmetric states is
+  // stored.
   constexpr int64_t kLargestWork = 10'000'000;
   int64_t work = 0;
   int64_t blocks = 0;

@@ -32,7 +32,7 @@ void WalkPlace(const BlockPlace& place, int64_t param_elements) {
       Require(dense == next && at > last && count >= 1 && at + count <= param_elements);
       next += count;
       last = at + count - 1;
-      // The elements of the block in a window of the parameter are at the positions of the traversal.
+      // Within finds the same elements of the block as the traversal.
       const DenseRange found = Within(place, at, count);
       Require(found.begin == dense && found.end == dense + count);
     });
@@ -50,7 +50,7 @@ bool ReadAll(std::string_view text, CheckpointIndex* index) {
       .ok();
 }
 
-// As a save writes it.
+// Returns the index as a save writes it.
 std::string ToJson(const CheckpointIndex& index) {
   std::string text = Cat(IndexStart(0), "{\"format_version\":", index.format,
                          ",\"library_version\":", Quoted(index.library), ",\"world\":", index.world);
@@ -87,7 +87,7 @@ void ReadAsIndex(std::string_view text) {
     if (before != nullptr) Require(SamePlace(block.place, before->place) == SamePlace(before->place, block.place));
     before = &block;
   }
-  // What is written of it reads as the same.
+  // An index that is written again reads as the same index.
   const std::string written = ToJson(index);
   CheckpointIndex again;
   Require(ReadAll(written, &again) && ToJson(again) == written);
@@ -111,7 +111,7 @@ void ReadAsStates(std::string_view bytes) {
   for (const TensorSpec& tensor : tensors) {
     Require(0 <= tensor.begin && tensor.begin <= tensor.end && tensor.end <= data);
   }
-  // What is written of it reads as the same.
+  // A header that is written again reads as the same tensors.
   const std::string written = SafetensorsStart(tensors, "fuzz");
   std::vector<TensorSpec> again;
   Require(ReadSafetensorsLength(written.data(), static_cast<int64_t>(written.size()), &header).ok());

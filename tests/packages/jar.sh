@@ -12,7 +12,7 @@ cp "$2" "$root/packages/libshampoo.jar"
 code_of "$3/docs/java.md" java 1 >"$root/program/Minimal.java"
 install openjdk-17-jdk-headless
 inside 'cd /program && javac -cp /packages/libshampoo.jar Minimal.java && java -cp /packages/libshampoo.jar:. Minimal'
-[ -z "$(find "$root/tmp" -name '*shampoo*')" ] || { echo 'what was unpacked is left behind'; exit 1; }
+[ -z "$(find "$root/tmp" -name '*shampoo*')" ] || { echo 'the unpacked libraries are left behind'; exit 1; }
 inside 'cd /program && jar -tf /packages/libshampoo.jar' >"$root/program/content"
 for file in LICENSE THIRD_PARTY_NOTICES; do
   grep -q "META-INF/$file" "$root/program/content" || { echo "the jar has no $file"; exit 1; }

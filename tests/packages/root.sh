@@ -22,7 +22,7 @@ make_root() {
   mv "$1.part" "$1"
 }
 
-# copy_root FOLDER: sets root to a copy of it, which is deleted when the shell exits.
+# copy_root FOLDER: sets root to a copy of FOLDER, which is deleted when the shell exits.
 copy_root() {
   root=$(mktemp -d "$1.XXXXXX")
   trap 'rm -rf "$root"' EXIT

@@ -15,15 +15,15 @@ import pathlib
 import subprocess
 import sys
 
-MOST_METHODS = 25
-MOST_MEMBERS = 20
+MAX_METHODS = 25
+MAX_MEMBERS = 20
 FOLDERS = ("core", "capi/src", "bindings/python/native", "bindings/python/xla", "bindings/java/native")
 
 # At most three exceptions, each with the reason why it is not divided.
 EXCEPTIONS: dict[str, str] = {
     "shampoo::cuda::Engine": "it is the one object behind the C table of the CUDA plugin",
 }
-MOST_EXCEPTIONS = 3
+MAX_EXCEPTIONS = 3
 
 
 def tags(ctags: str, root: pathlib.Path, files: list[str]) -> list[dict[str, str]]:
@@ -75,12 +75,12 @@ def main() -> int:
         print(f"{method_count:3} methods, {member_count:3} members: {name} ({path})")
     failures = [
         f"{path}: class {name} has {method_count} methods and {member_count} members; expected at most"
-        f" {MOST_METHODS} and {MOST_MEMBERS}: divide it, or name it among the exceptions with a reason"
+        f" {MAX_METHODS} and {MAX_MEMBERS}: divide it, or name it among the exceptions with a reason"
         for method_count, member_count, (path, name) in sorted(sizes, reverse=True)
-        if (method_count > MOST_METHODS or member_count > MOST_MEMBERS) and name not in EXCEPTIONS
+        if (method_count > MAX_METHODS or member_count > MAX_MEMBERS) and name not in EXCEPTIONS
     ]
-    if len(EXCEPTIONS) > MOST_EXCEPTIONS:
-        failures.append(f"{len(EXCEPTIONS)} exceptions; expected at most {MOST_EXCEPTIONS}")
+    if len(EXCEPTIONS) > MAX_EXCEPTIONS:
+        failures.append(f"{len(EXCEPTIONS)} exceptions; expected at most {MAX_EXCEPTIONS}")
     if not any(count > 5 for count, _, _ in sizes):
         failures.append(f"ctags found no class with more than 5 methods in {len(files)} files; expected several")
     print("\n".join(failures) if failures else f"{len(sizes)} classes and structs within the limits")

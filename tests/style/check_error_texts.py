@@ -22,7 +22,7 @@ VALUE, ALTERNATIVE = "{}", "|"
 TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|'(?:\\.[^'\n]*|[^\\'\n])'|R"(?P<raw>.*?)\((?P<plain>.*?)\)(?P=raw)"|"""
                    r""""(?P<text>(?:\\.|[^"\\])*)"|.""", re.DOTALL)
 
-# Names that may begin a text with a capital letter.
+# Words with a capital letter that may begin a text.
 NAMES = ("SHAMPOO_", "CUDA", "NCCL", "NaN", "BLAS", "LAPACK", "MPI")
 
 # Patterns that no text may match -> what is wrong with a text that does.

@@ -28,7 +28,7 @@ def folder_of(path: str, order: list[str]) -> str:
 
 
 def upward_includes(root: pathlib.Path) -> Iterator[str]:
-    """Yield a line for each include of a folder that is not below."""
+    """Yield a line for each include of a folder that is not below the folder of the file."""
     order = layers(root)
     for path in sorted((root / "core").rglob("*")):
         if path.suffix not in (".h", ".cc", ".cu", ".cuh"):

@@ -29,7 +29,7 @@ FIELDS = (
     ("docs/troubleshooting.md", r"\[issue tracker\]\((.*?)\)", "SHAMPOO_ISSUES_URL"),
     ("docs/faq.md", r"\[issue tracker\]\((.*?)\)", "SHAMPOO_ISSUES_URL"),
 )
-# The same for the build folder.
+# The same for generated files in the build folder.
 MADE = (
     ("capi/shampoo.pc", r"(?m)^URL: (.*)$", "SHAMPOO_URL"),
     ("CPackConfig.cmake", r'(?m)^set\(CPACK_DEBIAN_PACKAGE_HOMEPAGE "(.*)"\)$', "SHAMPOO_URL"),

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_words.py ROOT: words that docs/style.md replaces, and identifiers that were renamed, are not used again.
+"""check_words.py ROOT: checks that words that docs/style.md replaces, and renamed identifiers, are not used again.
 
 Searches all text files that git tracks or would track, except docs/style.md, which lists the words, recorded data, and
-this file. Prints every line that has one.
+this file. Prints every line that contains such a word or identifier.
 """
 import re
 import subprocess

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # compare.sh BASELINE LIBRARY INCLUDE_DIR OUTPUT SANITIZERS PROCESSOR: fails if the library's interface, described in
 # OUTPUT, is not that of the baseline. Added functions pass (tests/capi/exports.txt watches them); any other difference
-# fails, also a new name of a field. Exits with 77 and prints the reason if no comparison is possible.
+# fails, even a renamed field. Exits with 77 and prints the reason if no comparison is possible.
 set -eu
 baseline=$1 library=$2 include_dir=$3 output=$4 sanitizers=$5 processor=$6
 here=$(cd "$(dirname "$0")" && pwd)
@@ -27,7 +27,7 @@ The interface of $library is not that of $baseline
 (abidiff's status is $status: 1 and 2 are errors of abidiff, 4 is a change, 8 is an incompatible change).
 Fields may be added at the end of a released struct. Any other change of it is forbidden, and so is every change or
 removal of a released function. If the change above is intended and allowed, make a new baseline from a RelWithDebInfo
-build, look at its difference, and commit it with the change:
+build, read its difference from the old one, and commit it with the change:
 
     sh $here/update_baseline.sh $library
 END

@@ -2,17 +2,17 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 # describe.sh LIBRARY INCLUDE_DIR OUTPUT: writes the description of the library's interface by abidw, limited to the
-# types of the public headers. Paths of source files are reduced to their names because abidiff requires distinct names.
+# types of the public headers. Paths of source files are reduced to file names, by which abidiff distinguishes them.
 set -eu
 # abidiff has options to omit private types, but with them version 2.2 cannot read its own format. Therefore this script
-# omits them, both from the baseline and from the description that is compared with it.
+# omits private types, both from the baseline and from the description that is compared with it.
 abidw --headers-dir "$2" --drop-private-types --exported-interfaces-only --no-architecture --no-corpus-path \
       --no-comp-dir-path --no-show-locs --no-elf-needed --out-file "$3.made" "$1"
 sed "s| path='[^']*/| path='|" "$3.made" > "$3"
 rm "$3.made"
 symbols=$(grep -c "<elf-symbol " "$3") functions=$(grep -c "<function-decl name='shampoo_" "$3")
 if [ "$symbols" -ne "$functions" ]; then
-  echo "of $symbols exported symbols, $functions are described: functions with equal code share one (-fipa-icf of the compiler)" >&2
+  echo "$functions of $symbols exported symbols are described: the compiler merged equal functions (-fipa-icf)" >&2
   exit 1
 fi
 if grep -nE "'/[a-z]" "$3"; then

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// shampoo_create and shampoo_config_parse: create an optimizer from tensors and a text of options.
+// shampoo_create and shampoo_config_parse: create an optimizer from tensors and a string of options.
 #include <cstring>
 #include <vector>
 
@@ -44,9 +44,9 @@ TEST_CASE("shampoo_create gives results bit-identical to an optimizer created fr
   shampoo_config* config = nullptr;
   RequireOk(shampoo_config_create(&config));
   RequireOk(shampoo_config_parse(config, kOptions));
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   shampoo_plan* plan = nullptr;
-  RequireOk(shampoo_plan_create(&plan, config, &place));
+  RequireOk(shampoo_plan_create(&plan, config, &plan_desc));
   shampoo_param_desc weight = SHAMPOO_PARAM_DESC_INIT, bias = SHAMPOO_PARAM_DESC_INIT;
   weight.name = "weight", weight.ndim = 2, weight.shape[0] = 2, weight.shape[1] = 3;
   bias.name = "param.1", bias.ndim = 1, bias.shape[0] = 2;
@@ -169,7 +169,7 @@ TEST_CASE("tensor structs of a newer version are accepted if the unknown fields 
   CHECK(ErrorHas("tensor_size is"));
 }
 
-TEST_CASE("shampoo_config_parse sets all keys of a text or none") {
+TEST_CASE("shampoo_config_parse sets all keys of a string or none") {
   shampoo_config* config = nullptr;
   RequireOk(shampoo_config_create(&config));
   RequireOk(shampoo_config_parse(config, "# of the last run\nlr = 0.5\nmomentum = 0.9  # heavy ball\n"));

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// shampoo_create when one allocation after another fails.
+// shampoo_create when its first allocation fails, or its second, and so on.
 #include "tests/capi/behaviour/host.h"
 #include "tests/checkpoint/faults/allocations.h"
 
@@ -33,7 +33,7 @@ TEST_CASE("if any allocation fails, shampoo_create returns SHAMPOO_E_NOMEM, or s
     shampoo_optimizer_destroy(opt);
   }
   CHECK(rejected > 50);
-  CHECK(first - rejected < 6);  // the successful call, and messages that were dropped
+  CHECK(first - rejected < 6);  // the last call, and calls that only drop a log message
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ TEST_CASE("adding the updates to the parameters in float32 gives results bit-ide
   }
 }
 
-TEST_CASE("without a gradient, out is the parameter or zero updates and copy the parameter, each rounded once") {
+TEST_CASE("without a gradient, out receives the parameter or a zero update and copy the parameter, each rounded once") {
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t out_dtype : kFloatDtypes) {
       for (const int32_t copy_dtype : kFloatDtypes) {

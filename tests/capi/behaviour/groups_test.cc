@@ -121,7 +121,7 @@ TEST_CASE("a step without any gradient increases the step of the optimizer and o
   CHECK(host.Stat("steps") == 2);
 }
 
-TEST_CASE("a scalar changes only its own group") {
+TEST_CASE("a bound scalar changes only its own group") {
   Together both;
   float lr = 0;
   double scale = 0;

@@ -24,11 +24,11 @@ class Host {
   Host(const Keys& keys, const std::vector<shampoo_param_desc>& params, int32_t threads = 1)
       : Host(std::vector<Keys>{keys}, params, threads) {}
   Host(const std::vector<Keys>& groups, const std::vector<shampoo_param_desc>& params, int32_t threads = 1) {
-    shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-    place.threads = threads;
+    shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+    plan_desc.threads = threads;
     for (const Keys& keys : groups) {
       const ConfigPtr config = MakeConfig(keys);
-      RequireOk(plan == nullptr ? shampoo_plan_create(&plan, config.get(), &place)
+      RequireOk(plan == nullptr ? shampoo_plan_create(&plan, config.get(), &plan_desc)
                                 : shampoo_plan_add_group(plan, config.get(), nullptr));
     }
     for (const shampoo_param_desc& desc : params) Add(desc);

@@ -46,14 +46,15 @@ TEST_CASE("messages above the requested level are not logged, and nothing is log
   CHECK(listener.Take().empty());
 }
 
-// Writes a factor matrix that cannot be inverted. A gradient that would produce it is rejected.
+// Makes a factor matrix invalid. The test writes the state, because a step rejects gradients that would do this.
 void Spoil(Host* host, double value) {
   Array factor = host->Read("w/0/factor.0");
   factor.Set(0, value);
   host->Write("w/0/factor.0", factor);
 }
 
-TEST_CASE("a factor matrix that the host made invalid is reported before a refresh, which changes nothing") {
+TEST_CASE(
+    "a step that would refresh the root of a factor matrix that the host made invalid fails and changes nothing") {
   const Keys keys = {{"use_merge_dims", "false"}, {"beta1", "0"}, {"epsilon", "0.5"}};
   Host host(keys, {Param("w", {2, 2}), Param("other", {2, 2})}, 2);
   std::mt19937_64 random(9);
@@ -84,7 +85,7 @@ TEST_CASE("a factor matrix that the host made invalid is reported before a refre
 TEST_CASE("a root that does not fit its dtype is replaced by the previous root, and the next step succeeds") {
   Host host(Keys{{"inverse_dtype", "f16"}, {"epsilon", "1e-30"}, {"beta1", "0"}, {"beta2", "0.5"}}, {Param("w", {3})});
   Listener listener(1);
-  host.tensors[0].g.Set(0, 1);  // the two other factor matrices are 0, and their roots 1e15
+  host.tensors[0].g.Set(0, 1);  // the other two diagonal elements of the factor matrix are 0, and their roots are 1e15
   host.Step();
   CHECK(host.Stat("root_reused") == 1);
   const std::vector<std::string> messages = listener.Take();

@@ -22,7 +22,7 @@ Root InverseRoot(const Keys& keys, Array a, int32_t root_num, int32_t root_den =
   return root;
 }
 
-// B B^T for a random n x n matrix B: its eigenvalues range from nearly 0 to about n^2.
+// Returns B B^T for a random n x n matrix B. The eigenvalues of B B^T range from nearly 0 to about n^2.
 Array RandomMatrix(int32_t dtype, size_t n, uint64_t seed) {
   std::mt19937_64 random(seed);
   Array b(SHAMPOO_F64, n * n);

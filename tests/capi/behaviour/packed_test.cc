@@ -6,7 +6,7 @@
 namespace shampoo_test {
 namespace {
 
-// Shapes around the order from which only one triangle of a factor matrix and of its inverse root is stored.
+// Shapes with dims around 128, from which only one triangle of a factor matrix and of its inverse root is stored.
 const std::vector<std::vector<int>> kShapes = {{130, 3}, {2, 131}, {129, 2, 2}, {2, 128, 2}, {140}};
 
 // Returns for each set of dtypes the largest difference between a parameter and the float64 reference after four steps.
@@ -37,7 +37,7 @@ TEST_CASE("a step with packed states agrees with the reference") {
   for (const std::vector<int>& shape : kShapes) {
     CAPTURE(shape.size());
     CAPTURE(shape[0]);
-    // If both are narrow, they share an array. If one is narrow, each is packed separately.
+    // Factor matrix and inverse root share an array if their dtypes are equal. Otherwise, each is packed separately.
     const std::vector<double> differences =
         DifferencesFromReference(shape, {{},
                                          {{"factor_dtype", "f32"}, {"inverse_dtype", "f32"}},
@@ -49,8 +49,8 @@ TEST_CASE("a step with packed states agrees with the reference") {
 }
 
 TEST_CASE(
-    "packed states are read in full and written from their lower triangle, and a copy continues with bit-identical "
-    "results") {
+    "packed states are read in full and written from their lower triangle, and an optimizer with the copied "
+    "states continues with bit-identical results") {
   for (const Keys& dtypes :
        {Keys{}, Keys{{"inverse_dtype", "bf16"}}, Keys{{"factor_dtype", "f16"}, {"inverse_dtype", "f16"}}}) {
     const Keys keys = Keys{{"grafting", "adam"},
@@ -85,7 +85,7 @@ TEST_CASE(
         for (size_t i = 0; i < d; ++i)
           std::fill(bytes.begin() + static_cast<std::ptrdiff_t>((i * d + i + 1) * size),
                     bytes.begin() + static_cast<std::ptrdiff_t>((i + 1) * d * size), char{77});
-        // Writes two ranges; the border is within a row.
+        // Writes two ranges, whose border is within a row.
         const auto cut = static_cast<int64_t>(d * d / 2 + 1);
         RequireOk(shampoo_state_write(second.optimizer, entry.index, 0, cut, bytes.data(), bytes.size(), SHAMPOO_CPU,
                                       nullptr));

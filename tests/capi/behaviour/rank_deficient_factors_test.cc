@@ -24,14 +24,14 @@ std::string WarningOf(const Keys& keys,
 
 TEST_CASE("the warning counts factor matrices without full rank at their first root and names the worst") {
   // Each step adds a rank of at most four: after two steps 8 of 16, and 2 of 9 for b.
-  const std::string second = WarningOf({{"precondition_frequency", "2"}});
+  const std::string after_two = WarningOf({{"precondition_frequency", "2"}});
   CHECK_MESSAGE(
-      Has(second, {"2 ", "2 of 3 factor matrices", "w/0/factor.0 of size 16 with a rank of at most 8 after 2 steps",
-                   "epsilon of 1e-12 alone", "Set root_relative_epsilon"}),
-      second);
-  const std::string third = WarningOf({{"precondition_frequency", "3"}, {"epsilon", "0.5"}});
-  CHECK_MESSAGE(Has(third, {"2 of 3", "b/0/factor.0 of size 9 with a rank of at most 3", "epsilon of 0.5 alone"}),
-                third);
+      Has(after_two, {"2 ", "2 of 3 factor matrices", "w/0/factor.0 of size 16 with a rank of at most 8 after 2 steps",
+                      "epsilon of 1e-12 alone", "Set root_relative_epsilon"}),
+      after_two);
+  const std::string after_three = WarningOf({{"precondition_frequency", "3"}, {"epsilon", "0.5"}});
+  CHECK_MESSAGE(Has(after_three, {"2 of 3", "b/0/factor.0 of size 9 with a rank of at most 3", "epsilon of 0.5 alone"}),
+                after_three);
   const std::string relative = WarningOf({{"root_method", "higher_order"}}, {Param("b", {9})});
   CHECK_MESSAGE(
       Has(relative, {"1 of 1 factor matrix ", "after 1 step;", "epsilon of 1e-12 times a bound on its largest"}),

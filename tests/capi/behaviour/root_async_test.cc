@@ -97,7 +97,7 @@ TEST_CASE("delayed roots of packed triangles and narrow dtypes equal those of an
 struct BlockHistory {
   std::string name;
   std::function<bool(uint64_t t)> has_gradient;
-  std::map<uint64_t, uint64_t> used;  // from the step of first use to the step of the factor matrices
+  std::map<uint64_t, uint64_t> used;  // key: step of first use; value: step of the factor matrices
 };
 
 bool IsAmong(uint64_t t, std::initializer_list<uint64_t> steps) {
@@ -124,7 +124,8 @@ const std::vector<BlockHistory> kBlockHistories = {
 };
 constexpr uint64_t kLastStep = 21;
 
-TEST_CASE("each block uses its first roots at once, and later roots at its first step at least root_async steps on") {
+TEST_CASE(
+    "a block uses its first roots at once, later ones in its first step root_async or more steps after a refresh") {
   for (const BlockHistory& history : kBlockHistories) {
     CAPTURE(history.name);
     const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {4, 3})};
@@ -218,7 +219,7 @@ TEST_CASE("training continues with bit-identical results from a checkpoint of an
       FillParams(&first);
       FillParams(&second);
       for (uint64_t t = 1; t <= saved; ++t) step(&first, t);
-      for (uint64_t t = 20; t < 29; ++t) StepWith(&second, t);  // it has pending roots
+      for (uint64_t t = 20; t < 29; ++t) StepWith(&second, t);  // so that it has pending roots
       RequireOk(shampoo_save(&first.optimizer, 1, nullptr, folder.c_str(), nullptr));
       RequireOk(shampoo_load(&second.optimizer, 1, nullptr, folder.c_str(), nullptr));
       for (size_t p = 0; p < params.size(); ++p) second.tensors[p].w = first.tensors[p].w;

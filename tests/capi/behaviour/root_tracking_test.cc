@@ -64,7 +64,7 @@ TEST_CASE("nothing is tracked or logged without track_root_residuals") {
 }
 
 // For G = u v^T the factor matrix |v|^2 u u^T has the pseudo-inverse root |v|^(-1/2) |u|^(-5/2) u u^T.
-TEST_CASE("with pseudo_inverse directions without gradient are not part of the inverse root") {
+TEST_CASE("with pseudo_inverse, directions without gradient are not part of the inverse root") {
   Host host(Keys{{"root_rank_handling", "pseudo_inverse"},
                  {"epsilon", "0"},
                  {"use_merge_dims", "false"},

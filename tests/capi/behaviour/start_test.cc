@@ -8,7 +8,8 @@ namespace {
 const std::vector<shampoo_param_desc> kMatrix = {Param("w", {2, 2}, SHAMPOO_F64)};
 
 TEST_CASE(
-    "before the start step without grafting, initial_inverse identity moves by the gradient and zero does not move") {
+    "before the start step and without grafting, a parameter moves by the gradient if initial_inverse is identity, and "
+    "does not move if it is zero") {
   for (const char* const initial : {"identity", "zero"}) {
     Host host(Keys{{"use_merge_dims", "false"},
                    {"lr", "0.5"},
@@ -39,22 +40,23 @@ TEST_CASE("the diagonal shortcut needs a factor matrix that was diagonal at ever
   };
   CHECK(step({1, 0, 0, 2}) == std::vector<double>{1, 1});
   CHECK(step({1, 1, 0, 2}) == std::vector<double>{0, 0});
-  // The factors become diagonal again only by state_write; the flag must stay.
+  // The factor matrices become diagonal again, but only by state_write: the flags must stay 0.
   for (const char* key : {"w/0/factor.0", "w/0/factor.1"}) host.WriteValues(key, {1, 0, 0, 1});
   CHECK(step({0, 0, 0, 0}) == std::vector<double>{0, 0});
 }
 
 TEST_CASE("negative eigenvalues are shifted in dense factor matrices and not in diagonal ones") {
-  // Writes a factor matrix with a slightly negative eigenvalue. Diagonal: (a + eps)^(-1/4). Dense: shifted first.
+  // Writes a factor matrix with the eigenvalue -0.25. If its flag says diagonal, each element becomes (a + eps)^(-1/4).
+  // Otherwise, the eigenvalues are shifted first.
   for (const bool dense : {false, true}) {
     Host host(Keys{{"use_merge_dims", "false"}, {"beta1", "0"}, {"epsilon", "0.5"}, {"beta2", "1"}}, kMatrix);
     host.WriteValues("w/0/factor.0", {-0.25, 0, 0, 1});
     host.WriteValues("w/0/diagonal", {dense ? 0.0 : 1.0, 1});
     host.Step();
     const Array inverse = host.Read("w/0/inverse.0");
-    const double clamp = dense ? 0.25 : 0;
-    CHECK(inverse.Get(0) == doctest::Approx(std::pow(0.25 + clamp, -0.25)).epsilon(1e-12));
-    CHECK(inverse.Get(3) == doctest::Approx(std::pow(1.5 + clamp, -0.25)).epsilon(1e-12));
+    const double shift = dense ? 0.25 : 0;
+    CHECK(inverse.Get(0) == doctest::Approx(std::pow(0.25 + shift, -0.25)).epsilon(1e-12));
+    CHECK(inverse.Get(3) == doctest::Approx(std::pow(1.5 + shift, -0.25)).epsilon(1e-12));
   }
 }
 

@@ -107,7 +107,7 @@ TEST_CASE("a new optimizer has zero factor matrices, identity or zero inverse ro
 }
 
 // Compares ranges of every length and position with the whole entry.
-TEST_CASE("a range of an entry that is read or written has the elements of the whole entry at its position") {
+TEST_CASE("reading or writing a range of an entry transfers exactly the elements of this range") {
   Host host(kEveryState, {Param("m", {6, 3})});
   std::mt19937_64 random(6);
   host.FillGradients(random);

@@ -18,7 +18,7 @@ inline std::vector<double> IdentityMatrix(int d) {
   return x;
 }
 
-// Cyclic Jacobi: makes a diagonal and returns the rotations, whose columns are the eigenvectors.
+// Diagonalizes the matrix `a` by cyclic Jacobi rotations. Returns their product, whose columns are the eigenvectors.
 inline std::vector<double> Diagonalize(int d, std::vector<double>* a) {
   std::vector<double> q = IdentityMatrix(d);
   auto at = [d](std::vector<double>* x, int i, int j) -> double& { return (*x)[static_cast<size_t>(i * d + j)]; };
@@ -62,7 +62,7 @@ inline std::vector<double> InversePower(int d, std::vector<double> a, double eps
   return x;
 }
 
-// Reference for the step of one block of any order: computed from the formulas, one element at a time. It shares no
+// A reference for the steps of one block of any order. It computes the formulas one element at a time, and shares no
 // code with the library.
 struct TensorReference {
   std::vector<int> shape;
@@ -71,12 +71,12 @@ struct TensorReference {
   bool nesterov = false, coupled = false, bias_correction = true;
   std::string grafting = "rmsprop";
   int frequency = 1, start = 1;
-  bool spread = false;  // refreshes occur at the phase of `start`
+  bool spread = false;  // refreshes are at start, start + frequency, ... instead of at multiples of frequency
   int async = 0;        // steps from a refresh to the first use of its roots, except for the first refresh
 
   std::vector<double> e, v, m;
-  std::vector<std::vector<double>> factor, inverse, next;  // next: roots that are not in use yet
-  int next_from = 0;                                       // the step that uses them first
+  std::vector<std::vector<double>> factor, inverse, next;  // next: roots that are not used yet
+  int next_from = 0;                                       // the step that first uses `next`
 
   explicit TensorReference(std::vector<int> dims) : shape(std::move(dims)) {
     e.assign(Size(), 0);
@@ -120,7 +120,7 @@ struct TensorReference {
       return corrects && beta < 1 ? 1 - std::pow(beta, t) : 1;
     };
     for (size_t i = 0; i < g.size(); ++i) g[i] = scale * g[i] + (coupled ? weight_decay * (*w)[i] : 0);
-    const double order = root != 0 ? root : 2 * static_cast<double>(shape.size());
+    const double used_root = root != 0 ? root : 2 * static_cast<double>(shape.size());
     for (size_t k = 0; k < shape.size(); ++k) {
       const auto d = static_cast<size_t>(shape[k]);
       for (double& x : factor[k]) x *= beta2;
@@ -134,7 +134,7 @@ struct TensorReference {
         std::vector<double> a = factor[k];
         for (double& x : a) x /= correction(bias_correction, beta2);
         next.resize(shape.size());
-        next[k] = InversePower(shape[k], a, epsilon, multiplier / order);
+        next[k] = InversePower(shape[k], a, epsilon, multiplier / used_root);
         next_from = t == start ? t : t + async;
       }
     }

@@ -70,7 +70,7 @@ TEST_CASE("bind accepts only indices of the plan's parameters") {
   CHECK_ERROR(shampoo_optimizer_bind(model.get(), 0, 1, nullptr), SHAMPOO_E_INVALID, {"buffers is NULL"});
   CHECK_ERROR(shampoo_optimizer_bind(nullptr, 0, 1, &own), SHAMPOO_E_INVALID, {"opt is NULL"});
   CHECK(shampoo_optimizer_bind(model.get(), 0, 0, nullptr) == SHAMPOO_OK);
-  // One wrong element: none is bound.
+  // If one element is wrong, none is bound.
   shampoo_buffers elsewhere = own, bad = bias;
   elsewhere.out = own.copy;
   elsewhere.copy = nullptr;
@@ -82,7 +82,7 @@ TEST_CASE("bind accepts only indices of the plan's parameters") {
 TEST_CASE("bind rejects outputs that overlap other buffers") {
   BoundModel model;
   const shampoo_buffers good = model.Buffers(0);
-  // Room for two: the second begins at the last element of the first.
+  // Room for two arrays, the second of which begins at the last element of the first.
   Array room(SHAMPOO_F32, 2 * SmallModel::kElements[0]);
   char* const start = room.data();
   char* const last = start + (SmallModel::kElements[0] - 1) * sizeof(float);

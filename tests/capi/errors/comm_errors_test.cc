@@ -70,7 +70,7 @@ TEST_CASE("an optimizer on the CPU rejects communicators of device memory") {
     CHECK(optimizer == nullptr);
     shampoo_comm_destroy(comm);
   }
-  // Rejected before any call.
+  // Both communicators were rejected before any exchange.
   CHECK(account.gathered == 0);
   CHECK(account.released == 2);
 }

@@ -50,18 +50,18 @@ inline std::vector<double> OutsideOf(const shampoo_key_info& key) {
   const auto below = [&](double least) {
     return integer ? least - 1 : std::nextafter(least, -std::numeric_limits<double>::infinity());
   };
-  const auto above = [&](double most) {
-    return integer ? most + (most < 9007199254740992.0 ? 1 : 2)
-                   : std::nextafter(most, std::numeric_limits<double>::infinity());
+  const auto above = [&](double largest) {
+    return integer ? largest + (largest < 9007199254740992.0 ? 1 : 2)
+                   : std::nextafter(largest, std::numeric_limits<double>::infinity());
   };
   if (range.rfind(">= ", 0) == 0) return {below(number(3)), integer ? -1e18 : -1e300};
   if (range.rfind("> ", 0) == 0) return {number(2), below(number(2)), integer ? -1e18 : -1e300};
   REQUIRE((range[0] == '[' || range[0] == '('));
   const double least = number(1);
-  const double most = number(range.find(", ") + 2);
-  std::vector<double> outside = {below(least), above(most)};
+  const double largest = number(range.find(", ") + 2);
+  std::vector<double> outside = {below(least), above(largest)};
   if (range[0] == '(') outside.push_back(least);
-  if (range.back() == ')') outside.push_back(most);
+  if (range.back() == ')') outside.push_back(largest);
   return outside;
 }
 

@@ -36,7 +36,7 @@ TEST_CASE("an optimizer keeps the text of its last failure on any thread") {
   const std::string text = shampoo_optimizer_error(model.get());
   CHECK(text.find("\"weight\"") != std::string::npos);
   CHECK(std::string(shampoo_optimizer_error(other.get())) == "");
-  // A success does not change it, nor does a failure of a call that only reads.
+  // Neither a success nor a failure of a call that only reads changes the text.
   model.Bind();
   RequireOk(shampoo_optimizer_step(model.get(), nullptr));
   double value = 0;
@@ -46,7 +46,7 @@ TEST_CASE("an optimizer keeps the text of its last failure on any thread") {
 }
 
 TEST_CASE("a text that is too long is truncated between two characters and marked") {
-  constexpr size_t kKept = 4095;  // bytes of a text
+  constexpr size_t kKept = 4095;  // bytes of a message
   constexpr char kMark[] = " ... (cut off)";
   shampoo_config* config = nullptr;
   RequireOk(shampoo_config_create(&config));

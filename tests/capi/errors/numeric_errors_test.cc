@@ -193,8 +193,8 @@ TEST_CASE("terms of coupled weight decay that cancel are rejected if their round
 }
 
 TEST_CASE("a block whose momentum would overflow its dtype is unchanged, counted, and reported by the next step") {
-  // The bias has no factor matrices, so its momentum is a sum of gradients. In the third step, that of element 2 would
-  // become 0.9 * 60000 + 60000, but the largest number of f16 is 65504.
+  // The bias has no factor matrices, so its momentum is a sum of gradients. In the third step, the momentum of element
+  // 2 would become 0.9 * 60000 + 60000, but the largest number of f16 is 65504.
   SmallModel model(Keys{{"momentum", "0.9"},
                         {"momentum_dtype", "f16"},
                         {"beta1", "0"},

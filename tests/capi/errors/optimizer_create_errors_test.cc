@@ -134,7 +134,7 @@ TEST_CASE("an allocator needs both functions, and an executor needs its function
   CHECK(executor_released == 0);
 }
 
-TEST_CASE("if any call of the allocator fails, all memory is returned and no communicator is released") {
+TEST_CASE("if any call of the allocator fails, all memory is returned and the allocator is not released") {
   const PlanPtr plan = MakeSmallPlan();
   Account whole;
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;

@@ -52,7 +52,7 @@ TEST_CASE("a plan rejects config values that contradict each other") {
   const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
   const Keys early = {{"start_preconditioning_step", "3"}, {"precondition_frequency", "5"}};
   CheckCreateRefused({{"epsilon", "0"}}, desc, SHAMPOO_E_INVALID, {"key epsilon", "value 0", "> 0"});
-  // The same values in a second group; the plan still has one group afterwards.
+  // Contradictions in a second group. The plan still has one group afterwards.
   const PlanPtr plan = MakePlan({{"threads", "2"}});
   int32_t group = -5;
   const auto add = [&](const Keys& values) {
@@ -145,8 +145,8 @@ TEST_CASE("a shard must be within its parameter") {
   desc = Param("p", {4, 3});
   desc.shard_form = 2;
   desc.local_shape[0] = 4;
-  const std::pair<int64_t, int64_t> second[] = {{0, 4}, {3, 1}, {4, 0}, {-1, 2}, {1, -1}, {1, INT64_MAX}};
-  for (const auto& [offset, count] : second) {
+  const std::pair<int64_t, int64_t> columns[] = {{0, 4}, {3, 1}, {4, 0}, {-1, 2}, {1, -1}, {1, INT64_MAX}};
+  for (const auto& [offset, count] : columns) {
     desc.local_offset[1] = offset;
     desc.local_shape[1] = count;
     CheckParamRefused(desc, {"\"p\"", "local_offset[1] is " + Text(offset), "local_shape[1] " + Text(count), "(4, 3)"});

@@ -7,14 +7,14 @@ namespace {
 
 TEST_CASE("functions of a plan reject NULL with the name of the argument") {
   const ConfigPtr config = MakeConfig();
-  const shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  const shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   const shampoo_param_desc desc = Param("p", {2});
   const PlanPtr plan = MakeSmallPlan();
   shampoo_plan* out = plan.get();
   int64_t number = -5;
   shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
-  CHECK_ERROR(shampoo_plan_create(nullptr, config.get(), &place), SHAMPOO_E_INVALID, {"out is NULL"});
-  CHECK_ERROR(shampoo_plan_create(&out, nullptr, &place), SHAMPOO_E_INVALID, {"config is NULL"});
+  CHECK_ERROR(shampoo_plan_create(nullptr, config.get(), &plan_desc), SHAMPOO_E_INVALID, {"out is NULL"});
+  CHECK_ERROR(shampoo_plan_create(&out, nullptr, &plan_desc), SHAMPOO_E_INVALID, {"config is NULL"});
   CHECK_ERROR(shampoo_plan_create(&out, config.get(), nullptr), SHAMPOO_E_INVALID, {"desc is NULL"});
   CHECK(out == plan.get());
   CHECK_ERROR(shampoo_plan_add_group(nullptr, config.get(), nullptr), SHAMPOO_E_INVALID, {"plan is NULL"});

@@ -139,7 +139,7 @@ TEST_CASE("a step checks the bound scalars that it reads") {
     CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_INVALID,
                 {"scalar bound to group 0", "key lr", " " + Text(bad) + " ", ">= 0"});
   }
-  lr = 0.25;  // valid, but not stored because the other one is invalid
+  lr = 0.25;  // valid, but not stored because gradient_scale is invalid
   scale = NAN;
   CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_INVALID,
               {"scalar bound to group 0", "key gradient_scale", "nan", "finite"});

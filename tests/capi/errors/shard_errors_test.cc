@@ -64,7 +64,8 @@ TEST_CASE("shampoo_plan_add_shard rejects invalid shards of other ranks and chan
   CHECK_ERROR(shampoo_plan_add_shard(plan.get(), 0, 0, &first), SHAMPOO_E_STATE, {"finished"});
 }
 
-// Describes this rank's shard, and those of ranks 0 and 2 unless null, and checks the result of shampoo_plan_finish.
+// Describes the shard of this rank, and the shards of ranks 0 and 2 unless they are null. Checks the result of
+// shampoo_plan_finish.
 void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, const shampoo_param_desc* two,
                  std::initializer_list<std::string> words) {
   const PlanPtr plan = MakeShardPlan();
@@ -85,7 +86,7 @@ TEST_CASE("gathered shards must be described and contain each element once") {
   CheckFinish(Param("p", {6, 4}), nullptr, nullptr, {});
   const shampoo_param_desc flat_whole = Flat(0, 24);
   const shampoo_param_desc whole_rectangle = Rectangle(0, 6, 0, 4);
-  CheckFinish(Param("p", {6, 4}), &flat_whole, &whole_rectangle, {});  // on every rank, in any form
+  CheckFinish(Param("p", {6, 4}), &flat_whole, &whole_rectangle, {});  // every rank has all elements, in any form
   CheckFinish(Flat(8, 7), nullptr, nullptr,
               {"\"p\"", "shard ranks 0, 2", "shampoo_plan_add_shard", "neither an equal chunk"});
   CheckFinish(Rectangle(2, 2, 0, 3), nullptr, nullptr, {"shard ranks 0, 2", "shampoo_plan_add_shard"});
@@ -112,7 +113,7 @@ TEST_CASE("gathered shards must be described and contain each element once") {
   CheckFinish(Flat(10, 4), &left, &from_14, {"different shard form"});
 }
 
-TEST_CASE("only a flat shard that is a chunk of dim 0 is recognised") {
+TEST_CASE("a flat shard is recognised only if it is an equal chunk of dim 0 or of the elements") {
   const auto finish = [](int32_t rank, const std::vector<int64_t>& shape, int64_t offset, int64_t count) {
     const PlanPtr plan = MakeShardPlan("gather", rank, 2);
     shampoo_param_desc desc = Param("p", shape);

@@ -12,7 +12,8 @@ struct AllocationFault {
   int64_t first = 0;       // the number of the first allocation that fails, from 1
   int64_t count = 1;       // how many consecutive allocations fail
   size_t least_bytes = 0;  // smaller allocations are not counted and do not fail
-  // Returns whether the allocation belongs to other code, and is not counted and does not fail. nullptr: none does.
+  // Returns whether an allocation belongs to other code. Such an allocation is not counted and does not fail. nullptr:
+  // all allocations are counted.
   bool (*is_excluded)() = nullptr;
 };
 

@@ -16,14 +16,14 @@ struct CommFault {
   const char* what;
   bool after;       // the faulty rank fails after it has taken part
   bool all;         // all ranks are faulty; otherwise `rank` is
-  bool with_abort;  // otherwise the others notice by a timeout
+  bool with_abort;  // otherwise the other ranks notice by a timeout
 };
 constexpr CommFault kCommFaults[] = {{"on all ranks", false, true, false},
-                                     {"on all ranks, after it", true, true, false},
+                                     {"on all ranks, after the exchange", true, true, false},
                                      {"on one rank", false, false, true},
-                                     {"on one rank, after it", true, false, true},
+                                     {"on one rank, after the exchange", true, false, true},
                                      {"on one rank, without abort", false, false, false},
-                                     {"on one rank, after it, without abort", true, false, false}};
+                                     {"on one rank, after the exchange, without abort", true, false, false}};
 
 void Arm(SavingJob* job, const CommFault& kind, int rank, int64_t number) {
   job->NewComm(kind.with_abort);
@@ -34,7 +34,7 @@ void Arm(SavingJob* job, const CommFault& kind, int rank, int64_t number) {
   };
 }
 
-// Checks that no rank timed out unexpectedly and that each failed rank reports it.
+// Checks that no rank timed out unexpectedly, that a rank failed, and that failed ranks return SHAMPOO_E_COMM.
 void CheckStatuses(SavingJob* job, const CommFault& kind) {
   if (kind.all || kind.with_abort) CHECK(job->comm().timeouts() == 0);
   for (int rank = 0; rank < job->world(); ++rank) {
@@ -68,7 +68,7 @@ int64_t Collectives(SavingJob* job, const std::function<void()>& work) {
   return job->comm().calls(0);
 }
 
-// A number that a rank receives instead of the one that the other rank has sent.
+// A number that a rank receives instead of the number that the other rank has sent.
 struct WrongNumber {
   int64_t call;
   size_t at;  // offset in the segment of the other rank
@@ -82,9 +82,9 @@ std::vector<WrongNumber> WrongNumbers(SavingJob* job, const std::function<void()
   job->NewComm();
   job->comm().change = [&numbers](int rank, int64_t call, char*, size_t bytes) {
     if (rank != 0) return;
-    constexpr size_t kOfOneNumber = 64;
-    const size_t meant = bytes / 2 == kOfOneNumber ? 8 : std::min<size_t>(bytes / 2, 24);
-    for (size_t at = 0; at + 8 <= meant; at += 8) {
+    constexpr size_t kSegmentOfOneNumber = 64;
+    const size_t used_bytes = bytes / 2 == kSegmentOfOneNumber ? 8 : std::min<size_t>(bytes / 2, 24);
+    for (size_t at = 0; at + 8 <= used_bytes; at += 8) {
       for (const int64_t value : {int64_t{-1}, INT64_MAX, int64_t{1} << 50, int64_t{1} << 32, int64_t{5}}) {
         numbers.push_back({call, at, value});
       }
@@ -97,7 +97,7 @@ std::vector<WrongNumber> WrongNumbers(SavingJob* job, const std::function<void()
   return numbers;
 }
 
-// `rank` receives the number; 2: both ranks do.
+// Makes `rank` receive the wrong number. rank 2: both ranks receive it.
 void Arm(SavingJob* job, const WrongNumber& number, int rank) {
   job->NewComm(true);
   job->comm().patience = std::chrono::milliseconds(200);  // for the case that one rank ends and the other continues
@@ -107,8 +107,8 @@ void Arm(SavingJob* job, const WrongNumber& number, int rank) {
   };
 }
 
-// Checks that no rank returns an unknown status code or SHAMPOO_E_NOMEM, and that an error about a number says what to
-// check.
+// Checks that no rank returns SHAMPOO_E_INTERNAL, SHAMPOO_E_NOMEM or an unknown status code, and that an error about an
+// invalid number says what to check.
 void CheckStatuses(SavingJob* job) {
   for (int rank = 0; rank < job->world(); ++rank) {
     const shampoo_status status = job->Status(rank);
@@ -147,7 +147,7 @@ TEST_CASE("a wrong number in any exchange of a save leaves the older checkpoint 
   saves.CheckNextSave();
 }
 
-TEST_CASE("a wrong number in any exchange of a load leaves each rank unchanged or with the checkpoint") {
+TEST_CASE("a wrong number in any exchange of a load leaves each rank with its old state or with the checkpoint's") {
   Saves saves;
   SavingJob alike;
   alike.StepTo(5);
@@ -183,7 +183,7 @@ TEST_CASE("a communicator that fails at any call of a save leaves the older chec
     Arm(&saves.job, kind, rank, number);
     saves.Save();
     CheckStatuses(&saves.job, kind);
-    // At the last call a rank cannot know whether the other succeeded.
+    // At the last call, a rank cannot know whether the other rank succeeded.
     const bool any_saved = saves.job.Status(0) == SHAMPOO_OK || saves.job.Status(1) == SHAMPOO_OK;
     const bool is_newer = saves.HasNewer();
     if (any_saved) CHECK(is_newer);
@@ -197,7 +197,8 @@ TEST_CASE("a communicator that fails at any call of a save leaves the older chec
   CHECK(newer_ones > 0);
 }
 
-TEST_CASE("a communicator that fails at any call of a load leaves each rank unchanged or with the checkpoint") {
+TEST_CASE(
+    "a communicator that fails at any call of a load leaves each rank with its old state or with the checkpoint's") {
   Saves saves;
   for (const int64_t steps : {0, 5}) {
     SavingJob alike;

@@ -72,7 +72,7 @@ class Damaged {
   std::map<std::string, std::string> files_;
 };
 
-// Flips `bits` bits of each byte, one at a time. For one bit, its position changes from byte to byte.
+// Flips `bits` bits of each byte, one at a time. If `bits` is 1, the position of the bit changes from byte to byte.
 void FlipBits(size_t bits) {
   Damaged damaged;
   for (const auto& [name, bytes] : damaged.files()) {

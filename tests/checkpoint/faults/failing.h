@@ -15,11 +15,11 @@ namespace shampoo_test {
 std::vector<FileCall> CallsOf(SavingJob* job, int rank, const std::function<void()>& work);
 // Returns the values of errno with which such a call may fail.
 std::vector<int> ErrorsOf(const FileCall& call);
-// Returns a text such as "No space left on device".
+// Returns the message of an errno, such as "No space left on device".
 std::string ReasonOf(int error);
 // Returns a text for messages, such as "pwrite 11 of checkpoint-000002.json.tmp".
 std::string Describe(const FileCall& call);
-// Returns a handler with which one call fails and the others are made.
+// Returns a handler that makes one call fail. The other calls are made.
 FileWatch::Handler FailAt(int64_t number, const FileFault& fault);
 
 // A directory with a checkpoint, and a job that is one step further.
@@ -39,7 +39,7 @@ class Saves {
   bool Loads(const std::vector<Bytes>& states);
   // Returns whether the directory contains only the older checkpoint and leftovers.
   bool HasOlderAlone() const;
-  std::string Names() const;  // of the files in the directory
+  std::string Names() const;  // the names of the files in the directory, one per line
   bool HasNewer() const;      // whether the new checkpoint has an index
   // Saves without faults and checks that the directory then contains only the new checkpoint.
   void CheckNextSave();

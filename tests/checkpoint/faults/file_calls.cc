@@ -41,7 +41,7 @@ auto Intercept(const char* name, const char* path, FileCall call, Make&& make) -
     return -1;
   }
   if (fault.returns_zero) return 0;
-  return make(std::min(bytes, fault.most_bytes));
+  return make(std::min(bytes, fault.max_bytes));
 }
 
 template <typename Make>
@@ -101,12 +101,12 @@ int close(int fd) {
 
 ssize_t pread(int fd, void* to, size_t bytes, off_t at) {
   return InterceptDescriptor("pread", fd, {.bytes = bytes, .at = at},
-                             [=](size_t most) { return syscall(SYS_pread64, fd, to, most, at); });
+                             [=](size_t max_bytes) { return syscall(SYS_pread64, fd, to, max_bytes, at); });
 }
 
 ssize_t pwrite(int fd, const void* from, size_t bytes, off_t at) {
   return InterceptDescriptor("pwrite", fd, {.data = static_cast<const char*>(from), .bytes = bytes, .at = at},
-                             [=](size_t most) { return syscall(SYS_pwrite64, fd, from, most, at); });
+                             [=](size_t max_bytes) { return syscall(SYS_pwrite64, fd, from, max_bytes, at); });
 }
 
 int fsync(int fd) {

@@ -24,9 +24,9 @@ struct FileCall {
 
 // The outcome of a call.
 struct FileFault {
-  int error = 0;                 // the call fails with this errno; 0: it is made
-  size_t most_bytes = SIZE_MAX;  // at most this many bytes are read or written
-  bool returns_zero = false;     // the call succeeds without any bytes
+  int error = 0;                // the call fails with this errno; 0: the call is made
+  size_t max_bytes = SIZE_MAX;  // at most this many bytes are read or written
+  bool returns_zero = false;    // the call succeeds, but transfers no bytes
 };
 
 // Passes each file call of the thread that created it to the handler before the call is made. File calls of the handler

@@ -27,7 +27,7 @@ std::vector<std::string> NamesIn(const std::string& directory);  // sorted
 std::string BytesOf(const std::string& path);
 void WriteFile(const std::string& path, const std::string& bytes);
 void MakeDirectory(const std::string& path);
-void RemoveAll(const std::string& path);                             // also while others create files in it
+void RemoveAll(const std::string& path);                             // even while other processes create files in it
 void CopyDirectory(const std::string& from, const std::string& to);  // `to` must not exist
 // Returns "checkpoint-000001.json" for "/tmp/a/checkpoint-000001.json".
 std::string BaseName(const std::string& path);

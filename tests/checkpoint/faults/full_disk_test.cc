@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Disks that are full, read-only or missing, produced with system features instead of injected faults. Each case runs
-// in its own process, which returns a description of what was wrong.
+// Disks that are full, read-only or missing, produced with system features instead of injected faults. A case that
+// changes limits, mounts or users runs in a process of its own, which returns a description of what was wrong.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -42,8 +42,8 @@ TEST_CASE("a save fails if a file exceeds the size limit of the process") {
     const bool fits = limit >= largest;
     const std::string wrong = TextFromChild([&] {
       signal(SIGXFSZ, SIG_IGN);
-      const rlimit most{limit, limit};
-      if (setrlimit(RLIMIT_FSIZE, &most) != 0) return std::string("no limit can be set");
+      const rlimit soft_and_hard{limit, limit};
+      if (setrlimit(RLIMIT_FSIZE, &soft_and_hard) != 0) return std::string("the limit cannot be set");
       saves.Save();
       std::string text = Expect("save", &saves.job, fits ? SHAMPOO_OK : SHAMPOO_E_IO, fits ? "" : ReasonOf(EFBIG));
       if (!fits) text += Expect("save", &saves.job, SHAMPOO_E_IO, saves.directory + "/checkpoint-000002.");
@@ -72,7 +72,7 @@ bool MountMemory(const std::string& at, const std::string& size) {
 
 constexpr char kMayNot[] = "this process may not mount a file system";
 
-// Checks the message of a child. A test that is not permitted is printed and does not fail.
+// Checks the message of a child process. If the process may not mount, this is printed and the test does not fail.
 void CheckUnlessSkipped(const std::string& wrong) {
   if (wrong == kMayNot) {
     std::printf("skipped: %s\n", kMayNot);
@@ -103,7 +103,8 @@ TEST_CASE("a save fails on a full or read-only file system and succeeds once the
     const std::vector<std::string> names = NamesIn(directory);
     const auto free_before = room();
     const auto check_older = [&](const char* when) {
-      if (NamesIn(directory) != names || room() != free_before) text += std::string(when) + ": something is left\n";
+      if (NamesIn(directory) != names || room() != free_before)
+        text += std::string(when) + ": files of the failed save are left\n";
       reader.Load(directory);
       text += Expect(when, &reader, SHAMPOO_OK);
       if (reader.States() != older) text += std::string(when) + ": other states are loaded\n";
@@ -143,7 +144,8 @@ TEST_CASE("a save needs write permission for the directory, and a load needs rea
       chmod(saves.directory.c_str(), mode);
       // The superuser has all permissions.
       constexpr uid_t kNobody = 65534;
-      if (getuid() == 0 && (setgid(kNobody) != 0 || setuid(kNobody) != 0)) return "this process may not be another's";
+      if (getuid() == 0 && (setgid(kNobody) != 0 || setuid(kNobody) != 0))
+        return "this process may not change its user";
       saves.Save();
       std::string text = Expect("save", &saves.job, SHAMPOO_E_IO, ReasonOf(EACCES));
       text += Expect("save", &saves.job, SHAMPOO_E_IO, saves.directory);

@@ -39,7 +39,7 @@ TEST_CASE("a process that is killed at any call of a save leaves the older check
         CAPTURE(half_done);
         saves.Reset();
         const auto die_here = [&](const FileCall& now) {
-          if (half_done && now.number == call.number) return FileFault{.most_bytes = call.bytes / 2};
+          if (half_done && now.number == call.number) return FileFault{.max_bytes = call.bytes / 2};
           if (now.number == call.number + (half_done ? 1 : 0)) Die();
           return FileFault();
         };

@@ -12,7 +12,8 @@
 namespace shampoo_test {
 namespace {
 
-// Blocks that the checkpoint does not contain: their elementwise states are assembled from other blocks.
+// Returns a spec with blocks that the checkpoint does not contain. Their elementwise states are assembled from other
+// blocks.
 RankSpec OtherBlocks() {
   RankSpec spec = SmallSpec();
   spec.keys[0] = {"max_preconditioner_dim", "5"};
@@ -20,7 +21,8 @@ RankSpec OtherBlocks() {
   return spec;
 }
 
-// Calls that are retried, and errors at the end of a file that was read completely.
+// Returns whether a load succeeds although this call fails: interrupted calls are retried, and errors of closing a file
+// that was read are ignored.
 bool IsHarmless(const FileCall& call, int error) { return error == EINTR || call.name == "close"; }
 
 struct LoadingJob {
@@ -32,8 +34,8 @@ struct LoadingJob {
 std::vector<LoadingJob> LoadingJobs() {
   return {{"new", SmallSpec(), 0},
           {"stepped", SmallSpec(), 5},
-          {"new, of other blocks", OtherBlocks(), 0},
-          {"stepped, of other blocks", OtherBlocks(), 5}};
+          {"new, with other blocks", OtherBlocks(), 0},
+          {"stepped, with other blocks", OtherBlocks(), 5}};
 }
 
 // Returns the state of a job after it has loaded the checkpoint.
@@ -89,7 +91,7 @@ TEST_CASE("a short read is continued, and a read of no bytes is an error") {
   Saves saves;
   for (const LoadingJob& kind : LoadingJobs()) {
     const std::vector<Bytes> loaded = Loaded(kind, saves.directory);
-    for (const size_t most : {size_t{1}, size_t{100}}) {
+    for (const size_t max_bytes : {size_t{1}, size_t{100}}) {
       CAPTURE(kind.what);
       int64_t cut = 0;
       SavingJob job(kind.spec);
@@ -101,8 +103,8 @@ TEST_CASE("a short read is continued, and a read of no bytes is an error") {
       CHECK_MESSAGE(Has(job.Error(0), "checkpoint-000001.json ends at byte 0"), job.Error(0));
       CHECK(job.Everything() == before);
       job.WatchFiles(1, [&](const FileCall& call) {
-        cut += call.bytes > most ? 1 : 0;
-        return FileFault{.most_bytes = most};
+        cut += call.bytes > max_bytes ? 1 : 0;
+        return FileFault{.max_bytes = max_bytes};
       });
       RequireLoad(&job, saves.directory);
       CHECK(cut > 10);

@@ -15,7 +15,7 @@
 namespace shampoo_test {
 namespace {
 
-constexpr int64_t kMaxKept = int64_t{24} << 20;
+constexpr int64_t kMaxBackedUp = int64_t{24} << 20;
 
 RankSpec SpecOf(int64_t blocks) {
   RankSpec spec = LargeSpec();
@@ -68,7 +68,7 @@ TEST_CASE("after a failed read in the second pass of a load, steps fail until a 
     job.Undisturbed();
     const std::vector<Bytes> now = job.States();
     for (const int of : {0, 1}) {
-      CHECK((job.StateBytes(of) > kMaxKept) == kind.lost[of]);
+      CHECK((job.StateBytes(of) > kMaxBackedUp) == kind.lost[of]);
       CHECK((now[static_cast<size_t>(of)] != before[static_cast<size_t>(of)]) == kind.lost[of]);
     }
     if (kind.lost[0]) {

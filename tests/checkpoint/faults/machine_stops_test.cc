@@ -19,10 +19,10 @@ namespace {
 
 using Names = std::map<std::string, std::string>;  // from names of files to their bytes
 
-// The content of a disk that is synced, and the content that may be lost.
+// A model of the disk: the content that is synced, and the content that may be lost.
 class Disk {
  public:
-  // The current content of the directory is synced.
+  // Starts with the current content of the directory, which counts as synced.
   explicit Disk(std::string directory) : directory_(std::move(directory)), parent_(ParentOf(directory_)) {
     exists_ = is_certain_ = NamesIn(parent_).size() > 0 && Contains(NamesIn(parent_), BaseName(directory_));
     if (!exists_) return;
@@ -82,7 +82,8 @@ class Disk {
   struct Content {
     std::string now;
     std::string certain;
-    // Data that was not synced is missing, or the file has its full length and zeros instead.
+    // Returns what is left of the file: the synced data and, with has_zeros, zeros in place of the data that was not
+    // synced.
     std::string Left(bool has_zeros) const {
       std::string left = certain;
       if (has_zeros && now != certain) left.resize(now.size(), '\0');
@@ -172,7 +173,8 @@ class Checker {
         listed += name + " of " + std::to_string(bytes.size()) + " bytes\n";
       }
       CAPTURE(listed);
-      // A checkpoint that the save keeps is complete. Of one that it removes, the index is deleted before the states.
+      // A checkpoint that the save keeps is complete. If the save removes a checkpoint, it deletes the index before the
+      // states.
       for (const auto& [name, bytes] : *names) {
         if (name.ends_with(".json")) Load(directory + "/" + name, false);
       }
@@ -229,7 +231,7 @@ TEST_CASE("the first checkpoint of a directory is on the disk when the save succ
   CHECK(checker.newer_ones() > 0);
 }
 
-// A checkpoint that is withdrawn must not be left half complete.
+// The files of a failed save are removed in such an order that no incomplete checkpoint has an index.
 TEST_CASE("a machine that stops after a failed save leaves the older checkpoint or the new one") {
   Saves saves;
   const std::vector<FileCall> calls = saves.Calls(0);

@@ -18,9 +18,9 @@ struct Mode {
   size_t least_bytes;
 };
 constexpr Mode kModes[] = {
-    {"one", 1, 0}, {"all from one on", INT64_MAX, 0}, {"large ones from one on", INT64_MAX, 2048}};
+    {"one", 1, 0}, {"all from an allocation on", INT64_MAX, 0}, {"large ones from an allocation on", INT64_MAX, 2048}};
 
-// Makes allocations of one rank fail during the next calls of the job. Sets *failed if one did.
+// Makes allocations of one rank fail during the next calls of the job. Sets *failed if an allocation failed.
 void FailAllocations(SavingJob* job, int rank, const Mode& mode, int64_t first, bool* failed) {
   *failed = false;
   job->comm().patience = std::chrono::seconds(5);
@@ -57,7 +57,7 @@ void FailSaves(int64_t stride) {
         if (!ok) CHECK_MESSAGE(saves.HasOlderAlone(), saves.Names());
         if (!ok) saves.CheckNextSave();
         CHECK(OpenDescriptors() == descriptors);
-        // The second call already has the memory that is kept between calls.
+        // From the second call on, the memory that is kept between calls has been allocated.
         if (first > 1 && live == 0) live = LiveAllocations();
       }
       CHECK(successes < 200);

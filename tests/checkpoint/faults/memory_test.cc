@@ -43,7 +43,7 @@ int64_t PeakOf(Work&& work) {
   malloc_trim(0);
   std::ofstream("/proc/self/clear_refs") << "5";  // resets the peak to the current value
   const int64_t before = Resident("VmRSS:");
-  Require(before > 0 && Resident("VmHWM:") < before + (1 << 20), "the peak of resident memory cannot be set back");
+  Require(before > 0 && Resident("VmHWM:") < before + (1 << 20), "the peak of resident memory cannot be reset");
   work();
   return Resident("VmHWM:") - before;
 }
@@ -85,8 +85,8 @@ struct Trained : Rank {
   void RequireOk() const { Require(status == SHAMPOO_OK, error); }
 };
 
-// other: the block dim of the optimizer that loads with other blocks.
-void Check(const Model& model, const char* other) {
+// other_dim: max_preconditioner_dim of the optimizer that loads the checkpoint into other blocks.
+void Check(const Model& model, const char* other_dim) {
   const Scratch scratch(Scratch::On::kDisk);
   const std::string directory = scratch / "saves";
   const auto report = [&](const char* what, int64_t taken) {
@@ -110,9 +110,9 @@ void Check(const Model& model, const char* other) {
     Trained fresh(model);
     report("load", PeakOf([&] { fresh.Load(directory); }));
   }
-  Trained recut({model.rows, model.columns, other});
-  report("load into other blocks", PeakOf([&] { recut.Load(directory); }));
-  report("again", PeakOf([&] { recut.Load(directory); }));
+  Trained resharded({model.rows, model.columns, other_dim});
+  report("load into other blocks", PeakOf([&] { resharded.Load(directory); }));
+  report("second load into other blocks", PeakOf([&] { resharded.Load(directory); }));
 }
 
 }  // namespace

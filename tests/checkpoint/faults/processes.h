@@ -9,7 +9,7 @@
 
 namespace shampoo_test {
 
-// Runs work() in a child process, which then exits.
+// Starts a child process that runs work() and exits. Returns its id at once.
 pid_t InChild(const std::function<void()>& work);
 // Waits for the child and returns whether SIGKILL ended it.
 bool WasKilled(pid_t child);

@@ -12,7 +12,7 @@
 namespace shampoo_test {
 namespace {
 
-// Returns the call that published the new checkpoint. A failure after it does not fail the save.
+// Returns the number of the call that published the new checkpoint. A failure after it does not fail the save.
 int64_t PublishedBy(const std::vector<FileCall>& calls) {
   const auto renamed = std::find_if(calls.begin(), calls.end(), [](const FileCall& call) {
     return call.name == "rename" && call.to.ends_with(".json");
@@ -21,7 +21,8 @@ int64_t PublishedBy(const std::vector<FileCall>& calls) {
   return synced == calls.end() ? INT64_MAX : synced->number;
 }
 
-// Calls after publishing, hints, calls that are retried, and closing files that were only read.
+// Returns whether the save succeeds although this call fails: calls after publishing, hints, interrupted calls, which
+// are retried, and closing a file that was only read.
 bool IsHarmless(const FileCall& call, const std::vector<FileCall>& calls, int error) {
   if (call.number > PublishedBy(calls) || call.name == "sync_file_range") return true;
   if (error == EINTR) return true;
@@ -71,12 +72,12 @@ TEST_CASE("a save with one failed file call leaves the older checkpoint and no o
 TEST_CASE("short writes and reads are continued, and a write of no bytes is an error") {
   Saves saves;
   for (const int rank : {0, 1}) {
-    for (const size_t most : {size_t{1}, size_t{700}}) {
+    for (const size_t max_bytes : {size_t{1}, size_t{700}}) {
       int64_t cut = 0;
       saves.Reset();
       saves.job.WatchFiles(rank, [&](const FileCall& call) {
-        cut += call.bytes > most ? 1 : 0;
-        return FileFault{.most_bytes = most};
+        cut += call.bytes > max_bytes ? 1 : 0;
+        return FileFault{.max_bytes = max_bytes};
       });
       saves.Save();
       CHECK_MESSAGE(saves.job.All(SHAMPOO_OK), saves.job.Errors());

@@ -14,14 +14,14 @@
 
 namespace shampoo_test {
 
-// Parameters whose states have a few KiB or some MiB.
+// Return models whose states have a few KiB (small) or some MiB (large).
 RankSpec SmallSpec();
 RankSpec LargeSpec();
 
 using Bytes = std::vector<std::vector<char>>;
 
-// Replicas as threads that share the work, with a communicator of all ranks for checkpoints. The states depend on the
-// number of steps only.
+// Replicas that are threads and share the work, with a communicator of all ranks for checkpoints. The states depend
+// only on the number of steps.
 class SavingJob {
  public:
   explicit SavingJob(const RankSpec& spec = SmallSpec(), int world = 2);
@@ -36,7 +36,7 @@ class SavingJob {
   void TryStep() { grid_.Step(); }
   int64_t StateBytes(int rank) { return grid_[rank].PlanBytes("state", rank); }
 
-  // Runs on all ranks at once; Status and Error return the results.
+  // Save and Load run on all ranks at once. Status and Error return their results.
   void Save(const std::string& directory);
   void Load(const std::string& directory);
   // If set, wraps the call of each rank: around(rank, call) must call `call`.

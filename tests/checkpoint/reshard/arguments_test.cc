@@ -17,9 +17,9 @@ namespace shampoo_test {
 namespace {
 
 // Three replicas that share the work.
-class Copies {
+class Replicas {
  public:
-  Copies() : world(3), grid_(SmallModel(), 3, 1) {
+  Replicas() : world(3), grid_(SmallModel(), 3, 1) {
     RequireCreate(&grid_);
     grid_.FillGradients(1);
     RequireStep(&grid_);
@@ -49,7 +49,7 @@ TEST_CASE("a wrong argument on one rank fails on all ranks with its name and the
       {"directory is NULL", [](World::Call* call) { call->directory = nullptr; }},
       {"directory is empty: expected the path of a directory", [](World::Call* call) { call->directory = ""; }},
       {"count is -1: expected at least 0", [](World::Call* call) { call->count = -1; }},
-      {"opts is NULL", [](World::Call* call) { call->gives_opts = false; }},
+      {"opts is NULL", [](World::Call* call) { call->passes_opts = false; }},
       {"opts[1] is NULL: expected an optimizer", [](World::Call* call) { call->opts.push_back(nullptr); }},
       {"parameter \"weight\" is in two of the optimizers, or an optimizer was passed twice",
        [](World::Call* call) { call->opts.push_back(call->opts[0]); }},
@@ -57,18 +57,18 @@ TEST_CASE("a wrong argument on one rank fails on all ranks with its name and the
   };
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
-  Copies copies;
-  World& world = copies.world;
+  Replicas replicas;
+  World& world = replicas.world;
   RequireSave(&world, directory);
   const auto names = NamesIn(directory);
-  const auto before = Everything(&copies.grid());
+  const auto before = Everything(&replicas.grid());
   for (const Wrong& wrong : wrongs) {
     for (int odd = 0; odd < 3; ++odd) {
       for (const bool saves : {true, false}) {
         CAPTURE(std::string(wrong.words));
         CAPTURE(odd);
         CAPTURE(saves);
-        copies.SetAll(directory.c_str());
+        replicas.SetAll(directory.c_str());
         wrong.set(&world[odd]);
         saves ? world.Save() : world.Load();
         CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
@@ -77,11 +77,11 @@ TEST_CASE("a wrong argument on one rank fails on all ranks with its name and the
     }
   }
   CHECK(NamesIn(directory) == names);
-  CHECK(Everything(&copies.grid()) == before);
-  copies.SetAll(directory.c_str());
+  CHECK(Everything(&replicas.grid()) == before);
+  replicas.SetAll(directory.c_str());
   world.Load();
   RequireOk(world);
-  CHECK(Everything(&copies.grid()) == before);
+  CHECK(Everything(&replicas.grid()) == before);
 }
 
 TEST_CASE("wrong arguments of a single process are errors") {
@@ -116,15 +116,15 @@ TEST_CASE("a job of several ranks needs a communicator of all ranks and of host 
                                                "give a communicator of all ranks of the job"}) == "");
     }
   }
-  World copy(2);  // as large as the replicas or the shards alone
+  World half(2);  // as large as the replicas or the shards alone
   World device(4, SHAMPOO_CUDA);
   for (int rank = 0; rank < 4; ++rank) {
-    copy[rank % 2].opts = {grid[rank].optimizer};
+    half[rank % 2].opts = {grid[rank].optimizer};
     device[rank].opts = {grid[rank].optimizer};
   }
-  copy.Save(directory);
-  CHECK_MESSAGE(copy.All(SHAMPOO_E_INVALID), copy.Errors());
-  CHECK(MissingWord(copy[0].error, {"world has 2 ranks, but an optimizer has 4 ranks"}) == "");
+  half.Save(directory);
+  CHECK_MESSAGE(half.All(SHAMPOO_E_INVALID), half.Errors());
+  CHECK(MissingWord(half[0].error, {"world has 2 ranks, but an optimizer has 4 ranks"}) == "");
   device.Save(directory);
   CHECK_MESSAGE(device.All(SHAMPOO_E_UNSUPPORTED), device.Errors());
   CHECK(MissingWord(device[0].error, {"memory of a GPU", "SHAMPOO_CPU"}) == "");

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Blocks that miss steps, with inverse roots that are used some steps after their factor matrices (root_async): a job
-// of another kind continues from any step with results that are bit-identical to those of an uninterrupted run.
+// with other ranks continues from any step with results that are bit-identical to those of an uninterrupted run.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -36,7 +36,7 @@ bool HasGradient(size_t param, uint64_t t) {
 }
 
 struct Job {
-  int copies, shards;
+  int replicas, shards;
   Division division;
 };
 const std::vector<Job> kJobs = {{1, 1, Division::kFlat},
@@ -47,7 +47,7 @@ const std::vector<Job> kJobs = {{1, 1, Division::kFlat},
 
 class Run {
  public:
-  Run(const RankSpec& spec, const Job& job) : grid(spec, job.copies, Divide(spec.params, job.division, job.shards)) {
+  Run(const RankSpec& spec, const Job& job) : grid(spec, job.replicas, Divide(spec.params, job.division, job.shards)) {
     RequireCreate(&grid);
   }
   void Step(uint64_t t) {

@@ -54,7 +54,7 @@ size_t SizeOf(int32_t dtype) {
   return dtype == SHAMPOO_F32 || dtype == SHAMPOO_I32 ? 4 : 2;
 }
 
-// Returns any sign, exponent and mantissa except the exponent of infinity and NaN.
+// Turns random bits into those of a finite number of this dtype. Returns 0 or 1 for SHAMPOO_I32.
 uint64_t FiniteBits(int32_t dtype, uint64_t random) {
   struct Layout {
     int bits, mantissa;
@@ -87,7 +87,7 @@ int64_t PlacedEntry::elements() const {
 }
 
 std::vector<PlacedEntry> EntriesOf(const Rank& rank, const std::vector<ParamSpec>& params) {
-  // By the name of the parameter and the number of the block, as in keys.
+  // The shape and the elements of each block, by the name of its parameter and its number, as in keys.
   std::map<std::string, std::pair<Indices, Indices>> blocks;
   std::map<int32_t, int> counts;
   int64_t count = 0;

@@ -28,7 +28,7 @@ struct PlacedEntry {
   int64_t elements() const;
 };
 
-// Returns the entries of blocks. `params` are those that the rank was created from.
+// Returns the entries of blocks. `params` are the parameters that the rank was created from.
 std::vector<PlacedEntry> EntriesOf(const Rank& rank, const std::vector<ParamSpec>& params);
 
 // Returns the bytes that an entry must have in a job with this salt. In an elementwise state, each element depends on

@@ -16,7 +16,7 @@
 namespace shampoo_test {
 namespace {
 
-// Changes the byte in the middle of the only state file.
+// Changes a byte near the end of the only state file.
 void Spoil(const std::string& directory) {
   const std::string path = directory + "/checkpoint-000001.rank-00000-of-00001.safetensors";
   std::string bytes = BytesOf(path);
@@ -59,8 +59,8 @@ TEST_CASE("after failed loads, training continues bit-identically to a run witho
   }
 }
 
-// Blocks of one element. (1e-12)^-5 does not fit any dtype of a state, so no rung of the recovery ladder can compute
-// the root of a zero factor matrix.
+// Blocks of one element. (1e-12)^-5 does not fit float32, the dtype of the inverse root, so no rung of the recovery
+// ladder can compute the root of a zero factor matrix.
 RankSpec FailingRoots() {
   RankSpec spec;
   spec.keys = {{"exponent_multiplier", "10"}, {"root_failure_tolerance", "2"}};
@@ -149,7 +149,7 @@ TEST_CASE("with arenas of the host, a load writes to the last state_out, and a f
     REQUIRE(shampoo_optimizer_bind_state(loader.optimizer(), nullptr, nullptr) == SHAMPOO_OK);
     CHECK(StatesOf(loader.rank) == StatesOf(fresh.rank));
     CheckRefused(&loader.rank, scratch / "spoiled", SHAMPOO_E_IO, {"checksum"});
-    // A snapshot of the loaded arena is the state of the saver.
+    // The arena that was loaded has the state of the saver, from which training continues.
     REQUIRE(shampoo_optimizer_bind_state(loader.optimizer(), to, to) == SHAMPOO_OK);
     loader.TakeParams(saver.Params());
     Trainee other(SmallModel());

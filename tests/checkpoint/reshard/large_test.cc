@@ -38,9 +38,9 @@ int64_t CountExpected(Grid* grid, bool elementwise) {
   return count;
 }
 
-RankSpec Matrix(int64_t rows, int64_t columns, const char* most, const char* on_block_mismatch = "error") {
+RankSpec Matrix(int64_t rows, int64_t columns, const char* max_dim, const char* on_block_mismatch = "error") {
   RankSpec spec;
-  spec.keys = {{"max_preconditioner_dim", most},
+  spec.keys = {{"max_preconditioner_dim", max_dim},
                {"momentum", "0.9"},
                {"beta1", "0"},
                {"use_merge_dims", "false"},
@@ -78,10 +78,10 @@ TEST_CASE("shards that end where blocks end keep their factor matrices when load
   for (const bool from_shards : {true, false}) {
     CAPTURE(from_shards);
     const Scratch scratch;
-    Grid cut(spec, 1, shards);
+    Grid sharded(spec, 1, shards);
     Grid whole(spec, 1, 1);
-    Grid* const saver = from_shards ? &cut : &whole;
-    Grid* const loader = from_shards ? &whole : &cut;
+    Grid* const saver = from_shards ? &sharded : &whole;
+    Grid* const loader = from_shards ? &whole : &sharded;
     Create(saver);
     Create(loader);
     WriteAndSave(saver, scratch / "checkpoints");
@@ -130,7 +130,7 @@ TEST_CASE("blocks that differ only after thousands of elements are not matched")
                 loader[0].error);
 }
 
-TEST_CASE("more entries than fit one file are written to several") {
+TEST_CASE("more entries than fit one file are written to several files") {
   const Scratch scratch;
   RankSpec spec = Matrix(1, 1, "1");
   spec.params = {{"vector", {5000}}};

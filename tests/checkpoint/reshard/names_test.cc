@@ -148,7 +148,7 @@ TEST_CASE("the largest checkpoint_keep of all optimizers and ranks applies") {
     for (int t = 0; t < 3; ++t) world.Save(scratch / "of ranks");
     RequireOk(world);
     CHECK(CheckpointsIn(scratch / "of ranks").size() == 2);
-    first.rank.Save(scratch / "of ranks");  // it keeps one
+    first.rank.Save(scratch / "of ranks");  // `first` keeps one checkpoint
   }
 }
 

@@ -43,7 +43,7 @@ Keys RandomModel::BlockKeys() {
 
 RandomModel::World RandomModel::DrawWorld(bool may_drop, const char* on_block_mismatch) {
   World world;
-  world.copies = static_cast<int>(Draw(1, 3));
+  world.replicas = static_cast<int>(Draw(1, 3));
   world.shards = CutAll(Draw(1, 4));
   RankSpec& spec = world.spec;
   spec.params = params_;

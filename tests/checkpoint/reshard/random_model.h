@@ -17,7 +17,7 @@ class RandomModel : public RandomShards {
   // The layout of a job: its replicas, its shards of any form, and its blocks.
   struct World {
     RankSpec spec;
-    int copies = 1;
+    int replicas = 1;
     Shards shards;
     bool drops_momentum = false;  // the state momentum of the model is not loaded
   };

@@ -26,7 +26,7 @@ using Bytes = std::vector<char>;
 
 class ModelJob {
  public:
-  explicit ModelJob(const RandomModel::World& world) : grid(world.spec, world.copies, world.shards) {
+  explicit ModelJob(const RandomModel::World& world) : grid(world.spec, world.replicas, world.shards) {
     RequireCreate(&grid);
     for (int rank = 0; rank < grid.world(); ++rank) {
       entries.push_back(EntriesOf(grid[rank], grid.spec(rank).params));

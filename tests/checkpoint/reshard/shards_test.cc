@@ -18,16 +18,16 @@ TEST_CASE("a group without elements on a shard makes no steps there and is saved
   spec.groups = {spec.keys};
   spec.params = {{"weight", {9, 7}}, {"scalar", {}, 1}};
   for (int odd = 0; odd < 3; ++odd) {
-    for (const int copies : {1, 2}) {
+    for (const int replicas : {1, 2}) {
       CAPTURE(odd);
-      CAPTURE(copies);
+      CAPTURE(replicas);
       const Scratch scratch;
       Shards shards = Divide(spec.params, Division::kFlat, 3);
       for (int rank = 0; rank < 3; ++rank) shards[static_cast<size_t>(rank)][1].CutFlat(rank > odd, rank == odd);
-      Grid grid(spec, copies, shards);
+      Grid grid(spec, replicas, shards);
       RequireCreate(&grid);
       grid.FillParams(1);
-      Grid resumed(spec, copies, shards);
+      Grid resumed(spec, replicas, shards);
       RequireCreate(&resumed);
       const auto train = [](Grid* job, uint64_t first, uint64_t last) {
         for (uint64_t t = first; t <= last; ++t) {
@@ -55,12 +55,12 @@ TEST_CASE("a group without elements on a shard makes no steps there and is saved
 TEST_CASE("a parameter that is whole on all shard ranks or on one of them is saved once, however it is described") {
   const RankSpec spec = SmallModel();
   for (const char* const mode : {"local", "gather"}) {
-    for (const int copies : {1, 2}) {
+    for (const int replicas : {1, 2}) {
       for (const char* const held : {"whole", "flat", "rectangle", "by one"}) {
         CAPTURE(std::string(mode));
-        CAPTURE(copies);
+        CAPTURE(replicas);
         CAPTURE(std::string(held));
-        // A parameter that is whole on each rank without being described so cannot be gathered.
+        // A parameter that is whole on each rank but described as a shard cannot be gathered.
         if (mode == std::string("gather") && (held == std::string("flat") || held == std::string("rectangle")))
           continue;
         Shards shards(3, spec.params);
@@ -74,7 +74,7 @@ TEST_CASE("a parameter that is whole on all shard ranks or on one of them is sav
         RankSpec of_ranks = spec;
         of_ranks.keys.emplace_back("shard_mode", mode);
         if (mode == std::string("gather") && held == std::string("by one")) of_ranks.all_shards = shards;
-        Grid grid(of_ranks, copies, shards);
+        Grid grid(of_ranks, replicas, shards);
         RequireCreate(&grid);
         grid.FillGradients(5);
         RequireStep(&grid);

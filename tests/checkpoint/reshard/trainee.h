@@ -18,10 +18,11 @@ RankSpec SmallModel(const Keys& more = {});
 class Trainee {
  public:
   explicit Trainee(const RankSpec& made_from);  // rank.status is the result
-  // Makes the steps first to last and stops at a failure. status and error are those of the last step that was made.
+  // Makes the steps first to last and stops at a failure. rank.status and rank.error are those of the last step.
   void Train(int first, int last);
   std::map<std::string, std::vector<float>> Params() const;
-  void TakeParams(const std::map<std::string, std::vector<float>>& params);  // copies those that it has
+  void TakeParams(
+      const std::map<std::string, std::vector<float>>& params);  // copies the parameters that this optimizer has
 
   shampoo_optimizer* optimizer() const { return rank.optimizer; }
 

@@ -45,7 +45,7 @@ void World::Run(decltype(&shampoo_save) function) {
   OnEveryRank(comm_.world(), [&](int rank) {
     Call& call = (*this)[rank];
     const int32_t count = call.count == Call::kAll ? static_cast<int32_t>(call.opts.size()) : call.count;
-    call.status = function(call.gives_opts ? call.opts.data() : nullptr, count, handles_[static_cast<size_t>(rank)],
+    call.status = function(call.passes_opts ? call.opts.data() : nullptr, count, handles_[static_cast<size_t>(rank)],
                            call.directory, call.stream);
     call.error = call.status == SHAMPOO_OK ? "" : shampoo_last_error();
   });

@@ -16,7 +16,7 @@ class World {
     std::vector<shampoo_optimizer*> opts;
     const char* directory = nullptr;
     void* stream = nullptr;
-    bool gives_opts = true;  // otherwise NULL is passed
+    bool passes_opts = true;  // otherwise the call passes NULL
     int32_t count = kAll;
     static constexpr int32_t kAll = -1000;  // the number of opts
 

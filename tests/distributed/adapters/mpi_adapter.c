@@ -20,7 +20,7 @@ static int rank, world;
     }                                                                                      \
   } while (0)
 
-// Replaces the function of MPI to check, and to reject, what is sent.
+// Replaces the function of MPI, to check the sizes of messages and to reject them.
 static int refuse_sends;
 
 int MPI_Isend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
@@ -32,7 +32,8 @@ int MPI_Isend(const void* buf, int count, MPI_Datatype datatype, int dest, int t
 
 static char sent(int from, int round, size_t i) { return (char)(from * 41 + round * 7 + (int)i); }
 
-// The ranks of the ops are the ranks first, first + 1, ... of the world.
+// Makes an all-gather and checks the received bytes. The ranks of the ops are the ranks first, first + 1, ... of the
+// world.
 static void gather(const shampoo_comm_ops* ops, int first, int round, size_t bytes, int in_place) {
   const size_t all_bytes = (size_t)ops->world * bytes;
   char* own = malloc(bytes);
@@ -51,7 +52,7 @@ static void gather(const shampoo_comm_ops* ops, int first, int round, size_t byt
 }
 
 static void gather_often(const shampoo_comm_ops* ops, int first) {
-  // Below, at and above the size of a slice, with and without a remainder.
+  // Sizes below, at and above the largest message, and larger sizes with and without a remainder.
   const size_t sizes[] = {1, 2, 5, 7, 11, 23, 24, 46, 64, 1000};
   for (int round = 0; round < (int)(sizeof sizes / sizeof sizes[0]); ++round) {
     gather(ops, first, round, sizes[round], 0);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL that is found in the process. This program does not link the stand-in because the tests load it.
+// NCCL that the process has loaded. This program does not link the stand-in because the tests load it.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <nccl.h>
@@ -84,7 +84,7 @@ TEST_CASE("a communicator of the loaded NCCL gathers, and the library stays load
   std::vector<CommOps> ops(kWorld);
   for (int rank = 0; rank < kWorld; ++rank) {
     CommOps& own = ops[static_cast<size_t>(rank)];
-    // The default name also finds it because it is the soname of the library that was loaded by its path.
+    // The default name also finds the library that was loaded by its path, because the name is its soname.
     const Status status = NcclOps(comms[rank], rank == 0 ? nullptr : SHAMPOO_NCCL_STANDIN, &own);
     CAPTURE(status.message());
     REQUIRE(status.ok());

@@ -2,7 +2,7 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The functions of NCCL before 2.7 that the library looks up: one rank and groups, but no messages.
+ * The functions of NCCL before 2.7 that the library looks up: for one rank, and without ncclSend and ncclRecv.
  */
 #include <nccl.h>
 

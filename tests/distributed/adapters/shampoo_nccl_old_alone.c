@@ -2,7 +2,7 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Compiled with the header of NCCL 2.6, which has no messages.
+ * Compiled with the header of NCCL 2.6, which has no ncclSend and ncclRecv.
  */
 #include <nccl.h>
 

@@ -82,7 +82,7 @@ ncclResult_t Split(const std::vector<Request>& requests) {
 
 }  // namespace
 
-ncclResult_t CarryOut(const std::vector<Request>& requests) {
+ncclResult_t ExecuteCollective(const std::vector<Request>& requests) {
   for (const Request& request : requests) {
     if (!Agree(request, requests[0])) return ncclInvalidArgument;
   }
@@ -101,7 +101,7 @@ ncclResult_t CarryOut(const std::vector<Request>& requests) {
   return ncclInternalError;
 }
 
-ncclResult_t CarryOver(const Request& send, const Request& receive) {
+ncclResult_t DeliverMessage(const Request& send, const Request& receive) {
   const size_t bytes = send.count * SizeOf(send.datatype);
   if (SizeOf(send.datatype) == 0 || bytes != receive.count * SizeOf(receive.datatype)) return ncclInvalidArgument;
   if (bytes > 0) std::memmove(receive.recv, send.send, bytes);

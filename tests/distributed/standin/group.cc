@@ -9,15 +9,15 @@ namespace standin {
 namespace {
 
 // Requests that are posted together on one communicator: a collective, or consecutive messages of a group.
-struct Put {
-  Put(ncclComm_t to, const Request& request)
+struct RequestBatch {
+  RequestBatch(ncclComm_t to, const Request& request)
       : comm(to), meeting(to->meeting), rank(to->rank), non_blocking(to->non_blocking), requests{request} {}
 
   ncclResult_t Post() const { return meeting->Post(rank, requests); }
   ncclResult_t Wait() const { return non_blocking ? ncclInProgress : meeting->Wait(rank); }
 
   ncclComm_t comm;
-  // A reference, because another thread may abort and free the communicator while this one waits.
+  // A shared_ptr, because another thread may abort and free the communicator while this thread waits.
   std::shared_ptr<Meeting> meeting;
   int rank;
   bool non_blocking;
@@ -26,36 +26,38 @@ struct Put {
 
 // State of this thread: nesting depth of groups, deferred requests, and the first rejected call.
 thread_local int depth = 0;
-thread_local std::vector<Put> put_off;
+thread_local std::vector<RequestBatch> deferred;
 thread_local ncclResult_t refused = ncclSuccess;
 
 bool Failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
 
-// Returns the first error, otherwise whether anything is in progress.
+// Returns the first error. Without an error, returns ncclInProgress if a result is in progress, otherwise ncclSuccess.
 ncclResult_t First(ncclResult_t a, ncclResult_t b) { return Failed(a) || b == ncclSuccess ? a : b; }
 
 void Defer(ncclComm_t comm, const Request& request) {
-  const auto last = std::find_if(put_off.rbegin(), put_off.rend(), [&](const Put& put) { return put.comm == comm; });
-  if (IsMessage(request) && last != put_off.rend() && IsMessage(last->requests[0])) {
+  const auto last =
+      std::find_if(deferred.rbegin(), deferred.rend(), [&](const RequestBatch& batch) { return batch.comm == comm; });
+  if (IsMessage(request) && last != deferred.rend() && IsMessage(last->requests[0])) {
     last->requests.push_back(request);
   } else {
-    put_off.emplace_back(comm, request);
+    deferred.emplace_back(comm, request);
   }
 }
 
 // Posts the requests of all communicators before waiting for the first one, because ranks that this thread manages wait
 // for each other.
-ncclResult_t RunRound(std::vector<Put>& puts) {
-  std::vector<Put> round, rest;
-  for (const Put& put : puts) {
-    const bool taken = std::any_of(round.begin(), round.end(), [&](const Put& r) { return r.comm == put.comm; });
-    (taken ? rest : round).push_back(put);
+ncclResult_t RunRound(std::vector<RequestBatch>& batches) {
+  std::vector<RequestBatch> round, rest;
+  for (const RequestBatch& batch : batches) {
+    const bool taken =
+        std::any_of(round.begin(), round.end(), [&](const RequestBatch& r) { return r.comm == batch.comm; });
+    (taken ? rest : round).push_back(batch);
   }
   ncclResult_t result = ncclSuccess;
-  for (const Put& put : round) result = First(result, put.Post());
+  for (const RequestBatch& batch : round) result = First(result, batch.Post());
   if (result != ncclSuccess) return result;
-  for (const Put& put : round) result = First(result, put.Wait());
-  puts = rest;
+  for (const RequestBatch& batch : round) result = First(result, batch.Wait());
+  batches = rest;
   return result;
 }
 
@@ -76,9 +78,9 @@ ncclResult_t Submit(ncclComm_t comm, const Request& request) {
     Defer(comm, request);
     return ncclSuccess;
   }
-  const Put put(comm, request);
-  const ncclResult_t posted = put.Post();
-  return posted != ncclSuccess ? posted : put.Wait();
+  const RequestBatch batch(comm, request);
+  const ncclResult_t posted = batch.Post();
+  return posted != ncclSuccess ? posted : batch.Wait();
 }
 
 }  // namespace standin
@@ -91,9 +93,9 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   if (standin::depth == 0) return ncclInvalidUsage;
   if (--standin::depth > 0) return ncclSuccess;
-  std::vector<standin::Put> puts;
-  puts.swap(standin::put_off);
+  std::vector<standin::RequestBatch> batches;
+  batches.swap(standin::deferred);
   ncclResult_t result = std::exchange(standin::refused, ncclSuccess);
-  while (!puts.empty() && !standin::Failed(result)) result = standin::First(result, standin::RunRound(puts));
+  while (!batches.empty() && !standin::Failed(result)) result = standin::First(result, standin::RunRound(batches));
   return result;
 }

@@ -16,7 +16,7 @@ ncclResult_t Meeting::Post(int rank, const std::vector<Request>& requests) {
     for (const Request& message : requests) Meet(rank, message);
   } else {
     seat.request = requests[0];
-    if (++waiting_ == world()) CarryOutAll();
+    if (++waiting_ == world()) ExecuteForAll();
   }
   return ncclSuccess;
 }
@@ -31,7 +31,7 @@ void Meeting::Meet(int rank, const Request& message) {
   }
   const Request other = others.front();
   others.pop_front();
-  const ncclResult_t result = sends ? CarryOver(message, other) : CarryOver(other, message);
+  const ncclResult_t result = sends ? DeliverMessage(message, other) : DeliverMessage(other, message);
   End(rank, result);
   End(message.peer, result);
 }
@@ -46,10 +46,10 @@ void Meeting::End(int rank, ncclResult_t result) {
 }
 
 // One thread accesses the memory of all ranks under the lock while the other ranks wait.
-void Meeting::CarryOutAll() {
+void Meeting::ExecuteForAll() {
   std::vector<Request> requests;
   for (const Seat& seat : seats_) requests.push_back(seat.request);
-  const ncclResult_t result = CarryOut(requests);
+  const ncclResult_t result = ExecuteCollective(requests);
   for (Seat& seat : seats_) {
     seat.waits = false;
     seat.result = result;

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Synchronizes the ranks of a communicator: each rank posts a request, and the last one executes it for all. A message
-// is executed by the later of its two ranks.
+// Synchronizes the ranks of a communicator: each rank posts a request for a collective, and the last rank to do so
+// executes the collective for all. Of the two ranks of a message, the later one copies the data.
 #pragma once
 
 #include <nccl.h>
@@ -34,11 +34,11 @@ inline bool IsMessage(const Request& request) {
   return request.kind == Request::kSend || request.kind == Request::kReceive;
 }
 
-// Executes the collective of all ranks; requests[r] is that of rank r. If they differ, which NCCL would not detect,
-// nothing is executed and the result is ncclInvalidArgument.
-ncclResult_t CarryOut(const std::vector<Request>& requests);
+// Executes the collective of all ranks; requests[r] is the request of rank r. If requests differ, which NCCL would not
+// detect, nothing is executed and the result is ncclInvalidArgument.
+ncclResult_t ExecuteCollective(const std::vector<Request>& requests);
 // Executes a message. If the sizes of both sides differ, nothing is copied and the result is ncclInvalidArgument.
-ncclResult_t CarryOver(const Request& send, const Request& receive);
+ncclResult_t DeliverMessage(const Request& send, const Request& receive);
 
 class Meeting {
  public:
@@ -50,7 +50,7 @@ class Meeting {
   ncclResult_t Post(int rank, const std::vector<Request>& requests);
   // Waits until the last post of the rank is complete or has failed, and returns its result.
   ncclResult_t Wait(int rank);
-  // Returns the same result, or ncclInProgress instead of waiting, or ncclSuccess without a post.
+  // Like Wait, but returns ncclInProgress instead of waiting. Returns ncclSuccess if the rank has posted nothing.
   ncclResult_t Poll(int rank);
   // Makes all current and later waits return ncclRemoteError.
   void Abort();
@@ -63,7 +63,7 @@ class Meeting {
     ncclResult_t result = ncclSuccess;
   };
 
-  void CarryOutAll();
+  void ExecuteForAll();
   void Meet(int rank, const Request& message);
   void End(int rank, ncclResult_t result);
   ncclResult_t ResultOf(const Seat& seat) const;
@@ -72,7 +72,7 @@ class Meeting {
   std::condition_variable changed_;
   std::vector<Seat> seats_;
   int waiting_ = 0;  // ranks that wait for a collective
-  // Messages that wait for their other side: from, to.
+  // Messages whose other side has not been posted, by sender and receiver.
   std::map<std::pair<int, int>, std::deque<Request>> sends_, receives_;
   bool aborted_ = false;
 };

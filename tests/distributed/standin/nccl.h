@@ -93,8 +93,8 @@ ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatyp
 ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                       cudaStream_t stream);
 
-/* Calls between the two are executed by the end: all of them, or none if a call was rejected. Initialization and splits
- * are not allowed in a group. */
+/* ncclGroupEnd executes the calls since ncclGroupStart: all of them, or none if a call was rejected. Initialization and
+ * splits are not allowed in a group. */
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 
