@@ -111,7 +111,7 @@ int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, con
   }
   if (updates == 0) return -1;
   const Block& without_update = inputs.plan.block(now.block_without_update);
-  // The owner of a gathered block logs it.
+  // If the block is gathered, only its owner logs the skipped update.
   if (without_update.gathered && !inputs.plan.Owns(without_update)) return now.block_without_update;
   LogText(LogLevel::kWarning,
           [&] { return Cat(SkippedUpdateText(inputs.plan.param(without_update), without_update), last_of(updates)); });
