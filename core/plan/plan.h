@@ -32,7 +32,7 @@ struct Placement {
 };
 
 // With shard_mode gather: the memory of a rank for the exchanges between shards, and what it sends in a step, in bytes.
-// All buffers but `whole` are for all sets (PlanData::exchange_sets).
+// All buffers except `whole` are for all sets (PlanData::exchange_sets).
 struct GatherBytes {
   int64_t held = 0;           // buffer for the slices of its own shards that the rank sends
   int64_t owned = 0;          // buffer for the received slices of the blocks that it owns, and for their updates
@@ -80,7 +80,7 @@ struct PlanData {
 
   // The ranks that own blocks: the replica ranks, or with `gathers` the shard ranks of all replicas, by replica.
   int ranks() const { return placement.replica_world * (gathers ? placement.shard_world : 1); }
-  // This rank among them.
+  // The index of this rank among these ranks.
   int rank() const {
     return gathers ? placement.replica_rank * placement.shard_world + placement.shard_rank : placement.replica_rank;
   }
@@ -127,8 +127,8 @@ class Plan {
   Status CheckFinished() const;
   std::shared_ptr<const PlanData> data() const { return finished_; }
 
-  // Reports the bytes of "state", "workspace", "total" or "comm" of a rank; -1 is this rank. A suffix ".all_gather" on
-  // the last three assumes a communicator without all-to-all.
+  // Reports the bytes of "state", "workspace", "total" or "comm" of a rank; -1 is this rank. With the suffix
+  // ".all_gather" on "workspace", "total" or "comm", assumes a communicator without all-to-all.
   Status Bytes(int rank, std::string_view what, int64_t* bytes) const;
 
  private:
