@@ -44,8 +44,7 @@ SHAMPOO_HD inline int ScaleExponent(double largest, double shift) {
 }
 
 // Returns the largest k <= scale for which the root of A * 2^-k is the root of A times a power of two, if 1 / exponent
-// is an integer. Matrices that differ only by a power of 2^(1 / exponent) then have roots with the
-// same digits.
+// is an integer. Matrices that differ only by a power of 2^(1 / exponent) then have roots with the same digits.
 SHAMPOO_HD inline int WholeRootScale(int scale, double exponent) {
   const double root = std::fabs(1 / exponent);
   if (!(root >= 1 && root <= 64 && root == std::floor(root))) return scale;

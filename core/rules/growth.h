@@ -15,8 +15,8 @@
 // plugin.
 namespace shampoo {
 
-// A state that grows in each step by less than this fraction of its limit does not reach the limit in 2^40 steps, so
-// that it need not be read.
+// A state that grows in each step by less than this fraction of its limit does not reach the limit in 2^40 steps. Its
+// values need not be read for the check.
 inline constexpr double kNegligibleGrowth = 1.0 / (int64_t{1} << 40);
 
 // Returns the largest sum of products that is allowed: a margin remains for rounding in the computation dtype.
