@@ -92,7 +92,7 @@ struct PlanData {
   // The number of sets of exchange buffers. On a device with several buckets there are two, so that one bucket is
   // exchanged while the next one is computed. Bucket k uses set k % exchange_sets().
   int64_t exchange_sets() const { return placement.device != DeviceType::kCpu && bucket_count > 1 ? 2 : 1; }
-  // Returns whether replicas on a device agree on a step in an exchange of its own, before any of them writes anything:
+  // Returns whether replicas on a device agree on a step in a separate exchange, before any of them writes anything:
   // with gathered blocks, because each replica checks only the blocks that it owns; with several buckets, because the
   // second one is computed while the first is exchanged. Otherwise the headers of the updates decide.
   bool replicas_agree_first() const { return placement.replica_world > 1 && (gathers || bucket_count > 1); }
