@@ -16,12 +16,12 @@ struct Alias {
 constexpr Alias kAliases[] = {
     {"learning_rate", "lr"},
     {"step_size", "lr"},
-    {"betas", "beta1, and grafting_beta2 (of the grafted method) or beta2 (of the factor matrices)"},
+    {"betas", "beta1, and grafting_beta2 (of the grafting method) or beta2 (of the factor matrices)"},
     {"b1", "beta1"},
-    {"b2", "grafting_beta2 (of the grafted method) or beta2 (of the factor matrices)"},
+    {"b2", "grafting_beta2 (of the grafting method) or beta2 (of the factor matrices)"},
     {"shampoo_beta", "beta2"},
     {"stats_decay", "beta2"},
-    {"eps", "grafting_epsilon (of the grafted method) or epsilon (of the inverse roots)"},
+    {"eps", "grafting_epsilon (of the grafting method) or epsilon (of the inverse roots)"},
     {"matrix_eps", "epsilon"},
     {"matrix_epsilon", "epsilon"},
     {"diagonal_eps", "grafting_epsilon"},
@@ -198,7 +198,7 @@ Status Config::Resolve(Settings* settings) const {
   SHAMPOO_RETURN_IF_ERROR(CheckMethod(method));
   for (const Key& key : Keys()) {
     Value value = ValueOf(key);
-    // Values that the method does not read may be inherited from the config of another method.
+    // The value of a key that the method does not read may be inherited from the config of another method. Ignore it.
     if (!Reads(method, key)) SHAMPOO_RETURN_IF_ERROR(ParseValue(key, key.default_text, &value));
     if (key.number != nullptr) made.*key.number = value.number;
     if (key.integer != nullptr) made.*key.integer = value.integer;
@@ -222,7 +222,7 @@ Status Config::Resolve(Settings* settings) const {
   if (ValueOf(*FindKey("grafting_beta2")).is_auto) {
     made.grafting_beta2 = made.grafting == Grafting::kRmsprop ? 0.99 : 0.999;
   }
-  // Adagrad is the unweighted sum of the same recurrence.
+  // Adagrad's second moment is an unweighted sum: the same recurrence with a decay of 1.
   if (made.grafting == Grafting::kAdagrad) made.grafting_beta2 = 1.0;
   if (ValueOf(*FindKey("grafting_epsilon")).is_auto) {
     made.grafting_epsilon = made.grafting == Grafting::kAdagrad ? 1e-10 : 1e-8;
@@ -237,11 +237,11 @@ Status Config::Resolve(Settings* settings) const {
   return {};
 }
 
-// An elementwise method is the grafting method of the same name, alone. Fields of keys that it does not read are such
-// that nothing is done for them.
+// An elementwise method is the grafting method of the same name, without preconditioning. Sets the fields of keys that
+// it does not read to values that have no effect.
 void Config::ResolveElementwise(Settings* settings) const {
   settings->grafting = GraftingOf(settings->method);
-  if (settings->method == Method::kAdagrad) settings->beta2 = 1;  // the unweighted sum of the same recurrence
+  if (settings->method == Method::kAdagrad) settings->beta2 = 1;  // an unweighted sum
   if (ValueOf(*FindKey("epsilon")).is_auto) settings->epsilon = settings->method == Method::kAdagrad ? 1e-10 : 1e-8;
   settings->root_relative_epsilon = 0;
   settings->start_preconditioning_step = 1;

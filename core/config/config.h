@@ -13,9 +13,9 @@
 
 namespace shampoo {
 
-// The values of all keys: the values that the user has set, and the defaults of the preset
-// and the method for all others. Each value
-// is checked against its row of the table when it is set. Resolve makes the checks that involve several keys.
+// The values of all keys: the values that the user has set, and the defaults of the preset and the method for all other
+// keys. Each value is checked against its row of the table when it is set. Resolve() makes the checks that involve
+// several keys.
 class Config {
  public:
   Config();
@@ -25,7 +25,8 @@ class Config {
   Status SetText(const char* name, const char* text);
   const std::string* Text(std::string_view name) const;  // returns nullptr if there is no such key
 
-  // After the config was copied: its values belong to another config. Keys that the method does not read may have them.
+  // Call after the config was copied from another config. Values that were set in that config are ignored if the method
+  // does not read their keys.
   void MarkInherited();
 
   bool IsSet(const Key& key) const { return SourceOf(key) != Source::kDefault; }

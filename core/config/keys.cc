@@ -50,7 +50,7 @@ const Key kKeys[] = {
      .doc = "Named set of defaults. Keys that are set explicitly keep their values, regardless of the order in which "
             "keys are set. shampoo: the defaults of this table. shampoo_2024: the defaults of the July 2024 reference "
             "release. adamw: method adam with the learning rate and the weight decay of torch.optim.AdamW. A preset is "
-            "for one method; if the key method selects another one, its defaults are used instead.",
+            "for one method; if the key method selects another method, the defaults of that method are used instead.",
      .choices = kPresetNames},
     {.name = "method", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "How the update follows from the gradient. shampoo: Distributed Shampoo. adam, adagrad, rmsprop, sgd: the "
@@ -116,8 +116,9 @@ const Key kKeys[] = {
      .methods = kShampoo, .least = 0, .most = kLargestInteger, .integer = &Settings::merge_min_dim},
     {.name = "precondition_1d", .type = KeyType::kBool, .default_text = "false",
      .doc = "Whether tensors with at most one dimension above 1 (biases, scales) have factor matrices. false: they use "
-            "only the grafting method, unless grafting is none. Dimensions are counted before they are merged: those "
-            "of each stacked tensor with stack_dims, and those of each piece that a rank holds with shard_mode local.",
+            "only the grafting method, unless grafting is none. Dimensions are counted before they are merged. With "
+            "stack_dims, they are counted for each stacked tensor; with shard_mode local, for each piece that a rank "
+            "holds.",
      .methods = kShampoo, .flag = &Settings::precondition_1d},
     {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "25",
      .doc = "Maximum number of steps between two refreshes of the inverse roots. Early refreshes follow each other "
@@ -173,8 +174,7 @@ const Key kKeys[] = {
             "which uses only matrix products. higher_order: a coupled iteration of order root_order. If the key "
             "epsilon is set, it is relative to a bound on the largest eigenvalue. cans: for the roots 2 and 4, a fixed "
             "number of matrix products in float64, meant for GPUs; other roots are computed by eigen. newton and "
-            "higher_order require an "
-            "exponent_multiplier of 1.",
+            "higher_order require an exponent_multiplier of 1.",
      .methods = kShampoo, .choices = kRootMethodNames, .choose = Choose<&Settings::root_method>},
     {.name = "root_order", .type = KeyType::kI64, .default_text = "3",
      .doc = "Order of convergence of root_method higher_order. A higher order takes fewer iterations, with more matrix "
@@ -274,7 +274,7 @@ const Key kKeys[] = {
      .choices = kOutputNames, .choose = Choose<&Settings::output>},
     {.name = "communicate", .type = KeyType::kChoice, .default_text = "updates",
      .doc = "What the owner of a block sends to the other ranks. updates: the update, which each rank adds to its "
-            "parameter. params: the new parameter; not allowed with output updates.",
+            "parameter. params: the new parameter; not allowed if the key output is updates.",
      .scope = Scope::kOptimizer, .choices = kCommunicateNames, .choose = Choose<&Settings::communicate>},
     {.name = "communication_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which updates or parameters are sent. Every rank, including the owner, uses the value that was "

@@ -24,7 +24,7 @@ class NearestName {
  private:
   std::string name_;
   const char* found_ = nullptr;
-  size_t least_ = 4;
+  size_t least_ = 4;  // the distance of found_; before a candidate is found, 1 above the limit
 };
 
 }  // namespace shampoo

@@ -130,7 +130,7 @@ struct Settings : GroupSettings {
   // entry for the order that is not 0.
   int64_t RootFor(int order) const;
 
-  // Returns the key whose number is added to the eigenvalues of factor matrices.
+  // Returns the key that determines which number is added to the eigenvalues of factor matrices.
   const char* EpsilonKey() const { return root_relative_epsilon > 0 ? "root_relative_epsilon" : "epsilon"; }
 
   // Checks that every second moment that is stored in 16 bits can decrease, unless allow_stalled_moments is set.

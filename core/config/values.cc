@@ -98,25 +98,27 @@ Status Settings::CheckMoments() const {
   struct Moment {
     const char* dtype_key;
     const char* decay_key;
+    const char* what;  // for the error
     std::optional<Dtype> dtype;
     double decay;
   };
   const bool has_average = grafting == Grafting::kRmsprop || grafting == Grafting::kAdam;
   const bool is_elementwise = IsElementwise(method);
-  const Moment moments[] = {
-      {"factor_dtype", "beta2", factor_dtype, is_elementwise ? 0 : beta2},
-      {"grafting_dtype", "grafting_beta2", grafting_dtype, has_average && !is_elementwise ? grafting_beta2 : 0},
-      {"second_moment_dtype", "beta2", second_moment_dtype, has_average && is_elementwise ? beta2 : 0}};
+  const Moment moments[] = {{"factor_dtype", "beta2", "the factor matrices", factor_dtype, is_elementwise ? 0 : beta2},
+                            {"grafting_dtype", "grafting_beta2", "the second moment", grafting_dtype,
+                             has_average && !is_elementwise ? grafting_beta2 : 0},
+                            {"second_moment_dtype", "beta2", "the second moment", second_moment_dtype,
+                             has_average && is_elementwise ? beta2 : 0}};
   for (const Moment& moment : moments) {
     const bool is_narrow = moment.dtype == Dtype::kBf16 || moment.dtype == Dtype::kF16;
     // A decrease by less than half the distance to the next number is rounded away.
     const int bits = moment.dtype == Dtype::kBf16 ? 8 : 11;
     if (allow_stalled_moments || !is_narrow || moment.decay == 1 || 1 - moment.decay >= std::ldexp(1.0, -bits))
       continue;
-    return Invalid(
-        "keys ", moment.dtype_key, " and ", moment.decay_key, ": the values ", NameOf(*moment.dtype), " and ",
-        moment.decay, " are not allowed together, because rounding would undo every decrease: expected a ",
-        moment.decay_key, " of at most ", 1 - std::ldexp(1.0, -bits), "; lower it, or use ", moment.dtype_key, " f32");
+    return Invalid("keys ", moment.dtype_key, " and ", moment.decay_key, ": the values ", NameOf(*moment.dtype),
+                   " and ", moment.decay, " are not allowed together, because rounding would undo every decay of ",
+                   moment.what, ": expected a ", moment.decay_key, " of at most ", 1 - std::ldexp(1.0, -bits),
+                   "; lower it, or use ", moment.dtype_key, " f32");
   }
   return {};
 }

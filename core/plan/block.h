@@ -63,8 +63,8 @@ struct Block {
   int group = 0;
   int owner = 0;  // replica rank
   int shard_owner = 0;
-  bool piece_of_shard = false;
-  bool gathered = false;  // its gradient and parameter are gathered from several shards for the step
+  bool piece_of_shard = false;  // a part of a shard that is treated as a tensor of its own (shard_mode local)
+  bool gathered = false;        // its gradient and parameter are gathered from several shards for the step
 
   bool is_preconditioned = true;  // false: no factor matrices; an elementwise method or the grafting method updates it
 
@@ -82,7 +82,7 @@ struct Block {
   Dtype computation = Dtype::kF32;
   Dtype root_dtype = Dtype::kF32;
   int64_t root = 0;   // r of the exponent -exponent_multiplier / r
-  int64_t phase = 0;  // steps by which its root refreshes follow the group's, with root_spread
+  int64_t phase = 0;  // with root_spread: by how much its root refreshes follow those of the group (SpreadOffset)
 
   std::array<StateSlot, kMaxDims> factor;    // F_k: d_k x d_k; of a square only the lower triangle is used
   std::array<StateSlot, kMaxDims> inverse;   // X_k: d_k x d_k

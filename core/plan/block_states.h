@@ -21,8 +21,8 @@ inline constexpr const char* kSnapshotStep = "snapshot_step";
 // One state of a block. Slot: StateSlot, or const StateSlot.
 template <typename Slot>
 struct BlockState {
-  const char* kind;
-  int dim;  // the dim, for a state that exists once for each dim; otherwise -1
+  const char* kind;  // the name without the dim
+  int dim;           // the dim, for a state that exists once for each dim; otherwise -1
   Slot* slot;
   Shape shape;
   bool is_elementwise = false;  // it has one element for each element of the block

@@ -12,7 +12,7 @@
 #include "core/plan/shape.h"
 
 // Divides a parameter into blocks in four steps:
-//   1. stack   the leading stack_dims dims only count separate tensors;
+//   1. stack   the leading stack_dims dims enumerate separate tensors;
 //   2. pieces  a flat shard of a tensor becomes dense pieces of it;
 //   3. merge   small dims of each tensor or piece are joined;
 //   4. split   dims above max_preconditioner_dim are cut.
@@ -50,10 +50,10 @@ struct ShardPiece {
 };
 
 // Cuts the flat shard [start, end) of a row-major tensor into dense pieces.
-// The whole slices along dim 0 stay one tensor (k, d1, ...). A remainder on each side is cut in the same way one dim
-// deeper, and so is a shard within one slice. The pieces are in memory order and cover the shard exactly.
-// There are at most 2 ndim - 1 of them, and none if the shard is empty. A scalar gives one piece of shape (1).
-// Requires 0 <= start <= end <= shape.Product().
+// The k slices along dim 0 that the shard contains completely are one piece of shape (k, d1, ...). The remainder on
+// each side is cut in the same way one dim deeper, and so is a shard within one slice. The pieces are in memory order
+// and cover the shard exactly. There are at most 2 ndim - 1 of them, and none if the shard is empty. A scalar gives one
+// piece of shape (1). Requires 0 <= start <= end <= shape.Product().
 std::vector<ShardPiece> FlatShardPieces(const Shape& shape, int64_t start, int64_t end);
 
 // 3. Returns fewer, larger dims with the same elements in the same order. Dims of 1 are dropped; if none is left (a
@@ -61,7 +61,7 @@ std::vector<ShardPiece> FlatShardPieces(const Shape& shape, int64_t start, int64
 //   min_dim == 0: all neighbors, from left to right.
 //   min_dim > 0:  from right to left, if one of the two is below min_dim and more than two dims are left. This merges
 //                 the kernel dims of a convolution with its input channels, and the number of attention heads with the
-//                 width of a head, whatever the order of the dims. A matrix stays a matrix.
+//                 width of a head, regardless of which dim comes first. A matrix stays a matrix.
 // Requires max_dim >= 1 and min_dim >= 0.
 Shape MergeDims(const Shape& shape, int64_t max_dim, int64_t min_dim);
 

@@ -28,8 +28,8 @@ Status CheckShape(const char* field, const Shape& shape, int64_t* product) {
   // Offsets in bytes are int64 and an element has at most 8 bytes, so 2^59 elements always fit.
   if (!CheckedProduct(shape, product) || *product > (int64_t{1} << 59)) {
     return Invalid(field, " is ", ShapeText(shape),
-                   ": the number of elements exceeds 2^59; check the order and the "
-                   "units of the dims");
+                   ": the number of elements exceeds 2^59; check that ndim is right, and that each dim is a number of "
+                   "elements, not of bytes");
   }
   return {};
 }
@@ -68,7 +68,8 @@ Status CheckPlacement(const Placement& placement) {
 
 Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
   if (placement.device == DeviceType::kCpu) return {};
-  // A single shard rank gathers nothing. The parameters that a rank holds are not among the blocks that it scans.
+  // A device hashes only the blocks that it scans. If blocks are gathered, these are not the parameters that the rank
+  // holds. A single shard rank gathers nothing.
   if (settings.verify_replicas > 0 && settings.shard_mode == ShardMode::kGather && placement.shard_world > 1) {
     return Unsupported("key verify_replicas: the value ", settings.verify_replicas,
                        " is not supported on a GPU yet (device_type SHAMPOO_CUDA) with shard_mode gather: expected 0, "

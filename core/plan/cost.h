@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/plan/block.h"
-#include "core/roots/resolvent_orders.h"
+#include "core/roots/resolvent_sizes.h"
 #include "core/rules/schedule.h"
 
 // Estimates the time of a block's step. The unit is about one floating-point operation of factor updates, contractions
@@ -26,12 +26,12 @@ inline int64_t CostOfOrdinaryStep(const Block& block) {
   return cost;
 }
 
-// Returns the cost of an inverse root divided by the cube of its order d. Every root method counts as eigen.
+// Returns the cost of an inverse root divided by the cube of its size d. Every root method counts as eigen.
 // With eigenvectors it is 10: 9 for the eigendecomposition and 1 to multiply its parts. An inverse square root in
 // float32 needs no eigenvectors and takes about two fifths of that time.
 inline int64_t CostOfRootPerCube(const Block& block, int64_t d) {
   const bool by_resolvents =
-      block.root == 2 && block.root_dtype == Dtype::kF32 && d >= kMinResolventOrder && d <= kMaxResolventOrder;
+      block.root == 2 && block.root_dtype == Dtype::kF32 && d >= kMinResolventSize && d <= kMaxResolventSize;
   return by_resolvents ? 4 : 10;
 }
 
@@ -50,7 +50,7 @@ inline double StepCost(const Block& block) {
   return static_cast<double>(CostOfOrdinaryStep(block)) + static_cast<double>(CostOfRoots(block));
 }
 
-// The order of blocks of at most this cost (a few microseconds) does not matter.
+// A block of at most this cost (a few microseconds) counts as small: threads may take small blocks in any sequence.
 inline constexpr double kCostOfSmallBlock = 100000;
 
 // The least work that a thread is woken for, about 100 microseconds. On two processors of a virtual machine (Zen 4) a

@@ -154,7 +154,8 @@ std::vector<GatherPass> PlanGatherPasses(const PlanData& plan) {
         if (owner < own) At(collect.recv_at, shard) += static_cast<size_t>(to_owner);
         if (shard < own) At(deliver.recv_at, owner) += static_cast<size_t>(bytes.update);
         const ShardSlice slice{index, shard, n, to_owner > 0, region, 0, 0, 0};
-        // Offsets within the pair for now. The start of the pair is added when all sizes are known.
+        // For now, these are offsets within the message between the two ranks. The start of the message is added when
+        // all sizes are known.
         if (shard == own) {
           pass.held.push_back(slice);
           pass.held.back().gradient_at = static_cast<int64_t>(At(collect.send, owner));
@@ -229,12 +230,12 @@ void PlanGatherBytes(PlanData* plan) {
     const size_t bucket = pass / replicas;
     const size_t replica = pass % replicas;
     for (size_t s = 0; s < world; ++s) {
-      GatherBytes& most = largest[s];
-      most.held = std::max(most.held, collect.sent(s));
+      GatherBytes& max = largest[s];
+      max.held = std::max(max.held, collect.sent(s));
       // With one replica, updates arrive in the buffer from which the gradients were sent.
-      if (replicas == 1) most.held = std::max(most.held, deliver.received(s));
-      most.owned = std::max({most.owned, collect.received(s), deliver.sent(s)});
-      most.whole = std::max(most.whole, whole[s]);
+      if (replicas == 1) max.held = std::max(max.held, deliver.received(s));
+      max.owned = std::max({max.owned, collect.received(s), deliver.sent(s)});
+      max.whole = std::max(max.whole, whole[s]);
       arriving[s] = std::max(replica == 0 ? 0 : arriving[s], kSegmentHeaderBytes + deliver.received(s));
       GatherBytes& of_rank = all[replica * world + s];
       of_rank.whole += whole[s];
@@ -252,12 +253,12 @@ void PlanGatherBytes(PlanData* plan) {
   const int64_t sets = plan->exchange_sets();
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const size_t s = rank % world;
-    const GatherBytes& most = largest[s];
+    const GatherBytes& max = largest[s];
     GatherBytes& of_rank = all[rank];
-    of_rank.held = sets * RoundUp(most.held, kSegmentAlignment);
-    of_rank.owned = sets * RoundUp(most.owned, kSegmentAlignment);
-    of_rank.whole = RoundUp(keeps_all ? of_rank.whole : most.whole, kSegmentAlignment);
-    of_rank.arrived = sets * most.arrived;
+    of_rank.held = sets * RoundUp(max.held, kSegmentAlignment);
+    of_rank.owned = sets * RoundUp(max.owned, kSegmentAlignment);
+    of_rank.whole = RoundUp(keeps_all ? of_rank.whole : max.whole, kSegmentAlignment);
+    of_rank.arrived = sets * max.arrived;
     of_rank.by_all_gather = sets * RoundUp(static_cast<int64_t>(world) * largest_segment, kSegmentAlignment);
     of_rank.sent += gathered[s];
     of_rank.sent_by_all_gather += gathered[s];

@@ -8,12 +8,12 @@
 
 #include "core/plan/plan.h"
 
-// How shard ranks exchange the parts of blocks with shard_mode gather. Each bucket of each replica is one pass of two
+// How shard ranks exchange the slices of blocks with shard_mode gather. Each bucket of each replica is one pass of two
 // exchanges:
 //   collect  each shard rank sends its slices of gradients and parameters to the ranks that own the blocks;
 //   deliver  the owners send updates to the ranks that hold the parameters.
-// In both, one rank sends another a header, followed by its slice of each block that concerns the two, in plan order.
-// The elements of a slice are in the order of the block.
+// In both exchanges, each rank sends a message to every rank: a header, followed by the slices of the blocks that one
+// of the two ranks owns and the other one holds, in plan order. The elements of a slice are in the order of the block.
 namespace shampoo {
 
 // The size of the header of a message from one shard rank to another.
@@ -55,11 +55,11 @@ struct GatherPass {
   std::vector<ShardSlice> held;   // the slices that this rank holds
   std::vector<ShardSlice> owned;  // all slices of the blocks that this rank owns
   std::vector<WholeBlock> whole;  // the blocks that this rank owns
-  int64_t whole_bytes = 0;        // of these blocks
+  int64_t whole_bytes = 0;        // size of these blocks in the buffer for whole blocks
 };
 
-// Returns the passes of this shard rank. The pass of bucket b and replica q is at b * replica_world + q; for another
-// replica it is the pass of the rank with the same shard rank there.
+// Returns the passes of this shard rank. The pass of bucket b and replica q is at b * replica_world + q. If q is
+// another replica, it is the pass of the rank of q that has the same shard rank.
 std::vector<GatherPass> PlanGatherPasses(const PlanData& plan);
 
 // Sets gather_bytes_of_rank and, on a device, slice_counts_of_rank. If there are several replicas, also sets

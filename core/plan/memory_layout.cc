@@ -49,8 +49,8 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
     }
   }
   if (settings.root_async > 0 && block->is_preconditioned) {
-    // In the computation dtype and with both triangles: a root of the snapshot is bit-identical to a root of the
-    // factor matrix when the snapshot was taken.
+    // A snapshot is stored unpacked in the computation dtype. Its root is therefore bit-identical to the root that
+    // would have been computed from the factor matrix when the snapshot was taken.
     for (int k = 0; k < block->factor_count(); ++k) {
       StateSlot* const snapshot = &At(block->snapshot, k);
       place(snapshot, block->computation, SpanElements(SymmetricForm::kSquare, block->shape[k]));

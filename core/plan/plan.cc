@@ -69,14 +69,15 @@ Status Plan::AddSettings(const Config& config) {
   const Settings& own = open_->groups.empty() ? settings : open_->groups[0];
   if (own.communicate == Communicate::kParams && settings.output == Output::kUpdates) {
     return Invalid(
-        "key communicate: the value params is not allowed with output updates, which need the updates: "
-        "expected communicate updates, or output parameters");
+        "key communicate: the value params is not allowed if the key output is updates, because the ranks then need "
+        "the updates: set communicate=updates or output=parameters");
   }
   SHAMPOO_RETURN_IF_ERROR(CheckDeviceKeys(settings, open_->placement));
   SHAMPOO_RETURN_IF_ERROR(CheckRootDevice(own, settings, open_->placement));
   std::vector<std::pair<std::string, std::string>> keys;
   for (const Key& key : Keys()) {
-    // Ranks may differ in the first two. A preset has no meaning beyond the values that it sets.
+    // Ranks need not agree on these keys: threads and track_times may differ, and a preset has no meaning beyond the
+    // values that it sets.
     const std::string_view name = key.name;
     const bool local = name == "threads" || name == "track_times" || name == "preset";
     if (!local && Reads(settings.method, key)) keys.emplace_back(key.name, config.ValueOf(key).text);

@@ -32,7 +32,7 @@ struct Placement {
 };
 
 // With shard_mode gather: the memory of a rank for the exchanges between shards, and what it sends in a step, in bytes.
-// All buffers but `whole` are for all sets (PlanData::exchange_sets).
+// All buffers except `whole` are for all sets (PlanData::exchange_sets).
 struct GatherBytes {
   int64_t held = 0;           // buffer for the slices of its own shards that the rank sends
   int64_t owned = 0;          // buffer for the received slices of the blocks that it owns, and for their updates
@@ -80,7 +80,7 @@ struct PlanData {
 
   // The ranks that own blocks: the replica ranks, or with `gathers` the shard ranks of all replicas, by replica.
   int ranks() const { return placement.replica_world * (gathers ? placement.shard_world : 1); }
-  // This rank among them.
+  // The index of this rank among these ranks.
   int rank() const {
     return gathers ? placement.replica_rank * placement.shard_world + placement.shard_rank : placement.replica_rank;
   }
@@ -92,7 +92,7 @@ struct PlanData {
   // The number of sets of exchange buffers. On a device with several buckets there are two, so that one bucket is
   // exchanged while the next one is computed. Bucket k uses set k % exchange_sets().
   int64_t exchange_sets() const { return placement.device != DeviceType::kCpu && bucket_count > 1 ? 2 : 1; }
-  // Returns whether replicas on a device agree on a step in an exchange of its own, before any of them writes anything:
+  // Returns whether replicas on a device agree on a step in a separate exchange, before any of them writes anything:
   // with gathered blocks, because each replica checks only the blocks that it owns; with several buckets, because the
   // second one is computed while the first is exchanged. Otherwise the headers of the updates decide.
   bool replicas_agree_first() const { return placement.replica_world > 1 && (gathers || bucket_count > 1); }
@@ -127,8 +127,8 @@ class Plan {
   Status CheckFinished() const;
   std::shared_ptr<const PlanData> data() const { return finished_; }
 
-  // Reports the bytes of "state", "workspace", "total" or "comm" of a rank; -1 is this rank. A suffix ".all_gather" on
-  // the last three assumes a communicator without all-to-all.
+  // Reports the bytes of "state", "workspace", "total" or "comm" of a rank; -1 is this rank. With the suffix
+  // ".all_gather" on "workspace", "total" or "comm", assumes a communicator without all-to-all.
   Status Bytes(int rank, std::string_view what, int64_t* bytes) const;
 
  private:

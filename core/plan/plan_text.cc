@@ -20,14 +20,15 @@ struct RankDeficientFactor {
 
 // Returns a factor whose `block` is nullptr if the matrix can have full rank.
 RankDeficientFactor FactorAtFirstRoot(const Block& block, int dim, const Settings& settings) {
-  // Pseudo-inverses omit directions without gradients. A relative epsilon bounds their roots by those of the others.
+  // A pseudo-inverse omits directions without gradients. With a relative epsilon, the root in these directions is at
+  // most a fixed multiple of the root in the other directions.
   if (settings.root_rank_handling == RankHandling::kPseudoInverse || settings.root_relative_epsilon > 0) return {};
   const int64_t step = FirstRefreshOf(RefreshKeysOf(settings), block.phase);
-  const int64_t order = block.shape[dim];
+  const int64_t size = block.shape[dim];
   // A gradient adds as many outer products as there are elements along the other dims.
-  const int64_t of_one = block.elements / order;
-  if (step >= order || of_one * step >= order) return {};
-  return {&block, dim, of_one * step, step};
+  const int64_t rank_of_gradient = block.elements / size;
+  if (step >= size || rank_of_gradient * step >= size) return {};
+  return {&block, dim, rank_of_gradient * step, step};
 }
 
 }  // namespace

@@ -73,8 +73,9 @@ int64_t CountBefore(const Block& block, int64_t position);
 // Returns how many elements of a block a region contains.
 int64_t CountIn(const Block& block, const Region& region);
 
-// Visits the elements that a region contains of elements [first, first + count) of the tensor, one run of consecutive
-// elements at a time: visit(elements after the first, offset in the region's row-major order, number of elements).
+// Visits those of the elements [first, first + count) of the tensor that a region contains, one run of consecutive
+// elements at a time: visit(distance of the run from `first`, offset in the region's row-major order, number of
+// elements).
 template <typename Visit>
 void ForEachOverlap(const Region& region, int64_t first, int64_t count, Visit&& visit) {
   const int last = region.shape.ndim - 1;

@@ -12,8 +12,8 @@ namespace shampoo {
 struct Region;
 
 // Equal runs of consecutive elements of a slice, at equal distances. A slice is what one shard rank holds of a block;
-// its elements are packed in the order of the block. A device finds the place of an element with a few of these rows
-// instead of walking through the block.
+// its elements are packed in the order of the block. A device finds the place of an element in a short table of
+// series instead of walking through the block.
 struct RunSeries {
   int64_t packed;                  // first element in the packed slice; the series ends where the next one begins
   int64_t dense;                   // first element in the dense block

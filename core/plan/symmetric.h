@@ -18,8 +18,9 @@ enum class SymmetricForm : int8_t {
   kPackedUpper,  // the upper triangle, row after row
 };
 
-// The least size of matrices of which only one triangle is stored. From this size on it costs no speed. Below it,
-// products with a full matrix are up to a tenth faster, and the memory is small.
+// The least size of matrices of which only one triangle is stored. From this size on, products with a
+// triangle are as fast as those with a full matrix. Below it, products with a full matrix are up to a tenth faster, and
+// the second triangle takes little memory.
 inline constexpr int64_t kPackedFrom = 128;
 
 // The stored elements of one row, which are consecutive.
@@ -58,8 +59,8 @@ constexpr int64_t SpanElements(SymmetricForm form, int64_t d) {
   }
 }
 
-// Returns the number of elements that a state of this form counts. Two states that share an array count half of it
-// each.
+// Returns the number of elements that count as the size of a state of this form. If two states share an array, each
+// counts half of the array.
 constexpr int64_t KeptElements(SymmetricForm form, int64_t d) {
   return form == SymmetricForm::kSquare ? d * d : d * (d + 1) / 2;
 }

@@ -79,8 +79,8 @@ struct Memory {
   static constexpr int64_t kAlignment = 64;  // of the doubles, in bytes
 };
 
-static_assert(Memory::Elements(kMinResolventOrder) <= RootWorkspace<float>::ResolventWork(kMinResolventOrder));
-static_assert(Memory::Elements(kMaxResolventOrder) <= RootWorkspace<float>::ResolventWork(kMaxResolventOrder));
+static_assert(Memory::Elements(kMinResolventSize) <= RootWorkspace<float>::ResolventWork(kMinResolventSize));
+static_assert(Memory::Elements(kMaxResolventSize) <= RootWorkspace<float>::ResolventWork(kMaxResolventSize));
 
 // Fills memory.v, ld, tau, d and e. Returns LAPACK's info.
 int Reduce(int64_t n, const float* a, bool by_lapack, Memory* memory) {
@@ -205,7 +205,7 @@ bool Fits(int64_t n, const ResolventResult& result, const RootWorkspace<float>& 
 
 bool UsesResolvents(const RootSpec& spec, Rung rung, int64_t n) {
   return spec.method == RootMethod::kEigen && rung == Rung::kRequested && spec.exponent == -0.5 && spec.clamp &&
-         !spec.pseudo_inverse && !spec.eigenvectors && n >= kMinResolventOrder && n <= kMaxResolventOrder;
+         !spec.pseudo_inverse && !spec.eigenvectors && n >= kMinResolventSize && n <= kMaxResolventSize;
 }
 
 ResolventResult RunResolvents(int64_t n, double epsilon, const RootWorkspace<float>& workspace, bool by_lapack) {

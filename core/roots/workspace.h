@@ -9,7 +9,7 @@
 #include "core/base/tiles.h"
 #include "core/blas/blas.h"
 #include "core/config/settings.h"
-#include "core/roots/resolvent_orders.h"
+#include "core/roots/resolvent_sizes.h"
 
 namespace shampoo {
 
@@ -32,8 +32,8 @@ struct RootWorkspace {
   // Returns how many elements a root without eigenvectors needs in addition to the matrix: an upper bound, which
   // resolvent_root.cc asserts.
   static constexpr int64_t ResolventWork(int64_t n) {
-    const int64_t largest = std::min(n, kMaxResolventOrder);
-    return n < kMinResolventOrder ? 0 : 2 * largest * largest + 168 * largest + 512;
+    const int64_t largest = std::min(n, kMaxResolventSize);
+    return n < kMinResolventSize ? 0 : 2 * largest * largest + 168 * largest + 512;
   }
   static int64_t Ints(int64_t n) { return blas::EigenIntWork(n); }
 

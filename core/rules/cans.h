@@ -33,8 +33,9 @@ inline constexpr std::array<CansStep, 10> kCansSteps = {{{5.182503604966906, -5.
 // Returns how often the steps are applied: the power -1/4 is the inverse square root of a square root.
 constexpr int CansPasses(const RootSpec& spec) { return spec.exponent == -0.25 ? 2 : 1; }
 
-// The check multiplies a vector r, at first one of signs, this often by R = I - X^(p/2) B X^(p/2), p = -1 / exponent.
-// |R r| / |r| grows towards the largest magnitude of an eigenvalue of R.
+// The check multiplies a vector r, which begins as a vector of signs, this many times by
+// R = I - X^(p/2) B X^(p/2) with p = -1 / exponent. |R r| / |r| grows towards the largest magnitude of an eigenvalue of
+// R.
 inline constexpr int kCansProducts = 4;
 
 // Returns the largest |R r| / |r| at which X counts as a root. If X has the relative error e at an eigenvalue, R has an

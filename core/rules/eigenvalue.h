@@ -32,9 +32,9 @@ constexpr double ZeroEigenvalueTolerance(int64_t n, Dtype dtype) {
   return 8 * static_cast<double>(n) * MachineEpsilon(dtype);
 }
 
-// Returns the k for which A * 2^-k is of order one. Scaling by a power of two rounds nothing. `shift`, which will be
-// added to the diagonal, may be much larger than A; k is chosen so that the scaled shift is at most
-// 2^kMaxShiftExponent, which is finite in float64.
+// Returns a k for which the largest element of A * 2^-k is between 1/2 and 1. Scaling by a power of two rounds nothing.
+// `shift`, which will be added to the diagonal, may be much larger than A; k is then chosen so that the scaled shift is
+// at most 2^kMaxShiftExponent, which is finite in float64.
 SHAMPOO_HD inline int ScaleExponent(double largest, double shift) {
   constexpr int kMaxShiftExponent = 900;
   const int of_shift = shift > 0 ? std::ilogb(shift) + 1 : -2000;
@@ -44,7 +44,7 @@ SHAMPOO_HD inline int ScaleExponent(double largest, double shift) {
 }
 
 // Returns the largest k <= scale for which the root of A * 2^-k is the root of A times a power of two, if 1 / exponent
-// is an integer. Matrices that differ only by such a factor then have roots with the same digits.
+// is an integer. Matrices that differ only by a power of 2^(1 / exponent) then have roots with the same digits.
 SHAMPOO_HD inline int WholeRootScale(int scale, double exponent) {
   const double root = std::fabs(1 / exponent);
   if (!(root >= 1 && root <= 64 && root == std::floor(root))) return scale;
@@ -110,7 +110,7 @@ class RootOfEigenvalue {
         is_scaled_(spec.relative_epsilon > 0),
         unscale_(std::exp2(static_cast<double>(scale) * exponent / 2)) {}
 
-  // Returns the eigenvalue of the root; NaN if there is no root. With a relative epsilon it is that of the scaled
+  // Returns the eigenvalue of the root; NaN if there is no root. With a relative epsilon, the result is for the scaled
   // matrix, so that the scale has no influence on its digits.
   SHAMPOO_HD double operator()(double l) const {
     if (pseudo_inverse_ && !(l > cutoff_)) return 0;
@@ -180,7 +180,7 @@ SHAMPOO_HD inline double ProbeTolerance(int64_t n, double machine_epsilon) {
 //   largest  the largest |l|
 SHAMPOO_HD inline bool PassesProbe(int64_t n, Dtype root_dtype, double lost, double error, double largest) {
   const double tolerance = ProbeTolerance(n, MachineEpsilon(root_dtype));
-  // The scaled matrix is of order one or smaller. Contributions below the smallest normal number may be lost.
+  // The elements of the scaled matrix are at most about 1. Contributions below the smallest normal number may be lost.
   return lost <= tolerance && error <= tolerance * largest + SmallestNormal(root_dtype);
 }
 

@@ -10,12 +10,13 @@
 #include "core/base/host_device.h"
 #include "core/rules/step_scalars.h"
 
-// Checks whether the states of a block stay finite in a step. Block is the Block of the plan or the DeviceBlock of the
-// CUDA plugin.
+// Checks whether the states of a block stay finite in a step. C_k is the gradient G contracted with itself over all
+// dims except k; a step adds it to the factor matrix F_k. Block is the Block of the plan or the DeviceBlock of the CUDA
+// plugin.
 namespace shampoo {
 
-// A state that grows in each step by less than this fraction of its limit does not reach the limit in 2^40 steps, so
-// that it need not be read.
+// A state that grows in each step by less than this fraction of its limit does not reach the limit in 2^40 steps. Its
+// values need not be read for the check.
 inline constexpr double kNegligibleGrowth = 1.0 / (int64_t{1} << 40);
 
 // Returns the largest sum of products that is allowed: a margin remains for rounding in the computation dtype.
@@ -36,7 +37,8 @@ constexpr double RootLimit(const Block& block, size_t k) {
   return of_state < of_computation ? of_state : of_computation;
 }
 
-// Returns the dtype that |G| itself must fit: that of the filtered gradient, an average of gradients, if it is narrow.
+// Returns the dtype that |G| itself must fit: the dtype of the filtered gradient, which is an average of gradients, if
+// its range is smaller than that of the computation dtype; otherwise the computation dtype.
 template <typename Block>
 constexpr Dtype ElementDtype(const Block& block) {
   const bool is_narrow =

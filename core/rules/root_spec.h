@@ -42,7 +42,7 @@ struct RootSpec {
   // The coupled iterations.
   double tolerance = 1e-6;
   int64_t max_iterations = 100;
-  int64_t order = 3;
+  int64_t order = 3;                // of convergence, with method higher_order
   bool accept_unconverged = false;  // accept the result of max_iterations instead of trying the next rung
   // Pseudo-inverse: eigenvalues at or below max(rank_rtol * largest, rank_atol) count as 0, and their directions are
   // omitted.
@@ -52,7 +52,7 @@ struct RootSpec {
   bool clamp = true;             // method eigen: if the least eigenvalue is negative, subtract it from all of them
   bool may_be_diagonal = false;  // no off-diagonal element has ever been different from 0
   bool eigenvectors = false;     // method eigen: always compute eigenvectors, for comparisons
-  int64_t id = -1;               // the factor matrix within its plan, for tests that make a given one fail
+  int64_t id = -1;               // the factor matrix within its plan, for tests that make the root of one matrix fail
 };
 
 // Returns the exponent of the root numerator / denominator.
@@ -60,8 +60,9 @@ constexpr double ExponentOfRoot(const GroupSettings& settings, int64_t numerator
   return -settings.exponent_multiplier * static_cast<double>(denominator) / static_cast<double>(numerator);
 }
 
-// Returns the method that computes the root numerator / denominator of a matrix of order n: the one of the settings,
-// except that cans has only the exponents -1/2 and -1/4 of orders above 1. Method eigen computes the others.
+// Returns the method that computes the root numerator / denominator of an n x n matrix: the method of the settings,
+// except that cans supports only the exponents -1/2 and -1/4, and only n above 1. Method eigen computes all other
+// roots.
 constexpr RootMethod MethodOfRoot(const GroupSettings& settings, int64_t numerator, int64_t denominator, int64_t n) {
   const double exponent = ExponentOfRoot(settings, numerator, denominator);
   const bool has_cans = n > 1 && (exponent == -0.5 || exponent == -0.25);
@@ -74,7 +75,7 @@ constexpr Dtype DtypeOfMethod(RootMethod method, Dtype requested) {
 }
 
 // Returns the spec of the root numerator / denominator with a group's settings:
-// X = A^(-exponent_multiplier * denominator / numerator). The default of root_rank_rtol depends on n, the order of A,
+// X = A^(-exponent_multiplier * denominator / numerator). The default of root_rank_rtol depends on n, the size of A,
 // and on the dtype.
 constexpr RootSpec MakeRootSpec(const GroupSettings& settings, int64_t numerator, int64_t denominator, int64_t n,
                                 Dtype root_dtype) {

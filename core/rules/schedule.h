@@ -53,7 +53,8 @@ struct RefreshKeys {
   bool spread = false;
 };
 
-// A refresh of a group. With root_spread each block has its own refresh within the interval that begins with that step.
+// A refresh of a group. With root_spread, each block is refreshed at its own step in the interval that begins with the
+// refresh of the group.
 struct Refresh {
   int64_t step = 0;  // 0: there has been no refresh
   // Steps until the next refresh. Without refresh_growth this is always the frequency, although the first refresh may
@@ -173,8 +174,8 @@ constexpr bool IsRegularTask(const GroupSchedule& group, int64_t phase) {
 //   s   the roots of the factor matrices of step s are pending
 //   -s  the roots of step s are in use, and none are pending
 // A refresh takes a snapshot, and steps continue with the roots in use, if three conditions hold: there are roots in
-// use, the interval is longer than root_async, and no older roots are pending. Otherwise the refresh
-// computes its roots at once. If |snapshot_step| is the current step, this block has already made the step, and another
+// use, the interval is longer than root_async, and no older roots are pending. Otherwise the refresh computes its roots
+// at once. If |snapshot_step| is the current step, this block has already made the step, and another
 // rank has rejected it. The block then makes the step again in the same way.
 constexpr RootTask RootTaskOf(const GroupSchedule& group, int64_t phase, int64_t snapshot_step) {
   const bool is_pending = snapshot_step > 0;

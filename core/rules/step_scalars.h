@@ -12,7 +12,7 @@
 namespace shampoo {
 
 // The scalars of one step of one group, in the order in which a step uses them. Source: Distributed Shampoo
-// (arXiv 2309.06497), algorithm 2 with the options of its release. Elementwise methods use those of grafting.
+// (arXiv 2309.06497), algorithm 2 with the options of its release. Elementwise methods use the scalars of grafting.
 struct StepScalars {
   int64_t t = 0;  // the group's step, counted from 1
 

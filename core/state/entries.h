@@ -32,8 +32,8 @@ struct StateEntry {
   // Returns whether it is a state of root_async. A checkpoint may lack it; zeros mean that no inverse root is pending.
   bool is_snapshot() const { return state().starts_with("snapshot"); }
   bool symmetric() const { return form != SymmetricForm::kNone; }
-  // The number of bytes from its first to its last element in the arena. A factor matrix and its root may overlap
-  // there.
+  // The number of bytes from its first to its last element in the arena. The spans of a factor matrix and its inverse
+  // root may overlap.
   int64_t span_bytes() const;
   // Its name within its block, such as "momentum".
   std::string_view state() const { return std::string_view(key).substr(key.rfind('/') + 1); }

@@ -123,7 +123,7 @@ Status HyperParameters::Get(int group, const char* name, double* value) const {
   const Settings& settings = groups_[key->scope == Scope::kOptimizer ? 0 : static_cast<size_t>(group)].settings;
   if (key->number == &Settings::root_rank_rtol && settings.root_rank_rtol < 0) {
     return Invalid(
-        "key root_rank_rtol is auto, which has no single value: it is the order of each matrix times the machine "
+        "key root_rank_rtol is auto, which has no single value: it is the size of each matrix times the machine "
         "epsilon of its root_dtype; shampoo_config_get returns the text auto");
   }
   if (key->number != nullptr) {

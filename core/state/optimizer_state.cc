@@ -21,7 +21,8 @@ OptimizerState::OptimizerState(const PlanData& plan, std::unique_ptr<StateMemory
 Status OptimizerState::Bind(const void* in, void* out) {
   if ((in == nullptr) != (out == nullptr)) {
     return Invalid(in == nullptr ? "state_in" : "state_out",
-                   " is NULL and the other is not: expected two arenas, or NULL for both to use the arena of create");
+                   " is NULL and the other is not: expected two arenas, or NULL for both to use the arena with which "
+                   "the optimizer was created");
   }
   if (in == nullptr) {
     observer_->OnUnseenWrite();

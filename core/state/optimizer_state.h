@@ -47,7 +47,7 @@ class OptimizerState {
   HyperParameters& hyper_parameters() { return hyper_parameters_; }
   const HyperParameters& hyper_parameters() const { return hyper_parameters_; }
 
-  // The arenas. Bind() with nullptr for both selects the arena of create again.
+  // The arenas. Bind() with nullptr for both selects the arena with which the optimizer was created.
   const char* in() const { return in_; }
   char* out() const { return out_; }
   Status Bind(const void* in, void* out);

@@ -25,7 +25,7 @@ void ForEachInTiles(const StateEntry& entry, int64_t first, int64_t last, Visit&
     const int64_t bottom = std::min(last, top + kTile);
     for (int64_t left = 0; left < bottom; left += kTile) {
       for (int64_t column = left; column < std::min(bottom, left + kTile); ++column) {
-        // Stored as a row of the upper triangle.
+        // A column of the lower triangle is stored as a row of the upper triangle.
         const SymmetricRow kept = RowOf(entry.form, n, column);
         for (int64_t row = std::max(top, column); row < bottom; ++row) {
           visit(kept.first + row - kept.column, TriangleBefore(row) - TriangleBefore(first) + column);

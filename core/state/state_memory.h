@@ -19,13 +19,15 @@ class StateMemory {
  public:
   virtual ~StateMemory() = default;
 
-  // The arena of create, and whether the library allocated it. Otherwise it is memory of the caller.
+  // The arena with which the optimizer was created, and whether the library allocated it. Otherwise it is memory of the
+  // caller.
   virtual char* arena() const = 0;
   virtual bool allocated_arena() const = 0;
 
   // Sets the stream of the calls that follow. The host has none.
   virtual void UseStream(void* stream) = 0;
-  // Check arguments of the caller: a stream, and the device of a buffer. name: of the argument with the device.
+  // Check arguments of the caller: a stream, and the device of a buffer. name: the name of the argument that specifies
+  // the device.
   virtual Status CheckStream(const void* stream) const = 0;
   virtual Status CheckBuffer(const char* name, DeviceType buffer) const = 0;
   // Fails while the stream is being captured, because nothing can be read then. what: how the error names the request.

@@ -23,7 +23,7 @@ void ForEachPair(std::span<const size_t> bytes, Visit&& visit) {
 
 static_assert(sizeof(RoundHeader) == kPairHeaderBytes);
 
-// The round numbers of a pass. They are above that of the agreement.
+// The round numbers of a pass. They are above the round number of the agreement between shard ranks.
 int64_t CollectRound(size_t pass) { return ShardRounds::kRound + 1 + 2 * static_cast<int64_t>(pass); }
 int64_t DeliverRound(size_t pass) { return CollectRound(pass) + 1; }
 
@@ -44,19 +44,19 @@ Status BlockGather::Create(const PlanData& plan, std::shared_ptr<Communicator> c
   const GatherBytes& bytes = plan.gather_bytes();
   const auto allocate = [&](const char* what, int64_t size, Allocation* allocation) -> Status {
     SHAMPOO_RETURN_IF_ERROR(Allocation::Create(allocator, size, what, allocation));
-    std::fill_n(allocation->data(), size,
-                char{0});  // avoids page faults in a step, and never sends uninitialized bytes
+    // So that steps have no page faults and never send uninitialized bytes.
+    std::fill_n(allocation->data(), size, char{0});
     return {};
   };
   SHAMPOO_RETURN_IF_ERROR(allocate("buffer of shards", bytes.held, &made->held_));
-  SHAMPOO_RETURN_IF_ERROR(allocate("buffer of owned parts", bytes.owned, &made->owned_));
+  SHAMPOO_RETURN_IF_ERROR(allocate("buffer of owned slices", bytes.owned, &made->owned_));
   SHAMPOO_RETURN_IF_ERROR(allocate("buffer of whole blocks", bytes.whole, &made->whole_));
   if (!made->rounds_.comm()->has_all_to_all()) {
     SHAMPOO_RETURN_IF_ERROR(allocate("buffer of the all-gather", bytes.by_all_gather, &made->by_all_gather_));
   }
-  size_t parts = 0;
-  for (const GatherPass& pass : made->passes_) parts = std::max({parts, pass.held.size(), pass.owned.size()});
-  made->copies_.reserve(2 * parts);  // gradient and parameter
+  size_t slices = 0;
+  for (const GatherPass& pass : made->passes_) slices = std::max({slices, pass.held.size(), pass.owned.size()});
+  made->copies_.reserve(2 * slices);  // gradient and parameter
   made->buffers_.resize(plan.blocks.size());
   for (const GatherPass& pass : made->passes_) {
     for (const WholeBlock& whole : pass.whole) {
@@ -94,7 +94,7 @@ Status BlockGather::JoinCollect(size_t pass) {
 // Calls visit(slice, its block, the whole block) for the slices of owned blocks that take part in the step.
 template <typename Visit>
 void BlockGather::ForEachOwned(const GatherPass& pass, std::span<const char> takes_part, Visit&& visit) const {
-  auto whole = pass.whole.begin();  // in the same order
+  auto whole = pass.whole.begin();  // the blocks are in the same sequence as in pass.owned
   for (const ShardSlice& slice : pass.owned) {
     while (whole->block != slice.block) ++whole;
     const Block& block = plan_.block(slice.block);
@@ -128,8 +128,7 @@ Status BlockGather::Deliver(size_t index, std::span<const char> takes_part, std:
   return ExchangePairs(pass.deliver, DeliverRound(index), owned_.data(), arrived, {});
 }
 
-// Makes a round: writes a header in front of what is sent to each rank, and returns on all ranks a failure that one of
-// them reports.
+// Makes a round: writes a header in front of the bytes for each rank. If a rank reports a failure, all ranks return it.
 Status BlockGather::ExchangePairs(const PairTraffic& traffic, int64_t round, char* send, char* recv,
                                   const Status& own) {
   const RoundHeader header = rounds_.HeaderFor(round, own, 0);

@@ -40,8 +40,8 @@ class BlockGather {
   // The buffer in which updates arrive if there is one copy of the parameters.
   char* arrived() const { return held_.data(); }
 
-  // Sends gradients and parameters of the blocks of a pass to their owners. takes_part: by parameter; others are left
-  // out.
+  // Sends gradients and parameters of the blocks of a pass to their owners. takes_part: by parameter; the blocks of
+  // other parameters are left out.
   Status Collect(size_t pass, std::span<const Buffers> buffers, std::span<const char> takes_part);
   // Joins a collect with placeholder data.
   Status JoinCollect(size_t pass);
@@ -56,7 +56,9 @@ class BlockGather {
  private:
   BlockGather(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t optimizer, CpuBackend* backend);
   const ParamDesc& DescOf(const Block& block) const { return plan_.param(block).desc; }
-  SliceOfBlock SliceOf(const ShardSlice& part) const { return {&plan_.block(part.block), &part.region, part.elements}; }
+  SliceOfBlock SliceOf(const ShardSlice& slice) const {
+    return {&plan_.block(slice.block), &slice.region, slice.elements};
+  }
   template <typename Visit>
   void ForEachOwned(const GatherPass& pass, std::span<const char> takes_part, Visit&& visit) const;
   void UnpackCollected(const GatherPass& pass, std::span<const char> takes_part);
@@ -69,11 +71,13 @@ class BlockGather {
   CpuBackend* backend_;
   size_t replicas_;
   std::vector<GatherPass> passes_;
-  Allocation
-      held_;  // what this rank's shards send; with one copy of the parameters, also the updates that arrive for them
-  Allocation owned_;  // what arrives for this rank's blocks, and the updates that they send
-  Allocation whole_;
-  Allocation by_all_gather_;
+  // The packed slices of this rank's shards that are sent. If there is one copy of the parameters, the updates of these
+  // shards arrive here, too.
+  Allocation held_;
+  // The packed slices of the blocks that this rank owns: gradients and parameters that arrive, and updates to send.
+  Allocation owned_;
+  Allocation whole_;          // the gradients and parameters of whole blocks
+  Allocation by_all_gather_;  // the all-gather's buffer if the communicator has no all-to-all
   std::vector<SliceCopy> copies_;
   std::vector<Buffers> buffers_;     // by block
   std::vector<size_t> received_at_;  // by rank: the offset of its bytes

@@ -25,7 +25,8 @@ class DeviceCollectives {
   DeviceCollectives(const DeviceCollectives&) = delete;
   DeviceCollectives& operator=(const DeviceCollectives&) = delete;
 
-  // Call before a step is enqueued. captured: into a graph; the communicator then takes device memory.
+  // Call before a step is enqueued. captured: the step is captured into a graph; requires a communicator that takes
+  // device memory.
   void Begin(bool captured) { is_captured_ = captured; }
   // The functions for the step. This object must outlive them.
   cuda::DeviceGather gather() { return {this, Gather}; }

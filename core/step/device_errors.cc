@@ -51,7 +51,7 @@ Status RejectSchedule(const StepInputs& inputs, const cuda::StepReport& report, 
   }
   return WrongState(
       "a captured step was replayed as step ", counter + 1, " of group ", report.group,
-      ", at which inverse roots are due or taken over, or whose direction is formed by another rule than in the "
+      ", at which inverse roots are due or put into use, or the direction is formed by another rule than in the "
       "captured step",
       kNothingChanged, ". Call shampoo_optimizer_step for it outside of a capture");
 }
@@ -90,7 +90,7 @@ Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std
 Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSchedule& schedule, int64_t step) {
   const Settings& settings = inputs.state.hyper_parameters().settings(static_cast<size_t>(block.group));
   return WrongState("at step ", step, " of group ", block.group, " inverse roots are ",
-                    IsDue(schedule, block.phase) ? "due" : "taken over", " (precondition_frequency ",
+                    IsDue(schedule, block.phase) ? "due" : "put into use", " (precondition_frequency ",
                     settings.precondition_frequency,
                     settings.refresh_growth > 0 ? Cat(", refresh_growth ", settings.refresh_growth) : std::string(),
                     settings.root_async > 0 ? Cat(", root_async ", settings.root_async) : std::string(),
@@ -111,7 +111,7 @@ int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, con
   }
   if (updates == 0) return -1;
   const Block& without_update = inputs.plan.block(now.block_without_update);
-  // The owner of a gathered block logs it.
+  // If the block is gathered, only its owner logs the skipped update.
   if (without_update.gathered && !inputs.plan.Owns(without_update)) return now.block_without_update;
   LogText(LogLevel::kWarning,
           [&] { return Cat(SkippedUpdateText(inputs.plan.param(without_update), without_update), last_of(updates)); });

@@ -63,7 +63,8 @@ Status SeveralDevices::TakeFailure() {
     Status failure_here = ranks->TakeFailure();
     if (failure.ok()) failure = std::move(failure_here);
   }
-  // A step that cannot be captured fails on all ranks, which continue outside of the capture.
+  // A step that cannot be captured has another code. It fails on all ranks, and they can continue outside of the
+  // capture.
   if (failure.code() == Code::kComm) AbortAll();
   return failure;
 }
@@ -76,7 +77,7 @@ Status SeveralDevices::RejectionError(const cuda::StepReport& report, Status own
     is_agreed = true;
     return agreed;
   });
-  // A rank without memory for the exchanges has left them.
+  // If this rank ran out of memory, it has left the exchanges, in which the other ranks may wait.
   if (!is_agreed || AnyFailed()) AbortAll();
   return error;
 }
@@ -85,7 +86,7 @@ bool SeveralDevices::AnyFailed() const {
   return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& ranks) { return ranks->comm()->failed(); });
 }
 
-// The ranks of a communicator would wait for a rank that has failed on the other one.
+// Otherwise the ranks of one communicator would wait for a rank that has failed on the other communicator.
 void SeveralDevices::AbortAll() const {
   for (const auto& ranks : ranks_) {
     if (!ranks->comm()->failed()) ranks->comm()->Abort();
@@ -93,8 +94,8 @@ void SeveralDevices::AbortAll() const {
 }
 
 const DeviceRanks& SeveralDevices::RanksOf(const cuda::StepReport& report) const {
-  const bool are_last = report.among_shards == 0;  // the copies, or the only ranks
-  return are_last ? *ranks_.back() : *ranks_.front();
+  // If there are two communicators, the shards come first and the copies last.
+  return report.among_shards == 0 ? *ranks_.back() : *ranks_.front();
 }
 
 Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) {
@@ -114,7 +115,7 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
                       reported.optimizer(), kStepInTheSameOrder);
   }
   // The same sequence as on the CPU: the shards of this copy, then the copies of this shard, then the shards again,
-  // because the copies of another shard may differ.
+  // because the copies of another shard may have found an error.
   Status error = std::move(own);
   for (const auto& ranks : ranks_) {
     if (!AnyFailed()) error = ranks->Agree(report, std::move(error), step, was_replayed);

@@ -25,16 +25,16 @@ class DevicePeers {
   // Returns whether other ranks may activate groups of which this rank has no gradient.
   virtual bool activate_groups() const = 0;
   // Fills in the values that the device compares with other ranks, and the functions that exchange them. own: the error
-  // of a rank that cannot make the step. counters: by group. args->captured and args->expected_step must be set.
+  // of this rank if it cannot make the step. counters: by group. args->captured and args->expected_step must be set.
   virtual void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) = 0;
   // Returns, once, the failure of a collective in the step that was enqueued last.
   virtual Status TakeFailure() = 0;
-  // Returns the error of a rejected step. own: the error of this rank's device; step: that of the last call on this
-  // rank; was_replayed: the rejected step is the replay of a captured step.
+  // Returns the error of a rejected step. own: the error of this rank's device; step: the step of the last call
+  // on this rank; was_replayed: the rejected step is the replay of a captured step.
   virtual Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
 };
 
-// One rank.
+// A single rank, which has no peers.
 class SingleDevice final : public DevicePeers {
  public:
   Status PriorFailure() const override { return {}; }
@@ -49,12 +49,12 @@ class SingleDevice final : public DevicePeers {
   }
 };
 
-// Several ranks: copies of the parameters, shards of them, or both. The devices agree in the order of the stream. The
-// hosts exchange error texts, only after a step was rejected.
+// Several ranks: copies of the parameters, shards of them, or both. The devices agree on each step in exchanges that
+// are part of the step. The hosts exchange error texts, but only after a step was rejected.
 class SeveralDevices final : public DevicePeers {
  public:
   // ranks: of one or two communicators, in the order in which they agree: shards before copies. Allocates the device
-  // memory for the exchange of error texts over those that take device memory.
+  // memory for the exchange of error texts over the communicators that take device memory.
   static Status Create(std::vector<std::unique_ptr<DeviceRanks>> ranks, const cuda::DeviceEngine& engine,
                        const cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers>* out);
 

@@ -15,7 +15,7 @@ class DeviceRanks {
   virtual ~DeviceRanks() = default;
   virtual Communicator* comm() const = 0;
   virtual int32_t optimizer() const = 0;
-  // Returns whether the ranks hold shards of the parameters; otherwise, copies.
+  // Returns whether the ranks hold shards of the parameters; otherwise, they hold copies.
   virtual bool hold_shards() const = 0;
   // Returns the bytes of device memory that the exchange of error texts needs over a communicator of device memory.
   virtual int64_t staging_bytes() const = 0;
@@ -23,11 +23,11 @@ class DeviceRanks {
   // See DevicePeers.
   virtual void Prepare(const int64_t* counters, cuda::StepArgs* args) = 0;
   virtual Status TakeFailure() = 0;
-  // Returns the error of all ranks of a rejected step; success if none of them has one. own: this rank's error; step,
-  // was_replayed: see DevicePeers. Collective.
+  // Returns the error of a rejected step on which the ranks agree; success if no rank has an error. own: this rank's
+  // error; step, was_replayed: see DevicePeers. Collective.
   virtual Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
-  // Called after the ranks of a later communicator have agreed on `own`. Returns it, or the error of another rank if
-  // this one has none. Collective, unless no communicator is later than that of these ranks.
+  // Called on shard ranks after the copies of each shard have agreed on `own`. Returns `own` if it is an error,
+  // otherwise the error of another shard rank. Collective.
   virtual Status AgreeAgain(Status own, bool was_replayed) = 0;
 };
 

@@ -33,7 +33,7 @@ void DeviceReplicas::Prepare(const int64_t* counters, cuda::StepArgs* args) {
 }
 
 Status DeviceReplicas::Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) {
-  // All copies of a shard have the same difference.
+  // A difference among shards is the same on all copies of a shard, so the copies have nothing to compare.
   switch (report.among_shards != 0 ? cuda::RankDifference::kFailed : report.difference) {
     case cuda::RankDifference::kStep: {
       std::vector<int64_t> steps;
@@ -45,7 +45,7 @@ Status DeviceReplicas::Agree(const cuda::StepReport& report, Status own, int64_t
     case cuda::RankDifference::kInputs:
       SHAMPOO_RETURN_IF_ERROR((was_replayed ? captured_inputs_ : step_inputs_).FindDifference(comm()));
       // The hosts' inputs are the same: only the devices know which blocks have an unusable gradient.
-      return Numeric("rank ", report.rank, " finds different blocks than rank 0 with a gradient that is not finite",
+      return Numeric("rank ", report.rank, " and rank 0 find gradients that are not finite in different blocks",
                      kParametersUnchanged, "Gradients must be the same on all ranks: average them before a step");
     case cuda::RankDifference::kParameters: {
       const uint64_t* const hashes = engine_->parameter_hashes();

@@ -26,7 +26,7 @@ StateSlot SourceOf(const Block& block, int k, RootTask task) {
   return task == RootTask::kCompute ? block.factor[at] : block.snapshot[at];
 }
 
-// A root that a device tries again before the host does.
+// The arguments of the attempts to compute a root again on the device, before the host tries.
 struct DeviceAttempts {
   const cuda::DeviceEngine* engine;
   cuda::RootRetry retry;
@@ -39,8 +39,8 @@ bool MayRetryOnDevice(const RootSpec& spec, RootFailure failure) {
           failure == RootFailure::kNotConverged);
 }
 
-// Computes the root on the device with the solver for one matrix, and then by an iteration. *outcome is replaced if one
-// of them succeeds.
+// Computes the root on the device with the solver for one matrix and, if that fails, by an iteration. *outcome is
+// replaced if one of them succeeds.
 template <typename Real>
 Status RetryOnDevice(DeviceAttempts* attempts, const SymmetricView<Real>& factor, const SymmetricTarget<Real>& inverse,
                      RootOutcome* outcome) {
@@ -149,7 +149,8 @@ Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory
   char* const arena = source.arena;
   SHAMPOO_RETURN_IF_ERROR(memory_of_device.Download(memory.data(), arena + factor.offset, SpanBytes(factor, d)));
 
-  // A triangle shares its square array with another state, which must not change.
+  // This form is a triangle in an array that also holds another state. Upload() writes both, so the other state must be
+  // in `memory`, too.
   if (inverse.form == SymmetricForm::kUpper && !shared) {
     SHAMPOO_RETURN_IF_ERROR(memory_of_device.Download(memory.data() + here.inverse[at].offset, arena + inverse.offset,
                                                       SpanBytes(inverse, d)));

@@ -25,7 +25,7 @@ struct DeviceRootSource {
 };
 
 // Computes the inverse root again and stores it on the device: first on the device with other solvers, and then on the
-// host with the recovery ladder. *report is that of the step; it is replaced by that of the last attempt.
+// host with the recovery ladder. *report: the report of the step; replaced by the report of the last attempt.
 Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory& memory,
                          const DeviceRootSource& source, RootReport* report);
 

@@ -33,10 +33,9 @@ class DeviceShards final : public DeviceRanks {
   ShardRounds& RoundsOf(bool captured) { return captured ? captured_ : step_; }
 
   StepInputs inputs_;
-  // Each has the inputs of its last step. There are two, because a step may be captured before the error of an earlier
-  // step was reported.
-  ShardRounds step_;
-  ShardRounds captured_;
+  // There are two, because a step may be captured before the error of an earlier step was reported.
+  ShardRounds step_;      // with the inputs of the last step that was not captured
+  ShardRounds captured_;  // with the inputs of the last captured step
   DeviceCollectives collectives_;
 };
 

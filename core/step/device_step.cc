@@ -22,7 +22,7 @@ Status UnknownCounters() {
       "shampoo_optimizer_step once outside of a capture, or shampoo_optimizer_status");
 }
 
-// group: one of which this rank had no gradient in the previous step. Other ranks may have had one.
+// group: a group of which this rank had no gradient in the previous step, although other ranks may have had one.
 Status UnreportedStep(size_t group) {
   return WrongState("group ", group,
                     " has no gradient on this rank, so only the report of the previous step says whether the ranks "
@@ -103,7 +103,8 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
   if (!captured || !peers_->exist()) {
     SHAMPOO_RETURN_IF_ERROR(RaiseRejection(kPreviousStep));
     checked = CatchExceptions([&] { return inputs_.history.RaiseSkippedUpdate(inputs_.state.hyper_parameters()); });
-    // All copies of a block know that its update was skipped, but not all shards.
+    // Every copy of a block knows that its update was skipped, so all replicas return here. A shard rank may not know
+    // it.
     if (!checked.ok() && !peers_->activate_groups()) return checked;
   }
   SetSettings();
@@ -124,7 +125,7 @@ bool DeviceStep::TakesPart(const Param& param) const {
   return inputs_.buffers.HasGradient(param);
 }
 
-// Sets the settings of the next step. A rank that joins it only to report an error passes them, too.
+// Sets the settings of the next step. A rank that joins the step only to report an error passes them, too.
 void DeviceStep::SetSettings() {
   const HyperParameters& hyper_parameters = inputs_.state.hyper_parameters();
   for (size_t g = 0; g < next_.settings.size(); ++g) {
@@ -175,8 +176,9 @@ Status DeviceStep::Prepare(bool captured) {
   return RejectCapture(inputs_, block, next_.schedules[g], next_.steps[g]);
 }
 
-// Returns whether a parameter is expected to take part in the replays of a captured step, which the device cannot make
-// if roots are due. A rank that has no elements of it expects what the last step found.
+// Returns whether a parameter is expected to take part in the replays of a captured step. The device cannot make a
+// replay in which roots of the parameter are due. A rank without a gradient of the parameter expects that its group is
+// stepped if the last step stepped it.
 bool DeviceStep::TakesPartInReplays(const Param& param) const {
   return inputs_.buffers.HasGradient(param) || engine_->counted_steps()[param.desc.group] != 0;
 }
@@ -195,7 +197,7 @@ void DeviceStep::ListTasks(bool captured) {
     int64_t& snapshot_step = next_.snapshot_steps_before[b];
     task = RootTask::kNone;
     snapshot_step = counters_.snapshot_steps[b];
-    // The value after the pending step, unless that one is rejected.
+    // The value after the pending step, unless that step is rejected.
     if (pending_.ticket != 0) snapshot_step = SnapshotStepAfter(pending_.tasks[b], snapshot_step, pending_.steps[g]);
     const Param& param = inputs_.plan.param(block);
     if (!TakesPart(param) || !block.is_preconditioned) continue;
@@ -221,7 +223,7 @@ Status DeviceStep::PrepareAsyncRoots() {
 }
 
 // Waits until the host has computed the roots that the step uses. Roots of snapshots that are not available, for
-// example after a checkpoint was loaded, are computed now: the device would compute others, which differ by rounding.
+// example after a checkpoint was loaded, are computed now: roots that the device computes would differ by rounding.
 Status DeviceStep::PrepareHostRoots() {
   SHAMPOO_RETURN_IF_ERROR(host_roots_->TakeError());
   if (next_.first_task < 0) return {};
@@ -391,7 +393,7 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
       const bool from_host = host_roots_ && task == RootTask::kAdoptDeviceRoots;
       if (from_host) report.outcome = host_roots_->OutcomeOf(roots.FirstFactorOf(b) + k);
       if (report.outcome.ok() || from_host || !is_writable) continue;
-      // The step stored in snapshot_step, as a negative number, the step of the snapshot that its roots come from.
+      // When roots of a snapshot come into use, snapshot_step becomes the negative step of that snapshot.
       const int64_t step = task == RootTask::kCompute ? pending_.steps[g] : -counters_.snapshot_steps[at];
       const DeviceRootSource source{&block, k, task, step, pending_.state_out};
       Status status = CatchExceptions([&] { return RecoverDeviceRoot(inputs_, *memory_, source, &report); });

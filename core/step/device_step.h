@@ -21,9 +21,8 @@ class DeviceCounters {
   explicit DeviceCounters(const PlanData& plan);
 
   bool has_snapshots() const { return has_snapshots_; }
-  // By group, and by block (set for this rank's blocks; 0 without root_async).
-  std::vector<int64_t> steps;
-  std::vector<int64_t> snapshot_steps;
+  std::vector<int64_t> steps;           // by group
+  std::vector<int64_t> snapshot_steps;  // by block; set for this rank's blocks, 0 without root_async
 
   // Returns whether the copy has the values in the arena.
   bool AreKnown(const char* arena) const { return AreKnownUnlessReplayed(arena) && !may_be_replayed_; }
@@ -58,6 +57,7 @@ class StartedRoots {
 
   // Returns whether the roots of the snapshot of this step are available.
   bool AreReady(size_t block, int64_t snapshot_step) const { return usable_ && step_of_block_[block] == snapshot_step; }
+  // Forgets the roots unless this is the arena that the last enqueued step writes.
   void ForgetUnlessFrom(const char* arena);
   void Forget();
   // Sets the arena that the last enqueued step writes.
@@ -78,7 +78,7 @@ class StartedRoots {
 // by the next call, or with status_lag 0 by its own call.
 class DeviceStep final : public StepStrategy {
  public:
-  // memory: the memory of the state, which owns it. host_roots: nullptr unless async roots are computed on the host.
+  // memory: the memory of inputs.state, which owns it. host_roots: nullptr unless async roots are computed on the host.
   DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::DeviceEngine> engine,
              cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers> peers,
              std::unique_ptr<HostRoots> host_roots);
@@ -105,7 +105,8 @@ class DeviceStep final : public StepStrategy {
     std::vector<unsigned char> has_gradient;  // by group: this rank has a gradient of it
     std::vector<RootTask> tasks;              // by block
     bool any_task = false;
-    int64_t steps_before = 0;  // the counts of the last report before it
+    // The counts in the last report before this step.
+    int64_t steps_before = 0;
     int64_t skipped_before = 0;
   };
   // The step that is about to be enqueued.

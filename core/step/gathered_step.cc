@@ -92,7 +92,8 @@ void GatheredStep::CheckWholeBlocks(StepDecision* decision) {
   CheckResult result;
   Status checked;
   for (size_t i = 0; i < passes; ++i) {
-    // Begin with the first pass of a step, because a rank on which the agreement failed reports that in its collect.
+    // Begin with the first pass of a step, because a rank on which the agreement failed reports that when the blocks of
+    // this pass are collected.
     const size_t pass = (OwnPass(0) + i) % passes;
     Status failure = gather_->Collect(pass, inputs_.buffers.all(), context_.takes_part());
     if (!failure.ok()) {
@@ -164,7 +165,7 @@ Status GatheredStep::StepBucket(int64_t bucket, const StepDecision& decision) {
   CheckOwnedStates(pass);
   context_.Compute(context_.ItemsOfBucket(bucket, true));
   if (bucket + 1 == bucket_count()) context_.RecordRoots();
-  status = gather_->Deliver(pass, context_.takes_part(), context_.update_skipped(), ArrivedFromOwn(bucket));
+  status = gather_->Deliver(pass, context_.takes_part(), context_.update_skipped(), ArrivedFromOwnReplica(bucket));
   if (!status.ok()) return Fail(std::move(status), bucket, Phase::kDeliver);
   status = replicas_->Share(bucket, decision, context_, shards_.get());
   if (!status.ok()) return Fail(std::move(status), bucket, Phase::kShare);
@@ -172,8 +173,8 @@ Status GatheredStep::StepBucket(int64_t bucket, const StepDecision& decision) {
   return {};
 }
 
-// Skips the updates of blocks whose state does not fit the gradient. The ranks that hold the parameters see that in
-// what is delivered.
+// Skips the updates of blocks whose state does not fit the gradient. The ranks that hold the parameters find the mark
+// of a skipped update in the data that they receive.
 void GatheredStep::CheckOwnedStates(size_t pass) {
   ListPass(pass);
   for (size_t k = 0; k < pass_items_.size(); ++k) {
@@ -185,7 +186,7 @@ void GatheredStep::CheckOwnedStates(size_t pass) {
 // once, so only the first Report...() call on it has an effect. A failure that was not reported in this step is
 // reported by the next one.
 Status GatheredStep::Fail(Status failure, int64_t bucket, Phase phase) {
-  if (phase == Phase::kCollect) gather_->ReportInDeliver(OwnPass(bucket), failure, ArrivedFromOwn(bucket));
+  if (phase == Phase::kCollect) gather_->ReportInDeliver(OwnPass(bucket), failure, ArrivedFromOwnReplica(bucket));
   if (phase != Phase::kShare) replicas_->ReportWithShards(bucket, failure, shards_.get());
   // The shard ranks agree after the first bucket was shared. They know the failure unless that agreement failed.
   const bool shards_know = phase == Phase::kShare && bucket == 0 && !shards_->comm()->failed();

@@ -42,7 +42,7 @@ class GatheredStep final : public HostStep {
   void ListPass(size_t pass);
   size_t OwnPass(int64_t bucket) const { return gather_->PassIndex(bucket, inputs_.plan.placement.replica_rank); }
   // Returns the buffer in which the updates of this rank's own replica arrive.
-  char* ArrivedFromOwn(int64_t bucket) const {
+  char* ArrivedFromOwnReplica(int64_t bucket) const {
     return replicas_->ArrivedFrom(bucket, inputs_.plan.placement.replica_rank);
   }
   int64_t bucket_count() const { return static_cast<int64_t>(inputs_.plan.bucket_count); }
@@ -50,7 +50,7 @@ class GatheredStep final : public HostStep {
   std::unique_ptr<ShardRounds> shards_;
   std::unique_ptr<BlockGather> gather_;
   std::unique_ptr<ReplicaSharing> replicas_;
-  std::vector<StepItem*> pass_items_;  // the blocks of a pass that this rank owns and that take part in the step
+  std::vector<StepItem*> pass_items_;  // the blocks that this rank collected in a pass and whose update is not skipped
   std::vector<SliceItem> slice_items_;
 };
 

@@ -51,7 +51,8 @@ std::string WithoutAdvice(const Status& status) {
   return text.substr(0, text.find(kNothingChanged));
 }
 
-// The exact check of one block. by_state: whether only the state rejects the gradient.
+// The exact check of one block. *by_state: on an error, whether the gradient would be accepted
+// without the state.
 Status InspectBlock(CpuBackend* backend, const StepItem& item, const char* state, bool* by_state) {
   const Param& param = *item.param;
   const Block& block = *item.block;
@@ -98,7 +99,8 @@ void CheckResult::LogMessages() {
 GradientChecker::GradientChecker(const StepInputs& inputs, CpuBackend* backend, bool defers_state_errors)
     : inputs_(inputs), backend_(backend), defers_state_errors_(defers_state_errors) {
   const PlanData& plan = inputs.plan;
-  // A scan reads gradients and parameters, or all factor matrices, or the whole blocks that come to this rank.
+  // A scan reads the gradients and parameters, or the factor matrices, or the whole blocks that are collected at this
+  // rank. These are the numbers of spans of the three scans.
   int64_t of_params = 0;
   for (const Param& param : plan.params) of_params += 2 * ScanSpans(param.elements);
   int64_t of_factors = 0;
@@ -106,13 +108,13 @@ GradientChecker::GradientChecker(const StepInputs& inputs, CpuBackend* backend, 
   for (const Block& block : plan.blocks) {
     of_factors += block.factor_count();
     // Blocks that other replicas own at this shard rank may also have to be checked.
-    const bool comes_here = plan.gathers && block.shard_owner == plan.placement.shard_rank;
-    if (comes_here) of_whole_blocks += 2 * ScanSpans(block.elements);
+    const bool is_collected_here = plan.gathers && block.shard_owner == plan.placement.shard_rank;
+    if (is_collected_here) of_whole_blocks += 2 * ScanSpans(block.elements);
   }
-  const auto most = static_cast<size_t>(std::max({of_params, of_factors, of_whole_blocks}));
-  spans_.reserve(most);
-  span_owner_.reserve(most);
-  span_largest_.resize(most);
+  const auto max_spans = static_cast<size_t>(std::max({of_params, of_factors, of_whole_blocks}));
+  spans_.reserve(max_spans);
+  span_owner_.reserve(max_spans);
+  span_largest_.resize(max_spans);
   scanned_.reserve(std::max(plan.params.size(), plan.gathers ? plan.blocks.size() : 0));
   scanned_param_.resize(plan.params.size());
 }

@@ -128,13 +128,13 @@ Status HostRoots::WaitFor(const std::vector<RootTask>& tasks) {
 Status HostRoots::Run(const Job& job) {
   SHAMPOO_RETURN_IF_ERROR(on_device_.Begin(job.number));
   Status status = RunChunks(job);
-  // Also after a failure, because part of the work is already enqueued.
+  // End() is also called after a failure, because part of the work is already enqueued.
   Status ended = on_device_.End(job.number);
   return status.ok() ? std::move(ended) : std::move(status);
 }
 
-// The stream runs its work in order, so a matrix is copied to a buffer after the roots of the chunk before the previous
-// one have been copied from it.
+// Chunks use the two buffers in turn. The stream runs its work in order, so the matrices of a chunk are copied to a
+// buffer after the roots of the previous chunk in this buffer have been copied from it.
 Status HostRoots::RunChunks(const Job& job) {
   roots_.clear();
   for (size_t b = 0; b < job.steps.size(); ++b) {

@@ -28,25 +28,28 @@ class HostRoots {
   // Allocates all memory and starts the threads. *out is nullptr if this rank has no async roots.
   static Status Create(const PlanData& plan, std::shared_ptr<const cuda::DeviceEngine> engine,
                        std::unique_ptr<HostRoots>* out);
-  // Waits until the thread has ended, which skips roots that it has not begun to compute.
+  // Waits until the thread has ended. The thread skips roots that it has not begun to compute.
   ~HostRoots();
   HostRoots(const HostRoots&) = delete;
   HostRoots& operator=(const HostRoots&) = delete;
 
-  // The blocks of a step whose roots are computed.
+  // Describes a job: the roots of some blocks in one step.
   struct Source {
     const std::vector<RootTask>* tasks;  // by block
-    RootTask task;                       // the task of the blocks
+    RootTask task;                       // the job has the blocks with this task
     const std::vector<cuda::DeviceSettings>* settings;
-    const int64_t* steps;     // the steps of the matrices
+    const int64_t* steps;     // the steps at which the factor matrices had these values
     bool steps_are_by_block;  // otherwise by group
-    const char* arena;        // has the snapshots; nullptr: the step that was enqueued last has copied the matrices
+    // The arena from which snapshots are copied. nullptr: the step that was enqueued last has already copied the factor
+    // matrices to the memory from which the thread fetches them.
+    const char* arena;
     void* stream;
   };
-  // Submits the roots of these blocks.
+  // Submits the job.
   Status Start(const Source& source);
-  // Waits until the roots of all blocks that take a snapshot or use roots of one have been computed and their copies to
-  // the device enqueued. Returns, once, the first error of the thread.
+  // Waits for the last job of each block whose task takes a snapshot or uses the roots of a snapshot: until its roots
+  // have been computed, and their copies to the device have been enqueued. Returns, once, the first error of the
+  // thread.
   Status WaitFor(const std::vector<RootTask>& tasks);
   // Returns, once, the first error of the thread. Does not wait.
   Status TakeError() { return thread_->TakeError(); }
@@ -82,7 +85,7 @@ class HostRoots {
   cuda::HostRootMemory memory_;
   std::vector<int64_t> first_factor_;  // by block
   std::vector<RootOutcome> outcomes_;  // by factor matrix
-  // Memory of the threads, by slot.
+  // The threads that compute roots, and their memory by slot of the executor.
   std::unique_ptr<Executor> executor_;
   std::vector<std::vector<double>> elements_;
   std::vector<std::vector<int32_t>> ints_;
@@ -90,13 +93,12 @@ class HostRoots {
   std::vector<double> recovery_elements_;
   std::vector<int32_t> recovery_ints_;
   RecoveryMemory recovery_;
-  // Of the running job.
+  // The state of the running job.
   std::vector<std::pair<int64_t, int32_t>> roots_;  // block and dim
   size_t next_root_ = 0;
   std::array<Chunk, 2> chunks_;
-  // Jobs.
-  std::vector<Job> jobs_;          // by slot of the thread
-  std::vector<int64_t> last_job_;  // by block; 0: none
+  std::vector<Job> jobs_;          // submitted jobs, by slot of thread_ (JobThread::NextSlot)
+  std::vector<int64_t> last_job_;  // the last job of each block; 0: none
   std::atomic<bool> stopping_ = false;
   std::unique_ptr<JobThread> thread_;
 };

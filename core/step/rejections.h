@@ -22,7 +22,8 @@ struct RejectedAt {
 Status RejectNotFinite(const RejectedAt& at, bool param_at_fault);
 Status RejectElement(const RejectedAt& at);
 Status RejectMoment(const RejectedAt& at);
-// product_fits: C_k itself fits, but the factor matrix would overflow its dtype.
+// product_fits: C_k, which the step adds to the factor matrix (core/rules/growth.h), itself fits, but the factor matrix
+// would overflow its dtype.
 Status RejectFactor(const RejectedAt& at, int k, bool product_fits);
 
 Status RejectFactorState(const Param& param, const Block& block, size_t k, double largest);

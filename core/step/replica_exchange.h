@@ -29,7 +29,7 @@ class ReplicaSharing {
                        ShardAgreement* shards) = 0;
   // Joins the exchange of a bucket only to report a failure.
   virtual void Report(int64_t bucket, const Status& failure) = 0;
-  // The same; with the first bucket also joins the agreement with the other shards that follows it.
+  // Does the same. After the exchange of the first bucket, also joins the agreement with the other shards.
   virtual void ReportWithShards(int64_t bucket, const Status& failure, ShardAgreement* shards) = 0;
   // Call after a step. If another rank's inverse root failed too often, the next step returns an error.
   virtual void DeferRootFailures() = 0;

@@ -50,8 +50,8 @@ class RootLedger {
   std::vector<RootReport> reports_;
   std::vector<std::string> names_;        // by factor matrix
   std::vector<int64_t> failures_in_row_;  // by factor matrix
-  std::vector<char> tracked_;             // whether its residuals belong to its last refresh
-  int64_t failing_root_ = -1;             // its error is due
+  std::vector<char> tracked_;             // by factor matrix: whether its last refresh measured residuals
+  int64_t failing_root_ = -1;             // the factor matrix whose error is due
   int64_t failing_root_tolerance_ = 0;
   const char* failing_root_epsilon_key_ = "";
 

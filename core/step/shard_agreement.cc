@@ -98,12 +98,12 @@ void ShardRounds::AgreeOnCode(StepDecision* decision, const StepContext* context
 Status ShardRounds::RunRound(StepDecision* decision) {
   const uint32_t flags = (decision->is_forwarded ? kFailureIsForwarded : 0) | (decision->skip_step ? kSkipsStep : 0) |
                          (decision->needs_exact_check ? kNeedsExactCheck : 0);
-  // A scalar that is bound on a device cannot be read here; devices compare those.
+  // A scalar that is bound on a device cannot be read here; the devices compare such scalars.
   const bool on_host = inputs_.plan.placement.device == DeviceType::kCpu;
   const ShardHeader own{rounds_.HeaderFor(kRound, decision->status, flags),
                         inputs_.state.hyper_parameters().Hash(on_host)};
   failure_ = {};
-  own_text_.assign(decision->status.message(), 0, kTextBytes);  // has this capacity
+  own_text_.assign(decision->status.message(), 0, kTextBytes);  // allocates nothing: the capacity is kTextBytes
   char* to = SegmentOf(comm()->rank());
   std::memcpy(to, &own, sizeof own);
   to += sizeof own;

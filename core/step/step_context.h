@@ -36,7 +36,7 @@ class StepContext {
   // targets: by block.
   StepContext(const StepInputs& inputs, CpuBackend* backend, std::vector<BlockTarget> targets);
 
-  // By parameter: whether it takes part in the step. Set before List().
+  // By parameter: whether it takes part in the step. The caller sets these flags before List().
   std::span<char> takes_part() { return takes_part_; }
   bool TakesPart(const Param& param) const;
   // Makes those parameters take part that have a gradient on this rank.

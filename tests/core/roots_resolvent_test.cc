@@ -409,8 +409,8 @@ TEST_CASE("matrices with condition numbers beyond float32, and other roots than 
   spec.epsilon = 1e-6;
   CHECK(TakesResolvents(spec, n, a));
   CHECK(!UsesResolvents(spec, Rung::kFloat64, n));
-  CHECK(!UsesResolvents(spec, Rung::kRequested, kMinResolventOrder - 1));
-  CHECK(!UsesResolvents(spec, Rung::kRequested, kMaxResolventOrder + 1));
+  CHECK(!UsesResolvents(spec, Rung::kRequested, kMinResolventSize - 1));
+  CHECK(!UsesResolvents(spec, Rung::kRequested, kMaxResolventSize + 1));
   RootSpec fourth = spec;
   fourth.exponent = -0.25;
   CHECK(!UsesResolvents(fourth, Rung::kRequested, n));

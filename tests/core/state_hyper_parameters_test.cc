@@ -103,7 +103,7 @@ TEST_CASE("a key whose state exists can be set to 0 and back") {
 
 TEST_CASE("a decay whose effect would be lost in 16 bits is rejected") {
   TwoGroups groups(KeyValues{{"factor_dtype", "bf16"}, {"beta2", "0.5"}});
-  CheckError(groups.Set("beta2", 0.9999), Code::kInvalid, "rounding would undo every decrease");
+  CheckError(groups.Set("beta2", 0.9999), Code::kInvalid, "rounding would undo every decay of ");
   CHECK(groups.Get("beta2") == 0.5);
 }
 

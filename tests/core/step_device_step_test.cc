@@ -407,7 +407,8 @@ TEST_CASE("a difference between ranks on devices is an error that names a rank")
        {Case{cuda::RankDifference::kPlace, Code::kComm, "rank 1 is at an exchange of another optimizer"},
         Case{cuda::RankDifference::kStep, Code::kState, "rank 1 is at step 7 and rank 0 at step 0"},
         Case{cuda::RankDifference::kScalars, Code::kInvalid, "rank 1 has a different learning rate"},
-        Case{cuda::RankDifference::kInputs, Code::kNumeric, "rank 1 finds different blocks than rank 0"},
+        Case{cuda::RankDifference::kInputs, Code::kNumeric,
+             "rank 1 and rank 0 find gradients that are not finite in different blocks"},
         Case{cuda::RankDifference::kFailed, Code::kComm, "that it rejected a step, but then no error"}}) {
     DeviceReplica rank;
     rank.comm.change = [&](int64_t, int from, char* segment, size_t) {

@@ -138,7 +138,7 @@ TEST_CASE("a step that cannot be captured is an error with its number and the re
   CheckError(RejectCapture(fixture.inputs(), block, GroupScheduleOf(settings, 4), 4), Code::kState,
              "at step 4 of group 0 inverse roots are due (precondition_frequency 4, root_async 2)");
   CheckError(RejectCapture(fixture.inputs(), block, GroupScheduleOf(settings, 6), 6), Code::kState,
-             "inverse roots are taken over");
+             "inverse roots are put into use");
 }
 
 TEST_CASE("updates that a device skipped between two reports are logged, and the last block is returned") {

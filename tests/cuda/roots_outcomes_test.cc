@@ -284,7 +284,7 @@ TEST_CASE("workspaces stay below the target size unless a single matrix needs mo
     for (const Dtype dtype : {Dtype::kF32, Dtype::kF64}) {
       for (const int64_t n : {1, 2, 32, 33, 128, 1024, 8192, 20000}) {
         for (const int64_t count : {1, 7, 1000, 100000}) {
-          const int64_t chunk = RootChunkCount(method, n, count, dtype);
+          const int64_t chunk = RootsPerChunk(method, n, count, dtype);
           CHECK(chunk >= 1);
           CHECK(chunk <= count);
           CHECK((chunk == 1 || RootWorkspaceBytes(method, n, count, dtype) <= kTargetRootWorkspace));

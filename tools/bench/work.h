@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "core/roots/resolvent_orders.h"
+#include "core/roots/resolvent_sizes.h"
 
 namespace bench {
 
@@ -42,8 +42,8 @@ struct StepWork {
 // and takes 8/3 d^3: 4/3 for the reduction to tridiagonal form and 4/3 to multiply by the orthogonal matrix from both
 // sides.
 inline double RootFlops(double d, bool square_root) {
-  const bool by_resolvents = square_root && d >= static_cast<double>(shampoo::kMinResolventOrder) &&
-                             d <= static_cast<double>(shampoo::kMaxResolventOrder);
+  const bool by_resolvents = square_root && d >= static_cast<double>(shampoo::kMinResolventSize) &&
+                             d <= static_cast<double>(shampoo::kMaxResolventSize);
   const double per_cube = by_resolvents ? 8.0 / 3 : 10;
   return per_cube * d * d * d;
 }

@@ -30,8 +30,8 @@ double CostOfSpans(std::span<const MemorySpan> spans) {
   return static_cast<double>(kCostOfElement) * elements;
 }
 
-// Returns the cost of the items if it is below `enough`, otherwise some number of at least `enough`. So it reads only
-// the first ones of very many items.
+// Returns the cost of the items if it is below `enough`, otherwise some number of at least `enough`. If there are
+// very many items, it therefore reads only the first of them.
 double CostOfItems(std::span<const StepItem> items, double enough) {
   double cost = 0;
   for (const StepItem& item : items) {
@@ -46,8 +46,8 @@ double CostOfItems(std::span<const StepItem> items, double enough) {
 
 template <typename Cost>
 int CpuBackend::ThreadsFor(const Cost& cost) const {
-  const int most = executor_->slots();
-  return chooses_threads_ && most > 1 ? UsefulThreads(cost(), most) : most;
+  const int max_threads = executor_->slots();
+  return chooses_threads_ && max_threads > 1 ? UsefulThreads(cost(), max_threads) : max_threads;
 }
 
 Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, const HostAllocator& allocator,

@@ -21,7 +21,8 @@ namespace shampoo {
 // Each operation takes a whole list of blocks and distributes them over threads. One thread works on a block from its
 // gradient to its update, so that the block stays in that thread's cache. A thread without a block takes tiles of the
 // blocks that other threads work on. The tiles of a block depend only on its shape, so the results do not depend on the
-// number of threads. Unless the host has set the number of threads, a call wakes only as many as its work justifies.
+// number of threads. Unless the application has set the number of threads, a call wakes only as many threads as its
+// work justifies.
 class CpuBackend {
  public:
   // Allocates all workspace for the blocks of this rank.
@@ -64,15 +65,15 @@ class CpuBackend {
 
  private:
   CpuBackend() = default;
-  // Returns the number of threads to use for work of cost cost() (core/plan/cost.h). It is fixed if the host has set
-  // it.
+  // Returns the number of threads to use for work of cost cost() (core/plan/cost.h). It is fixed if the application
+  // has set it.
   template <typename Cost>
   int ThreadsFor(const Cost& cost) const;
   template <typename Elements, typename Divisible, typename Work>
   void ForEachElementwise(size_t count, Elements&& elements, Divisible&& divisible, Work&& work);
 
   std::unique_ptr<Executor> executor_;
-  bool chooses_threads_ = false;  // the host has not set the number of threads
+  bool chooses_threads_ = false;  // the application has not set the number of threads
   WorkspaceLayout layout_;
   Allocation workspace_;
   RecoveryMemory recovery_;             // in the workspace

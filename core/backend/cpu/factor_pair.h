@@ -43,9 +43,8 @@ class FactorPair {
   bool full() const { return d_ < kPackedFrom; }
   int64_t ld() const { return full() ? d_ : d_ + 1; }
   Real* factor() const { return factor_memory_; }  // the lower triangle
-  Real* inverse() const {
-    return inverse_memory_ + (full() ? 0 : 1);
-  }  // both triangles if full(), otherwise the upper one
+  // Both triangles if full(), otherwise the upper triangle.
+  Real* inverse() const { return inverse_memory_ + (full() ? 0 : 1); }
 
   // Copy from the arena to working memory, and back with one rounding. They do nothing for a matrix used in place.
   void LoadFactor() const { Load(*factor_, SymmetricForm::kLower, factor_memory_); }

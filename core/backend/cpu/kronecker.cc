@@ -26,8 +26,8 @@ Unfolding Unfold(const Shape& shape, int k) {
   return u;
 }
 
-// The smallest number of columns or rows in a part of a contraction. X is read again for each part, which then takes
-// little of its time.
+// The smallest number of columns or rows in a part of a contraction. Each part reads X again, which takes little time
+// compared with the products of a part of this length.
 constexpr int64_t kMinPartLength = 512;
 
 // Returns the length of the parts into which `extent` rows, columns or slices are divided. A part has at least
@@ -68,10 +68,10 @@ void FromRight(const SymmetricOperand<Real>& x, int64_t rows, int64_t d, const R
 }
 
 // The elements of a block with the same index before dim k form a slice, a matrix of d x after. If `after` is less than
-// this (9 for 3 x 3 convolution kernels), the product of X with a slice would be narrow, and each product would read X
-// or F again. The slices are transposed instead, so that all their columns become rows of one matrix.
+// this (it is 9 for 3 x 3 convolution kernels), the product of X with a slice would be narrow, and each product would
+// read X or F again. The slices are transposed instead, so that all their columns become rows of one matrix.
 constexpr int64_t kThin = 64;
-// Transposed slices are multiplied together until they have about this many rows.
+// Each product takes as many transposed slices as have about this many rows together.
 constexpr int64_t kRowsTogether = 128;
 // The time to transpose an element, in multiplications.
 constexpr int64_t kTransposeCost = 64;

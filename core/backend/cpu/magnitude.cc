@@ -12,7 +12,7 @@
 namespace shampoo {
 double LargestMagnitude(const void* data, Dtype dtype, int64_t n) {
   // Without the sign bit, the bit patterns of a floating-point type have the order of the values, with infinity above
-  // all numbers and NaN above infinity. One integer maximum therefore finds all three.
+  // all numbers and NaN above infinity. One integer maximum therefore finds NaN, infinity or the largest magnitude.
   const Kernels& kernels = BestKernels();
   switch (dtype) {
     case Dtype::kF32:

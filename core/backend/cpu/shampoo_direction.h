@@ -45,7 +45,8 @@ class ShampooDirection {
     for (int k = 0; k < context_.block.order(); ++k) {
       const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
       Real* const next = context_.At(context_.layout.direction[k % 2]);
-      // The gradient is not needed after the first dim, and only later dims need the spare memory.
+      // The spare memory of the contraction may hold the gradient. Only the first dim reads the gradient, and it does
+      // not write to the spare memory if the gradient is there.
       ContractDim(context_.block.shape, k, h, {pair.inverse(), pair.ld(), pair.full()}, next,
                   context_.At(context_.layout.gradient), &scope);
       h = {next, context_.row()};

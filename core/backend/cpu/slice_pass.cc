@@ -13,9 +13,9 @@ namespace {
 // Calls visit(position in the dense block, position in the holder's buffer, position in the packed slice, count) for
 // each run of elements in `range`.
 template <typename Visit>
-void ForEachRunOf(const SliceOfBlock& part, const Range& range, Visit&& visit) {
+void ForEachRunOf(const SliceOfBlock& slice, const Range& range, Visit&& visit) {
   int64_t packed = range.begin;
-  ForEachRunIn(*part.block, *part.region, range.begin, range.end - range.begin,
+  ForEachRunIn(*slice.block, *slice.region, range.begin, range.end - range.begin,
                [&](int64_t dense, int64_t local, int64_t count) {
                  visit(dense, local, packed, count);
                  packed += count;
@@ -25,7 +25,7 @@ void ForEachRunOf(const SliceOfBlock& part, const Range& range, Visit&& visit) {
 }  // namespace
 
 void CopySlice(const SliceCopy& copy, const Range& range) {
-  const SliceOfBlock& part = copy.slice;
+  const SliceOfBlock& slice = copy.slice;
   const size_t size = copy.element_bytes;
   const auto* const from = static_cast<const char*>(copy.from);
   auto* const to = static_cast<char*>(copy.to);
@@ -35,19 +35,19 @@ void CopySlice(const SliceCopy& copy, const Range& range) {
   };
   switch (copy.way) {
     case SliceCopy::Way::kHeldToPacked:
-      ForEachRunOf(part, range, [&](int64_t, int64_t local, int64_t packed, int64_t n) { move(local, packed, n); });
+      ForEachRunOf(slice, range, [&](int64_t, int64_t local, int64_t packed, int64_t n) { move(local, packed, n); });
       break;
     case SliceCopy::Way::kPackedToBlock:
-      ForEachRunOf(part, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(packed, dense, n); });
+      ForEachRunOf(slice, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(packed, dense, n); });
       break;
     case SliceCopy::Way::kBlockToPacked:
       if (from == nullptr) {
-        if (range.begin == 0) MarkSkipped(to, size);  // one of the threads that share the copy
+        if (range.begin == 0) MarkSkipped(to, size);  // only the thread that has the first range
         break;
       }
-      ForEachRunOf(part, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(dense, packed, n); });
-      // The first element of a parameter may be the NaN that serves as the mark. With its sign changed it is still a
-      // NaN.
+      ForEachRunOf(slice, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(dense, packed, n); });
+      // If parameters are sent instead of updates (key communicate), the first of them may happen to be the NaN that
+      // serves as the mark. Its sign is then changed: it is still a NaN, but not the mark.
       if (range.begin == 0 && IsMarkedSkipped(to, size)) to[size - 1] &= 0x7f;
       break;
   }

@@ -64,7 +64,7 @@ struct MemorySpan {
 // The exact check of the gradient of one block: G = gradient_scale * gradient + coupled_decay * W.
 struct GradientInspection {
   int64_t element = 0;      // index in the caller's buffer: the first NaN or infinity of G, otherwise the largest |G|
-  double largest_term = 0;  // the larger of all |gradient_scale * gradient| and |coupled_decay * W|
+  double largest_term = 0;  // the largest of all |gradient_scale * gradient| and |coupled_decay * W|
   double value = 0;         // G at `element`
   bool param_at_fault = false;                  // at `element`, the gradient is finite and W is not
   std::array<double, kMaxDims> slice_square{};  // by dim: the largest diagonal element of C_k

@@ -35,7 +35,7 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.batches = std::move(batches);
   int64_t items = 0;
   int64_t tiles = 0;
-  int64_t most_tiles = 0;
+  int64_t max_tiles = 0;
   int64_t tensor_bytes = 0;
   int64_t matrix_bytes = 0;
   int64_t async_matrix_bytes = 0;
@@ -45,7 +45,7 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
     items += static_cast<int64_t>(batch.items.size());
     tiles += batch.tiles;
     layout.matrix_tile_count += batch.matrix_tiles;
-    most_tiles = std::max(most_tiles, batch.tiles);
+    max_tiles = std::max(max_tiles, batch.tiles);
     tensor_bytes = std::max(tensor_bytes, batch.elements * static_cast<int64_t>(SizeOf(batch.computation)));
     matrix_bytes = std::max(matrix_bytes, batch.matrix_bytes());
     if (HasAsyncRoots(batch, groups)) async_matrix_bytes += batch.matrix_bytes();
@@ -94,8 +94,8 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.tiles = place(TableBytes<DeviceTile>(tiles));
   layout.matrix_tiles = place(TableBytes<DeviceMatrixTile>(layout.matrix_tile_count));
   layout.scanned_factors = place(TableBytes<uint64_t>(layout.matrix_tile_count));
-  layout.sums = place(TableBytes<double>(most_tiles * 2));
-  layout.fits = place(TableBytes<int32_t>(most_tiles));
+  layout.sums = place(TableBytes<double>(max_tiles * 2));
+  layout.fits = place(TableBytes<int32_t>(max_tiles));
   layout.first = place(tensor_bytes);
   layout.second = place(tensor_bytes);
   layout.matrices = place(matrix_bytes);

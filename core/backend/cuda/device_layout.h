@@ -39,12 +39,12 @@ struct DeviceLayout {
   std::vector<BlockBatch> batches;
 };
 
-// Numbers of elements of a whole plan.
+// Numbers of rows of the tables of a whole plan.
 struct PlanCounts {
   int64_t blocks, params, groups, scan_tiles;
   bool verifies = false;  // verify_replicas
   // With shard_mode gather.
-  int64_t whole_blocks = 0;  // blocks with buffers of their own
+  int64_t whole_blocks = 0;  // blocks that have their own row in the table of buffers
   int64_t slices = 0, series = 0, slice_tiles = 0;
 };
 

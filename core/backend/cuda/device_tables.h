@@ -40,14 +40,14 @@ struct DeviceBlock {
   int64_t matrix_at[kMaxDims];  // first element in the matrices of its batch
   int64_t first_tile;           // index in the tiles and partial sums of its batch
   int64_t first_scan_tile;      // index in the tiles of all blocks
-  int64_t first_matrix_tile;    // index in the matrix tiles of all batches; those of all dims are consecutive
+  int64_t first_matrix_tile;  // index in the matrix tiles of all batches; the block's tiles of all dims are consecutive
   int64_t tiles;
-  int32_t direction_in_second;  // the contracted gradient is in the second buffer of tensors
+  int32_t direction_in_second;  // the products with the inverse roots leave P in the second buffer of tensors
   int64_t root_at[kMaxDims];    // index in the device's roots, where the roots of a shape group are consecutive
   int64_t plan_root;            // index of its first root in the order of the plan
-  int64_t exchange_at;          // offset of its update in the exchange buffers, in bytes; -1: one rank
+  int64_t exchange_at;          // offset of its update in the exchange buffers, in bytes; -1: there is no exchange
   int32_t buffers;              // index of its gradient, parameter and outputs in Tables::buffers
-  // Offsets of the whole block in the exchange buffers if it is gathered here.
+  // Offsets of the whole block's gradient and parameter in the exchange buffers, if the block is gathered on this rank.
   int64_t gradient_at, param_at;
   Dtype exchange_dtype;
   int32_t bucket;
@@ -60,7 +60,7 @@ struct DeviceParam {
   int64_t elements;
   int32_t group;
   Dtype param_dtype, grad_dtype, out_dtype, copy_dtype;
-  int64_t first_scan_tile, scan_tiles;  // its tiles among those of all blocks
+  int64_t first_scan_tile, scan_tiles;  // its tiles among the scan tiles of all blocks
 };
 
 // One step of one group. If the group is not active, only the settings are valid.
@@ -72,7 +72,7 @@ struct DeviceGroup : StepScalars {
 
 // Decides how a step checks whether the direction of a block can be applied.
 enum class FitCheckMode : int32_t {
-  kNone,     // the size of the direction decides; no element is read
+  kNone,     // the bound on the direction (DirectionScale::size) decides; no element is read
   kByBound,  // by a bound on the terms of decay and momentum; element by element if the bound is too large
   kExact,    // element by element
 };
@@ -115,11 +115,11 @@ struct HostReport {
 
 struct DeviceTile {
   int32_t block;
-  int32_t part;
+  int32_t index;  // within the block
 };
 
-// The elements of a block that one shard rank holds, with shard_mode gather: one that this rank holds, or one of a
-// block that it owns. Offsets are in the exchange buffers, in bytes.
+// The elements of a block that one shard rank holds, with shard_mode gather. There is a row for each slice that this
+// rank holds, and for each slice of the blocks that it owns. Offsets are in the exchange buffers, in bytes.
 struct DeviceSlice {
   int32_t block;
   int32_t collected;  // 0: the owner has the elements already

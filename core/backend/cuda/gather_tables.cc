@@ -83,7 +83,8 @@ void GatherTables::AddBucket(const PlanData& plan, size_t bucket) {
   const auto replicas = static_cast<size_t>(placement.replica_world);
   const int64_t sets = plan.exchange_sets();
   const int64_t set = static_cast<int64_t>(bucket) % sets;
-  const auto arrived_from = [&](size_t replica) {
+  // Returns the offset of a replica's updates in the exchange between replicas.
+  const auto updates_of_replica = [&](size_t replica) {
     const int64_t segment = plan.bucket_segment_bytes[bucket];
     return set * plan.ReplicaSetBytes() + static_cast<int64_t>(replica) * segment + kSegmentHeaderBytes;
   };
@@ -92,10 +93,11 @@ void GatherTables::AddBucket(const PlanData& plan, size_t bucket) {
   const int64_t owned_at = has_all_to_all_ ? owned_at_ + set * (bytes.owned / sets) : held_at;
   const auto own_replica = static_cast<size_t>(placement.replica_rank);
   const GatherPass& own = passes_[bucket * replicas + own_replica];
-  // With several copies of the parameters, updates arrive in this copy's segment of the exchange that follows.
-  const int64_t arrived = replicas > 1 ? arrived_from(own_replica) : held_at;
+  // With several replicas, updates are delivered to this replica's segment of the exchange between replicas, which
+  // follows.
+  const int64_t delivered_at = replicas > 1 ? updates_of_replica(own_replica) : held_at;
   const Places collect(own.collect, has_all_to_all_, placement.shard_rank, held_at, owned_at, held_at);
-  const Places deliver(own.deliver, has_all_to_all_, placement.shard_rank, owned_at, arrived, held_at);
+  const Places deliver(own.deliver, has_all_to_all_, placement.shard_rank, owned_at, delivered_at, held_at);
   GatherBucket made{};
   made.collect = collect.exchange();
   made.deliver = deliver.exchange();
@@ -107,8 +109,8 @@ void GatherTables::AddBucket(const PlanData& plan, size_t bucket) {
       DeviceSlice device{static_cast<int32_t>(slice.block), slice.collected ? 1 : 0, slice.elements, 0, 0, 0, 0, 0};
       device.gradient_at = collect.Sent(slice.gradient_at);
       device.param_at = collect.Sent(slice.param_at);
-      device.update_at =
-          replicas > 1 ? arrived_from(replica) + slice.update_at : deliver.Received(block.shard_owner, slice.update_at);
+      device.update_at = replicas > 1 ? updates_of_replica(replica) + slice.update_at
+                                      : deliver.Received(block.shard_owner, slice.update_at);
       AddSlice(block, device, slice.region);
     }
     if (replica == own_replica) made.sent = TilesFrom(first);
@@ -128,7 +130,7 @@ void GatherTables::AddBucket(const PlanData& plan, size_t bucket) {
     At(param_at_, whole.block) = whole_at_ + whole.param_at;
   }
   whole_at_ += own.whole_bytes;
-  copies_.push_back(replicas > 1 && !has_all_to_all_ ? deliver.CopiesTo(arrived) : std::vector<GatherCopy>());
+  copies_.push_back(replicas > 1 && !has_all_to_all_ ? deliver.CopiesTo(delivered_at) : std::vector<GatherCopy>());
   buckets_.push_back(made);
 }
 
@@ -139,8 +141,8 @@ void GatherTables::AddSlice(const Block& block, const DeviceSlice& slice, const 
   added.first_series = static_cast<int64_t>(series_.size());
   AppendSeries(block, region, slice.elements, &series_);
   added.series_count = static_cast<int64_t>(series_.size()) - added.first_series;
-  for (int64_t part = 0; part < TileCount(slice.elements); ++part)
-    tiles_.push_back({index, static_cast<int32_t>(part)});
+  for (int64_t tile = 0; tile < TileCount(slice.elements); ++tile)
+    tiles_.push_back({index, static_cast<int32_t>(tile)});
 }
 
 }  // namespace shampoo::cuda

@@ -23,7 +23,7 @@ class GatherTables {
   const GatherView& view() const { return view_; }
 
  private:
-  // Where the data of one exchange of a bucket lie.
+  // Describes the offsets of the data of one exchange of a bucket.
   class Places;
   void AddBucket(const PlanData& plan, size_t bucket);
   void AddSlice(const Block& block, const DeviceSlice& slice, const Region& region);
@@ -33,7 +33,8 @@ class GatherTables {
 
   std::vector<GatherPass> passes_;
   bool has_all_to_all_;
-  // Of the buffers; with an all-gather, the first two are one buffer. The first two have several sets.
+  // Offsets of the buffers for held slices, owned slices and whole blocks. With an all-gather, held and owned slices
+  // share one buffer. The buffers for slices have several sets (PlanView::exchange_sets).
   int64_t held_at_, owned_at_, whole_at_;
   std::vector<GatherBucket> buckets_;
   std::vector<std::vector<GatherCopy>> copies_;  // by bucket

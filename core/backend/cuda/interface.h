@@ -15,9 +15,9 @@
 #include "core/roots/root.h"
 #include "core/rules/schedule.h"
 
-// The interface between libshampoo.so and libshampoo_cuda.so: one table of C functions over plain structs. Both are
-// built from the same sources. The library rejects a plugin with another interface number or with structs of another
-// size.
+// The interface between libshampoo.so and libshampoo_cuda.so: one table of C functions over plain structs. Both
+// libraries are built from the same sources. The library rejects a plugin with another interface number or with structs
+// of another size.
 namespace shampoo::cuda {
 
 // Raise this number if anything in this file, or in the structs of the plan that it refers to, changes.
@@ -30,13 +30,13 @@ struct Result {
   const char* text;
 };
 
-// A hyper-parameter that a step reads from device memory.
+// A hyper-parameter that a step may read from device memory.
 struct DeviceScalar {
-  const void* value = nullptr;  // nullptr: the settings contain the number
+  const void* value = nullptr;  // nullptr: use the number in the settings
   Dtype dtype = Dtype::kF32;    // or kF64
 };
 
-// The current settings of a group, and the numbers among them that a step reads from device memory.
+// The current settings of a group, and the device memory from which a step reads some of them instead.
 struct DeviceSettings : GroupSettings {
   DeviceScalar bound_lr, bound_gradient_scale;
 };
@@ -69,10 +69,11 @@ struct GatherCopy {
 // The exchanges of a bucket, with shard_mode gather.
 struct GatherBucket {
   GatherExchange collect, deliver;
-  TileRange sent;   // slices that this rank sends to the owners
-  TileRange held;   // all slices that this rank holds
-  TileRange owned;  // the slices of its own blocks
-  // After an all-gather that delivers: what this rank has received for its shards, if copies of the parameters follow.
+  TileRange sent;   // the slices that this rank sends to owners in its own replica
+  TileRange held;   // the slices that this rank holds, of blocks with owners in any replica
+  TileRange owned;  // the slices of the blocks that this rank owns
+  // With several replicas, if an all-gather delivers updates: copies the received updates to this replica's segment of
+  // the exchange between replicas, which follows.
   const GatherCopy* copies;
   int64_t copy_count;
 };
@@ -85,9 +86,9 @@ struct GatherView {
   const GatherBucket* buckets;  // PlanView::bucket_count
   const DeviceSlice* slices;
   const RunSeries* series;
-  const DeviceTile* tiles;  // `block` is the number of a slice
+  const DeviceTile* tiles;  // their `block` is the index of a slice
   int64_t slice_count, series_count, tile_count;
-  const int64_t* gradient_at;  // by block: offsets in the exchange buffers; -1: another rank owns it
+  const int64_t* gradient_at;  // by block: offsets in the exchange buffers; -1: another rank owns the block
   const int64_t* param_at;
   int64_t bytes;  // in the exchange buffers
 };
@@ -111,7 +112,7 @@ struct PlanView {
   int32_t replicas_agree_first;  // PlanData::replicas_agree_first()
   int32_t exchange_params;       // replicas exchange new parameters instead of updates
   int64_t verify_replicas;       // steps between comparisons of the parameters; 0: there are none
-  // Of the agreement of shards; shard_world is 1 if there is none.
+  // The agreement of shards: the exchange in which shard ranks agree on a step. shard_world is 1 if there is none.
   int32_t shard_rank, shard_world;
   int64_t shard_segment_bytes;
   const GatherView* gather;  // with shard_mode gather; must outlive the engine
@@ -139,7 +140,8 @@ struct DeviceGather {
   int32_t (*gather)(void* user, void* buffer, int64_t segment_bytes, void* stream);
 };
 
-// The same for an all-to-all, from and to each shard rank; nullptr: there is none.
+// The caller's all-to-all between shard ranks, in the order of a stream. Returns 0 on success. `exchange` is nullptr if
+// there is none.
 struct DeviceAllToAll {
   void* user;
   int32_t (*exchange)(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
@@ -186,8 +188,8 @@ enum class Rejection : int32_t {
   kParamNotFinite,     // the same for the parameter
   kElementTooLarge,    // |G| exceeds the dtype that must hold it
   kMomentTooLarge,     // the grafting state would overflow
-  kProductTooLarge,    // C_k of dim `dim` alone would overflow the computation dtype
-  kFactorTooLarge,     // factor matrix `dim` would overflow, although C_k fits
+  kProductTooLarge,    // C_k, G contracted with itself over all dims except k = `dim`, would overflow
+  kFactorTooLarge,     // factor matrix k = `dim` would overflow, although C_k fits
   kFactorNotFinite,    // factor matrix `dim` of the state contains `value`, NaN or infinity
   kCounter,            // the group's step counter is `value`, which is out of range
   // The step was prepared for another step counter than `value`. If `block` is not -1, the state of the block requires
@@ -199,15 +201,15 @@ enum class Rejection : int32_t {
   kOtherRank,      // `rank` rejected the step, or its inputs differ; see `difference`
 };
 
-// The difference that a rank found in the headers of the other ranks, or of the other shards.
+// The difference that a rank found in the headers of the other replica ranks or of the other shard ranks.
 enum class RankDifference : int32_t { kNone, kFailed, kStep, kScalars, kInputs, kParameters, kPlace };
 
 // The device's report on its steps, in host memory. All counts start at create.
 struct StepReport {
   // Number of the last step in this report. Calls are numbered from 1; a replay has the number of its capture.
   int64_t ticket;
-  // Number of rejected steps, without stale ones. The members from `rejection` to `state_at_fault` describe the last
-  // one.
+  // Number of rejected steps, without stale ones. The members from `rejection` to `among_shards` describe the last
+  // rejection.
   int64_t rejections;
   Rejection rejection;
   int32_t group;
@@ -218,13 +220,15 @@ struct StepReport {
   int64_t element;  // index in the caller's buffer
   double value;
   int32_t rank;
-  int32_t state_at_fault;  // the gradient alone is valid, but the state cannot take it
+  int32_t state_at_fault;  // the gradient is valid, but a state is not or would overflow
   int32_t among_shards;    // `rank` is a shard rank
   int64_t steps;           // steps made
   int64_t skipped_steps;
-  int64_t nonfinite_blocks;      // blocks skipped by the gradient check, and skipped updates
-  int64_t skipped_block;         // the last block skipped by the gradient check; valid after the first
-  int64_t block_without_update;  // the last block whose update was skipped; valid after the first
+  int64_t nonfinite_blocks;  // blocks skipped by the gradient check, and skipped updates
+  // The first block, in the order of the plan, that was skipped in the last step that skipped blocks: by the gradient
+  // check, and because its update was skipped. Not valid before there is such a step.
+  int64_t skipped_block;
+  int64_t block_without_update;
   int64_t skipped_updates;
 };
 
@@ -241,7 +245,7 @@ struct RootStatus {
   double error, residual;  // as in RootResiduals; 0 without track_root_residuals
 };
 
-// How the device tries a root again that its solver for batches could not compute.
+// How the device retries a root that its solver for batches could not compute.
 enum class RetryMethod : int32_t { kSingle, kNewton };
 
 // A root to compute again. The matrix is in host memory, with both triangles.
@@ -254,16 +258,17 @@ struct RootRetry {
   Dtype computation;
   Dtype root_dtype;
   double limit;    // the largest magnitude that an element of the root may have
-  double divisor;  // the root is that of the matrix divided by it
+  double divisor;  // the matrix is divided by this number first
   void* matrix;    // in the computation dtype; replaced by the root if the status reports no failure
 };
 
 // Async roots that the library computes on the host (root_device host).
 //
-// For each step that takes snapshots, and for each step whose roots are not available, the thread that steps calls
-// start_host_roots, which begins a job. Another thread of the library makes the other calls for the job, in this order:
-// begin, then for each chunk of roots fetch, wait and return, then end. The step that uses the roots is enqueued after
-// `end` has returned. It must pass kAdoptDeviceRoots.
+// The thread that steps calls start_host_roots, which begins a job: for each step that takes snapshots, and for each
+// step that needs the roots of snapshots for which there was no job, for example after a checkpoint was loaded. Another
+// thread of the library makes the other calls for the job, in this order: begin, then for each chunk of roots fetch,
+// wait and return, then end. The step that uses the roots is enqueued after `end` has returned. It must pass
+// kAdoptDeviceRoots.
 struct HostRootMemory {
   char* buffers[2];
   int64_t bytes;  // of each buffer
@@ -283,7 +288,8 @@ struct HostRootStart {
   void* stream;
   const RootTask* tasks;  // by block
   RootTask task;          // the job has the blocks with this task
-  // The arena from which snapshots are copied; nullptr: the step that was enqueued last has copied the factor matrices.
+  // The arena from which the snapshots are copied to the memory that fetch_host_roots reads. nullptr: the step that was
+  // enqueued last has already copied the factor matrices to that memory.
   const void* arena;
 };
 
@@ -305,17 +311,18 @@ struct Table {
   // Sets the state to its values before the first step, in the order of the stream. block -1: the states of all owned
   // blocks and the counters; otherwise: the factor matrices, inverse roots, snapshots and diagonal flags of one block.
   Result (*initialize)(Engine* engine, void* arena, int64_t block, void* stream);
-  // Waits until the thread that enqueues async roots (root_device device) has enqueued those that a step with these
-  // tasks uses, and those whose copied factor matrices it overwrites. tasks: by block. Returns, once, the first error
-  // of the thread. Call it before each step with tasks.
+  // Waits for the thread that enqueues async roots (root_device device): until it has enqueued the roots that a step
+  // with these tasks uses, and the roots whose copied factor matrices this step overwrites. tasks: by block. Returns,
+  // once, the first error of the thread. Call it before each step with tasks.
   Result (*await_async_roots)(Engine* engine, const RootTask* tasks);
   // Enqueues a step and writes its number to *ticket. Does not allocate. Waits only where the caller's collectives do.
   Result (*step)(Engine* engine, const StepArgs* args, int64_t* ticket);
   Result (*is_capturing)(Engine* engine, void* stream, int32_t* captured);
   // Waits for the step with this ticket (0: does not wait), and copies the report of the steps so far.
   Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);
-  // Returns, by group, the step that the last step counted; 0: the group was not active, or the step changed nothing.
-  // Valid with an agreement of shards, which may activate groups, for steps that read_report has waited for.
+  // Returns, by group, the group's step counter after the last step; 0: the group was not active, or the step changed
+  // nothing. Use it only with an agreement of shards, which may activate groups that the host does not know, and only
+  // for steps that read_report has waited for.
   const int64_t* (*counted_steps)(Engine*);
   // Returns statuses by factor matrix, in the order of the plan, as left by the steps that read_report has waited for.
   const RootStatus* (*roots)(Engine* engine);
@@ -347,7 +354,8 @@ struct Table {
   char* (*exchange_memory)(Engine* engine);
   Result (*fetch_exchange)(Engine* engine, int64_t offset, const void* from, int64_t bytes, void* stream);
   Result (*return_exchange)(Engine* engine, void* to, int64_t offset, int64_t bytes, void* stream);
-  // Returns, by StepPhase, the time in the stream of the steps that read_report has waited for; 0 without track_times.
+  // Returns, by StepPhase, the time that steps took in their streams; 0 without track_times. Includes the steps that
+  // read_report has waited for.
   const double* (*seconds)(Engine* engine);
   // Returns, by parameter, the hashes of the last comparison that found a difference (RankDifference::kParameters).
   const uint64_t* (*parameter_hashes)(Engine* engine);

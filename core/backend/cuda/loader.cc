@@ -64,14 +64,14 @@ Status CheckTable(const Table& table, const std::string& path) {
   for (const auto& size : sizes) {
     if (static_cast<size_t>(size.theirs) == size.ours) continue;
     return Unsupported(path, " has a ", size.name, " of ", size.theirs, " bytes: expected ", size.ours,
-                       "; the two were built from different sources or by incompatible compilers; install the "
-                       "library and the plugin from the same version of libshampoo");
+                       "; the library and the plugin were built from different sources or by incompatible compilers; "
+                       "install both from the same version of libshampoo");
   }
   return {};
 }
 
-// Returns the reason why dlopen failed. Its text usually begins with the file, which is removed because callers name
-// it.
+// Returns the reason why dlopen failed. The loader's message usually begins with the name of the file. This function
+// removes the name, because the messages of its callers contain it.
 std::string_view ReasonOf(const std::string& file) {
   const char* const text = dlerror();
   std::string_view reason = text == nullptr ? "dlopen failed" : text;
@@ -99,7 +99,7 @@ Status UsePlugin(void* library, const std::string& file, Plugin* plugin) {
                       ", and a process can load only one");
   }
   plugin->path = file;
-  plugin->table = table;  // and stays loaded
+  plugin->table = table;  // the plugin is never unloaded
   return {};
 }
 
@@ -122,10 +122,10 @@ Status OpenByName(Plugin* plugin) {
   void* const library = dlopen(kVersionedFile, RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return UsePlugin(library, kVersionedFile, plugin);
   const std::string_view reason = ReasonOf(kVersionedFile);
-  // For a static program that was started through PATH, the loader reports only a name.
+  // The folder is not known if the library is linked statically into a program that was started through PATH.
   const std::string where = folder.empty() ? "the folder of this program" : folder;
-  // If the file exists but a library that it needs does not, the reason begins with the name of that library instead.
-  // This is the text of glibc; a locale may translate it.
+  // This is glibc's message for a file that it does not find. If a library that the file needs is missing, the message
+  // begins with the name of that library. A locale may translate the message; then the error below is returned.
   if (reason.starts_with("cannot open shared object file")) {
     return Unsupported("the CUDA backend is not installed: ", kVersionedFile, " is neither in ", where,
                        " nor in the system's library path; install it there, or pass its path to shampoo_backend_load");

@@ -15,17 +15,17 @@
 // Layout of the device memory in which the roots of a batch of matrices are computed, chunk by chunk.
 namespace shampoo::cuda {
 
-// Up to this order, eigendecompositions use Jacobi's method (cusolverDn<t>syevjBatched); above it they use
+// Eigendecompositions of matrices up to this size use Jacobi's method (cusolverDn<t>syevjBatched), larger ones use
 // cusolverDnXsyevBatched. The number is an estimate; it has not been measured.
 inline constexpr int64_t kJacobiUpTo = 32;
 
-// The most bytes that a chunk uses, unless a single matrix needs more.
+// The largest number of bytes that a chunk uses, unless a single matrix needs more.
 inline constexpr int64_t kTargetRootWorkspace = int64_t{1} << 30;
-// The most matrices of a chunk. cuSOLVER limits batches to 2^31 elements. Batches of more than about 32000 matrices of
-// any size have been observed to fail.
+// The largest number of matrices in a chunk. cuSOLVER limits batches to 2^31 elements. Batches of more than about 32000
+// matrices of any size have been observed to fail.
 inline constexpr int64_t kMaxRootsAtOnce = 16384;
 
-// Kernels process a matrix in pieces of some rows.
+// A CTA processes a piece of a matrix: some of its rows.
 inline constexpr int64_t kRootPieceElements = 8192;
 inline int64_t RootPieceRows(int64_t n) { return std::max<int64_t>(1, kRootPieceElements / n); }
 inline int64_t RootPieces(int64_t n) { return (n + RootPieceRows(n) - 1) / RootPieceRows(n); }
@@ -44,7 +44,7 @@ inline constexpr int kRootVectors = 8;
 struct RootLayout {
   std::array<int64_t, kRootMatrices> matrices{};
   std::array<int64_t, kRootVectors> vectors{};
-  int64_t signs = 0;  // one vector for all
+  int64_t signs = 0;  // one vector for all matrices
   int64_t members = 0;
   int64_t partials = 0;
   int64_t info = 0;
@@ -61,7 +61,7 @@ inline RootLayout MakeRootLayout(RootMethod method, int64_t n, int64_t count, Dt
     return at;
   };
   const auto element = static_cast<int64_t>(SizeOf(root_dtype));
-  // An eigendecomposition needs two, a coupled iteration all four.
+  // An eigendecomposition needs two matrices, an iteration all four.
   const int matrices = method == RootMethod::kEigen ? 2 : kRootMatrices;
   for (int i = 0; i < matrices; ++i) layout.matrices[static_cast<size_t>(i)] = take(count * n * n * element);
   for (int64_t& vector : layout.vectors) vector = take(count * n * element);
@@ -73,8 +73,8 @@ inline RootLayout MakeRootLayout(RootMethod method, int64_t n, int64_t count, Dt
   return layout;
 }
 
-// Returns an estimate of the memory that cuSOLVER requests. The exact number is known only on a device; RootSolver uses
-// smaller chunks if it is larger than this.
+// Returns an estimate of the memory that cuSOLVER requests. The exact number is known only on a device. RootSolver uses
+// smaller chunks if cuSOLVER requests more than this.
 inline int64_t EstimatedSolverBytes(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   if (method != RootMethod::kEigen || n == 1) return 0;
   const auto element = static_cast<int64_t>(SizeOf(root_dtype));
@@ -84,7 +84,7 @@ inline int64_t EstimatedSolverBytes(RootMethod method, int64_t n, int64_t count,
   return element * count * (4 * n * n + 256 * n) + kFixed;
 }
 
-// Returns the bytes that suffice for chunks of this size, and for one matrix that is tried again by an iteration.
+// Returns the bytes that suffice for chunks of this size, and for a retry of one matrix (RetryMethod).
 inline int64_t BytesOfChunk(RootMethod method, int64_t n, int64_t chunk, Dtype root_dtype, int64_t solver_bytes) {
   const int64_t of_chunk = method == RootMethod::kEigen ? solver_bytes : 0;
   const int64_t bytes = std::max({MakeRootLayout(method, n, chunk, root_dtype, of_chunk).bytes,
@@ -101,19 +101,19 @@ inline int64_t EstimatedWorkspaceBytes(RootMethod method, int64_t n, int64_t chu
   return BytesOfChunk(method, n, chunk, root_dtype, solver_bytes);
 }
 
-// Returns how many of `count` matrices fit the workspace at once.
+// Returns how many of `count` matrices fit kTargetRootWorkspace at once.
 inline int64_t LargestRootChunk(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
-  const int64_t most = std::min(kMaxRootsAtOnce, std::numeric_limits<int32_t>::max() / (n * n));
+  const int64_t max_count = std::min(kMaxRootsAtOnce, std::numeric_limits<int32_t>::max() / (n * n));
   int64_t fits = 1;
-  for (int64_t beyond = std::max<int64_t>(1, std::min(count, most)) + 1; beyond - fits > 1;) {
+  for (int64_t beyond = std::max<int64_t>(1, std::min(count, max_count)) + 1; beyond - fits > 1;) {
     const int64_t middle = fits + (beyond - fits) / 2;
     (EstimatedWorkspaceBytes(method, n, middle, root_dtype) <= kTargetRootWorkspace ? fits : beyond) = middle;
   }
   return fits;
 }
 
-// Returns how many of `count` matrices are processed at once.
-inline int64_t RootChunkCount(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
+// Returns how many of `count` matrices a chunk has.
+inline int64_t RootsPerChunk(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   const int64_t fits = LargestRootChunk(method, n, count, root_dtype);
   // Make all chunks about the same size.
   const int64_t chunks = std::max<int64_t>(1, (count + fits - 1) / fits);
@@ -123,7 +123,7 @@ inline int64_t RootChunkCount(RootMethod method, int64_t n, int64_t count, Dtype
 // Returns an upper bound of the memory that RootSolver needs for batches of up to `count` matrices. cuSOLVER's share is
 // an estimate because it is not known without a device.
 inline int64_t RootWorkspaceBytes(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
-  return EstimatedWorkspaceBytes(method, n, RootChunkCount(method, n, count, root_dtype), root_dtype);
+  return EstimatedWorkspaceBytes(method, n, RootsPerChunk(method, n, count, root_dtype), root_dtype);
 }
 
 }  // namespace shampoo::cuda

@@ -174,7 +174,7 @@ TEST_CASE("a key name of another optimizer gets the name of the matching key as 
     const char* answer;
   } cases[] = {
       {"learning_rate", "use lr"},
-      {"eps", "use grafting_epsilon (of the grafted method) or epsilon (of the inverse roots)"},
+      {"eps", "use grafting_epsilon (of the grafting method) or epsilon (of the inverse roots)"},
       {"betas", "beta1, and grafting_beta2"},
       {"update_freq", "use precondition_frequency"},
       {"preconditioning_compute_steps", "use precondition_frequency"},

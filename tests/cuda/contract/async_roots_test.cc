@@ -358,7 +358,7 @@ void CheckCaptures(const Keys& more) {
     model.Bind();
     CAPTURE(t);
     if (t == 10 || t == 13) {
-      const Graph empty(&model, SHAMPOO_E_STATE, t == 10 ? "inverse roots are due" : "inverse roots are taken over");
+      const Graph empty(&model, SHAMPOO_E_STATE, t == 10 ? "inverse roots are due" : "inverse roots are put into use");
       CHECK(std::string(shampoo_last_error()).find("root_async 3") != std::string::npos);
     }
     model.Step();
@@ -368,7 +368,7 @@ void CheckCaptures(const Keys& more) {
   graph.Launch();
   CHECK(model.State("group.0/step")[0] == 14);
   graph.Launch();  // 15 takes a snapshot
-  CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE, "due or taken over");
+  CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE, "due or put into use");
   CHECK(model.State("group.0/step")[0] == 14);
   model.Train(15, 17);
   graph.Launch();  // 18 uses its roots

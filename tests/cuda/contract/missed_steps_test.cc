@@ -149,7 +149,7 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
   fill(13, false);  // the roots of the first block stay pending
   model.Step();
   fill(14, true);
-  { const Graph empty(&model, SHAMPOO_E_STATE, "at step 14 of group 0 inverse roots are taken over"); }
+  { const Graph empty(&model, SHAMPOO_E_STATE, "at step 14 of group 0 inverse roots are put into use"); }
   // Without that block, this is an ordinary step.
   fill(14, false);
   const Graph without(&model);
@@ -166,7 +166,7 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
   with.Launch();
   CHECK(model.State("group.0/step")[0] == 22);
   with.Launch();
-  CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE, "due or taken over");
+  CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE, "due or put into use");
   CHECK(model.State("group.0/step")[0] == 22);
   fill(23, false);
   model.Step();

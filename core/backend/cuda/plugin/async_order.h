@@ -16,7 +16,7 @@ namespace shampoo::cuda {
 // stream runs its work in order, so waiting for a job also waits for all earlier ones.
 class AsyncOrder {
  public:
-  // steps: the largest number of steps after which roots are used.
+  // steps: the largest number of steps between a snapshot and the first use of its roots.
   Status Create(int64_t block_count, int64_t steps);
   // Returns how many jobs have events of their own.
   size_t size() const { return done_.size(); }
@@ -43,8 +43,8 @@ class AsyncOrder {
     return events[static_cast<size_t>(job) % events.size()].get();
   }
 
-  // Events by job, modulo their number. If an event has been recorded again for a later job, waiting for it waits for
-  // more than is necessary, which is correct.
+  // Events by job, modulo the number of events. If an event has been recorded again for a later job, waiting for the
+  // event also waits for that job. This is longer than necessary, but correct.
   std::vector<OwnedEvent> start_, done_;
   std::vector<int64_t> last_job_;  // by block; 0: none
   int64_t started_ = 0;            // the last job whose start was recorded

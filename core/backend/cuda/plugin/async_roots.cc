@@ -62,7 +62,7 @@ Status AsyncRoots::Submit(const StepArgs& args, const PlanView& plan) {
 
 Status AsyncRoots::Run(const Job& job) {
   const CaptureModeScope mode;
-  // Not a DeviceScope. The current device of a new thread is device 0, and to restore it would create a context on it.
+  // A DeviceScope would restore device 0, the current device of a new thread, and thus create a context on device 0.
   SHAMPOO_CUDA_TRY(cudaSetDevice(device_));
   SHAMPOO_RETURN_IF_ERROR(order_.WaitForStart(handles().stream, job.number));
   Status status = enqueue_(*this, job);

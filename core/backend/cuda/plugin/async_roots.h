@@ -19,7 +19,7 @@ namespace shampoo::cuda {
 // thread that enqueues the roots in it. The thread is needed because solvers and iterations may wait for the device.
 class AsyncRoots {
  public:
-  // The roots that become due in one step.
+  // The roots of the snapshots that one step takes.
   struct Job {
     int64_t number = 0;
     std::vector<DeviceSettings> groups;  // the settings in this step
@@ -28,10 +28,11 @@ class AsyncRoots {
   // Enqueues the roots of a job. Runs on the thread, also while this object is being destroyed.
   using EnqueueFunction = std::function<Status(const AsyncRoots& roots, const Job& job)>;
 
-  // steps: the largest number of steps after which roots are used.
+  // steps: the largest number of steps between a snapshot and the first use of its roots.
   static Status Create(const std::vector<RootSizes>& sizes, int64_t block_count, int64_t steps,
                        std::unique_ptr<AsyncRoots>* out);
-  // Starts the thread. Call it last, because the destructor of this object ends it.
+  // Starts the thread, which calls `enqueue`. Call this after everything that `enqueue` uses has been created. The
+  // destructor of this object ends the thread.
   Status StartThread(int device, int64_t group_count, EnqueueFunction enqueue);
   ~AsyncRoots();  // waits for the job that is being enqueued and for the work of the stream
   AsyncRoots(const AsyncRoots&) = delete;
@@ -40,15 +41,16 @@ class AsyncRoots {
   Status SetWorkspace(void* workspace, int64_t bytes) { return handles_.SetWorkspace(workspace, bytes); }
   const Handles& handles() const { return handles_.get(); }
   RootSolver* solver() const { return solver_.get(); }
-  // Returns how many steps may have roots that are not used yet.
-  size_t runs() const { return order_.size(); }
+  // Returns the number of slots for jobs.
+  size_t slots() const { return order_.size(); }
 
   // Waits until the thread has enqueued the last roots of this block: CUDA cannot order a stream behind work that has
   // not been enqueued.
   void AwaitJob(int64_t block);
   // Makes later work in `stream` wait for the last roots of this block. Call AwaitJob() first.
   Status WaitForRoots(int64_t block, cudaStream_t stream);
-  // Submits the roots of the blocks that this step took snapshots of, which start after the work in the step's stream.
+  // Submits a job for the snapshots that this step takes. The job starts after all work that the step's stream contains
+  // now.
   Status Submit(const StepArgs& args, const PlanView& plan);
   // Returns, once, the first error of a job.
   Status TakeError() { return thread_->TakeError(); }
@@ -62,7 +64,7 @@ class AsyncRoots {
   AsyncOrder order_;
   int device_ = 0;
   EnqueueFunction enqueue_;
-  std::vector<Job> jobs_;  // by slot of the thread
+  std::vector<Job> jobs_;  // by slot of thread_ (JobThread::NextSlot)
   std::unique_ptr<JobThread> thread_;
 };
 

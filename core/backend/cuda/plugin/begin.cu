@@ -93,7 +93,7 @@ struct BeginGroupsBody {
   Dtype narrowest[kGroupsAtOnce];
   int32_t first;
   int32_t count;
-  int32_t has_tasks;
+  int32_t any_task;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     cta.Once([&] {
@@ -105,7 +105,8 @@ struct BeginGroupsBody {
     const int32_t group = first + i;
     DeviceGroup& step = tables.groups[group];
     step.active = 0;
-    // Also of groups that are not active: other shard ranks may step them, and all ranks compare these numbers.
+    // Set these members also for groups that are not active: other shard ranks may step these groups, and all ranks
+    // compare these numbers.
     step.settings = InForce(settings[i]);
     step.lr = step.settings.lr;
     step.gradient_scale = step.settings.gradient_scale;
@@ -130,11 +131,11 @@ struct BeginGroupsBody {
 
   SHAMPOO_DEVICE bool IsPreparedFor(int32_t i, int64_t t) const {
     if (t == expected[i]) return true;
-    if (has_tasks != 0) return false;
+    if (any_task != 0) return false;
     const GroupSchedule schedule = GroupScheduleOf(settings[i], t);
     const RefreshKeys& keys = schedule.keys;
     if (keys.spread) return false;  // each step may have different tasks
-    // CheckBlocks checks for each block whether there are snapshots.
+    // CheckBlocks checks for each block whether the step uses the roots of a snapshot.
     return !IsDue(schedule, 0) && (t >= keys.start) == (expected[i] >= keys.start);
   }
 };
@@ -247,13 +248,13 @@ cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket,
 }
 
 cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
-                        const int64_t* expected, const Dtype* narrowest, bool has_tasks) {
+                        const int64_t* expected, const Dtype* narrowest, bool any_task) {
   for (int32_t first = 0; first < tables.group_count; first += kGroupsAtOnce) {
     BeginGroupsBody body{};
     body.tables = tables;
     body.first = first;
     body.count = tables.group_count - first < kGroupsAtOnce ? tables.group_count - first : kGroupsAtOnce;
-    body.has_tasks = has_tasks ? 1 : 0;
+    body.any_task = any_task ? 1 : 0;
     for (int32_t i = 0; i < body.count; ++i) {
       body.settings[i] = settings[first + i];
       body.expected[i] = expected[first + i];

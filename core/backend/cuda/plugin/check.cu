@@ -126,9 +126,10 @@ class BlockCheck {
   }
 
  private:
-  // Returns the task that the host has prepared for the roots of the block. Without root_async it is always `own`.
-  SHAMPOO_DEVICE RootTask PreparedTask(RootTask own) const {
-    if (block_.owned == 0 || !block_.snapshot_step.present()) return own;
+  // Returns the task that the host has prepared for the roots of the block. scheduled: the task according to the state
+  // on the device, which without root_async is the same.
+  SHAMPOO_DEVICE RootTask PreparedTask(RootTask scheduled) const {
+    if (block_.owned == 0 || !block_.snapshot_step.present()) return scheduled;
     return has_tasks_ ? tables_.tasks[index_] : RootTask::kNone;
   }
 
@@ -211,7 +212,8 @@ class BlockCheck {
     }
   }
 
-  // Only the owner knows that the state cannot take the gradient. It reports a skipped update, as on the CPU.
+  // With shard_mode gather, only the owner knows that a state would overflow. It reports a skipped update, as on the
+  // CPU.
   SHAMPOO_DEVICE void SkipUpdate() const {
     cta_.Once([&] {
       work_.go = 0;
@@ -293,8 +295,8 @@ struct DecideBody {
       return rejection == Rejection::kFactorNotFinite || rejection == Rejection::kSchedule ||
              ChoiceFor(b) == OnNonFinite::kError;
     });
-    // If only the owner of a block finds a fault, in its state, it reports the fault to the other ranks in the
-    // exchange.
+    // With several replicas, only the owner of a block can find a fault in a state of the block. It reports this fault
+    // in the exchange.
     const auto is_bad = [&](int64_t b) {
       return work[b].rejection != Rejection::kNone && (tables.replica_world == 1 || work[b].state_at_fault == 0);
     };

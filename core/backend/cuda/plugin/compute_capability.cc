@@ -61,7 +61,7 @@ std::string TextOf(const Architecture& architecture) {
   return architecture.minor == 0 ? Cat(architecture.major, ".x") : Cat(number, " to ", architecture.major, ".9");
 }
 
-// Reads the compute capability of a device, which does not create a context.
+// Reads the compute capability of a device. This does not create a context.
 Status ReadComputeCapability(int device, int* major, int* minor) {
   SHAMPOO_CUDA_TRY(cudaDeviceGetAttribute(major, cudaDevAttrComputeCapabilityMajor, device));
   SHAMPOO_CUDA_TRY(cudaDeviceGetAttribute(minor, cudaDevAttrComputeCapabilityMinor, device));

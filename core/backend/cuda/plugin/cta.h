@@ -129,7 +129,7 @@ cudaError_t LaunchKernel(cudaStream_t stream, int64_t ctas, const Body& body) {
 #if defined(SHAMPOO_CUDA_FAKE) || defined(__CUDACC__)
 namespace shampoo::cuda {
 
-// Exists for every body that some code launches.
+// Adds the kernel of a body to the list. Instantiated for every body that some code launches.
 template <typename Body>
 inline const KernelEntry kKernelEntry(LoadKernel<Body>);
 

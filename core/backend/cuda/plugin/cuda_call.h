@@ -10,7 +10,8 @@
 
 namespace shampoo::cuda {
 
-// Converts the result of a call of CUDA's libraries to a status whose text names the call. Out of memory is kNoMemory.
+// Converts the result of a call of CUDA's libraries to a status whose message names the call. If memory is
+// exhausted, the code is kNoMemory.
 Status StatusOf(cudaError_t error, const char* call);
 Status StatusOf(cublasStatus_t status, const char* call);
 Status StatusOf(cusolverStatus_t status, const char* call);

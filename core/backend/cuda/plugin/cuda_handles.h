@@ -48,7 +48,7 @@ class OwnedStream {
 };
 
 // Handles that are bound to one stream, in which all their work runs. Each cuBLAS handle has its own workspace, so that
-// a call gives the same bits regardless of other work on the device.
+// the results of a call are bit-identical regardless of other work on the device.
 struct Handles {
   cudaStream_t stream = nullptr;
   cublasHandle_t blas = nullptr;

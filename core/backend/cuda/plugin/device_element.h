@@ -104,7 +104,7 @@ SHAMPOO_DEVICE inline int64_t PlaceOf(const DeviceBlock& block, int64_t i) {
   return place + i * block.stride[0];
 }
 
-SHAMPOO_DEVICE inline int64_t TileBegin(const DeviceTile& tile) { return tile.part * kTileElements; }
+SHAMPOO_DEVICE inline int64_t TileBegin(const DeviceTile& tile) { return tile.index * kTileElements; }
 SHAMPOO_DEVICE inline int64_t TileSize(const DeviceBlock& block, const DeviceTile& tile) {
   const int64_t left = block.elements - TileBegin(tile);
   return left < kTileElements ? left : kTileElements;

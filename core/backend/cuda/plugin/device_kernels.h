@@ -18,11 +18,11 @@ cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* 
 // (StepArgs::acknowledged_rejections). failure: the reason why this rank's host cannot make the step, or kOk.
 cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t acknowledged_rejections,
                       Code failure);
-// Computes the scalars of the groups. Rejects counters and bound numbers that are out of range, and a step for which
-// the host is not prepared. narrowest: by group, the narrowest computation dtype of its blocks. has_tasks: as
-// StepArgs::any_task, some block of any rank has a task.
+// Computes the scalars of the groups. Rejects counters and bound numbers that are out of range. Also rejects a step if
+// the host has prepared the launches of another step that has other root tasks or other direction rules. narrowest: by
+// group, the narrowest computation dtype of its blocks. any_task: see StepArgs.
 cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
-                        const int64_t* expected, const Dtype* narrowest, bool has_tasks);
+                        const int64_t* expected, const Dtype* narrowest, bool any_task);
 // Ends a step: writes the counters, the report and, if roots were refreshed, their statuses. has_tasks: as in
 // CheckBlocks.
 cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool has_tasks, bool refreshed);
@@ -52,12 +52,12 @@ cudaError_t WriteShardSegment(cudaStream_t stream, const Tables& tables, uint64_
 // activates the groups that other shard ranks step.
 cudaError_t CompareShardSegments(cudaStream_t stream, const Tables& tables, int64_t place);
 
-// gather.cu, with shard_mode gather. Each of the last four copies the slices of a range of tiles.
+// gather.cu, with shard_mode gather. The functions with a range of tiles process the slices in this range.
 // After the first agreement: activates the blocks and groups for which some shard has a gradient.
 cudaError_t TakeAgreedGradients(cudaStream_t stream, const Tables& tables);
 // Packs the gradients and parameters of this rank's shards for the owners of the blocks.
 cudaError_t PackShards(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
-// Unpacks what the owner has received to whole blocks.
+// Unpacks the slices that this rank has received, as the owner, to whole blocks.
 cudaError_t UnpackWhole(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
 // Packs the updates of this rank's blocks for the ranks that hold the parameters.
 cudaError_t PackUpdates(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
@@ -76,7 +76,8 @@ cudaError_t LoadGradients(cudaStream_t stream, const Tables& tables, const Batch
 struct Unfolding {
   int64_t before, d, after;
 };
-// Copies tensors of a shape group so that the middle dim comes first, or moves it back to its place.
+// Copies tensors of a shape group so that the middle dim comes first. back: copies such tensors so that this dim is in
+// the middle again.
 cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, void* to, int64_t count, int64_t stride,
                     const Unfolding& unfolding, bool back);
 // Computes F <- factor_decay F + factor_weight C, where C is in the lower triangles of the batch's matrices, and takes
@@ -85,8 +86,8 @@ cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, vo
 //   - the async roots, if the step begins to use them;
 //   - otherwise X, if the block is preconditioned.
 cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
-// Records the divisors and flags that the roots of the batch's snapshots are computed with, and the step of the
-// snapshots.
+// Records the divisors and flags for the roots of the snapshots that this step takes of blocks in the batch, and the
+// states snapshot_step of these blocks.
 cudaError_t RecordSnapshots(cudaStream_t stream, const Tables& tables, const BatchTables& batch);
 // Stores X and the flags of blocks whose roots were computed. If a root failed, restores the previous X in its matrix.
 cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation,

@@ -6,7 +6,7 @@
 namespace shampoo::cuda {
 namespace {
 
-// A block and the tile of it that a CTA works on.
+// A block, and the tile of the block that a CTA works on.
 template <typename Real>
 struct BlockTile {
   const DeviceTile& tile;
@@ -27,8 +27,8 @@ struct BlockTile {
   SHAMPOO_DEVICE Real* In(void* buffer) const { return static_cast<Real*>(buffer) + block.at + begin; }
   // Returns P. The buffer depends on whether the step has multiplied it by inverse roots.
   SHAMPOO_DEVICE const Real* Direction(const BatchTables& batch) const {
-    const bool second = work.rule == DirectionRule::kPrecondition && block.direction_in_second != 0;
-    return In(second ? batch.second : batch.first);
+    const bool in_second = work.rule == DirectionRule::kPrecondition && block.direction_in_second != 0;
+    return In(in_second ? batch.second : batch.first);
   }
   SHAMPOO_DEVICE bool has_momentum() const { return block.momentum.present() && group.momentum != 0; }
 };
@@ -141,7 +141,7 @@ struct ScaleBody {
   }
 };
 
-// Computes one element of the last pass.
+// Returns the results of ApplyDirections for one element.
 template <typename Real>
 SHAMPOO_DEVICE AppliedElement<Real> Applied(const BlockTile<Real>& part, const ApplyScalars<Real>& scalars, Real p,
                                             Real w, Real m) {
@@ -234,7 +234,7 @@ struct ApplyBody {
     if (moves) return Update(cta, part);
     if (part.block.exchange_at < 0) return PassThrough(cta, tables, part.block, part.begin, part.size);
     if (part.begin > 0) return;
-    char* const sent = tables.gathered + part.block.exchange_at;
+    char* const sent = tables.exchange_buffers + part.block.exchange_at;
     cta.ForEach(static_cast<int64_t>(SizeOf(part.block.exchange_dtype)),
                 [&](int64_t i) { sent[i] = static_cast<char>(kSkippedMark); });
   }
@@ -247,7 +247,7 @@ struct ApplyBody {
     const ApplyScalars<Real> scalars = ScalarsOf(part);
     const bool updates = part.group.output == Output::kUpdates;
     const bool exchanged = part.block.exchange_at >= 0;
-    char* const sent = exchanged ? tables.gathered + part.block.exchange_at : nullptr;
+    char* const sent = exchanged ? tables.exchange_buffers + part.block.exchange_at : nullptr;
     cta.ForEach(part.size, [&](int64_t i) {
       const int64_t place = PlaceOf(part.block, part.begin + i);
       const Real w = ReadAs<Real>(buffers.param, param.param_dtype, place);

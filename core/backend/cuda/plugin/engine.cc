@@ -109,7 +109,7 @@ Status Engine::Build(const EngineDesc& desc) {
   std::vector<BlockBatch> batches = MakeBatches(owned);
   handles_.resize(HandleCount(batches));
   for (size_t i = 0; i < handles_.size(); ++i) {
-    // Roots are computed in the order of the caller's stream.
+    // Only the first handles, which are bound to the caller's stream, need cuSOLVER: roots are computed in that stream.
     SHAMPOO_RETURN_IF_ERROR(
         i == 0 ? handles_[i].Create(OwnedHandles::Stream::kBoundLater, OwnedHandles::Libraries::kBlasAndSolver)
                : handles_[i].Create(OwnedHandles::Stream::kOwnHighPriority, OwnedHandles::Libraries::kBlas));
@@ -147,9 +147,9 @@ Status Engine::Build(const EngineDesc& desc) {
     SHAMPOO_RETURN_IF_ERROR(HostExchange::Create(desc.host_exchange_bytes, &host_exchange_));
   }
   if (desc.track_times != 0) {
-    // The phases of a step: at most 6 for each batch, 2 for each bucket, and 8 at the beginning and at the end.
+    // A step has at most 6 phases for each batch, 2 for each bucket, and 8 in total at its beginning and its end.
     const size_t changes = 6 * layout_.batches.size() + 2 * static_cast<size_t>(exchanges_.bucket_count()) + 8;
-    SHAMPOO_RETURN_IF_ERROR(PhaseTimer::Create(changes, async_roots_ ? async_roots_->runs() : 0, &timer_));
+    SHAMPOO_RETURN_IF_ERROR(PhaseTimer::Create(changes, async_roots_ ? async_roots_->slots() : 0, &timer_));
   }
   int64_t all_roots = 0;
   for (int64_t b = 0; b < plan_.block_count; ++b) all_roots += plan_.blocks[b].factor_count();
@@ -191,7 +191,7 @@ Status Engine::Build(const EngineDesc& desc) {
 }
 
 // Makes cuBLAS and cuSOLVER load the kernels that steps use; see KernelEntry. They choose kernels by the sizes of their
-// arguments, so this calls them with those of steps. The data are NaN, and the results are not used.
+// arguments, so this function calls them with the sizes of steps. The data are NaN, and the results are not used.
 Status Engine::PreloadLibraries() {
   for (const BlockBatch& batch : layout_.batches) {
     for (size_t i = 0; i < batch.shape_groups.size(); ++i) {
@@ -306,7 +306,8 @@ Status Engine::ReadReport(int64_t ticket, StepReport* out) {
   return CopyReport(out);
 }
 
-// A step may be writing the report: a call may read it without a wait, and nothing waits for replays.
+// A step may be writing the report at the same time: some calls read it without waiting for the step, and nothing waits
+// for replays.
 Status Engine::CopyReport(StepReport* out) const {
   const auto* const report = reinterpret_cast<const HostReport*>(host_memory_.host());
   constexpr int kMaxTries = 1 << 20;  // the device writes the report within microseconds

@@ -68,9 +68,9 @@ struct Engine {
   Status FillTables(cudaStream_t stream);
   Status PreloadLibraries();
 
-  // The phases of a step; see engine_step.cc.
   Status CopyReport(StepReport* out) const;
   Status RecordWork(cudaStream_t stream);
+  // The parts of a step; see engine_step.cc.
   Status Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables);
   Status StepBatch(const StepArgs& args, int64_t ticket, const Tables& tables, const StepPhases& phases, size_t batch);
   template <typename Work>
@@ -88,8 +88,8 @@ struct Engine {
                     const RootContext& context);
   Status PreloadRoots();  // makes cuSOLVER and cuBLAS load the kernels of roots
   RootBatch MatrixOf(int64_t n, Dtype computation, Dtype root_dtype);
-  // See engine_products.cc. The first writes C_k to the lower triangles of the matrices; the second contracts H with
-  // the matrices.
+  // See engine_products.cc. MultiplyGradients writes C_k to the lower triangles of the batch's matrices. Contract
+  // multiplies H by these matrices, which then are the inverse roots.
   Status MultiplyGradients(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group);
   Status Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count);
   // Returns whether a step with these tasks uses async roots of a block, or overwrites the factor matrices that they
@@ -112,12 +112,13 @@ struct Engine {
   std::vector<DeviceSettings> planned_;
   std::vector<Dtype> narrowest_;  // by group: the narrowest computation dtype of its blocks, of all owners
   DeviceLayout layout_;
-  OwnedStream copies_;  // also frees memory, so it is destroyed after the memory
+  OwnedStream copies_;  // memory is also freed in its order, so it is destroyed after the memory
   DeviceMemory workspace_;
   DeviceMemory own_state_;
   RankExchanges exchanges_{plan_};
-  // Memory for exchanges of the host; the last piece is in use. Pieces are kept until the end because cudaFree waits
-  // for all devices of the process. A collective of another rank there may be waiting for this rank: a deadlock.
+  // Memory for Staging(); the last piece is in use. The smaller pieces are kept until the engine is destroyed, because
+  // cudaFree waits for all devices of the process. Another rank of the process may be in a collective that waits for
+  // this rank: a deadlock.
   std::vector<std::unique_ptr<DeviceMemory>> staging_;
   int64_t staging_bytes_ = 0;
   MappedMemory host_memory_;

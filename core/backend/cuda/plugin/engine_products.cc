@@ -49,7 +49,7 @@ Status Engine::MultiplyGradients(const Handles& handles, const BlockBatch& batch
       SHAMPOO_CUDA_TRY(
           MoveDim(handles.stream, batch.computation, gradients.data, moved.data, count, shape_group.stride, u, false));
     }
-    // The dim is that of the columns if it is the last one, otherwise that of the rows.
+    // Used as a row-major matrix, the tensor is other x d if dim k is the last one, otherwise d x other.
     const int64_t other = u.before * u.after;
     const Tensors& tensors = is_between ? moved : gradients;
     SHAMPOO_RETURN_IF_ERROR(LowerProductWithTransposed(
@@ -84,7 +84,7 @@ Status Engine::Contract(const Handles& handles, const BlockBatch& batch, const S
       SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, options, other, u.d, u.d, {from.data, u.d, from.stride}, x,
                                    {to.data, u.d, to.stride}, count));
     } else {
-      // Moves the dim there and back, so that each dim's result is in the other buffer.
+      // Move the dim there and back. The result is in `to`, as for the other dims.
       SHAMPOO_CUDA_TRY(
           MoveDim(handles.stream, batch.computation, from.data, to.data, count, shape_group.stride, u, false));
       SHAMPOO_RETURN_IF_ERROR(multiply_from_left(to, from));

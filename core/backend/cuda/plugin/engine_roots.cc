@@ -61,8 +61,8 @@ Status Engine::WaitForAsyncRoots(const StepArgs& args) {
   return {};
 }
 
-// Enqueues the async roots of a step. UpdateFactors of this step has copied the factor matrices. Runs on a thread of
-// its own and therefore reads only what steps do not change.
+// Enqueues the async roots of a step. UpdateFactors of this step has copied the factor matrices. Runs on the thread of
+// AsyncRoots and therefore reads only members that steps do not change.
 Status Engine::EnqueueAsyncRoots(const AsyncRoots& async, const AsyncRoots::Job& job) {
   char* const base = workspace_.data();
   RootContext context{.solver = async.solver(),
@@ -111,7 +111,7 @@ Status Engine::RefreshRoots(const StepArgs& args, const Tables& tables, const Bl
 
 // Computes the roots of all blocks with this task. Consecutive blocks of a shape group are computed at once; blocks
 // with the same task are usually consecutive because items are sorted by phase. The matrices of a run share one
-// divisor, so their snapshots are of the same step.
+// divisor, so a run has only snapshots of the same step.
 Status Engine::ComputeRuns(const RootInputs& inputs, RootTask task, const BlockBatch& batch,
                            const RootContext& context) {
   for (const ShapeGroup& shape_group : batch.shape_groups) {
@@ -137,8 +137,8 @@ Status Engine::ComputeRuns(const RootInputs& inputs, RootTask task, const BlockB
   return {};
 }
 
-// Computes one chunk of roots of every size, for PreloadLibraries(). The matrices are not finite, so they are replaced
-// by I. The state's `go` is 0, so no root or status is written.
+// Computes one chunk of roots of every size, for PreloadLibraries(). The matrices are not finite, so the solver
+// replaces them by I. The state's `go` is 0, so no root or status is written.
 Status Engine::PreloadRoots() {
   std::vector<DeviceSettings> groups = planned_;
   // The first iteration differs from the others, which are alike.
@@ -152,7 +152,7 @@ Status Engine::PreloadRoots() {
       for (int k = 0; k < block.factor_count(); ++k) {
         const int64_t n = block.shape[k];
         const RootMethod method = MethodOfRoot(group, block.root, 1, n);
-        const int64_t count = RootChunkCount(method, n, static_cast<int64_t>(shape_group.count), block.root_dtype);
+        const int64_t count = RootsPerChunk(method, n, static_cast<int64_t>(shape_group.count), block.root_dtype);
         if (!computed.emplace(method, n, block.root_dtype, count, tracked).second) continue;
         SHAMPOO_RETURN_IF_ERROR(ComputeRun(groups.data(), batch, {&shape_group, 0, count}, k, ContextOf(tables_)));
         if (method != RootMethod::kEigen && method != RootMethod::kCans) continue;
@@ -197,7 +197,7 @@ Status Engine::ComputeRun(const DeviceSettings* groups, const BlockBatch& batch,
   return context.solver->Compute(roots, groups[block.group], *context.handles, context.workspace);
 }
 
-// Returns a batch of one matrix, at the start of the memory for the matrices of steps. Use it only between steps.
+// Returns a batch of one matrix. Its memory is the beginning of the matrices of steps, so use it only between steps.
 RootBatch Engine::MatrixOf(int64_t n, Dtype computation, Dtype root_dtype) {
   RootBatch matrix;
   matrix.n = n;

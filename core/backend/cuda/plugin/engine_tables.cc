@@ -97,8 +97,8 @@ Status Engine::FillTables(cudaStream_t stream) {
     plan_root += block.factors;
     block.first_scan_tile = static_cast<int64_t>(host.scan_tiles.size());
     if (plan_.gather != nullptr && plan_.owned[b] == 0) continue;  // gathered blocks are scanned by their owners
-    for (int64_t part = 0; part < block.tiles; ++part) {
-      host.scan_tiles.push_back({static_cast<int32_t>(b), static_cast<int32_t>(part)});
+    for (int64_t tile = 0; tile < block.tiles; ++tile) {
+      host.scan_tiles.push_back({static_cast<int32_t>(b), static_cast<int32_t>(tile)});
     }
   }
   for (int32_t p = 0; p < plan_.param_count; ++p) {
@@ -106,7 +106,7 @@ Status Engine::FillTables(cudaStream_t stream) {
     host.params.push_back(
         {param.elements, param.group, param.param_dtype, param.grad_dtype, param.out_dtype, param.copy_dtype, 0, 0});
   }
-  // The tiles of a parameter are consecutive.
+  // The blocks of a parameter are consecutive, so their scan tiles are, too.
   for (const DeviceBlock& block : host.blocks) {
     DeviceParam& param = host.params[static_cast<size_t>(block.param)];
     if (param.scan_tiles == 0) param.first_scan_tile = block.first_scan_tile;
@@ -136,7 +136,7 @@ Status Engine::FillTables(cudaStream_t stream) {
     tables.fits = reinterpret_cast<int32_t*>(base + layout_.fits);
     batch_tables_.push_back(tables);
 
-    int64_t tile = 0;
+    int64_t first_tile = 0;
     for (const ShapeGroup& shape_group : batch.shape_groups) {
       const auto count = static_cast<int64_t>(shape_group.count);
       for (int64_t i = 0; i < count; ++i) {
@@ -144,10 +144,10 @@ Status Engine::FillTables(cudaStream_t stream) {
         const auto b = static_cast<int32_t>(item.block - plan_.blocks);
         DeviceBlock& block = host.blocks[static_cast<size_t>(b)];
         block.at = item.at;
-        block.first_tile = tile;
-        tile += block.tiles;
+        block.first_tile = first_tile;
+        first_tile += block.tiles;
         host.batch_blocks.push_back(b);
-        for (int64_t part = 0; part < block.tiles; ++part) host.tiles.push_back({b, static_cast<int32_t>(part)});
+        for (int64_t tile = 0; tile < block.tiles; ++tile) host.tiles.push_back({b, static_cast<int32_t>(tile)});
         block.first_matrix_tile = static_cast<int64_t>(host.matrix_tiles.size());
         for (int k = 0; k < block.factors; ++k) {
           block.matrix_at[k] = item.matrix_at[static_cast<size_t>(k)];
@@ -199,7 +199,7 @@ Status Engine::FillTables(cudaStream_t stream) {
       // Clear everything from the matrices to the statuses, so that no kernel reads uninitialized memory even if the
       // first step is rejected.
       SHAMPOO_RETURN_IF_ERROR(clear(layout_.async.matrices, layout_.async.active - layout_.async.matrices));
-      // Not 0, because async roots are also computed if a later step is rejected.
+      // RootBatch::active is not 0, because async roots are also computed if a later step is rejected.
       SHAMPOO_CUDA_TRY(cudaMemsetAsync(base + layout_.async.active, 1, sizeof(int32_t), stream));
       SHAMPOO_RETURN_IF_ERROR(upload(layout_.async.flag_addresses, host.async_flags));
     }
@@ -207,7 +207,7 @@ Status Engine::FillTables(cudaStream_t stream) {
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, TableBytes<DeviceGroup>(plan_.group_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.state, TableBytes<StepState>(1)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.roots, TableBytes<RootStatus>(layout_.root_count)));
-    // The data of PreloadLibraries().
+    // PreloadLibraries() reads these buffers. Bytes of 0xff are NaN in every dtype.
     SHAMPOO_CUDA_TRY(
         cudaMemsetAsync(base + layout_.first, 0xff, static_cast<size_t>(layout_.blas - layout_.first), stream));
     return {};

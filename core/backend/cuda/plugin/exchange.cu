@@ -20,7 +20,7 @@ struct WriteHeaderBody {
     // All ranks must skip the same blocks.
     const double skipped = cta.Sum(tables.block_count, [&](int64_t b) {
       const BlockWork& work = tables.work[b];
-      // With gathered blocks only the owner knows.
+      // With gathered blocks, only the owner of a block knows whether it must be skipped.
       const bool excluded = tables.gathers == 0 && work.rejection != Rejection::kNone && work.state_at_fault == 0;
       return excluded ? static_cast<double>(b + 1) : 0.0;
     });
@@ -34,7 +34,7 @@ struct WriteHeaderBody {
       header.round = {static_cast<int32_t>(CodeOf(state)), skips ? kSkipsStep : 0, args.place};
       header.parameters = parameters;
       header.failing_root = -1;
-      // With gathered blocks, a copy that owns an unusable block makes the others skip the step.
+      // With gathered blocks, only the replica that owns an unusable block decides to skip the step. The others follow.
       const bool compares_go = state.rejected == 0 && tables.gathers == 0;
       header.inputs = Mixed(Mixed(args.inputs_hash, compares_go ? static_cast<uint64_t>(state.go) : 0),
                             static_cast<uint64_t>(skipped));
@@ -47,7 +47,8 @@ struct WriteHeaderBody {
         header.hyper_parameters =
             Mixed(Mixed(header.hyper_parameters, BitsAs<uint64_t>(group.lr)), BitsAs<uint64_t>(group.gradient_scale));
       }
-      *reinterpret_cast<SegmentHeader*>(tables.gathered + args.at + tables.replica_rank * args.segment_bytes) = header;
+      *reinterpret_cast<SegmentHeader*>(tables.exchange_buffers + args.at + tables.replica_rank * args.segment_bytes) =
+          header;
     });
   }
 };
@@ -57,7 +58,7 @@ struct CompareHeadersBody {
   ExchangeArgs args;
 
   SHAMPOO_DEVICE const SegmentHeader& HeaderOf(int64_t rank) const {
-    return *reinterpret_cast<const SegmentHeader*>(tables.gathered + args.at + rank * args.segment_bytes);
+    return *reinterpret_cast<const SegmentHeader*>(tables.exchange_buffers + args.at + rank * args.segment_bytes);
   }
   SHAMPOO_DEVICE void Differ(int64_t rank, RankDifference difference) const {
     RejectWithRank(tables.state, rank, difference, false);
@@ -89,7 +90,8 @@ struct CompareHeadersBody {
         if ((HeaderOf(rank).round.flags & kSkipsStep) != 0) return SkipStep(tables.state);
       }
     });
-    // The hashes stay as they are until the host has reported the rejection.
+    // Rejected steps compute no hashes. So until the host has acknowledged this rejection, later steps copy the same
+    // hashes again.
     const StepState& state = *tables.state;
     const bool differs = state.rejected != 0 && state.report.difference == RankDifference::kParameters;
     cta.ForEach(differs && tables.verify_replicas > 0 ? tables.param_count : 0,
@@ -111,7 +113,7 @@ struct ApplyExchangedBody {
     BlockWork& work = tables.work[tile.block];
     const bool skipped = work.rejection != Rejection::kNone && work.state_at_fault == 0;
     if (tables.state->go == 0 || !takes_part || skipped) return PassThrough(cta, tables, block, begin, size);
-    const char* const sent = tables.gathered + block.exchange_at;
+    const char* const sent = tables.exchange_buffers + block.exchange_at;
     const int64_t bytes = static_cast<int64_t>(SizeOf(block.exchange_dtype));
     const bool owner_skipped =
         cta.First(bytes, [&](int64_t i) { return static_cast<unsigned char>(sent[i]) != kSkippedMark; }) == bytes;

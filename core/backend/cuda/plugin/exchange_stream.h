@@ -24,12 +24,12 @@ class ExchangeStream {
   // Returns in *out the stream for the exchange of a bucket. The exchange starts after all earlier work in the caller's
   // stream.
   Status Begin(cudaStream_t caller, cudaStream_t* out);
-  // Called when the exchange is enqueued.
+  // Called after the exchange has been enqueued.
   Status End(int32_t bucket);
-  // Later work in the caller's stream starts after the exchange of the bucket.
+  // Makes later work in the caller's stream wait for the exchange of the bucket.
   Status Wait(cudaStream_t caller, int32_t bucket);
-  // Called at the end of a step, also after a failure: a capture must not end, and a step must not be reported as done,
-  // while the caller's stream does not wait for the exchanges.
+  // Makes the caller's stream wait for all exchanges. Called at the end of a step, also after a failure: before that, a
+  // capture must not end, and a step must not be reported as done.
   Status Join(cudaStream_t caller);
 
  private:

@@ -183,7 +183,8 @@ SHAMPOO_DEVICE inline void RecordTask(const Tables& tables, int32_t b) {
   *step = SnapshotStepAfter(tables.work[b].task, *step, tables.groups[block.group].t);
 }
 
-// Also sets the divisor of a block that is not stepped, because a batched call may use it for other blocks.
+// See RecordSnapshots. Also sets the divisor of a block that is not stepped, because a batched call may use this
+// divisor for other blocks.
 struct RecordSnapshotsBody {
   Tables tables;
   BatchTables batch;

@@ -15,7 +15,7 @@ constexpr int64_t kBlocksAtOnce = 1024;
 
 // Returns the address of the buffer of a whole block; nullptr if `used` is false.
 SHAMPOO_DEVICE inline char* BufferAt(const Tables& tables, int64_t offset, bool used) {
-  return used ? tables.gathered + offset : nullptr;
+  return used ? tables.exchange_buffers + offset : nullptr;
 }
 
 // After the first agreement: finds which blocks and groups take part in the step.
@@ -32,7 +32,8 @@ struct TakeAgreedGradientsBody {
       const unsigned char agreed = segments.AgreedGradientOf(block.param);
       const bool is_used = block.owned != 0 && agreed >= kGradient;
       char* const gradient = BufferAt(tables, block.gradient_at, is_used);
-      // The update replaces the gradient. Kernels only test whether there is a copy.
+      // The update is written over the gradient. Kernels do not write the copy of a whole block, but test whether it is
+      // nullptr. So any other address will do.
       tables.buffers[block.buffers] = {BufferAt(tables, block.param_at, is_used), gradient, gradient,
                                        agreed == kGradientAndCopy ? gradient : nullptr};
     });
@@ -121,8 +122,8 @@ struct PackShardsBody {
     const Buffers& buffers = tables.buffers[block.param];
     if (tables.state->rejected != 0 || tile.slice.collected == 0 || buffers.grad == nullptr) return;
     const DeviceParam& param = tables.params[block.param];
-    char* const gradient = tables.gathered + tile.slice.gradient_at;
-    char* const value = tables.gathered + tile.slice.param_at;
+    char* const gradient = tables.exchange_buffers + tile.slice.gradient_at;
+    char* const value = tables.exchange_buffers + tile.slice.param_at;
     tile.ForEach(cta, [&](int64_t packed, int64_t, int64_t local) {
       CopyElement(gradient, packed, buffers.grad, local, param.grad_dtype);
       CopyElement(value, packed, buffers.param, local, param.param_dtype);
@@ -141,10 +142,10 @@ struct UnpackWholeBody {
     if (tables.state->rejected != 0 || tile.slice.collected == 0) return;
     if (tables.buffers[block.buffers].grad == nullptr) return;
     const DeviceParam& param = tables.params[block.param];
-    const char* const gradient = tables.gathered + tile.slice.gradient_at;
-    const char* const value = tables.gathered + tile.slice.param_at;
-    char* const whole_gradient = tables.gathered + block.gradient_at;
-    char* const whole_value = tables.gathered + block.param_at;
+    const char* const gradient = tables.exchange_buffers + tile.slice.gradient_at;
+    const char* const value = tables.exchange_buffers + tile.slice.param_at;
+    char* const whole_gradient = tables.exchange_buffers + block.gradient_at;
+    char* const whole_value = tables.exchange_buffers + block.param_at;
     tile.ForEach(cta, [&](int64_t packed, int64_t dense, int64_t) {
       CopyElement(whole_gradient, dense, gradient, packed, param.grad_dtype);
       CopyElement(whole_value, dense, value, packed, param.param_dtype);
@@ -168,18 +169,19 @@ struct PackUpdatesBody {
     if (tables.state->go == 0 || tables.buffers[block.buffers].grad == nullptr) return;
     const BlockWork& work = tables.work[tile.slice.block];
     const bool skipped = work.go == 0 || work.update_skipped != 0;
-    char* const update = tables.gathered + tile.slice.update_at;
+    char* const update = tables.exchange_buffers + tile.slice.update_at;
     const int64_t bytes = static_cast<int64_t>(SizeOf(block.exchange_dtype));
     if (skipped) {
       if (tile.begin > 0) return;
       return cta.ForEach(bytes, [&](int64_t i) { update[i] = static_cast<char>(kSkippedMark); });
     }
-    const char* const whole = tables.gathered + block.exchange_at;
+    const char* const whole = tables.exchange_buffers + block.exchange_at;
     tile.ForEach(cta, [&](int64_t packed, int64_t dense, int64_t) {
       CopyElement(update, packed, whole, dense, block.exchange_dtype);
     });
     if (tile.begin > 0) return;
-    // The first element of a parameter may be the NaN that serves as the mark. With its sign changed it is still a NaN.
+    // If parameters are sent instead of updates (key communicate), the first element of the slice may be the same NaN
+    // as the mark. Change its sign: then it is still a NaN, but not the mark.
     if (!IsMarkedSkipped(cta, update, bytes)) return;
     cta.Once([&] { update[bytes - 1] = static_cast<char>(update[bytes - 1] & 0x7f); });
   }
@@ -197,10 +199,10 @@ struct ApplySlicesBody {
     const Buffers& buffers = tables.buffers[block.param];
     const bool takes_part = buffers.grad != nullptr && tables.groups[block.group].active != 0;
     if (tables.state->go == 0 || !takes_part) return PassThroughSlice(cta, tile, block, buffers);
-    const char* const update = tables.gathered + tile.slice.update_at;
+    const char* const update = tables.exchange_buffers + tile.slice.update_at;
     if (IsMarkedSkipped(cta, update, static_cast<int64_t>(SizeOf(block.exchange_dtype)))) {
       PassThroughSlice(cta, tile, block, buffers);
-      // The owner knows it, and why.
+      // The owner of the block has already recorded that the update is skipped.
       if (tile.begin == 0 && block.owned == 0) cta.Once([&] { tables.work[tile.slice.block].update_skipped = 1; });
       return;
     }

@@ -10,10 +10,12 @@
 namespace shampoo::cuda {
 namespace {
 
-// The most matrices of a call. cuBLAS documents no limit, but calls with more than 65535 matrices have failed.
+// The largest number of matrices in a call. cuBLAS documents no limit, but calls with more than 65535 matrices have
+// failed.
 constexpr int64_t kMaxMatrices = 32768;
 
-// From this order on, only the panels that intersect the lower triangle are computed: 5/8 of the product.
+// If d is at least this, only the parts of kPanels row panels that intersect the lower triangle are computed: 5/8 of
+// the product.
 constexpr int64_t kPanelsFrom = 512;
 constexpr int64_t kPanels = 4;
 

@@ -34,7 +34,7 @@ struct GemmOutput {
 };
 
 // Computes C = alpha op(A) op(B) + beta C for every matrix of a batch. All matrices are row-major; op(A) is m x k and
-// op(B) is k x n. The handle's pointer mode must be that of host scalars.
+// op(B) is k x n. The handle's pointer mode must be CUBLAS_POINTER_MODE_HOST.
 Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_t n, int64_t k, const GemmInput& a,
             const GemmInput& b, const GemmOutput& c, int64_t batch);
 

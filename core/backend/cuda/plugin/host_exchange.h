@@ -13,9 +13,9 @@
 
 namespace shampoo::cuda {
 
-// The pinned memory through which a step exchanges data over communicators that take host memory. An exchange fetches
-// what this rank sends, which waits for the stream. Then the library calls the communicator, and enqueues a copy of
-// what was received.
+// The pinned memory through which a step exchanges data over communicators that take host memory. For an exchange, the
+// library fetches the data that this rank sends, and thereby waits for the stream. Then it calls the communicator, and
+// enqueues a copy of the received data to the device.
 class HostExchange {
  public:
   static Status Create(int64_t bytes, std::unique_ptr<HostExchange>* out);

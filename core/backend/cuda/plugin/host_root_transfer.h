@@ -15,8 +15,8 @@
 namespace shampoo::cuda {
 
 // The device's part of async roots that the library computes on the host (root_device host): a stream of the lowest
-// priority in which factor matrices are copied to pinned memory and roots are copied back, and its order with steps.
-// The library calls it from the thread that steps and, for each job, from a thread of its own.
+// priority, in which factor matrices are copied to pinned memory and roots are copied back, and the events that order
+// this stream with steps. The library calls it from the thread that steps and, for each job, from another thread.
 class HostRootTransfer {
  public:
   // The device memory of one root.
@@ -27,7 +27,8 @@ class HostRootTransfer {
     int64_t bytes = 0;  // of the matrix
   };
 
-  // steps: the largest number of steps after which roots are used. buffer_bytes: of each of the two pinned buffers.
+  // steps: the largest number of steps between a snapshot and the first use of its roots. buffer_bytes: of each of the
+  // two pinned buffers.
   static Status Create(int device, const PlanView& plan, int64_t steps, int64_t buffer_bytes,
                        std::unique_ptr<HostRootTransfer>* out);
   ~HostRootTransfer();  // waits for the work of the stream
@@ -44,7 +45,7 @@ class HostRootTransfer {
   // See Table::start_host_roots.
   Status Start(const HostRootStart& start, int64_t* job);
 
-  // Called by the thread of the library; see the functions of Table.
+  // Called for each job by another thread of the library; see the functions of Table.
   Status Begin(int64_t job);
   Status Fetch(const HostRoot* roots, int64_t count, int32_t buffer);
   Status WaitForFetch(int32_t buffer);
@@ -59,7 +60,7 @@ class HostRootTransfer {
   const PlanView& plan_;
   std::array<MappedMemory, 2> buffers_;
   int64_t buffer_bytes_ = 0;
-  OwnedStream stream_;  // its work uses the buffers
+  OwnedStream stream_;  // destroyed before the buffers, which its work uses
   std::array<OwnedEvent, 2> fetched_;
   AsyncOrder order_;
   std::vector<int64_t> first_root_;  // by block

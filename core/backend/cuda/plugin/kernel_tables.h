@@ -16,7 +16,7 @@ namespace shampoo::cuda {
 struct Tables {
   const DeviceBlock* blocks;
   const DeviceParam* params;
-  Buffers* buffers;  // by parameter; with shard_mode gather, then by block
+  Buffers* buffers;  // by parameter; with shard_mode gather, followed by those of whole blocks, by block
   DeviceGroup* groups;
   BlockWork* work;  // by block
   StepState* state;
@@ -34,20 +34,20 @@ struct Tables {
   // Tiles of the matrices of all batches.
   const DeviceMatrixTile* matrix_tiles;
   int64_t matrix_tile_count;
-  uint64_t* scanned_factors;  // by tile: PatternOf the largest magnitude of its factor matrix
+  uint64_t* scanned_factors;  // by tile: PatternOf() the largest magnitude in this tile of a factor matrix
   // Tables of async roots; nullptr if no group has root_async.
   double* async_divisors;            // by block
   int32_t* async_flags;              // by root: may_be_diagonal
   RootStatus* async_roots;           // by root
-  RootTask* tasks;                   // by block: the tasks that the host prepared for this step, if it has any
+  RootTask* tasks;                   // by block: the tasks that the host prepared for this step, if there are any
   int64_t* reported_snapshot_steps;  // by block, in host memory
-  char* gathered;                    // the exchange buffers; nullptr with one rank
+  char* exchange_buffers;            // nullptr with one rank
   int32_t exchange_params;
   int32_t replica_rank, replica_world;
   // Hashes of the parameters; nullptr without verify_replicas.
   uint64_t* tile_hashes;      // by tile of all blocks
   uint64_t* hashes;           // by parameter
-  uint64_t* reported_hashes;  // by parameter, in host memory: those of a comparison that found a difference
+  uint64_t* reported_hashes;  // by parameter, in host memory: from the last comparison that found a difference
   int64_t verify_replicas;
   // The agreement of shards; the pointers are nullptr if there is none.
   char* shard_segments;    // by shard rank: its header, its steps by group, and its gradients by parameter
@@ -59,7 +59,7 @@ struct Tables {
   int32_t gathers;
   const DeviceSlice* slices;
   const RunSeries* series;
-  const DeviceTile* slice_tiles;  // `block` is the number of a slice
+  const DeviceTile* slice_tiles;  // their `block` is the index of a slice
 };
 
 // Tables of a batch.

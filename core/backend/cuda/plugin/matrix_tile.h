@@ -11,8 +11,8 @@ namespace shampoo::cuda {
 struct MatrixTile {
   int64_t d, row, column, rows, columns;
 
-  SHAMPOO_DEVICE MatrixTile(const DeviceMatrixTile& tile, int64_t order)
-      : d(order), row(tile.row * kMatrixTile), column(tile.column * kMatrixTile) {
+  SHAMPOO_DEVICE MatrixTile(const DeviceMatrixTile& tile, int64_t size)
+      : d(size), row(tile.row * kMatrixTile), column(tile.column * kMatrixTile) {
     rows = d - row < kMatrixTile ? d - row : kMatrixTile;
     columns = d - column < kMatrixTile ? d - column : kMatrixTile;
   }
@@ -27,7 +27,7 @@ struct MatrixTile {
       if (c <= r) work(r, c);
     });
   }
-  // Returns the largest term(row, column) of these elements.
+  // Returns the largest term(row, column) of the elements on and below the diagonal.
   template <typename Term>
   SHAMPOO_DEVICE uint64_t LargestOfLower(const Cta& cta, const Term& term) const {
     return cta.Largest(elements(), [&](int64_t i) {

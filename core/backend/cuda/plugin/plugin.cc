@@ -32,7 +32,7 @@ Result Guarded(Body&& body) noexcept {
   }
 }
 
-// CUDA 12.6, which added batched eigendecompositions of any order.
+// CUDA 12.6, which added batched eigendecompositions of matrices of any size.
 constexpr int kMinVersion = 12060;
 
 void SetUnavailable(Description* out, const std::string& reason) {
@@ -63,7 +63,8 @@ void Describe(Description* out) noexcept {
     if (error != cudaSuccess) {
       return SetUnavailable(out, Cat("the CUDA runtime failed to start: ", cudaGetErrorString(error)));
     }
-    // Devices without kernels keep their numbers; create rejects them.
+    // Devices for which this library has no kernels are counted, too, so that the numbers of the others do not change.
+    // Engine::Create rejects them.
     Status unusable;
     for (int device = 0; device < count; ++device) {
       Status status = CheckComputeCapability(device);

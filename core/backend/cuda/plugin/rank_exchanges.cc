@@ -9,9 +9,9 @@
 namespace shampoo::cuda {
 namespace {
 
-// The buffers are one allocation: the segments of replicas, those of the agreement of shards, and with shard_mode
-// gather the messages between shards and the whole blocks. The segments of replicas and the messages have as many sets
-// as the plan says.
+// The buffers are one allocation: the segments of replicas, the segments of the agreement of shards, and with
+// shard_mode gather the messages between shards and the whole blocks. There are PlanView::exchange_sets sets of the
+// segments of replicas and of the messages.
 int64_t ReplicaBytes(const PlanView& plan) { return plan.exchange_sets * plan.replica_set_bytes; }
 int64_t AgreementBytes(const PlanView& plan) {
   return plan.shard_world > 1 ? plan.shard_segment_bytes * plan.shard_world : 0;
@@ -30,13 +30,13 @@ Status RankExchanges::Allocate(const DeviceMemory::Source& source, Tables* table
   const int64_t bytes = gather_at + (gathers() ? plan_.gather->bytes : 0);
   if (bytes == 0) return {};
   SHAMPOO_RETURN_IF_ERROR(buffers_.Allocate(source, DeviceMemory::Access::kPeers, bytes, "exchange buffers"));
-  // Messages have gaps, and those of a parameter without a gradient are not written.
+  // Messages have gaps, and the slices of a parameter without a gradient are not written. Both are sent, so clear them.
   if (gathers()) {
     SHAMPOO_CUDA_TRY(cudaMemsetAsync(buffers_.data(), 0, static_cast<size_t>(bytes), source.stream));
     tables->gathers = 1;
   }
   if (bucket_count() > 1) SHAMPOO_RETURN_IF_ERROR(stream_.Create());
-  tables->gathered = buffers_.data();
+  tables->exchange_buffers = buffers_.data();
   if (plan_.shard_world > 1) tables->shard_segments = buffers_.data() + ReplicaBytes(plan_);
   return {};
 }
@@ -100,7 +100,7 @@ Status RankExchanges::Receive(const StepArgs& args, const Tables& tables, int32_
   SHAMPOO_RETURN_IF_ERROR(stream_.Wait(stream, bucket));
   if (plan_.replica_world > 1) {
     SHAMPOO_CUDA_TRY(CompareHeaders(stream, tables, HeadersOf(args, bucket)));
-    // The other shards must know what the first exchange between the copies of this shard has shown.
+    // The headers may have rejected the step. Report this to the other shards before any of them applies an update.
     if (!compares_headers_first()) SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables, 1));
   }
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
@@ -112,7 +112,7 @@ Status RankExchanges::Receive(const StepArgs& args, const Tables& tables, int32_
   return {};
 }
 
-// number: of the exchange between replicas in this step.
+// number: counts the exchanges between replicas in this step, from 0.
 ExchangeArgs RankExchanges::HeadersOf(const StepArgs& args, int64_t at, int64_t segment_bytes, int64_t number) const {
   return {at, segment_bytes, args.inputs_hash, args.scalars_hash, args.place + number};
 }
@@ -137,7 +137,7 @@ Status RankExchanges::Deliver(const StepArgs& args, const GatherBucket& bucket, 
   return {};
 }
 
-// number: of the agreement in this step.
+// number: counts the agreements of shards in this step, from 0.
 Status RankExchanges::AgreeWithShards(const StepArgs& args, const Tables& tables, int64_t number) const {
   if (plan_.shard_world == 1) return {};
   const auto stream = static_cast<cudaStream_t>(args.stream);

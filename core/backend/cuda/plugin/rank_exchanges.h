@@ -14,8 +14,7 @@ namespace shampoo::cuda {
 
 // The exchanges of a step with other ranks (docs/adr/0024, docs/adr/0025, docs/adr/0028). Every rank makes the same
 // sequence of collectives, even after it rejected the step: the headers report the errors. Without other ranks the
-// functions do nothing. The exchanges of other ranks belong to no phase: they include the time in which this rank
-// waits.
+// functions do nothing. Exchanges belong to no phase (PhaseTimer), because their time includes waiting for other ranks.
 //
 // Kernels run in the caller's stream, so that each step makes its decisions in one order. With several buckets the
 // collectives of buckets run in a stream of their own, ordered by events.
@@ -24,12 +23,13 @@ class RankExchanges {
   // The plan must outlive this object.
   explicit RankExchanges(const PlanView& plan) : plan_(plan) {}
 
-  // Allocates the buffers, and fills in what they add to the tables.
+  // Allocates the buffers, and sets the members of the tables that depend on them.
   Status Allocate(const DeviceMemory::Source& source, Tables* tables);
 
   // Before the gradients are checked: with shard_mode gather, collects whole blocks at their owners.
   Status Collect(const StepArgs& args, const Tables& tables, const StepPhases& phases);
-  // After the check: all ranks make the same decision. Nothing was written before.
+  // After the check of the gradients, and before the step writes anything: shard ranks agree on the step. Replicas
+  // agree here only with PlanView::replicas_agree_first; otherwise Receive() compares their headers.
   Status Agree(const StepArgs& args, const Tables& tables, const StepPhases& phases) const;
   // After the updates of a bucket were computed: sends them to the ranks that hold the parameters.
   Status Send(const StepArgs& args, const Tables& tables, int32_t bucket, const StepPhases& phases);

@@ -6,12 +6,12 @@
 namespace shampoo::cuda {
 namespace {
 
-// The matrix of a member in an array of MeasuredChunk, from the first row of a piece on.
+// Returns the rows of a piece in an array of MeasuredChunk.
 SHAMPOO_DEVICE inline double* RowsOf(const RootChunk& chunk, const RootPiece& piece, double* matrices) {
   return MatrixOf<double>(chunk, matrices, piece.member) + piece.first * chunk.n;
 }
 
-// The same in the matrices of the chunk.
+// Returns the rows of a piece in the matrices of the chunk.
 template <typename Real>
 SHAMPOO_DEVICE inline const Real* RowsOfChunk(const RootChunk& chunk, const RootPiece& piece) {
   return static_cast<const Real*>(chunk.matrices) + piece.member * chunk.stride + piece.first * chunk.n;
@@ -55,8 +55,8 @@ struct CompareRootBody {
     const uint64_t largest = cta.Largest(elements, [&](int64_t i) { return MagnitudeBits(exact[i]); });
     cta.ForEach(elements, [&](int64_t i) { exact[i] = static_cast<double>(x[i]); });
     cta.Once([&] {
-      chunk.partials[cta.index()].largest = difference;
-      chunk.partials[cta.index()].second = largest;
+      chunk.partials[cta.index()].first_magnitude = difference;
+      chunk.partials[cta.index()].second_magnitude = largest;
     });
   }
 };
@@ -72,7 +72,8 @@ struct RecordErrorBody {
     const RootChunk& chunk = measured.chunk;
     const RootPartial* const partials = chunk.partials + cta.index() * chunk.pieces;
     const double difference = LargestOfPieces(cta, chunk, chunk.pieces);
-    const double largest = BitsAs<double>(cta.Largest(chunk.pieces, [&](int64_t i) { return partials[i].second; }));
+    const double largest =
+        BitsAs<double>(cta.Largest(chunk.pieces, [&](int64_t i) { return partials[i].second_magnitude; }));
     cta.Once([&] {
       if (!IsMeasured(chunk, cta.index())) return;
       const bool is_known = measured.statuses[cta.index()].failure == RootFailure::kNone;
@@ -100,8 +101,8 @@ struct CompareMatrixBody {
     const uint64_t magnitude = cta.Largest(elements, [&](int64_t i) { return MagnitudeBits(original[i]); });
     cta.Once([&] {
       RootPartial& partial = chunk.partials[cta.index()];
-      partial.largest = difference;
-      partial.second = largest;
+      partial.first_magnitude = difference;
+      partial.second_magnitude = largest;
       partial.trace = BitsAs<double>(magnitude);
     });
   }
@@ -114,7 +115,8 @@ struct RecordResidualBody {
     const RootChunk& chunk = measured.chunk;
     const RootPartial* const partials = chunk.partials + cta.index() * chunk.pieces;
     const double difference = LargestOfPieces(cta, chunk, chunk.pieces);
-    const double largest = BitsAs<double>(cta.Largest(chunk.pieces, [&](int64_t i) { return partials[i].second; }));
+    const double largest =
+        BitsAs<double>(cta.Largest(chunk.pieces, [&](int64_t i) { return partials[i].second_magnitude; }));
     const double magnitude =
         BitsAs<double>(cta.Largest(chunk.pieces, [&](int64_t i) { return MagnitudeBits(partials[i].trace); }));
     cta.Once([&] {

@@ -15,7 +15,7 @@ namespace shampoo::cuda {
 // the CPU, MeasureRoot (core/roots/residual.h) does the same.
 class RootMeter {
  public:
-  // Matrices of one order: the largest number of them in a chunk.
+  // The size of matrices, and the largest number of them in a chunk.
   struct Sizes {
     int64_t n;
     int64_t count;
@@ -27,7 +27,7 @@ class RootMeter {
   int64_t WorkspaceBytes() const { return workspace_bytes_; }
   // Copies the matrices of a chunk, before their roots are computed.
   static Status Begin(const RootChunk& chunk, const Handles& handles, void* workspace);
-  // Measures the roots of the chunk that Begin() was called with last. Does not wait.
+  // Measures the roots of the chunk with which Begin() was called last. Does not wait.
   Status Measure(const RootChunk& chunk, const Handles& handles, void* workspace);
 
  private:

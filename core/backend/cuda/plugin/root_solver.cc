@@ -68,8 +68,8 @@ struct RetryInputs {
 };
 static_assert(sizeof(RetryInputs) <= kRetryInputBytes);
 
-// The largest residual at which an iteration replaces an eigendecomposition. Larger residuals are those of matrices
-// that float32 cannot resolve; the host computes their roots in float64.
+// The largest residual at which a retry accepts the root of an iteration instead of an eigendecomposition. If the
+// residual is larger, float32 is not precise enough for the matrix, and the host computes the root in float64.
 constexpr double kLargestRetryResidual = 1e-3;
 
 // Returns whether a coupled Newton iteration computes the same root.
@@ -101,7 +101,8 @@ Status RootSolver::Create(const std::vector<RootSizes>& sizes, const Handles& ha
   std::unique_ptr<RootSolver> solver(new RootSolver);
   SHAMPOO_CUDA_TRY(cusolverDnCreateParams(&solver->params_));
 #if CUDART_VERSION >= 13000
-  // The default may use another algorithm for another number of matrices. The speed of this one has not been measured.
+  // By default, the number of matrices may select the algorithm and thus change results. The speed of this algorithm
+  // has not been measured.
   SHAMPOO_CUDA_TRY(cusolverDnSetAdvOptions(solver->params_, CUSOLVERDN_SYEVBATCHED, CUSOLVER_ALG_1));
 #endif
   SHAMPOO_CUDA_TRY(cusolverDnCreateSyevjInfo(&solver->jacobi_));
@@ -131,7 +132,7 @@ int64_t RootSolver::WorkspaceBytes() const {
 Status RootSolver::Prepare(const RootSizes& sizes, const Handles& handles) {
   if (sizes.count == 0) return Status();
   RootSizes chunk = sizes;
-  chunk.count = RootChunkCount(sizes.method, sizes.n, sizes.count, sizes.root_dtype);
+  chunk.count = RootsPerChunk(sizes.method, sizes.n, sizes.count, sizes.root_dtype);
   if (const Kind* const known = Find(sizes.method, sizes.n, sizes.root_dtype)) {
     if (known->chunk >= chunk.count) return Status();
   }
@@ -160,7 +161,8 @@ Status RootSolver::Prepare(const RootSizes& sizes, const Handles& handles) {
   }
 }
 
-// A batch may be smaller than its chunk, and the required memory need not decrease with its size.
+// Determines the memory for batches of up to sizes.count matrices. A smaller batch may need more memory than a larger
+// one, so sizes.count is halved again and again down to 1, and the maximum is returned.
 Status RootSolver::MemoryOfBatches(RootSizes sizes, const Handles& handles, SolverMemory* memory) const {
   if (sizes.method != RootMethod::kEigen || sizes.n == 1) return Status();
   for (;; sizes.count = (sizes.count + 1) / 2) {
@@ -232,7 +234,7 @@ Status RootSolver::ComputeChunks(const RootBatch& batch, const RootSpec& spec, c
                                  RootMeter* meter) {
   if (batch.count == 0) return Status();
   const Kind* const kind = Find(spec.method, batch.n, batch.root_dtype);
-  if (kind == nullptr) return Internal("the root solver was not created for roots of order ", batch.n);
+  if (kind == nullptr) return Internal("the root solver was not created for roots of size ", batch.n);
   const RootLayout layout = MakeRootLayout(kind->method, kind->n, kind->chunk, kind->root_dtype, kind->solver_bytes);
   char* const of_meter = static_cast<char*>(workspace) + workspace_bytes_;
   for (int64_t first = 0; first < batch.count; first += kind->chunk) {
@@ -250,7 +252,7 @@ Status RootSolver::Retry(const RootBatch& matrix, double divisor, RetryMethod ho
                          const Handles& handles, void* workspace, RootStatus* out) {
   RootSpec spec = MakeRootSpec(group, matrix.root, 1, matrix.n, matrix.root_dtype);
   const Kind* const found = Find(spec.method, matrix.n, matrix.root_dtype);
-  if (found == nullptr) return Internal("the root solver was not created for roots of order ", matrix.n);
+  if (found == nullptr) return Internal("the root solver was not created for roots of size ", matrix.n);
   *out = {};
   out->failure = RootFailure::kSolver;
   const bool is_eigen = how == RetryMethod::kSingle;
@@ -337,20 +339,20 @@ Status RootSolver::EigenRoots(const RootChunk& chunk, const Handles& handles, co
   return Status();
 }
 
-// If the batched solver refuses the chunk, its matrices are solved one by one. If that is refused, too, the status of
-// the matrix reports a failure, and the caller tries the root again later. A device that has failed is detected by the
-// next launch.
+// If the batched solver refuses the chunk, its matrices are solved one by one. If the solver for one matrix refuses a
+// matrix, too, the status of the root reports a failure, and the caller retries the root later. If the device has
+// failed, the next launch reports it.
 Status RootSolver::SolveEigen(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,
                               const Kind& kind) {
   if (kind.has_batched) {
     if (SolveBatch(chunk, handles, buffers, kind.solver_bytes).ok()) return Status();
-    // Part of the call may have been enqueued.
+    // The call that failed may have enqueued work that overwrites the matrices.
     SHAMPOO_CUDA_TRY(LoadScaled(handles.stream, chunk, buffers.matrices[0], false));
   }
   const auto count = static_cast<size_t>(chunk.count);
   const size_t vector_bytes = static_cast<size_t>(chunk.n) * SizeOf(chunk.root_dtype);
   SHAMPOO_CUDA_TRY(cudaMemsetAsync(buffers.vectors[0], 0, count * vector_bytes, handles.stream));
-  // Every byte of info is 1 unless a solver writes it.
+  // Until a solver writes an element of `info`, the element is not 0, which means failure.
   SHAMPOO_CUDA_TRY(cudaMemsetAsync(chunk.info, 1, count * sizeof(int32_t), handles.stream));
   for (int64_t i = 0; i < chunk.count && kind.has_single; ++i) {
     (void)SolveOne(chunk, i, handles, buffers, kind.solver_bytes);

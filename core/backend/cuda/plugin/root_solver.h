@@ -32,12 +32,13 @@ struct RootBatch {
   const int32_t* const* may_be_diagonal = nullptr;  // on the device, by matrix: address of its flag
   const int32_t* active = nullptr;                  // on the device; 0: the step was rejected, and nothing is written
   RootStatus* status = nullptr;                     // on the device, by matrix; the caller sets `ticket`
-  // On the device, by matrix, or nullptr: roots of the same matrices. These roots use the same epsilon and the same
-  // diagonal shortcuts, so that they can be compared. may_be_diagonal is then ignored.
+  // On the device, by matrix, or nullptr: the statuses of roots of the same matrices that were computed before. The
+  // roots of this batch use their epsilons and their diagonal shortcuts, so that the two can be compared.
+  // may_be_diagonal is then ignored.
   const RootStatus* compared = nullptr;
 };
 
-// The size of batches that will be computed.
+// The sizes of batches that will be computed.
 struct RootSizes {
   RootMethod method;
   int64_t n;
@@ -67,15 +68,15 @@ class RootSolver {
 
   // Returns the bytes of device memory, aligned to 256 bytes, that suffice for any of the batches.
   int64_t WorkspaceBytes() const;
-  // Enqueues the computation of a batch. Does not allocate. Method eigen does not wait; the coupled iterations wait
-  // after every few iterations, to stop when no matrix needs more. The batch is divided into chunks that fit the
+  // Enqueues the computation of a batch. Does not allocate. Methods eigen and cans do not wait; the coupled iterations
+  // wait after every few iterations, to stop when no matrix needs more. The batch is divided into chunks that fit the
   // workspace.
   Status Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles, void* workspace);
-  // Does the same for a spec of its own, and measures nothing.
+  // Does the same with this spec instead of the group's settings, and measures no roots.
   Status Compute(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace);
-  // Computes the root of one matrix again, for which Compute has failed, and waits for it. The batch has one matrix;
-  // its members divisor to status are ignored. The matrix is replaced if *out reports no failure. If the device has no
-  // solver for this attempt, *out reports the failure kSolver.
+  // Retries, in another way, a root that Compute could not compute, and waits for it. `matrix` is a batch of one
+  // matrix; its members from `divisor` to `status` are ignored. The matrix is replaced if *out reports no failure. If
+  // the device has no solver for this attempt, *out reports the failure kSolver.
   Status Retry(const RootBatch& matrix, double divisor, RetryMethod how, const DeviceSettings& group,
                const Handles& handles, void* workspace, RootStatus* out);
 
@@ -85,8 +86,8 @@ class RootSolver {
     RootMethod method;
     int64_t n;
     Dtype root_dtype;
-    int64_t chunk;
-    int64_t solver_bytes;
+    int64_t chunk;         // matrices of a chunk
+    int64_t solver_bytes;  // device memory that cuSOLVER requests for a chunk
     bool has_batched;
     bool has_single;
   };
@@ -114,13 +115,13 @@ class RootSolver {
   const Kind* Find(RootMethod method, int64_t n, Dtype root_dtype) const;
 
   std::vector<Kind> kinds_;
-  std::vector<char> host_memory_;
-  int64_t workspace_bytes_ = 0;       // without those of the meter, which follow
+  std::vector<char> host_memory_;     // that cuSOLVER requests
+  int64_t workspace_bytes_ = 0;       // without the workspace of the meter, which follows
   std::unique_ptr<RootMeter> meter_;  // nullptr: no root is tracked
   cusolverDnParams_t params_ = nullptr;
   syevjInfo_t jacobi_ = nullptr;
   OwnedEvent counted_;
-  MappedMemory count_;  // members of a chunk whose iteration is running
+  MappedMemory count_;  // how many matrices of a chunk need more iterations (RunningCount)
 };
 
 }  // namespace shampoo::cuda

@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/plugin/roots_rules.h"
 
-// Kernels of method cans (core/rules/cans.h), for many matrices at once. The products between them are full, so that
-// the order of their factors is the stable one.
+// Kernels of method cans (core/rules/cans.h), for many matrices at once. The products between these kernels are not
+// limited to one triangle, because the order of their factors matters: the one in cans.h keeps rounding errors small.
 namespace shampoo::cuda {
 namespace {
 
-// Records the largest row sum of Y as the norm of each member, and its share of the factor of X.
+// Records for each member the largest row sum of Y as its norm (`z`), and the factor between Z and X (`start`).
 struct RecordNormBody {
   RootChunk chunk;
   int64_t strips;
@@ -67,7 +67,7 @@ struct CansFactorBody {
   }
 };
 
-// Computes x <- factor (z + z^T) / 2, where factor is the member's, or 1.
+// Computes x <- factor (z + z^T) / 2. The factor is the member's `start` or, without with_factor, 1.
 template <typename Root>
 struct SymmetrizeBody {
   RootChunk chunk;

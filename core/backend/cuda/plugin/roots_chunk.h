@@ -14,15 +14,15 @@
 // Data shared by the kernels and library calls that compute the roots of one chunk.
 namespace shampoo::cuda {
 
-// The record of one matrix while its root is computed.
+// The record of a member of a chunk: of one matrix, while its root is computed.
 struct RootMember {
   double epsilon;  // added to the eigenvalues of the unscaled matrix
-  double shift;    // added to the diagonal: iterations: of the scaled matrix; method eigen: of the matrix
-  double error;    // max |Y - I|
-  double start;    // the first X is this multiple of I
+  double shift;    // added to the diagonal of the scaled matrix or, by method eigen, of the unscaled matrix
+  double error;    // max |Y - I|; method cans: |r| of the check
+  double start;    // the first X is this multiple of I; method cans: X is this multiple of Z
   double factor;   // the root of the scaled matrix is multiplied by it
   double largest;  // the largest magnitude in the delivered root
-  double z;        // the first Y is this multiple of the matrix
+  double z;        // the first Y is this multiple of the matrix; method cans: the norm by which Y is divided
   RootFailure failure;
   RootKind kind;
   int32_t scale;     // solvers get A 2^-scale
@@ -36,15 +36,22 @@ struct RootMember {
 };
 static_assert(sizeof(RootMember) <= kRootMemberBytes);
 
-// Partial results of a piece of a matrix. `largest` and `second` are two independent magnitudes: in roots_input.cu of
-// the elements off and on the diagonal, in roots_coupled.cu of the matrix and its fourth power.
+// Partial results of a piece of a matrix: a sum of squares, or MagnitudeBits() of the largest magnitudes of one or two
+// quantities.
+//
+//                       first_magnitude               second_magnitude
+//   InspectRoots        elements off the diagonal     elements on the diagonal
+//   SumRows             row sums of A                 row sums of A^4
+//   RecordErrors        X - X64                       X64 (RootResiduals)
+//   RecordResiduals     X^(1 / exponent) - (A + s I)  A + s I
+//   all others          X, Y - I or X^p B - I         (none)
 struct RootPartial {
   union {
-    uint64_t largest;  // MagnitudeBits
+    uint64_t first_magnitude;
     double sum;
   };
-  uint64_t second;
-  double trace;
+  uint64_t second_magnitude;
+  double trace;  // of the piece, divided by n; RecordResiduals: the largest magnitude in the factor matrix
 };
 static_assert(sizeof(RootPartial) <= kRootPartialBytes);
 
@@ -58,7 +65,7 @@ struct RootChunk {
   Dtype computation;
   Dtype root_dtype;
   double limit;
-  double largest_residual;  // at which the result of an iteration counts as a root
+  double largest_residual;  // the largest one at which the result of an iteration counts as a root
   void* matrices;
   const double* divisor;
   const int32_t* const* may_be_diagonal;  // nullptr: `compared` decides
@@ -81,8 +88,8 @@ struct RootBuffers {
 // How the host learns whether an iteration is still running.
 struct RunningCount {
   cudaEvent_t event;
-  int64_t* on_device;      // host memory that the device writes
-  const int64_t* on_host;  // the same
+  int64_t* on_device;      // the device's address of host memory, to which the device writes
+  const int64_t* on_host;  // the host's address of the same memory
 };
 
 // The kernels, in their order. Matrix and vector arguments are arrays with one contiguous entry for each member of the
@@ -95,7 +102,7 @@ cudaError_t InspectRoots(cudaStream_t stream, const RootChunk& chunk);
 cudaError_t LoadScaled(cudaStream_t stream, const RootChunk& chunk, void* to, bool with_shift);
 
 // roots_eigen.cu
-// Writes the rows (q v)_i, l_i (q v)_i to pair.
+// Writes (q v)_i and l_i (q v)_i, for the signs v, to row i of pair.
 cudaError_t PairProbe(cudaStream_t stream, const RootChunk& chunk, const void* qv, const void* l, void* pair);
 // Checks the decomposition by applying it to the signs v (av is A v, back is Q^T times pair). Computes from the
 // eigenvalues l those of the square root of X or, for a matrix with the diagonal shortcut, the diagonal of X.
@@ -111,13 +118,13 @@ cudaError_t ScaleRows(cudaStream_t stream, const RootChunk& chunk, const void* r
 cudaError_t SumRows(cudaStream_t stream, const RootChunk& chunk, const void* a, bool fourth);
 // Computes the squared Frobenius norm of y + shift I.
 cudaError_t SumSquares(cudaStream_t stream, const RootChunk& chunk, const void* y);
-// Computes the shift and the multiples of each member, and y <- z (y + shift I).
+// Computes `shift`, `z` and `start` of each member, and y <- z (y + shift I).
 cudaError_t StartCoupled(cudaStream_t stream, const RootChunk& chunk, void* y);
 // Computes t <- -y multiplier / divisor + diagonal I for running members, and t <- I for the others, whose X and Y
-// therefore do not change. AddTerm does the same.
+// therefore do not change.
 cudaError_t MakeFactor(cudaStream_t stream, const RootChunk& chunk, const void* y, void* t, double multiplier,
                        double divisor, double diagonal);
-// Computes s <- s + t + diagonal I.
+// Computes s <- s + t + diagonal I for running members, and s <- I for the others.
 cudaError_t AddTerm(cudaStream_t stream, const RootChunk& chunk, const void* t, void* s, double diagonal);
 // Computes x <- start t.
 cudaError_t FirstRoot(cudaStream_t stream, const RootChunk& chunk, const void* t, void* x);
@@ -133,7 +140,7 @@ cudaError_t RecordNorm(cudaStream_t stream, const RootChunk& chunk, const void* 
 cudaError_t DivideByNorm(cudaStream_t stream, const RootChunk& chunk, void* y, void* p);
 // Computes p <- a p + b I and, if z is not nullptr, z <- p.
 cudaError_t CansFactor(cudaStream_t stream, const RootChunk& chunk, void* p, void* z, double a, double b);
-// Computes x <- (z + z^T) / 2, with_factor: times the factor between Z and X.
+// Computes x <- (z + z^T) / 2. with_factor: multiplies x by the factor between Z and X.
 cudaError_t Symmetrize(cudaStream_t stream, const RootChunk& chunk, const void* z, void* x, bool with_factor);
 // Computes r <- v - w, where v is r or, the first time, the vector of signs. The last time, a member fails if |r| / |v|
 // is above the chunk's largest_residual.
@@ -150,9 +157,10 @@ cudaError_t CheckByMatrix(cudaStream_t stream, const RootChunk& chunk, const voi
 cudaError_t DeliverRoots(cudaStream_t stream, const RootChunk& chunk, const void* roots, const void* x);
 
 // roots_coupled.cc
-// Iterations between two queries whether any member is still running.
+// After each such number of iterations, the host queries whether any member is still running.
 inline constexpr int64_t kIterationsPerPoll = 8;
-// Returns a number of iterations after which every eigenvalue that float64 can represent has converged to 1.
+// Returns a number of iterations that suffices for every eigenvalue of Y that float64 can represent to converge to 1.
+// root: p. order: of the iteration; 2 for Newton.
 int64_t MaxUsefulIterations(int64_t root, int64_t order);
 // Computes the roots of a chunk with a coupled iteration.
 Status CoupledRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,

@@ -9,8 +9,8 @@
 #include "core/rules/coupled.h"
 
 // All members of a chunk go through the same calls. A member that has stopped is multiplied by I, which changes
-// nothing. After every few iterations the host waits for the number of running members, and ends the iteration if there
-// are none (docs/adr/0027).
+// nothing. After every few iterations the host waits for the number of running members, and ends the iteration if it is
+// 0 (docs/adr/0027).
 namespace shampoo::cuda {
 namespace {
 
@@ -31,16 +31,16 @@ class CoupledIteration {
     const bool higher = chunk_.spec.method == RootMethod::kHigherOrder;
     SHAMPOO_RETURN_IF_ERROR(Start(higher));
     const int64_t order = higher ? chunk_.spec.order : 2;
-    const int64_t most = std::min(chunk_.spec.max_iterations, MaxUsefulIterations(p_, order));
+    const int64_t max_iterations = std::min(chunk_.spec.max_iterations, MaxUsefulIterations(p_, order));
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     SHAMPOO_CUDA_TRY(cudaStreamIsCapturing(handles_.stream, &capture));
     const bool may_wait = capture == cudaStreamCaptureStatusNone;
     bool is_running = true;
-    for (int64_t number = 1; number <= most && is_running; ++number) {
+    for (int64_t number = 1; number <= max_iterations && is_running; ++number) {
       SHAMPOO_RETURN_IF_ERROR(higher && number > 1 ? SeriesFactor() : NewtonFactor());
       SHAMPOO_RETURN_IF_ERROR(Advance(number == 1));
       SHAMPOO_CUDA_TRY(EndIteration(handles_.stream, chunk_, y_, number));
-      if (may_wait && number % kIterationsPerPoll == 0 && number < most) {
+      if (may_wait && number % kIterationsPerPoll == 0 && number < max_iterations) {
         SHAMPOO_RETURN_IF_ERROR(Poll(&is_running));
       }
     }
@@ -181,16 +181,16 @@ class CoupledIteration {
 //     suffice: 0.9^(2^9) is less than the rounding error of float64.
 //   - The first iteration starts with y up to (p + 1) / 2 and can reduce it by a factor of at most 2^p.
 //   - The smallest possible y is the smallest number of float64, divided by a norm of the scaled matrix B. The elements
-//     of B are at most about 1, so this norm is at most about the number of rows (kDoublingsOfOrder).
+//     of B are at most about 1, so this norm is at most about the number of rows (kDoublingsOfSize).
 int64_t MaxUsefulIterations(int64_t root, int64_t order) {
   constexpr double kDoublingsOfFloat64 = 1074;
-  constexpr double kDoublingsOfOrder = 31;
+  constexpr double kDoublingsOfSize = 31;
   constexpr int64_t kFromTenth = 16;  // 9, and some more to detect that the error does not decrease any more
   double factor = 0;
   double power = 1;
   for (int64_t i = 0; i < order; ++i, power *= 0.9) factor += SeriesCoefficient(i, root) * power;
   const auto p = static_cast<double>(root);
-  const double doublings = kDoublingsOfFloat64 + kDoublingsOfOrder + p;
+  const double doublings = kDoublingsOfFloat64 + kDoublingsOfSize + p;
   return static_cast<int64_t>(std::ceil(doublings / (p * std::log2(factor)))) + kFromTenth;
 }
 

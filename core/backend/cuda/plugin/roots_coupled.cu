@@ -29,7 +29,7 @@ struct SumRowsBody {
     });
     cta.Once([&] {
       RootPartial& partial = chunk.partials[index * chunk.pieces + strip];
-      (fourth ? partial.second : partial.largest) = largest;
+      (fourth ? partial.second_magnitude : partial.first_magnitude) = largest;
     });
   }
 };
@@ -52,7 +52,7 @@ struct SumSquaresBody {
   }
 };
 
-// Computes the shift and the multiples of each member.
+// Computes `shift`, `z` and `start` of each member.
 struct StartBody {
   RootChunk chunk;
   int64_t strips;
@@ -64,7 +64,7 @@ struct StartBody {
     double bound = 0;
     if (higher) {
       bound = LargestOfPieces(cta, chunk, strips);
-      const uint64_t fourth = cta.Largest(strips, [&](int64_t i) { return partials[i].second; });
+      const uint64_t fourth = cta.Largest(strips, [&](int64_t i) { return partials[i].second_magnitude; });
       bound = EigenvalueBound(bound, BitsAs<double>(fourth));
     } else {
       sum = cta.Sum(chunk.pieces, [&](int64_t i) { return partials[i].sum; });
@@ -108,7 +108,7 @@ struct FirstIterateBody {
                 [&](int64_t i) { rows[i] = (PlaceAt(piece, n, i).on_diagonal() ? rows[i] + shift : rows[i]) * z; });
     const uint64_t largest = cta.Largest(
         piece.rows * n, [&](int64_t i) { return DistanceBits(rows[i], PlaceAt(piece, n, i).on_diagonal()); });
-    cta.Once([&] { chunk.partials[cta.index()].largest = largest; });
+    cta.Once([&] { chunk.partials[cta.index()].first_magnitude = largest; });
   }
 };
 
@@ -191,11 +191,11 @@ struct FinishIterateBody {
       // The elements above the diagonal belong to other pieces.
       return place.column > place.row ? 0 : DistanceBits(rows[i], place.on_diagonal());
     });
-    cta.Once([&] { chunk.partials[cta.index()].largest = largest; });
+    cta.Once([&] { chunk.partials[cta.index()].first_magnitude = largest; });
   }
 };
 
-// Decides which members continue. Each stops at the same iteration as it would alone.
+// Decides which members continue. Each member stops at the same iteration as in a chunk of its own.
 struct UpdateRunningBody {
   RootChunk chunk;
   int64_t number;  // of the iteration that has ended

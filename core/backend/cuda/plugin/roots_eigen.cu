@@ -42,11 +42,11 @@ SHAMPOO_DEVICE inline void FromDiagonal(const Cta& cta, const RootChunk& chunk, 
   const RootOfEigenvalue plain(chunk.spec, member.epsilon, chunk.spec.exponent, scale, 0, largest, 0);
   const RootOfEigenvalue clamped(chunk.spec, member.epsilon, chunk.spec.exponent, scale, least, largest, 0);
   const bool clamp = cta.First(n, [&](int64_t i) { return !IsFinite(plain(element(i))); }) < n;
-  const int64_t without = clamp ? cta.First(n, [&](int64_t i) { return !IsFinite(clamped(element(i))); }) : n;
+  const int64_t first_not_finite = clamp ? cta.First(n, [&](int64_t i) { return !IsFinite(clamped(element(i))); }) : n;
   cta.ForEach(n, [&](int64_t i) { to[i] = static_cast<Root>(clamp ? clamped(element(i)) : plain(element(i))); });
   cta.Once([&] {
     RootMember& own = chunk.members[cta.index()];
-    if (without < n) Fail(&own, RootFailure::kSingular);
+    if (first_not_finite < n) Fail(&own, RootFailure::kSingular);
     own.shift = chunk.spec.pseudo_inverse ? 0 : own.epsilon - (clamp ? ldexp(least, scale) : 0);
   });
 }
@@ -108,13 +108,14 @@ struct TransformBody {
     const RootMember& member = chunk.members[cta.index()];
     const RootOfEigenvalue root_of(chunk.spec, member.epsilon, chunk.spec.exponent / 2, member.scale,
                                    static_cast<double>(l[0]), static_cast<double>(l[n - 1]), 0);
-    const int64_t without = cta.First(n, [&](int64_t i) { return !IsFinite(root_of(static_cast<double>(l[i]))); });
+    const int64_t first_not_finite =
+        cta.First(n, [&](int64_t i) { return !IsFinite(root_of(static_cast<double>(l[i]))); });
     cta.ForEach(n, [&](int64_t i) { to[i] = static_cast<Root>(root_of(static_cast<double>(l[i]))); });
     cta.Once([&] {
       const double clamped = chunk.spec.clamp ? ldexp(fmin(static_cast<double>(l[0]), 0.0), member.scale) : 0;
       chunk.members[cta.index()].shift = chunk.spec.pseudo_inverse ? 0 : member.epsilon - clamped;
     });
-    return without == n;
+    return first_not_finite == n;
   }
 };
 

@@ -25,8 +25,8 @@ struct InspectPieceBody {
     });
     cta.Once([&] {
       RootPartial& partial = chunk.partials[cta.index()];
-      partial.largest = off_diagonal;
-      partial.second = diagonal;
+      partial.first_magnitude = off_diagonal;
+      partial.second_magnitude = diagonal;
       partial.trace = trace;
     });
   }
@@ -37,8 +37,8 @@ struct BeginMemberBody {
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const RootPartial* const partials = chunk.partials + cta.index() * chunk.pieces;
-    const uint64_t off_diagonal = cta.Largest(chunk.pieces, [&](int64_t i) { return partials[i].largest; });
-    const uint64_t diagonal = cta.Largest(chunk.pieces, [&](int64_t i) { return partials[i].second; });
+    const uint64_t off_diagonal = cta.Largest(chunk.pieces, [&](int64_t i) { return partials[i].first_magnitude; });
+    const uint64_t diagonal = cta.Largest(chunk.pieces, [&](int64_t i) { return partials[i].second_magnitude; });
     const double trace = cta.Sum(chunk.pieces, [&](int64_t i) { return partials[i].trace; });
     cta.Once([&] { chunk.members[cta.index()] = Begin(cta.index(), off_diagonal, diagonal, trace); });
   }

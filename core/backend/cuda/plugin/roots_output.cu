@@ -19,7 +19,7 @@ struct FinishRootBody {
       const RootPlace place = PlaceAt(piece, chunk.n, i);
       return place.column > place.row ? 0 : MagnitudeBits(static_cast<double>(rows[i]) * factor);
     });
-    cta.Once([&] { chunk.partials[cta.index()].largest = largest; });
+    cta.Once([&] { chunk.partials[cta.index()].first_magnitude = largest; });
   }
 };
 
@@ -80,7 +80,7 @@ struct DistanceBody {
       const Root identity = PlaceAt(piece, chunk.n, i).on_diagonal() ? Root{1} : Root{0};
       return MagnitudeBits(static_cast<double>(rows[i] - identity));
     });
-    cta.Once([&] { chunk.partials[cta.index()].largest = largest; });
+    cta.Once([&] { chunk.partials[cta.index()].first_magnitude = largest; });
   }
 };
 

@@ -64,10 +64,10 @@ SHAMPOO_DEVICE inline void MirrorPiece(const Cta& cta, const RootChunk& chunk, c
   });
 }
 
-// Returns the largest partial result of a member's pieces, in a kernel with one CTA for each member.
+// Returns the largest first_magnitude of a member's pieces, in a kernel with one CTA for each member.
 SHAMPOO_DEVICE inline double LargestOfPieces(const Cta& cta, const RootChunk& chunk, int64_t pieces) {
   const RootPartial* const partials = chunk.partials + cta.index() * chunk.pieces;
-  return BitsAs<double>(cta.Largest(pieces, [&](int64_t i) { return partials[i].largest; }));
+  return BitsAs<double>(cta.Largest(pieces, [&](int64_t i) { return partials[i].first_magnitude; }));
 }
 
 // Returns how many CTAs sum the rows of a matrix (SumRows).
