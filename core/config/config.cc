@@ -115,6 +115,13 @@ Status CheckRootMethod(const Settings& settings) {
   return {};
 }
 
+Status CheckDecay(const Settings& settings) {
+  if (settings.weight_decay_type != WeightDecayType::kIndependent || settings.momentum == 0) return {};
+  return Invalid("key momentum: the value ", settings.momentum,
+                 " is not allowed with weight_decay_type independent, because momentum would apply the decay of a step "
+                 "again in later steps: expected momentum 0, or another weight_decay_type");
+}
+
 }  // namespace
 
 Config::Config() : values_(Keys().size()), sources_(Keys().size(), Source::kDefault) {
@@ -210,6 +217,7 @@ Status Config::Resolve(Settings* settings) const {
     }
   }
 
+  SHAMPOO_RETURN_IF_ERROR(CheckDecay(made));
   if (IsElementwise(method)) {
     ResolveElementwise(&made);
     SHAMPOO_RETURN_IF_ERROR(made.CheckMoments());

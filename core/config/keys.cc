@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kPresetNames[] = {"shampoo", "shampoo_2024", "adamw"};
 constexpr const char* kMethodNames[] = {"shampoo", "adam", "adagrad", "rmsprop", "sgd"};
 constexpr const char* kGraftingNames[] = {"none", "sgd", "adagrad", "rmsprop", "adam"};
-constexpr const char* kDecayNames[] = {"decoupled", "coupled"};
+constexpr const char* kDecayNames[] = {"decoupled", "coupled", "independent", "palm"};
 constexpr const char* kInitialNames[] = {"identity", "zero"};
 constexpr const char* kOutputNames[] = {"parameters", "updates"};
 constexpr const char* kRootMethodNames[] = {"eigen", "newton", "higher_order", "cans"};
@@ -98,8 +98,11 @@ const Key kKeys[] = {
      .doc = "Weight decay. weight_decay_type selects how it is applied.",
      .least = 0, .number = &Settings::weight_decay, .changeable = true, .arithmetic = true},
     {.name = "weight_decay_type", .type = KeyType::kChoice, .default_text = "decoupled",
-     .doc = "decoupled: weight_decay times the parameter is added to the direction, as in AdamW. coupled: it is added "
-            "to the gradient and therefore affects all states (L2 regularization).",
+     .doc = "decoupled: weight_decay times the parameter is added to the direction, as in AdamW, so a step subtracts "
+            "lr * weight_decay times the parameter. independent: a step subtracts weight_decay times the parameter, "
+            "whatever lr is; momentum must be 0. palm: a step subtracts lr^2 * weight_decay times the parameter, as in "
+            "PaLM (arXiv 2204.02311). coupled: weight_decay times the parameter is added to the gradient and therefore "
+            "affects all states (L2 regularization).",
      .choices = kDecayNames, .choose = Choose<&Settings::weight_decay_type>},
     {.name = "max_preconditioner_dim", .type = KeyType::kI64, .default_text = "1024",
      .doc = "Largest dimension of a block. Larger dimensions are split into blocks, each with its own factor matrices. "

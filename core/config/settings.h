@@ -34,7 +34,7 @@ constexpr Grafting GraftingOf(Method method) {
 }
 // Whether the grafting method has a state: a second moment of the gradient.
 constexpr bool HasMoment(Grafting grafting) { return grafting != Grafting::kNone && grafting != Grafting::kSgd; }
-enum class WeightDecayType { kDecoupled, kCoupled };
+enum class WeightDecayType { kDecoupled, kCoupled, kIndependent, kPalm };
 enum class InitialInverse { kIdentity, kZero };
 enum class RootMethod { kEigen, kNewton, kHigherOrder, kCans };
 enum class RankHandling { kEpsilon, kPseudoInverse };

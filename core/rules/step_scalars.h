@@ -47,12 +47,16 @@ struct StepScalars {
   // M <- momentum * M + P; P <- P + momentum * M (Nesterov) or M
   double momentum = 0;
 
-  // U = -lr P; out = W + U, or U
+  // U = -lr P - shrinkage * W; out = W + U, or U
   double lr = 0;
+  double shrinkage = 0;
 
   Grafting grafting = Grafting::kNone;
   Output output = Output::kParameters;
   bool nesterov = false;
+
+  // Whether the update depends on W.
+  constexpr bool decays_parameter() const { return decoupled_decay != 0 || shrinkage != 0; }
 };
 
 // Returns the divisor that corrects a moving average with this decay for its start from zero, after t steps.
@@ -77,9 +81,7 @@ SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int
   scalars.t = t;
   const bool is_elementwise = IsElementwise(settings.method);
   const double moment_decay = is_elementwise ? settings.beta2 : settings.grafting_beta2;
-  const bool is_coupled = settings.weight_decay_type == WeightDecayType::kCoupled;
   scalars.gradient_scale = settings.gradient_scale;
-  scalars.coupled_decay = is_coupled ? settings.weight_decay : 0;
   scalars.factor_decay = settings.beta2;
   scalars.factor_weight = WeightFor(settings.beta2);
   scalars.moment_decay = moment_decay;
@@ -93,7 +95,20 @@ SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int
   }
   scalars.moment_epsilon = is_elementwise ? settings.epsilon : settings.grafting_epsilon;
   scalars.norm_guard = NormGuard(settings.root_relative_epsilon);
-  scalars.decoupled_decay = is_coupled ? 0 : settings.weight_decay;
+  switch (settings.weight_decay_type) {
+    case WeightDecayType::kCoupled:
+      scalars.coupled_decay = settings.weight_decay;
+      break;
+    case WeightDecayType::kDecoupled:
+      scalars.decoupled_decay = settings.weight_decay;
+      break;
+    case WeightDecayType::kPalm:
+      scalars.decoupled_decay = settings.lr * settings.weight_decay;
+      break;
+    case WeightDecayType::kIndependent:
+      scalars.shrinkage = settings.weight_decay;
+      break;
+  }
   scalars.momentum = settings.momentum;
   scalars.lr = settings.lr;
   scalars.grafting = settings.grafting;

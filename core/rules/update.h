@@ -21,8 +21,13 @@ constexpr FilterScalars<Real> MakeFilterScalars(const StepScalars& step) {
 
 template <typename Real>
 constexpr ApplyScalars<Real> MakeApplyScalars(const StepScalars& step, double down, double up) {
-  return {static_cast<Real>(down),          static_cast<Real>(up),      static_cast<Real>(step.decoupled_decay),
-          static_cast<Real>(step.momentum), static_cast<Real>(step.lr), step.nesterov};
+  return {static_cast<Real>(down),
+          static_cast<Real>(up),
+          static_cast<Real>(step.decoupled_decay),
+          static_cast<Real>(step.momentum),
+          static_cast<Real>(step.lr),
+          static_cast<Real>(step.shrinkage),
+          step.nesterov};
 }
 
 // The scale of the direction of a block, which is P * down * up.
@@ -92,7 +97,7 @@ constexpr bool BoundsSuffice(const UpdateLimits& limits, const UpdateTargets& ta
 // Returns whether an update is so small that it cannot move a finite parameter beyond the computation dtype. Returns
 // false for NaN.
 //   size       a bound on the direction
-//   largest_w  a bound on |W|; used only with decoupled decay
+//   largest_w  a bound on |W|; used only if the step decays the parameter
 //   largest_m  a bound on |M|; used only with momentum
 constexpr bool StaysSmall(const StepScalars& step, Dtype computation, bool has_momentum, double size, double largest_w,
                           double largest_m) {
@@ -102,7 +107,8 @@ constexpr bool StaysSmall(const StepScalars& step, Dtype computation, bool has_m
   const double moved = has_momentum ? step.momentum * largest_m + direction : direction;
   const double total = has_momentum && step.nesterov ? direction + step.momentum * moved : moved;
   const double lr = step.lr < 0 ? -step.lr : step.lr;
-  return moved < small && total < small && lr * total < small;
+  const double shrunk = step.shrinkage != 0 ? step.shrinkage * largest_w : 0;
+  return moved < small && total < small && lr * total + shrunk < small;
 }
 
 // In an exchange between replicas, every byte of the first element of a block whose update was skipped has this value.

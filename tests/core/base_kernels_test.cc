@@ -45,7 +45,9 @@ KernelInputs<Real> DrawInputs(std::mt19937_64& random, int64_t n, int variant) {
   KernelInputs<Real> inputs;
   const auto flag = [variant](int bit) { return (variant >> bit & 1) != 0; };
   inputs.filter = {Real(0.9), Real(0.1), Real(0.8), Real(0.2), Real(0.36), Real(0.19), Real(1e-3)};
-  inputs.apply = {Real(0.7), Real(1.3), flag(0) ? Real(0.01) : Real(0), Real(0.9), Real(0.1), flag(1)};
+  inputs.apply = {Real(0.7), Real(1.3), flag(0) ? Real(0.01) : Real(0),
+                  Real(0.9), Real(0.1), flag(2) ? Real(0.03) : Real(0),
+                  flag(1)};
   for (auto* values : {&inputs.g, &inputs.e, &inputs.w, &inputs.m, &inputs.p}) *values = Draw<Real>(random, n);
   inputs.v = Draw<Real>(random, n);
   for (Real& value : inputs.v) value = value * value;
@@ -71,6 +73,7 @@ Expected<Real> Expect(const KernelInputs<Real>& in, bool moment, bool filtered, 
       direction = in.apply.nesterov ? direction + in.apply.momentum * out.m[i] : out.m[i];
     }
     out.update[i] = direction * -in.apply.lr;
+    if (in.apply.shrinkage != 0) out.update[i] = out.update[i] - in.apply.shrinkage * in.w[i];
     out.value[i] = in.w[i] + out.update[i];
   }
   return out;

@@ -133,6 +133,18 @@ TEST_CASE("each method has its own defaults, and the preset adamw is method adam
   CHECK(late.lr == 0.001);
 }
 
+TEST_CASE("independent weight decay is rejected with momentum") {
+  Config config;
+  CheckOk(config.SetText("weight_decay_type", "independent"));
+  Settings settings;
+  CheckOk(config.Resolve(&settings));
+  CheckOk(config.SetText("momentum", "0.5"));
+  CheckError(config.Resolve(&settings), Code::kInvalid,
+             "key momentum: the value 0.5 is not allowed with weight_decay_type independent");
+  CheckOk(config.SetText("weight_decay_type", "palm"));
+  CheckOk(config.Resolve(&settings));
+}
+
 TEST_CASE("a key that the method does not read is an error if it was set in the same config") {
   Config config;
   CheckOk(config.SetText("grafting", "sgd"));

@@ -38,6 +38,7 @@ struct ScalarCase {
     settings.beta2 = 0.75;
     settings.grafting_beta2 = 0.5;
     settings.grafting = Grafting::kAdam;
+    settings.lr = 0.5;
     settings.use_bias_correction = corrects;
     settings.weight_decay_type = decay;
     settings.*key = value;
@@ -78,6 +79,12 @@ inline constexpr ScalarCase kScalarCases[] = {
     {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::coupled_decay, 0},
     {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::decoupled_decay, 0, WeightDecayType::kCoupled},
     {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::coupled_decay, 0.125, WeightDecayType::kCoupled},
+    {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::shrinkage, 0},
+    {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::decoupled_decay, 0.0625, WeightDecayType::kPalm},
+    {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::shrinkage, 0, WeightDecayType::kPalm},
+    {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::shrinkage, 0.125, WeightDecayType::kIndependent},
+    {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::decoupled_decay, 0, WeightDecayType::kIndependent},
+    {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::coupled_decay, 0, WeightDecayType::kIndependent},
     {&GroupSettings::root_relative_epsilon, 0, 1, &StepScalars::norm_guard, 1e-16},
     {&GroupSettings::root_relative_epsilon, 1e-6, 1, &StepScalars::norm_guard, 1e-37},
     {&GroupSettings::lr, 0.25, 1, &StepScalars::lr, 0.25},
@@ -192,10 +199,12 @@ struct ElementCase {
   double decay;
   double p, w, m;
   double expected;
+  double shrinkage = 0;
 
   template <typename Real>
   SHAMPOO_HD double RunAs() const {
-    const ApplyScalars<Real> scalars{Real{2}, Real{0.5}, static_cast<Real>(decay), Real{0.5}, Real{0.25}, nesterov};
+    const ApplyScalars<Real> scalars{
+        Real{2}, Real{0.5}, static_cast<Real>(decay), Real{0.5}, Real{0.25}, static_cast<Real>(shrinkage), nesterov};
     const auto real = [](double value) { return static_cast<Real>(value); };
     const AppliedElement<Real> applied = has_momentum ? ApplyElement<true>(scalars, real(p), real(w), real(m))
                                                       : ApplyElement<false>(scalars, real(p), real(w), real(m));
@@ -231,6 +240,9 @@ inline constexpr ElementCase kElementCases[] = {
     {kValue, false, false, 0, 4, kInfinite, 0, kInfinite},
     {kUpdate, false, false, 0.5, 4, kInfinite, 0, -kInfinite},
     {kUpdate, false, false, 0, kNotANumber, 1, 0, kNotANumber},
+    {kUpdate, false, false, 0, 4, 8, 0, -3, 0.25},
+    {kValue, false, false, 0, 4, 8, 0, 5, 0.25},
+    {kUpdate, false, false, 0, 0, kInfinite, 0, -kInfinite, 0.25},
 };
 
 // The direction of an elementwise method or of grafting. Values are exact in both dtypes.

@@ -136,7 +136,11 @@ void CheckKernels(const KernelsOf<Real>& kernels) {
   for (const double decay : {0.0, 0.01}) {
     for (const bool nesterov : {false, true}) {
       for (const bool has_momentum : {false, true}) {
-        CheckApply<Real>(kernels, {Real(0.7), Real(1.3), Real(decay), Real(0.9), Real(0.1), nesterov}, has_momentum);
+        for (const double shrinkage : {0.0, 0.01}) {
+          CheckApply<Real>(kernels,
+                           {Real(0.7), Real(1.3), Real(decay), Real(0.9), Real(0.1), Real(shrinkage), nesterov},
+                           has_momentum);
+        }
       }
     }
   }

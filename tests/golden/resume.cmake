@@ -148,7 +148,7 @@ golden_resume(elementwise flat3 SAVES OPTIONS ${gathered_flat} 3)
 golden_resume(elementwise flat3_to_rect2x2 FROM flat3 OPTIONS ${gathered_rect} 2 --ranks 2)
 golden_resume(elementwise ranks3 SAVES OPTIONS --ranks 3)
 golden_resume(elementwise ranks3_to_flat2 FROM ranks3 OPTIONS ${gathered_flat} 2)
-golden_resume_same_bits(elementwise 15 ${CMAKE_CURRENT_BINARY_DIR}/out/elementwise/1 golden.elementwise.threads1)
+golden_resume_same_bits(elementwise 16 ${CMAKE_CURRENT_BINARY_DIR}/out/elementwise/1 golden.elementwise.threads1)
 
 foreach(from 1 2 3 4)
   golden_resume(rules ranks${from} SAVES OPTIONS --ranks ${from})

@@ -48,7 +48,7 @@ class FitCheck {
 
   bool Fits(Tiles* tiles) const {
     // Without decay and momentum, the size of the direction decides, and no element is read.
-    if (bounds_suffice_ && program_.decoupled_decay == 0 && !targets_.has_momentum && IsSmall(0, 0)) return true;
+    if (bounds_suffice_ && !program_.decays_parameter() && !targets_.has_momentum && IsSmall(0, 0)) return true;
     return SumOverParts(block_.elements, tiles, [&](const Range& part) { return PartFits(part) ? 0.0 : 1.0; }) == 0;
   }
 
@@ -65,7 +65,7 @@ class FitCheck {
       const Real* const w = parameter.Read(at, n);
       const Real* const m = targets_.has_momentum ? momentum.Read(at, n) : nullptr;
       if (bounds_suffice_) {
-        const double largest_w = program_.decoupled_decay != 0 ? LargestMagnitude(w, DtypeOf<Real>(), n) : 0;
+        const double largest_w = program_.decays_parameter() ? LargestMagnitude(w, DtypeOf<Real>(), n) : 0;
         const double largest_m = m != nullptr ? LargestMagnitude(m, DtypeOf<Real>(), n) : 0;
         if (IsSmall(largest_w, largest_m)) return;
       }

@@ -30,6 +30,7 @@ struct ApplyScalars {
   Real decay;     // + decay W, if not 0
   Real momentum;
   Real lr;
+  Real shrinkage;  // - shrinkage W, if not 0
   bool nesterov;
 };
 
@@ -104,14 +105,15 @@ SHAMPOO_HD_ELEMENT Real MomentDirection(const FilterScalars<Real>& s, Real h, Re
 template <bool kMomentum, typename Real>
 SHAMPOO_HD_ELEMENT AppliedElement<Real> ApplyElement(const ApplyScalars<Real>& s, Real p, Real w, Real m) {
   Real direction = p * s.down * s.up;
-  // If decay is 0, W must not enter the sum, because W may be infinite.
+  // If a decay is 0, W must not enter the sum, because W may be infinite.
   direction = s.decay != 0 ? direction + s.decay * w : direction;
   Real moved = 0;
   if constexpr (kMomentum) {
     moved = s.momentum * m + direction;
     direction = s.nesterov ? direction + s.momentum * moved : moved;
   }
-  const Real update = direction * -s.lr;
+  Real update = direction * -s.lr;
+  update = s.shrinkage != 0 ? update - s.shrinkage * w : update;
   return {moved, update, w + update};
 }
 

@@ -137,7 +137,7 @@ struct ScaleBody {
         !StaysSmall(group, targets.computation, has_momentum, size, 0, 0)) {
       return FitCheckMode::kExact;
     }
-    return has_momentum || group.decoupled_decay != 0 ? FitCheckMode::kByBound : FitCheckMode::kNone;
+    return has_momentum || group.decays_parameter() ? FitCheckMode::kByBound : FitCheckMode::kNone;
   }
 };
 
@@ -180,7 +180,7 @@ struct FitBody {
       const int64_t count = is_read ? part.size : 0;
       return BitsAs<double>(cta.Largest(count, [&](int64_t i) { return MagnitudeBits(value_at(i)); }));
     };
-    const double largest_w = largest(part.group.decoupled_decay != 0, [&](int64_t i) {
+    const double largest_w = largest(part.group.decays_parameter(), [&](int64_t i) {
       return ReadAs<double>(ParamOf(part), dtype, PlaceOf(part.block, part.begin + i));
     });
     const double largest_m =
