@@ -1,10 +1,12 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// After the devices have rejected a step, the ranks exchange the error. A rank that has no host memory for the text of
-// the error still joins this exchange.
+// A rank that has no host memory for the text of an error still joins the step in which it reports the error, and the
+// exchange of the text after the devices have rejected the step.
 #include <cmath>
+#include <functional>
 #include <set>
+#include <vector>
 
 #include "tests/checkpoint/faults/allocations.h"
 #include "tests/cuda/contract/rank_steps.h"
@@ -74,6 +76,74 @@ TEST_CASE("a rejected step is reported on all ranks if one has no memory" * Need
       }
       CHECK(attempts > 2);
       CHECK(returned.count(SHAMPOO_E_NUMERIC) == 1);
+    }
+  }
+}
+
+// An error that the host of one rank finds in a step.
+struct HostError {
+  const char* what;
+  Grid grid;
+  ModelSpec spec;
+  int rank;
+  shampoo_status status;
+  std::function<void(DeviceRanks* ranks)> prepare;  // makes steps; the next one finds the error
+};
+
+std::vector<HostError> HostErrors() {
+  std::vector<HostError> errors;
+  for (const Grid& grid : {Grid{3, 1}, {1, 3}, {2, 2}}) {
+    errors.push_back({"an impossible step", grid, SpecOfRanks({}), 1, SHAMPOO_E_STATE, [](DeviceRanks* ranks) {
+                        MakeTwoSteps(ranks);
+                        (*ranks)[1].SetState("group.0/step", {-5});
+                      }});
+  }
+  ModelSpec spec = SpecOfRanks({});
+  spec.groups = {{{"lr", "1e7"}}};
+  spec.params = {{{6}}, {{1}, SHAMPOO_F16, SHAMPOO_F32, SHAMPOO_F16}};  // only shard rank 0 holds an element of p1
+  spec.params[1].group = 1;
+  errors.push_back({"a skipped update", {1, 3}, spec, 0, SHAMPOO_E_NUMERIC, [](DeviceRanks* ranks) {
+                      ranks->FillParams(1);
+                      ranks->Train(1, 1);
+                    }});
+  return errors;
+}
+
+TEST_CASE("a rank that has no memory for its own error joins the step, and all ranks return the error" * NeedsFake()) {
+  for (const HostError& error : HostErrors()) {
+    for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {
+      bool has_failed = true;
+      int64_t n = 0;
+      while (has_failed) {
+        ++n;
+        CAPTURE(std::string(error.what));
+        CAPTURE(error.grid.copies);
+        CAPTURE(error.grid.shards);
+        CAPTURE(failing);
+        CAPTURE(n);
+        REQUIRE(n < 200);
+        const Stage stage;
+        DeviceRanks ranks(error.spec, error.grid.copies, error.grid.shards);
+        error.prepare(&ranks);
+        ranks.OnEvery([&](int rank, Model* model) {
+          model->Bind();
+          if (rank != error.rank) return shampoo_optimizer_step(model->optimizer, model->stream);
+          const AllocationWatch watch({.first = n, .count = failing, .is_excluded = IsOfTests});
+          const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
+          has_failed = watch.has_failed();
+          return status;
+        });
+        CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+        ranks.Status();
+        const shampoo_status status = ranks.status(0);
+        CHECK((status == error.status || (has_failed && status == SHAMPOO_E_NOMEM)));
+        for (int rank = 0; rank < ranks.world(); ++rank) {
+          CAPTURE(ranks.text(rank));
+          CHECK(ranks.status(rank) == status);
+        }
+        CHECK(ranks.timeouts() == 0);
+      }
+      CHECK(n > 2);
     }
   }
 }

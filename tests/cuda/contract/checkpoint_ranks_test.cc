@@ -4,8 +4,10 @@
 // Checkpoints of jobs with several ranks, between devices and CPUs: replicas, shards (shard_mode local), and both.
 #include "tests/core/temporary_directory.h"
 #include "tests/cuda/contract/grid.h"
+#include "tests/cuda/tools/graph.h"
 #include "tests/cuda/tools/stage.h"
 #include "tests/cuda/tools/staged_comm.h"
+#include "tests/cuda/tools/stream_comm.h"
 
 namespace shampoo_test {
 namespace {
@@ -199,6 +201,92 @@ TEST_CASE("devices and CPUs load the checkpoints of each other, with all grids, 
       }
     }
   }
+}
+
+// Two copies of a model, which are threads. A step can be captured: its collectives are then those of a StreamComm.
+class CapturedCopies {
+ public:
+  explicit CapturedCopies(const ModelSpec& spec) {
+    UsePlugin();
+    staged_.host().patience = std::chrono::seconds(20);
+    for (const int rank : {0, 1}) {
+      ops_[rank] = {staged_.OpsOf(rank), mirror_.Ops(false)};
+      world_ops_[rank] = world_.OpsOf(rank, true);
+    }
+    OnEveryRank(2, [&](int rank) {
+      shampoo_comm_ops ops = ops_[rank].staged;
+      ops.user = &ops_[rank];
+      ops.all_gather = Gather;
+      ModelSpec own = spec;
+      own.replica_ops = &ops;
+      models_[rank] = std::make_unique<Model>(own, streams_[rank]);
+    });
+  }
+  ~CapturedCopies() { CHECK(staged_.host().timeouts() + world_.timeouts() == 0); }
+
+  // work: int32_t(Model* model, shampoo_comm* world). Checks that it succeeds on both ranks.
+  template <typename Work>
+  void OnBoth(const Work& work) {
+    OnEveryRank(2, [&](int rank) {
+      shampoo_comm* world = nullptr;
+      Must(shampoo_comm_from_ops(&world, &world_ops_[rank]));
+      const shampoo_status status = work(models_[rank].get(), world);
+      const std::string text = status == SHAMPOO_OK ? "" : shampoo_last_error();
+      shampoo_comm_destroy(world);
+      CHECK_MESSAGE(status == SHAMPOO_OK, text);
+    });
+  }
+  Model& operator[](int rank) { return *models_[rank]; }
+
+ private:
+  struct Ops {
+    shampoo_comm_ops staged, mirror;
+  };
+  static int32_t Gather(void* user, const void* send, void* recv, size_t bytes, void* stream) {
+    const auto* const own = static_cast<Ops*>(user);
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    MustCuda(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status));
+    const shampoo_comm_ops& ops = status == cudaStreamCaptureStatusNone ? own->staged : own->mirror;
+    return ops.all_gather(ops.user, send, recv, bytes, stream);
+  }
+
+  StagedComm staged_{2, fake_cuda_check_collective};
+  StreamComm mirror_{2};
+  ThreadComm world_{2};
+  Ops ops_[2];
+  shampoo_comm_ops world_ops_[2];
+  TestStream streams_[2];
+  std::unique_ptr<Model> models_[2];
+};
+
+TEST_CASE("a load discards the errors of replays on all ranks, whether or not a rank knows of them before the load") {
+  const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+  const shampoo::TemporaryDirectory folder;
+  const std::string path = folder.path();
+  CapturedCopies copies(FiveShapes({{"precondition_frequency", "100"}}));
+  copies.OnBoth([&](Model* model, shampoo_comm* world) {
+    model->FillParams(1);
+    model->Train(1, 3);
+    return shampoo_save(&model->optimizer, 1, world, path.c_str(), model->stream);
+  });
+  std::unique_ptr<Graph> graphs[2];
+  for (const int rank : {0, 1}) {
+    graphs[rank] = std::make_unique<Graph>(&copies[rank]);
+    copies[rank].SpoilGradient(3, 17, NAN);
+    graphs[rank]->Launch();
+  }
+  copies[0].Wait();  // the other replay is still running when the load begins
+  copies.OnBoth([&](Model* model, shampoo_comm* world) {
+    return shampoo_load(&model->optimizer, 1, world, path.c_str(), model->stream);
+  });
+  for (const uint64_t t : {4, 5}) {
+    copies.OnBoth([&](Model* model, shampoo_comm*) {
+      model->FillGradients(t);
+      return model->TryStep();
+    });
+  }
+  copies.OnBoth([](Model* model, shampoo_comm*) { return shampoo_optimizer_status(model->optimizer, 1, nullptr); });
+  for (const int rank : {0, 1}) CHECK(copies[rank].State("group.0/step")[0] == 5);
 }
 
 }  // namespace

@@ -117,5 +117,21 @@ TEST_CASE("after replays, a checkpoint reads and writes the state in the order o
   CHECK(BitsOf(model) == BitsOf(plain));
 }
 
+TEST_CASE("a load discards the error of a replay that the stream runs before the load") {
+  const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+  const shampoo::TemporaryDirectory folder;
+  Model model(CheckpointSpec(SHAMPOO_CUDA), stream);
+  model.FillParams(1);
+  model.Train(1, 3);
+  model.Save(folder.path());
+  const Graph graph(&model);
+  model.SpoilGradient(3, 17, NAN);
+  graph.Launch();
+  model.Load(folder.path());
+  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  model.Step(4);
+  CHECK(model.State("group.0/step")[0] == 4);
+}
+
 }  // namespace
 }  // namespace shampoo_test

@@ -200,6 +200,32 @@ TEST_CASE("each call of a step with root_async may fail" * NeedsFake()) {
   }
 }
 
+// The step would use roots of snapshots that were written after the roots were started, so that it first copies these
+// snapshots, in its stream.
+TEST_CASE("destroying an optimizer waits for copies of snapshots, also if a later one could not be enqueued" *
+          NeedsFake()) {
+  int64_t failures = 0;
+  for (bool failed = true; failed;) {
+    CAPTURE(failures);
+    const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+    Model model(HostOfThree(), stream);
+    model.FillParams(1);
+    model.Train(1, 12);
+    model.SetState("p0/0/snapshot.0", model.State("p0/0/snapshot.0"));
+    model.FillGradients(13);
+    model.Bind();
+    fake_cuda_fail_here("cudaMemcpyAsync", failures + 1, cudaErrorUnknown);
+    const shampoo_status status = shampoo_optimizer_step(model.optimizer, stream);
+    failed = fake_cuda_cancel_failures() == 0;
+    CHECK((status != SHAMPOO_OK) == failed);
+    failures += failed ? 1 : 0;
+    shampoo_optimizer_destroy(std::exchange(model.optimizer, nullptr));
+    constexpr int64_t kFrees = 2;  // of state and workspace, in the order of a stream
+    CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == kFrees);
+  }
+  CHECK(failures > 10);
+}
+
 TEST_CASE("create reports that pinned memory is missing" * NeedsFake()) {
   const Stage stage;
   const PlanPtr plan = MakePlan(HostOfThree());

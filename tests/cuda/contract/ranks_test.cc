@@ -157,6 +157,44 @@ TEST_CASE("async roots on several ranks are those on one rank") {
   }
 }
 
+// Returns the parameters of all ranks after the steps that compute and use async roots. fails: one rank cannot record
+// the end of its roots.
+std::vector<std::vector<double>> TrainWithRootError(bool fails) {
+  const Stage stage;
+  fake_cuda_set_query_progress(-1);  // steps wait for no event while the threads of the roots are held
+  // With several buckets, an error that one rank finds changes no state on the others.
+  const Keys keys = {
+      {"precondition_frequency", "4"}, {"root_async", "2"}, {"status_lag", "0"}, {"comm_bucket_bytes", "128"}};
+  DeviceRanks ranks(SpecOfRanks(keys), kRanks);
+  ranks.FillParams(1);
+  ranks.Train(1, 7);
+  fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);
+  ranks.Step(8);
+  CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+  fake_cuda_wait_for_held_call();
+  fake_cuda_mark();
+  if (fails) fake_cuda_fail_elsewhere("cudaEventRecord", 1, cudaErrorUnknown);
+  fake_cuda_set_solver(FAKE_CUDA_SOLVER_ENQUEUES);
+  fake_cuda_wait_for_jobs(kRanks);
+  int errors = 0;
+  for (uint64_t t = 9; t <= 10; ++t) {
+    ranks.Step(t);
+    // The thread may not have stored the error when step 9 begins.
+    if (ranks.status(0) != SHAMPOO_OK) {
+      ++errors;
+      CHECK(ranks.DifferencesFrom(SHAMPOO_E_DEVICE, {"rank ", ": ", "cudaEventRecord(...) failed"}) == "");
+      ranks.Step();
+    }
+    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+  }
+  CHECK(errors == (fails ? 1 : 0));
+  return ranks.Params();
+}
+
+TEST_CASE("an error of the async roots of one rank is returned by all ranks, which continue" * NeedsFake()) {
+  CHECK(TrainWithRootError(true) == TrainWithRootError(false));
+}
+
 TEST_CASE("hyper-parameters in device memory must be equal on all ranks") {
   for (const Keys& reporting : kReporting) {
     CAPTURE(reporting[0].second);

@@ -11,6 +11,8 @@
 #include <numeric>
 #include <typeinfo>
 
+#include "tests/cuda/fake/call_scope.h"
+
 // Kernels on the CPU: the interface of core/backend/cuda/plugin/cta.h.
 namespace shampoo::cuda_fake {
 
@@ -130,6 +132,7 @@ cudaError_t LoadKernel() {
 
 template <typename Body>
 cudaError_t LaunchKernel(cudaStream_t stream, int64_t ctas, const Body& body) {
+  const cuda_fake::CallScope scope;  // also for the memory of the function
   return cuda_fake::EnqueueKernel(stream, ctas, typeid(Body), [body](int64_t index) { body(Cta(index)); });
 }
 

@@ -121,8 +121,8 @@ namespace {
 thread_local int depth_of_calls = 0;
 }  // namespace
 
-Call::Depth::Depth() { ++depth_of_calls; }
-Call::Depth::~Depth() { --depth_of_calls; }
+CallScope::CallScope() { ++depth_of_calls; }
+CallScope::~CallScope() { --depth_of_calls; }
 bool Call::IsInside() { return depth_of_calls > 0; }
 
 Call::Call(const char* function, unsigned flags, const char* kernel) : lock_(TheMutex()) {

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/cuda/fake/call_scope.h"
 #include "tests/cuda/fake/control.h"
 #include "tests/cuda/fake/memory.h"
 #include "tests/cuda/fake/streams.h"
@@ -184,13 +185,7 @@ class Call {
   static std::shared_ptr<Stream> StreamOf(cudaStream_t handle, int device);
 
  private:
-  // Counts the calls that the thread is inside of. It is the first member, so that it is destroyed last.
-  struct Depth {
-    Depth();
-    ~Depth();
-  };
-
-  Depth depth_;
+  CallScope scope_;  // the first member, so that it covers the others
   std::unique_lock<std::recursive_mutex> lock_;
   bool over_ = false;
   bool own_code_ = false;  // code_ is an error of the function's own library
