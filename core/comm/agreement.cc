@@ -129,10 +129,11 @@ Status AgreeOnStatus(Communicator* comm, const Status& own) {
 
 Status NoDifferenceFound(Communicator* comm, const char* what) {
   comm->Abort();
-  return CommFailed(comm->rank_name(), " ", comm->rank(), " received hashes of ", what,
-                    " that differ between ranks, but then no difference in the values themselves: one of the two was "
-                    "transferred wrongly",
-                    kCheckRanks);
+  return CommFailed(
+      comm->rank_name(), " ", comm->rank(), " received hashes of ", what,
+      " that differ between ranks, but then no difference in the values themselves: expected one, so the hashes "
+      "or the values were transferred wrongly",
+      kCheckRanks);
 }
 
 Status CompareLines(Communicator* comm, std::span<const std::string> lines) {

@@ -85,7 +85,7 @@ std::vector<BlockView> SplitBlocks(const Shape& shape, int64_t max_dim);
 
 // Cuts a tensor into blocks of neighboring elements for an elementwise method: as many whole slices of a dim as fit
 // kElementwiseBlock elements. So blocks can be distributed among ranks and threads, and none is too large to exchange.
-inline constexpr int64_t kElementwiseBlock = int64_t{1} << 22;
+inline constexpr int64_t kElementwiseBlock = int64_t{1} << 16;
 std::vector<BlockView> SplitElementwise(const Shape& shape);
 
 }  // namespace shampoo

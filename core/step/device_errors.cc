@@ -100,13 +100,13 @@ Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSc
 int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, const cuda::StepReport& now) {
   const int64_t updates = now.skipped_updates - before.skipped_updates;
   const int64_t gradients = now.nonfinite_blocks - before.nonfinite_blocks - updates;
-  const auto last_of = [](int64_t blocks) { return blocks == 1 ? std::string() : Cat(" (the last of ", blocks, ")"); };
+  const auto one_of = [](int64_t blocks) { return blocks == 1 ? std::string() : Cat(" (one of ", blocks, ")"); };
   if (gradients > 0) {
     LogText(LogLevel::kWarning, [&] {
       const bool whole_step = now.skipped_steps > before.skipped_steps;
       const Block& block = inputs.plan.block(now.skipped_block);
       return Cat(whole_step ? "a step is skipped: " : "a block is skipped: ", "the gradient of block ",
-                 BlockName(inputs.plan.param(block), block), last_of(gradients), " is not finite or too large");
+                 BlockName(inputs.plan.param(block), block), one_of(gradients), " is not finite or too large");
     });
   }
   if (updates == 0) return -1;
@@ -114,7 +114,7 @@ int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, con
   // If the block is gathered, only its owner logs the skipped update.
   if (without_update.gathered && !inputs.plan.Owns(without_update)) return now.block_without_update;
   LogText(LogLevel::kWarning,
-          [&] { return Cat(SkippedUpdateText(inputs.plan.param(without_update), without_update), last_of(updates)); });
+          [&] { return Cat(SkippedUpdateText(inputs.plan.param(without_update), without_update), one_of(updates)); });
   return now.block_without_update;
 }
 

@@ -91,7 +91,7 @@ TEST_CASE("the hash of parameters depends on each element, and FindDifference na
   };
   CheckError(hashes.FindDifference(comm.get()), Code::kState, "parameter \"p1\" differs between rank 1 and rank 0");
   const MirrorComm same;
-  CheckCommError(hashes.FindDifference(same.get()), "received different hashes of the parameters");
+  CheckCommError(hashes.FindDifference(same.get()), "received hashes of the parameters that differ");
 }
 
 }  // namespace

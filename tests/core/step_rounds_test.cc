@@ -220,7 +220,7 @@ TEST_CASE("replicas at different steps, with different hyper-parameters or input
   for (const Case& one :
        {Case{offsetof(SegmentHeader, step), Code::kState, "rank 1 is at step 7 and rank 0 at step 0"},
         Case{offsetof(SegmentHeader, hyper_parameters), Code::kInvalid, "rank 1 has a different learning"},
-        Case{offsetof(SegmentHeader, inputs), Code::kComm, "different hashes of the inputs of a step"}}) {
+        Case{offsetof(SegmentHeader, inputs), Code::kComm, "hashes of the inputs of a step that differ"}}) {
     Replica replica;
     replica.comm.change = [&](int64_t call, int from, char* segment, size_t) {
       if (from == 1 && call == 1) Put(segment, one.at, int64_t{7});

@@ -163,7 +163,7 @@ TEST_CASE("a save creates the directory, and paths that do not exist or are not 
   };
   const std::string missing = scratch / "missing";
   fails(true, missing + "/checkpoints", {missing + "/checkpoints", "No such file or directory", "check the path"});
-  fails(false, missing, {"there is no " + missing, "expected the directory", "the index of one"});
+  fails(false, missing, {"there is no " + missing, "expected the directory", "the index of a checkpoint"});
   CHECK(NamesIn(scratch.path()).empty());
   const std::string empty = scratch / "empty";
   REQUIRE(mkdir(empty.c_str(), 0777) == 0);
