@@ -67,8 +67,7 @@ class BlockStep {
       case DirectionRule::kPrecondition:
         return Precondition(g, h);
       case DirectionRule::kGraft:
-        Filter(g, h, p);
-        break;
+        return Apply(p, {1, 1, std::sqrt(Filter(g, h, p))});
       case DirectionRule::kFiltered:
         Filter(g, p, nullptr);
         break;

@@ -46,7 +46,7 @@ const std::vector<Odd> kOdd = {
     {"a step that is skipped",
      {{"on_nonfinite", "skip_step"}},
      SHAMPOO_E_NUMERIC,
-     {"rank 1 finds different blocks"},
+     {"rank 1 and rank 0 find gradients that are not finite"},
      [](DeviceRanks& ranks) {
        ranks[1].SpoilGradient(3, 17, NAN);
        ranks[2].SpoilGradient(3, 17, NAN);

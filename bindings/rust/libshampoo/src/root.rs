@@ -20,6 +20,8 @@ pub enum RootMethod {
     Newton,
     /// A coupled iteration of higher order.
     HigherOrder,
+    /// A fixed number of matrix products.
+    Cans,
 }
 
 /// How an inverse root was computed.
@@ -80,7 +82,8 @@ pub fn inverse_root<T: Element>(config: &Config, n: usize, a: &[T], x: &mut [T],
             1 => RootMethod::Diagonal,
             2 => RootMethod::Eigen,
             3 => RootMethod::Newton,
-            _ => RootMethod::HigherOrder,
+            4 => RootMethod::HigherOrder,
+            _ => RootMethod::Cans,
         },
         iterations: info.iterations as usize,
         converged: info.converged,
