@@ -27,8 +27,8 @@ class DeviceRanks {
   // was_replayed: see DevicePeers. Collective.
   virtual Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
   // Called after the ranks of a later communicator have agreed on `own`. Returns it, or the error of another rank if
-  // this one has none. Collective, unless no communicator is later than that of these ranks.
-  virtual Status AgreeAgain(Status own, bool was_replayed) = 0;
+  // this one has none. Collective. Ranks that agree last need no implementation.
+  virtual Status AgreeAgain(Status own, bool /*was_replayed*/) { return own; }
 };
 
 }  // namespace shampoo
