@@ -27,8 +27,8 @@ class DeviceRanks {
   // error; step, was_replayed: see DevicePeers. Collective.
   virtual Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
   // Called on shard ranks after the copies of each shard have agreed on `own`. Returns `own` if it is an error,
-  // otherwise the error of another shard rank. Collective.
-  virtual Status AgreeAgain(Status own, bool was_replayed) = 0;
+  // otherwise the error of another shard rank. Collective. Ranks that agree last need no implementation.
+  virtual Status AgreeAgain(Status own, bool /*was_replayed*/) { return own; }
 };
 
 }  // namespace shampoo

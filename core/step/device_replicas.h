@@ -29,7 +29,6 @@ class DeviceReplicas final : public DeviceRanks {
   void Prepare(const int64_t* counters, cuda::StepArgs* args) override;
   Status TakeFailure() override { return collectives_.TakeFailure(); }
   Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
-  Status AgreeAgain(Status own, bool /*was_replayed*/) override { return own; }  // not called: for shard ranks
 
  private:
   StepInputs inputs_;
