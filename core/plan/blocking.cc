@@ -90,7 +90,7 @@ Shape ElementwiseChunk(const Shape& tensor) {
   int64_t room = kElementwiseBlock;
   for (int dim = tensor.ndim - 1; dim >= 0; --dim) {
     chunk[dim] = std::min(tensor[dim], std::max<int64_t>(room, 1));
-    room = chunk[dim] < tensor[dim] ? 1 : room / std::max<int64_t>(tensor[dim], 1);
+    room /= std::max<int64_t>(tensor[dim], 1);  // 0 if this dim is cut
   }
   return chunk;
 }
