@@ -25,9 +25,9 @@ Status UnknownCounters() {
 // group: a group of which this rank had no gradient in the previous step, although other ranks may have had one.
 Status UnreportedStep(size_t group) {
   return WrongState("group ", group,
-                    " has no gradient on this rank, so only the report of the previous step says whether the ranks "
-                    "stepped it, and with status_lag 1 that report cannot be read while the stream is captured: call "
-                    "shampoo_optimizer_status before the capture");
+                    " had no gradient on this rank in the previous step, so only the report of that step says whether "
+                    "the ranks stepped it, and with status_lag 1 that report cannot be read while the stream is "
+                    "captured: call shampoo_optimizer_status before the capture");
 }
 
 }  // namespace

@@ -516,7 +516,7 @@ ParamDesc ShardOfMatrix(bool holds_it, int group = 0) {
 const OnDevice::Keys kGathered = {{"shard_mode", "gather"}};
 
 TEST_CASE("a shard cannot capture a step before it knows whether the previous one stepped the group") {
-  const char* const says = "group 0 has no gradient on this rank, so only the report of the previous step says";
+  const char* const says = "group 0 had no gradient on this rank in the previous step, so only the report";
   // In the pending step, this rank has no gradient of its parameter, or no elements of a gathered parameter.
   for (const bool gathers : {false, true}) {
     CAPTURE(gathers);
