@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The only function of the Fortran runtime that the routines of LAPACK in use call. It is defined here so that the
-// library depends on neither libgfortran nor libquadmath.
+// The library uses some routines of LAPACK, which call one function of the Fortran runtime. It is defined here so that
+// the library depends on neither libgfortran nor libquadmath.
 #ifndef SHAMPOO_SYSTEM_BLAS
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
     python3 docs/measure/jax_transformer.py [--seeds 5] [--steps 300] [--set KEY=VALUE ...]
 
-One optimizer trains all 0.13 M parameters, in 3 layers of width 64, on the sources of Python's standard library. The
+One optimizer trains all 0.18 M parameters, in 3 layers of width 64, on the sources of Python's standard library. The
 rate falls to 0 along half a cosine after 10 warm-up steps. AdamW's best rate is searched with the same seeds on a grid
 of factor 2, which is extended until the best rate is not at an end. libshampoo uses this rate, and two and four times
 this rate. Prints validation losses, means over the seeds. Needs jax, optax and this library's package.

@@ -30,9 +30,10 @@ case $kind in
     arguments=("$libraries/libshampoo.so")
     ;;
 esac
-[ "$("$program" "${arguments[@]}")" = "$version" ] || { echo "the header has another version than $version"; exit 1; }
+printed=$("$program" "${arguments[@]}") || { echo "the program failed; it printed: ${printed:-nothing}"; exit 1; }
+[ "$printed" = "$version" ] || { echo "the header has another version than $version"; exit 1; }
 
-# The program must need exactly the libraries that it was linked with.
+# The program must need libshampoo.so only if it was linked with it, and no library at all if it was linked statically.
 needed=$(readelf -d "$program" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')
 case $kind in
   shared) grep -q libshampoo.so <<<"$needed" ;;

@@ -50,7 +50,7 @@ void CompareResiduals(Question question, int64_t n, const std::vector<Matrix<Rea
     RootResult result;
     Check(InverseRoot(ForCpu(question), question.root, 1, n, divided.data(), expected.data(), &result));
     if (result.outcome.rungs_used == 0) {
-      // The shift includes a clamp, which may depend on an eigenvalue that is a rounding error.
+      // The shift includes a negative smallest eigenvalue (the clamp), which may be nothing but a rounding error.
       const double unit = MachineEpsilon(question.root_dtype) * 100;
       CHECK(AreClose(status.shift, result.outcome.shift, unit));
       CHECK(AreClose(status.epsilon, result.outcome.epsilon, unit * question.epsilon));
@@ -116,7 +116,7 @@ TEST_CASE("residuals use the epsilon of each matrix if it is relative, and are 0
   }
 }
 
-TEST_CASE("a clamp is part of the shift, and a pseudo-inverse has none") {
+TEST_CASE("a clamp is part of the shift, and the shift of a pseudo-inverse is 0") {
   std::mt19937_64 random(7);
   Question question;
   question.epsilon = 1e-3;
@@ -164,7 +164,7 @@ TEST_CASE("a root that fails, and a rejected step, have no residuals") {
     CHECK(answer.status[0].residual == 0);
     question.limit = kInfinity;
     question.active = false;
-    question.max_iterations = kIterationsPerPoll;  // so few iterations are not polled
+    question.max_iterations = kIterationsPerPoll;  // the solver polls only after more iterations
     const Answer<float> rejected = Solve<float>(question, 5, {RandomMatrix<float>(5, 10, &random)});
     CHECK(rejected.status[0].iterations == -7);
     CHECK(rejected.status[0].error == 0);

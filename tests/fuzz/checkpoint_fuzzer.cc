@@ -32,7 +32,7 @@ void WalkPlace(const BlockPlace& place, int64_t param_elements) {
       Require(dense == next && at > last && count >= 1 && at + count <= param_elements);
       next += count;
       last = at + count - 1;
-      // Within finds the same elements of the block as the traversal.
+      // Within() returns the same elements of the block as the traversal.
       const DenseRange found = Within(place, at, count);
       Require(found.begin == dense && found.end == dense + count);
     });

@@ -1,9 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Shampoo optimizers for arrays of NumPy, PyTorch and other packages with DLPack, without copies.
+"""Shampoo optimizers for arrays of NumPy, PyTorch and other packages with DLPack.
 
 ``Optimizer``, also named ``Shampoo``, updates arrays in place, or computes updates for read-only arrays. ``plan``
-predicts memory and work before an optimizer is created. ``KEYS`` lists all hyper-parameters with their documentation.
+predicts blocks and memory before an optimizer is created. ``KEYS`` lists all hyper-parameters with their documentation.
 docs/python.md is the guide.
 """
 from __future__ import annotations

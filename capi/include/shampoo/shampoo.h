@@ -101,9 +101,9 @@
  *
  * Errors. Functions that can fail return shampoo_status; SHAMPOO_OK is 0. A function that fails changes nothing, unless
  * its comment says otherwise, and stores a message for shampoo_last_error(): which argument or key was wrong, its
- * value, what was expected, and what to do next. Any function with a status can return SHAMPOO_E_NOMEM and
- * SHAMPOO_E_INTERNAL, any with arguments SHAMPOO_E_INVALID, and any with an optimizer on CUDA SHAMPOO_E_DEVICE;
- * comments list them only if there is more to say. No exception leaves the library.
+ * value, what was expected, and what to do next. Comments do not list the codes that any function can return:
+ * SHAMPOO_E_NOMEM, SHAMPOO_E_INTERNAL, SHAMPOO_E_INVALID if it has arguments, and SHAMPOO_E_DEVICE if it takes an
+ * optimizer on CUDA. No exception leaves the library.
  *
  * Threads. Functions without an object may be called from any thread at any time. For objects:
  * - A config is used by one thread at a time. Functions that take a const config may overlap with each other.
@@ -880,8 +880,8 @@ void shampoo_comm_destroy(shampoo_comm* comm);
 /* ====================================================================================================================
  * Optimizer
  *
- * One step computes the following for each parameter group. Names in quotes are keys. W is a parameter, G its gradient
- * times "gradient_scale", and t the step of the group, counted from 1.
+ * One step computes the following for each parameter group with "method" shampoo (docs/concepts.md has the others).
+ * Names in quotes are keys. W is a parameter, G its gradient times "gradient_scale", t the group's step, from 1 on.
  *
  *  1. Coupled weight decay ("weight_decay_type" coupled): G <- G + "weight_decay" W, in workspace; the caller's
  *     gradient is never written.
@@ -903,16 +903,16 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *     every dim (for a matrix: X_0 H X_1). With grafting, each block of P is then scaled by |D| / (|P| + c). The norms
  *     are Frobenius norms; c is 1e-37 with root_relative_epsilon, otherwise 1e-16. Before step s, P is D or, without
  *     grafting, H contracted with the initial X_k, which "initial_inverse" selects.
- *  6. Decoupled weight decay: P <- P + "weight_decay" W.
+ *  6. Weight decay of the types decoupled, P <- P + "weight_decay" W, and palm, P <- P + "lr" "weight_decay" W.
  *  7. Momentum: M <- "momentum" M + P, and P is M, or P + "momentum" M with "use_nesterov".
- *  8. The update is U = -"lr" P. W + U is computed in the computation dtype and rounded once to the output dtype.
+ *  8. The update is U = -"lr" P, with independent weight decay U = -"lr" P - "weight_decay" W. W + U is computed in the
+ *     computation dtype and rounded once to the output dtype.
  *
  * If a tensor (section Plan) has at most one dim above 1, as a bias does, its blocks have no factor matrices: items 2
  * and 4 are omitted, and P is D. With "precondition_1d" or without grafting, they have factor matrices like all others.
  *
  * A group without any gradient is skipped, and its t does not advance. Arithmetic is in "computation_dtype": float32,
- * or float64 for float64 parameters, unless the key says otherwise. Each state has its own dtype, and is rounded to it
- * once at the end of a step.
+ * or float64 for float64 parameters, unless the key says otherwise. Each state is rounded once, to its own dtype.
  * ================================================================================================================= */
 
 /**
@@ -1231,7 +1231,7 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  *   With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
  * - "root_computed": inverse roots computed, and of these by method: "root_scalar", "root_diagonal", "root_eigen",
  *   "root_newton", "root_higher_order", "root_cans".
- * - "root_retried": roots that needed the recovery ladder, and of these by rung: "root_retried_float64" (the same
+ * - "root_retried": roots that the recovery ladder computed, and of these by rung: "root_retried_float64" (the same
  *   method in float64), "root_retried_eigen" (eigendecomposition in float64), "root_retried_dsyevr",
  *   "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device" (eigendecomposition of one matrix
  *   instead of a batch), "root_retried_device_newton" (Newton iteration).
@@ -1400,8 +1400,8 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
                             void* stream);
 
 /**
- * Loads a checkpoint, whatever the number of ranks, threads and shards with which it was saved. If the host restores
- * the parameters and the hyper-parameters are the same, training continues with bit-identical results.
+ * Loads a checkpoint, whatever the number of ranks, threads and shards with which it was saved. Training continues with
+ * bit-identical results if the hyper-parameters are the same and the host restores the parameters.
  *
  * Names and shapes of all parameters, dtypes of states, and the grafting method (if it has a state) must match. Other
  * hyper-parameters are those of the loading optimizer; the log lists the differences. The key "on_block_mismatch" says

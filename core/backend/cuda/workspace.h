@@ -10,7 +10,7 @@
 namespace shampoo::cuda {
 
 // Returns an upper bound of the bytes that an engine allocates on its device for these blocks, without their states and
-// the exchange buffer. Its type is Plan::WorkspaceBytes.
+// the exchange buffer. Plan::Create() takes this function (its type is Plan::WorkspaceBytes).
 int64_t WorkspaceBytes(const PlanData& plan, size_t rank, const std::vector<const Block*>& blocks);
 
 }  // namespace shampoo::cuda

@@ -152,7 +152,7 @@ TEST_CASE("no successful step produces a number that is not finite, for any size
     CAPTURE(run);
     const int32_t dtype = kFloatDtypes[random() % 4];
     const double limit = LimitOf(dtype);
-    // Up to the largest number of the dtype, mostly far below it or close to it.
+    // A power of the largest number of the dtype: an exponent of 0 to 0.1 or, just as often, of 0.9 to 1.
     const auto size = [&] {
       const double fraction = static_cast<double>(random() % 1000) / 1000;
       return std::pow(limit, random() % 2 == 0 ? fraction * 0.1 : 1 - fraction * 0.1) * (random() % 3 == 0 ? 1 : 0.5);

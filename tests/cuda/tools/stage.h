@@ -139,7 +139,8 @@ inline std::vector<char> BitsOf(const Model& model) {
   return {bits.begin(), bits.end()};
 }
 
-// Returns a model with blocks of five shapes, so that the plugin also uses its own streams. The block of 2 x 3 x 4 must
+// Returns the description of a model with blocks of five shapes. The plugin multiplies blocks of different shapes in
+// different streams, so this model tests its own streams. The block of 2 x 3 x 4 must
 // be transposed to multiply along its middle dim.
 inline ModelSpec FiveShapes(const Keys& more = {}) {
   ModelSpec spec;

@@ -932,7 +932,7 @@ extern "C" {
     ///   With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
     /// - "root_computed": inverse roots computed, and of these by method: "root_scalar", "root_diagonal", "root_eigen",
     ///   "root_newton", "root_higher_order", "root_cans".
-    /// - "root_retried": roots that needed the recovery ladder, and of these by rung: "root_retried_float64" (the same
+    /// - "root_retried": roots that the recovery ladder computed, and of these by rung: "root_retried_float64" (the same
     ///   method in float64), "root_retried_eigen" (eigendecomposition in float64), "root_retried_dsyevr",
     ///   "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device" (eigendecomposition of one matrix
     ///   instead of a batch), "root_retried_device_newton" (Newton iteration).
@@ -1055,8 +1055,8 @@ extern "C" {
         directory: *const c_char,
         stream: *mut c_void,
     ) -> shampoo_status;
-    /// Loads a checkpoint, whatever the number of ranks, threads and shards with which it was saved. If the host restores
-    /// the parameters and the hyper-parameters are the same, training continues with bit-identical results.
+    /// Loads a checkpoint, whatever the number of ranks, threads and shards with which it was saved. Training continues with
+    /// bit-identical results if the hyper-parameters are the same and the host restores the parameters.
     ///
     /// Names and shapes of all parameters, dtypes of states, and the grafting method (if it has a state) must match. Other
     /// hyper-parameters are those of the loading optimizer; the log lists the differences. The key "on_block_mismatch" says

@@ -9,9 +9,9 @@
 namespace shampoo::cuda {
 namespace {
 
-// The buffers are one allocation: the segments of replicas, the segments of the agreement of shards, and with
-// shard_mode gather the messages between shards and the whole blocks. There are PlanView::exchange_sets sets of the
-// segments of replicas and of the messages.
+// The buffers are one allocation, in this order: the segments that replicas exchange; the segments with which shards
+// agree on a step; with shard_mode gather, the messages between shards and the whole blocks. The segments of replicas
+// and the messages exist PlanView::exchange_sets times.
 int64_t ReplicaBytes(const PlanView& plan) { return plan.exchange_sets * plan.replica_set_bytes; }
 int64_t AgreementBytes(const PlanView& plan) {
   return plan.shard_world > 1 ? plan.shard_segment_bytes * plan.shard_world : 0;

@@ -8,8 +8,9 @@ import java.nio.ByteBuffer;
  * Exchanges data between ranks, in host memory. Implement it in Java to connect optimizers.
  *
  * <p>Methods run on the thread that calls the optimizer. If a method throws an exception, the call fails with {@link
- * ShampooException.Collective}, whose cause is this exception, and the communicator cannot be used again. If the class
- * implements {@link #abort}, it is then called. Otherwise the rank reports the failure in one more exchange.
+ * ShampooException.Collective}, whose cause is this exception, and so do later calls that use the communicator. If the
+ * class implements {@link #abort}, the library then calls it. Otherwise the library makes one more exchange, in which
+ * this rank reports the failure to the others.
  *
  * <p>The library keeps a reference to the communicator until it calls {@link #release}. Therefore a communicator that
  * refers to its optimizer keeps it alive until the optimizer is closed.
