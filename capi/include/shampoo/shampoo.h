@@ -556,9 +556,9 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  *    that is cut off at an end of the range is divided in the same way along the next dim.
  * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped. Then, from right to left, two neighboring dims are merged if
  *    at least one of them is below "merge_min_dim", their product is at most "max_preconditioner_dim", and at least two
- *    dims remain afterwards. With merge_min_dim 0, dims are instead merged from left to right, each with the next one
- *    as long as the product is at most max_preconditioner_dim.
- * 4. Split. Every dim is divided into chunks of max_preconditioner_dim; the last one may be shorter.
+ *    dims remain afterwards. With merge_min_dim 0, dims are merged from left to right, as long as the product allows.
+ * 4. Split. Every dim is divided into chunks of max_preconditioner_dim; the last one may be shorter. With another
+ *    "method" than shampoo, nothing is merged, and blocks are runs of neighboring elements.
  *
  * Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has no blocks; a scalar
  * is one block of shape (1).
@@ -1266,11 +1266,11 @@ shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* 
  *   "parameter/block/factor.k"       factor matrix F_k, symmetric, shape[k] x shape[k]
  *   "parameter/block/inverse.k"      inverse root X_k, symmetric, shape[k] x shape[k]
  *   "parameter/block/snapshot.k"     F_k as it was at step snapshot_step, symmetric; with root_async
- *   "parameter/block/snapshot_step"  one I64, with root_async. s > 0: the snapshots are of step s of the group, and
- *                                    their roots are not in use yet; -s: the roots of step s are in use; 0: the block
- *                                    has not had a refresh yet
+ *   "parameter/block/snapshot_step"  one I64, with root_async. s > 0: the snapshots are of step s of the group, whose
+ *                                    roots are not in use yet; -s: the roots of step s are in use; 0: no refresh yet
  *   "parameter/block/diagonal"       one I32 per dim: 1 if the factor matrix was diagonal at every refresh, else 0
  *   "parameter/block/filtered_grad"  moving average of the gradient, in the shape of the block; if beta1 is not 0
+ *   "parameter/block/second_moment"  second moment of method adam, adagrad or rmsprop, in the shape of the block
  *   "parameter/block/grafting"       second moment of the grafting method, in the shape of the block; if it has one
  *   "parameter/block/momentum"       momentum, in the shape of the block; if momentum is not 0
  *   "group.g/step"                   one I64: number of steps of the group
