@@ -47,17 +47,20 @@ Status Communicator::GatherStaged(void* buffer, int64_t segment_bytes) {
   return staging_->ToHost(buffer, staged, bytes);
 }
 
+template <typename Function, typename Size>
+Status Communicator::Call(const char* what, bool captured, const Function& function, const Size& size) {
+  // An earlier collective has failed, whether or not the stream is captured now.
+  if (const int32_t error = AsyncError(); error != 0) return CollectiveError("async_error", error, false, size());
+  const int32_t error = function();
+  return error == 0 ? Status() : CollectiveError(what, error, captured, size());
+}
+
 Status Communicator::GatherInStream(void* buffer, int64_t segment_bytes, void* stream, bool captured) {
-  const char* what = "async_error";
-  int32_t error = AsyncError();
-  const bool is_call = error == 0;  // otherwise an earlier collective has failed, captured or not
-  if (is_call) {
-    what = "all_gather";
-    const char* const own = static_cast<const char*>(buffer) + ops_.rank * segment_bytes;
-    error = ops_.all_gather(ops_.user, own, buffer, static_cast<size_t>(segment_bytes), stream);
-  }
-  if (error == 0) return {};
-  return CollectiveError(what, error, captured && is_call, Cat("segments of ", segment_bytes, " bytes"));
+  const char* const own = static_cast<const char*>(buffer) + ops_.rank * segment_bytes;
+  return Call(
+      "all_gather", captured,
+      [&] { return ops_.all_gather(ops_.user, own, buffer, static_cast<size_t>(segment_bytes), stream); },
+      [&] { return Cat("segments of ", segment_bytes, " bytes"); });
 }
 
 Status Communicator::AllGatherInt(int64_t own) {
@@ -72,17 +75,11 @@ Status Communicator::AllGatherInt(int64_t own) {
 
 Status Communicator::AllToAllInStream(const void* send, std::span<const size_t> send_bytes, void* recv,
                                       std::span<const size_t> recv_bytes, void* stream, bool captured) {
-  const char* what = "async_error";
-  int32_t error = AsyncError();
-  const bool is_call = error == 0;  // otherwise an earlier collective has failed, captured or not
-  if (is_call) {
-    what = "all_to_all";
-    error = ops_.all_to_all(ops_.user, send, send_bytes.data(), recv, recv_bytes.data(), stream);
-  }
-  if (error == 0) return {};
   const auto sum = [](std::span<const size_t> bytes) { return std::accumulate(bytes.begin(), bytes.end(), size_t{0}); };
-  return CollectiveError(what, error, captured && is_call,
-                         Cat(sum(send_bytes), " bytes to send and ", sum(recv_bytes), " to receive"));
+  return Call(
+      "all_to_all", captured,
+      [&] { return ops_.all_to_all(ops_.user, send, send_bytes.data(), recv, recv_bytes.data(), stream); },
+      [&] { return Cat(sum(send_bytes), " bytes to send and ", sum(recv_bytes), " to receive"); });
 }
 
 void Communicator::Abort() {

@@ -106,6 +106,10 @@ class Communicator {
   Communicator() = default;
   Status GatherStaged(void* buffer, int64_t segment_bytes);
   int32_t AsyncError() const { return ops_.async_error != nullptr ? ops_.async_error(ops_.user) : 0; }
+  // Calls a collective of the caller, unless an earlier one has failed. size: returns the amount of data, for the error
+  // text.
+  template <typename Function, typename Size>
+  Status Call(const char* what, bool captured, const Function& function, const Size& size);
   // Returns the error of a caller's function, and aborts the communicator, except during a capture. what: the name of
   // the function. size: the amount of data, for the error text.
   Status CollectiveError(const char* what, int32_t error, bool captured, const std::string& size);

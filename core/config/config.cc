@@ -193,8 +193,8 @@ const std::string* Config::Text(std::string_view name) const {
 // Checks that the method reads all keys that were set in this config itself.
 Status Config::CheckMethod(Method method) const {
   for (const Key& key : Keys()) {
-    if (SourceOf(key) != Source::kOwn || ValueOf(key).text == key.default_text) continue;
-    SHAMPOO_RETURN_IF_ERROR(CheckReads(method, key, ValueOf(key).text));
+    if (Reads(method, key) || SourceOf(key) != Source::kOwn || ValueOf(key).text == key.default_text) continue;
+    return RejectUnread(method, key, ValueOf(key).text);
   }
   return {};
 }

@@ -81,8 +81,8 @@ Status ParseValue(const Key& key, std::string_view text, Value* value);
 Status MakeNumber(const Key& key, double number, Value* value);
 Status MakeInteger(const Key& key, int64_t integer, Value* value);
 Status CheckNumber(const Key& key, double number);
-// Checks that the method reads the key. value: for the error.
-Status CheckReads(Method method, const Key& key, const std::string& value);
+// Returns the error of a value of a key that the method does not read.
+Status RejectUnread(Method method, const Key& key, const std::string& value);
 // Checks a number of a key with `arithmetic`. Returns an error if it overflows the computation dtype, or if it is not 0
 // but rounds to 0 there, unless 0 is the least value of the key.
 Status CheckArithmetic(const Key& key, double number, Dtype computation);

@@ -77,8 +77,7 @@ Status CheckNumber(const Key& key, double number) {
   return InRange(key, number) ? Status() : OutOfRange(key, Cat(number));
 }
 
-Status CheckReads(Method method, const Key& key, const std::string& value) {
-  if (Reads(method, key)) return {};
+Status RejectUnread(Method method, const Key& key, const std::string& value) {
   return Invalid("key ", key.name, ": the value ", value, " is not allowed with method ", NameOf(method),
                  ", which does not read this key: leave the key out; expected only with method ", MethodNames(key));
 }
@@ -103,12 +102,11 @@ Status Settings::CheckMoments() const {
     double decay;
   };
   const bool has_average = grafting == Grafting::kRmsprop || grafting == Grafting::kAdam;
-  const bool is_elementwise = IsElementwise(method);
-  const Moment moments[] = {{"factor_dtype", "beta2", "the factor matrices", factor_dtype, is_elementwise ? 0 : beta2},
-                            {"grafting_dtype", "grafting_beta2", "the second moment", grafting_dtype,
-                             has_average && !is_elementwise ? grafting_beta2 : 0},
-                            {"second_moment_dtype", "beta2", "the second moment", second_moment_dtype,
-                             has_average && is_elementwise ? beta2 : 0}};
+  // A dtype that the method does not read has no value.
+  const Moment moments[] = {
+      {"factor_dtype", "beta2", "the factor matrices", factor_dtype, beta2},
+      {"grafting_dtype", "grafting_beta2", "the second moment", grafting_dtype, has_average ? grafting_beta2 : 0},
+      {"second_moment_dtype", "beta2", "the second moment", second_moment_dtype, beta2}};
   for (const Moment& moment : moments) {
     const bool is_narrow = moment.dtype == Dtype::kBf16 || moment.dtype == Dtype::kF16;
     // A decrease by less than half the distance to the next number is rounded away.

@@ -84,7 +84,7 @@ Status HyperParameters::Set(int group, const char* name, double value, bool* roo
   }
   SHAMPOO_RETURN_IF_ERROR(CheckNumber(*key, value));
   Settings& settings = groups_[static_cast<size_t>(group)].settings;
-  SHAMPOO_RETURN_IF_ERROR(CheckReads(settings.method, *key, Cat(value)));
+  if (!Reads(settings.method, *key)) return RejectUnread(settings.method, *key, Cat(value));
   const Settings& planned = plan_.groups[static_cast<size_t>(group)];
   SHAMPOO_RETURN_IF_ERROR(CheckEpsilon(settings, *key, value));
   for (double Settings::*with_state : {&Settings::beta1, &Settings::momentum}) {

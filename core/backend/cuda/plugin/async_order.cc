@@ -34,7 +34,9 @@ int64_t AsyncOrder::JobToWaitFor(int64_t block) const {
   return job > waited_ ? job : 0;
 }
 
-Status AsyncOrder::MakeWait(cudaStream_t stream, int64_t job) {
+Status AsyncOrder::WaitForRoots(int64_t block, cudaStream_t stream) {
+  const int64_t job = JobToWaitFor(block);
+  if (job == 0) return {};
   SHAMPOO_CUDA_TRY(cudaStreamWaitEvent(stream, EventOf(done_, job), 0));
   waited_ = std::max(waited_, job);
   return {};

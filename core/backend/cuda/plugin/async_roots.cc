@@ -41,11 +41,6 @@ void AsyncRoots::AwaitJob(int64_t block) {
   if (job != 0) thread_->WaitFor(job);
 }
 
-Status AsyncRoots::WaitForRoots(int64_t block, cudaStream_t stream) {
-  const int64_t job = order_.JobToWaitFor(block);
-  return job == 0 ? Status() : order_.MakeWait(stream, job);
-}
-
 Status AsyncRoots::Submit(const StepArgs& args, const PlanView& plan) {
   const RootTask* const end = args.tasks + plan.block_count;
   if (std::find(args.tasks, end, RootTask::kTakeSnapshot) == end) return {};

@@ -48,7 +48,7 @@ class AsyncRoots {
   // not been enqueued.
   void AwaitJob(int64_t block);
   // Makes later work in `stream` wait for the last roots of this block. Call AwaitJob() first.
-  Status WaitForRoots(int64_t block, cudaStream_t stream);
+  Status WaitForRoots(int64_t block, cudaStream_t stream) { return order_.WaitForRoots(block, stream); }
   // Submits a job for the snapshots that this step takes. The job starts after all work that the step's stream contains
   // now.
   Status Submit(const StepArgs& args, const PlanView& plan);

@@ -49,11 +49,6 @@ HostRootTransfer::~HostRootTransfer() {
   if (stream_.get() != nullptr) (void)cudaStreamSynchronize(stream_.get());
 }
 
-Status HostRootTransfer::WaitForRoots(int64_t block, cudaStream_t stream) {
-  const int64_t job = order_.JobToWaitFor(block);
-  return job == 0 ? Status() : order_.MakeWait(stream, job);
-}
-
 Status HostRootTransfer::Start(const HostRootStart& start, int64_t* job) {
   const auto stream = static_cast<cudaStream_t>(start.stream);
   const auto* const arena = static_cast<const char*>(start.arena);

@@ -41,7 +41,7 @@ class HostRootTransfer {
   // Called by the thread that steps:
   //
   // Makes later work in `stream` wait for the last job of this block, which must have ended on the host.
-  Status WaitForRoots(int64_t block, cudaStream_t stream);
+  Status WaitForRoots(int64_t block, cudaStream_t stream) { return order_.WaitForRoots(block, stream); }
   // See Table::start_host_roots.
   Status Start(const HostRootStart& start, int64_t* job);
 
