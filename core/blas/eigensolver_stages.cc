@@ -29,6 +29,21 @@ int Stedc(int64_t n, double* d, double* e, double* z, double* work, int32_t* int
                              Int(StedcIntWork(n)));
 }
 
+// The column-major matrix with the elements of A is A^T = R^T Q^T, whose factor on the right LAPACK's LQ computes.
+int Orthogonalize(int64_t n, float* a, float* tau, float* work) {
+  const auto size = Int(OrthogonalizeWork(n));
+  const int info = LAPACKE_sgelqf_work(LAPACK_COL_MAJOR, Int(n), Int(n), a, Int(n), tau, work, size);
+  if (info != 0) return info;
+  return LAPACKE_sorglq_work(LAPACK_COL_MAJOR, Int(n), Int(n), Int(n), a, Int(n), tau, work, size);
+}
+
+int Orthogonalize(int64_t n, double* a, double* tau, double* work) {
+  const auto size = Int(OrthogonalizeWork(n));
+  const int info = LAPACKE_dgelqf_work(LAPACK_COL_MAJOR, Int(n), Int(n), a, Int(n), tau, work, size);
+  if (info != 0) return info;
+  return LAPACKE_dorglq_work(LAPACK_COL_MAJOR, Int(n), Int(n), Int(n), a, Int(n), tau, work, size);
+}
+
 void SolveUnitTransposed(int64_t k, int64_t n, const float* l, float* b, int64_t ldb) {
   cblas_strsm(CblasRowMajor, CblasLeft, CblasLower, CblasTrans, CblasUnit, Int(k), Int(n), 1.0f, l, Int(k), b,
               Int(ldb));

@@ -227,7 +227,10 @@ const StoredEntry* StoredBlock::Find(std::string_view state) const {
 }
 
 bool StoredBlock::HasFactors() const {
-  return Find("factor.0") != nullptr || Find("inverse.0") != nullptr || Find("diagonal") != nullptr;
+  // Of a block of SOAP, some dims may have no factor matrix, but E and V are then in eigenbases.
+  return std::any_of(entries.begin(), entries.end(), [](const StoredEntry& entry) {
+    return entry.state.starts_with("factor.") || entry.state.starts_with("inverse.") || entry.state == "diagonal";
+  });
 }
 
 std::string TensorName(const StoredBlock& block, std::string_view state) { return Cat(block.key, "/", state); }

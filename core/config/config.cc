@@ -19,7 +19,6 @@ constexpr Alias kAliases[] = {
     {"betas", "beta1, and grafting_beta2 (of the grafting method) or beta2 (of the factor matrices)"},
     {"b1", "beta1"},
     {"b2", "grafting_beta2 (of the grafting method) or beta2 (of the factor matrices)"},
-    {"shampoo_beta", "beta2"},
     {"stats_decay", "beta2"},
     {"eps", "grafting_epsilon (of the grafting method) or epsilon (of the inverse roots)"},
     {"matrix_eps", "epsilon"},
@@ -116,10 +115,33 @@ Status CheckRootMethod(const Settings& settings) {
 }
 
 Status CheckDecay(const Settings& settings) {
-  if (settings.weight_decay_type != WeightDecayType::kIndependent || settings.momentum == 0) return {};
-  return Invalid("key momentum: the value ", settings.momentum,
-                 " is not allowed with weight_decay_type independent, because momentum would apply the decay of a step "
-                 "again in later steps: expected momentum 0, or another weight_decay_type");
+  const bool is_after = settings.weight_decay_type == WeightDecayType::kDecoupledAfter;
+  if (is_after && !UsesEigenbasis(settings.method)) {
+    return Invalid("key weight_decay_type: the value decoupled_after is not allowed with method ",
+                   NameOf(settings.method),
+                   ": expected decoupled, which differs only by lr^2 * weight_decay times the "
+                   "direction");
+  }
+  if ((settings.weight_decay_type != WeightDecayType::kIndependent && !is_after) || settings.momentum == 0) return {};
+  return Invalid("key momentum: the value ", settings.momentum, " is not allowed with weight_decay_type ",
+                 is_after ? "decoupled_after" : "independent",
+                 ", because momentum would apply the decay of a step again in later steps: expected momentum 0, or "
+                 "another weight_decay_type");
+}
+
+Status CheckNorms(const Settings& settings) {
+  if (settings.norm_control == NormControl::kNone) return {};
+  if (settings.momentum != 0) {
+    return Invalid("key momentum: the value ", settings.momentum,
+                   " is not allowed with norm_control hyperball, which replaces the update that momentum would "
+                   "accumulate: expected momentum 0, or norm_control none");
+  }
+  if (settings.weight_decay_type == WeightDecayType::kDecoupledAfter) {
+    return Invalid(
+        "key weight_decay_type: the value decoupled_after is not allowed with norm_control hyperball: "
+        "expected decoupled");
+  }
+  return {};
 }
 
 }  // namespace
@@ -193,7 +215,9 @@ const std::string* Config::Text(std::string_view name) const {
 // Checks that the method reads all keys that were set in this config itself.
 Status Config::CheckMethod(Method method) const {
   for (const Key& key : Keys()) {
-    if (Reads(method, key) || SourceOf(key) != Source::kOwn || ValueOf(key).text == key.default_text) continue;
+    const std::string& text = ValueOf(key).text;
+    const bool is_off = text == key.default_text || (key.off_text != nullptr && text == key.off_text);
+    if (Reads(method, key) || SourceOf(key) != Source::kOwn || is_off) continue;
     return RejectUnread(method, key, ValueOf(key).text);
   }
   return {};
@@ -218,8 +242,10 @@ Status Config::Resolve(Settings* settings) const {
   }
 
   SHAMPOO_RETURN_IF_ERROR(CheckDecay(made));
-  if (IsElementwise(method)) {
-    ResolveElementwise(&made);
+  SHAMPOO_RETURN_IF_ERROR(CheckNorms(made));
+  if (method != Method::kShampoo) {
+    if (IsElementwise(method)) ResolveElementwise(&made);
+    if (UsesEigenbasis(method)) SHAMPOO_RETURN_IF_ERROR(ResolveBasis(&made));
     SHAMPOO_RETURN_IF_ERROR(made.CheckMoments());
     *settings = std::move(made);
     return {};
@@ -254,6 +280,46 @@ void Config::ResolveElementwise(Settings* settings) const {
   settings->root_relative_epsilon = 0;
   settings->start_preconditioning_step = 1;
   settings->inverse_root_override = {0};
+}
+
+// Resolves the defaults of a method that works in eigenbases, and checks its keys.
+Status Config::ResolveBasis(Settings* settings) const {
+  settings->grafting = Grafting::kNone;
+  settings->root_relative_epsilon = 0;
+  settings->refresh_growth = 0;
+  settings->inverse_root_override = {0};
+  if (settings->method == Method::kKlShampoo) settings->factor_correction = FactorTerm::kKl;
+  if (ValueOf(*FindKey("epsilon")).is_auto) settings->epsilon = 1e-8;
+  if (ValueOf(*FindKey("shampoo_beta")).is_auto) settings->shampoo_beta = settings->beta2;
+  if (ValueOf(*FindKey("relative_epsilon")).is_auto) settings->relative_epsilon = -1;
+  if (settings->method == Method::kKlShampoo) settings->relative_epsilon = 0;
+  if (ValueOf(*FindKey("kl_cap")).is_auto) settings->kl_cap = -1;
+
+  const bool is_before = settings->basis_order == BasisOrder::kBefore;
+  constexpr const char* kOnlyBefore[] = {"start_preconditioning_step", "basis_init"};
+  constexpr const char* kOnlyAfter[] = {"first_step", "factor_start"};
+  for (const char* const name : is_before ? kOnlyAfter : kOnlyBefore) {
+    const Key& key = *FindKey(name);
+    if (!Reads(settings->method, key) || ValueOf(key).text == key.default_text) continue;
+    return Invalid("key ", name, ": the value ", ValueOf(key).text, " is not allowed with basis_order ",
+                   is_before ? "before" : "after", ", which does not read this key: expected basis_order ",
+                   is_before ? "after" : "before", ", or leave the key out");
+  }
+  if (settings->kl_eigenvalues == KlEigenvalues::kBasis && !is_before) {
+    return Invalid(
+        "key kl_eigenvalues: the value basis is not allowed with basis_order after: expected ema, or "
+        "basis_order before");
+  }
+  for (const auto& [name, dtype] : {std::pair("filtered_grad_dtype", settings->filtered_grad_dtype),
+                                    std::pair("second_moment_dtype", settings->second_moment_dtype)}) {
+    if (dtype != Dtype::kF16) continue;
+    return Invalid(
+        "key ", name, ": the value f16 is not allowed with method ", NameOf(settings->method),
+        ", because a rotation may enlarge elements beyond the range of f16: expected auto, f32, f64 or bf16");
+  }
+  int64_t& start = settings->start_preconditioning_step;
+  if (start < 1) start = start == -1 ? settings->precondition_frequency : 1;
+  return {};
 }
 
 // If the user has set epsilon or root_relative_epsilon, disables the other one, which the preset may have set.

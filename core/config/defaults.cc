@@ -7,6 +7,21 @@
 namespace shampoo {
 namespace {
 
+// The defaults of the authors of SOAP and KL-Shampoo, except for the size of blocks: an eigendecomposition of size 4096
+// takes seconds on a CPU.
+constexpr Default kSoap[] = {{"lr", "0.003"},
+                             {"beta1", "0.95"},
+                             {"use_merge_dims", "false"},
+                             {"merge_min_dim", "0"},
+                             {"max_preconditioner_dim", "2048"},
+                             {"precondition_frequency", "10"}};
+constexpr Default kKlShampoo[] = {{"lr", "0.0001"},
+                                  {"beta2", "0.98"},
+                                  {"use_bias_correction", "false"},
+                                  {"use_merge_dims", "false"},
+                                  {"merge_min_dim", "0"},
+                                  {"max_preconditioner_dim", "2048"},
+                                  {"precondition_frequency", "10"}};
 constexpr Default kAdam[] = {{"beta2", "0.999"}};
 constexpr Default kAdagrad[] = {{"beta1", "0"}};
 constexpr Default kRmsprop[] = {{"beta1", "0"}, {"beta2", "0.99"}};
@@ -35,6 +50,8 @@ constexpr Preset kPresets[] = {
     {"shampoo", Method::kShampoo, {}},
     {"shampoo_2024", Method::kShampoo, kShampoo2024},
     {"adamw", Method::kAdam, kAdamw},
+    {"soap", Method::kSoap, {}},
+    {"kl_shampoo", Method::kKlShampoo, {}},
 };
 
 const char* Find(std::span<const Default> defaults, std::string_view key) {
@@ -50,6 +67,10 @@ std::span<const Preset> Presets() { return kPresets; }
 
 std::span<const Default> DefaultsOf(Method method) {
   switch (method) {
+    case Method::kSoap:
+      return kSoap;
+    case Method::kKlShampoo:
+      return kKlShampoo;
     case Method::kAdam:
       return kAdam;
     case Method::kAdagrad:

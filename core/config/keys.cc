@@ -12,10 +12,10 @@
 namespace shampoo {
 namespace {
 
-constexpr const char* kPresetNames[] = {"shampoo", "shampoo_2024", "adamw"};
-constexpr const char* kMethodNames[] = {"shampoo", "adam", "adagrad", "rmsprop", "sgd"};
+constexpr const char* kPresetNames[] = {"shampoo", "shampoo_2024", "adamw", "soap", "kl_shampoo"};
+constexpr const char* kMethodNames[] = {"shampoo", "soap", "kl_shampoo", "adam", "adagrad", "rmsprop", "sgd"};
 constexpr const char* kGraftingNames[] = {"none", "sgd", "adagrad", "rmsprop", "adam"};
-constexpr const char* kDecayNames[] = {"decoupled", "coupled", "independent", "palm"};
+constexpr const char* kDecayNames[] = {"decoupled", "coupled", "independent", "palm", "decoupled_after"};
 constexpr const char* kInitialNames[] = {"identity", "zero"};
 constexpr const char* kOutputNames[] = {"parameters", "updates"};
 constexpr const char* kRootMethodNames[] = {"eigen", "newton", "higher_order", "cans"};
@@ -27,6 +27,17 @@ constexpr const char* kBalanceNames[] = {"bytes", "cost"};
 constexpr const char* kShardModeNames[] = {"local", "gather"};
 constexpr const char* kMathNames[] = {"f32", "tf32"};
 constexpr const char* kMismatchNames[] = {"error", "reset"};
+constexpr const char* kUpdateNormNames[] = {"none", "frobenius", "rms"};
+constexpr const char* kNormControlNames[] = {"none", "hyperball"};
+constexpr const char* kBasisMethodNames[] = {"eigen", "qr"};
+constexpr const char* kBasisSortNames[] = {"before", "after", "ascending", "none"};
+constexpr const char* kBasisTransportNames[] = {"rotate", "permute", "none"};
+constexpr const char* kBasisOrderNames[] = {"after", "before"};
+constexpr const char* kBasisInitNames[] = {"eigen", "identity"};
+constexpr const char* kFirstStepNames[] = {"skip", "use"};
+constexpr const char* kFactorStartNames[] = {"zero", "first"};
+constexpr const char* kFactorTermNames[] = {"none", "kl"};
+constexpr const char* kKlEigenvaluesNames[] = {"ema", "basis"};
 constexpr const char* kStateDtypes[] = {"auto", "f32", "f64", "f16", "bf16"};
 constexpr const char* kComputationDtypes[] = {"auto", "f32", "f64"};
 
@@ -34,6 +45,9 @@ constexpr double kNoLimit = std::numeric_limits<double>::max();
 constexpr double kLargestInteger = 9007199254740992.0;  // 2^53: exact as a double, too
 
 constexpr MethodSet kShampoo = SetOf(Method::kShampoo);
+constexpr MethodSet kSoap = SetOf(Method::kSoap);
+constexpr MethodSet kWithBasis = SetOf(Method::kSoap, Method::kKlShampoo);
+constexpr MethodSet kWithFactors = kShampoo | kWithBasis;
 constexpr MethodSet kWithMoment = SetOf(Method::kAdam, Method::kAdagrad, Method::kRmsprop);
 constexpr MethodSet kWithDecayingMoment = SetOf(Method::kAdam, Method::kRmsprop);
 
@@ -49,36 +63,42 @@ const Key kKeys[] = {
     {.name = "preset", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "Named set of defaults. Keys that are set explicitly keep their values, regardless of the order in which "
             "keys are set. shampoo: the defaults of this table. shampoo_2024: the defaults of the July 2024 reference "
-            "release. adamw: method adam with the learning rate and the weight decay of torch.optim.AdamW. A preset is "
-            "for one method; if the key method selects another method, the defaults of that method are used instead.",
+            "release. adamw: method adam with the learning rate and the weight decay of torch.optim.AdamW. soap, "
+            "kl_shampoo: the method of this name with its defaults. A preset is for one method; if the key method "
+            "selects another method, the defaults of that method are used instead.",
      .choices = kPresetNames},
     {.name = "method", .type = KeyType::kChoice, .default_text = "shampoo",
-     .doc = "How the update follows from the gradient. shampoo: Distributed Shampoo. adam, adagrad, rmsprop, sgd: the "
-            "elementwise method of this name, without factor matrices, in the same arithmetic as grafting: "
-            "direction = filtered gradient / (sqrt(second moment) + epsilon); for sgd, the filtered gradient itself. "
-            "Each method has its own defaults of beta1, beta2 and epsilon. Creating a plan fails if a key that the "
-            "method does not read was set in the same config to a value other than its default.",
+     .doc = "How the update follows from the gradient. shampoo: Distributed Shampoo. soap: Adam in the eigenbases of "
+            "Shampoo's factor matrices (arXiv 2409.11321). kl_shampoo: Shampoo whose factor matrices minimize a "
+            "Kullback-Leibler divergence (arXiv 2509.03378). adam, adagrad, rmsprop, sgd: the elementwise method of "
+            "this name, without factor matrices, in the same arithmetic as grafting: direction = filtered gradient / "
+            "(sqrt(second moment) + epsilon); for sgd, the filtered gradient itself. Each method has its own defaults. "
+            "Creating a plan fails if a key that the method does not read was set in the same config to a value other "
+            "than its default.",
      .choices = kMethodNames, .choose = Choose<&Settings::method>},
     {.name = "lr", .type = KeyType::kF64, .default_text = "0.001",
-     .doc = "Learning rate: the update is -lr times the direction.",
+     .doc = "Learning rate: the update is -lr times the direction. The default is 0.003 for method soap and 0.0001 for "
+            "kl_shampoo.",
      .least = 0, .number = &Settings::lr, .changeable = true, .arithmetic = true},
     {.name = "beta1", .type = KeyType::kF64, .default_text = "0.9",
      .doc = "Decay of the filtered gradient, the exponential moving average of gradients that is preconditioned. 0: "
-            "the gradient itself is preconditioned, and no average is stored. The default is 0 for method adagrad, "
-            "rmsprop and sgd.",
+            "the gradient itself is preconditioned, and no average is stored. The default is 0.95 for method soap, and "
+            "0 for adagrad, rmsprop and sgd.",
      .least = 0, .most = 1, .most_open = true, .number = &Settings::beta1, .changeable = true},
     {.name = "beta2", .type = KeyType::kF64, .default_text = "0.95",
-     .doc = "Decay of the factor matrices, or of the second moment of method adam (default 0.999) and rmsprop (default "
-            "0.99). 1: an unweighted sum, as in the original Shampoo.",
-     .methods = kShampoo | kWithDecayingMoment, .least = 0, .most = 1, .least_open = true,
+     .doc = "Decay of the factor matrices, or of the second moment of method soap, adam (default 0.999) and rmsprop "
+            "(default 0.99). kl_shampoo (default 0.98) uses it for tensors without factor matrices. 1: an unweighted "
+            "sum, as in the original Shampoo.",
+     .methods = kWithFactors | kWithDecayingMoment, .least = 0, .most = 1, .least_open = true,
      .number = &Settings::beta2, .changeable = true},
     {.name = "epsilon", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Absolute number that is added to the eigenvalues of a factor matrix before its inverse root is computed. "
             "If this key is set, it replaces root_relative_epsilon. Must be above 0 unless root_relative_epsilon or "
-            "root_rank_handling pseudo_inverse is used. With method adam, adagrad and rmsprop: the number that is "
-            "added to the square root of the second moment; where the sum is 0, so is the direction. auto: 0 for "
+            "root_rank_handling pseudo_inverse is used. With method soap, adam, adagrad and rmsprop: the number that "
+            "is added to the square root of the second moment; where the sum is 0, so is the direction. With method "
+            "kl_shampoo: the number that is added to the root of the Kronecker product of the eigenvalues. auto: 0 for "
             "shampoo, 1e-10 for adagrad, otherwise 1e-8.",
-     .methods = kShampoo | kWithMoment, .least = 0, .number = &Settings::epsilon, .changeable = true,
+     .methods = kWithFactors | kWithMoment, .least = 0, .number = &Settings::epsilon, .changeable = true,
      .arithmetic = true},
     {.name = "root_relative_epsilon", .type = KeyType::kF64, .default_text = "3e-04",
      .doc = "Multiple of the mean eigenvalue of a factor matrix that is added to its eigenvalues before the inverse "
@@ -102,31 +122,37 @@ const Key kKeys[] = {
             "lr * weight_decay times the parameter. independent: a step subtracts weight_decay times the parameter, "
             "whatever lr is; momentum must be 0. palm: a step subtracts lr^2 * weight_decay times the parameter, as in "
             "PaLM (arXiv 2204.02311). coupled: weight_decay times the parameter is added to the gradient and therefore "
-            "affects all states (L2 regularization).",
+            "affects all states (L2 regularization). decoupled_after: a step subtracts lr * weight_decay times the "
+            "parameter that it has already updated, as the code of SOAP's authors does; only for method soap and "
+            "kl_shampoo, with momentum 0.",
      .choices = kDecayNames, .choose = Choose<&Settings::weight_decay_type>},
     {.name = "max_preconditioner_dim", .type = KeyType::kI64, .default_text = "1024",
      .doc = "Largest dimension of a block. Larger dimensions are split into blocks, each with its own factor matrices. "
-            "Larger blocks are closer to full Shampoo, and a step takes longer.",
-     .methods = kShampoo, .least = 1, .most = kLargestInteger, .integer = &Settings::max_preconditioner_dim},
+            "Larger blocks are closer to full Shampoo, and a step takes longer. The default is 2048 for method soap and "
+            "kl_shampoo.",
+     .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::max_preconditioner_dim},
     {.name = "use_merge_dims", .type = KeyType::kBool, .default_text = "true",
      .doc = "Merge neighboring dimensions if their product is at most max_preconditioner_dim. merge_min_dim selects "
-            "the dimensions.",
-     .methods = kShampoo, .flag = &Settings::use_merge_dims},
+            "the dimensions. The default is false for method soap and kl_shampoo.",
+     .methods = kWithFactors, .flag = &Settings::use_merge_dims},
     {.name = "merge_min_dim", .type = KeyType::kI64, .default_text = "32",
      .doc = "Selects the dimensions that use_merge_dims merges. Above 0: from right to left, a dimension below this "
             "number is merged with its neighbor. At least two dimensions remain, so a matrix never becomes a vector. "
-            "0: all dimensions are merged, from left to right, as in the reference release.",
-     .methods = kShampoo, .least = 0, .most = kLargestInteger, .integer = &Settings::merge_min_dim},
+            "0: all dimensions are merged, from left to right, as in the reference release. The default is 0 for "
+            "method soap and kl_shampoo.",
+     .methods = kWithFactors, .least = 0, .most = kLargestInteger, .integer = &Settings::merge_min_dim},
     {.name = "precondition_1d", .type = KeyType::kBool, .default_text = "false",
      .doc = "Whether tensors with at most one dimension above 1 (biases, scales) have factor matrices. false: they use "
-            "only the grafting method, unless grafting is none. Dimensions are counted before they are merged. With "
+            "only the grafting method, unless grafting is none; with method soap and kl_shampoo they take the step of "
+            "method adam. Dimensions are counted before they are merged. With "
             "stack_dims, they are counted for each stacked tensor; with shard_mode local, for each piece that a rank "
             "holds.",
-     .methods = kShampoo, .flag = &Settings::precondition_1d},
+     .methods = kWithFactors, .flag = &Settings::precondition_1d},
     {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "25",
      .doc = "Maximum number of steps between two refreshes of the inverse roots. Early refreshes follow each other "
-            "sooner if refresh_growth is above 0. Factor matrices are updated at every step.",
-     .methods = kShampoo, .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
+            "sooner if refresh_growth is above 0. Factor matrices are updated at every step. With method soap and "
+            "kl_shampoo (default 10): the number of updates of a block between two refreshes of its eigenbases.",
+     .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
     {.name = "refresh_growth", .type = KeyType::kF64, .default_text = "0.1",
      .doc = "Refreshes the inverse roots more often at the start. Above 0: the first refresh is at "
             "start_preconditioning_step, and after a refresh at step t the next one follows max(1, "
@@ -136,8 +162,10 @@ const Key kKeys[] = {
     {.name = "start_preconditioning_step", .type = KeyType::kI64, .default_text = "-1",
      .doc = "First step with preconditioning. Before it, only the grafting method is used. -1: step 1 if "
             "refresh_growth is above 0, otherwise precondition_frequency. If refresh_growth is 0, the value must be at "
-            "least precondition_frequency. 0 means 1 if refresh_growth is above 0 or precondition_frequency is 1.",
-     .methods = kShampoo, .least = -1, .most = kLargestInteger, .integer = &Settings::start_preconditioning_step},
+            "least precondition_frequency. 0 means 1 if refresh_growth is above 0 or precondition_frequency is 1. "
+            "Method soap reads this key only with basis_order before: the update with the first refresh of the "
+            "eigenbases, -1 for precondition_frequency.",
+     .methods = kShampoo | kSoap, .least = -1, .most = kLargestInteger, .integer = &Settings::start_preconditioning_step},
     {.name = "inverse_root_override", .type = KeyType::kList, .default_text = "2",
      .doc = "Root r of the inverse root factor^(-exponent_multiplier / r). A single number applies to blocks of every "
             "order. A list such as 0,2,4 is indexed by the order: entry 1 is for vectors, entry 2 for matrices. 0, or "
@@ -150,12 +178,14 @@ const Key kKeys[] = {
      .methods = kShampoo, .number = &Settings::exponent_multiplier},
     {.name = "use_bias_correction", .type = KeyType::kBool, .default_text = "true",
      .doc = "Divide the filtered gradient by 1 - beta1^t and, if beta2 is below 1, the factor matrices by 1 - beta2^t. "
-            "The second moment of grafting adam is always corrected.",
+            "The second moment of grafting adam is always corrected. With method soap and adam, the second moment is "
+            "also divided by 1 - beta2^t; method soap and kl_shampoo count the updates of each block, not the steps of "
+            "the group. The default is false for method kl_shampoo.",
      .flag = &Settings::use_bias_correction},
     {.name = "grafting", .type = KeyType::kChoice, .default_text = "adam",
      .doc = "Method that gives the direction of each block its length. Before start_preconditioning_step it also gives "
             "the direction. none: the direction keeps its own length.",
-     .methods = kShampoo, .choices = kGraftingNames, .choose = Choose<&Settings::grafting>},
+     .methods = kShampoo, .off_text = "none", .choices = kGraftingNames, .choose = Choose<&Settings::grafting>},
     {.name = "grafting_beta2", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Decay of the grafting method's second moment (rmsprop, adam). auto: 0.99 for rmsprop, 0.999 for adam. Has "
             "no effect with other grafting methods.",
@@ -204,10 +234,10 @@ const Key kKeys[] = {
      .doc = "With pseudo_inverse, an eigenvalue of at most this also counts as 0. See root_rank_rtol.",
      .methods = kShampoo, .least = 0, .number = &Settings::root_rank_atol},
     {.name = "root_failure_tolerance", .type = KeyType::kI64, .default_text = "3",
-     .doc = "If no rung of the recovery ladder can compute the inverse root of a factor matrix, the previous root is "
-            "kept. If this happens at more refreshes in a row than this number, the next step reports an error before "
+     .doc = "If no rung of the recovery ladder can compute the inverse root or the eigenbasis of a factor matrix, the "
+            "previous one is kept. If this happens at more refreshes in a row than this number, the next step reports an error before "
             "it changes anything.",
-     .methods = kShampoo, .least = 0, .most = kLargestInteger, .integer = &Settings::root_failure_tolerance},
+     .methods = kWithFactors, .least = 0, .most = kLargestInteger, .integer = &Settings::root_failure_tolerance},
     {.name = "track_root_residuals", .type = KeyType::kBool, .default_text = "false",
      .doc = "Compare every inverse root with one computed in float64, for shampoo_optimizer_stat and the log. This "
             "takes two eigendecompositions in float64 for each root.",
@@ -244,7 +274,7 @@ const Key kKeys[] = {
      .methods = kShampoo, .choices = kComputationDtypes, .dtype = &Settings::root_dtype},
     {.name = "factor_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which factor matrices are stored between steps. auto: computation_dtype.",
-     .methods = kShampoo, .choices = kStateDtypes, .dtype = &Settings::factor_dtype},
+     .methods = kWithFactors, .choices = kStateDtypes, .dtype = &Settings::factor_dtype},
     {.name = "inverse_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which inverse roots are stored between steps. auto: computation_dtype.",
      .methods = kShampoo, .choices = kStateDtypes, .dtype = &Settings::inverse_dtype},
@@ -259,7 +289,7 @@ const Key kKeys[] = {
      .methods = kShampoo, .choices = kStateDtypes, .dtype = &Settings::grafting_dtype},
     {.name = "second_moment_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which the second moment of the gradient is stored between steps. auto: computation_dtype.",
-     .methods = kWithMoment, .choices = kStateDtypes, .dtype = &Settings::second_moment_dtype},
+     .methods = kWithMoment | kWithBasis, .choices = kStateDtypes, .dtype = &Settings::second_moment_dtype},
     {.name = "allow_stalled_moments", .type = KeyType::kBool, .default_text = "false",
      .doc = "Accept a decay so close to 1 that a second moment in 16 bits never decreases, because rounding undoes "
             "each decrease. This is the case if 1 - decay is below 2^-8 (bf16) or 2^-11 (f16). The decay is "
@@ -267,7 +297,7 @@ const Key kKeys[] = {
             "comparisons with other implementations. In f16, a moment stops decreasing at about 3e-8 / (1 - decay) "
             "even with a smaller decay, because the spacing of f16 numbers is never finer than 6e-8: at 3e-5 with a "
             "decay of 0.999.",
-     .methods = kShampoo | kWithDecayingMoment, .flag = &Settings::allow_stalled_moments},
+     .methods = kWithFactors | kWithDecayingMoment, .flag = &Settings::allow_stalled_moments},
     {.name = "gradient_scale", .type = KeyType::kF64, .default_text = "1",
      .doc = "Every gradient is multiplied by this number when it is read (loss scaling, averaging over a batch).",
      .number = &Settings::gradient_scale, .changeable = true, .arithmetic = true},
@@ -340,6 +370,111 @@ const Key kKeys[] = {
      .doc = "Number of threads that work on a step, including the calling thread. 0: as many as the amount of work "
             "justifies, at most one for each processor that the process may use.",
      .scope = Scope::kOptimizer, .least = 0, .most = 4096, .integer = &Settings::threads},
+    {.name = "shampoo_beta", .type = KeyType::kF64, .default_text = "auto",
+     .doc = "Decay of the factor matrices. 1: an unweighted sum. auto: beta2.",
+     .methods = kWithBasis, .least = 0, .most = 1, .least_open = true, .number = &Settings::shampoo_beta,
+     .changeable = true},
+    {.name = "relative_epsilon", .type = KeyType::kF64, .default_text = "auto",
+     .doc = "Multiple of the largest element of the square root of the second moment that is added to all elements of "
+            "a block, in addition to epsilon. Without it, directions without gradients, which hold only rounding "
+            "errors, get updates of full size. Applies to blocks with factor matrices. auto: 1024 times the unit "
+            "roundoff of computation_dtype, 6.1e-5 for f32.",
+     .methods = kSoap, .off_text = "0", .least = 0, .most = 1, .most_open = true,
+     .number = &Settings::relative_epsilon},
+    {.name = "factor_correction", .type = KeyType::kChoice, .default_text = "none",
+     .doc = "Term that a step adds to a factor matrix. none: the gradient contracted with itself. kl: the gradient is "
+            "first whitened along all other dimensions, as in KL-SOAP (arXiv 2509.03378). Method kl_shampoo always "
+            "uses kl.",
+     .methods = kSoap, .choices = kFactorTermNames, .choose = Choose<&Settings::factor_correction>},
+    {.name = "kl_eigenvalues", .type = KeyType::kChoice, .default_text = "ema",
+     .doc = "How eigenvalues are estimated with factor_correction kl and method kl_shampoo. ema: by a moving average "
+            "of the squared gradient in the eigenbasis, at every step. basis: from the factor matrix when the "
+            "eigenbasis is refreshed; requires basis_order before.",
+     .methods = kWithBasis, .choices = kKlEigenvaluesNames, .choose = Choose<&Settings::kl_eigenvalues>},
+    {.name = "kl_init", .type = KeyType::kF64, .default_text = "0.1",
+     .doc = "Eigenvalues before the first step, with factor_correction kl and method kl_shampoo.",
+     .methods = kWithBasis, .least = 0, .least_open = true, .number = &Settings::kl_init},
+    {.name = "kl_cap", .type = KeyType::kF64, .default_text = "auto",
+     .doc = "Largest inverse square root of an eigenvalue, with factor_correction kl and method kl_shampoo. 0: no "
+            "limit. auto: the size of the dimension, at least 10 and at most 4000.",
+     .methods = kWithBasis, .least = 0, .number = &Settings::kl_cap},
+    {.name = "basis_method", .type = KeyType::kChoice, .default_text = "eigen",
+     .doc = "How eigenbases are refreshed. eigen: by an eigendecomposition. qr: by basis_iterations steps of orthogonal "
+            "iteration from the previous basis. The first basis is always computed by an eigendecomposition unless "
+            "basis_init is identity.",
+     .methods = kWithBasis, .choices = kBasisMethodNames, .choose = Choose<&Settings::basis_method>},
+    {.name = "basis_iterations", .type = KeyType::kI64, .default_text = "1",
+     .doc = "Number of steps of orthogonal iteration at a refresh with basis_method qr.",
+     .methods = kWithBasis, .least = 1, .most = 16, .integer = &Settings::basis_iterations},
+    {.name = "basis_tolerance", .type = KeyType::kF64, .default_text = "0",
+     .doc = "A refresh keeps an eigenbasis if the factor matrix is nearly diagonal in it: if the Frobenius norm of the "
+            "off-diagonal elements is at most this times the norm of the matrix. 0: every refresh computes a new "
+            "basis.",
+     .methods = kWithBasis, .least = 0, .most = 1, .number = &Settings::basis_tolerance},
+    {.name = "skip_dim_size", .type = KeyType::kI64, .default_text = "10000",
+     .doc = "Dimensions longer than this have no factor matrix and are neither split nor merged. 0: none is left out.",
+     .methods = kWithBasis, .least = 0, .most = kLargestInteger, .integer = &Settings::skip_dim_size},
+    {.name = "update_norm", .type = KeyType::kChoice, .default_text = "none",
+     .doc = "Gives the direction of each parameter a fixed norm, update_norm_target. frobenius: the square root of the "
+            "sum of squares. rms: the root of the mean square. A direction of 0 stays 0. Requires that the parameter "
+            "is one block.",
+     .choices = kUpdateNormNames, .choose = Choose<&Settings::update_norm>},
+    {.name = "update_norm_target", .type = KeyType::kF64, .default_text = "1",
+     .doc = "Norm of the direction with update_norm frobenius or rms.",
+     .least = 0, .least_open = true, .number = &Settings::update_norm_target},
+    {.name = "max_update_rms", .type = KeyType::kF64, .default_text = "0",
+     .doc = "Largest root mean square of the direction of a parameter. A longer direction is shortened to it, after "
+            "update_norm. 0: no limit. Requires that the parameter is one block.",
+     .least = 0, .number = &Settings::max_update_rms},
+    {.name = "norm_control", .type = KeyType::kChoice, .default_text = "none",
+     .doc = "Controls the Frobenius norm of each parameter of two or more dimensions. none: the norm is free. "
+            "hyperball: the norm stays that of norm_radius; a step moves by lr times that norm along the direction and "
+            "then scales the parameter back, so lr is an angle. Requires that the parameter is one block, is not 0, "
+            "and that momentum is 0.",
+     .choices = kNormControlNames, .choose = Choose<&Settings::norm_control>},
+    {.name = "norm_radius", .type = KeyType::kF64, .default_text = "0",
+     .doc = "Norm that norm_control hyperball maintains. 0: the norm before the first update.",
+     .least = 0, .number = &Settings::norm_radius},
+    {.name = "basis_order", .type = KeyType::kChoice, .default_text = "after",
+     .doc = "Whether a step updates factor matrices and eigenbases after or before it computes the direction. before "
+            "uses a basis that its own gradient has determined; the first update then consists of rounding errors in "
+            "float32.",
+     .methods = kSoap, .for_replay = true, .choices = kBasisOrderNames,
+     .choose = Choose<&Settings::basis_order>},
+    {.name = "first_step", .type = KeyType::kChoice, .default_text = "skip",
+     .doc = "What the first gradient of a block does with basis_order after. skip: it only initializes the factor "
+            "matrices and the eigenbases. use: it also updates the parameter.",
+     .methods = kSoap, .for_replay = true, .choices = kFirstStepNames, .choose = Choose<&Settings::first_step>},
+    {.name = "factor_start", .type = KeyType::kChoice, .default_text = "zero",
+     .doc = "Weight of the first gradient in the factor matrices with basis_order after. zero: 1 - shampoo_beta, as if "
+            "the matrices started from 0. first: 1.",
+     .methods = kWithBasis, .for_replay = true, .choices = kFactorStartNames,
+     .choose = Choose<&Settings::factor_start>},
+    {.name = "basis_init", .type = KeyType::kChoice, .default_text = "eigen",
+     .doc = "How the first eigenbasis is computed with basis_order before and basis_method qr. identity: by orthogonal "
+            "iteration from the identity.",
+     .methods = kSoap, .for_replay = true, .choices = kBasisInitNames, .choose = Choose<&Settings::basis_init>},
+    {.name = "basis_sort", .type = KeyType::kChoice, .default_text = "before",
+     .doc = "When the columns of an eigenbasis are sorted by decreasing eigenvalue in a refresh with basis_method qr. "
+            "before or after the iteration. none: never. ascending: after it, by increasing eigenvalue. With "
+            "basis_method eigen, ascending sorts by increasing eigenvalue, and all other values by decreasing ones.",
+     .methods = kWithBasis, .for_replay = true, .choices = kBasisSortNames, .choose = Choose<&Settings::basis_sort>},
+    {.name = "basis_transport", .type = KeyType::kChoice, .default_text = "rotate",
+     .doc = "How a refresh converts the second moment, and the eigenvalues of kl_eigenvalues ema, to the new "
+            "eigenbasis. rotate: by the squared elements of the rotation between the bases. permute: only by the order "
+            "of the columns with basis_sort before. none: not at all. The filtered gradient is always rotated.",
+     .methods = kWithBasis, .for_replay = true, .choices = kBasisTransportNames,
+     .choose = Choose<&Settings::basis_transport>},
+    {.name = "basis_epsilon", .type = KeyType::kF64, .default_text = "0",
+     .doc = "Number that is added to the diagonal of a factor matrix before its eigenbasis is refreshed.",
+     .methods = kWithBasis, .for_replay = true, .least = 0, .number = &Settings::basis_epsilon, .arithmetic = true},
+    {.name = "inverse_exponent", .type = KeyType::kF64, .default_text = "0.5",
+     .doc = "Exponent of the second moment in the divisor of the direction.",
+     .methods = kSoap, .for_replay = true, .least = 0, .least_open = true, .number = &Settings::inverse_exponent},
+    {.name = "drop_weighting", .type = KeyType::kBool, .default_text = "false",
+     .doc = "Add new terms of the factor matrices and the second moment with weight 1 instead of 1 minus the decay, "
+            "and do not correct their bias.",
+     .methods = kSoap, .for_replay = true, .flag = &Settings::drop_weighting},
 };
 // clang-format on
 

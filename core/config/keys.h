@@ -35,6 +35,8 @@ struct Key {
   const char* doc;
   Scope scope = Scope::kGroup;
   MethodSet methods = kAllMethods;  // those that read the key
+  const char* off_text = nullptr;   // a value that may be set although the method does not read the key
+  bool for_replay = false;          // exists only to reproduce other implementations
 
   // The range of a number. NaN and infinity are outside of every range.
   double least = -std::numeric_limits<double>::max();

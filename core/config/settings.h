@@ -12,9 +12,11 @@
 
 namespace shampoo {
 
-enum class Method { kShampoo, kAdam, kAdagrad, kRmsprop, kSgd };
+enum class Method { kShampoo, kSoap, kKlShampoo, kAdam, kAdagrad, kRmsprop, kSgd };
+// Whether the method works in the eigenbases of its factor matrices.
+constexpr bool UsesEigenbasis(Method method) { return method == Method::kSoap || method == Method::kKlShampoo; }
 // Whether the update of an element depends only on the gradients of that element. Such a method has no factor matrices.
-constexpr bool IsElementwise(Method method) { return method != Method::kShampoo; }
+constexpr bool IsElementwise(Method method) { return method != Method::kShampoo && !UsesEigenbasis(method); }
 enum class Grafting { kNone, kSgd, kAdagrad, kRmsprop, kAdam };
 // Returns the grafting method with the direction of an elementwise method.
 constexpr Grafting GraftingOf(Method method) {
@@ -28,13 +30,15 @@ constexpr Grafting GraftingOf(Method method) {
     case Method::kSgd:
       return Grafting::kSgd;
     case Method::kShampoo:
+    case Method::kSoap:
+    case Method::kKlShampoo:
       break;
   }
   return Grafting::kNone;
 }
 // Whether the grafting method has a state: a second moment of the gradient.
 constexpr bool HasMoment(Grafting grafting) { return grafting != Grafting::kNone && grafting != Grafting::kSgd; }
-enum class WeightDecayType { kDecoupled, kCoupled, kIndependent, kPalm };
+enum class WeightDecayType { kDecoupled, kCoupled, kIndependent, kPalm, kDecoupledAfter };
 enum class InitialInverse { kIdentity, kZero };
 enum class RootMethod { kEigen, kNewton, kHigherOrder, kCans };
 enum class RankHandling { kEpsilon, kPseudoInverse };
@@ -46,6 +50,18 @@ enum class Balance { kBytes, kCost };
 enum class ShardMode { kLocal, kGather };
 enum class OnBlockMismatch { kError, kReset };
 enum class PreconditionMath { kF32, kTf32 };
+enum class UpdateNorm { kNone, kFrobenius, kRms };
+enum class NormControl { kNone, kHyperball };
+// Choices of methods in eigenbases.
+enum class BasisMethod { kEigen, kQr };
+enum class BasisSort { kBefore, kAfter, kAscending, kNone };
+enum class BasisTransport { kRotate, kPermute, kNone };
+enum class BasisOrder { kAfter, kBefore };
+enum class BasisInit { kEigen, kIdentity };
+enum class FirstStep { kSkip, kUse };
+enum class FactorStart { kZero, kFirst };
+enum class FactorTerm { kGradient, kKl };  // the key factor_correction
+enum class KlEigenvalues { kEma, kBasis };
 
 // The keys of a group that the rules of a step (core/rules) read, checked and with every default resolved. Each field
 // has the name of its key. The struct is trivially copyable, so that it can be copied to a device.
@@ -65,12 +81,23 @@ struct GroupSettings {
   double root_tolerance = 0;
   double root_rank_rtol = 0;  // -1: auto, which depends on the matrix
   double root_rank_atol = 0;
+  double shampoo_beta = 0;
+  double relative_epsilon = 0;  // -1: auto, which depends on the computation dtype
+  double inverse_exponent = 0;
+  double basis_tolerance = 0;
+  double basis_epsilon = 0;
+  double kl_init = 0;
+  double kl_cap = 0;  // -1: auto, which depends on the dim; 0: no limit
+  double update_norm_target = 0;
+  double max_update_rms = 0;
+  double norm_radius = 0;
 
   int64_t precondition_frequency = 0;
   int64_t start_preconditioning_step = 0;  // resolved: never -1
   int64_t root_order = 0;
   int64_t root_max_iterations = 0;
   int64_t root_async = 0;
+  int64_t basis_iterations = 0;
 
   Method method = Method::kShampoo;
   Grafting grafting = Grafting::kNone;  // with an elementwise method: that method
@@ -81,11 +108,23 @@ struct GroupSettings {
   RootDevice root_device = RootDevice::kDevice;
   OnNonFinite on_nonfinite = OnNonFinite::kError;
   Output output = Output::kParameters;
+  UpdateNorm update_norm = UpdateNorm::kNone;
+  NormControl norm_control = NormControl::kNone;
+  BasisMethod basis_method = BasisMethod::kEigen;
+  BasisSort basis_sort = BasisSort::kBefore;
+  BasisTransport basis_transport = BasisTransport::kRotate;
+  BasisOrder basis_order = BasisOrder::kAfter;
+  BasisInit basis_init = BasisInit::kEigen;
+  FirstStep first_step = FirstStep::kSkip;
+  FactorStart factor_start = FactorStart::kZero;
+  FactorTerm factor_correction = FactorTerm::kGradient;  // kKl with method kl_shampoo
+  KlEigenvalues kl_eigenvalues = KlEigenvalues::kEma;
 
   bool use_nesterov = false;
   bool use_bias_correction = false;
   bool root_spread = false;
   bool track_root_residuals = false;
+  bool drop_weighting = false;
 };
 static_assert(std::is_trivially_copyable_v<GroupSettings>);
 
@@ -93,6 +132,7 @@ static_assert(std::is_trivially_copyable_v<GroupSettings>);
 struct Settings : GroupSettings {
   int64_t max_preconditioner_dim = 0;
   int64_t merge_min_dim = 0;
+  int64_t skip_dim_size = 0;  // 0: no dim is skipped
   int64_t root_failure_tolerance = 0;
   int64_t threads = 0;            // 0: all processors that the process may use
   int64_t comm_bucket_bytes = 0;  // 0: one bucket
@@ -126,6 +166,10 @@ struct Settings : GroupSettings {
 
   // Returns whether blocks have a second moment of the gradient, V.
   bool has_moment() const { return HasMoment(grafting); }
+  // Returns whether a step uses norms of whole parameters.
+  bool uses_norms() const {
+    return update_norm != UpdateNorm::kNone || norm_control != NormControl::kNone || max_update_rms > 0;
+  }
   // Returns the root r of a block of this order: 2 * order (section 3 of the paper) unless inverse_root_override has an
   // entry for the order that is not 0.
   int64_t RootFor(int order) const;

@@ -19,6 +19,7 @@ namespace {
 double RootCost(const Block& block) {
   double cost = 0;
   for (int k = 0; k < block.factor_count(); ++k) {
+    if (!block.has_factor(k)) continue;
     const auto d = static_cast<double>(block.shape[k]);
     cost += d * d * d;
   }

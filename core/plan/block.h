@@ -84,13 +84,20 @@ struct Block {
   int64_t root = 0;   // r of the exponent -exponent_multiplier / r
   int64_t phase = 0;  // with root_spread: by how much its root refreshes follow those of the group (SpreadOffset)
 
+  int tensor_order = 0;       // the number of dims of the tensor that was merged and split
+  uint32_t skipped_dims = 0;  // bit k: dim k has no factor matrix (skip_dim_size)
+
   std::array<StateSlot, kMaxDims> factor;    // F_k: d_k x d_k; of a square only the lower triangle is used
   std::array<StateSlot, kMaxDims> inverse;   // X_k: d_k x d_k
   std::array<StateSlot, kMaxDims> snapshot;  // F_k at the last refresh, d_k x d_k; with root_async
   StateSlot snapshot_step;                   // see RootTaskOf (core/rules/schedule.h)
   StateSlot diagonal;                        // per dim, whether all factors so far had exact zeros off the diagonal
+  std::array<StateSlot, kMaxDims> basis;     // Q_k: d_k x d_k, whose columns are eigenvectors of F_k
+  std::array<StateSlot, kMaxDims> kl_scale;  // d_k inverse square roots of eigenvalues
+  StateSlot gradient_count;                  // of a method in eigenbases: the gradients that the block has had
+  StateSlot radius;                          // the norm that norm_control hyperball maintains; 0: not known yet
   StateSlot filtered_grad;                   // E
-  StateSlot second_moment;                   // V of an elementwise method
+  StateSlot second_moment;                   // V of an elementwise method or of SOAP
   StateSlot grafting;                        // V of the grafting method
   StateSlot momentum;                        // M
   int64_t state_offset = 0;                  // where the states begin
@@ -105,6 +112,9 @@ struct Block {
   int order() const { return shape.ndim; }
   constexpr const StateSlot& moment() const { return second_moment.present() ? second_moment : grafting; }
   int factor_count() const { return is_preconditioned ? shape.ndim : 0; }
+  bool has_factor(int k) const { return is_preconditioned && (skipped_dims >> k & 1) == 0; }
+  // Whether E and V are stored in eigenbases.
+  constexpr bool is_rotated() const { return is_preconditioned && gradient_count.present(); }
 };
 
 // Returns "<parameter>/<block>", the prefix of the names of a block's states.

@@ -18,6 +18,9 @@ inline constexpr const char* kElementwiseStates[] = {"filtered_grad", "second_mo
 // snapshot are in use, and positive if they are still pending (RootTaskOf in core/rules/schedule.h).
 inline constexpr const char* kSnapshotStep = "snapshot_step";
 
+// The state that counts the gradients of a block of a method in eigenbases.
+inline constexpr const char* kGradientCount = "gradient_count";
+
 // One state of a block. Slot: StateSlot, or const StateSlot.
 template <typename Slot>
 struct BlockState {
@@ -41,10 +44,18 @@ void ForEachState(AnyBlock* block, Visit&& visit) {
     visit(State{"inverse", k, &At(block->inverse, k), square(k)});
   }
   for (int k = 0; k < block->factor_count(); ++k) visit(State{"snapshot", k, &At(block->snapshot, k), square(k)});
+  for (int k = 0; k < block->factor_count(); ++k) {
+    visit(State{"basis", k, &At(block->basis, k), square(k)});
+    visit(State{"kl_scale", k, &At(block->kl_scale, k), Shape::Of({block->shape[k]})});
+  }
   visit(State{kSnapshotStep, -1, &block->snapshot_step, Shape{}});
   visit(State{"diagonal", -1, &block->diagonal, Shape::Of({int64_t{block->order()}})});
-  visit(State{kElementwiseStates[0], -1, &block->filtered_grad, block->shape, true});
-  visit(State{kElementwiseStates[1], -1, &block->second_moment, block->shape, true});
+  visit(State{kGradientCount, -1, &block->gradient_count, Shape{}});
+  visit(State{"radius", -1, &block->radius, Shape{}});
+  // In eigenbases, an element of a state does not belong to an element of the parameter.
+  const bool is_elementwise = !block->is_rotated();
+  visit(State{kElementwiseStates[0], -1, &block->filtered_grad, block->shape, is_elementwise});
+  visit(State{kElementwiseStates[1], -1, &block->second_moment, block->shape, is_elementwise});
   visit(State{kElementwiseStates[2], -1, &block->grafting, block->shape, true});
   visit(State{kElementwiseStates[3], -1, &block->momentum, block->shape, true});
 }

@@ -52,34 +52,56 @@ class PieceCutter {
 // Returns whether a * b <= max_dim. The division avoids a product that may not fit int64_t.
 bool MergedFits(int64_t a, int64_t b, int64_t max_dim) { return a <= max_dim / b; }
 
-Shape MergeAll(const Shape& shape, int64_t max_dim) {
-  Shape merged;
+bool IsSkipped(uint32_t skipped, int k) { return (skipped >> k & 1) != 0; }
+
+// Collects dims from left to right or from right to left, merging some of them.
+class DimMerger {
+ public:
+  DimMerger(int64_t max_dim, int64_t skip_size) : max_dim_(max_dim), skip_size_(skip_size) {}
+
+  // Returns whether the dim may be merged with the last one.
+  bool CanMerge(int64_t dim) const {
+    return merged_.ndim > 0 && !IsLong(dim) && !IsSkipped(skipped_, merged_.ndim - 1) &&
+           MergedFits(last(), dim, max_dim_);
+  }
+  void Merge(int64_t dim) { merged_[merged_.ndim - 1] *= dim; }
+  void Append(int64_t dim) {
+    if (IsLong(dim)) skipped_ |= 1U << merged_.ndim;
+    merged_.Append(dim);
+  }
+  int64_t last() const { return merged_[merged_.ndim - 1]; }
+  Shape shape() const { return merged_; }
+  uint32_t skipped() const { return skipped_; }
+
+ private:
+  bool IsLong(int64_t dim) const { return skip_size_ > 0 && dim > skip_size_; }
+
+  int64_t max_dim_;
+  int64_t skip_size_;
+  Shape merged_;
+  uint32_t skipped_ = 0;
+};
+
+void MergeAll(const Shape& shape, DimMerger* merger) {
   for (const int64_t dim : shape.View()) {
-    if (merged.ndim > 0 && MergedFits(merged[merged.ndim - 1], dim, max_dim)) {
-      merged[merged.ndim - 1] *= dim;
+    if (merger->CanMerge(dim)) {
+      merger->Merge(dim);
     } else {
-      merged.Append(dim);
+      merger->Append(dim);
     }
   }
-  return merged;
 }
 
-Shape MergeSmall(const Shape& shape, int64_t max_dim, int64_t min_dim) {
-  Shape reversed;
+void MergeSmall(const Shape& shape, int64_t min_dim, DimMerger* reversed) {
   int left = shape.ndim;
   for (int k = shape.ndim - 1; k >= 0; --k) {
-    int64_t* const last = reversed.ndim > 0 ? &reversed[reversed.ndim - 1] : nullptr;
-    const bool is_small = last != nullptr && (*last < min_dim || shape[k] < min_dim);
-    if (is_small && left > 2 && MergedFits(*last, shape[k], max_dim)) {
-      *last *= shape[k];
+    if (left > 2 && reversed->CanMerge(shape[k]) && (reversed->last() < min_dim || shape[k] < min_dim)) {
+      reversed->Merge(shape[k]);
       --left;
     } else {
-      reversed.Append(shape[k]);
+      reversed->Append(shape[k]);
     }
   }
-  Shape merged;
-  for (int k = reversed.ndim - 1; k >= 0; --k) merged.Append(reversed[k]);
-  return merged;
 }
 
 int64_t ChunkCount(int64_t dim, int64_t chunk) { return dim / chunk + (dim % chunk != 0 ? 1 : 0); }
@@ -133,10 +155,20 @@ int64_t GlobalOffset(const ParamDesc& desc, int64_t local) {
   return global;
 }
 
+// A dense tensor after merging, and how its blocks are preconditioned.
+struct MergedTensor {
+  Shape shape;
+  int order = 0;  // before merging
+  uint32_t skipped = 0;
+  bool is_preconditioned = false;
+
+  bool has_factor(int k) const { return is_preconditioned && !IsSkipped(skipped, k); }
+};
+
 // Checks that LAPACK and BLAS can count the elements of a block.
-Status CheckBlock(const BlockView& view, bool is_preconditioned) {
+Status CheckBlock(const BlockView& view, const MergedTensor& tensor) {
   for (int k = 0; k < view.shape.ndim; ++k) {
-    if (is_preconditioned && view.shape[k] > kLargestBlockDim) {
+    if (tensor.has_factor(k) && view.shape[k] > kLargestBlockDim) {
       return Invalid("a block of shape ", ShapeText(view.shape), " has a dim above ", kLargestBlockDim,
                      ", the largest that the eigensolver takes: set max_preconditioner_dim to at most ",
                      kLargestBlockDim);
@@ -150,25 +182,45 @@ Status CheckBlock(const BlockView& view, bool is_preconditioned) {
   return {};
 }
 
-// Returns whether the blocks of a tensor have factor matrices.
-bool IsPreconditioned(const Settings& settings, const Shape& tensor) {
-  if (settings.precondition_1d || settings.grafting == Grafting::kNone) return true;
+// Returns whether the blocks of a tensor have factor matrices. shape: the tensor after merging.
+bool IsPreconditioned(const Settings& settings, const Shape& tensor, const Shape& shape, uint32_t skipped) {
+  if (IsElementwise(settings.method) || (skipped != 0 && skipped == (1U << shape.ndim) - 1)) return false;
+  if (settings.precondition_1d) return true;
+  if (UsesEigenbasis(settings.method)) return shape.ndim > 1;
+  if (settings.grafting == Grafting::kNone) return true;
   const auto dims = tensor.View();
   return std::count_if(dims.begin(), dims.end(), [](int64_t dim) { return dim > 1; }) > 1;
 }
 
+MergedTensor Merge(const Settings& settings, const Shape& tensor) {
+  MergedTensor merged{tensor, tensor.ndim, 0, false};
+  if (IsElementwise(settings.method)) return merged;
+  if (settings.use_merge_dims) {
+    merged.shape = MergeDims(tensor, settings.max_preconditioner_dim, settings.merge_min_dim, settings.skip_dim_size,
+                             &merged.skipped);
+  } else {
+    for (int k = 0; k < tensor.ndim; ++k) {
+      if (settings.skip_dim_size > 0 && tensor[k] > settings.skip_dim_size) merged.skipped |= 1U << k;
+    }
+  }
+  merged.is_preconditioned = IsPreconditioned(settings, tensor, merged.shape, merged.skipped);
+  return merged;
+}
+
 // Appends blocks of one dense tensor that starts at element `start` of the caller's buffer.
-Status AppendViews(const Param& param, const std::vector<BlockView>& views, bool is_preconditioned, int64_t start,
+Status AppendViews(const Param& param, const std::vector<BlockView>& views, const MergedTensor& tensor, int64_t start,
                    std::vector<Block>* blocks) {
   for (const BlockView& view : views) {
-    SHAMPOO_RETURN_IF_ERROR(CheckBlock(view, is_preconditioned));
+    SHAMPOO_RETURN_IF_ERROR(CheckBlock(view, tensor));
     Block block;
     block.shape = view.shape;
     block.stride = block.tensor_stride = view.stride;
     block.offset = block.tensor_offset = start + view.offset;
     block.global_offset = GlobalOffset(param.desc, block.offset);
     block.elements = view.shape.Product();
-    block.is_preconditioned = is_preconditioned;
+    block.is_preconditioned = tensor.is_preconditioned;
+    block.tensor_order = tensor.order;
+    block.skipped_dims = tensor.skipped;
     blocks->push_back(block);
   }
   return {};
@@ -177,17 +229,28 @@ Status AppendViews(const Param& param, const std::vector<BlockView>& views, bool
 // Merges and splits one dense tensor.
 Status AppendTensor(const Param& param, const Settings& settings, const Shape& tensor, int64_t start,
                     std::vector<Block>* blocks) {
-  if (IsElementwise(settings.method)) return AppendViews(param, SplitElementwise(tensor), false, start, blocks);
-  const Shape merged =
-      settings.use_merge_dims ? MergeDims(tensor, settings.max_preconditioner_dim, settings.merge_min_dim) : tensor;
+  const MergedTensor merged = Merge(settings, tensor);
+  // The grafting method alone updates blocks without factor matrices. Its norms are those of the blocks of Shampoo.
+  const bool is_elementwise = !merged.is_preconditioned && settings.method != Method::kShampoo;
+  if (is_elementwise && settings.uses_norms()) {
+    return AppendViews(param, SplitBlocks(tensor, std::max<int64_t>(tensor.Product(), 1)), merged, start, blocks);
+  }
+  if (is_elementwise) return AppendViews(param, SplitElementwise(tensor), merged, start, blocks);
   int64_t count = 0;
-  if (!CountBlocks(merged, settings.max_preconditioner_dim, &count) ||
+  if (!CountBlocks(merged.shape, settings.max_preconditioner_dim, &count, merged.skipped) ||
       count > kMaxBlocks - static_cast<int64_t>(blocks->size())) {
     return Invalid("a tensor of shape ", ShapeText(tensor), " brings the plan above ", kMaxBlocks,
                    " blocks: set a larger value of max_preconditioner_dim, which is ", settings.max_preconditioner_dim);
   }
-  return AppendViews(param, SplitBlocks(merged, settings.max_preconditioner_dim), IsPreconditioned(settings, tensor),
-                     start, blocks);
+  if (count > 1 && settings.uses_norms()) {
+    return Invalid("a tensor of shape ", ShapeText(tensor), " is divided into ", count,
+                   " blocks: expected one block with update_norm, max_update_rms and norm_control; set "
+                   "max_preconditioner_dim to at least ",
+                   *std::max_element(merged.shape.View().begin(), merged.shape.View().end()),
+                   ", or use a group without these keys for the parameter");
+  }
+  return AppendViews(param, SplitBlocks(merged.shape, settings.max_preconditioner_dim, merged.skipped), merged, start,
+                     blocks);
 }
 
 }  // namespace
@@ -224,25 +287,44 @@ std::vector<ShardPiece> FlatShardPieces(const Shape& shape, int64_t start, int64
   return cutter.TakePieces();
 }
 
-Shape MergeDims(const Shape& shape, int64_t max_dim, int64_t min_dim) {
+Shape MergeDims(const Shape& shape, int64_t max_dim, int64_t min_dim, int64_t skip_size, uint32_t* skipped) {
   Shape squeezed;
   for (const int64_t dim : shape.View()) {
     if (dim != 1) squeezed.Append(dim);
   }
   if (squeezed.ndim == 0) squeezed.Append(1);
-  return min_dim == 0 ? MergeAll(squeezed, max_dim) : MergeSmall(squeezed, max_dim, min_dim);
+  DimMerger merger(max_dim, skip_size);
+  const bool from_right = min_dim > 0;
+  if (from_right) {
+    MergeSmall(squeezed, min_dim, &merger);
+  } else {
+    MergeAll(squeezed, &merger);
+  }
+  const Shape found = merger.shape();
+  Shape merged = found;
+  uint32_t long_dims = 0;
+  for (int k = 0; k < found.ndim; ++k) {
+    const int from = from_right ? found.ndim - 1 - k : k;
+    merged[k] = found[from];
+    if (IsSkipped(merger.skipped(), from)) long_dims |= 1U << k;
+  }
+  if (skipped != nullptr) *skipped = long_dims;
+  return merged;
 }
 
-bool CountBlocks(const Shape& shape, int64_t max_dim, int64_t* count) {
+bool CountBlocks(const Shape& shape, int64_t max_dim, int64_t* count, uint32_t skipped) {
   Shape counts = shape;
-  for (int dim = 0; dim < shape.ndim; ++dim) counts[dim] = ChunkCount(shape[dim], max_dim);
+  for (int dim = 0; dim < shape.ndim; ++dim)
+    counts[dim] = IsSkipped(skipped, dim) ? 1 : ChunkCount(shape[dim], max_dim);
   return CheckedProduct(counts, count);
 }
 
-std::vector<BlockView> SplitBlocks(const Shape& shape, int64_t max_dim) {
+std::vector<BlockView> SplitBlocks(const Shape& shape, int64_t max_dim, uint32_t skipped) {
   const Shape tensor = shape.ndim > 0 ? shape : Shape::Of({1});
   Shape chunk = tensor;
-  for (int dim = 0; dim < chunk.ndim; ++dim) chunk[dim] = max_dim;
+  for (int dim = 0; dim < chunk.ndim; ++dim) {
+    if (!IsSkipped(skipped, dim)) chunk[dim] = max_dim;
+  }
   return SplitInChunks(tensor, chunk);
 }
 

@@ -62,8 +62,11 @@ std::vector<ShardPiece> FlatShardPieces(const Shape& shape, int64_t start, int64
 //   min_dim > 0:  from right to left, if one of the two is below min_dim and more than two dims are left. This merges
 //                 the kernel dims of a convolution with its input channels, and the number of attention heads with the
 //                 width of a head, regardless of which dim comes first. A matrix stays a matrix.
-// Requires max_dim >= 1 and min_dim >= 0.
-Shape MergeDims(const Shape& shape, int64_t max_dim, int64_t min_dim);
+// A dim longer than skip_size is merged with no other; skip_size 0: there is no such dim. If `skipped` is not nullptr,
+// bit k of *skipped says whether dim k of the result is such a dim.
+// Requires max_dim >= 1, min_dim >= 0 and skip_size >= 0.
+Shape MergeDims(const Shape& shape, int64_t max_dim, int64_t min_dim, int64_t skip_size = 0,
+                uint32_t* skipped = nullptr);
 
 // 4. A strided view of a row-major tensor: element (i0, i1, ...) of the block is element
 // offset + i0 stride[0] + i1 stride[1] + ... of the tensor.
@@ -75,13 +78,13 @@ struct BlockView {
 
 // Computes how many blocks SplitBlocks would return, so that a caller can refuse a small max_dim before memory for the
 // blocks of a large tensor is allocated. Returns false and leaves *count unchanged if the number exceeds int64_t. This
-// cannot happen if the product of the shape fits int64_t. Requires max_dim >= 1.
-bool CountBlocks(const Shape& shape, int64_t max_dim, int64_t* count);
+// cannot happen if the product of the shape fits int64_t. Requires max_dim >= 1. skipped: see SplitBlocks.
+bool CountBlocks(const Shape& shape, int64_t max_dim, int64_t* count, uint32_t skipped = 0);
 
 // Cuts each dim into chunks of max_dim; the last chunk may be shorter. The blocks are ordered by their chunk indices,
 // dim 0 outermost. A tensor without a dim above max_dim is one block; a scalar is one block of shape (1).
-// Requires max_dim >= 1.
-std::vector<BlockView> SplitBlocks(const Shape& shape, int64_t max_dim);
+// Dims whose bit in `skipped` is set are not cut. Requires max_dim >= 1.
+std::vector<BlockView> SplitBlocks(const Shape& shape, int64_t max_dim, uint32_t skipped = 0);
 
 // Cuts a tensor into blocks of neighboring elements for an elementwise method: as many whole slices of a dim as fit
 // kElementwiseBlock elements. So blocks can be distributed among ranks and threads, and none is too large to exchange.

@@ -4,6 +4,7 @@
 
 #include "core/base/text.h"
 #include "core/base/utf8.h"
+#include "core/config/keys.h"
 
 namespace shampoo {
 namespace {
@@ -68,6 +69,16 @@ Status CheckPlacement(const Placement& placement) {
 
 Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
   if (placement.device == DeviceType::kCpu) return {};
+  if (UsesEigenbasis(settings.method)) {
+    return Unsupported("key method: the value ", NameOf(settings.method),
+                       " is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected shampoo, adam, adagrad, "
+                       "rmsprop or sgd, or a plan for SHAMPOO_CPU");
+  }
+  if (settings.uses_norms()) {
+    return Unsupported(
+        "keys update_norm, max_update_rms and norm_control are not supported on a GPU yet (device_type SHAMPOO_CUDA): "
+        "expected none, 0 and none, or a plan for SHAMPOO_CPU");
+  }
   // A device hashes only the blocks that it scans. If blocks are gathered, these are not the parameters that the rank
   // holds. A single shard rank gathers nothing.
   if (settings.verify_replicas > 0 && settings.shard_mode == ShardMode::kGather && placement.shard_world > 1) {
@@ -86,7 +97,7 @@ Status CheckRootDevice(const Settings& default_group, const Settings& settings, 
         "key track_root_residuals: the value true is not supported with root_device host: expected false, or "
         "root_device device");
   }
-  if (settings.root_async > 0 || IsElementwise(settings.method)) return {};
+  if (settings.root_async > 0 || settings.method != Method::kShampoo) return {};
   return Invalid(
       "key root_device: the value host is not allowed with root_async 0: expected a root_async of at least 1 in every "
       "group, because a step cannot wait for the host; or root_device device");

@@ -22,13 +22,21 @@ inline constexpr int64_t kCostOfElement = 20;
 // Returns the cost of a block in a step without roots.
 inline int64_t CostOfOrdinaryStep(const Block& block) {
   int64_t cost = kCostOfBlock + kCostOfElement * block.elements;
-  for (int k = 0; k < block.factor_count(); ++k) cost += 3 * block.elements * block.shape[k];
+  // Shampoo: a rank update and a contraction. In eigenbases: a rank update and two rotations; with KL factors another
+  // contraction.
+  for (int k = 0; k < block.factor_count(); ++k) {
+    if (!block.has_factor(k)) continue;
+    const auto at = static_cast<size_t>(k);
+    const int64_t products = !block.basis[at].present() ? 3 : block.kl_scale[at].present() ? 6 : 5;
+    cost += products * block.elements * block.shape[k];
+  }
   return cost;
 }
 
 // Returns the cost of an inverse root divided by the cube of its size d. Every root method counts as eigen.
-// With eigenvectors it is 10: 9 for the eigendecomposition and 1 to multiply its parts. An inverse square root in
-// float32 needs no eigenvectors and takes about two fifths of that time.
+// With eigenvectors it is 10: 9 for the eigendecomposition and 1 to multiply its parts, or to compare an eigenbasis
+// with the previous one. An inverse square root in float32 needs no eigenvectors and takes about two fifths of that
+// time.
 inline int64_t CostOfRootPerCube(const Block& block, int64_t d) {
   const bool by_resolvents =
       block.root == 2 && block.root_dtype == Dtype::kF32 && d >= kMinResolventSize && d <= kMaxResolventSize;
@@ -39,8 +47,11 @@ inline int64_t CostOfRootPerCube(const Block& block, int64_t d) {
 inline int64_t CostOfRoots(const Block& block) {
   int64_t cost = 0;
   for (int k = 0; k < block.factor_count(); ++k) {
+    if (!block.has_factor(k)) continue;
     const int64_t d = block.shape[k];
     cost += CostOfRootPerCube(block, d) * d * d * d;
+    // The moments are converted to the new eigenbasis.
+    if (block.basis[static_cast<size_t>(k)].present()) cost += 4 * block.elements * d;
   }
   return cost;
 }

@@ -9,68 +9,118 @@
 
 namespace shampoo {
 
-int64_t CounterBytes(int64_t groups) { return RoundUp(groups * 8, kStateAlignment); }
+namespace {
 
-void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
-  const Dtype automatic = param_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
-  block->computation = settings.computation_dtype.value_or(automatic);
-  block->root = settings.RootFor(block->order());
-  block->root_dtype = settings.root_dtype.value_or(block->computation);
-  for (int k = 0; k < block->factor_count(); ++k) {
-    const RootMethod method = MethodOfRoot(settings, block->root, 1, block->shape[k]);
-    block->root_dtype = DtypeOfMethod(method, block->root_dtype);
+// Places the states of a block one after another.
+class StatePlacer {
+ public:
+  void Place(StateSlot* slot, Dtype dtype, int64_t elements) {
+    *slot = {end_, dtype, SymmetricForm::kNone};
+    end_ += RoundUp(elements * static_cast<int64_t>(SizeOf(dtype)), kStateAlignment);
   }
+  void PlaceSymmetric(StateSlot* slot, Dtype dtype, SymmetricForm form, int64_t d) {
+    Place(slot, dtype, SpanElements(form, d));
+    slot->form = form;
+  }
+  int64_t end() const { return end_; }
 
-  int64_t end = 0;
-  auto place = [&end](StateSlot* slot, Dtype dtype, int64_t elements) {
-    *slot = {end, dtype, SymmetricForm::kNone};
-    end += RoundUp(elements * static_cast<int64_t>(SizeOf(dtype)), kStateAlignment);
-  };
+ private:
+  int64_t end_ = 0;
+};
+
+// Places factor matrices, inverse roots, snapshots and diagonal flags.
+void LayOutRoots(const Settings& settings, Block* block, StatePlacer* states) {
   const Dtype factor_dtype = settings.factor_dtype.value_or(block->computation);
   const Dtype inverse_dtype = settings.inverse_dtype.value_or(block->computation);
   for (int k = 0; k < block->factor_count(); ++k) {
     const int64_t d = block->shape[k];
     StateSlot* const factor = &At(block->factor, k);
     StateSlot* const inverse = &At(block->inverse, k);
-    const auto place_symmetric = [&](StateSlot* slot, Dtype dtype, SymmetricForm form) {
-      place(slot, dtype, SpanElements(form, d));
-      slot->form = form;
-    };
     if (d < kPackedFrom) {
-      place_symmetric(factor, factor_dtype, SymmetricForm::kSquare);
-      place_symmetric(inverse, inverse_dtype, SymmetricForm::kSquare);
+      states->PlaceSymmetric(factor, factor_dtype, SymmetricForm::kSquare, d);
+      states->PlaceSymmetric(inverse, inverse_dtype, SymmetricForm::kSquare, d);
     } else if (factor_dtype == inverse_dtype) {
-      place_symmetric(factor, factor_dtype, SymmetricForm::kLower);
+      states->PlaceSymmetric(factor, factor_dtype, SymmetricForm::kLower, d);
       *inverse = *factor;
       inverse->form = SymmetricForm::kUpper;
     } else {
-      place_symmetric(factor, factor_dtype, SymmetricForm::kPackedLower);
-      place_symmetric(inverse, inverse_dtype, SymmetricForm::kPackedUpper);
+      states->PlaceSymmetric(factor, factor_dtype, SymmetricForm::kPackedLower, d);
+      states->PlaceSymmetric(inverse, inverse_dtype, SymmetricForm::kPackedUpper, d);
     }
   }
   if (settings.root_async > 0 && block->is_preconditioned) {
     // A snapshot is stored unpacked in the computation dtype. Its root is therefore bit-identical to the root that
     // would have been computed from the factor matrix when the snapshot was taken.
     for (int k = 0; k < block->factor_count(); ++k) {
-      StateSlot* const snapshot = &At(block->snapshot, k);
-      place(snapshot, block->computation, SpanElements(SymmetricForm::kSquare, block->shape[k]));
-      snapshot->form = SymmetricForm::kSquare;
+      states->PlaceSymmetric(&At(block->snapshot, k), block->computation, SymmetricForm::kSquare, block->shape[k]);
     }
-    place(&block->snapshot_step, Dtype::kI64, 1);
+    states->Place(&block->snapshot_step, Dtype::kI64, 1);
   }
-  if (block->is_preconditioned) place(&block->diagonal, Dtype::kI32, block->order());
+  if (block->is_preconditioned) states->Place(&block->diagonal, Dtype::kI32, block->order());
+}
+
+// Places factor matrices, eigenbases, eigenvalues and the count of gradients. Only the lower triangle of a factor
+// matrix is stored, whatever its size.
+void LayOutBases(const Settings& settings, Block* block, StatePlacer* states) {
+  const Dtype factor_dtype = settings.factor_dtype.value_or(block->computation);
+  for (int k = 0; k < block->factor_count(); ++k) {
+    if (!block->has_factor(k)) continue;
+    const int64_t d = block->shape[k];
+    states->PlaceSymmetric(&At(block->factor, k), factor_dtype, SymmetricForm::kPackedLower, d);
+    states->Place(&At(block->basis, k), block->computation, d * d);
+    if (settings.factor_correction == FactorTerm::kKl) states->Place(&At(block->kl_scale, k), block->computation, d);
+  }
+  states->Place(&block->gradient_count, Dtype::kI64, 1);
+}
+
+// Returns whether the method of the group, not its grafting method, has a second moment of this block.
+bool HasOwnMoment(const Settings& settings, const Block& block) {
+  switch (settings.method) {
+    case Method::kShampoo:
+      return false;
+    case Method::kSoap:
+      return true;
+    case Method::kKlShampoo:
+      return !block.is_preconditioned;
+    default:
+      return settings.has_moment();
+  }
+}
+
+}  // namespace
+
+int64_t CounterBytes(int64_t groups) { return RoundUp(groups * 8, kStateAlignment); }
+
+void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
+  const Dtype automatic = param_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+  block->computation = settings.computation_dtype.value_or(automatic);
+  block->root_dtype = settings.root_dtype.value_or(block->computation);
+  StatePlacer states;
+  if (UsesEigenbasis(settings.method)) {
+    LayOutBases(settings, block, &states);
+  } else {
+    block->root = settings.RootFor(block->order());
+    for (int k = 0; k < block->factor_count(); ++k) {
+      const RootMethod method = MethodOfRoot(settings, block->root, 1, block->shape[k]);
+      block->root_dtype = DtypeOfMethod(method, block->root_dtype);
+    }
+    LayOutRoots(settings, block, &states);
+  }
+  if (settings.norm_control == NormControl::kHyperball && block->tensor_order >= 2) {
+    states.Place(&block->radius, Dtype::kF64, 1);
+  }
   if (settings.beta1 != 0) {
-    place(&block->filtered_grad, settings.filtered_grad_dtype.value_or(block->computation), block->elements);
+    states.Place(&block->filtered_grad, settings.filtered_grad_dtype.value_or(block->computation), block->elements);
   }
-  if (settings.has_moment() && IsElementwise(settings.method)) {
-    place(&block->second_moment, settings.second_moment_dtype.value_or(block->computation), block->elements);
+  if (HasOwnMoment(settings, *block)) {
+    states.Place(&block->second_moment, settings.second_moment_dtype.value_or(block->computation), block->elements);
   } else if (settings.has_moment()) {
-    place(&block->grafting, settings.grafting_dtype.value_or(block->computation), block->elements);
+    states.Place(&block->grafting, settings.grafting_dtype.value_or(block->computation), block->elements);
   }
   if (settings.momentum != 0) {
-    place(&block->momentum, settings.momentum_dtype.value_or(block->computation), block->elements);
+    states.Place(&block->momentum, settings.momentum_dtype.value_or(block->computation), block->elements);
   }
-  block->state_bytes = end;
+  block->state_bytes = states.end();
   block->state_offset = 0;
 }
 

@@ -52,7 +52,7 @@ Status Plan::CheckFinished() const {
 Status Plan::AddSettings(const Config& config) {
   Settings settings;
   SHAMPOO_RETURN_IF_ERROR(config.Resolve(&settings));
-  if (!IsElementwise(settings.method) && settings.epsilon <= 0 && settings.root_relative_epsilon <= 0 &&
+  if (settings.method == Method::kShampoo && settings.epsilon <= 0 && settings.root_relative_epsilon <= 0 &&
       settings.root_rank_handling == RankHandling::kEpsilon) {
     return Invalid("key epsilon: the value ", settings.epsilon,
                    " is not allowed for an optimizer: expected > 0, because a factor matrix of low rank has no inverse "
@@ -203,6 +203,12 @@ Status Plan::MakeBlocks(PlanData* made) const {
       block.group = param.desc.group;
       block.piece_of_shard = viewed.elements != global_elements;
       block.shard_owner = made->placement.shard_rank;
+      if (block.piece_of_shard && settings.uses_norms()) {
+        return Invalid(
+            "parameter \"", param.desc.name,
+            "\" is divided among shard ranks: expected a whole parameter with update_norm, max_update_rms and "
+            "norm_control; set shard_mode gather, or use a group without these keys for the parameter");
+      }
       if (made->gathers) {
         block.gathered = true;
         block.stride = RowMajorStrides(block.shape);

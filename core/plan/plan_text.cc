@@ -22,6 +22,8 @@ struct RankDeficientFactor {
 RankDeficientFactor FactorAtFirstRoot(const Block& block, int dim, const Settings& settings) {
   // A pseudo-inverse omits directions without gradients. With a relative epsilon, the root in these directions is at
   // most a fixed multiple of the root in the other directions.
+  // Eigenbases need no inverse.
+  if (UsesEigenbasis(settings.method)) return {};
   if (settings.root_rank_handling == RankHandling::kPseudoInverse || settings.root_relative_epsilon > 0) return {};
   const int64_t step = FirstRefreshOf(RefreshKeysOf(settings), block.phase);
   const int64_t size = block.shape[dim];

@@ -97,8 +97,11 @@ class Growth {
 
   SHAMPOO_HD bool ProductFits(double slice_square) const { return slice_square < ProductLimit(block_.computation); }
 
+  // element_square: a bound on the squares of the elements of G.
   SHAMPOO_CALLS_BACK SHAMPOO_HD bool MomentFits(double element_square) const {
     if (!block_.moment().present()) return true;
+    // A rotation may move the whole norm of G into one element.
+    if (block_.is_rotated()) element_square *= static_cast<double>(block_.elements);
     const double added = step_.moment_weight * element_square;
     const double limit = StateLimit(block_.computation, block_.moment().dtype);
     if (!has_states_) return added < limit;
@@ -116,6 +119,7 @@ class Growth {
   SHAMPOO_CALLS_BACK SHAMPOO_HD bool CannotOverflow(double largest) const {
     if (!(largest < LargestFinite(ElementDtype(block_)) && MomentFits(largest * largest))) return false;
     for (int k = 0; k < block_.factor_count(); ++k) {
+      if (!block_.factor[static_cast<size_t>(k)].present()) continue;
       const int64_t slice = block_.elements / block_.shape[k];
       const double slice_square = largest * largest * static_cast<double>(slice);
       if (!(ProductFits(slice_square) && FactorFits(k, slice_square))) return false;
@@ -132,6 +136,7 @@ class Growth {
     const double with_rounding = largest + rounding;
     if (!MomentFits(with_rounding * with_rounding)) return {GrowthFault::State::kMoment, 0, false};
     for (int k = 0; k < block_.factor_count(); ++k) {
+      if (!block_.factor[static_cast<size_t>(k)].present()) continue;
       const double square = SquareWithRounding(slice_square(k), block_.elements / block_.shape[k], rounding);
       const bool product_fits = ProductFits(square);
       if (!(product_fits && FactorFits(k, square))) return {GrowthFault::State::kFactor, k, product_fits};

@@ -79,21 +79,21 @@ constexpr double NormGuard(double root_relative_epsilon) { return root_relative_
 SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int64_t t) {
   StepScalars scalars;
   scalars.t = t;
-  const bool is_elementwise = IsElementwise(settings.method);
-  const double moment_decay = is_elementwise ? settings.beta2 : settings.grafting_beta2;
+  const bool grafts = settings.method == Method::kShampoo;  // otherwise V belongs to the method itself
+  const double moment_decay = grafts ? settings.grafting_beta2 : settings.beta2;
   scalars.gradient_scale = settings.gradient_scale;
-  scalars.factor_decay = settings.beta2;
-  scalars.factor_weight = WeightFor(settings.beta2);
+  scalars.factor_decay = UsesEigenbasis(settings.method) ? settings.shampoo_beta : settings.beta2;
+  scalars.factor_weight = settings.drop_weighting ? 1 : WeightFor(scalars.factor_decay);
   scalars.moment_decay = moment_decay;
-  scalars.moment_weight = WeightFor(moment_decay);
+  scalars.moment_weight = settings.drop_weighting ? 1 : WeightFor(moment_decay);
   scalars.factor_correction = FactorCorrection(settings, t);
   scalars.filter_decay = settings.beta1;
   if (settings.use_bias_correction) scalars.filter_correction = BiasCorrection(settings.beta1, t);
   // Grafting always corrects Adam's second moment.
-  if (settings.grafting == Grafting::kAdam && moment_decay < 1 && (!is_elementwise || settings.use_bias_correction)) {
+  if (settings.grafting == Grafting::kAdam && moment_decay < 1 && (grafts || settings.use_bias_correction)) {
     scalars.moment_correction = BiasCorrection(moment_decay, t);
   }
-  scalars.moment_epsilon = is_elementwise ? settings.epsilon : settings.grafting_epsilon;
+  scalars.moment_epsilon = grafts ? settings.grafting_epsilon : settings.epsilon;
   scalars.norm_guard = NormGuard(settings.root_relative_epsilon);
   switch (settings.weight_decay_type) {
     case WeightDecayType::kCoupled:
@@ -108,9 +108,14 @@ SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int
     case WeightDecayType::kIndependent:
       scalars.shrinkage = settings.weight_decay;
       break;
+    case WeightDecayType::kDecoupledAfter:
+      // U = -lr P, then U <- U - lr weight_decay (W + U)
+      scalars.shrinkage = settings.lr * settings.weight_decay;
+      break;
   }
   scalars.momentum = settings.momentum;
   scalars.lr = settings.lr;
+  if (settings.weight_decay_type == WeightDecayType::kDecoupledAfter) scalars.lr *= 1 - scalars.shrinkage;
   scalars.grafting = settings.grafting;
   scalars.output = settings.output;
   scalars.nesterov = settings.use_nesterov;

@@ -107,7 +107,8 @@ constexpr bool StaysSmall(const StepScalars& step, Dtype computation, bool has_m
   const double moved = has_momentum ? step.momentum * largest_m + direction : direction;
   const double total = has_momentum && step.nesterov ? direction + step.momentum * moved : moved;
   const double lr = step.lr < 0 ? -step.lr : step.lr;
-  const double shrunk = step.shrinkage != 0 ? step.shrinkage * largest_w : 0;
+  const double shrinkage = step.shrinkage < 0 ? -step.shrinkage : step.shrinkage;
+  const double shrunk = shrinkage != 0 ? shrinkage * largest_w : 0;
   return moved < small && total < small && lr * total + shrunk < small;
 }
 

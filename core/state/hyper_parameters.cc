@@ -25,7 +25,7 @@ std::string ChangeableKeys() {
 // epsilon and root_relative_epsilon: one of the two is in use, or neither with pseudo_inverse. The plan fixes which
 // one. The one in use can be changed to another value above 0.
 Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
-  if (IsElementwise(settings.method)) return {};
+  if (settings.method != Method::kShampoo) return {};
   const bool is_relative = key.number == &Settings::root_relative_epsilon;
   if (!is_relative && key.number != &Settings::epsilon) return {};
   const bool pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;

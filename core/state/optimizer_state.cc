@@ -89,7 +89,7 @@ Status OptimizerState::Initialize() {
 Status OptimizerState::InitializeFactors(const Block& block) {
   observer_->OnWrite(false);
   const Settings& settings = hyper_parameters_.settings(static_cast<size_t>(block.group));
-  return memory_->InitializeFactors(block, settings.initial_inverse, out_);
+  return memory_->InitializeFactors(block, settings, out_);
 }
 
 Status OptimizerState::CheckUsable(const char* arena) const {

@@ -10,6 +10,7 @@
 #include "core/base/device_type.h"
 #include "core/base/status.h"
 #include "core/comm/communicator.h"
+#include "core/config/settings.h"
 #include "core/plan/block.h"
 
 namespace shampoo {
@@ -35,8 +36,9 @@ class StateMemory {
 
   // Sets the step counters and all states of this rank's blocks as before the first step.
   virtual Status Initialize(char* arena) = 0;
-  // Sets the factor matrices of one block, with their inverse roots and diagonal flags, as before its first step.
-  virtual Status InitializeFactors(const Block& block, InitialInverse initial, char* arena) = 0;
+  // Sets the factor matrices of one block, and all other states that are not elementwise, as before its first step.
+  // settings: of its group.
+  virtual Status InitializeFactors(const Block& block, const Settings& settings, char* arena) = 0;
 
   // Copy between the host and this memory.
   virtual Status Download(void* to, const void* from, int64_t bytes) const = 0;

@@ -129,15 +129,17 @@ Status GradientChecker::CheckFactors(std::span<const StepItem> items) {
     if ((task != RootTask::kCompute && task != RootTask::kTakeSnapshot) || !inputs_.plan.Owns(block)) continue;
     for (int k = 0; k < block.factor_count(); ++k) {
       const StateSlot& slot = block.factor[static_cast<size_t>(k)];
+      if (!slot.present()) continue;
       spans_.push_back({state + slot.offset, slot.dtype, SpanElements(slot.form, block.shape[k])});
       span_owner_.push_back(static_cast<int>(i));
     }
   }
   backend_->LargestMagnitudes(spans_, span_largest_.data());
-  for (size_t i = 0, k = 0; i < spans_.size(); ++i) {
-    k = i > 0 && span_owner_[i] == span_owner_[i - 1] ? k + 1 : 0;
-    if (std::isfinite(span_largest_[i])) continue;
+  for (size_t i = 0, k = 0; i < spans_.size(); ++i, ++k) {
+    if (i == 0 || span_owner_[i] != span_owner_[i - 1]) k = 0;
     const StepItem& item = items[static_cast<size_t>(span_owner_[i])];
+    while (!item.block->factor[k].present()) ++k;
+    if (std::isfinite(span_largest_[i])) continue;
     // The span may include elements of the inverse root, which are about to be overwritten.
     const double largest =
         LargestOfFactor(backend_, item.block->factor[k], item.block->shape[static_cast<int>(k)], state);

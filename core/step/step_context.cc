@@ -9,6 +9,7 @@
 
 #include "core/base/log.h"
 #include "core/plan/cost.h"
+#include "core/rules/basis.h"
 #include "core/step/rejections.h"
 
 namespace shampoo {
@@ -87,12 +88,17 @@ void StepContext::Activate(size_t group, int64_t step) {
 }
 
 RootSchedule StepContext::ScheduleOf(const Block& block) const {
+  const GroupStep& step = groups_[static_cast<size_t>(block.group)];
+  if (block.is_rotated()) {
+    if (!inputs_.plan.Owns(block)) return {};
+    const int64_t gradients = *reinterpret_cast<const int64_t*>(inputs_.state.in() + block.gradient_count.offset);
+    return {BasisTaskOf(*step.program.settings, gradients), DirectionRule::kPrecondition};
+  }
   // Only the owner of a block has its state, and computes its roots.
   const bool has_state = block.snapshot_step.present() && inputs_.plan.Owns(block);
   const int64_t snapshot_step =
       has_state ? *reinterpret_cast<const int64_t*>(inputs_.state.in() + block.snapshot_step.offset) : 0;
-  const GroupSchedule& schedule = groups_[static_cast<size_t>(block.group)].schedule;
-  return BlockScheduleOf(schedule, block.phase, block.is_preconditioned, snapshot_step);
+  return BlockScheduleOf(step.schedule, block.phase, block.is_preconditioned, snapshot_step);
 }
 
 std::span<const StepItem> StepContext::ItemsOfBucket(int64_t bucket, bool only_owned) {

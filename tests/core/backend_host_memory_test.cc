@@ -60,15 +60,21 @@ TEST_CASE("Initialize sets counters and moments to zero, and inverse roots to id
   CHECK(element("p0/0/inverse.0", 1) == 0);
 }
 
+Settings StartingFrom(InitialInverse initial) {
+  Settings settings;
+  settings.initial_inverse = initial;
+  return settings;
+}
+
 TEST_CASE("InitializeFactors sets inverse roots as requested and does not change moments") {
   HostMatrix matrix;
   const auto memory = matrix.Create(matrix.state().out());
   float* const inverse = matrix.StateOf("p0/0/inverse.0");
   matrix.StateOf("p0/0/factor.0")[0] = 5;
   matrix.StateOf("p0/0/filtered_grad")[0] = 5;
-  CheckOk(memory->InitializeFactors(matrix.plan().blocks[0], InitialInverse::kZero, memory->arena()));
+  CheckOk(memory->InitializeFactors(matrix.plan().blocks[0], StartingFrom(InitialInverse::kZero), memory->arena()));
   CHECK(inverse[0] == 0);
-  CheckOk(memory->InitializeFactors(matrix.plan().blocks[0], InitialInverse::kIdentity, memory->arena()));
+  CheckOk(memory->InitializeFactors(matrix.plan().blocks[0], StartingFrom(InitialInverse::kIdentity), memory->arena()));
   CHECK(inverse[0] == 1);
   CHECK(matrix.StateOf("p0/0/factor.0")[0] == 0);
   CHECK(matrix.StateOf("p0/0/filtered_grad")[0] == 5);

@@ -55,8 +55,9 @@ static int PrintDefaults(const char* choice, const char* name) {
 }
 
 /* The presets and methods whose defaults differ from the table. */
-static const char* const kOthers[][2] = {{"preset", "shampoo_2024"}, {"preset", "adamw"},   {"method", "adam"},
-                                         {"method", "adagrad"},      {"method", "rmsprop"}, {"method", "sgd"}};
+static const char* const kOthers[][2] = {{"preset", "shampoo_2024"}, {"preset", "adamw"}, {"method", "soap"},
+                                         {"method", "kl_shampoo"},   {"method", "adam"},  {"method", "adagrad"},
+                                         {"method", "rmsprop"},      {"method", "sgd"}};
 
 int main(void) {
   const int32_t count = shampoo_config_key_count();

@@ -89,7 +89,10 @@ void Config::Set(const std::string& key, const json& value) {
 Config GroupConfig(const json& group) {
   Config config;
   if (group.contains("keys")) {  // keys of the library
-    for (const auto& [key, value] : group.at("keys").items()) config.Set(key, value);
+    for (const auto& [key, value] : group.at("keys").items()) {
+      if (key == "ignored_dims" && value.empty()) continue;  // a key that the library does not have
+      config.Set(key, key == "kl_cap" && value == "inf" ? json(0) : value);
+    }
     return config;
   }
   // Settings that a case does not record have the values of the recorded release.

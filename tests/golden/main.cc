@@ -122,7 +122,9 @@ Options ParseOptions(const std::vector<std::string>& arguments) {
 using ReplayFunction = TensorFile (*)(const Case&, const shampoo::golden::ReplayOptions&);
 
 ReplayFunction FunctionOfSuite(const std::string& suite) {
-  if (suite == "trajectory" || suite == "trajectory_muon") return shampoo::golden::ReplayTrajectory;
+  if (suite == "trajectory" || suite == "trajectory_muon" || suite == "trajectory_methods") {
+    return shampoo::golden::ReplayTrajectory;
+  }
   if (suite == "matrix_root") return shampoo::golden::ReplayMatrixRoot;
   if (suite == "matrix_root_extra") return shampoo::golden::ReplayMatrixRootExtra;
   if (suite == "training") return shampoo::golden::ReplayTraining;
@@ -134,7 +136,7 @@ TensorFile Replay(const Case& recorded, const shampoo::golden::ReplayOptions& re
   const ReplayFunction function = FunctionOfSuite(suite);
   const auto source = recorded.settings.at("source").get<std::string>();
   // The settings of other sources are keys of the library.
-  const bool has_keys = source == "tests/golden/rules" || suite == "trajectory_muon";
+  const bool has_keys = source == "tests/golden/rules" || suite == "trajectory_muon" || suite == "trajectory_methods";
   if (!has_keys &&
       source != (suite == "matrix_root_extra" ? "distributed_shampoo 2026-08" : "distributed_shampoo 2024-07")) {
     throw std::runtime_error("source " + source + " is not supported by this tool");

@@ -26,7 +26,10 @@ FIELDS = {
 def keys_of(group: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of a recorded group with Python values."""
     if "keys" in group:
-        return dict(group["keys"])
+        recorded = {key: value for key, value in group["keys"].items() if key != "ignored_dims"}
+        if recorded.get("kl_cap") == "inf":
+            recorded["kl_cap"] = 0
+        return recorded
     keys: dict[str, Any] = {"preset": "shampoo_2024"}
     for field, value in group.items():
         members = {field: value}

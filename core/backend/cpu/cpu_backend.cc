@@ -3,6 +3,7 @@
 #include "core/backend/cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/backend/cpu/apply_pass.h"
 #include "core/backend/cpu/block_step.h"
@@ -12,6 +13,7 @@
 #include "core/base/convert.h"
 #include "core/base/hash.h"
 #include "core/blas/blas.h"
+#include "core/plan/block_states.h"
 #include "core/plan/cost.h"
 
 namespace shampoo {
@@ -19,9 +21,16 @@ namespace {
 
 void SetIdentity(const StateSlot& slot, int64_t d, char* arena) {
   const float one = 1;
-  for (int64_t i = 0; i < d; ++i) {
+  for (int64_t i = 0; i < d; ++i) {  // KeptAt of form kNone is that of a square
     Narrow(&one, ElementAt(arena + slot.offset, slot.dtype, KeptAt(slot.form, d, i, i)), slot.dtype, 1);
   }
+}
+
+template <typename State>
+int64_t SpanBytes(const State& state) {
+  const int64_t elements =
+      state.slot->form == SymmetricForm::kNone ? state.shape.Product() : SpanElements(state.slot->form, state.shape[0]);
+  return elements * static_cast<int64_t>(SizeOf(state.slot->dtype));
 }
 
 double CostOfSpans(std::span<const MemorySpan> spans) {
@@ -85,19 +94,30 @@ void CpuBackend::InitializeState(const PlanData& plan, char* arena) {
                        const Block& block = plan.block(i);
                        if (!plan.Owns(block)) return;
                        std::fill_n(arena + block.state_offset, block.state_bytes, char{0});
-                       InitializeFactors(block, plan.groups[static_cast<size_t>(block.group)].initial_inverse, arena);
+                       InitializeFactors(block, plan.group(block), arena);
                      });
 }
 
-void CpuBackend::InitializeFactors(const Block& block, InitialInverse initial, char* arena) {
-  if (!block.is_preconditioned) return;
-  // The state of a block begins with its factor matrices, inverse roots and snapshots; the flags follow.
-  std::fill(arena + block.state_offset, arena + block.diagonal.offset, char{0});
+void CpuBackend::InitializeFactors(const Block& block, const Settings& settings, char* arena) {
+  ForEachState(&block, [&](const auto& state) {
+    if (!state.slot->present() || state.is_elementwise) return;
+    std::fill_n(arena + state.slot->offset, SpanBytes(state), char{0});
+  });
   for (int k = 0; k < block.factor_count(); ++k) {
-    if (initial == InitialInverse::kIdentity) {
-      SetIdentity(block.inverse[static_cast<size_t>(k)], block.shape[k], arena);
+    const auto at = static_cast<size_t>(k);
+    const int64_t d = block.shape[k];
+    if (block.inverse[at].present() && settings.initial_inverse == InitialInverse::kIdentity) {
+      SetIdentity(block.inverse[at], d, arena);
     }
-    reinterpret_cast<int32_t*>(arena + block.diagonal.offset)[k] = 1;
+    if (block.basis[at].present()) SetIdentity(block.basis[at], d, arena);
+    if (block.kl_scale[at].present()) {
+      const double scale = 1 / std::sqrt(settings.kl_init);
+      for (int64_t i = 0; i < d; ++i) {
+        Narrow(&scale, ElementAt(arena + block.kl_scale[at].offset, block.kl_scale[at].dtype, i),
+               block.kl_scale[at].dtype, 1);
+      }
+    }
+    if (block.diagonal.present()) reinterpret_cast<int32_t*>(arena + block.diagonal.offset)[k] = 1;
   }
 }
 

@@ -32,8 +32,8 @@ class CpuBackend {
   // Sets the states of this rank's blocks to their values before the first step: zeros, initial inverse roots and
   // diagonal flags.
   void InitializeState(const PlanData& plan, char* arena);
-  // Does the same for only the factor matrices, inverse roots, snapshots and diagonal flags of one block.
-  void InitializeFactors(const Block& block, InitialInverse initial, char* arena);
+  // Does the same for only those states of one block that are not elementwise. settings: of its group.
+  void InitializeFactors(const Block& block, const Settings& settings, char* arena);
 
   // Writes the largest magnitude in span i to largest[i]: NaN if the span contains a NaN, otherwise infinity if it
   // contains an infinity.

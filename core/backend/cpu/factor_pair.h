@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/backend/cpu/kronecker.h"
 #include "core/base/convert.h"
 #include "core/base/round_up.h"
 #include "core/plan/block.h"
@@ -45,6 +46,9 @@ class FactorPair {
   Real* factor() const { return factor_memory_; }  // the lower triangle
   // Both triangles if full(), otherwise the upper triangle.
   Real* inverse() const { return inverse_memory_ + (full() ? 0 : 1); }
+  MatrixOperand<Real> inverse_operand() const {
+    return {inverse(), ld(), full() ? MatrixForm::kSymmetric : MatrixForm::kSymmetricUpper};
+  }
 
   // Copy from the arena to working memory, and back with one rounding. They do nothing for a matrix used in place.
   void LoadFactor() const { Load(*factor_, SymmetricForm::kLower, factor_memory_); }

@@ -41,8 +41,8 @@ Status HostMemory::Initialize(char* arena) {
   return {};
 }
 
-Status HostMemory::InitializeFactors(const Block& block, InitialInverse initial, char* arena) {
-  backend_->InitializeFactors(block, initial, arena);
+Status HostMemory::InitializeFactors(const Block& block, const Settings& settings, char* arena) {
+  backend_->InitializeFactors(block, settings, arena);
   return {};
 }
 

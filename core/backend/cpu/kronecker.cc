@@ -46,22 +46,24 @@ void Divide(int64_t extent, int64_t part, Tiles* tiles, Work&& work) {
   ForEachTile(tiles, count, [&](int64_t i) { work(i * part, std::min(part, extent - i * part)); });
 }
 
-// C <- X B for some columns of B.
+// C <- X B, or X^T B if X is of form kGeneral, for some columns of B.
 template <typename Real>
-void FromLeft(const SymmetricOperand<Real>& x, int64_t d, int64_t columns, const Real* b, int64_t ldb, Real* c,
+void FromLeft(const MatrixOperand<Real>& x, int64_t d, int64_t columns, const Real* b, int64_t ldb, Real* c,
               int64_t ldc) {
-  if (x.full) {
-    blas::Gemm(d, columns, d, x.data, x.ld, b, ldb, c, ldc);
+  if (x.form != MatrixForm::kSymmetricUpper) {
+    const bool transposes = x.form == MatrixForm::kGeneral;
+    blas::Gemm(blas::Product<Real>{transposes, false, Real{1}, Real{0}}, d, columns, d, x.data, x.ld, b, ldb, c, ldc);
   } else {
     blas::Symm(false, d, columns, x.data, x.ld, b, ldb, c, ldc);
   }
 }
 
-// C <- B X for some rows of B.
+// C <- B X, or B X^T if X is of form kTransposed, for some rows of B.
 template <typename Real>
-void FromRight(const SymmetricOperand<Real>& x, int64_t rows, int64_t d, const Real* b, int64_t ldb, Real* c) {
-  if (x.full) {
-    blas::Gemm(rows, d, d, b, ldb, x.data, x.ld, c, d);
+void FromRight(const MatrixOperand<Real>& x, int64_t rows, int64_t d, const Real* b, int64_t ldb, Real* c) {
+  if (x.form != MatrixForm::kSymmetricUpper) {
+    const bool transposes = x.form == MatrixForm::kTransposed;
+    blas::Gemm(blas::Product<Real>{false, transposes, Real{1}, Real{0}}, rows, d, d, b, ldb, x.data, x.ld, c, d);
   } else {
     blas::Symm(true, rows, d, x.data, x.ld, b, ldb, c, d);
   }
@@ -87,7 +89,7 @@ void TransposeEach(int64_t count, int64_t rows, int64_t columns, const Real* fro
 }
 
 template <typename Real>
-void ContractThin(const Unfolding& u, const Real* in, const SymmetricOperand<Real>& x, Real* out, Real* spare,
+void ContractThin(const Unfolding& u, const Real* in, const MatrixOperand<Real>& x, Real* out, Real* spare,
                   Tiles* tiles) {
   const int64_t slice = u.d * u.after;
   const int64_t together = std::max<int64_t>(kRowsTogether / u.after, 1);
@@ -165,7 +167,7 @@ void UpdateFactor(const Shape& shape, int k, const BlockData<Real>& g, Real deca
 }
 
 template <typename Real>
-void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const SymmetricOperand<Real>& x, Real* out,
+void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const MatrixOperand<Real>& x, Real* out,
                  Real* spare, Tiles* tiles) {
   const Unfolding u = Unfold(shape, k);
   const int64_t square = u.d * u.d;
@@ -175,8 +177,9 @@ void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const Sym
     BestKernels().Of<Real>().load(x.data[0], elements, Real{0}, nullptr, out, n);
   } else if (u.before * u.after == 1) {
     const Real* const vector = AsVector(shape, in, u.d, spare);
-    if (x.full) {
-      blas::Gemv(false, u.d, x.data, vector, out);  // takes less than half the time of Symv
+    if (x.form != MatrixForm::kSymmetricUpper) {
+      // Takes less than half the time of Symv.
+      blas::Gemv(x.form == MatrixForm::kGeneral, u.d, x.data, vector, out);
     } else {
       blas::Symv(true, u.d, x.data, x.ld, vector, out);
     }
@@ -205,9 +208,9 @@ template void UpdateFactor<float>(const Shape&, int, const BlockData<float>&, fl
                                   Tiles*);
 template void UpdateFactor<double>(const Shape&, int, const BlockData<double>&, double, double, double*, int64_t,
                                    double*, Tiles*);
-template void ContractDim<float>(const Shape&, int, const BlockData<float>&, const SymmetricOperand<float>&, float*,
+template void ContractDim<float>(const Shape&, int, const BlockData<float>&, const MatrixOperand<float>&, float*,
                                  float*, Tiles*);
-template void ContractDim<double>(const Shape&, int, const BlockData<double>&, const SymmetricOperand<double>&, double*,
+template void ContractDim<double>(const Shape&, int, const BlockData<double>&, const MatrixOperand<double>&, double*,
                                   double*, Tiles*);
 
 }  // namespace shampoo

@@ -6,8 +6,9 @@
 #include "core/plan/shape.h"
 
 // Matrix products for the preconditioner of a block, which is a Kronecker product of one inverse root for each dim
-// (arXiv 2309.06497, section 2). Large products are divided into tiles, which idle threads take; `tiles` may be
-// nullptr. `spare` is working memory for as many elements as the tensor has.
+// (arXiv 2309.06497, section 2), and for the rotation of a block into the eigenbases of its factor matrices. Large
+// products are divided into tiles, which idle threads take; `tiles` may be nullptr. `spare` is working memory for as
+// many elements as the tensor has.
 namespace shampoo {
 
 // The gradient of a block, or another tensor of the block's shape. A tensor of order 2 may be a view whose rows are
@@ -18,12 +19,18 @@ struct BlockData {
   int64_t ld;  // order 2 only
 };
 
-// A symmetric matrix that a tensor is contracted with.
+// How a matrix X that a tensor is contracted with is stored, and which of its indices is summed over.
+enum class MatrixForm {
+  kSymmetric,       // both triangles
+  kSymmetricUpper,  // only the upper triangle
+  kGeneral,         // the first index of X is summed over: a matrix G becomes X^T G (dim 0) or G X (dim 1)
+  kTransposed,      // the second index is summed over: X G or G X^T
+};
 template <typename Real>
-struct SymmetricOperand {
+struct MatrixOperand {
   const Real* data;
   int64_t ld;
-  bool full;  // true: both triangles are stored; false: only the upper one
+  MatrixForm form;
 };
 
 // Computes F <- decay * F + weight * C_k. C_k (d_k x d_k) is G contracted with itself over all dims except k; for a
@@ -35,7 +42,7 @@ void UpdateFactor(const Shape& shape, int k, const BlockData<Real>& g, Real deca
 
 // Contracts `in` along dim k with x (d_k x d_k) and writes a dense tensor of the same shape to `out`.
 template <typename Real>
-void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const SymmetricOperand<Real>& x, Real* out,
+void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const MatrixOperand<Real>& x, Real* out,
                  Real* spare, Tiles* tiles);
 
 }  // namespace shampoo

@@ -47,8 +47,8 @@ class ShampooDirection {
       Real* const next = context_.At(context_.layout.direction[k % 2]);
       // The spare memory of the contraction may hold the gradient. Only the first dim reads the gradient, and it does
       // not write to the spare memory if the gradient is there.
-      ContractDim(context_.block.shape, k, h, {pair.inverse(), pair.ld(), pair.full()}, next,
-                  context_.At(context_.layout.gradient), &scope);
+      ContractDim(context_.block.shape, k, h, pair.inverse_operand(), next, context_.At(context_.layout.gradient),
+                  &scope);
       h = {next, context_.row()};
     }
     return h;

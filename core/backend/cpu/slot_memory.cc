@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/backend/cpu/basis_states.h"
 #include "core/backend/cpu/factor_pair.h"
 #include "core/base/round_up.h"
 #include "core/base/tiles.h"
@@ -19,6 +20,7 @@ bool MayBeDivided(const Block& block) {
   double products = 0;
   int large_factors = 0;
   for (int k = 0; k < block.factor_count(); ++k) {
+    if (!block.has_factor(k)) continue;
     const auto d = static_cast<double>(block.shape[k]);
     large_factors += block.shape[k] >= kRootsSideBySide ? 1 : 0;
     products = std::max({products, d * static_cast<double>(block.elements), d * d * d});
@@ -28,6 +30,7 @@ bool MayBeDivided(const Block& block) {
 
 template <typename Real>
 int64_t PairBytes(const Block& block) {
+  if (block.is_rotated()) return BasisStates<Real>::FactorElements(block) * static_cast<int64_t>(sizeof(Real));
   int64_t bytes = 0;
   for (int k = 0; k < block.factor_count(); ++k) bytes += FactorPair<Real>::WorkingBytes(block, k);
   return bytes;
@@ -39,6 +42,8 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
                                      const std::vector<Settings>& groups, int threads) {
   int64_t dense = 0;
   int64_t pairs = 0;
+  int64_t vectors = 0;
+  int64_t spare = 0;
   int64_t root_bytes = 0;
   int64_t factors = 0;
   int64_t largest_factor = 0;
@@ -49,6 +54,7 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
     const auto root = static_cast<int64_t>(SizeOf(block->root_dtype));
     const RootMethod method = groups[static_cast<size_t>(block->group)].root_method;
     for (int k = 0; k < block->factor_count(); ++k) {
+      if (!block->has_factor(k)) continue;
       const int64_t d = block->shape[k];
       const int64_t in_f64 = RootWorkspace<double>::Elements(method, d);
       const bool narrow = block->root_dtype != Dtype::kF64;
@@ -62,6 +68,10 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
     }
     pairs = std::max(pairs, block->computation == Dtype::kF64 ? PairBytes<double>(*block) : PairBytes<float>(*block));
     dense = std::max(dense, block->elements * real);
+    if (block->is_rotated()) {
+      spare = std::max(spare, block->elements * real);
+      vectors = std::max(vectors, BasisStates<double>::VectorElements(*block) * 8);
+    }
     factors += block->factor_count();
     divided = divided || MayBeDivided(*block);
   }
@@ -74,6 +84,8 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
   place(&layout.direction[0], dense, &layout.item_bytes);
   place(&layout.direction[1], dense, &layout.item_bytes);
   place(&layout.pairs, pairs, &layout.item_bytes);
+  place(&layout.vectors, vectors, &layout.item_bytes);
+  place(&layout.spare, spare, &layout.item_bytes);
   place(&layout.root, root_bytes, &layout.root_bytes);
   place(&layout.root_ints, RootWorkspace<double>::Ints(largest_factor) * 4, &layout.root_bytes);
   if (layout.recovery_elements > 0) {

@@ -49,7 +49,7 @@ Status DeviceStateMemory::CheckReadable(const std::string& what) const {
 
 Status DeviceStateMemory::Initialize(char* arena) { return engine_->Initialize(arena, -1, stream_); }
 
-Status DeviceStateMemory::InitializeFactors(const Block& block, InitialInverse /*initial*/, char* arena) {
+Status DeviceStateMemory::InitializeFactors(const Block& block, const Settings& /*settings*/, char* arena) {
   return engine_->Initialize(arena, &block - plan_.blocks.data(), stream_);
 }
 

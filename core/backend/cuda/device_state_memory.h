@@ -42,7 +42,7 @@ class DeviceStateMemory final : public StateMemory {
   Status CheckBuffer(const char* name, DeviceType buffer) const override;
   Status CheckReadable(const std::string& what) const override;
   Status Initialize(char* arena) override;
-  Status InitializeFactors(const Block& block, InitialInverse initial, char* arena) override;
+  Status InitializeFactors(const Block& block, const Settings& settings, char* arena) override;
   Status Download(void* to, const void* from, int64_t bytes) const override;
   Status Upload(void* to, const void* from, int64_t bytes) const override;
   Status Map(char* from, int64_t bytes, std::vector<char>* copy, char** mapped) const override;

@@ -53,6 +53,7 @@ struct DeviceBlock {
   int32_t bucket;
 
   constexpr int factor_count() const { return factors; }
+  constexpr bool is_rotated() const { return false; }  // no method on a device works in eigenbases
   constexpr const StateSlot& moment() const { return v; }
 };
 

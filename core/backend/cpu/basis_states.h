@@ -1,0 +1,79 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/backend/cpu/block_context.h"
+#include "core/base/convert.h"
+
+namespace shampoo {
+
+// The states of a block of a method in eigenbases, in the computation dtype. Factor matrices are unpacked to the
+// worker's memory, all others are used in the arena.
+template <typename Real>
+class BasisStates {
+ public:
+  explicit BasisStates(const BlockContext<Real>& context) : context_(context) {}
+
+  static int64_t FactorElements(const Block& block) {
+    int64_t elements = 0;
+    for (int k = 0; k < block.factor_count(); ++k) {
+      if (block.has_factor(k)) elements += block.shape[k] * block.shape[k];
+    }
+    return elements;
+  }
+  static int64_t VectorElements(const Block& block) {
+    int64_t elements = 0;
+    for (int k = 0; k < block.factor_count(); ++k) elements += block.has_factor(k) ? block.shape[k] : 0;
+    return elements;
+  }
+
+  bool has_factor(int k) const { return context_.block.has_factor(k); }
+  int64_t d(int k) const { return context_.block.shape[k]; }
+  // F_k: d x d; the lower triangle.
+  Real* factor(int k) const {
+    Real* at = context_.At(context_.layout.pairs);
+    for (int i = 0; i < k; ++i) at += has_factor(i) ? d(i) * d(i) : 0;
+    return at;
+  }
+  // Q_k: d x d.
+  Real* basis(int k) const { return InArena<Real>(context_.block.basis[static_cast<size_t>(k)]); }
+  // The inverse square roots of the eigenvalues of dim k.
+  Real* scale(int k) const { return InArena<Real>(context_.block.kl_scale[static_cast<size_t>(k)]); }
+  // Memory for the next values of scale(k).
+  double* next_eigenvalues(int k) const {
+    auto* at = reinterpret_cast<double*>(context_.At(context_.layout.vectors));
+    for (int i = 0; i < k; ++i) at += has_factor(i) ? d(i) : 0;
+    return at;
+  }
+  int64_t* gradient_count() const { return InArena<int64_t>(context_.block.gradient_count); }
+
+  void LoadFactor(int k) const {
+    const StateSlot& slot = context_.block.factor[static_cast<size_t>(k)];
+    for (int64_t row = 0; row < d(k); ++row) {
+      const SymmetricRow kept = RowOf(slot.form, d(k), row);
+      Widen(At(slot, kept.first), slot.dtype, factor(k) + row * d(k), kept.count);
+    }
+  }
+  void StoreFactor(int k) const {
+    const StateSlot& slot = context_.block.factor[static_cast<size_t>(k)];
+    for (int64_t row = 0; row < d(k); ++row) {
+      const SymmetricRow kept = RowOf(slot.form, d(k), row);
+      Narrow(factor(k) + row * d(k), At(slot, kept.first), slot.dtype, kept.count);
+    }
+  }
+
+ private:
+  template <typename Value>
+  Value* InArena(const StateSlot& slot) const {
+    return reinterpret_cast<Value*>(context_.memory.arena + slot.offset);
+  }
+  void* At(const StateSlot& slot, int64_t element) const {
+    return ElementAt(context_.memory.arena + slot.offset, slot.dtype, element);
+  }
+
+  const BlockContext<Real>& context_;
+};
+
+}  // namespace shampoo

@@ -1,0 +1,457 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cpu/basis_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/backend/cpu/basis_states.h"
+#include "core/backend/cpu/block_context.h"
+#include "core/backend/cpu/block_io.h"
+#include "core/backend/cpu/filter_pass.h"
+#include "core/backend/cpu/magnitude.h"
+#include "core/backend/cpu/tensor_dims.h"
+#include "core/roots/eigenbasis.h"
+#include "core/rules/basis.h"
+#include "core/rules/growth.h"
+
+namespace shampoo {
+namespace {
+
+// A contracted tensor of the block's shape. `own` is the buffer that holds it, or nullptr if nothing was contracted.
+// half: for a matrix, the buffer with the tensor contracted along the last dim alone.
+template <typename Real>
+struct Contracted {
+  BlockData<Real> data;
+  Real* own = nullptr;
+  Real* half = nullptr;
+};
+
+template <typename Real>
+class BasisStep {
+ public:
+  BasisStep(const StepItem& item, const StepMemory& memory, Team::Worker* worker)
+      : context_(item, memory, worker),
+        io_(context_),
+        states_(context_),
+        settings_(*item.program->settings),
+        shape_(context_.block.shape),
+        program_(context_.program) {}
+
+  void Run() {
+    if (context_.item.skip_update) return SkipUpdate(context_.item);
+    const BlockData<Real> g = io_.ReadGradient();
+    const int64_t gradient = ++*states_.gradient_count();
+    const int64_t update = UpdatesOf(settings_, gradient);
+    if (update > 0) CorrectBias(settings_, update, &program_);
+    LoadFactors();
+    if (settings_.basis_order == BasisOrder::kBefore) {
+      RunBefore(g, update);
+    } else if (gradient == 1) {
+      RunFirst(g, update);
+    } else {
+      RunAfter(g);
+    }
+  }
+
+ private:
+  Real* Buffer(int64_t offset) const { return context_.At(offset); }
+  Real* spare() const { return Buffer(context_.layout.spare); }
+  bool is_kl() const { return settings_.factor_correction == FactorTerm::kKl; }
+  int dims() const { return context_.block.factor_count(); }
+
+  // Factor matrices, eigenbases, then the direction: all from the same gradient.
+  void RunBefore(const BlockData<Real>& g, int64_t update) {
+    const bool fits = !is_kl() || UpdateKlFactors(g, Rotate(g), program_.factor_weight);
+    if (!is_kl()) UpdateFactors(g, program_.factor_weight);
+    if (context_.item.schedule.refreshes()) {
+      Refresh(update, Buffer(context_.layout.direction[0]), Buffer(context_.layout.direction[1]),
+              Buffer(context_.layout.filtered), spare());
+    }
+    StoreFactors();
+    const Contracted<Real> r = Rotate(g);
+    Filter(r.data);
+    Apply(Back(), fits);
+  }
+
+  // The first gradient initializes the factor matrices and the eigenbases. The gradient is not whitened, because there
+  // are no eigenvalues yet.
+  void RunFirst(const BlockData<Real>& g, int64_t update) {
+    UpdateFactors(g, FirstFactorWeight(settings_, program_));
+    InitializeBases();
+    if (update < 1) {
+      StoreFactors();
+      return io_.ApplyNothing(Buffer(context_.layout.direction[0]));
+    }
+    const Contracted<Real> r = Rotate(g);
+    Filter(r.data);
+    const Real* const direction = Back();
+    if (IsBasisDue(settings_, 1)) RefreshAfter(direction);
+    StoreFactors();
+    Apply(direction, true);
+  }
+
+  // The direction in the present bases, then factor matrices and eigenbases.
+  void RunAfter(const BlockData<Real>& g) {
+    const Contracted<Real> r = Rotate(g);
+    Filter(r.data);
+    const bool fits = !is_kl() || UpdateKlFactors(g, r, program_.factor_weight);
+    const Real* const direction = Back();
+    if (!is_kl()) UpdateFactors(g, program_.factor_weight);
+    if (context_.item.schedule.refreshes()) RefreshAfter(direction);
+    StoreFactors();
+    Apply(direction, fits);
+  }
+
+  // Refreshes while the direction is in one of the buffers `direction`.
+  void RefreshAfter(const Real* direction) {
+    Real* const first = Buffer(context_.layout.direction[0]);
+    Refresh(0, direction == first ? Buffer(context_.layout.direction[1]) : first, Buffer(context_.layout.filtered),
+            spare(), Buffer(context_.layout.gradient));
+  }
+
+  void LoadFactors() const {
+    const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    for (int k = 0; k < dims(); ++k) {
+      if (states_.has_factor(k)) states_.LoadFactor(k);
+    }
+  }
+  void StoreFactors() const {
+    const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    for (int k = 0; k < dims(); ++k) {
+      if (states_.has_factor(k)) states_.StoreFactor(k);
+    }
+  }
+
+  MatrixOperand<Real> Basis(int k, MatrixForm form) const { return {states_.basis(k), states_.d(k), form}; }
+
+  // Contracts `from` with the bases of the dims for which takes(k) is true, the last dim first. Writes to `a` and `b`
+  // in turn.
+  template <typename Takes>
+  Contracted<Real> Contract(const BlockData<Real>& from, MatrixForm form, Real* a, Real* b, const Takes& takes) const {
+    PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);
+    Contracted<Real> result{from};
+    for (int k = dims() - 1; k >= 0; --k) {
+      if (!states_.has_factor(k) || !takes(k)) continue;
+      ContractDim(shape_, k, result.data, Basis(k, form), a, spare(), &scope);
+      result = {{a, context_.row()}, a, result.own};
+      std::swap(a, b);
+    }
+    return result;
+  }
+
+  Contracted<Real> Rotate(const BlockData<Real>& g) const {
+    return Contract(g, MatrixForm::kGeneral, Buffer(context_.layout.direction[0]), Buffer(context_.layout.direction[1]),
+                    [](int) { return true; });
+  }
+
+  // Rotates the direction in the buffer `filtered` back.
+  const Real* Back() const {
+    return Contract({Buffer(context_.layout.filtered), context_.row()}, MatrixForm::kTransposed,
+                    Buffer(context_.layout.direction[0]), Buffer(context_.layout.direction[1]),
+                    [](int) { return true; })
+        .data.data;
+  }
+
+  // Updates the filtered gradient and the second moment, and writes the direction in the eigenbasis to `filtered`.
+  void Filter(const BlockData<Real>& r) {
+    Real* const d = Buffer(context_.layout.filtered);
+    const bool has_moment = context_.block.second_moment.present();
+    const bool is_root = settings_.inverse_exponent == 0.5;
+    if (has_moment && context_.block.is_rotated()) {
+      const double relative = RelativeEpsilon(settings_, context_.block.computation);
+      if (relative > 0) {
+        const double largest = LargestMoment(r) / program_.moment_correction;
+        program_.moment_epsilon += relative * std::pow(largest, settings_.inverse_exponent);
+      }
+    }
+    PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    const bool writes_direction = has_moment && is_root;
+    const bool filters = context_.block.filtered_grad.present() && program_.filter_decay != 0;
+    Real* const h = filters || !writes_direction ? d : nullptr;
+    scope.ForEach(PartCount(context_.block.elements), [&](int64_t i) {
+      FilterGradient<Real>(program_, context_.block, r, PartAt(context_.block.elements, i), context_.memory.arena, h,
+                           writes_direction ? d : nullptr);
+    });
+    if (!has_moment) return ScaleByEigenvalues(d);
+    if (!is_root) DivideByPower(d);
+  }
+
+  // Returns the largest element that the second moment will have after this update. r: dense.
+  double LargestMoment(const BlockData<Real>& r) const {
+    PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    const FilterScalars<Real> scalars = MakeFilterScalars<Real>(program_);
+    double largest[kMaxParts] = {};
+    const int64_t parts = PartCount(context_.block.elements);
+    scope.ForEach(parts, [&](int64_t i) {
+      Operand<Real> moment(context_.memory.arena + context_.block.second_moment.offset,
+                           context_.block.second_moment.dtype);
+      Real of_part = 0;
+      ForEachChunk(PartAt(context_.block.elements, i), [&](int64_t at, int64_t n) {
+        const Real* const v = moment.Read(at, n);
+        for (int64_t j = 0; j < n; ++j) of_part = std::max(of_part, NextMoment(scalars, v[j], r.data[at + j]));
+      });
+      largest[i] = static_cast<double>(of_part);
+    });
+    return *std::max_element(largest, largest + parts);
+  }
+
+  // Divides H by the power of the second moment, where the power is not 1/2.
+  void DivideByPower(Real* h) const {
+    Operand<Real> moment(context_.memory.arena + context_.block.second_moment.offset,
+                         context_.block.second_moment.dtype);
+    ForEachChunk({0, context_.block.elements}, [&](int64_t at, int64_t n) {
+      const Real* const v = moment.Read(at, n);
+      for (int64_t i = 0; i < n; ++i) {
+        const double divisor =
+            std::pow(static_cast<double>(v[i]) / program_.moment_correction, settings_.inverse_exponent) +
+            program_.moment_epsilon;
+        h[at + i] = divisor == 0 ? Real{0} : static_cast<Real>(static_cast<double>(h[at + i]) / divisor);
+      }
+    });
+  }
+
+  // h <- h a / (1 + a epsilon), where a is the outer product of the inverse square roots of the eigenvalues.
+  void ScaleByEigenvalues(Real* h) const {
+    const auto epsilon = static_cast<Real>(settings_.epsilon);
+    Real* const a = spare();
+    std::fill(a, a + context_.block.elements, Real{1});
+    for (int k = 0; k < dims(); ++k) {
+      if (states_.has_factor(k)) ScaleDim(shape_, k, states_.scale(k), a);
+    }
+    for (int64_t i = 0; i < context_.block.elements; ++i) h[i] *= a[i] / (1 + a[i] * epsilon);
+  }
+
+  // F_k <- factor_decay F_k + weight C_k with C_k of the gradient itself.
+  void UpdateFactors(const BlockData<Real>& g, double weight) const {
+    PhaseScope scope = context_.Scope(StepPhase::kFactorUpdate);
+    for (int k = 0; k < dims(); ++k) {
+      if (!states_.has_factor(k)) continue;
+      const double of_dim = is_kl() ? weight * MeanWeight(k) : weight;
+      UpdateFactor(shape_, k, g, static_cast<Real>(program_.factor_decay), static_cast<Real>(of_dim), states_.factor(k),
+                   states_.d(k), spare(), &scope);
+    }
+  }
+
+  // Returns the weight of an element in a mean over all dims but k.
+  double MeanWeight(int k) const {
+    return static_cast<double>(states_.d(k)) / static_cast<double>(context_.block.elements);
+  }
+
+  // The same with C_k of the gradient, whitened along all other dims, and updates the eigenvalues. Returns false, and
+  // changes nothing, if a state would overflow. r: the gradient in the present eigenbases. Overwrites both.
+  bool UpdateKlFactors(const BlockData<Real>& g, const Contracted<Real>& r, double weight) const {
+    if (settings_.kl_eigenvalues == KlEigenvalues::kEma && !AverageEigenvalues(r.data.data)) return false;
+    for (int k = 0; k < dims(); ++k) {
+      if (states_.has_factor(k) && !UpdateKlFactor(g, r, k, weight)) return false;
+    }
+    if (settings_.kl_eigenvalues == KlEigenvalues::kEma) StoreEigenvalues();
+    return true;
+  }
+
+  bool UpdateKlFactor(const BlockData<Real>& g, const Contracted<Real>& r, int k, double weight) const {
+    Contracted<Real> whitened{{r.half, context_.row()}, r.half};
+    if (k > 0 || dims() != 2 || r.half == nullptr) {
+      whitened = Contract(g, MatrixForm::kGeneral, Buffer(context_.layout.direction[0]),
+                          Buffer(context_.layout.direction[1]), [k](int j) { return j != k; });
+    }
+    double square = 0;
+    {
+      const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+      for (int j = 0; j < dims(); ++j) {
+        if (j != k && states_.has_factor(j)) ScaleDim(shape_, j, states_.scale(j), whitened.own);
+      }
+      // If nothing was whitened, the gradient itself has been checked.
+      if (whitened.own != nullptr)
+        square = BestKernels().Of<Real>().sum_of_squares(whitened.own, context_.block.elements);
+    }
+    weight *= MeanWeight(k);
+    const StateSlot& slot = context_.block.factor[static_cast<size_t>(k)];
+    const double limit = StateLimit(context_.block.computation, slot.dtype);
+    if (!(square < ProductLimit(context_.block.computation) && weight * square < limit / 2)) return false;
+    PhaseScope scope = context_.Scope(StepPhase::kFactorUpdate);
+    UpdateFactor(shape_, k, whitened.data, static_cast<Real>(program_.factor_decay), static_cast<Real>(weight),
+                 states_.factor(k), states_.d(k), spare(), &scope);
+    return true;
+  }
+
+  // Computes the next eigenvalues of all dims from r, the gradient in the eigenbases. Returns false if one overflows.
+  bool AverageEigenvalues(const Real* r) const {
+    const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    Real* const scaled = spare();
+    for (int k = 0; k < dims(); ++k) {
+      if (!states_.has_factor(k)) continue;
+      std::copy_n(r, context_.block.elements, scaled);
+      for (int j = 0; j < dims(); ++j) {
+        if (j != k && states_.has_factor(j)) ScaleDim(shape_, j, states_.scale(j), scaled);
+      }
+      double* const next = states_.next_eigenvalues(k);
+      SquaresAlong(shape_, k, scaled, next);
+      const double mean = MeanWeight(k);
+      for (int64_t i = 0; i < states_.d(k); ++i) {
+        const auto s = static_cast<double>(states_.scale(k)[i]);
+        next[i] = program_.factor_decay / (s * s) + (1 - program_.factor_decay) * mean * next[i];
+        if (!std::isfinite(next[i])) return false;
+      }
+    }
+    return true;
+  }
+
+  void StoreEigenvalues() const {
+    for (int k = 0; k < dims(); ++k) {
+      if (!states_.has_factor(k)) continue;
+      StoreScales(k, states_.next_eigenvalues(k), KlCap(settings_, states_.d(k)));
+    }
+  }
+
+  void StoreScales(int k, const double* eigenvalues, double cap) const {
+    for (int64_t i = 0; i < states_.d(k); ++i) states_.scale(k)[i] = static_cast<Real>(KlScale(eigenvalues[i], cap));
+  }
+
+  // The memory for the basis of a factor matrix.
+  BasisMemory<Real> MemoryForBasis(PhaseScope* scope) const {
+    char* const own = context_.memory.workspace + context_.layout.RootAt(context_.worker->slot());
+    return {{reinterpret_cast<Real*>(own + context_.layout.root),
+             reinterpret_cast<int32_t*>(own + context_.layout.root_ints), scope},
+            context_.memory.recovery};
+  }
+
+  BasisSpec SpecOf(int k) const {
+    return {settings_.basis_method,    settings_.basis_sort,    settings_.basis_iterations,
+            settings_.basis_tolerance, settings_.basis_epsilon, context_.item.first_root + k};
+  }
+
+  // Sets the bases to the eigenvectors of the first factor matrices.
+  void InitializeBases() const {
+    PhaseScope scope(context_.worker, context_.memory.times, StepPhase::kRoots);
+    const BasisMemory<Real> memory = MemoryForBasis(&scope);
+    for (int k = 0; k < dims(); ++k) {
+      if (!states_.has_factor(k)) continue;
+      const int64_t d = states_.d(k);
+      BasisSpec spec = SpecOf(k);
+      spec.method = BasisMethod::kEigen;
+      const BasisOutcome outcome = ComputeBasis<Real>(spec, {d, states_.factor(k), 1, d}, nullptr, memory);
+      context_.item.roots[k].outcome = outcome.root;
+      if (outcome.root.ok()) std::copy_n(memory.Basis(d), d * d, states_.basis(k));
+    }
+  }
+
+  // Refreshes the bases and converts the states to them. update: see BasisCorrection. The buffers are free.
+  void Refresh(int64_t update, Real* a, Real* b, Real* c, Real* contraction) const {
+    PhaseScope scope(context_.worker, context_.memory.times, StepPhase::kRoots);
+    const BasisMemory<Real> memory = MemoryForBasis(&scope);
+    const StateSlot& filtered = context_.block.filtered_grad;
+    const StateSlot& moment = context_.block.second_moment;
+    Real* m = filtered.present() ? a : nullptr;
+    Real* v = moment.present() ? b : nullptr;
+    Real* next = c;
+    LoadState(filtered, m);
+    LoadState(moment, v);
+    const double correction = BasisCorrection(settings_, update);
+    const bool is_first =
+        settings_.basis_order == BasisOrder::kBefore && update == settings_.start_preconditioning_step;
+    for (int k = 0; k < dims(); ++k) {
+      if (!states_.has_factor(k)) continue;
+      const int64_t d = states_.d(k);
+      BasisSpec spec = SpecOf(k);
+      if (is_first && settings_.basis_init == BasisInit::kEigen) spec.method = BasisMethod::kEigen;
+      const BasisOutcome outcome =
+          ComputeBasis<Real>(spec, {d, states_.factor(k), correction, d}, states_.basis(k), memory);
+      context_.item.roots[k].outcome = outcome.root;
+      if (!outcome.root.ok()) continue;
+      if (!outcome.is_kept) {
+        Real* const turn = memory.Spare(d);
+        blas::Gemm(blas::Product<Real>{true, false, Real{1}, Real{0}}, d, d, d, states_.basis(k), d, memory.Basis(d), d,
+                   turn, d);
+        const auto rotate = [&](Real** state) {
+          if (*state == nullptr) return;
+          ContractDim(shape_, k, {*state, context_.row()}, {turn, d, MatrixForm::kGeneral}, next, contraction, &scope);
+          std::swap(*state, next);
+        };
+        rotate(&m);
+        TransportMoment(k, turn, memory.Order(), rotate, &v, &next);
+        std::copy_n(memory.Basis(d), d * d, states_.basis(k));
+      }
+      if (is_kl() && settings_.kl_eigenvalues == KlEigenvalues::kBasis) TakeEigenvalues(k, correction, memory);
+    }
+    StoreState(filtered, m);
+    StoreState(moment, v);
+  }
+
+  // Converts the second moment and the eigenvalues of dim k to the new basis. turn: the old basis, transposed, times
+  // the new one; overwritten by the squares of its elements.
+  template <typename Rotate>
+  void TransportMoment(int k, Real* turn, const int32_t* order, const Rotate& rotate, Real** v, Real** next) const {
+    const int64_t d = states_.d(k);
+    if (settings_.basis_transport == BasisTransport::kPermute && *v != nullptr &&
+        settings_.basis_method == BasisMethod::kQr && settings_.basis_sort == BasisSort::kBefore) {
+      PermuteDim(shape_, k, *v, order, *next);
+      std::swap(*v, *next);
+    }
+    if (settings_.basis_transport != BasisTransport::kRotate) return;
+    for (int64_t i = 0; i < d * d; ++i) turn[i] *= turn[i];
+    rotate(v);
+    if (!is_kl() || settings_.kl_eigenvalues != KlEigenvalues::kEma) return;
+    double* const eigenvalues = states_.next_eigenvalues(k);
+    std::fill_n(eigenvalues, d, 0.0);
+    for (int64_t i = 0; i < d; ++i) {
+      const auto s = static_cast<double>(states_.scale(k)[i]);
+      for (int64_t j = 0; j < d; ++j) eigenvalues[j] += static_cast<double>(turn[i * d + j]) / (s * s);
+    }
+    // The new eigenvalues are averages of the old ones, so a limit holds as before.
+    StoreScales(k, eigenvalues, HUGE_VAL);
+  }
+
+  // Sets the eigenvalues of dim k to the diagonal of Q^T (F / correction) Q.
+  void TakeEigenvalues(int k, double correction, const BasisMemory<Real>& memory) const {
+    const int64_t d = states_.d(k);
+    Real* const factor = memory.Spare(d);
+    for (int64_t i = 0; i < d; ++i) {
+      for (int64_t j = 0; j <= i; ++j) factor[i * d + j] = factor[j * d + i] = states_.factor(k)[i * d + j];
+    }
+    Real* const product = memory.own.Matrix(d);
+    blas::Gemm(d, d, d, factor, d, states_.basis(k), d, product, d);
+    double* const eigenvalues = states_.next_eigenvalues(k);
+    std::fill_n(eigenvalues, d, 0.0);
+    for (int64_t i = 0; i < d; ++i) {
+      for (int64_t j = 0; j < d; ++j) {
+        eigenvalues[j] += static_cast<double>(states_.basis(k)[i * d + j]) * static_cast<double>(product[i * d + j]);
+      }
+    }
+    for (int64_t j = 0; j < d; ++j) eigenvalues[j] /= correction;
+    StoreScales(k, eigenvalues, KlCap(settings_, d));
+  }
+
+  void LoadState(const StateSlot& slot, Real* to) const {
+    if (to != nullptr) Widen(context_.memory.arena + slot.offset, slot.dtype, to, context_.block.elements);
+  }
+  void StoreState(const StateSlot& slot, const Real* from) const {
+    if (from != nullptr) Narrow(from, context_.memory.arena + slot.offset, slot.dtype, context_.block.elements);
+  }
+
+  // fits: whether the states could be updated.
+  void Apply(const Real* direction, bool fits) const {
+    if (!fits) return SkipUpdate(context_.item);
+    io_.Apply(direction, {1, 1, io_.Norm(direction)});
+  }
+
+  const BlockContext<Real> context_;
+  const BlockIo<Real> io_;
+  const BasisStates<Real> states_;
+  const Settings& settings_;
+  const Shape& shape_;
+  StepProgram program_;
+};
+
+}  // namespace
+
+void StepInBasis(const StepItem& item, const StepMemory& memory, Team::Worker* worker) {
+  if (item.block->computation == Dtype::kF64) {
+    BasisStep<double>(item, memory, worker).Run();
+  } else {
+    BasisStep<float>(item, memory, worker).Run();
+  }
+}
+
+}  // namespace shampoo

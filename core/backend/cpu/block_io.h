@@ -1,0 +1,138 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "core/backend/cpu/apply_pass.h"
+#include "core/backend/cpu/block_context.h"
+#include "core/backend/cpu/fit_check.h"
+#include "core/backend/cpu/kronecker.h"
+#include "core/base/kernels/kernels.h"
+#include "core/rules/norms.h"
+
+namespace shampoo {
+
+// What the steps of all methods share: how a block reads its gradient, and how it applies its direction.
+template <typename Real>
+class BlockIo {
+ public:
+  explicit BlockIo(const BlockContext<Real>& context) : context_(context) {}
+
+  // Returns the caller's gradient if it can be used in place, otherwise a dense copy in layout.gradient.
+  BlockData<Real> ReadGradient() const {
+    const bool as_it_is = context_.item.param->desc.grad_dtype == DtypeOf<Real>() &&
+                          context_.program.gradient_scale == 1 && context_.program.coupled_decay == 0;
+    const int64_t row = context_.row();
+    if (as_it_is && (context_.block.order() == 2 || DenseInBuffer())) {
+      const auto* const data = static_cast<const Real*>(context_.item.buffers->grad) + context_.block.offset;
+      return {data, context_.block.order() == 2 && context_.block.shape[0] > 1 ? context_.block.stride[0] : row};
+    }
+    PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    Real* const g = context_.At(context_.layout.gradient);
+    scope.ForEach(PartCount(context_.block.elements), [&](int64_t i) {
+      LoadGradient(context_.program, *context_.item.param, context_.block, *context_.item.buffers,
+                   PartAt(context_.block.elements, i), g);
+    });
+    return {g, row};
+  }
+
+  double Norm(const Real* p) const {
+    PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    return std::sqrt(SumOverParts(context_.block.elements, &scope, [&](const Range& part) {
+      return BestKernels().Of<Real>().sum_of_squares(p + part.begin, part.end - part.begin);
+    }));
+  }
+
+  // Applies the direction p * scale.down * scale.up, whose norm is scale.size, with the length that the keys of the
+  // group give it.
+  void Apply(const Real* p, const DirectionScale& scale) const {
+    const Settings& settings = *context_.program.settings;
+    if (!settings.uses_norms() || !std::isfinite(scale.size)) {
+      Write(context_.program, p, scale);
+      return;
+    }
+    const DirectionScale sized = LimitNorm(settings, context_.block.elements, scale);
+    if (!context_.block.radius.present()) {
+      Write(context_.program, p, sized);
+      return;
+    }
+    const auto square = [this](const auto& sum) {
+      PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+      return SumOverParts(context_.block.elements, &scope, sum);
+    };
+    double radius = ReadRadius();
+    if (radius == 0)
+      radius = std::sqrt(square([this](const Range& part) { return SquareOfParam(part, 1, nullptr, 0); }));
+    const Hyperball ball = MoveOnHyperball(context_.program, radius, sized);
+    const double moved =
+        std::sqrt(square([&](const Range& part) { return SquareOfParam(part, ball.keep, p, ball.move); }));
+    if (Write(ReturnToHyperball(ball, radius, moved, context_.program), p, {1, 1, sized.size})) StoreRadius(radius);
+  }
+
+  // Completes a step that leaves the parameter as it is. zeros: memory of the size of the block.
+  void ApplyNothing(Real* zeros) const {
+    std::fill(zeros, zeros + context_.block.elements, Real{0});
+    StepProgram program = context_.program;
+    program.decoupled_decay = 0;
+    program.shrinkage = 0;
+    Write(program, zeros, {1, 1, 0});
+  }
+
+ private:
+  bool DenseInBuffer() const {
+    const std::array<int64_t, kMaxDims> dense = DenseStrides(context_.block);
+    for (int k = 0; k < context_.block.order(); ++k) {
+      const auto at = static_cast<size_t>(k);
+      if (context_.block.shape[k] != 1 && context_.block.stride[at] != dense[at]) return false;
+    }
+    return true;
+  }
+
+  // Returns false if the update is skipped, because it would not fit.
+  bool Write(const StepProgram& program, const Real* p, const DirectionScale& scale) const {
+    StepItem item = context_.item;
+    item.program = &program;
+    PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    if (!CanApply(item, p, scale, context_.memory.arena, &scope)) {
+      SkipUpdate(item);
+      return false;
+    }
+    scope.ForEach(PartCount(context_.block.elements), [&](int64_t i) {
+      ApplyDirection(item, PartAt(context_.block.elements, i), p, scale, context_.memory.arena);
+    });
+    return true;
+  }
+
+  // Returns |keep W - move P|^2 of a part. p: nullptr counts as 0.
+  double SquareOfParam(const Range& part, double keep, const Real* p, double move) const {
+    StridedOperand<Real> parameter(context_.item.buffers->param, context_.item.param->desc.param_dtype,
+                                   BlockView::Of(context_.block));
+    double square = 0;
+    ForEachViewChunk(parameter.run(), part, [&](int64_t at, int64_t n) {
+      const Real* const w = parameter.Read(at, n);
+      for (int64_t i = 0; i < n; ++i) {
+        const double moved =
+            keep * static_cast<double>(w[i]) - (p != nullptr ? move * static_cast<double>(p[at + i]) : 0);
+        square += moved * moved;
+      }
+    });
+    return square;
+  }
+
+  char* RadiusInArena() const { return context_.memory.arena + context_.block.radius.offset; }
+  double ReadRadius() const {
+    if (context_.program.settings->norm_radius > 0) return context_.program.settings->norm_radius;
+    double radius = 0;
+    std::memcpy(&radius, RadiusInArena(), sizeof radius);
+    return radius;
+  }
+  void StoreRadius(double radius) const { std::memcpy(RadiusInArena(), &radius, sizeof radius); }
+
+  const BlockContext<Real>& context_;
+};
+
+}  // namespace shampoo

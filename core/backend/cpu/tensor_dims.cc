@@ -1,0 +1,78 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cpu/tensor_dims.h"
+
+#include <algorithm>
+
+namespace shampoo {
+namespace {
+
+// Calls work(first element, length, index along dim k) for each run of elements with the same index along dim k, in the
+// order of memory.
+template <typename Work>
+void ForEachRunAlong(const Shape& shape, int k, Work&& work) {
+  int64_t before = 1;
+  int64_t after = 1;
+  for (int i = 0; i < k; ++i) before *= shape[i];
+  for (int i = k + 1; i < shape.ndim; ++i) after *= shape[i];
+  for (int64_t b = 0; b < before; ++b) {
+    for (int64_t i = 0; i < shape[k]; ++i) work((b * shape[k] + i) * after, after, i);
+  }
+}
+
+}  // namespace
+
+template <typename Real>
+void ScaleDim(const Shape& shape, int k, const Real* scale, Real* tensor) {
+  if (k + 1 == shape.ndim) {
+    const int64_t d = shape[k];
+    const int64_t rows = shape.Product() / d;
+    for (int64_t row = 0; row < rows; ++row) {
+      Real* const at = tensor + row * d;
+      for (int64_t i = 0; i < d; ++i) at[i] *= scale[i];
+    }
+    return;
+  }
+  ForEachRunAlong(shape, k, [&](int64_t first, int64_t length, int64_t i) {
+    Real* const at = tensor + first;
+    const Real factor = scale[i];
+    for (int64_t j = 0; j < length; ++j) at[j] *= factor;
+  });
+}
+
+template <typename Real>
+void SquaresAlong(const Shape& shape, int k, const Real* tensor, double* sums) {
+  std::fill(sums, sums + shape[k], 0.0);
+  if (k + 1 == shape.ndim) {
+    const int64_t d = shape[k];
+    const int64_t rows = shape.Product() / d;
+    for (int64_t row = 0; row < rows; ++row) {
+      const Real* const at = tensor + row * d;
+      for (int64_t i = 0; i < d; ++i) sums[i] += static_cast<double>(at[i]) * static_cast<double>(at[i]);
+    }
+    return;
+  }
+  ForEachRunAlong(shape, k, [&](int64_t first, int64_t length, int64_t i) {
+    const Real* const at = tensor + first;
+    double sum = 0;
+    for (int64_t j = 0; j < length; ++j) sum += static_cast<double>(at[j]) * static_cast<double>(at[j]);
+    sums[i] += sum;
+  });
+}
+
+template <typename Real>
+void PermuteDim(const Shape& shape, int k, const Real* from, const int32_t* order, Real* to) {
+  ForEachRunAlong(shape, k, [&](int64_t first, int64_t length, int64_t i) {
+    const Real* const source = from + first + (order[i] - i) * length;
+    std::copy(source, source + length, to + first);
+  });
+}
+
+template void ScaleDim<float>(const Shape&, int, const float*, float*);
+template void ScaleDim<double>(const Shape&, int, const double*, double*);
+template void SquaresAlong<float>(const Shape&, int, const float*, double*);
+template void SquaresAlong<double>(const Shape&, int, const double*, double*);
+template void PermuteDim<float>(const Shape&, int, const float*, const int32_t*, float*);
+template void PermuteDim<double>(const Shape&, int, const double*, const int32_t*, double*);
+
+}  // namespace shampoo

@@ -1,0 +1,24 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/plan/shape.h"
+
+// Elementwise operations on dense tensors that act along one dim.
+namespace shampoo {
+
+// Multiplies the elements with index i along dim k by scale[i].
+template <typename Real>
+void ScaleDim(const Shape& shape, int k, const Real* scale, Real* tensor);
+
+// sums[i] <- the sum of the squares of all elements with index i along dim k, in float64.
+template <typename Real>
+void SquaresAlong(const Shape& shape, int k, const Real* tensor, double* sums);
+
+// to <- the tensor whose slices along dim k are those of `from` in this order.
+template <typename Real>
+void PermuteDim(const Shape& shape, int k, const Real* from, const int32_t* order, Real* to);
+
+}  // namespace shampoo

@@ -1,0 +1,54 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/config/settings.h"
+#include "core/roots/ladder.h"
+#include "core/roots/matrix.h"
+#include "core/roots/workspace.h"
+
+namespace shampoo {
+
+// How the eigenbasis of A = matrix + epsilon I is computed.
+struct BasisSpec {
+  BasisMethod method = BasisMethod::kEigen;
+  BasisSort sort = BasisSort::kBefore;
+  int64_t iterations = 1;  // kQr
+  double tolerance = 0;    // see the key basis_tolerance; needs the previous basis
+  double epsilon = 0;
+  int64_t id = -1;  // see RootSpec::id
+};
+
+// Memory for bases of matrices up to n x n. Elements(n) elements and Ints(n) integers.
+template <typename Real>
+struct BasisMemory {
+  RootWorkspace<Real> own;
+  RecoveryMemory* recovery;  // not used if Real is double
+
+  static int64_t Elements(int64_t n) { return RootWorkspace<Real>::Elements(RootMethod::kEigen, n); }
+  static int64_t Ints(int64_t n) { return RootWorkspace<Real>::Ints(n); }
+
+  // The new basis: n x n, row-major, whose columns are the eigenvectors.
+  Real* Basis(int64_t n) const { return own.Work(n); }
+  // n x n elements that the caller may use once the basis has been computed.
+  Real* Spare(int64_t n) const { return own.Work(n) + n * n; }
+  // The order of the previous columns in which orthogonal iteration started (BasisSort::kBefore): n indices.
+  int32_t* Order() const { return own.ints; }
+};
+
+struct BasisOutcome {
+  RootOutcome root;      // reports the eigensolver; its kind is kEigen
+  bool is_kept = false;  // the previous basis is accurate enough; Basis() is not defined
+};
+
+// Computes an eigenbasis into memory.Basis(n). previous: the previous basis, n x n; required by method qr and by a
+// tolerance, otherwise nullptr. Signs of the columns are arbitrary. The basis of a matrix of zeros is the identity. If
+// the eigensolver fails in the dtype of the matrix, tries the solvers for float64.
+// Sources: arXiv 2409.11321, algorithm 3 (power iteration followed by QR).
+template <typename Real>
+BasisOutcome ComputeBasis(const BasisSpec& spec, const SymmetricView<Real>& matrix, const Real* previous,
+                          const BasisMemory<Real>& memory);
+
+}  // namespace shampoo

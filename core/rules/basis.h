@@ -1,0 +1,84 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/dtype.h"
+#include "core/config/settings.h"
+#include "core/rules/schedule.h"
+#include "core/rules/step_scalars.h"
+
+// The rules of methods that work in the eigenbases of factor matrices: SOAP (arXiv 2409.11321), KL-SOAP and KL-Shampoo
+// (arXiv 2509.03378).
+//
+// Each block counts its own gradients. An update is a gradient that changes the parameter. With basis_order after and
+// first_step skip, the first gradient is no update: it only gives the block its first eigenbases.
+namespace shampoo {
+
+// Returns whether the first gradient of a block only initializes the block.
+constexpr bool SkipsFirst(const GroupSettings& settings) {
+  return settings.basis_order == BasisOrder::kAfter && settings.first_step == FirstStep::kSkip;
+}
+
+// Returns the number of updates of a block that has had this number of gradients.
+constexpr int64_t UpdatesOf(const GroupSettings& settings, int64_t gradients) {
+  return SkipsFirst(settings) ? gradients - 1 : gradients;
+}
+
+// Returns whether the eigenbases are refreshed in the step of the gradient with this number, counted from 1, in
+// addition to their initialization by the first gradient with basis_order after.
+constexpr bool IsBasisDue(const GroupSettings& settings, int64_t gradient) {
+  const int64_t update = UpdatesOf(settings, gradient);
+  if (update < 1) return false;
+  if (settings.basis_order == BasisOrder::kAfter) return update % settings.precondition_frequency == 0;
+  const int64_t start = settings.start_preconditioning_step;
+  return update == start || (update > start && update % settings.precondition_frequency == 0);
+}
+
+// Returns the task of a block in the step after `gradients` gradients.
+constexpr RootTask BasisTaskOf(const GroupSettings& settings, int64_t gradients) {
+  const bool is_initialized = settings.basis_order == BasisOrder::kBefore || gradients > 0;
+  return !is_initialized || IsBasisDue(settings, gradients + 1) ? RootTask::kCompute : RootTask::kNone;
+}
+
+// Sets the bias corrections of a block in its update with this number, which is at least 1.
+SHAMPOO_HD inline void CorrectBias(const GroupSettings& settings, int64_t update, StepScalars* scalars) {
+  scalars->filter_correction = settings.use_bias_correction ? BiasCorrection(settings.beta1, update) : 1;
+  const bool corrects_moment = settings.use_bias_correction && !settings.drop_weighting && settings.beta2 < 1;
+  scalars->moment_correction = corrects_moment ? BiasCorrection(settings.beta2, update) : 1;
+}
+
+// Returns the divisor of the factor matrices in the refresh of this update: 1 with basis_order after, whose bases do
+// not depend on the scale of the matrices.
+SHAMPOO_HD inline double BasisCorrection(const GroupSettings& settings, int64_t update) {
+  const bool corrects = settings.basis_order == BasisOrder::kBefore && settings.use_bias_correction &&
+                        !settings.drop_weighting && settings.shampoo_beta < 1;
+  return corrects ? BiasCorrection(settings.shampoo_beta, update) : 1;
+}
+
+// Returns the weight of the term of the first gradient of a block in its factor matrices, with basis_order after.
+constexpr double FirstFactorWeight(const GroupSettings& settings, const StepScalars& scalars) {
+  return settings.factor_start == FactorStart::kFirst ? 1 : scalars.factor_weight;
+}
+
+// Returns the multiple of sqrt(max V) that is added to sqrt(V).
+constexpr double RelativeEpsilon(const GroupSettings& settings, Dtype computation) {
+  constexpr double kRoundoffs = 1024;
+  return settings.relative_epsilon >= 0 ? settings.relative_epsilon : kRoundoffs / 2 * MachineEpsilon(computation);
+}
+
+// Returns the largest inverse square root of an eigenvalue of a dim of this size; infinity: there is no limit.
+constexpr double KlCap(const GroupSettings& settings, int64_t d) {
+  if (settings.kl_cap > 0) return settings.kl_cap;
+  if (settings.kl_cap == 0) return __builtin_inf();
+  return d < 10 ? 10 : d > 4000 ? 4000 : static_cast<double>(d);
+}
+
+// Returns the new inverse square root of an eigenvalue: 1 / sqrt(eigenvalue), at most the cap.
+SHAMPOO_HD inline double KlScale(double eigenvalue, double cap) {
+  const double scale = eigenvalue > 0 ? 1 / std::sqrt(eigenvalue) : cap;
+  return scale < cap ? scale : cap;
+}
+
+}  // namespace shampoo
