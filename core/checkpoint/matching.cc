@@ -31,11 +31,19 @@ int64_t LastOf(const BlockPlace& place) {
   return last;
 }
 
-// Returns the key that decides whether this state exists.
+// Returns the key that decides whether this state exists; nullptr: it exists in every block.
 const char* KeyOf(std::string_view state) {
   if (state == "filtered_grad") return "beta1";
   if (state == "second_moment") return "method";
-  return state == "momentum" ? "momentum" : "grafting";
+  if (state == "momentum") return "momentum";
+  if (state == "grafting") return "grafting";
+  if (state == "radius") return "norm_control";
+  return state.starts_with("kl_scale") ? "factor_correction" : nullptr;
+}
+
+// Whether the state belongs to a factor matrix.
+bool IsOfFactor(std::string_view state) {
+  return state.starts_with("factor") || state.starts_with("inverse") || state.starts_with("basis");
 }
 
 std::string ValueIn(const StoredGroup& group, const char* key) {
@@ -258,12 +266,16 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
     const StoredEntry* const entry = stored.Find(state->state());
     // The block was saved without root_async.
     if (entry == nullptr && state->is_snapshot() && stored.Find(kSnapshotStep) == nullptr) continue;
-    if (entry == nullptr && state->elementwise()) {
-      const char* const key = KeyOf(state->state());
+    if (const char* const key = KeyOf(state->state()); entry == nullptr && key != nullptr) {
       return Invalid("the checkpoint has no ", state->state(), " of parameter \"", param.name, "\": it was saved with ",
                      key, " ", ValueIn(index.groups[static_cast<size_t>(param.group)], key), ", and ", key, " is ",
                      ValueIn(DescribeHyperParameters(optimizer, own_block.group), key),
                      " here; set it to the saved value");
+    }
+    if (entry == nullptr && IsOfFactor(state->state()) && stored.HasFactors()) {
+      return Invalid("the checkpoint has no ", state->state(), " of parameter \"", param.name,
+                     "\": it was saved with another precondition_dims or skip_dim_size; set both keys to their saved "
+                     "values");
     }
     if (entry == nullptr) {
       return IoFailed(index.path, ": the index is malformed: it has no \"", TensorName(stored, state->state()), "\"",

@@ -263,6 +263,11 @@ Status Config::Resolve(Settings* settings) const {
   }
 
   if (ValueOf(*FindKey("root_rank_rtol")).is_auto) made.root_rank_rtol = -1;
+  if (made.skip_dim_size > 0 && made.grafting == Grafting::kNone) {
+    return Invalid("key skip_dim_size: the value ", made.skip_dim_size,
+                   " is not allowed with grafting none: expected 0, or a grafting method, which steps tensors whose "
+                   "dimensions are all skipped");
+  }
   SHAMPOO_RETURN_IF_ERROR(ResolveEpsilon(&made));
   SHAMPOO_RETURN_IF_ERROR(CheckRootMethod(made));
   SHAMPOO_RETURN_IF_ERROR(ResolveSchedule(&made));
@@ -359,10 +364,10 @@ Status Config::ResolveSchedule(Settings* settings) const {
   return {};
 }
 
-int64_t Settings::RootFor(int order) const {
-  const size_t index = inverse_root_override.size() == 1 ? 0 : static_cast<size_t>(order);
+int64_t Settings::RootFor(int factors) const {
+  const size_t index = inverse_root_override.size() == 1 ? 0 : static_cast<size_t>(factors);
   const int64_t chosen = index < inverse_root_override.size() ? inverse_root_override[index] : 0;
-  return chosen == 0 ? 2 * int64_t{order} : chosen;
+  return chosen == 0 ? 2 * int64_t{factors} : chosen;
 }
 
 }  // namespace shampoo

@@ -14,6 +14,7 @@ constexpr Default kSoap[] = {{"lr", "0.003"},
                              {"use_merge_dims", "false"},
                              {"merge_min_dim", "0"},
                              {"max_preconditioner_dim", "2048"},
+                             {"skip_dim_size", "10000"},
                              {"precondition_frequency", "10"}};
 constexpr Default kKlShampoo[] = {{"lr", "0.0001"},
                                   {"beta2", "0.98"},
@@ -21,6 +22,7 @@ constexpr Default kKlShampoo[] = {{"lr", "0.0001"},
                                   {"use_merge_dims", "false"},
                                   {"merge_min_dim", "0"},
                                   {"max_preconditioner_dim", "2048"},
+                                  {"skip_dim_size", "10000"},
                                   {"precondition_frequency", "10"}};
 constexpr Default kAdam[] = {{"beta2", "0.999"}};
 constexpr Default kAdagrad[] = {{"beta1", "0"}};
@@ -47,10 +49,8 @@ constexpr Default kShampoo2024[] = {
 constexpr Default kAdamw[] = {{"lr", "0.001"}, {"weight_decay", "0.01"}};
 
 constexpr Preset kPresets[] = {
-    {"shampoo", Method::kShampoo, {}},
-    {"shampoo_2024", Method::kShampoo, kShampoo2024},
-    {"adamw", Method::kAdam, kAdamw},
-    {"soap", Method::kSoap, {}},
+    {"shampoo", Method::kShampoo, {}},      {"shampoo_2024", Method::kShampoo, kShampoo2024},
+    {"adamw", Method::kAdam, kAdamw},       {"soap", Method::kSoap, {}},
     {"kl_shampoo", Method::kKlShampoo, {}},
 };
 

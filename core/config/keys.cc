@@ -27,6 +27,7 @@ constexpr const char* kBalanceNames[] = {"bytes", "cost"};
 constexpr const char* kShardModeNames[] = {"local", "gather"};
 constexpr const char* kMathNames[] = {"f32", "tf32"};
 constexpr const char* kMismatchNames[] = {"error", "reset"};
+constexpr const char* kPreconditionDimsNames[] = {"all", "smaller", "larger"};
 constexpr const char* kUpdateNormNames[] = {"none", "frobenius", "rms"};
 constexpr const char* kNormControlNames[] = {"none", "hyperball"};
 constexpr const char* kBasisMethodNames[] = {"eigen", "qr"};
@@ -153,6 +154,17 @@ const Key kKeys[] = {
             "sooner if refresh_growth is above 0. Factor matrices are updated at every step. With method soap and "
             "kl_shampoo (default 10): the number of updates of a block between two refreshes of its eigenbases.",
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
+    {.name = "factor_update_frequency", .type = KeyType::kI64, .default_text = "1",
+     .doc = "Number n of steps between two updates of the factor matrices: the gradients of steps 1, 1 + n, 1 + 2 n and "
+            "so on change them. The decay and the bias correction count these updates. A larger number makes other "
+            "steps cheaper; on a GPU it has no effect on their time. Method soap and kl_shampoo count the updates of "
+            "each block.",
+     .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::factor_update_frequency},
+    {.name = "precondition_dims", .type = KeyType::kChoice, .default_text = "all",
+     .doc = "Which dimensions of a tensor with two or more dimensions have factor matrices. all: every dimension. "
+            "smaller, larger: only the smallest or the largest one, the first of equal ones (one-sided Shampoo). "
+            "Dimensions are compared after merging and before splitting. Not supported on a GPU yet.",
+     .methods = kWithFactors, .choices = kPreconditionDimsNames, .choose = Choose<&Settings::precondition_dims>},
     {.name = "refresh_growth", .type = KeyType::kF64, .default_text = "0.1",
      .doc = "Refreshes the inverse roots more often at the start. Above 0: the first refresh is at "
             "start_preconditioning_step, and after a refresh at step t the next one follows max(1, "
@@ -168,8 +180,9 @@ const Key kKeys[] = {
      .methods = kShampoo | kSoap, .least = -1, .most = kLargestInteger, .integer = &Settings::start_preconditioning_step},
     {.name = "inverse_root_override", .type = KeyType::kList, .default_text = "2",
      .doc = "Root r of the inverse root factor^(-exponent_multiplier / r). A single number applies to blocks of every "
-            "order. A list such as 0,2,4 is indexed by the order: entry 1 is for vectors, entry 2 for matrices. 0, or "
-            "an order past the end of the list: 2 * order, as in the original Shampoo. The default 2 approximates "
+            "order. A list such as 0,2,4 is indexed by the number of factor matrices of a block: entry 1 is for "
+            "vectors, entry 2 for matrices. 0, or a number past the end of the list: 2 * order, as in the original "
+            "Shampoo. The default 2 approximates "
             "full-matrix Adagrad by a Kronecker product (arXiv 2406.17748).",
      .methods = kShampoo, .least = 0, .most = kLargestInteger},
     {.name = "exponent_multiplier", .type = KeyType::kF64, .default_text = "1",
@@ -411,9 +424,10 @@ const Key kKeys[] = {
             "off-diagonal elements is at most this times the norm of the matrix. 0: every refresh computes a new "
             "basis.",
      .methods = kWithBasis, .least = 0, .most = 1, .number = &Settings::basis_tolerance},
-    {.name = "skip_dim_size", .type = KeyType::kI64, .default_text = "10000",
-     .doc = "Dimensions longer than this have no factor matrix and are neither split nor merged. 0: none is left out.",
-     .methods = kWithBasis, .least = 0, .most = kLargestInteger, .integer = &Settings::skip_dim_size},
+    {.name = "skip_dim_size", .type = KeyType::kI64, .default_text = "0",
+     .doc = "Dimensions longer than this have no factor matrix and are neither split nor merged. 0: none is left out. "
+            "The default is 10000 for method soap and kl_shampoo. Not supported on a GPU yet.",
+     .methods = kWithFactors, .least = 0, .most = kLargestInteger, .integer = &Settings::skip_dim_size},
     {.name = "update_norm", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Gives the direction of each parameter a fixed norm, update_norm_target. frobenius: the square root of the "
             "sum of squares. rms: the root of the mean square. A direction of 0 stays 0. Requires that the parameter "

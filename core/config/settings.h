@@ -50,6 +50,7 @@ enum class Balance { kBytes, kCost };
 enum class ShardMode { kLocal, kGather };
 enum class OnBlockMismatch { kError, kReset };
 enum class PreconditionMath { kF32, kTf32 };
+enum class PreconditionDims { kAll, kSmaller, kLarger };
 enum class UpdateNorm { kNone, kFrobenius, kRms };
 enum class NormControl { kNone, kHyperball };
 // Choices of methods in eigenbases.
@@ -98,6 +99,7 @@ struct GroupSettings {
   int64_t root_max_iterations = 0;
   int64_t root_async = 0;
   int64_t basis_iterations = 0;
+  int64_t factor_update_frequency = 1;
 
   Method method = Method::kShampoo;
   Grafting grafting = Grafting::kNone;  // with an elementwise method: that method
@@ -150,6 +152,7 @@ struct Settings : GroupSettings {
   ShardMode shard_mode = ShardMode::kLocal;
   OnBlockMismatch on_block_mismatch = OnBlockMismatch::kError;
   PreconditionMath precondition_math = PreconditionMath::kF32;
+  PreconditionDims precondition_dims = PreconditionDims::kAll;
 
   std::vector<int64_t> inverse_root_override;  // one entry: for all orders; several: by order
 
@@ -170,9 +173,9 @@ struct Settings : GroupSettings {
   bool uses_norms() const {
     return update_norm != UpdateNorm::kNone || norm_control != NormControl::kNone || max_update_rms > 0;
   }
-  // Returns the root r of a block of this order: 2 * order (section 3 of the paper) unless inverse_root_override has an
-  // entry for the order that is not 0.
-  int64_t RootFor(int order) const;
+  // Returns the root r of a block with this number of factor matrices: 2 * factors (section 3 of the paper) unless
+  // inverse_root_override has an entry for the number that is not 0.
+  int64_t RootFor(int factors) const;
 
   // Returns the key that determines which number is added to the eigenvalues of factor matrices.
   const char* EpsilonKey() const { return root_relative_epsilon > 0 ? "root_relative_epsilon" : "epsilon"; }

@@ -192,6 +192,17 @@ bool IsPreconditioned(const Settings& settings, const Shape& tensor, const Shape
   return std::count_if(dims.begin(), dims.end(), [](int64_t dim) { return dim > 1; }) > 1;
 }
 
+// Returns a set of all dims but the smallest or the largest of those that are not skipped; the first of equal ones.
+uint32_t AllButOne(const Shape& shape, uint32_t skipped, bool smaller) {
+  int chosen = -1;
+  for (int k = 0; k < shape.ndim; ++k) {
+    if (IsSkipped(skipped, k)) continue;
+    if (chosen < 0 || (smaller ? shape[k] < shape[chosen] : shape[k] > shape[chosen])) chosen = k;
+  }
+  const uint32_t all = (1U << shape.ndim) - 1;
+  return chosen < 0 ? all : all & ~(1U << chosen);
+}
+
 MergedTensor Merge(const Settings& settings, const Shape& tensor) {
   MergedTensor merged{tensor, tensor.ndim, 0, false};
   if (IsElementwise(settings.method)) return merged;
@@ -202,6 +213,9 @@ MergedTensor Merge(const Settings& settings, const Shape& tensor) {
     for (int k = 0; k < tensor.ndim; ++k) {
       if (settings.skip_dim_size > 0 && tensor[k] > settings.skip_dim_size) merged.skipped |= 1U << k;
     }
+  }
+  if (settings.precondition_dims != PreconditionDims::kAll && merged.shape.ndim > 1) {
+    merged.skipped = AllButOne(merged.shape, merged.skipped, settings.precondition_dims == PreconditionDims::kSmaller);
   }
   merged.is_preconditioned = IsPreconditioned(settings, tensor, merged.shape, merged.skipped);
   return merged;

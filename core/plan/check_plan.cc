@@ -74,6 +74,11 @@ Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
                        " is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected shampoo, adam, adagrad, "
                        "rmsprop or sgd, or a plan for SHAMPOO_CPU");
   }
+  if (settings.precondition_dims != PreconditionDims::kAll || settings.skip_dim_size > 0) {
+    return Unsupported(
+        "keys precondition_dims and skip_dim_size are not supported on a GPU yet (device_type SHAMPOO_CUDA): expected "
+        "all and 0, or a plan for SHAMPOO_CPU");
+  }
   if (settings.uses_norms()) {
     return Unsupported(
         "keys update_norm, max_update_rms and norm_control are not supported on a GPU yet (device_type SHAMPOO_CUDA): "

@@ -33,6 +33,7 @@ void LayOutRoots(const Settings& settings, Block* block, StatePlacer* states) {
   const Dtype factor_dtype = settings.factor_dtype.value_or(block->computation);
   const Dtype inverse_dtype = settings.inverse_dtype.value_or(block->computation);
   for (int k = 0; k < block->factor_count(); ++k) {
+    if (!block->has_factor(k)) continue;
     const int64_t d = block->shape[k];
     StateSlot* const factor = &At(block->factor, k);
     StateSlot* const inverse = &At(block->inverse, k);
@@ -52,6 +53,7 @@ void LayOutRoots(const Settings& settings, Block* block, StatePlacer* states) {
     // A snapshot is stored unpacked in the computation dtype. Its root is therefore bit-identical to the root that
     // would have been computed from the factor matrix when the snapshot was taken.
     for (int k = 0; k < block->factor_count(); ++k) {
+      if (!block->has_factor(k)) continue;
       states->PlaceSymmetric(&At(block->snapshot, k), block->computation, SymmetricForm::kSquare, block->shape[k]);
     }
     states->Place(&block->snapshot_step, Dtype::kI64, 1);
@@ -99,8 +101,11 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
   if (UsesEigenbasis(settings.method)) {
     LayOutBases(settings, block, &states);
   } else {
-    block->root = settings.RootFor(block->order());
+    int factors = 0;
+    for (int k = 0; k < block->factor_count(); ++k) factors += block->has_factor(k) ? 1 : 0;
+    block->root = settings.RootFor(factors > 0 ? factors : block->order());
     for (int k = 0; k < block->factor_count(); ++k) {
+      if (!block->has_factor(k)) continue;
       const RootMethod method = MethodOfRoot(settings, block->root, 1, block->shape[k]);
       block->root_dtype = DtypeOfMethod(method, block->root_dtype);
     }

@@ -71,6 +71,7 @@ std::string RankDeficientFactorsText(const PlanData& plan) {
   RankDeficientFactor worst;
   for (const Block& block : plan.blocks) {
     for (int dim = 0; dim < block.factor_count(); ++dim) {
+      if (!block.has_factor(dim)) continue;
       ++count;
       const RankDeficientFactor factor = FactorAtFirstRoot(block, dim, plan.group(block));
       if (factor.block == nullptr) continue;

@@ -54,7 +54,7 @@ SHAMPOO_HD inline void CorrectBias(const GroupSettings& settings, int64_t update
 SHAMPOO_HD inline double BasisCorrection(const GroupSettings& settings, int64_t update) {
   const bool corrects = settings.basis_order == BasisOrder::kBefore && settings.use_bias_correction &&
                         !settings.drop_weighting && settings.shampoo_beta < 1;
-  return corrects ? BiasCorrection(settings.shampoo_beta, update) : 1;
+  return corrects ? BiasCorrection(settings.shampoo_beta, FactorUpdates(settings, update)) : 1;
 }
 
 // Returns the weight of the term of the first gradient of a block in its factor matrices, with basis_order after.

@@ -23,6 +23,7 @@ struct StepScalars {
   // F_k <- factor_decay * F_k + factor_weight * C_k
   double factor_decay = 0;
   double factor_weight = 0;
+  bool updates_factors = true;  // otherwise factor_decay is 1 and factor_weight 0 (factor_update_frequency)
 
   // V <- moment_decay * V + moment_weight * G * G, if there is a V
   double moment_decay = 0;
@@ -62,9 +63,18 @@ struct StepScalars {
 // Returns the divisor that corrects a moving average with this decay for its start from zero, after t steps.
 SHAMPOO_HD inline double BiasCorrection(double decay, int64_t t) { return 1 - std::pow(decay, static_cast<double>(t)); }
 
+// Returns whether step t updates the factor matrices, and how many of the steps 1 to t do.
+constexpr bool UpdatesFactors(const GroupSettings& settings, int64_t t) {
+  return (t - 1) % settings.factor_update_frequency == 0;
+}
+constexpr int64_t FactorUpdates(const GroupSettings& settings, int64_t t) {
+  return t < 1 ? 0 : 1 + (t - 1) / settings.factor_update_frequency;
+}
+
 // Returns the divisor of the factor matrices in step t. It is 1 without a bias correction.
 SHAMPOO_HD inline double FactorCorrection(const GroupSettings& settings, int64_t t) {
-  return settings.use_bias_correction && settings.beta2 < 1 ? BiasCorrection(settings.beta2, t) : 1;
+  const bool corrects = settings.use_bias_correction && settings.beta2 < 1;
+  return corrects ? BiasCorrection(settings.beta2, FactorUpdates(settings, t)) : 1;
 }
 
 // Returns the weight of the new term in a recurrence with this decay. A decay of 1 means a plain sum, such as Adagrad's
@@ -76,6 +86,13 @@ constexpr double WeightFor(double decay) { return decay == 1 ? 1 : 1 - decay; }
 // prevents a division by zero.
 constexpr double NormGuard(double root_relative_epsilon) { return root_relative_epsilon > 0 ? 1e-37 : 1e-16; }
 
+// Makes a step leave the factor matrices as they are.
+constexpr void KeepFactors(StepScalars* scalars) {
+  scalars->factor_decay = 1;
+  scalars->factor_weight = 0;
+  scalars->updates_factors = false;
+}
+
 SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int64_t t) {
   StepScalars scalars;
   scalars.t = t;
@@ -84,6 +101,7 @@ SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int
   scalars.gradient_scale = settings.gradient_scale;
   scalars.factor_decay = UsesEigenbasis(settings.method) ? settings.shampoo_beta : settings.beta2;
   scalars.factor_weight = settings.drop_weighting ? 1 : WeightFor(scalars.factor_decay);
+  if (!UsesEigenbasis(settings.method) && !UpdatesFactors(settings, t)) KeepFactors(&scalars);
   scalars.moment_decay = moment_decay;
   scalars.moment_weight = settings.drop_weighting ? 1 : WeightFor(moment_decay);
   scalars.factor_correction = FactorCorrection(settings, t);

@@ -58,12 +58,14 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
         for (int64_t j = 0; j < i; ++j) x[static_cast<size_t>(j * d + i)] = x[static_cast<size_t>(i * d + j)];
       }
       std::vector<double> out(static_cast<size_t>(shape.Product()));
-      ContractDim<double>(shape, k, {g.data(), ld}, {x.data(), d, true}, out.data(), spare.data(), nullptr);
+      ContractDim<double>(shape, k, {g.data(), ld}, {x.data(), d, MatrixForm::kSymmetric}, out.data(), spare.data(),
+                          nullptr);
       // With only the upper triangle of X.
       std::vector<double> upper = x;
       for (int64_t i = 0; i < d; ++i) std::fill_n(upper.begin() + i * d, i, std::nan(""));
       std::vector<double> by_upper(out.size());
-      ContractDim<double>(shape, k, {g.data(), ld}, {upper.data(), d, false}, by_upper.data(), spare.data(), nullptr);
+      ContractDim<double>(shape, k, {g.data(), ld}, {upper.data(), d, MatrixForm::kSymmetricUpper}, by_upper.data(),
+                          spare.data(), nullptr);
 
       std::vector<double> product(static_cast<size_t>(d * d), 0.0);
       for (size_t e = 0; e < coordinates.size(); ++e) {

@@ -138,6 +138,7 @@ struct GrowthCase {
     int64_t elements = 32;
     constexpr int factor_count() const { return 2; }
     constexpr const Slot& moment() const { return v; }
+    constexpr bool is_rotated() const { return false; }
   };
   struct Largest {
     double value;

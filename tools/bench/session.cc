@@ -27,20 +27,35 @@ void Set(shampoo_config* config, const std::string& key, const std::string& valu
   Try(shampoo_config_set_str(config, key.c_str(), value.c_str()));
 }
 
+// Sets the keys of a row that its method reads.
+void SetMethodKeys(const Settings& settings, shampoo_config* config) {
+  for (const char* state : {"filtered_grad", "momentum"}) {
+    Set(config, std::string(state) + "_dtype", settings.state_dtype);
+  }
+  const std::string method = shampoo_config_get(config, "method");
+  const bool is_shampoo = method == "shampoo";
+  if (is_shampoo) {
+    Set(config, "inverse_dtype", settings.state_dtype);
+    Set(config, "grafting_dtype", settings.state_dtype);
+    Set(config, "refresh_growth", "0");
+    Set(config, "grafting", settings.grafting);
+  } else if (method != "sgd") {
+    Set(config, "second_moment_dtype", settings.state_dtype);
+  }
+  if (!is_shampoo && method != "soap" && method != "kl_shampoo") return;
+  Set(config, "factor_dtype", settings.state_dtype);
+  // Times do not depend on whether 16-bit second moments can decrease.
+  Set(config, "allow_stalled_moments", "true");
+  Set(config, "max_preconditioner_dim", std::to_string(settings.block));
+  Set(config, "precondition_frequency", std::to_string(FrequencyOf(settings)));
+}
+
 shampoo_plan* MakePlan(const Case& model, const Settings& settings) {
   shampoo_config* config = nullptr;
   Try(shampoo_config_create(&config));
   Set(config, "lr", "0.001");
-  for (const char* state : {"factor", "inverse", "filtered_grad", "momentum", "grafting"}) {
-    Set(config, std::string(state) + "_dtype", settings.state_dtype);
-  }
-  // Times do not depend on whether 16-bit second moments can decrease.
-  Set(config, "allow_stalled_moments", "true");
   for (const auto& [key, value] : settings.keys) Set(config, key, value);
-  Set(config, "refresh_growth", "0");
-  Set(config, "grafting", settings.grafting);
-  Set(config, "max_preconditioner_dim", std::to_string(settings.block));
-  Set(config, "precondition_frequency", std::to_string(FrequencyOf(settings)));
+  SetMethodKeys(settings, config);
   if (settings.track_times) Set(config, "track_times", "true");
 
   shampoo_plan* plan = nullptr;
@@ -148,6 +163,7 @@ void Session::FillFactors() {
     shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
     Try(shampoo_state_describe(optimizer_, i, &entry));
     if (std::strcmp(entry.key, "group.0/step") == 0) counter_entry_ = i;
+    if (std::strcmp(std::strrchr(entry.key, '/'), "/gradient_count") == 0) count_entries_.push_back(i);
     if (std::strncmp(std::strrchr(entry.key, '/'), "/factor.", 8) != 0) continue;
     entries_of[entry.shape[0]].push_back(i);
     has_factors_ = true;
@@ -166,6 +182,11 @@ void Session::FillFactors() {
 
 void Session::SetStepCounter(int64_t step) {
   Try(shampoo_state_write(optimizer_, counter_entry_, 0, 1, &step, sizeof step, SHAMPOO_CPU, stream()));
+  // The first gradient of a block of soap and kl_shampoo is no update.
+  const int64_t gradients = step + 1;
+  for (const int64_t entry : count_entries_) {
+    Try(shampoo_state_write(optimizer_, entry, 0, 1, &gradients, sizeof gradients, SHAMPOO_CPU, stream()));
+  }
 }
 
 void Session::Step() { Try(shampoo_optimizer_step(optimizer_, stream())); }

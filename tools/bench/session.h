@@ -75,6 +75,7 @@ class Session {
   std::vector<float> grads_;
   std::vector<void*> device_memory_;  // on a device: the parameters, which are zeros, and the gradients
   int64_t counter_entry_ = -1;
+  std::vector<int64_t> count_entries_;  // of the blocks that count their own gradients
   bool square_roots_;
   bool has_factors_ = false;  // false if all parameters are vectors that use the grafting method alone
 };

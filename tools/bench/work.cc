@@ -38,17 +38,22 @@ void AddBlock(const shampoo_block_info& block, StepWork* work) {
   work->elementwise.bytes += 3 * kElementBytes * n;
 }
 
-// sizes: the sizes of a block's factor matrices, which are the dims of the block.
-void AddFactors(const std::vector<double>& sizes, bool square_roots, StepWork* work) {
+// The factor matrices of a block.
+struct Factors {
+  std::vector<double> sizes;  // the dims of the block
+  double contractions = 1;    // the number of products with a matrix of each dim: an inverse root or an eigenbasis
+};
+
+void AddFactors(const Factors& factors, bool square_roots, StepWork* work) {
   double n = 1;
-  for (const double d : sizes) n *= d;
-  for (const double d : sizes) {
+  for (const double d : factors.sizes) n *= d;
+  for (const double d : factors.sizes) {
     work->factor_update.flops += d * n;
-    work->roots.flops += RootFlops(d, square_roots);
-    work->preconditioning.flops += 2 * d * n;
+    work->roots.flops += RootFlops(d, square_roots && factors.contractions == 1);
+    work->preconditioning.flops += 2 * factors.contractions * d * n;
   }
   work->factor_update.bytes += kElementBytes * n;
-  work->preconditioning.bytes += 2 * kElementBytes * n;
+  work->preconditioning.bytes += 2 * factors.contractions * kElementBytes * n;
 }
 
 void AddState(const shampoo_state_entry& entry, StepWork* work) {
@@ -57,10 +62,10 @@ void AddState(const shampoo_state_entry& entry, StepWork* work) {
   const auto d = static_cast<double>(entry.shape[0]);
   if (std::strncmp(name, "factor.", 7) == 0) {
     work->factor_update.bytes += 2 * element * d * (d + 1) / 2;
-  } else if (std::strncmp(name, "inverse.", 8) == 0) {
+  } else if (std::strncmp(name, "inverse.", 8) == 0 || std::strncmp(name, "basis.", 6) == 0) {
     work->preconditioning.bytes += element * d * d;
   } else if (std::strcmp(name, "filtered_grad") == 0 || std::strcmp(name, "grafting") == 0 ||
-             std::strcmp(name, "momentum") == 0) {
+             std::strcmp(name, "second_moment") == 0 || std::strcmp(name, "momentum") == 0) {
     work->elementwise.bytes += 2 * static_cast<double>(entry.stored_bytes);
   }
 }
@@ -76,7 +81,7 @@ StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bo
     Try(shampoo_plan_block(plan, i, &block));
     AddBlock(block, &work);
   }
-  std::map<std::string, std::vector<double>> sizes_of;  // by block; without blocks that use the grafting method alone
+  std::map<std::string, Factors> factors_of;  // by block; without blocks that have none
   Try(shampoo_state_count(optimizer, &count));
   for (int64_t i = 0; i < count; ++i) {
     shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
@@ -84,10 +89,13 @@ StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bo
     AddState(entry, &work);
     const char* const name = std::strrchr(entry.key, '/');
     if (std::strncmp(name, "/factor.", 8) == 0) {
-      sizes_of[std::string(entry.key, name)].push_back(static_cast<double>(entry.shape[0]));
+      factors_of[std::string(entry.key, name)].sizes.push_back(static_cast<double>(entry.shape[0]));
     }
+    // The gradient is rotated into the eigenbases, and the direction back. KL factors take one more contraction.
+    if (std::strcmp(name, "/basis.0") == 0) factors_of[std::string(entry.key, name)].contractions += 1;
+    if (std::strcmp(name, "/kl_scale.0") == 0) factors_of[std::string(entry.key, name)].contractions += 1;
   }
-  for (const auto& [block, sizes] : sizes_of) AddFactors(sizes, square_roots, &work);
+  for (const auto& [block, factors] : factors_of) AddFactors(factors, square_roots, &work);
   return work;
 }
 

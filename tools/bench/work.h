@@ -21,7 +21,8 @@ struct Work {
 //   phase             flops                  bytes
 //   factor update     sum d_k N              gradient; one triangle of each factor, read and written
 //   roots             sum RootFlops(d_k)     (for information)
-//   preconditioning   sum 2 d_k N            filtered gradient and direction; each inverse
+//   preconditioning   sum 2 d_k N            filtered gradient and direction; each inverse. In eigenbases: twice as
+//                                            much, or three times with KL factors
 //   elementwise       20 N                   gradient; parameter and the states of its shape, read and written
 //   check             -                      gradient
 struct StepWork {

@@ -45,6 +45,7 @@ class BasisStep {
     const int64_t gradient = ++*states_.gradient_count();
     const int64_t update = UpdatesOf(settings_, gradient);
     if (update > 0) CorrectBias(settings_, update, &program_);
+    if (update > 0 && !UpdatesFactors(settings_, update)) KeepFactors(&program_);
     LoadFactors();
     if (settings_.basis_order == BasisOrder::kBefore) {
       RunBefore(g, update);
@@ -63,7 +64,7 @@ class BasisStep {
 
   // Factor matrices, eigenbases, then the direction: all from the same gradient.
   void RunBefore(const BlockData<Real>& g, int64_t update) {
-    const bool fits = !is_kl() || UpdateKlFactors(g, Rotate(g), program_.factor_weight);
+    const bool fits = !is_kl() || UpdateKlFactors(g, Rotate(g));
     if (!is_kl()) UpdateFactors(g, program_.factor_weight);
     if (context_.item.schedule.refreshes()) {
       Refresh(update, Buffer(context_.layout.direction[0]), Buffer(context_.layout.direction[1]),
@@ -96,7 +97,7 @@ class BasisStep {
   void RunAfter(const BlockData<Real>& g) {
     const Contracted<Real> r = Rotate(g);
     Filter(r.data);
-    const bool fits = !is_kl() || UpdateKlFactors(g, r, program_.factor_weight);
+    const bool fits = !is_kl() || UpdateKlFactors(g, r);
     const Real* const direction = Back();
     if (!is_kl()) UpdateFactors(g, program_.factor_weight);
     if (context_.item.schedule.refreshes()) RefreshAfter(direction);
@@ -225,6 +226,7 @@ class BasisStep {
 
   // F_k <- factor_decay F_k + weight C_k with C_k of the gradient itself.
   void UpdateFactors(const BlockData<Real>& g, double weight) const {
+    if (!program_.updates_factors) return;
     PhaseScope scope = context_.Scope(StepPhase::kFactorUpdate);
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
@@ -241,16 +243,17 @@ class BasisStep {
 
   // The same with C_k of the gradient, whitened along all other dims, and updates the eigenvalues. Returns false, and
   // changes nothing, if a state would overflow. r: the gradient in the present eigenbases. Overwrites both.
-  bool UpdateKlFactors(const BlockData<Real>& g, const Contracted<Real>& r, double weight) const {
+  bool UpdateKlFactors(const BlockData<Real>& g, const Contracted<Real>& r) const {
+    if (!program_.updates_factors) return true;
     if (settings_.kl_eigenvalues == KlEigenvalues::kEma && !AverageEigenvalues(r.data.data)) return false;
     for (int k = 0; k < dims(); ++k) {
-      if (states_.has_factor(k) && !UpdateKlFactor(g, r, k, weight)) return false;
+      if (states_.has_factor(k) && !UpdateKlFactor(g, r, k)) return false;
     }
     if (settings_.kl_eigenvalues == KlEigenvalues::kEma) StoreEigenvalues();
     return true;
   }
 
-  bool UpdateKlFactor(const BlockData<Real>& g, const Contracted<Real>& r, int k, double weight) const {
+  bool UpdateKlFactor(const BlockData<Real>& g, const Contracted<Real>& r, int k) const {
     Contracted<Real> whitened{{r.half, context_.row()}, r.half};
     if (k > 0 || dims() != 2 || r.half == nullptr) {
       whitened = Contract(g, MatrixForm::kGeneral, Buffer(context_.layout.direction[0]),
@@ -266,7 +269,7 @@ class BasisStep {
       if (whitened.own != nullptr)
         square = BestKernels().Of<Real>().sum_of_squares(whitened.own, context_.block.elements);
     }
-    weight *= MeanWeight(k);
+    const double weight = program_.factor_weight * MeanWeight(k);
     const StateSlot& slot = context_.block.factor[static_cast<size_t>(k)];
     const double limit = StateLimit(context_.block.computation, slot.dtype);
     if (!(square < ProductLimit(context_.block.computation) && weight * square < limit / 2)) return false;

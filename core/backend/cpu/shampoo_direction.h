@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <utility>
 
 #include "core/backend/cpu/block_context.h"
 #include "core/backend/cpu/factor_pair.h"
@@ -24,6 +25,7 @@ class ShampooDirection {
   explicit ShampooDirection(const BlockContext<Real>& work) : context_(work) {
     int64_t working = context_.layout.pairs;
     for (int k = 0; k < context_.block.factor_count(); ++k) {
+      if (!context_.block.has_factor(k)) continue;
       pairs_[static_cast<size_t>(k)] = FactorPair<Real>(context_.block, k, context_.memory.arena, context_.At(working));
       working += FactorPair<Real>::WorkingBytes(context_.block, k);
     }
@@ -32,7 +34,9 @@ class ShampooDirection {
   // Updates the states with the gradient: F_k <- factor_decay F_k + factor_weight C_k. Also refreshes the inverse roots
   // and snapshots if the block's schedule requires it.
   void Update(const BlockData<Real>& g) {
-    for (int k = 0; k < context_.block.factor_count(); ++k) UpdateFactorOf(k, g);
+    for (int k = 0; k < context_.block.factor_count(); ++k) {
+      if (context_.block.has_factor(k)) UpdateFactorOf(k, g);
+    }
     const RootSchedule& schedule = context_.item.schedule;
     if (schedule.task == RootTask::kTakeSnapshot) TakeSnapshot();
     if (schedule.refreshes()) RefreshRoots();
@@ -42,14 +46,16 @@ class ShampooDirection {
   // Returns P, the filtered gradient contracted with every inverse root. Overwrites the gradient's working memory.
   BlockData<Real> Direction(BlockData<Real> h) const {
     PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);
+    Real* next = context_.At(context_.layout.direction[0]);
+    Real* other = context_.At(context_.layout.direction[1]);
+    // The gradient's memory may hold the tensor that the first contraction reads. It is free for later ones.
+    Real* spare = other;
     for (int k = 0; k < context_.block.order(); ++k) {
-      const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
-      Real* const next = context_.At(context_.layout.direction[k % 2]);
-      // The spare memory of the contraction may hold the gradient. Only the first dim reads the gradient, and it does
-      // not write to the spare memory if the gradient is there.
-      ContractDim(context_.block.shape, k, h, pair.inverse_operand(), next, context_.At(context_.layout.gradient),
-                  &scope);
+      if (!context_.block.has_factor(k)) continue;
+      ContractDim(context_.block.shape, k, h, pairs_[static_cast<size_t>(k)].inverse_operand(), next, spare, &scope);
       h = {next, context_.row()};
+      std::swap(next, other);
+      spare = context_.At(context_.layout.gradient);
     }
     return h;
   }
@@ -61,7 +67,7 @@ class ShampooDirection {
       const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
       pair.LoadFactor();
     }
-    {
+    if (context_.program.updates_factors) {
       PhaseScope scope = context_.Scope(StepPhase::kFactorUpdate);
       UpdateFactor(context_.block.shape, k, g, static_cast<Real>(context_.program.factor_decay),
                    static_cast<Real>(context_.program.factor_weight), pair.factor(), pair.ld(),
@@ -88,6 +94,7 @@ class ShampooDirection {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     constexpr int64_t kRows = 64;
     for (int k = 0; k < context_.block.order(); ++k) {
+      if (!context_.block.has_factor(k)) continue;
       const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
       scope.ForEach((pair.d() + kRows - 1) / kRows, [&](int64_t part) {
         for (int64_t row = part * kRows; row < std::min(pair.d(), (part + 1) * kRows); ++row) {
@@ -99,7 +106,9 @@ class ShampooDirection {
 
   void RefreshRoots() {
     std::array<int64_t, kMaxDims> sorted{};
-    std::copy_n(context_.block.shape.dims.begin(), context_.block.order(), sorted.begin());
+    for (int k = 0; k < context_.block.order(); ++k) {
+      if (context_.block.has_factor(k)) sorted[static_cast<size_t>(k)] = context_.block.shape[k];
+    }
     std::sort(sorted.begin(), sorted.end(), std::greater<>());
     const auto root = [](void* step, Team::Worker& worker, int64_t k) {
       static_cast<ShampooDirection*>(step)->RefreshRootOf(static_cast<int>(k), &worker);
@@ -112,6 +121,7 @@ class ShampooDirection {
   }
 
   void RefreshRootOf(int k, Team::Worker* worker) const {
+    if (!context_.block.has_factor(k)) return;
     PhaseScope scope(worker, context_.memory.times, StepPhase::kRoots);
     const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
     char* const own = context_.memory.workspace + context_.layout.RootAt(worker->slot());

@@ -32,7 +32,9 @@ template <typename Real>
 int64_t PairBytes(const Block& block) {
   if (block.is_rotated()) return BasisStates<Real>::FactorElements(block) * static_cast<int64_t>(sizeof(Real));
   int64_t bytes = 0;
-  for (int k = 0; k < block.factor_count(); ++k) bytes += FactorPair<Real>::WorkingBytes(block, k);
+  for (int k = 0; k < block.factor_count(); ++k) {
+    if (block.has_factor(k)) bytes += FactorPair<Real>::WorkingBytes(block, k);
+  }
   return bytes;
 }
 
