@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/config/config.h"
 
+#include <span>
+#include <utility>
+
 #include "core/base/text.h"
 #include "core/config/nearest_name.h"
 
@@ -243,6 +246,7 @@ Status Config::Resolve(Settings* settings) const {
 
   SHAMPOO_RETURN_IF_ERROR(CheckDecay(made));
   SHAMPOO_RETURN_IF_ERROR(CheckNorms(made));
+  SHAMPOO_RETURN_IF_ERROR(ResolveIgnoredDims(&made));
   if (method != Method::kShampoo) {
     if (IsElementwise(method)) ResolveElementwise(&made);
     if (UsesEigenbasis(method)) SHAMPOO_RETURN_IF_ERROR(ResolveBasis(&made));
@@ -252,21 +256,17 @@ Status Config::Resolve(Settings* settings) const {
   }
   const Key& override_key = *FindKey("inverse_root_override");
   SHAMPOO_RETURN_IF_ERROR(ParseList(override_key, ValueOf(override_key).text, &made.inverse_root_override));
-
-  if (ValueOf(*FindKey("grafting_beta2")).is_auto) {
-    made.grafting_beta2 = made.grafting == Grafting::kRmsprop ? 0.99 : 0.999;
-  }
-  // Adagrad's second moment is an unweighted sum: the same recurrence with a decay of 1.
-  if (made.grafting == Grafting::kAdagrad) made.grafting_beta2 = 1.0;
-  if (ValueOf(*FindKey("grafting_epsilon")).is_auto) {
-    made.grafting_epsilon = made.grafting == Grafting::kAdagrad ? 1e-10 : 1e-8;
-  }
-
+  ResolveGrafting(&made);
   if (ValueOf(*FindKey("root_rank_rtol")).is_auto) made.root_rank_rtol = -1;
   if (made.skip_dim_size > 0 && made.grafting == Grafting::kNone) {
     return Invalid("key skip_dim_size: the value ", made.skip_dim_size,
                    " is not allowed with grafting none: expected 0, or a grafting method, which steps tensors whose "
                    "dimensions are all skipped");
+  }
+  if (made.factor_correction == FactorTerm::kKl && made.initial_inverse == InitialInverse::kZero) {
+    return Invalid(
+        "key factor_correction: the value kl is not allowed with initial_inverse zero, which would keep the factor "
+        "matrices at zero: expected initial_inverse identity, or factor_correction none");
   }
   SHAMPOO_RETURN_IF_ERROR(ResolveEpsilon(&made));
   SHAMPOO_RETURN_IF_ERROR(CheckRootMethod(made));
@@ -287,9 +287,32 @@ void Config::ResolveElementwise(Settings* settings) const {
   settings->inverse_root_override = {0};
 }
 
+void Config::ResolveGrafting(Settings* settings) const {
+  if (ValueOf(*FindKey("grafting_beta2")).is_auto) {
+    settings->grafting_beta2 = settings->grafting == Grafting::kRmsprop ? 0.99 : 0.999;
+  }
+  // Adagrad's second moment is an unweighted sum: the same recurrence with a decay of 1.
+  if (settings->grafting == Grafting::kAdagrad) settings->grafting_beta2 = 1.0;
+  if (ValueOf(*FindKey("grafting_epsilon")).is_auto) {
+    settings->grafting_epsilon = settings->grafting == Grafting::kAdagrad ? 1e-10 : 1e-8;
+  }
+}
+
+Status Config::ResolveIgnoredDims(Settings* settings) const {
+  const Key& key = *FindKey("ignored_dims");
+  const std::string& text = Reads(settings->method, key) ? ValueOf(key).text : key.default_text;
+  if (text == key.default_text) return {};
+  SHAMPOO_RETURN_IF_ERROR(ParseList(key, text, &settings->ignored_dims));
+  if (settings->ignored_dims.size() % 2 == 0) return {};
+  return Invalid("key ignored_dims: the value ", text,
+                 " is not allowed: expected pairs of an order and a dimension, such "
+                 "as 2,1, or 0");
+}
+
 // Resolves the defaults of a method that works in eigenbases, and checks its keys.
 Status Config::ResolveBasis(Settings* settings) const {
-  settings->grafting = Grafting::kNone;
+  if (settings->method == Method::kKlShampoo) settings->grafting = Grafting::kNone;
+  ResolveGrafting(settings);
   settings->root_relative_epsilon = 0;
   settings->refresh_growth = 0;
   settings->inverse_root_override = {0};
@@ -301,11 +324,13 @@ Status Config::ResolveBasis(Settings* settings) const {
   if (ValueOf(*FindKey("kl_cap")).is_auto) settings->kl_cap = -1;
 
   const bool is_before = settings->basis_order == BasisOrder::kBefore;
-  constexpr const char* kOnlyBefore[] = {"start_preconditioning_step", "basis_init"};
-  constexpr const char* kOnlyAfter[] = {"first_step", "factor_start"};
-  for (const char* const name : is_before ? kOnlyAfter : kOnlyBefore) {
+  // The keys that only one order reads, with their values if it does not read them.
+  constexpr Default kOnlyBefore[] = {
+      {"start_preconditioning_step", "-1"}, {"basis_init", "eigen"}, {"grafting", "none"}};
+  constexpr Default kOnlyAfter[] = {{"first_step", "skip"}, {"factor_start", "zero"}};
+  for (const auto& [name, off] : is_before ? std::span<const Default>(kOnlyAfter) : kOnlyBefore) {
     const Key& key = *FindKey(name);
-    if (!Reads(settings->method, key) || ValueOf(key).text == key.default_text) continue;
+    if (!Reads(settings->method, key) || ValueOf(key).text == off) continue;
     return Invalid("key ", name, ": the value ", ValueOf(key).text, " is not allowed with basis_order ",
                    is_before ? "before" : "after", ", which does not read this key: expected basis_order ",
                    is_before ? "after" : "before", ", or leave the key out");

@@ -50,6 +50,8 @@ class Config {
   Status CheckMethod(Method method) const;
   void ResolveElementwise(Settings* settings) const;
   Status ResolveBasis(Settings* settings) const;
+  void ResolveGrafting(Settings* settings) const;
+  Status ResolveIgnoredDims(Settings* settings) const;
   bool IsSet(const char* name) const { return IsSet(*FindKey(name)) && !ValueOf(*FindKey(name)).is_auto; }
   Status ResolveEpsilon(Settings* settings) const;
   Status ResolveSchedule(Settings* settings) const;

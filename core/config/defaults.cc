@@ -10,6 +10,7 @@ namespace {
 // The defaults of the authors of SOAP and KL-Shampoo, except for the size of blocks: an eigendecomposition of size 4096
 // takes seconds on a CPU.
 constexpr Default kSoap[] = {{"lr", "0.003"},
+                             {"grafting", "none"},
                              {"beta1", "0.95"},
                              {"use_merge_dims", "false"},
                              {"merge_min_dim", "0"},

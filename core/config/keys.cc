@@ -197,17 +197,18 @@ const Key kKeys[] = {
      .flag = &Settings::use_bias_correction},
     {.name = "grafting", .type = KeyType::kChoice, .default_text = "adam",
      .doc = "Method that gives the direction of each block its length. Before start_preconditioning_step it also gives "
-            "the direction. none: the direction keeps its own length.",
-     .methods = kShampoo, .off_text = "none", .choices = kGraftingNames, .choose = Choose<&Settings::grafting>},
+            "the direction. none: the direction keeps its own length. Method soap (default none) reads this key only "
+            "with basis_order before.",
+     .methods = kShampoo | kSoap, .off_text = "none", .choices = kGraftingNames, .choose = Choose<&Settings::grafting>},
     {.name = "grafting_beta2", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Decay of the grafting method's second moment (rmsprop, adam). auto: 0.99 for rmsprop, 0.999 for adam. Has "
             "no effect with other grafting methods.",
-     .methods = kShampoo, .least = 0, .most = 1, .least_open = true, .number = &Settings::grafting_beta2,
+     .methods = kShampoo | kSoap, .least = 0, .most = 1, .least_open = true, .number = &Settings::grafting_beta2,
      .changeable = true},
     {.name = "grafting_epsilon", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Number that is added to the square root of the grafting method's second moment. auto: 1e-10 for adagrad, "
             "otherwise 1e-8.",
-     .methods = kShampoo, .least = 0, .least_open = true, .number = &Settings::grafting_epsilon, .changeable = true,
+     .methods = kShampoo | kSoap, .least = 0, .least_open = true, .number = &Settings::grafting_epsilon, .changeable = true,
      .arithmetic = true},
     {.name = "initial_inverse", .type = KeyType::kChoice, .default_text = "identity",
      .doc = "Inverse roots before the first refresh. Steps use them only if grafting is none. identity: the direction "
@@ -299,7 +300,7 @@ const Key kKeys[] = {
      .choices = kStateDtypes, .dtype = &Settings::momentum_dtype},
     {.name = "grafting_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which the grafting method's second moment is stored between steps. auto: computation_dtype.",
-     .methods = kShampoo, .choices = kStateDtypes, .dtype = &Settings::grafting_dtype},
+     .methods = kShampoo | kSoap, .choices = kStateDtypes, .dtype = &Settings::grafting_dtype},
     {.name = "second_moment_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which the second moment of the gradient is stored between steps. auto: computation_dtype.",
      .methods = kWithMoment | kWithBasis, .choices = kStateDtypes, .dtype = &Settings::second_moment_dtype},
@@ -396,9 +397,10 @@ const Key kKeys[] = {
      .number = &Settings::relative_epsilon},
     {.name = "factor_correction", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Term that a step adds to a factor matrix. none: the gradient contracted with itself. kl: the gradient is "
-            "first whitened along all other dimensions, as in KL-SOAP (arXiv 2509.03378). Method kl_shampoo always "
-            "uses kl.",
-     .methods = kSoap, .choices = kFactorTermNames, .choose = Choose<&Settings::factor_correction>},
+            "first whitened along all other dimensions: by eigenvalues with method soap, as in KL-SOAP (arXiv "
+            "2509.03378), and by the inverse roots in use with method shampoo. Method kl_shampoo always uses kl. Not "
+            "supported on a GPU yet.",
+     .methods = kShampoo | kSoap, .choices = kFactorTermNames, .choose = Choose<&Settings::factor_correction>},
     {.name = "kl_eigenvalues", .type = KeyType::kChoice, .default_text = "ema",
      .doc = "How eigenvalues are estimated with factor_correction kl and method kl_shampoo. ema: by a moving average "
             "of the squared gradient in the eigenbasis, at every step. basis: from the factor matrix when the "
@@ -482,6 +484,10 @@ const Key kKeys[] = {
     {.name = "basis_epsilon", .type = KeyType::kF64, .default_text = "0",
      .doc = "Number that is added to the diagonal of a factor matrix before its eigenbasis is refreshed.",
      .methods = kWithBasis, .for_replay = true, .least = 0, .number = &Settings::basis_epsilon, .arithmetic = true},
+    {.name = "ignored_dims", .type = KeyType::kList, .default_text = "0",
+     .doc = "Pairs of numbers: 2,1 means that dimension 1 of blocks of order 2 has no factor matrix. Dimensions are "
+            "counted from 0. 0: none is left out.",
+     .methods = kWithFactors, .for_replay = true, .least = 0, .most = 8},
     {.name = "inverse_exponent", .type = KeyType::kF64, .default_text = "0.5",
      .doc = "Exponent of the second moment in the divisor of the direction.",
      .methods = kSoap, .for_replay = true, .least = 0, .least_open = true, .number = &Settings::inverse_exponent},

@@ -154,6 +154,7 @@ struct Settings : GroupSettings {
   PreconditionMath precondition_math = PreconditionMath::kF32;
   PreconditionDims precondition_dims = PreconditionDims::kAll;
 
+  std::vector<int64_t> ignored_dims;           // pairs: order, dim
   std::vector<int64_t> inverse_root_override;  // one entry: for all orders; several: by order
 
   // No value means auto.

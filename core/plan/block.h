@@ -85,7 +85,7 @@ struct Block {
   int64_t phase = 0;  // with root_spread: by how much its root refreshes follow those of the group (SpreadOffset)
 
   int tensor_order = 0;       // the number of dims of the tensor that was merged and split
-  uint32_t skipped_dims = 0;  // bit k: dim k has no factor matrix (skip_dim_size)
+  uint32_t skipped_dims = 0;  // bit k: dim k has no factor matrix
 
   std::array<StateSlot, kMaxDims> factor;    // F_k: d_k x d_k; of a square only the lower triangle is used
   std::array<StateSlot, kMaxDims> inverse;   // X_k: d_k x d_k

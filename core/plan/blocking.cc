@@ -158,11 +158,12 @@ int64_t GlobalOffset(const ParamDesc& desc, int64_t local) {
 // A dense tensor after merging, and how its blocks are preconditioned.
 struct MergedTensor {
   Shape shape;
-  int order = 0;  // before merging
-  uint32_t skipped = 0;
+  int order = 0;         // before merging
+  uint32_t skipped = 0;  // dims that have no factor matrix and are not split
+  uint32_t ignored = 0;  // dims that have no factor matrix
   bool is_preconditioned = false;
 
-  bool has_factor(int k) const { return is_preconditioned && !IsSkipped(skipped, k); }
+  bool has_factor(int k) const { return is_preconditioned && !IsSkipped(skipped | ignored, k); }
 };
 
 // Checks that LAPACK and BLAS can count the elements of a block.
@@ -204,7 +205,7 @@ uint32_t AllButOne(const Shape& shape, uint32_t skipped, bool smaller) {
 }
 
 MergedTensor Merge(const Settings& settings, const Shape& tensor) {
-  MergedTensor merged{tensor, tensor.ndim, 0, false};
+  MergedTensor merged{tensor, tensor.ndim};
   if (IsElementwise(settings.method)) return merged;
   if (settings.use_merge_dims) {
     merged.shape = MergeDims(tensor, settings.max_preconditioner_dim, settings.merge_min_dim, settings.skip_dim_size,
@@ -217,7 +218,11 @@ MergedTensor Merge(const Settings& settings, const Shape& tensor) {
   if (settings.precondition_dims != PreconditionDims::kAll && merged.shape.ndim > 1) {
     merged.skipped = AllButOne(merged.shape, merged.skipped, settings.precondition_dims == PreconditionDims::kSmaller);
   }
-  merged.is_preconditioned = IsPreconditioned(settings, tensor, merged.shape, merged.skipped);
+  for (size_t i = 0; i + 1 < settings.ignored_dims.size(); i += 2) {
+    const int64_t dim = settings.ignored_dims[i + 1];
+    if (settings.ignored_dims[i] == merged.shape.ndim && dim < merged.shape.ndim) merged.ignored |= 1U << dim;
+  }
+  merged.is_preconditioned = IsPreconditioned(settings, tensor, merged.shape, merged.skipped | merged.ignored);
   return merged;
 }
 
@@ -234,7 +239,7 @@ Status AppendViews(const Param& param, const std::vector<BlockView>& views, cons
     block.elements = view.shape.Product();
     block.is_preconditioned = tensor.is_preconditioned;
     block.tensor_order = tensor.order;
-    block.skipped_dims = tensor.skipped;
+    block.skipped_dims = tensor.skipped | tensor.ignored;
     blocks->push_back(block);
   }
   return {};

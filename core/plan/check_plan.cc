@@ -74,10 +74,11 @@ Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
                        " is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected shampoo, adam, adagrad, "
                        "rmsprop or sgd, or a plan for SHAMPOO_CPU");
   }
-  if (settings.precondition_dims != PreconditionDims::kAll || settings.skip_dim_size > 0) {
+  if (settings.precondition_dims != PreconditionDims::kAll || settings.skip_dim_size > 0 ||
+      !settings.ignored_dims.empty() || settings.factor_correction != FactorTerm::kGradient) {
     return Unsupported(
-        "keys precondition_dims and skip_dim_size are not supported on a GPU yet (device_type SHAMPOO_CUDA): expected "
-        "all and 0, or a plan for SHAMPOO_CPU");
+        "keys precondition_dims, skip_dim_size, ignored_dims and factor_correction are not supported on a GPU yet "
+        "(device_type SHAMPOO_CUDA): expected all, 0, 0 and none, or a plan for SHAMPOO_CPU");
   }
   if (settings.uses_norms()) {
     return Unsupported(

@@ -119,7 +119,8 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
   }
   if (HasOwnMoment(settings, *block)) {
     states.Place(&block->second_moment, settings.second_moment_dtype.value_or(block->computation), block->elements);
-  } else if (settings.has_moment()) {
+  }
+  if (settings.has_moment() && GraftingOf(settings.method) == Grafting::kNone) {
     states.Place(&block->grafting, settings.grafting_dtype.value_or(block->computation), block->elements);
   }
   if (settings.momentum != 0) {

@@ -175,16 +175,17 @@ BasisOutcome Iterate(const BasisSpec& spec, const SymmetricView<Real>& matrix, i
     q = product;
     std::swap(product, spare);
   }
-  outcome.is_kept = q == previous;
-  if (outcome.is_kept) return outcome;
   if (spec.sort == BasisSort::kAfter || spec.sort == BasisSort::kAscending) {
+    // Columns are sorted even if the previous basis is accurate enough.
     blas::Gemm(n, n, n, a, n, q, n, product, n);
     int32_t* const order = memory.Order() + n;
     OrderColumns(n, q, product, spec.sort == BasisSort::kAscending, estimates, order);
-    PermuteColumns(n, q, order, a);
-  } else {
-    std::copy(q, q + n * n, a);
+    outcome.is_kept = q == previous && std::is_sorted(order, order + n);
+    if (!outcome.is_kept) PermuteColumns(n, q, order, a);
+    return outcome;
   }
+  outcome.is_kept = q == previous;
+  if (!outcome.is_kept) std::copy(q, q + n * n, a);
   return outcome;
 }
 

@@ -49,6 +49,25 @@ SHAMPOO_HD inline void CorrectBias(const GroupSettings& settings, int64_t update
   scalars->moment_correction = corrects_moment ? BiasCorrection(settings.beta2, update) : 1;
 }
 
+// The scalars of the grafting method of SOAP, which exists with basis_order before: V <- decay V + weight G G, and its
+// direction H / (sqrt(V / correction) + epsilon).
+struct GraftingScalars {
+  double decay = 0;
+  double weight = 0;
+  double correction = 1;
+  double epsilon = 0;
+};
+
+SHAMPOO_HD inline GraftingScalars MakeGraftingScalars(const GroupSettings& settings, int64_t update) {
+  GraftingScalars scalars;
+  scalars.decay = settings.grafting_beta2;
+  scalars.weight = settings.drop_weighting ? 1 : WeightFor(scalars.decay);
+  const bool corrects = settings.grafting == Grafting::kAdam && !settings.drop_weighting && scalars.decay < 1;
+  if (corrects) scalars.correction = BiasCorrection(scalars.decay, update);
+  scalars.epsilon = settings.grafting_epsilon;
+  return scalars;
+}
+
 // Returns the divisor of the factor matrices in the refresh of this update: 1 with basis_order after, whose bases do
 // not depend on the scale of the matrices.
 SHAMPOO_HD inline double BasisCorrection(const GroupSettings& settings, int64_t update) {

@@ -122,7 +122,7 @@ Options ParseOptions(const std::vector<std::string>& arguments) {
 using ReplayFunction = TensorFile (*)(const Case&, const shampoo::golden::ReplayOptions&);
 
 ReplayFunction FunctionOfSuite(const std::string& suite) {
-  if (suite == "trajectory" || suite == "trajectory_muon" || suite == "trajectory_methods") {
+  if (suite.starts_with("trajectory")) {
     return shampoo::golden::ReplayTrajectory;
   }
   if (suite == "matrix_root") return shampoo::golden::ReplayMatrixRoot;
@@ -138,7 +138,7 @@ TensorFile Replay(const Case& recorded, const shampoo::golden::ReplayOptions& re
   // The settings of other sources are keys of the library.
   const bool has_keys = source == "tests/golden/rules" || suite == "trajectory_muon" || suite == "trajectory_methods";
   if (!has_keys &&
-      source != (suite == "matrix_root_extra" ? "distributed_shampoo 2026-08" : "distributed_shampoo 2024-07")) {
+      source != (suite.ends_with("_extra") ? "distributed_shampoo 2026-08" : "distributed_shampoo 2024-07")) {
     throw std::runtime_error("source " + source + " is not supported by this tool");
   }
   if (function != shampoo::golden::ReplayTrajectory && !(replay.save_every.empty() && replay.resume_from.empty())) {

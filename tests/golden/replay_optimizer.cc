@@ -6,9 +6,16 @@
 #include <stdexcept>
 
 #include "tests/golden/case_config.h"
+#include "tests/golden/later_release.h"
 
 namespace shampoo::golden {
 namespace {
+
+Config ConfigOf(const nlohmann::json& settings, const nlohmann::json& group) {
+  if (settings.at("suite") != "trajectory_extra") return GroupConfig(group);
+  const auto first = group.at("params").at(0).get<size_t>();
+  return LaterReleaseConfig(group, static_cast<int>(settings.at("shapes").at(first).size()));
+}
 
 using nlohmann::json;
 
@@ -109,7 +116,7 @@ void ReplayOptimizer::Build(const json& settings, int32_t threads) {
     plan_desc.shard_world = placement_.shard_ops->world;
   }
   for (size_t g = 0; g < groups.size(); ++g) {
-    Config config = GroupConfig(groups[g]);
+    Config config = ConfigOf(settings, groups[g]);
     for (const auto& [key, value] : keys_) config.Set(key, value);
     int32_t id = 0;  // the group of the plan's config
     if (g == 0) {

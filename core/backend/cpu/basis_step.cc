@@ -72,8 +72,61 @@ class BasisStep {
     }
     StoreFactors();
     const Contracted<Real> r = Rotate(g);
-    Filter(r.data);
-    Apply(Back(), fits);
+    if (settings_.grafting == Grafting::kNone) {
+      Filter(r.data, nullptr);
+      return Apply(Back(), fits);
+    }
+    UpdateGrafting(g, update);
+    Real* const h = Buffer(context_.layout.gradient);  // the gradient is not needed any more
+    Filter(r.data, h);
+    ApplyGrafted(h, update, fits);
+  }
+
+  // Updates the second moment of the grafting method.
+  void UpdateGrafting(const BlockData<Real>& g, int64_t update) const {
+    const StateSlot& slot = context_.block.grafting;
+    if (!slot.present()) return;
+    const GraftingScalars scalars = MakeGraftingScalars(settings_, update);
+    const auto decay = static_cast<Real>(scalars.decay);
+    const auto weight = static_cast<Real>(scalars.weight);
+    const int64_t row = context_.row() > 0 ? context_.row() : context_.block.elements;
+    MutableOperand<Real> moment(context_.memory.arena + slot.offset, slot.dtype);
+    for (int64_t i = 0; i * row < context_.block.elements; ++i) {
+      ForEachChunk({i * row, (i + 1) * row}, [&](int64_t at, int64_t n) {
+        Real* const v = moment.Open(at, n);
+        const Real* const gradient = g.data + i * g.ld + (at - i * row);
+        for (int64_t j = 0; j < n; ++j) v[j] = NextAverage(decay, v[j], weight, gradient[j] * gradient[j]);
+        moment.Close(at, n);
+      });
+    }
+  }
+
+  // Applies the direction in the buffer `filtered` with the length of the direction of the grafting method, or that
+  // direction itself before the first refresh. h: the filtered gradient in the eigenbasis.
+  void ApplyGrafted(Real* h, int64_t update, bool fits) const {
+    Real* const first = Buffer(context_.layout.direction[0]);
+    Real* const second = Buffer(context_.layout.direction[1]);
+    const Contracted<Real> back =
+        Contract({h, context_.row()}, MatrixForm::kTransposed, first, second, [](int) { return true; });
+    Real* const x = back.own != nullptr ? back.own : h;
+    if (context_.block.grafting.present()) DivideByGrafting(MakeGraftingScalars(settings_, update), x);
+    const double length = io_.Norm(x);
+    if (update < settings_.start_preconditioning_step) return Apply(x, fits);
+    const Real* const direction = Back();
+    if (!fits) return SkipUpdate(context_.item);
+    io_.Apply(direction, ScaleDirection(program_, true, io_.Norm(direction), length));
+  }
+
+  void DivideByGrafting(const GraftingScalars& scalars, Real* h) const {
+    const StateSlot& slot = context_.block.grafting;
+    Operand<Real> moment(context_.memory.arena + slot.offset, slot.dtype);
+    FilterScalars<Real> filter{};
+    filter.moment_correction = static_cast<Real>(scalars.correction);
+    filter.moment_epsilon = static_cast<Real>(scalars.epsilon);
+    ForEachChunk({0, context_.block.elements}, [&](int64_t at, int64_t n) {
+      const Real* const v = moment.Read(at, n);
+      for (int64_t i = 0; i < n; ++i) h[at + i] = MomentDirection(filter, h[at + i], v[i]);
+    });
   }
 
   // The first gradient initializes the factor matrices and the eigenbases. The gradient is not whitened, because there
@@ -86,7 +139,7 @@ class BasisStep {
       return io_.ApplyNothing(Buffer(context_.layout.direction[0]));
     }
     const Contracted<Real> r = Rotate(g);
-    Filter(r.data);
+    Filter(r.data, nullptr);
     const Real* const direction = Back();
     if (IsBasisDue(settings_, 1)) RefreshAfter(direction);
     StoreFactors();
@@ -96,7 +149,7 @@ class BasisStep {
   // The direction in the present bases, then factor matrices and eigenbases.
   void RunAfter(const BlockData<Real>& g) {
     const Contracted<Real> r = Rotate(g);
-    Filter(r.data);
+    Filter(r.data, nullptr);
     const bool fits = !is_kl() || UpdateKlFactors(g, r);
     const Real* const direction = Back();
     if (!is_kl()) UpdateFactors(g, program_.factor_weight);
@@ -156,7 +209,8 @@ class BasisStep {
   }
 
   // Updates the filtered gradient and the second moment, and writes the direction in the eigenbasis to `filtered`.
-  void Filter(const BlockData<Real>& r) {
+  // copy: receives the filtered gradient; nullptr if it is not needed.
+  void Filter(const BlockData<Real>& r, Real* copy) {
     Real* const d = Buffer(context_.layout.filtered);
     const bool has_moment = context_.block.second_moment.present();
     const bool is_root = settings_.inverse_exponent == 0.5;
@@ -168,15 +222,16 @@ class BasisStep {
       }
     }
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
-    const bool writes_direction = has_moment && is_root;
+    const bool writes_direction = has_moment && is_root && copy == nullptr;
     const bool filters = context_.block.filtered_grad.present() && program_.filter_decay != 0;
     Real* const h = filters || !writes_direction ? d : nullptr;
     scope.ForEach(PartCount(context_.block.elements), [&](int64_t i) {
       FilterGradient<Real>(program_, context_.block, r, PartAt(context_.block.elements, i), context_.memory.arena, h,
                            writes_direction ? d : nullptr);
     });
+    if (copy != nullptr) std::copy_n(d, context_.block.elements, copy);
     if (!has_moment) return ScaleByEigenvalues(d);
-    if (!is_root) DivideByPower(d);
+    if (!writes_direction) DivideByPower(d);
   }
 
   // Returns the largest element that the second moment will have after this update. r: dense.

@@ -26,7 +26,7 @@ class BlockStep {
   void Run() {
     if (context_.item.skip_update) return SkipUpdate(context_.item);
     const BlockData<Real> g = io_.ReadGradient();
-    method_.Update(g);
+    if (!method_.Update(g)) return SkipUpdate(context_.item);
     ApplyDirectionOf(g);
   }
 

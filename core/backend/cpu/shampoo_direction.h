@@ -11,6 +11,8 @@
 #include "core/backend/cpu/factor_pair.h"
 #include "core/backend/cpu/kronecker.h"
 #include "core/backend/cpu/root_refresh.h"
+#include "core/base/kernels/kernels.h"
+#include "core/rules/growth.h"
 #include "core/rules/step_scalars.h"
 
 namespace shampoo {
@@ -32,35 +34,70 @@ class ShampooDirection {
   }
 
   // Updates the states with the gradient: F_k <- factor_decay F_k + factor_weight C_k. Also refreshes the inverse roots
-  // and snapshots if the block's schedule requires it.
-  void Update(const BlockData<Real>& g) {
+  // and snapshots if the block's schedule requires it. Returns false, and changes no later state, if a factor matrix
+  // would overflow because the inverse roots enlarge the gradient (factor_correction kl).
+  bool Update(const BlockData<Real>& g) {
+    const bool is_kl = context_.program.settings->factor_correction == FactorTerm::kKl;
+    for (int k = 0; is_kl && k < context_.block.factor_count(); ++k) {
+      if (context_.block.has_factor(k)) pairs_[static_cast<size_t>(k)].LoadInverse();
+    }
     for (int k = 0; k < context_.block.factor_count(); ++k) {
-      if (context_.block.has_factor(k)) UpdateFactorOf(k, g);
+      if (!context_.block.has_factor(k)) continue;
+      const BlockData<Real> term = is_kl && context_.program.updates_factors ? Whiten(k, g) : g;
+      if (term.data != g.data && !FactorFits(k, term)) return false;
+      UpdateFactorOf(k, term);
     }
     const RootSchedule& schedule = context_.item.schedule;
     if (schedule.task == RootTask::kTakeSnapshot) TakeSnapshot();
     if (schedule.refreshes()) RefreshRoots();
     if (int64_t* const step = SnapshotStep()) *step = SnapshotStepAfter(schedule.task, *step, context_.program.t);
+    return true;
   }
 
   // Returns P, the filtered gradient contracted with every inverse root. Overwrites the gradient's working memory.
   BlockData<Real> Direction(BlockData<Real> h) const {
-    PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);
-    Real* next = context_.At(context_.layout.direction[0]);
-    Real* other = context_.At(context_.layout.direction[1]);
+    Real* const first = context_.At(context_.layout.direction[0]);
     // The gradient's memory may hold the tensor that the first contraction reads. It is free for later ones.
-    Real* spare = other;
-    for (int k = 0; k < context_.block.order(); ++k) {
-      if (!context_.block.has_factor(k)) continue;
-      ContractDim(context_.block.shape, k, h, pairs_[static_cast<size_t>(k)].inverse_operand(), next, spare, &scope);
-      h = {next, context_.row()};
-      std::swap(next, other);
-      spare = context_.At(context_.layout.gradient);
-    }
-    return h;
+    return Contract(h, first, context_.At(context_.layout.direction[1]), context_.At(context_.layout.gradient), -1);
   }
 
  private:
+  // Contracts a tensor with the inverse roots of all dims but `except`. Writes to `a` and `b` in turn. spare: not used
+  // by the first contraction, and free for later ones.
+  BlockData<Real> Contract(BlockData<Real> tensor, Real* a, Real* b, Real* spare, int except) const {
+    PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);
+    Real* free_memory = b;
+    for (int k = 0; k < context_.block.order(); ++k) {
+      if (!context_.block.has_factor(k) || k == except) continue;
+      ContractDim(context_.block.shape, k, tensor, pairs_[static_cast<size_t>(k)].inverse_operand(), a, free_memory,
+                  &scope);
+      tensor = {a, context_.row()};
+      std::swap(a, b);
+      free_memory = spare;
+    }
+    return tensor;
+  }
+
+  // Returns the gradient contracted with the inverse roots in use of all dims but k. Source: KL-Shampoo (arXiv
+  // 2509.03378).
+  BlockData<Real> Whiten(int k, const BlockData<Real>& g) const {
+    return Contract(g, context_.At(context_.layout.direction[0]), context_.At(context_.layout.direction[1]),
+                    context_.At(context_.layout.filtered), k);
+  }
+
+  bool FactorFits(int k, const BlockData<Real>& term) const {
+    const double square = BestKernels().Of<Real>().sum_of_squares(term.data, context_.block.elements);
+    const StateSlot& slot = context_.block.factor[static_cast<size_t>(k)];
+    const double limit = StateLimit(context_.block.computation, slot.dtype) / 2;
+    return square < ProductLimit(context_.block.computation) && context_.program.factor_weight * square < limit;
+  }
+
+  // Returns memory for a tensor that does not hold this one.
+  Real* SpareBeside(const BlockData<Real>& tensor) const {
+    Real* const first = context_.At(context_.layout.direction[0]);
+    return tensor.data == first ? context_.At(context_.layout.direction[1]) : first;
+  }
+
   void UpdateFactorOf(int k, const BlockData<Real>& g) const {
     const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
     {
@@ -70,8 +107,7 @@ class ShampooDirection {
     if (context_.program.updates_factors) {
       PhaseScope scope = context_.Scope(StepPhase::kFactorUpdate);
       UpdateFactor(context_.block.shape, k, g, static_cast<Real>(context_.program.factor_decay),
-                   static_cast<Real>(context_.program.factor_weight), pair.factor(), pair.ld(),
-                   context_.At(context_.layout.direction[0]), &scope);
+                   static_cast<Real>(context_.program.factor_weight), pair.factor(), pair.ld(), SpareBeside(g), &scope);
     }
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     pair.StoreFactor();
