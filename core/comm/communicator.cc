@@ -50,7 +50,8 @@ Status Communicator::GatherStaged(void* buffer, int64_t segment_bytes) {
 template <typename Function, typename Size>
 Status Communicator::Call(const char* what, bool captured, const Function& function, const Size& size) {
   // An earlier collective has failed, whether or not the stream is captured now.
-  if (const int32_t error = AsyncError(); error != 0) return CollectiveError("async_error", error, false, size());
+  const int32_t earlier = ops_.async_error != nullptr ? ops_.async_error(ops_.user) : 0;
+  if (earlier != 0) return CollectiveError("async_error", earlier, false, size());
   const int32_t error = function();
   return error == 0 ? Status() : CollectiveError(what, error, captured, size());
 }

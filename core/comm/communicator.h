@@ -105,7 +105,6 @@ class Communicator {
  private:
   Communicator() = default;
   Status GatherStaged(void* buffer, int64_t segment_bytes);
-  int32_t AsyncError() const { return ops_.async_error != nullptr ? ops_.async_error(ops_.user) : 0; }
   // Calls a collective of the caller, unless an earlier one has failed. size: returns the amount of data, for the error
   // text.
   template <typename Function, typename Size>
