@@ -17,7 +17,7 @@ constexpr Default kSoap[] = {{"lr", "0.003"},
                              {"max_preconditioner_dim", "2048"},
                              {"skip_dim_size", "10000"},
                              {"precondition_frequency", "10"}};
-constexpr Default kKlShampoo[] = {{"lr", "0.0001"},
+constexpr Default kKlShampoo[] = {{"lr", "1e-04"},
                                   {"beta2", "0.98"},
                                   {"use_bias_correction", "false"},
                                   {"use_merge_dims", "false"},

@@ -114,8 +114,15 @@ TEST_CASE("a checkpoint that does not match the optimizer is an error that names
        [](CheckpointIndex* index) {
          std::erase_if(index->blocks[0].entries, [](const StoredEntry& entry) { return entry.state == "factor.1"; });
        },
+       Code::kInvalid,
+       "the checkpoint has no factor.1 of parameter \"p0\": it was saved with another precondition_dims or "
+       "skip_dim_size"},
+      {{},
+       [](CheckpointIndex* index) {
+         std::erase_if(index->blocks[0].entries, [](const StoredEntry& entry) { return entry.state == "diagonal"; });
+       },
        Code::kIo,
-       "the index is malformed: it has no \"p0/0/factor.1\""},
+       "the index is malformed: it has no \"p0/0/diagonal\""},
       {{{"momentum_dtype", "bf16"}},
        nothing,
        Code::kInvalid,
