@@ -9,22 +9,22 @@ namespace {
 
 // The defaults of the authors of SOAP and KL-Shampoo, except for the size of blocks: an eigendecomposition of size 4096
 // takes seconds on a CPU.
-constexpr Default kSoap[] = {{"lr", "0.003"},
-                             {"grafting", "none"},
-                             {"beta1", "0.95"},
-                             {"use_merge_dims", "false"},
-                             {"merge_min_dim", "0"},
-                             {"max_preconditioner_dim", "2048"},
-                             {"skip_dim_size", "10000"},
-                             {"precondition_frequency", "10"}};
-constexpr Default kKlShampoo[] = {{"lr", "1e-04"},
-                                  {"beta2", "0.98"},
-                                  {"use_bias_correction", "false"},
-                                  {"use_merge_dims", "false"},
-                                  {"merge_min_dim", "0"},
-                                  {"max_preconditioner_dim", "2048"},
-                                  {"skip_dim_size", "10000"},
-                                  {"precondition_frequency", "10"}};
+constexpr Default kSoapDefaults[] = {{"lr", "0.003"},
+                                     {"grafting", "none"},
+                                     {"beta1", "0.95"},
+                                     {"use_merge_dims", "false"},
+                                     {"merge_min_dim", "0"},
+                                     {"max_preconditioner_dim", "2048"},
+                                     {"skip_dim_size", "10000"},
+                                     {"precondition_frequency", "10"}};
+constexpr Default kKlShampooDefaults[] = {{"lr", "1e-04"},
+                                          {"beta2", "0.98"},
+                                          {"use_bias_correction", "false"},
+                                          {"use_merge_dims", "false"},
+                                          {"merge_min_dim", "0"},
+                                          {"max_preconditioner_dim", "2048"},
+                                          {"skip_dim_size", "10000"},
+                                          {"precondition_frequency", "10"}};
 constexpr Default kAdam[] = {{"beta2", "0.999"}};
 constexpr Default kAdagrad[] = {{"beta1", "0"}};
 constexpr Default kRmsprop[] = {{"beta1", "0"}, {"beta2", "0.99"}};
@@ -69,9 +69,9 @@ std::span<const Preset> Presets() { return kPresets; }
 std::span<const Default> DefaultsOf(Method method) {
   switch (method) {
     case Method::kSoap:
-      return kSoap;
+      return kSoapDefaults;
     case Method::kKlShampoo:
-      return kKlShampoo;
+      return kKlShampooDefaults;
     case Method::kAdam:
       return kAdam;
     case Method::kAdagrad:
