@@ -35,7 +35,11 @@ void RootLedger::Prepare(const PlanData& plan) {
   for (const Block& block : plan.blocks) {
     first_of_block_.push_back(static_cast<int64_t>(names_.size()));
     const std::string name = BlockName(plan.param(block), block);
-    for (int k = 0; k < block.factor_count(); ++k) names_.push_back(Cat(name, "/factor.", k));
+    const char* const kind = UsesEigenbasis(plan.group(block).method) ? "eigenbasis" : "inverse root";
+    for (int k = 0; k < block.factor_count(); ++k) {
+      names_.push_back(Cat(name, "/factor.", k));
+      kinds_.push_back(kind);
+    }
   }
   reports_.resize(names_.size());
   failures_in_row_.resize(names_.size());
@@ -64,10 +68,17 @@ void RootLedger::Record(const PlanData& plan, const Block& block, const Settings
     if (++failures_in_row_[i] > settings.root_failure_tolerance && failing_root_ < 0) {
       failing_root_ = static_cast<int64_t>(i);
       failing_root_tolerance_ = settings.root_failure_tolerance;
-      failing_root_epsilon_key_ = settings.EpsilonKey();
+      advice_ = UsesEigenbasis(settings.method)      ? "a computation_dtype"
+                : settings.root_relative_epsilon > 0 ? "a larger root_relative_epsilon, a root_dtype"
+                                                     : "a larger epsilon, a root_dtype";
     }
   }
   if (needs_warning) LogText(LogLevel::kWarning, [&] { return Describe(first, end); });
+}
+
+std::string RootLedger::DescribeRoot(int64_t factor) const {
+  const auto i = static_cast<size_t>(factor);
+  return Cat(kinds_[i], " of ", names_[i]);
 }
 
 // Returns one line about all factor matrices of a block whose root failed or was recovered.
@@ -76,10 +87,10 @@ std::string RootLedger::Describe(size_t first, size_t end) const {
   for (size_t i = first; i < end; ++i) {
     const RootOutcome& outcome = reports_[i].outcome;
     if (outcome.ok() && outcome.rung == Rung::kRequested) continue;
-    text += Cat(text.empty() ? "" : "; ", "the inverse root of ", names_[i], " could not be computed");
+    text += Cat(text.empty() ? "" : "; ", "the ", DescribeRoot(static_cast<int64_t>(i)), " could not be computed");
     text += outcome.ok()
                 ? Cat(" at first: ", FailureText(outcome.first_failure), "; recovered by ", RungText(outcome.rung))
-                : Cat(": ", FailureText(outcome.failure), "; the block keeps its previous inverse root");
+                : Cat(": ", FailureText(outcome.failure), "; the block keeps its previous ", kinds_[i]);
   }
   return text;
 }
@@ -102,12 +113,11 @@ void RootLedger::FinishRefresh(bool tracked) noexcept {
 Status RootLedger::RaiseFailure() {
   if (failing_root_ < 0) return {};
   const auto i = static_cast<size_t>(std::exchange(failing_root_, -1));
-  return Numeric("the inverse root of ", names_[i], " could not be computed at ", failures_in_row_[i],
+  return Numeric("the ", DescribeRoot(static_cast<int64_t>(i)), " could not be computed at ", failures_in_row_[i],
                  " refreshes in a row, which is more than root_failure_tolerance (", failing_root_tolerance_,
-                 "): ", FailureText(reports_[i].outcome.failure),
-                 ". The previous step used the old inverse root; this step has changed nothing, and training can "
-                 "continue. Try a larger ",
-                 failing_root_epsilon_key_, ", a root_dtype of f64, a lower learning rate or gradient clipping");
+                 "): ", FailureText(reports_[i].outcome.failure), ". The previous step used the old ", kinds_[i],
+                 "; this step has changed nothing, and training can continue. Try ", advice_,
+                 " of f64, a lower learning rate or gradient clipping");
 }
 
 void RootLedger::ForgetFailures() {

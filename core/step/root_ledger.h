@@ -14,7 +14,7 @@
 
 namespace shampoo {
 
-// Records the inverse roots: the report of the last refresh of each one, and counts since create.
+// Records the inverse roots, or eigenbases: the report of the last refresh of each one, and counts since create.
 class RootLedger {
  public:
   // Allocates the reports of all factor matrices of the plan, so that steps allocate nothing.
@@ -30,7 +30,8 @@ class RootLedger {
 
   // The factor matrix for which the next RaiseFailure() returns an error; -1: none.
   int64_t failing_root() const { return failing_root_; }
-  const std::string& NameOf(int64_t factor) const { return names_[static_cast<size_t>(factor)]; }
+  // Returns "inverse root of <parameter>/<block>/factor.<dim>", or "eigenbasis of ...".
+  std::string DescribeRoot(int64_t factor) const;
   // Returns an error for the first factor matrix of the plan whose root failed too often in a row, once per refresh.
   Status RaiseFailure();
   // Discards the failures in a row and the error that is due.
@@ -49,11 +50,12 @@ class RootLedger {
   std::vector<int64_t> first_of_block_;
   std::vector<RootReport> reports_;
   std::vector<std::string> names_;        // by factor matrix
+  std::vector<const char*> kinds_;        // by factor matrix: what is computed from it
   std::vector<int64_t> failures_in_row_;  // by factor matrix
   std::vector<char> tracked_;             // by factor matrix: whether its last refresh measured residuals
   int64_t failing_root_ = -1;             // the factor matrix whose error is due
   int64_t failing_root_tolerance_ = 0;
-  const char* failing_root_epsilon_key_ = "";
+  const char* advice_ = "";
 
   int64_t computed_ = 0;
   int64_t reused_ = 0;

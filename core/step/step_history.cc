@@ -8,6 +8,16 @@
 #include "core/base/text.h"
 
 namespace shampoo {
+namespace {
+
+// Another reason for a skipped update, if the block may have it.
+std::string OtherReason(const Block& block) {
+  return block.radius.present()
+             ? ", or its parameter is 0, which norm_control hyperball cannot move without a norm_radius"
+             : "";
+}
+
+}  // namespace
 
 void StepHistory::DeferSkippedUpdate(int64_t block, OnNonFinite choice) {
   if (choice != OnNonFinite::kError) return;
@@ -17,12 +27,12 @@ void StepHistory::DeferSkippedUpdate(int64_t block, OnNonFinite choice) {
 Status StepHistory::RaiseSkippedUpdate(const HyperParameters& hyper_parameters) {
   if (skipped_block_ < 0) return {};
   const Block& block = plan_.blocks[static_cast<size_t>(std::exchange(skipped_block_, -1))];
-  return Numeric(
-      "the direction of block ", BlockName(plan_.param(block), block),
-      " was not finite, or would have overflowed its parameter or states, in the previous step, which skipped the "
-      "update of the block; this step has changed nothing, and training can continue. Try a larger ",
-      hyper_parameters.settings(static_cast<size_t>(block.group)).EpsilonKey(),
-      ", a lower learning rate, wider dtypes, or on_nonfinite skip_block");
+  return Numeric("the direction of block ", BlockName(plan_.param(block), block),
+                 " was not finite, or would have overflowed its parameter or states", OtherReason(block),
+                 ", in the previous step, which skipped the update of the block; this step has changed nothing, and "
+                 "training can continue. Try a larger ",
+                 hyper_parameters.settings(static_cast<size_t>(block.group)).EpsilonKey(),
+                 ", a lower learning rate, wider dtypes, or on_nonfinite skip_block");
 }
 
 Status StepHistory::RaiseRootFailure(bool* is_forwarded) {
@@ -30,7 +40,7 @@ Status StepHistory::RaiseRootFailure(bool* is_forwarded) {
   SHAMPOO_RETURN_IF_ERROR(roots_.RaiseFailure());
   if (of_other_rank < 0) return {};
   *is_forwarded = true;
-  return Numeric("the inverse root of ", roots_.NameOf(of_other_rank),
+  return Numeric("the ", roots_.DescribeRoot(of_other_rank),
                  " could not be computed at more refreshes in a row than root_failure_tolerance allows; see the log of "
                  "the rank that owns the block");
 }
@@ -57,8 +67,8 @@ bool StepHistory::Stat(std::string_view name, double* value) const {
 std::string StepHistory::StatNames() { return Cat("nonfinite_blocks, skipped_steps, ", RootLedger::StatNames()); }
 
 std::string SkippedUpdateText(const Param& param, const Block& block) {
-  return Cat("the direction of block ", BlockName(param, block),
-             " is not finite, or would overflow a dtype: the update of the block is skipped");
+  return Cat("the direction of block ", BlockName(param, block), " is not finite, or would overflow a dtype",
+             OtherReason(block), ": the update of the block is skipped");
 }
 
 }  // namespace shampoo

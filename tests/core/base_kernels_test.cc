@@ -79,6 +79,29 @@ Expected<Real> Expect(const KernelInputs<Real>& in, bool moment, bool filtered, 
   return out;
 }
 
+// The passes of methods in eigenbases.
+template <typename Real>
+void CheckEigenbasisPasses(const KernelsOf<Real>& of, const std::vector<Real>& x, const std::vector<Real>& g) {
+  const auto n = static_cast<int64_t>(x.size());
+  FilterScalars<Real> scalars{};
+  scalars.moment_decay = Real(0.75);
+  scalars.moment_weight = Real(0.25);
+  std::vector<Real> product = x;
+  of.multiply(g.data(), product.data(), n);
+  std::vector<double> sums(x.size(), 1.0);
+  of.add_squares(x.data(), sums.data(), n);
+  std::vector<Real> damped = x;
+  of.scale_damped(g.data(), Real(0.125), damped.data(), n);
+  Real largest = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    CHECK(product[i] == x[i] * g[i]);
+    CHECK(sums[i] == 1.0 + static_cast<double>(x[i]) * static_cast<double>(x[i]));
+    CHECK(damped[i] == x[i] * (g[i] / (1 + g[i] * Real(0.125))));
+    largest = std::max(largest, Real(0.75) * product[i] + Real(0.25) * (g[i] * g[i]));
+  }
+  CHECK(of.largest_next_moment(scalars, g.data(), product.data(), n) == largest);
+}
+
 template <typename Real>
 void CheckPasses(const Kernels& kernels) {
   std::mt19937_64 random(4);
@@ -122,6 +145,7 @@ void CheckPasses(const Kernels& kernels) {
       CHECK(loaded[i] == Real(0.5) * x[i] + Real(0.1) * g[i]);
       CHECK(scaled[i] == Real(0.5) * x[i]);
     }
+    CheckEigenbasisPasses(of, x, g);
   }
 }
 

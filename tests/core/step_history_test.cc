@@ -110,7 +110,7 @@ TEST_CASE("factor matrices are numbered consecutively through the plan") {
   TwoMatrices two;
   CHECK(two.roots().FirstFactorOf(0) == 0);
   CHECK(two.roots().FirstFactorOf(1) == 2);
-  CHECK(two.roots().NameOf(3) == "p1/0/factor.1");
+  CHECK(two.roots().DescribeRoot(3) == "inverse root of p1/0/factor.1");
 }
 
 TEST_CASE("roots are counted by their outcome") {

@@ -246,7 +246,7 @@ class BasisStep {
       Real of_part = 0;
       ForEachChunk(PartAt(context_.block.elements, i), [&](int64_t at, int64_t n) {
         const Real* const v = moment.Read(at, n);
-        for (int64_t j = 0; j < n; ++j) of_part = std::max(of_part, NextMoment(scalars, v[j], r.data[at + j]));
+        of_part = std::max(of_part, BestKernels().Of<Real>().largest_next_moment(scalars, r.data + at, v, n));
       });
       largest[i] = static_cast<double>(of_part);
     });
@@ -276,7 +276,7 @@ class BasisStep {
     for (int k = 0; k < dims(); ++k) {
       if (states_.has_factor(k)) ScaleDim(shape_, k, states_.scale(k), a);
     }
-    for (int64_t i = 0; i < context_.block.elements; ++i) h[i] *= a[i] / (1 + a[i] * epsilon);
+    BestKernels().Of<Real>().scale_damped(a, epsilon, h, context_.block.elements);
   }
 
   // F_k <- factor_decay F_k + weight C_k with C_k of the gradient itself.

@@ -67,6 +67,7 @@ class BlockIo {
     double radius = ReadRadius();
     if (radius == 0)
       radius = std::sqrt(square([this](const Range& part) { return SquareOfParam(part, 1, nullptr, 0); }));
+    if (radius == 0) return SkipUpdate(context_.item);  // W is 0: it has no norm to maintain
     const Hyperball ball = MoveOnHyperball(context_.program, radius, sized);
     const double moved =
         std::sqrt(square([&](const Range& part) { return SquareOfParam(part, ball.keep, p, ball.move); }));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/base/kernels/kernels.h"
+
 namespace shampoo {
 namespace {
 
@@ -27,16 +29,11 @@ void ScaleDim(const Shape& shape, int k, const Real* scale, Real* tensor) {
   if (k + 1 == shape.ndim) {
     const int64_t d = shape[k];
     const int64_t rows = shape.Product() / d;
-    for (int64_t row = 0; row < rows; ++row) {
-      Real* const at = tensor + row * d;
-      for (int64_t i = 0; i < d; ++i) at[i] *= scale[i];
-    }
+    for (int64_t row = 0; row < rows; ++row) BestKernels().Of<Real>().multiply(scale, tensor + row * d, d);
     return;
   }
   ForEachRunAlong(shape, k, [&](int64_t first, int64_t length, int64_t i) {
-    Real* const at = tensor + first;
-    const Real factor = scale[i];
-    for (int64_t j = 0; j < length; ++j) at[j] *= factor;
+    BestKernels().Of<Real>().load(scale[i], tensor + first, Real{0}, nullptr, tensor + first, length);
   });
 }
 
@@ -46,17 +43,11 @@ void SquaresAlong(const Shape& shape, int k, const Real* tensor, double* sums) {
   if (k + 1 == shape.ndim) {
     const int64_t d = shape[k];
     const int64_t rows = shape.Product() / d;
-    for (int64_t row = 0; row < rows; ++row) {
-      const Real* const at = tensor + row * d;
-      for (int64_t i = 0; i < d; ++i) sums[i] += static_cast<double>(at[i]) * static_cast<double>(at[i]);
-    }
+    for (int64_t row = 0; row < rows; ++row) BestKernels().Of<Real>().add_squares(tensor + row * d, sums, d);
     return;
   }
   ForEachRunAlong(shape, k, [&](int64_t first, int64_t length, int64_t i) {
-    const Real* const at = tensor + first;
-    double sum = 0;
-    for (int64_t j = 0; j < length; ++j) sum += static_cast<double>(at[j]) * static_cast<double>(at[j]);
-    sums[i] += sum;
+    sums[i] += BestKernels().Of<Real>().sum_of_squares(tensor + first, length);
   });
 }
 

@@ -26,6 +26,14 @@ struct KernelsOf {
   void (*load)(Real scale, const Real* gradient, Real decay, const Real* w, Real* target, int64_t n);
   // row <- decay * row + weight * g
   void (*accumulate)(Real decay, Real* row, Real weight, const Real* g, int64_t n);
+  // Returns the largest element that V will have after an update with G; 0 if n is 0. V is not changed.
+  Real (*largest_next_moment)(const FilterScalars<Real>& s, const Real* g, const Real* v, int64_t n);
+  // values <- values * factors
+  void (*multiply)(const Real* factors, Real* values, int64_t n);
+  // sums <- sums + values * values, in float64
+  void (*add_squares)(const Real* values, double* sums, int64_t n);
+  // h <- h a / (1 + a epsilon)
+  void (*scale_damped)(const Real* a, Real epsilon, Real* h, int64_t n);
 };
 
 // Kernels for an inverse square root as a sum of shifted inverses of a tridiagonal matrix T, one for each pole

@@ -103,6 +103,44 @@ void Accumulate(Real decay, Real* row, Real weight, const Real* g, int64_t n) {
   for (int64_t i = 0; i < n; ++i) row[i] = NextAverage(decay, row[i], weight, g[i]);
 }
 
+template <typename Real>
+Real LargestNextMoment(const FilterScalars<Real>& s, const Real* g, const Real* v, int64_t n) {
+  constexpr int64_t kLanes = 16;
+  Real lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const Real next = NextMoment(s, v[i + lane], g[i + lane]);
+      lanes[lane] = next > lanes[lane] ? next : lanes[lane];
+    }
+  }
+  for (; i < n; ++i) {
+    const Real next = NextMoment(s, v[i], g[i]);
+    lanes[0] = next > lanes[0] ? next : lanes[0];
+  }
+  Real largest = 0;
+  for (int64_t lane = 0; lane < kLanes; ++lane) largest = lanes[lane] > largest ? lanes[lane] : largest;
+  return largest;
+}
+
+template <typename Real>
+void Multiply(const Real* factors, Real* values, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) values[i] *= factors[i];
+}
+
+template <typename Real>
+void AddSquares(const Real* values, double* sums, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+}
+
+template <typename Real>
+void ScaleDamped(const Real* a, Real epsilon, Real* h, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) h[i] *= a[i] / (1 + a[i] * epsilon);
+}
+
 inline uint32_t BitsOf(float value) { return __builtin_bit_cast(uint32_t, value); }
 inline float FloatOf(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
@@ -165,7 +203,8 @@ Bits LargestPattern(const Bits* bits, int64_t n) {
 
 template <typename Real>
 constexpr KernelsOf<Real> MakeKernelsOf() {
-  return {Filter<Real>, Apply<Real>, SumOfSquares<Real>, Load<Real>, Accumulate<Real>};
+  return {Filter<Real>,   Apply<Real>,      SumOfSquares<Real>, Load<Real>, Accumulate<Real>, LargestNextMoment<Real>,
+          Multiply<Real>, AddSquares<Real>, ScaleDamped<Real>};
 }
 
 constexpr Kernels MakeKernels(const char* name) {

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Compares SOAP and KL-Shampoo of libshampoo with the code that their authors publish.
+
+Both sides get the same float32 parameters and gradients, on the same number of threads. The script prints how far the
+parameters drift apart, and the time of a step, averaged over whole refresh intervals that alternate between the two.
+
+Requires NumPy, PyTorch, libshampoo's Python package, and copies of the authors' code:
+
+    git clone https://github.com/nikhilvyas/SOAP
+    git clone https://github.com/yorkerlin/KL-Methods
+    python3 tools/compare_authors.py --soap SOAP/soap.py --kl KL-Methods/optim/kl_opt.py
+
+The authors' KL-Shampoo computes in bfloat16 by default. It runs twice: with this cast removed (cast_dtype float32),
+which is what libshampoo is compared with, and as published.
+"""
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import io
+import time
+from pathlib import Path
+from typing import Any
+
+import libshampoo
+import numpy as np
+import torch
+
+FREQUENCY = 10
+
+# Keys with which libshampoo follows the authors' rules step by step.
+SOAP_RULES = {
+    "method": "soap", "lr": 3e-3, "epsilon": 1e-8, "relative_epsilon": 0, "weight_decay": 0.01,
+    "weight_decay_type": "decoupled_after", "basis_method": "qr", "basis_transport": "permute",
+    "max_preconditioner_dim": 10000, "skip_dim_size": 10000,
+}  # fmt: skip
+KL_RULES = {
+    "method": "kl_shampoo", "lr": 1e-4, "epsilon": 1e-8, "weight_decay": 0.01, "weight_decay_type": "decoupled_after",
+    "basis_method": "qr", "basis_sort": "none", "basis_transport": "none", "precondition_1d": True,
+    "max_preconditioner_dim": 10000, "skip_dim_size": 10000,
+}  # fmt: skip
+
+
+def load_class(path: Path, name: str) -> Any:
+    """Return a class of a Python file."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{path}: expected a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+class Ours:
+    """libshampoo with these keys."""
+
+    def __init__(self, start: list[np.ndarray], threads: int, keys: dict[str, Any]) -> None:
+        self.params = [value.copy() for value in start]
+        self.optimizer = libshampoo.Optimizer(self.params, threads=threads, precondition_frequency=FREQUENCY, **keys)
+
+    def step(self, grads: list[np.ndarray]) -> None:
+        self.optimizer.step(grads)
+
+    def values(self) -> list[np.ndarray]:
+        return self.params
+
+
+class Theirs:
+    """An optimizer of the authors."""
+
+    def __init__(self, start: list[np.ndarray], make: Any, **options: Any) -> None:
+        self.params = [torch.nn.Parameter(torch.from_numpy(value.copy())) for value in start]
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.optimizer = make(self.params, precondition_frequency=FREQUENCY, **options)
+
+    def step(self, grads: list[np.ndarray]) -> None:
+        for param, grad in zip(self.params, grads):
+            param.grad = torch.from_numpy(grad)
+        self.optimizer.step()
+
+    def values(self) -> list[np.ndarray]:
+        return [param.detach().numpy() for param in self.params]
+
+
+def drift(first: Any, second: Any, start: list[np.ndarray]) -> float:
+    """Return the largest difference of the parameters, as a fraction of the largest change."""
+    differences = [np.abs(a - b).max() for a, b in zip(first.values(), second.values())]
+    changes = [np.abs(a - b).max() for a, b in zip(first.values(), start)]
+    return float(max(differences) / max(changes))
+
+
+def compare(name: str, ours: dict[str, Any], theirs: dict[str, Any], start: list[np.ndarray], args: Any) -> None:
+    """Print the rows of one method. The first of `ours` and of `theirs` follow the same rules."""
+    random = np.random.default_rng(1)
+    rows = {**{f"libshampoo, {key}": value for key, value in ours.items()}, **theirs}
+    seconds: dict[str, list[float]] = {key: [] for key in rows}
+    names = list(rows)
+    first_theirs = next(iter(theirs))
+    for interval in range(args.intervals):
+        grads = [
+            [random.standard_normal(value.shape, dtype=np.float32) * np.float32(0.01) for value in start]
+            for _ in range(FREQUENCY)
+        ]
+        for key, optimizer in rows.items():
+            began = time.perf_counter()
+            for grad in grads:
+                optimizer.step(grad)
+            seconds[key].append((time.perf_counter() - began) / FREQUENCY)
+        if interval == 0:
+            print(f"{name}: after {FREQUENCY} steps, parameters differ by "
+                  f"{drift(rows[names[0]], rows[first_theirs], start):.1e} of the largest change", flush=True)
+    print("| row | ms per step | authors' float32 time / this time |\n|---|---|---|")
+    # The first interval also initializes states, and compiles the authors' code.
+    best = {key: min(times[1:]) for key, times in seconds.items()}
+    for key in rows:
+        print(f"| {key} | {1e3 * best[key]:.1f} | {best[first_theirs] / best[key]:.2f} |", flush=True)
+
+
+def main() -> None:
+    """Parse arguments and print the comparison."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--soap", type=Path, help="soap.py of nikhilvyas/SOAP")
+    parser.add_argument("--kl", type=Path, help="optim/kl_opt.py of yorkerlin/KL-Methods")
+    parser.add_argument("--shapes", default="512x512*24", help="shapes of the parameters, such as 512x512*8,2048x512")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--intervals", type=int, default=4, help=f"number of intervals of {FREQUENCY} steps, at least 2")
+    args = parser.parse_args()
+    if args.soap is None and args.kl is None:
+        parser.error("expected --soap, --kl or both; see the top of this file")
+    torch.set_num_threads(args.threads)
+    random = np.random.default_rng(0)
+    start = []
+    for text in args.shapes.split(","):
+        shape, _, count = text.partition("*")
+        for _ in range(int(count or 1)):
+            start.append(random.standard_normal([int(d) for d in shape.split("x")], dtype=np.float32))
+    total = sum(value.size for value in start)
+    print(f"{len(start)} parameters, {total / 1e6:.2f} M elements, {args.threads} threads, PyTorch {torch.__version__}, "
+          f"libshampoo {libshampoo.__version__}", flush=True)
+    if args.soap is not None:
+        soap = load_class(args.soap, "SOAP")
+        ours = {
+            "the authors' rules": Ours(start, args.threads, SOAP_RULES),
+            "its defaults": Ours(start, args.threads, {"preset": "soap", "weight_decay": 0.01}),
+        }
+        compare("SOAP", ours, {"SOAP of the authors": Theirs(start, soap)}, start, args)
+    if args.kl is not None:
+        kl = load_class(args.kl, "KLOpt")
+        ours = {
+            "the authors' rules": Ours(start, args.threads, KL_RULES),
+            "its defaults": Ours(start, args.threads, {"preset": "kl_shampoo", "weight_decay": 0.01}),
+        }
+        theirs = {
+            "KL-Shampoo of the authors, float32": Theirs(start, kl, cast_dtype=torch.float32),
+            "KL-Shampoo of the authors, bfloat16": Theirs(start, kl),
+        }
+        compare("KL-Shampoo", ours, theirs, start, args)
+
+
+if __name__ == "__main__":
+    main()
