@@ -180,7 +180,6 @@ TEST_CASE("a key name of another optimizer gets the name of the matching key as 
       {"preconditioning_compute_steps", "use precondition_frequency"},
       {"precondition_every", "use precondition_frequency"},
       {"stats_decay", "use beta2"},
-      {"shampoo_beta", "use beta2"},
       {"matrix_epsilon", "use epsilon"},
       {"graft_type", "use grafting"},
       {"decoupled_weight_decay", "use weight_decay_type"},
