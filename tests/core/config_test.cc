@@ -162,7 +162,8 @@ TEST_CASE("a key that the method does not read is an error if it was set in the 
   CheckError(config.Resolve(&settings), Code::kInvalid, "key grafting_dtype: the value bf16");
   Config of_shampoo;
   CheckOk(of_shampoo.SetText("second_moment_dtype", "bf16"));
-  CheckError(of_shampoo.Resolve(&settings), Code::kInvalid, "expected only with method soap, kl_shampoo, adam, adagrad, rmsprop");
+  CheckError(of_shampoo.Resolve(&settings), Code::kInvalid,
+             "expected only with method soap, kl_shampoo, adam, adagrad, rmsprop");
 }
 
 TEST_CASE("keys that are set take precedence over a preset in any order, and a second preset is rejected") {
