@@ -27,7 +27,9 @@ class RemoteMemory final : public StateMemory {
     std::memset(arena, 0, 1);
     return {};
   }
-  Status InitializeFactors(const Block& /*block*/, const Settings& /*settings*/, char* /*arena*/) override { return {}; }
+  Status InitializeFactors(const Block& /*block*/, const Settings& /*settings*/, char* /*arena*/) override {
+    return {};
+  }
   Status Download(void* to, const void* from, int64_t bytes) const override { return Copy(to, from, bytes); }
   Status Upload(void* to, const void* from, int64_t bytes) const override { return Copy(to, from, bytes); }
   Status Map(char* from, int64_t bytes, std::vector<char>* copy, char** mapped) const override {
