@@ -67,19 +67,34 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
       ContractDim<double>(shape, k, {g.data(), ld}, {upper.data(), d, MatrixForm::kSymmetricUpper}, by_upper.data(),
                           spare.data(), nullptr);
 
+      // With each index of a matrix that is not symmetric. Only the matrix that a vector is multiplied with is dense.
+      const int64_t ldx = shape.Product() == d ? d : d + 2;
+      const std::vector<double> z = DrawValues(random, d * ldx);
+      std::vector<double> by_first(out.size()), by_second(out.size());
+      ContractDim<double>(shape, k, {g.data(), ld}, {z.data(), ldx, MatrixForm::kGeneral}, by_first.data(),
+                          spare.data(), nullptr);
+      ContractDim<double>(shape, k, {g.data(), ld}, {z.data(), ldx, MatrixForm::kTransposed}, by_second.data(),
+                          spare.data(), nullptr);
+
       std::vector<double> product(static_cast<size_t>(d * d), 0.0);
       for (size_t e = 0; e < coordinates.size(); ++e) {
         std::vector<int64_t> other = coordinates[e];
         const int64_t row = other[static_cast<size_t>(k)];
         double contracted = 0;
+        double over_first = 0;
+        double over_second = 0;
         for (int64_t j = 0; j < d; ++j) {
           other[static_cast<size_t>(k)] = j;
           const double value = At(g, shape, ld, other);
           contracted += x[static_cast<size_t>(row * d + j)] * value;
+          over_first += z[static_cast<size_t>(j * ldx + row)] * value;
+          over_second += z[static_cast<size_t>(row * ldx + j)] * value;
           product[static_cast<size_t>(row * d + j)] += At(g, shape, ld, coordinates[e]) * value;
         }
         CHECK(out[e] == doctest::Approx(contracted).epsilon(1e-12));
         CHECK(by_upper[e] == doctest::Approx(contracted).epsilon(1e-12));
+        CHECK(by_first[e] == doctest::Approx(over_first).epsilon(1e-12));
+        CHECK(by_second[e] == doctest::Approx(over_second).epsilon(1e-12));
       }
       for (int64_t i = 0; i < d; ++i) {
         for (int64_t j = 0; j < d; ++j) {

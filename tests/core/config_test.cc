@@ -133,6 +133,136 @@ TEST_CASE("each method has its own defaults, and the preset adamw is method adam
   CHECK(late.lr == 0.001);
 }
 
+TEST_CASE("soap and kl_shampoo have the defaults of their authors, and blocks of at most 2048") {
+  const Settings soap = Resolved({{"method", "soap"}});
+  CHECK(soap.lr == 0.003);
+  CHECK(soap.beta1 == 0.95);
+  CHECK(soap.beta2 == 0.95);
+  CHECK(soap.shampoo_beta == 0.95);
+  CHECK(soap.epsilon == 1e-8);
+  CHECK(soap.relative_epsilon == -1);  // depends on the dtype
+  CHECK(soap.use_bias_correction);
+  CHECK(soap.factor_correction == FactorTerm::kGradient);
+  const Settings kl = Resolved({{"method", "kl_shampoo"}});
+  CHECK(kl.lr == 1e-4);
+  CHECK(kl.beta1 == 0.9);
+  CHECK(kl.beta2 == 0.98);
+  CHECK(kl.shampoo_beta == 0.98);
+  CHECK(kl.epsilon == 1e-8);
+  CHECK(kl.relative_epsilon == 0);
+  CHECK(!kl.use_bias_correction);
+  CHECK(kl.factor_correction == FactorTerm::kKl);
+  for (const Settings& settings : {soap, kl}) {
+    CHECK(settings.precondition_frequency == 10);
+    CHECK(settings.factor_update_frequency == 1);
+    CHECK(settings.max_preconditioner_dim == 2048);
+    CHECK(settings.skip_dim_size == 10000);
+    CHECK(!settings.use_merge_dims);
+    CHECK(settings.merge_min_dim == 0);
+    CHECK(!settings.precondition_1d);
+    CHECK(settings.grafting == Grafting::kNone);
+    CHECK(settings.weight_decay == 0);
+    CHECK(settings.basis_method == BasisMethod::kEigen);
+    CHECK(settings.basis_order == BasisOrder::kAfter);
+    CHECK(settings.first_step == FirstStep::kSkip);
+    CHECK(settings.basis_sort == BasisSort::kBefore);
+    CHECK(settings.basis_transport == BasisTransport::kRotate);
+    CHECK(settings.basis_init == BasisInit::kEigen);
+    CHECK(settings.factor_start == FactorStart::kZero);
+    CHECK(settings.kl_eigenvalues == KlEigenvalues::kEma);
+    CHECK(settings.kl_init == 0.1);
+    CHECK(settings.kl_cap == -1);
+    CHECK(settings.inverse_exponent == 0.5);
+    CHECK(settings.refresh_growth == 0);
+  }
+  for (const char* const name : {"soap", "kl_shampoo"}) {
+    const Settings preset = Resolved({{"preset", name}});
+    const Settings method = Resolved({{"method", name}});
+    CHECK(preset.method == method.method);
+    CHECK(preset.lr == method.lr);
+  }
+  CHECK(Resolved({}).skip_dim_size == 0);
+}
+
+TEST_CASE("the decay of factor matrices is beta2 unless shampoo_beta is set") {
+  CHECK(Resolved({{"method", "soap"}, {"beta2", "0.75"}}).shampoo_beta == 0.75);
+  const Settings both = Resolved({{"method", "kl_shampoo"}, {"shampoo_beta", "0.5"}});
+  CHECK(both.shampoo_beta == 0.5);
+  CHECK(both.beta2 == 0.98);
+}
+
+TEST_CASE("0 turns off the cap, the relative epsilon and skipped dims") {
+  const Settings settings = Resolved({{"method", "soap"},
+                                      {"factor_correction", "kl"},
+                                      {"kl_cap", "0"},
+                                      {"relative_epsilon", "0"},
+                                      {"skip_dim_size", "0"}});
+  CHECK(settings.kl_cap == 0);
+  CHECK(settings.relative_epsilon == 0);
+  CHECK(settings.skip_dim_size == 0);
+  // Values that turn a key off may be set with methods that do not read it.
+  CHECK(Resolved({{"method", "kl_shampoo"}, {"relative_epsilon", "0"}, {"grafting", "none"}}).relative_epsilon == 0);
+}
+
+TEST_CASE("the first refresh of basis_order before is at start_preconditioning_step") {
+  const auto start_of = [](const char* start) {
+    return Resolved({{"method", "soap"}, {"basis_order", "before"}, {"start_preconditioning_step", start}})
+        .start_preconditioning_step;
+  };
+  CHECK(start_of("-1") == 10);
+  CHECK(start_of("0") == 1);
+  CHECK(start_of("3") == 3);
+}
+
+TEST_CASE("combinations of keys that methods in eigenbases do not have are rejected") {
+  struct Rejected {
+    std::vector<std::pair<const char*, const char*>> keys;
+    const char* text;
+  };
+  const Rejected cases[] = {
+      {{{"method", "soap"}, {"start_preconditioning_step", "5"}},
+       "key start_preconditioning_step: the value 5 is not allowed with basis_order after, which does not read this "
+       "key: expected basis_order before, or leave the key out"},
+      {{{"method", "soap"}, {"basis_init", "identity"}}, "key basis_init: the value identity is not allowed with"},
+      {{{"method", "soap"}, {"basis_order", "before"}, {"first_step", "use"}},
+       "key first_step: the value use is not allowed with basis_order before, which does not read this key: expected "
+       "basis_order after"},
+      {{{"method", "soap"}, {"basis_order", "before"}, {"factor_start", "first"}},
+       "key factor_start: the value first is not allowed with basis_order before"},
+      {{{"method", "soap"}, {"factor_correction", "kl"}, {"kl_eigenvalues", "basis"}},
+       "key kl_eigenvalues: the value basis is not allowed with basis_order after"},
+      {{{"method", "kl_shampoo"}, {"kl_eigenvalues", "basis"}}, "key kl_eigenvalues: the value basis is not allowed"},
+      {{{"method", "kl_shampoo"}, {"basis_order", "before"}}, "key basis_order: the value before is not allowed with"},
+      {{{"method", "kl_shampoo"}, {"first_step", "use"}}, "key first_step: the value use is not allowed with method"},
+      {{{"method", "kl_shampoo"}, {"relative_epsilon", "0.5"}}, "key relative_epsilon: the value 0.5 is not allowed"},
+      {{{"method", "soap"}, {"grafting", "adam"}}, "key grafting: the value adam is not allowed with method soap"},
+      {{{"method", "soap"}, {"root_async", "5"}}, "key root_async: the value 5 is not allowed with method soap"},
+      {{{"basis_method", "qr"}}, "key basis_method: the value qr is not allowed with method shampoo"},
+      {{{"method", "soap"}, {"filtered_grad_dtype", "f16"}},
+       "key filtered_grad_dtype: the value f16 is not allowed with method soap, because a rotation may enlarge "
+       "elements beyond the range of f16"},
+      {{{"method", "kl_shampoo"}, {"second_moment_dtype", "f16"}, {"allow_stalled_moments", "true"}},
+       "key second_moment_dtype: the value f16 is not allowed with method kl_shampoo"},
+      {{{"method", "soap"}, {"second_moment_dtype", "bf16"}, {"beta2", "0.999"}}, "beta2"},
+      {{{"method", "soap"}, {"factor_dtype", "bf16"}, {"shampoo_beta", "0.999"}}, "shampoo_beta"},
+      {{{"method", "adam"}, {"weight_decay_type", "decoupled_after"}},
+       "key weight_decay_type: the value decoupled_after is not allowed with method adam"},
+      {{{"method", "soap"}, {"weight_decay_type", "decoupled_after"}, {"momentum", "0.5"}},
+       "key momentum: the value 0.5 is not allowed with weight_decay_type decoupled_after"},
+      {{{"norm_control", "hyperball"}, {"momentum", "0.5"}},
+       "key momentum: the value 0.5 is not allowed with norm_control hyperball"},
+      {{{"method", "soap"}, {"norm_control", "hyperball"}, {"weight_decay_type", "decoupled_after"}},
+       "key weight_decay_type: the value decoupled_after is not allowed with norm_control hyperball"},
+  };
+  for (const Rejected& rejected : cases) {
+    CAPTURE(rejected.text);
+    Config config;
+    for (const auto& [key, value] : rejected.keys) CheckOk(config.SetText(key, value));
+    Settings settings;
+    CheckError(config.Resolve(&settings), Code::kInvalid, rejected.text);
+  }
+}
+
 TEST_CASE("independent weight decay is rejected with momentum") {
   Config config;
   CheckOk(config.SetText("weight_decay_type", "independent"));

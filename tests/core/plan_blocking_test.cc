@@ -503,6 +503,50 @@ TEST_CASE("split: each element of random tensors is in the block of its chunk in
   CHECK(elements > 200000);
 }
 
+TEST_CASE("skipped dims: a dim that is too long ends a run of merged dims, and is neither split nor merged") {
+  struct Case {
+    Shape shape;
+    int64_t min_dim;
+    Shape merged;
+    uint32_t skipped;
+  };
+  // Products up to 12 are merged; dims above 20 are skipped.
+  const Case cases[] = {
+      {Shape::Of({2, 3, 4}), 0, Shape::Of({6, 4}), 0},
+      {Shape::Of({2, 30, 3, 4}), 0, Shape::Of({2, 30, 12}), 0b010},
+      {Shape::Of({30, 2, 3}), 0, Shape::Of({30, 6}), 0b01},
+      {Shape::Of({2, 3, 30}), 0, Shape::Of({6, 30}), 0b10},
+      {Shape::Of({30, 1, 40}), 0, Shape::Of({30, 40}), 0b11},
+      {Shape::Of({21}), 0, Shape::Of({21}), 1},
+      {Shape::Of({20}), 0, Shape::Of({20}), 0},
+      // From right to left, until two dims are left.
+      {Shape::Of({2, 2, 30, 2, 2}), 8, Shape::Of({4, 30, 4}), 0b010},
+      {Shape::Of({30, 2, 2, 2}), 8, Shape::Of({30, 8}), 0b01},
+  };
+  for (const Case& one : cases) {
+    CAPTURE(Print(one.shape));
+    uint32_t skipped = 77;
+    CHECK(MergeDims(one.shape, 12, one.min_dim, 20, &skipped) == one.merged);
+    CHECK(skipped == one.skipped);
+  }
+  uint32_t none = 77;
+  CHECK(MergeDims(Shape::Of({2, 30}), 60, 0, 0, &none) == Shape::Of({60}));  // 0: none is skipped
+  CHECK(none == 0);
+}
+
+TEST_CASE("skipped dims: blocks contain all of a skipped dim") {
+  const auto blocks = SplitBlocks(Shape::Of({5, 30}), 4, 0b10);
+  REQUIRE(blocks.size() == 2);
+  CHECK(blocks[0].shape == Shape::Of({4, 30}));
+  CHECK(blocks[1].shape == Shape::Of({1, 30}));
+  CHECK(blocks[1].offset == 120);
+  int64_t count = 0;
+  CHECK(CountBlocks(Shape::Of({5, 30}), 4, &count, 0b10));
+  CHECK(count == 2);
+  CHECK(CountBlocks(Shape::Of({5, 30}), 4, &count, 0));
+  CHECK(count == 16);
+}
+
 }  // namespace
 }  // namespace shampoo
 

@@ -161,5 +161,107 @@ TEST_CASE("an elementwise method stores at most 8 bytes for each element of a fl
   }
 }
 
+// Returns the plan of one parameter.
+std::unique_ptr<Plan> PlanOfShape(const std::vector<std::pair<const char*, const char*>>& keys, const Shape& shape) {
+  Config config;
+  for (const auto& [key, value] : keys) REQUIRE(config.SetText(key, value).ok());
+  std::unique_ptr<Plan> plan;
+  REQUIRE(Plan::Create(config, {}, CpuWorkspaceBytes, &plan).ok());
+  ParamDesc desc;
+  desc.name = "w";
+  desc.shape = shape;
+  int index = 0;
+  REQUIRE(plan->AddParam(desc, &index).ok());
+  REQUIRE(plan->Finish().ok());
+  return plan;
+}
+
+TEST_CASE("the states of square blocks take 20 bytes per parameter in soap, 16 in kl_shampoo and 8 in adam") {
+  struct Case {
+    const char* method;
+    double bytes;
+  };
+  for (const auto& [method, bytes] : {Case{"soap", 20}, {"kl_shampoo", 16}, {"adam", 8}}) {
+    CAPTURE(method);
+    for (const int64_t d : {128, 512, 1000}) {
+      const auto plan = PlanOfShape({{"method", method}}, Shape::Of({d, d}));
+      int64_t state = 0;
+      REQUIRE(plan->Bytes(0, "state", &state).ok());
+      const auto elements = static_cast<double>(d * d);
+      CHECK(static_cast<double>(state) / elements == doctest::Approx(bytes).epsilon(0.01));
+    }
+  }
+}
+
+// Returns the names of the states of the first block, in the order of the arena.
+std::vector<std::string> StatesOf(const std::vector<std::pair<const char*, const char*>>& keys, const Shape& shape) {
+  const auto plan = PlanOfShape(keys, shape);
+  std::vector<std::string> names;
+  for (const StateEntry& entry : ListEntries(*plan->data())) {
+    if (entry.block == 0) names.emplace_back(entry.state());
+  }
+  return names;
+}
+
+TEST_CASE("methods in eigenbases have the states of the dims that are preconditioned") {
+  using Names = std::vector<std::string>;
+  const Shape matrix = Shape::Of({6, 4});
+  CHECK(StatesOf({{"method", "soap"}}, matrix) ==
+        Names{"factor.0", "factor.1", "basis.0", "basis.1", "gradient_count", "filtered_grad", "second_moment"});
+  CHECK(StatesOf({{"method", "kl_shampoo"}}, matrix) == Names{"factor.0", "factor.1", "basis.0", "kl_scale.0",
+                                                              "basis.1", "kl_scale.1", "gradient_count",
+                                                              "filtered_grad"});
+  CHECK(StatesOf({{"method", "soap"}, {"factor_correction", "kl"}, {"beta1", "0"}, {"skip_dim_size", "5"}}, matrix) ==
+        Names{"factor.1", "basis.1", "kl_scale.1", "gradient_count", "second_moment"});
+  // Without factor matrices: the states of Adam and its own count, also for kl_shampoo.
+  for (const char* const method : {"soap", "kl_shampoo"}) {
+    const Names adam = {"gradient_count", "filtered_grad", "second_moment"};
+    CHECK(StatesOf({{"method", method}}, Shape::Of({9})) == adam);
+    CHECK(StatesOf({{"method", method}, {"skip_dim_size", "3"}}, matrix) == adam);
+  }
+  CHECK(StatesOf({{"method", "soap"}, {"precondition_1d", "true"}}, Shape::Of({9})) ==
+        Names{"factor.0", "basis.0", "gradient_count", "filtered_grad", "second_moment"});
+  // Only tensors of two or more dims have a radius.
+  CHECK(StatesOf({{"method", "sgd"}, {"norm_control", "hyperball"}}, matrix) == Names{"radius"});
+  CHECK(StatesOf({{"method", "sgd"}, {"norm_control", "hyperball"}}, Shape::Of({9})).empty());
+}
+
+TEST_CASE("only the lower triangle of a factor matrix of soap is stored, and a basis is complete") {
+  const auto plan = PlanOfShape({{"method", "soap"}, {"factor_dtype", "bf16"}}, Shape::Of({6, 4}));
+  for (const StateEntry& entry : ListEntries(*plan->data())) {
+    if (entry.state() == "factor.0") CHECK(entry.stored_bytes == 21 * 2);
+    if (entry.state() == "basis.0") CHECK(entry.stored_bytes == 36 * 4);
+  }
+}
+
+TEST_CASE("norms of parameters require one block for each parameter") {
+  for (const char* const key : {"update_norm", "norm_control", "max_update_rms"}) {
+    CAPTURE(key);
+    const char* const value = std::string(key) == "update_norm"    ? "rms"
+                              : std::string(key) == "norm_control" ? "hyperball"
+                                                                   : "0.5";
+    Config config;
+    REQUIRE(config.SetText("method", "soap").ok());
+    REQUIRE(config.SetText(key, value).ok());
+    REQUIRE(config.SetInteger("max_preconditioner_dim", 8).ok());
+    std::unique_ptr<Plan> plan;
+    REQUIRE(Plan::Create(config, {}, CpuWorkspaceBytes, &plan).ok());
+    ParamDesc desc;
+    int index = 0;
+    desc.name = "w";
+    desc.shape = Shape::Of({8, 8});
+    REQUIRE(plan->AddParam(desc, &index).ok());
+    desc.name = "v";  // without factor matrices, so that its size does not matter
+    desc.shape = Shape::Of({100000});
+    REQUIRE(plan->AddParam(desc, &index).ok());
+    desc.name = "x";
+    desc.shape = Shape::Of({8, 9});
+    const Status added = plan->AddParam(desc, &index);
+    CheckError(added.ok() ? plan->Finish() : added, Code::kInvalid,
+               "a tensor of shape [8, 9] is divided into 2 blocks: expected one block with update_norm, "
+               "max_update_rms and norm_control; set max_preconditioner_dim to at least 9");
+  }
+}
+
 }  // namespace
 }  // namespace shampoo

@@ -1,0 +1,208 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <initializer_list>
+#include <vector>
+
+#include "core/rules/basis.h"
+#include "core/rules/norms.h"
+
+namespace shampoo {
+namespace {
+
+GroupSettings SettingsOf(BasisOrder order, FirstStep first, int64_t frequency, int64_t start = 1) {
+  GroupSettings settings;
+  settings.method = Method::kSoap;
+  settings.basis_order = order;
+  settings.first_step = first;
+  settings.precondition_frequency = frequency;
+  settings.start_preconditioning_step = start;
+  settings.use_bias_correction = true;
+  settings.beta1 = 0.9;
+  settings.beta2 = 0.8;
+  settings.shampoo_beta = 0.5;
+  return settings;
+}
+
+// Returns the numbers of the gradients, counted from 1, in whose steps a block has a task.
+std::vector<int64_t> TasksOf(const GroupSettings& settings, int64_t gradients) {
+  std::vector<int64_t> tasks;
+  for (int64_t before = 0; before < gradients; ++before) {
+    if (BasisTaskOf(settings, before) == RootTask::kCompute) tasks.push_back(before + 1);
+  }
+  return tasks;
+}
+
+using Numbers = std::vector<int64_t>;
+
+TEST_CASE("with basis_order after, the first gradient gives the bases, and every f-th update refreshes them") {
+  // With first_step skip, update u is gradient u + 1.
+  CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 3), 11) == Numbers{1, 4, 7, 10});
+  CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 1), 4) == Numbers{1, 2, 3, 4});
+  CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kUse, 3), 11) == Numbers{1, 3, 6, 9});
+  CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kUse, 1), 3) == Numbers{1, 2, 3});
+  // Other starts do not matter.
+  CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 3, 5), 11) == Numbers{1, 4, 7, 10});
+}
+
+TEST_CASE("with basis_order after and first_step skip, the first gradient is no update and no refresh follows it") {
+  const GroupSettings skips = SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 1);
+  CHECK(UpdatesOf(skips, 1) == 0);
+  CHECK(UpdatesOf(skips, 5) == 4);
+  CHECK(!IsBasisDue(skips, 1));
+  CHECK(IsBasisDue(skips, 2));
+  const GroupSettings uses = SettingsOf(BasisOrder::kAfter, FirstStep::kUse, 1);
+  CHECK(UpdatesOf(uses, 1) == 1);
+  CHECK(IsBasisDue(uses, 1));
+}
+
+TEST_CASE("with basis_order before, bases are refreshed at the start and at the multiples of f after it") {
+  for (const FirstStep first : {FirstStep::kSkip, FirstStep::kUse}) {  // not read
+    CHECK(TasksOf(SettingsOf(BasisOrder::kBefore, first, 3, 1), 9) == Numbers{1, 3, 6, 9});
+    CHECK(TasksOf(SettingsOf(BasisOrder::kBefore, first, 3, 3), 9) == Numbers{3, 6, 9});
+    CHECK(TasksOf(SettingsOf(BasisOrder::kBefore, first, 3, 5), 12) == Numbers{5, 6, 9, 12});
+    CHECK(UpdatesOf(SettingsOf(BasisOrder::kBefore, first, 3, 5), 1) == 1);
+  }
+}
+
+TEST_CASE("the bias corrections of a block count its own updates") {
+  GroupSettings settings = SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 1);
+  StepScalars scalars;
+  CorrectBias(settings, 3, &scalars);
+  CHECK(scalars.filter_correction == doctest::Approx(1 - 0.9 * 0.9 * 0.9));
+  CHECK(scalars.moment_correction == doctest::Approx(1 - 0.8 * 0.8 * 0.8));
+
+  settings.beta2 = 1;
+  CorrectBias(settings, 3, &scalars);
+  CHECK(scalars.filter_correction == doctest::Approx(0.271));
+  CHECK(scalars.moment_correction == 1);
+
+  settings.beta2 = 0.8;
+  settings.drop_weighting = true;
+  CorrectBias(settings, 3, &scalars);
+  CHECK(scalars.filter_correction == doctest::Approx(0.271));
+  CHECK(scalars.moment_correction == 1);
+
+  settings.drop_weighting = false;
+  settings.use_bias_correction = false;
+  CorrectBias(settings, 3, &scalars);
+  CHECK(scalars.filter_correction == 1);
+  CHECK(scalars.moment_correction == 1);
+}
+
+TEST_CASE("factor matrices are corrected only with basis_order before") {
+  GroupSettings settings = SettingsOf(BasisOrder::kBefore, FirstStep::kSkip, 1);
+  CHECK(BasisCorrection(settings, 1) == 0.5);
+  CHECK(BasisCorrection(settings, 3) == 0.875);
+  GroupSettings other = settings;
+  other.basis_order = BasisOrder::kAfter;
+  CHECK(BasisCorrection(other, 3) == 1);
+  other = settings;
+  other.use_bias_correction = false;
+  CHECK(BasisCorrection(other, 3) == 1);
+  other = settings;
+  other.drop_weighting = true;
+  CHECK(BasisCorrection(other, 3) == 1);
+  other = settings;
+  other.shampoo_beta = 1;
+  CHECK(BasisCorrection(other, 3) == 1);
+  // Updates 1, 3 and 5 have changed the matrices of update 6.
+  other = settings;
+  other.factor_update_frequency = 2;
+  CHECK(BasisCorrection(other, 6) == 0.875);
+}
+
+TEST_CASE("the first gradient has the weight of every gradient in the factor matrices, or weight 1") {
+  GroupSettings settings = SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 1);
+  const StepScalars scalars = MakeStepScalars(settings, 1);
+  CHECK(scalars.factor_decay == 0.5);  // shampoo_beta
+  CHECK(FirstFactorWeight(settings, scalars) == 0.5);
+  settings.factor_start = FactorStart::kFirst;
+  CHECK(FirstFactorWeight(settings, scalars) == 1);
+}
+
+TEST_CASE("an automatic relative epsilon is 1024 unit roundoffs") {
+  GroupSettings settings;
+  settings.relative_epsilon = -1;
+  CHECK(RelativeEpsilon(settings, Dtype::kF32) == std::ldexp(1, -14));
+  CHECK(RelativeEpsilon(settings, Dtype::kF64) == std::ldexp(1, -43));
+  settings.relative_epsilon = 0;
+  CHECK(RelativeEpsilon(settings, Dtype::kF32) == 0);
+  settings.relative_epsilon = 0.25;
+  CHECK(RelativeEpsilon(settings, Dtype::kF64) == 0.25);
+}
+
+TEST_CASE("an automatic cap is the size of the dim, at least 10 and at most 4000") {
+  GroupSettings settings;
+  settings.kl_cap = -1;
+  const std::initializer_list<std::pair<int64_t, double>> caps = {{1, 10},    {9, 10},      {10, 10},    {11, 11},
+                                                                  {512, 512}, {4000, 4000}, {4001, 4000}};
+  for (const auto& [d, cap] : caps) CHECK(KlCap(settings, d) == cap);
+  settings.kl_cap = 0;
+  CHECK(std::isinf(KlCap(settings, 12)));
+  settings.kl_cap = 2.5;
+  CHECK(KlCap(settings, 12) == 2.5);
+}
+
+TEST_CASE("an inverse square root of an eigenvalue is at most its cap, also of an eigenvalue that is not positive") {
+  CHECK(KlScale(4, 10) == 0.5);
+  CHECK(KlScale(0.0625, 4) == 4);
+  CHECK(KlScale(0.01, 4) == 4);
+  CHECK(KlScale(0, 4) == 4);
+  CHECK(KlScale(-1, 4) == 4);
+  CHECK(KlScale(0.01, HUGE_VAL) == doctest::Approx(10));
+}
+
+TEST_CASE("update_norm gives a direction its norm, and max_update_rms limits it afterwards") {
+  GroupSettings settings;
+  settings.update_norm_target = 3;
+  const DirectionScale direction{0.5, 4, 8};  // P * 0.5 * 4 has norm 8
+  const auto factor = [&](int64_t elements, const DirectionScale& scale) {
+    const DirectionScale limited = LimitNorm(settings, elements, scale);
+    CHECK(limited.down * limited.up / (scale.down * scale.up) * scale.size == doctest::Approx(limited.size));
+    return limited.size;
+  };
+  CHECK(factor(16, direction) == 8);
+  settings.update_norm = UpdateNorm::kFrobenius;
+  CHECK(factor(16, direction) == 3);
+  settings.update_norm = UpdateNorm::kRms;
+  CHECK(factor(16, direction) == 12);
+  settings.max_update_rms = 2;
+  CHECK(factor(16, direction) == 8);  // 2 sqrt(16)
+  settings.update_norm = UpdateNorm::kNone;
+  CHECK(factor(16, direction) == 8);
+  CHECK(factor(4, direction) == 4);
+  CHECK(factor(64, direction) == 8);
+  // A direction of 0 stays 0.
+  settings.update_norm = UpdateNorm::kRms;
+  const DirectionScale zero = LimitNorm(settings, 16, {1, 1, 0});
+  CHECK(zero.size == 0);
+  CHECK(zero.up == 1);
+}
+
+TEST_CASE("a step on the hyperball moves by lr times the radius and returns to the radius") {
+  StepScalars step;
+  step.lr = 0.1;
+  const Hyperball plain = MoveOnHyperball(step, 5, {0.5, 4, 8});
+  CHECK(plain.keep == 1);
+  CHECK(plain.move == doctest::Approx(0.1 * 5 / 8 * 2));  // of P, and P * 2 has norm 8
+
+  step.decoupled_decay = 0.25;
+  step.shrinkage = 0.125;
+  CHECK(MoveOnHyperball(step, 5, {1, 1, 8}).keep == doctest::Approx(1 - 0.125 - 0.025));
+  CHECK(MoveOnHyperball(step, 5, {1, 1, 0}).move == 0);
+
+  const Hyperball ball{0.75, 0.5};
+  const StepScalars back = ReturnToHyperball(ball, 6.0, 3.0, step);
+  CHECK(back.lr == 1);            // 2 * move
+  CHECK(back.shrinkage == -0.5);  // W - shrinkage W = 2 * keep W
+  CHECK(back.decoupled_decay == 0);
+  const StepScalars nothing = ReturnToHyperball(ball, 6.0, 0.0, step);
+  CHECK(nothing.lr == 0);
+  CHECK(nothing.shrinkage == 1);
+}
+
+}  // namespace
+}  // namespace shampoo
