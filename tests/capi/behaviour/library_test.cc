@@ -45,7 +45,7 @@ std::set<std::string> Words(const char* text) {
 TEST_CASE("the keys of this version have the expected names, types and scopes") {
   const std::set<std::string> changeable = Words(
       "lr beta1 beta2 epsilon root_relative_epsilon momentum weight_decay grafting_beta2 "
-      "grafting_epsilon gradient_scale");
+      "grafting_epsilon gradient_scale shampoo_beta");
   const std::set<std::string> of_optimizer = Words(
       "threads track_times communicate communication_dtype comm_bucket_bytes balance verify_replicas "
       "shard_mode checkpoint_keep on_block_mismatch status_lag root_device precondition_math");
@@ -58,7 +58,15 @@ TEST_CASE("the keys of this version have the expected names, types and scopes") 
       "root_spread root_async on_nonfinite computation_dtype root_dtype factor_dtype inverse_dtype "
       "filtered_grad_dtype momentum_dtype grafting_dtype gradient_scale output preset "
       "method second_moment_dtype "
-      "root_relative_epsilon merge_min_dim precondition_1d refresh_growth allow_stalled_moments");
+      "root_relative_epsilon merge_min_dim precondition_1d refresh_growth allow_stalled_moments "
+      "factor_update_frequency precondition_dims shampoo_beta relative_epsilon factor_correction kl_eigenvalues "
+      "kl_init "
+      "kl_cap basis_method basis_iterations basis_tolerance skip_dim_size update_norm update_norm_target "
+      "max_update_rms "
+      "norm_control norm_radius");
+  const std::set<std::string> for_replay = Words(
+      "basis_order first_step factor_start basis_init basis_sort basis_transport basis_epsilon inverse_exponent "
+      "drop_weighting");
   std::set<std::string> names;
   for (int32_t i = 0; i < shampoo_config_key_count(); ++i) {
     shampoo_key_info info = SHAMPOO_KEY_INFO_INIT;
@@ -70,7 +78,9 @@ TEST_CASE("the keys of this version have the expected names, types and scopes") 
     CHECK(info.scope == (of_optimizer.count(name) != 0 ? 0 : 1));
     CHECK(std::string(info.doc).size() > 20);
     CHECK(std::string(info.range) != "");
+    CHECK(info.for_replay == (for_replay.count(name) != 0 ? 1 : 0));
   }
+  for (const std::string& name : for_replay) CHECK(names.erase(name) == 1);
   for (const std::string& name : of_optimizer) CHECK(names.erase(name) == 1);
   CHECK(names == of_group);
 }
