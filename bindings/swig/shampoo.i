@@ -84,6 +84,7 @@ SHAMPOO_STRUCT(shampoo_root_info, SHAMPOO_ROOT_INFO_INIT, )
 %immutable shampoo_key_info::default_value;
 %immutable shampoo_key_info::range;
 %immutable shampoo_key_info::doc;
+%ignore shampoo_key_info::reserved;
 %immutable shampoo_state_entry::key;
 
 /* Structs of function pointers: each language fills them with hand-written code, if it supports them. */

@@ -75,7 +75,8 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
     const shampoo_key_info own = {sizeof(shampoo_key_info),        key.name,
                                   shampoo::TypeName(key.type),     key.default_text,
                                   shampoo::RangeText(key).c_str(), shampoo::DocText(key).c_str(),
-                                  static_cast<int32_t>(key.scope), key.changeable ? 1 : 0};
+                                  static_cast<int32_t>(key.scope), key.changeable ? 1 : 0,
+                                  key.for_replay ? 1 : 0,          0};
     return shampoo::WriteStruct(own, sizeof own, "info", info);
   });
 }

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains the model of model.h on the text of text.h with Shampoo, with AdamW, or with several of them side by side.
+// Trains the model of model.h on the text of text.h with Shampoo, SOAP, KL-Shampoo, AdamW, or with several of them side
+// by side.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ const char program_name[] = "train_text";
 
 enum { kTextSize = 1 << 20, kValidationSize = (1 << 14) + 1 };
 
+static const char* const kNames[kOptimizers] = {"AdamW", "Shampoo", "SOAP", "KL-Shampoo"};
 static const double kSearchedRates[] = {0.0005, 0.001, 0.002, 0.004, 0.008};
 enum { kRates = sizeof kSearchedRates / sizeof kSearchedRates[0] };
 
@@ -21,9 +23,9 @@ static void check_writable(const char* path) {
   if (path[0] != '\0') close_file(open_file(path, "a"), path);
 }
 
-static void add(Training* training, int uses_shampoo, int frequency, double lr, const char* name) {
+static void add(Training* training, int optimizer, int frequency, double lr, const char* name) {
   Contender* contender = &training->contenders[training->count++];
-  contender->uses_shampoo = uses_shampoo;
+  contender->optimizer = optimizer;
   contender->frequency = frequency;
   contender->lr = lr;
   snprintf(contender->name, sizeof contender->name, "%s", name);
@@ -31,23 +33,20 @@ static void add(Training* training, int uses_shampoo, int frequency, double lr, 
 
 static void add_contenders(Training* training, const Options* options) {
   if (options->what == kCompare) {
-    add(training, 0, 0, options->adamw_lr, "AdamW");
-    add(training, 1, 0, options->lr, "Shampoo");
+    for (int o = 0; o < kOptimizers; ++o) add(training, o, 0, options->lr[o], kNames[o]);
   } else if (options->what == kCompareFrequencies) {
-    add(training, 0, 0, options->adamw_lr, "AdamW");
-    add(training, 1, 1, options->lr, "Shampoo every step");
-    add(training, 1, 10, options->lr, "Shampoo every 10th");
-    add(training, 1, 50, options->lr, "Shampoo every 50th");
+    add(training, kAdamw, 0, options->lr[kAdamw], "AdamW");
+    add(training, kShampoo, 1, options->lr[kShampoo], "Shampoo every step");
+    add(training, kShampoo, 10, options->lr[kShampoo], "Shampoo every 10th");
+    add(training, kShampoo, 50, options->lr[kShampoo], "Shampoo every 50th");
   } else if (options->what == kSearch) {
-    for (int i = 0; i < 2 * kRates; ++i) {
+    for (int i = 0; i < kRates; ++i) {
       char name[48];
-      snprintf(name, sizeof name, "%s %g", i < kRates ? "AdamW" : "Shampoo", kSearchedRates[i % kRates]);
-      add(training, i >= kRates, 0, kSearchedRates[i % kRates], name);
+      snprintf(name, sizeof name, "%s %g", kNames[options->optimizer], kSearchedRates[i]);
+      add(training, options->optimizer, 0, kSearchedRates[i], name);
     }
-  } else if (options->uses_shampoo) {
-    add(training, 1, 0, options->lr, "Shampoo");
   } else {
-    add(training, 0, 0, options->adamw_lr, "AdamW");
+    add(training, options->optimizer, 0, options->lr[options->optimizer], kNames[options->optimizer]);
   }
 }
 
@@ -63,22 +62,25 @@ static void print_head(const Training* training) {
   printf("steps       %d of %d characters\n", options->steps, options->batch * model->context);
   for (int c = 0; c < training->count; ++c) {
     const Contender* contender = &training->contenders[c];
-    const double adamw_bytes = 2.0 * sizeof(real) * (double)model->values;
-    if (contender->uses_shampoo) {
-      printf("state       Shampoo %.1f MiB in %d blocks, AdamW %.1f MiB\n",
-             (double)contender->shampoo.state_bytes / 1048576, (int)contender->shampoo.blocks, adamw_bytes / 1048576);
-      break;
+    if (c > 0 && contender->optimizer == contender[-1].optimizer) continue;
+    printf("%s%s ", c == 0 ? "state       " : ", ", kNames[contender->optimizer]);
+    if (contender->optimizer == kAdamw) {
+      printf("%.1f MiB", 2.0 * sizeof(real) * (double)model->values / 1048576);
+    } else {
+      printf("%.1f MiB in %d blocks", (double)contender->shampoo.state_bytes / 1048576, (int)contender->shampoo.blocks);
     }
   }
+  printf("\n");
 }
 
 static void print_roots(const Training* training) {
   printf("\n");
   for (int c = 0; c < training->count; ++c) {
     const Contender* contender = &training->contenders[c];
-    if (!contender->uses_shampoo) continue;
-    printf("%-22s  %.0f inverse roots, of which %.0f were retried and %.0f reused\n", contender->name,
+    if (contender->optimizer == kAdamw) continue;
+    printf("%-22s  %.0f %s, of which %.0f were retried and %.0f reused\n", contender->name,
            with_shampoo_stat(&contender->shampoo, "root_computed"),
+           contender->optimizer == kShampoo ? "inverse roots" : "eigenbases",
            with_shampoo_stat(&contender->shampoo, "root_retried"),
            with_shampoo_stat(&contender->shampoo, "root_reused"));
   }

@@ -9,14 +9,14 @@
 static const char kAbout[] =
     "Trains a small transformer to predict the next character of a text. Prints losses and times.\n";
 
-static const char* const kOptimizers[] = {"adamw", "shampoo", NULL};
+static const char* const kNames[] = {"adamw", "shampoo", "soap", "kl_shampoo", NULL};
 
 // Limit of sizes and counts. Practical values are far smaller.
 enum { kLargest = 1 << 24 };
 
 void options_parse(Options* options, int argc, char** argv) {
   *options = (Options){.what = kTrainOne,
-                       .uses_shampoo = 1,
+                       .optimizer = kShampoo,
                        .steps = 300,
                        .warmup = 30,
                        .batch = 32,
@@ -24,18 +24,17 @@ void options_parse(Options* options, int argc, char** argv) {
                        .width = 192,
                        .heads = 4,
                        .layers = 3,
-                       .lr = 0.008,
-                       .adamw_lr = 0.004,
+                       .lr = {[kAdamw] = 0.004, [kShampoo] = 0.008, [kSoap] = 0.008, [kKlShampoo] = 0.008},
                        .weight_decay = 0.1,
                        .seed = 1,
                        .csv = "curves.csv"};
   const Option table[] = {
-      option_choice("--optimizer", &options->uses_shampoo, kOptimizers, "optimizer to train with"),
+      option_choice("--optimizer", &options->optimizer, kNames, "optimizer to train with"),
       option_flag("--compare", &options->what, kCompare,
-                  "instead of one optimizer: AdamW and Shampoo, from the same weights and on the same batches"),
+                  "instead of one optimizer: all of them, from the same weights and on the same batches"),
       option_flag("--compare-frequencies", &options->what, kCompareFrequencies,
                   "instead of one optimizer: AdamW, and Shampoo with precondition_frequency 1, 10 and 50"),
-      option_flag("--search", &options->what, kSearch, "instead of one optimizer: both, with five learning rates each"),
+      option_flag("--search", &options->what, kSearch, "instead of one learning rate: five of them"),
       option_integer("--steps", &options->steps, 1, kLargest, "steps of the training"),
       option_integer("--warmup", &options->warmup, 0, kLargest,
                      "steps in which the learning rate rises; then it falls to 0 along half a cosine"),
@@ -46,9 +45,11 @@ void options_parse(Options* options, int argc, char** argv) {
       option_integer("--width", &options->width, 1, kLargest, "width of the residual stream"),
       option_integer("--heads", &options->heads, 1, kLargest, "attention heads; must divide the width"),
       option_integer("--layers", &options->layers, 1, kLargest, "layers"),
-      option_number("--lr", &options->lr, "largest learning rate of Shampoo"),
-      option_number("--adamw-lr", &options->adamw_lr, "largest learning rate of AdamW"),
-      option_number("--weight-decay", &options->weight_decay, "decoupled weight decay of both, for matrices"),
+      option_number("--lr", &options->lr[kShampoo], "largest learning rate of Shampoo"),
+      option_number("--soap-lr", &options->lr[kSoap], "largest learning rate of SOAP"),
+      option_number("--kl-shampoo-lr", &options->lr[kKlShampoo], "largest learning rate of KL-Shampoo"),
+      option_number("--adamw-lr", &options->lr[kAdamw], "largest learning rate of AdamW"),
+      option_number("--weight-decay", &options->weight_decay, "decoupled weight decay of all, for matrices"),
       option_integer("--seed", &options->seed, 0, kLargest, "seed of the initial weights and of the batches"),
       option_integer("--threads", &options->threads, 0, kLargest, "threads; 0: all processors"),
       settings_option(&options->settings),

@@ -8,14 +8,16 @@
 #include "settings.h"
 
 enum { kTrainOne, kCompare, kCompareFrequencies, kSearch };
+// Optimizers. AdamW is the baseline of this example; the others are methods of libshampoo.
+enum { kAdamw, kShampoo, kSoap, kKlShampoo, kOptimizers };
 
 typedef struct {
-  int what;          // kTrainOne, kCompare, ...
-  int uses_shampoo;  // of kTrainOne: 1 Shampoo, 0 AdamW
+  int what;       // kTrainOne, kCompare, ...
+  int optimizer;  // of kTrainOne: kAdamw, kShampoo, ...
   int steps, warmup, every;
   int batch;  // sequences in a step
   int context, width, heads, layers;
-  double lr, adamw_lr;  // largest learning rates, of Shampoo and of AdamW
+  double lr[kOptimizers];  // largest learning rates
   double weight_decay;
   int seed, threads;
   const char* csv;  // "": not written

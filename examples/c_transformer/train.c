@@ -13,6 +13,9 @@
 // Number of characters that a thread computes at a time.
 enum { kRowsAtOnce = 512 };
 
+// Presets of libshampoo by optimizer. NULL: the library's defaults.
+static const char* const kPresets[kOptimizers] = {[kSoap] = "soap", [kKlShampoo] = "kl_shampoo"};
+
 static double seconds(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -33,9 +36,9 @@ void training_create(Training* training, const Options* options, const Text* tex
     uint64_t random_state = (uint64_t)options->seed;
     contender->params = allocate(model->values, sizeof(real));
     model_init(model, contender->params, &random_state);
-    if (contender->uses_shampoo) {
-      with_shampoo_create(&contender->shampoo, model, pool, contender->params, training->grads, &options->settings,
-                          contender->frequency);
+    if (contender->optimizer != kAdamw) {
+      with_shampoo_create(&contender->shampoo, model, pool, contender->params, training->grads,
+                          kPresets[contender->optimizer], &options->settings, contender->frequency);
     } else {
       adamw_create(&contender->adamw, model, pool, options->weight_decay);
     }
@@ -51,7 +54,7 @@ void training_create(Training* training, const Options* options, const Text* tex
 void training_free(Training* training) {
   for (int c = 0; c < training->count; ++c) {
     Contender* contender = &training->contenders[c];
-    if (contender->uses_shampoo) {
+    if (contender->optimizer != kAdamw) {
       with_shampoo_free(&contender->shampoo);
     } else {
       adamw_free(&contender->adamw);
@@ -106,7 +109,7 @@ static void make_step(Training* training, Contender* contender, const uint8_t* c
   contender->gradient_seconds[step] = middle - start;
   contender->diverged = !isfinite(loss);
   if (contender->diverged) return;
-  if (contender->uses_shampoo) {
+  if (contender->optimizer != kAdamw) {
     with_shampoo_step(&contender->shampoo, lr);
   } else {
     adamw_step(&contender->adamw, lr, contender->params, training->grads);

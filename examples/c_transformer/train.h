@@ -12,7 +12,7 @@
 #include "text.h"
 #include "with_shampoo.h"
 
-enum { kMaxContenders = 10 };
+enum { kMaxContenders = 5 };
 
 // An evaluation of a contender.
 typedef struct {
@@ -24,7 +24,7 @@ typedef struct {
 
 typedef struct {
   char name[48];
-  int uses_shampoo;
+  int optimizer;  // kAdamw, kShampoo, ...
   int frequency;  // precondition_frequency; 0: the value of the settings
   double lr;      // largest learning rate
   real* params;   // [values]
@@ -50,8 +50,8 @@ typedef struct {
   Contender contenders[kMaxContenders];
 } Training;
 
-// Creates all contenders. training->count is set, and training->contenders [count] have name, uses_shampoo, frequency
-// and lr.
+// Creates all contenders. training->count is set, and training->contenders [count] have name, optimizer, frequency and
+// lr.
 void training_create(Training* training, const Options* options, const Text* text, const Model* model, Pool* pool);
 void training_free(Training* training);
 

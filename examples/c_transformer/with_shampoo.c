@@ -22,10 +22,11 @@ static void add_param(shampoo_plan* plan, const Tensor* tensor) {
 }
 
 void with_shampoo_create(WithShampoo* shampoo, const Model* model, Pool* pool, real* params, const real* grads,
-                         const Settings* settings, int frequency) {
+                         const char* preset, const Settings* settings, int frequency) {
   // 1. The hyper-parameters.
   shampoo_config *config, *vectors;
   check(shampoo_config_create(&config), "config");
+  if (preset != NULL) check(shampoo_config_set_str(config, "preset", preset), "preset");
   settings_apply(settings, config);
   if (frequency > 0) check(shampoo_config_set_i64(config, "precondition_frequency", frequency), "frequency");
   check(shampoo_config_clone(&vectors, config), "config");

@@ -18,11 +18,20 @@ static const char kHead[] =
     "read from the config that is passed to `shampoo_plan_create`. Keys marked **(c)** can be changed between\n"
     "steps with `shampoo_optimizer_set`; all others are fixed when the plan takes the config.\n"
     "\n"
-    "The [tuning guide](tuning.md) gives advice on values. This page is generated from the library's table of\n"
-    "keys. The test `docs.keys` compares the two and prints the command that generates the page.\n"
-    "\n"
+    "The [tuning guide](tuning.md) gives advice on values, and [methods](methods.md) helps to choose `method`. Keys\n"
+    "that exist only to reproduce other implementations are in a table [of their\n"
+    "own](#keys-that-reproduce-other-implementations). This page is generated from the library's table of keys. The\n"
+    "test `docs.keys` compares the two and prints the command that generates the page.\n"
+    "\n";
+static const char kTableHead[] =
     "| key | type | default | range | meaning |\n"
     "|---|---|---|---|---|\n";
+static const char kReplay[] =
+    "\n"
+    "## Keys that reproduce other implementations\n"
+    "\n"
+    "These keys exist to replay recorded runs of other implementations. Leave them at their defaults for training.\n"
+    "\n";
 
 /* Escapes bars, which would end the cell of a Markdown table. */
 static void PrintCell(const char* text) {
@@ -59,16 +68,15 @@ static const char* const kOthers[][2] = {{"preset", "shampoo_2024"}, {"preset", 
                                          {"method", "kl_shampoo"},   {"method", "adam"},  {"method", "adagrad"},
                                          {"method", "rmsprop"},      {"method", "sgd"}};
 
-int main(void) {
+/* Prints the table of the keys whose for_replay has this value. Returns 0 if a call fails. */
+static int PrintTable(int for_replay) {
   const int32_t count = shampoo_config_key_count();
   int32_t i;
-  fputs(kHead, stdout);
+  fputs(kTableHead, stdout);
   for (i = 0; i < count; ++i) {
     shampoo_key_info key = SHAMPOO_KEY_INFO_INIT;
-    if (shampoo_config_describe_key(i, &key) != SHAMPOO_OK) {
-      fprintf(stderr, "key %d: %s\n", (int)i, shampoo_last_error());
-      return 1;
-    }
+    if (shampoo_config_describe_key(i, &key) != SHAMPOO_OK) return 0;
+    if (key.for_replay != for_replay) continue;
     printf("| `%s`%s%s | %s | ", key.name, key.scope == 0 ? " **(o)**" : "", key.changeable ? " **(c)**" : "",
            key.value_type);
     PrintCell(key.default_value);
@@ -78,11 +86,27 @@ int main(void) {
     PrintCell(key.doc);
     fputs(" |\n", stdout);
   }
+  return 1;
+}
+
+/* Prints the page. Returns 0 if a call fails. */
+static int PrintPage(void) {
+  int32_t i;
+  fputs(kHead, stdout);
+  if (!PrintTable(0)) return 0;
   fputs(
-      "\nThe preset `shampoo` and the method `shampoo` have the defaults of the table. The others differ as follows.\n",
+      "\nThe preset `shampoo` and the method `shampoo` have the defaults of the table. The others differ as follows.\n"
+      "The presets `soap` and `kl_shampoo` are the methods of these names.\n",
       stdout);
   for (i = 0; i < (int32_t)(sizeof kOthers / sizeof kOthers[0]); ++i) {
-    if (PrintDefaults(kOthers[i][0], kOthers[i][1])) continue;
+    if (!PrintDefaults(kOthers[i][0], kOthers[i][1])) return 0;
+  }
+  fputs(kReplay, stdout);
+  return PrintTable(1);
+}
+
+int main(void) {
+  if (!PrintPage()) {
     fprintf(stderr, "%s\n", shampoo_last_error());
     return 1;
   }

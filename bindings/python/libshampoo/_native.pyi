@@ -45,6 +45,7 @@ class shampoo_key_info:
     doc: str
     scope: int
     changeable: int
+    for_replay: int
 
 class shampoo_param_desc:
     name: str

@@ -26,6 +26,8 @@ class Key:
         Whether parameter groups can have different values.
     changeable
         Whether the key can be changed between steps.
+    for_replay
+        Whether the key exists only to reproduce other implementations.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Key:
     doc: str
     per_group: bool
     changeable: bool
+    for_replay: bool
 
 
 def _read_keys() -> dict[str, Key]:
@@ -43,8 +46,9 @@ def _read_keys() -> dict[str, Key]:
     for index in range(_native.shampoo_config_key_count()):
         _native.shampoo_config_describe_key(index, info)
         found[info.name] = Key(
-            info.name, info.value_type, info.default_value, info.range, info.doc, info.scope == 1, info.changeable == 1
-        )
+            info.name, info.value_type, info.default_value, info.range, info.doc, info.scope == 1,
+            info.changeable == 1, info.for_replay == 1,
+        )  # fmt: skip
     return found
 
 
@@ -53,11 +57,11 @@ KEYS: Mapping[str, Key] = MappingProxyType(_read_keys())
 
 
 def help_text(name: str | None = None) -> str:
-    """Return the description of a key or, without a name, of all keys."""
+    """Return the description of a key or, without a name, of all keys that are not only for replay."""
     if name is not None:
         check_name(name)
     lines = []
-    for key in [KEYS[name]] if name is not None else KEYS.values():
+    for key in [KEYS[name]] if name is not None else [key for key in KEYS.values() if not key.for_replay]:
         scope = "" if key.per_group else ", of the whole optimizer"
         changeable = ", can be changed between steps" if key.changeable else ""
         value_type = PYTHON_TYPES.get(key.value_type, key.value_type)

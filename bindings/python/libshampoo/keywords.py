@@ -29,6 +29,8 @@ class Keywords(TypedDict, total=False):
     merge_min_dim: int | None
     precondition_1d: bool | None
     precondition_frequency: int | None
+    factor_update_frequency: int | None
+    precondition_dims: str | None
     refresh_growth: float | str | None
     start_preconditioning_step: int | None
     inverse_root_override: int | str | Sequence[int] | None
@@ -72,3 +74,27 @@ class Keywords(TypedDict, total=False):
     root_device: str | None
     precondition_math: str | None
     track_times: bool | None
+    shampoo_beta: float | str | None
+    relative_epsilon: float | str | None
+    factor_correction: str | None
+    kl_eigenvalues: str | None
+    kl_init: float | str | None
+    kl_cap: float | str | None
+    basis_method: str | None
+    basis_iterations: int | None
+    basis_tolerance: float | str | None
+    skip_dim_size: int | None
+    update_norm: str | None
+    update_norm_target: float | str | None
+    max_update_rms: float | str | None
+    norm_control: str | None
+    norm_radius: float | str | None
+    basis_order: str | None
+    first_step: str | None
+    factor_start: str | None
+    basis_init: str | None
+    basis_sort: str | None
+    basis_transport: str | None
+    basis_epsilon: float | str | None
+    inverse_exponent: float | str | None
+    drop_weighting: bool | None

@@ -293,6 +293,7 @@ class Optimizer:
     weight_decay = _key_attribute("weight_decay")
     grafting_beta2 = _key_attribute("grafting_beta2")
     grafting_epsilon = _key_attribute("grafting_epsilon")
+    shampoo_beta = _key_attribute("shampoo_beta")
     gradient_scale = _key_attribute("gradient_scale")
 
     def status(self, wait: bool = True) -> None:

@@ -518,11 +518,16 @@ typedef struct shampoo_key_info {
   int32_t scope;
   /** 1: shampoo_optimizer_set() can change it. 0: it is fixed when the plan takes the config. */
   int32_t changeable;
+  /** 1: a key that exists only to reproduce other implementations. Other users leave it at its default. 0: any other
+   * key. */
+  int32_t for_replay;
+  /** 0. */
+  int32_t reserved;
 } shampoo_key_info;
 
 /** Sets struct_size, and all other fields to 0 or NULL. */
 #define SHAMPOO_KEY_INFO_INIT \
-  { sizeof(shampoo_key_info), NULL, NULL, NULL, NULL, NULL, 0, 0 }
+  { sizeof(shampoo_key_info), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0 }
 
 /**
  * Returns the number of keys.
@@ -1122,7 +1127,7 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  * @param opt changed.
  * @param group a group of the plan; 0 is that of the plan's own config.
  * @param key a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
- *     "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon" or "gradient_scale".
+ *     "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta" or "gradient_scale".
  * @param value in the range of the key and of the computation dtype of the group's blocks. Only one of epsilon and
  *     root_relative_epsilon is in use: it must stay above 0, and the other must stay 0. With root_rank_handling
  *     pseudo_inverse both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.

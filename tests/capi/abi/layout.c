@@ -106,13 +106,15 @@ static void check_written_by_the_library(void) {
   OFFSET(shampoo_backend_info, unavailable_reason, 16);
   OFFSET(shampoo_backend_info, usable, 24);
 
-  LAYOUT(shampoo_key_info, 56, changeable);
+  LAYOUT(shampoo_key_info, 64, reserved);
   OFFSET(shampoo_key_info, name, 8);
   OFFSET(shampoo_key_info, value_type, 16);
   OFFSET(shampoo_key_info, default_value, 24);
   OFFSET(shampoo_key_info, range, 32);
   OFFSET(shampoo_key_info, doc, 40);
   OFFSET(shampoo_key_info, scope, 48);
+  OFFSET(shampoo_key_info, changeable, 52);
+  OFFSET(shampoo_key_info, for_replay, 56);
 
   LAYOUT(shampoo_block_info, 176, state_bytes);
   OFFSET(shampoo_block_info, param, 8);

@@ -61,8 +61,10 @@ TEST_CASE("the keys of this version have the expected names, types and scopes") 
       "root_relative_epsilon merge_min_dim precondition_1d refresh_growth allow_stalled_moments "
       "factor_update_frequency precondition_dims shampoo_beta relative_epsilon factor_correction kl_eigenvalues "
       "kl_init kl_cap basis_method basis_iterations basis_tolerance skip_dim_size update_norm update_norm_target "
-      "max_update_rms norm_control norm_radius basis_order first_step factor_start basis_init basis_sort "
-      "basis_transport basis_epsilon inverse_exponent ignored_dims drop_weighting");
+      "max_update_rms norm_control norm_radius");
+  const std::set<std::string> for_replay = Words(
+      "basis_order first_step factor_start basis_init basis_sort basis_transport basis_epsilon inverse_exponent "
+      "ignored_dims drop_weighting");
   std::set<std::string> names;
   for (int32_t i = 0; i < shampoo_config_key_count(); ++i) {
     shampoo_key_info info = SHAMPOO_KEY_INFO_INIT;
@@ -74,7 +76,9 @@ TEST_CASE("the keys of this version have the expected names, types and scopes") 
     CHECK(info.scope == (of_optimizer.count(name) != 0 ? 0 : 1));
     CHECK(std::string(info.doc).size() > 20);
     CHECK(std::string(info.range) != "");
+    CHECK(info.for_replay == (for_replay.count(name) != 0 ? 1 : 0));
   }
+  for (const std::string& name : for_replay) CHECK(names.erase(name) == 1);
   for (const std::string& name : of_optimizer) CHECK(names.erase(name) == 1);
   CHECK(names == of_group);
 }

@@ -172,6 +172,11 @@ pub struct shampoo_key_info {
     pub scope: i32,
     /// 1: shampoo_optimizer_set() can change it. 0: it is fixed when the plan takes the config.
     pub changeable: i32,
+    /// 1: a key that exists only to reproduce other implementations. Other users leave it at its default. 0: any other
+    /// key.
+    pub for_replay: i32,
+    /// 0.
+    pub reserved: i32,
 }
 
 /// A parameter. Begin with SHAMPOO_PARAM_DESC_INIT; set at least name, ndim and shape.
@@ -828,7 +833,7 @@ extern "C" {
     /// - `opt` changed.
     /// - `group` a group of the plan; 0 is that of the plan's own config.
     /// - `key` a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
-    ///   "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon" or "gradient_scale".
+    ///   "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta" or "gradient_scale".
     /// - `value` in the range of the key and of the computation dtype of the group's blocks. Only one of epsilon and
     ///   root_relative_epsilon is in use: it must stay above 0, and the other must stay 0. With root_rank_handling
     ///   pseudo_inverse both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.

@@ -61,6 +61,8 @@ init!(shampoo_key_info, "SHAMPOO_KEY_INFO_INIT", {
     doc: null(),
     scope: 0,
     changeable: 0,
+    for_replay: 0,
+    reserved: 0,
 });
 
 init!(shampoo_param_desc, "SHAMPOO_PARAM_DESC_INIT", {

@@ -23,6 +23,8 @@ pub struct Key {
     pub per_group: bool,
     /// Whether [`Optimizer::set`](crate::Optimizer::set) can change it.
     pub changeable: bool,
+    /// Whether the key exists only to reproduce other implementations.
+    pub for_replay: bool,
 }
 
 /// Returns all keys with their documentation, in the order of docs/keys.md.
@@ -54,6 +56,7 @@ pub fn keys() -> Result<Vec<Key>> {
                     doc: text(info.doc),
                     per_group: info.scope == 1,
                     changeable: info.changeable == 1,
+                    for_replay: info.for_replay == 1,
                 })
             }
         })

@@ -12,9 +12,11 @@ package io.github.libshampoo;
  * @param doc description of the key.
  * @param perGroup whether parameter groups can have different values.
  * @param changeable whether {@link Optimizer#set} may change it between steps.
+ * @param forReplay whether the key exists only to reproduce other implementations.
  */
 public record Key(
-    String name, String valueType, String defaultValue, String range, String doc, boolean perGroup, boolean changeable) {
+    String name, String valueType, String defaultValue, String range, String doc, boolean perGroup, boolean changeable,
+    boolean forReplay) {
   /** Returns a line with the name, default, type and range, and a line with the description. */
   @Override
   public String toString() {

@@ -151,7 +151,7 @@ public final class Shampoo {
             info.getName(),
             new Key(
                 info.getName(), info.getValue_type(), info.getDefault_value(), info.getRange(), info.getDoc(),
-                info.getScope() == 1, info.getChangeable() == 1));
+                info.getScope() == 1, info.getChangeable() == 1, info.getFor_replay() == 1));
       }
     }
     return Collections.unmodifiableMap(keys);
