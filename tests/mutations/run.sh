@@ -10,7 +10,7 @@
 #
 #   change: what is wrong then
 #   test: regular expression for the names of the ctest tests of which at least one must fail
-#   case: (optional) the test case that fails; for Python a -k expression of pytest, which selects it
+#   case: (optional) the test case that fails; for Python a -k expression of pytest
 #
 # CMAKE_ARGS has more options for CMake, such as -DPython_EXECUTABLE=... for a Python with PyTorch. The copy and its
 # builds stay in build/mutations. The last line is "N noticed, M not noticed"; the exit status is 0 if M is 0. A patch
@@ -25,9 +25,10 @@ log=$work/log
 applied=$work/applied.patch
 read -r -a cmake_args <<<"${CMAKE_ARGS:-}"
 
-# Sets build (a folder), options (of CMake) and targets of an area.
+# Sets build (a folder), options (of CMake) and targets of an area. Most areas share a folder, so that the library and
+# its tests are compiled once.
 use_area() {
-  build=$tree/build/$1
+  build=$tree/build/all
   options=()
   case $1 in
     core | cuda)
@@ -37,6 +38,7 @@ use_area() {
         shampoo_cuda_faults_tests shampoo_cuda_against_cpu_tests)
       ;;
     python)
+      build=$tree/build/python
       options=(-DSHAMPOO_PYTHON=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO=-O0) # for the wrapper that SWIG makes
       targets=(shampoo_python shampoo_replay shampoo_ckpt shampoo_cuda_fake)
       ;;
@@ -65,7 +67,7 @@ sources() {
   git ls-files --cached --others --exclude-standard | sort -u | comm -23 - <(git ls-files --deleted | sort)
 }
 
-# Returns what identifies a run of the tests of a patch. Only pytest runs a single case; others run all of them.
+# Returns what identifies a run of the tests of a patch without any change.
 tests_of() {
   printf '%s' "$(field test "$1")"
   case $(area_of "$1") in python | docs) printf ' %s' "$(field case "$1")" ;; esac
@@ -82,12 +84,13 @@ undo() {
 
 compile() { ninja -C "$build" "${targets[@]}" >"$log" 2>&1; }
 
-# Runs the tests of a patch, and sets result to passed, failed, skipped, or why a test could not run.
+# run_tests PATCH [CASE]: runs the tests of a patch, and sets result to passed, failed, skipped, or why a test could not
+# run. Programs of doctest run only the case, pytest always runs only that of the patch, and other tests run all cases.
 run_tests() {
   local names
   names="^($(field test "$1"))\$"
   result=passed
-  PYTEST_ADDOPTS=$(field case "$1" | sed "s/.*/-k '&'/") \
+  PYTEST_ADDOPTS=$(field case "$1" | sed "s/.*/-k '&'/") SHAMPOO_TEST_CASE=${2:-} \
     ctest --test-dir "$build" -R "$names" --timeout "$time_limit" --no-tests=error >"$log" 2>&1 || result=failed
   if grep -q 'No tests were found' "$log"; then
     result="no test of this name"
@@ -161,7 +164,12 @@ for file in "${patches[@]}"; do
   cp "$file" "$applied"
   patch -d "$tree" -p1 --no-backup-if-mismatch --silent <"$file"
   if compile; then
-    run_tests "$file"
+    only=$(field case "$file")
+    run_tests "$file" "$only"
+    if [ "$result" = passed ] && [ -n "$only" ]; then
+      run_tests "$file"
+      [ "$result" = passed ] || tests="$(field test "$file"), but not by the case $only"
+    fi
   else
     result="does not compile: $(grep -m 1 'error' "$log")"
   fi

@@ -4,14 +4,22 @@
 """check_mutations.py ROOT CTEST BUILD: checks that every patch in tests/mutations applies and names an existing test.
 
 tests/mutations/run.sh runs the tests with the patches, which takes too long for the short tier. Tests of languages that
-the build does not include are not checked.
+the build does not include are not checked. Of the test cases, only those of doctest are checked.
 """
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-HEADER = re.compile(r"change: \S.*\ntest: (?P<test>\S+)\n(case: \S.*\n)?\n--- a/")
+HEADER = re.compile(r"change: \S.*\ntest: (?P<test>\S+)\n(case: (?P<case>\S.*)\n)?\n--- a/")
+DOCTEST_AREAS = ("core", "cuda")
+
+
+def doctest_cases(root):
+    """Return the names of all test cases. A name can consist of several literals."""
+    sources = "".join(path.read_text(encoding="utf-8") for path in sorted(root.glob("tests/**/*.cc")))
+    literals = re.findall(r'TEST_CASE\(\s*("(?:[^"\\]|\\.|"\s*")*")', sources)
+    return {re.sub(r'"\s*"', "", literal)[1:-1] for literal in literals}
 
 
 def is_test(root, tests, pattern):
@@ -26,12 +34,14 @@ def is_test(root, tests, pattern):
     return lists.exists() and f"NAME {pattern}\n" in lists.read_text(encoding="utf-8")
 
 
-def problems_of(root, tests, patch):
+def problems_of(root, tests, cases, patch):
     header = HEADER.match(patch.read_text(encoding="utf-8"))
     if header is None:
         yield 'expected the lines "change:", "test:" and perhaps "case:", an empty line, and the patch'
     elif not is_test(root, tests, header["test"]):
         yield f"there is no test {header['test']}"
+    elif header["case"] and patch.parent.name in DOCTEST_AREAS and header["case"] not in cases:
+        yield f'there is no test case "{header["case"]}"'
     done = subprocess.run(["git", "-C", root, "apply", "--check", patch], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         yield f"it does not apply; adapt it to the sources: {done.stderr.strip()}"
@@ -42,7 +52,10 @@ def main():
     listed = subprocess.run([ctest, "--test-dir", build, "-N"], capture_output=True, text=True, check=True).stdout
     tests = re.findall(r"Test +#\d+: (\S+)", listed)
     patches = sorted(root.glob("tests/mutations/*/*.patch"))
-    found = [f"{path.relative_to(root)}: {problem}" for path in patches for problem in problems_of(root, tests, path)]
+    cases = doctest_cases(root)
+    found = [
+        f"{path.relative_to(root)}: {problem}" for path in patches for problem in problems_of(root, tests, cases, path)
+    ]
     print(*found, f"{len(patches)} patches, {len(found)} problems", sep="\n")
     sys.exit(1 if found or not patches else 0)
 

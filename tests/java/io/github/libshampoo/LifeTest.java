@@ -253,6 +253,13 @@ class LifeTest {
 
   @Test
   void anOptimizerIsKeptAliveDuringItsLastCall() {
+    // The interpreter keeps all arguments of a method alive. After many steps, the methods are compiled.
+    try (Optimizer other = make(new Mirror())) {
+      other.bind("w", Buffers.filled(24, 1), Buffers.filled(24, 1));
+      for (int step = 0; step < 10_000; ++step) {
+        other.step();
+      }
+    }
     List<WeakReference<Optimizer>> stepping = new ArrayList<>();
     int[] seen = new int[1];
     Optimizer[] only =
