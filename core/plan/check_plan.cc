@@ -85,24 +85,12 @@ Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
         "keys update_norm, max_update_rms and norm_control are not supported on a GPU yet (device_type SHAMPOO_CUDA): "
         "expected none, 0 and none, or a plan for SHAMPOO_CPU");
   }
-  // A device hashes only the blocks that it scans. If blocks are gathered, these are not the parameters that the rank
-  // holds. A single shard rank gathers nothing.
-  if (settings.verify_replicas > 0 && settings.shard_mode == ShardMode::kGather && placement.shard_world > 1) {
-    return Unsupported("key verify_replicas: the value ", settings.verify_replicas,
-                       " is not supported on a GPU yet (device_type SHAMPOO_CUDA) with shard_mode gather: expected 0, "
-                       "shard_mode local, or a plan for SHAMPOO_CPU");
-  }
   return {};
 }
 
 Status CheckRootDevice(const Settings& default_group, const Settings& settings, const Placement& placement) {
   const bool on_host = default_group.root_device == RootDevice::kHost && placement.device != DeviceType::kCpu;
   if (!on_host) return {};
-  if (settings.track_root_residuals) {
-    return Unsupported(
-        "key track_root_residuals: the value true is not supported with root_device host: expected false, or "
-        "root_device device");
-  }
   if (settings.root_async > 0 || settings.method != Method::kShampoo) return {};
   return Invalid(
       "key root_device: the value host is not allowed with root_async 0: expected a root_async of at least 1 in every "

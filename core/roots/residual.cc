@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
 
 #include "core/base/convert.h"
 #include "core/roots/eigen.h"
@@ -92,6 +93,16 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
   return measured;
 }
 
+template <typename Real>
+RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
+                          const SymmetricView<Real>& x, const RootMemory& memory) {
+  if (memory.root_dtype == Dtype::kF64) {
+    return MeasureRoot(spec, outcome, matrix, x, {static_cast<double*>(memory.own), memory.own_ints});
+  }
+  std::lock_guard<std::mutex> lock(memory.recovery->mutex);
+  return MeasureRoot(spec, outcome, matrix, x, memory.recovery->workspace);
+}
+
 template const double* RaiseSymmetric<float>(const SymmetricView<float>&, double, double, const RootWorkspace<double>&);
 template const double* RaiseSymmetric<double>(const SymmetricView<double>&, double, double,
                                               const RootWorkspace<double>&);
@@ -99,5 +110,9 @@ template RootResiduals MeasureRoot<float>(const RootSpec&, const RootOutcome&, c
                                           const SymmetricView<float>&, const RootWorkspace<double>&);
 template RootResiduals MeasureRoot<double>(const RootSpec&, const RootOutcome&, const SymmetricView<double>&,
                                            const SymmetricView<double>&, const RootWorkspace<double>&);
+template RootResiduals MeasureRoot<float>(const RootSpec&, const RootOutcome&, const SymmetricView<float>&,
+                                          const SymmetricView<float>&, const RootMemory&);
+template RootResiduals MeasureRoot<double>(const RootSpec&, const RootOutcome&, const SymmetricView<double>&,
+                                           const SymmetricView<double>&, const RootMemory&);
 
 }  // namespace shampoo

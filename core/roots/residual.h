@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/dtype.h"
+#include "core/roots/ladder.h"
 #include "core/roots/matrix.h"
 #include "core/roots/root.h"
 #include "core/roots/workspace.h"
@@ -28,6 +29,10 @@ struct RootReport {
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
                           const SymmetricView<Real>& x, const RootWorkspace<double>& workspace);
+// The same, in the memory in which ComputeRoot computed x.
+template <typename Real>
+RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
+                          const SymmetricView<Real>& x, const RootMemory& memory);
 
 // Returns X^power of a symmetric matrix, in the workspace, or nullptr if it does not exist because an eigenvalue is
 // negative. Eigenvalues at or below rank_rtol times the largest one count as 0 and stay 0; if rank_rtol is negative, no

@@ -391,7 +391,7 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
       report = ReportOfDevice(statuses[k]);
       // The ladder of the host has already tried everything.
       const bool from_host = host_roots_ && task == RootTask::kAdoptDeviceRoots;
-      if (from_host) report.outcome = host_roots_->OutcomeOf(roots.FirstFactorOf(b) + k);
+      if (from_host) report = host_roots_->ReportOf(roots.FirstFactorOf(b) + k);
       if (report.outcome.ok() || from_host || !is_writable) continue;
       // When roots of a snapshot come into use, snapshot_step becomes the negative step of that snapshot.
       const int64_t step = task == RootTask::kCompute ? pending_.steps[g] : -counters_.snapshot_steps[at];

@@ -49,9 +49,10 @@ Status HostRoots::Allocate(const std::vector<const Block*>& blocks) {
     first_factor_.push_back(factors);
     factors += block.factor_count();
   }
-  outcomes_.resize(static_cast<size_t>(factors));
+  reports_.resize(static_cast<size_t>(factors));
   int64_t steps = 0;
   int64_t own_bytes = 0;
+  int64_t tracked_bytes = 0;
   int64_t recovery_elements = 0;
   int64_t ints = 0;
   size_t roots = 0;
@@ -66,6 +67,9 @@ Status HostRoots::Allocate(const std::vector<const Block*>& blocks) {
       const int64_t elements = narrow ? RootWorkspace<float>::Elements(settings.root_method, d) : in_f64;
       own_bytes = std::max(own_bytes, elements * static_cast<int64_t>(SizeOf(block->root_dtype)));
       if (narrow) recovery_elements = std::max(recovery_elements, in_f64);
+      if (settings.track_root_residuals) {
+        tracked_bytes = std::max(tracked_bytes, d * d * static_cast<int64_t>(SizeOf(block->computation)));
+      }
       ints = std::max(ints, RootWorkspace<double>::Ints(d));
       extent.Add(d, d, SizeOf(block->root_dtype));
       ++roots;
@@ -85,13 +89,13 @@ Status HostRoots::Allocate(const std::vector<const Block*>& blocks) {
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
   // Not the executor of the application, which runs only on threads that call the library.
   SHAMPOO_RETURN_IF_ERROR(Executor::Create(plan_.threads, {}, &executor_));
-  const auto slots = static_cast<size_t>(executor_->slots());
-  scratch_.resize(slots);
-  for (blas::Scratch& scratch : scratch_) SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create(extent, &scratch));
-  const auto own_doubles = static_cast<size_t>((own_bytes + 7) / 8);
-  for (size_t slot = 0; slot < slots; ++slot) {
-    elements_.emplace_back(own_doubles);
-    ints_.emplace_back(static_cast<size_t>(ints));
+  slots_.resize(static_cast<size_t>(executor_->slots()));
+  const auto doubles = [](int64_t bytes) { return static_cast<size_t>((bytes + 7) / 8); };
+  for (Slot& slot : slots_) {
+    SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create(extent, &slot.scratch));
+    slot.elements.resize(doubles(own_bytes));
+    slot.ints.resize(static_cast<size_t>(ints));
+    slot.factor.resize(doubles(tracked_bytes));
   }
   return {};
 }
@@ -182,14 +186,15 @@ void HostRoots::Compute(const Job& job, const Chunk& chunk) {
   };
   const int slots = executor_->slots();
   Team::Run(executor_.get(), static_cast<int64_t>(chunk.roots.size()), slots, slots, compute, &call,
-            [this](int slot) { return blas::ScratchUse(&scratch_[static_cast<size_t>(slot)]); });
+            [this](int slot) { return blas::ScratchUse(&slots_[static_cast<size_t>(slot)].scratch); });
 }
 
 void HostRoots::ComputeOne(const Job& job, const cuda::HostRoot& root, Team::Worker* worker) {
   if (stopping_) return;
-  RootOutcome& outcome = outcomes_[static_cast<size_t>(first_factor_[static_cast<size_t>(root.block)] + root.dim)];
-  outcome = plan_.block(root.block).computation == Dtype::kF64 ? RootOf<double>(job, root, worker)
-                                                               : RootOf<float>(job, root, worker);
+  RootReport& report = reports_[static_cast<size_t>(first_factor_[static_cast<size_t>(root.block)] + root.dim)];
+  report = plan_.block(root.block).computation == Dtype::kF64 ? RootOf<double>(job, root, worker)
+                                                              : RootOf<float>(job, root, worker);
+  const RootOutcome& outcome = report.outcome;
   cuda::RootStatus& status = root.header->status;
   status = {};
   status.kind = outcome.kind;
@@ -202,20 +207,27 @@ void HostRoots::ComputeOne(const Job& job, const cuda::HostRoot& root, Team::Wor
 
 // The root replaces its matrix, which no rung of the ladder reads after it has found a root.
 template <typename Real>
-RootOutcome HostRoots::RootOf(const Job& job, const cuda::HostRoot& root, Team::Worker* worker) {
+RootReport HostRoots::RootOf(const Job& job, const cuda::HostRoot& root, Team::Worker* worker) {
   const Block& block = plan_.block(root.block);
   const auto b = static_cast<size_t>(root.block);
-  const auto slot = static_cast<size_t>(worker->slot());
+  Slot& slot = slots_[static_cast<size_t>(worker->slot())];
   const int64_t n = block.shape[root.dim];
   const GroupSettings& settings = job.settings[static_cast<size_t>(block.group)];
   RootSpec spec = MakeRootSpec(settings, block.root, 1, n, block.root_dtype);
   spec.may_be_diagonal = root.header->may_be_diagonal != 0;
   spec.id = first_factor_[b] + root.dim;
-  const RootMemory memory{block.root_dtype, elements_[slot].data(), ints_[slot].data(), &recovery_, worker};
+  const RootMemory memory{block.root_dtype, slot.elements.data(), slot.ints.data(), &recovery_, worker};
   auto* const matrix = static_cast<Real*>(root.matrix);
-  const SymmetricView<Real> factor{n, matrix, FactorCorrection(settings, job.steps[b]), n};
-  return ComputeRoot(spec, factor, memory, RootLimit(block, static_cast<size_t>(root.dim)),
-                     SymmetricTarget<Real>::Full(n, matrix));
+  SymmetricView<Real> factor{n, matrix, FactorCorrection(settings, job.steps[b]), n};
+  auto* const copy = reinterpret_cast<Real*>(slot.factor.data());
+  if (settings.track_root_residuals) std::copy_n(matrix, n * n, copy);
+  RootReport report;
+  report.outcome = ComputeRoot(spec, factor, memory, RootLimit(block, static_cast<size_t>(root.dim)),
+                               SymmetricTarget<Real>::Full(n, matrix));
+  if (!settings.track_root_residuals || !report.outcome.ok()) return report;
+  factor.data = copy;
+  report.residuals = MeasureRoot(spec, report.outcome, factor, SymmetricView<Real>{n, matrix}, memory);
+  return report;
 }
 
 }  // namespace shampoo

@@ -16,6 +16,7 @@
 #include "core/blas/scratch.h"
 #include "core/plan/plan.h"
 #include "core/roots/ladder.h"
+#include "core/roots/residual.h"
 #include "core/rules/schedule.h"
 
 namespace shampoo {
@@ -53,14 +54,21 @@ class HostRoots {
   Status WaitFor(const std::vector<RootTask>& tasks);
   // Returns, once, the first error of the thread. Does not wait.
   Status TakeError() { return thread_->TakeError(); }
-  // Returns the outcome of the last job for a factor matrix, by its number in the plan. Valid after WaitFor().
-  const RootOutcome& OutcomeOf(int64_t factor) const { return outcomes_[static_cast<size_t>(factor)]; }
+  // Returns the report of the last job for a factor matrix, by its number in the plan. Valid after WaitFor().
+  const RootReport& ReportOf(int64_t factor) const { return reports_[static_cast<size_t>(factor)]; }
 
  private:
   struct Job {
     int64_t number = 0;
     std::vector<cuda::DeviceSettings> settings;  // by group
     std::vector<int64_t> steps;                  // by block: the step of its matrices; 0: not part of the job
+  };
+  // The memory of a thread that computes roots.
+  struct Slot {
+    std::vector<double> elements;
+    std::vector<int32_t> ints;
+    std::vector<double> factor;  // a copy of the matrix whose root is measured (track_root_residuals)
+    blas::Scratch scratch;
   };
   // Consecutive roots of a job that fit one buffer.
   struct Chunk {
@@ -77,19 +85,16 @@ class HostRoots {
   void Compute(const Job& job, const Chunk& chunk);
   void ComputeOne(const Job& job, const cuda::HostRoot& root, Team::Worker* worker);
   template <typename Real>
-  RootOutcome RootOf(const Job& job, const cuda::HostRoot& root, Team::Worker* worker);
+  RootReport RootOf(const Job& job, const cuda::HostRoot& root, Team::Worker* worker);
 
   const PlanData& plan_;
   std::shared_ptr<const cuda::DeviceEngine> engine_;
   cuda::HostRootJobs on_device_;
   cuda::HostRootMemory memory_;
-  std::vector<int64_t> first_factor_;  // by block
-  std::vector<RootOutcome> outcomes_;  // by factor matrix
-  // The threads that compute roots, and their memory by slot of the executor.
-  std::unique_ptr<Executor> executor_;
-  std::vector<std::vector<double>> elements_;
-  std::vector<std::vector<int32_t>> ints_;
-  std::vector<blas::Scratch> scratch_;
+  std::vector<int64_t> first_factor_;   // by block
+  std::vector<RootReport> reports_;     // by factor matrix
+  std::unique_ptr<Executor> executor_;  // the threads that compute roots
+  std::vector<Slot> slots_;             // by slot of the executor
   std::vector<double> recovery_elements_;
   std::vector<int32_t> recovery_ints_;
   RecoveryMemory recovery_;

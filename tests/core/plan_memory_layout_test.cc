@@ -9,7 +9,6 @@
 #include "core/plan/plan.h"
 #include "core/state/entries.h"
 #include "tests/core/plan_test_util.h"
-#include "tests/core/status_check.h"
 
 namespace shampoo {
 namespace {
@@ -97,21 +96,6 @@ TEST_CASE("a vector that is not preconditioned may exceed the limit of the eigen
     REQUIRE(plan->AddParam(desc, &index).ok());
     CHECK(plan->Finish().ok() == !is_preconditioned);
   }
-}
-
-TEST_CASE("a plan for a GPU rejects verify_replicas with gathered blocks") {
-  Config config;
-  REQUIRE(config.SetText("verify_replicas", "5").ok());
-  REQUIRE(config.SetText("shard_mode", "gather").ok());
-  Placement placement;
-  placement.device = DeviceType::kCuda;
-  std::unique_ptr<Plan> plan;
-  CHECK(Plan::Create(config, placement, CpuWorkspaceBytes, &plan).ok());
-  placement.shard_world = 2;
-  CheckError(
-      Plan::Create(config, placement, CpuWorkspaceBytes, &plan), Code::kUnsupported,
-      "key verify_replicas: the value 5 is not supported on a GPU yet (device_type SHAMPOO_CUDA) with shard_mode "
-      "gather");
 }
 
 TEST_CASE("the settings determine which states exist") {

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // C code in a Java process. It calls the library on threads that are not attached to the JVM, and provides a
-// communicator.
+// communicator and memory of a CUDA device.
+#include <dlfcn.h>
 #include <jni.h>
 #include <pthread.h>
 #include <shampoo/shampoo.h>
@@ -78,4 +79,43 @@ JNIEXPORT jint JNICALL Java_io_github_libshampoo_Foreign_exchanges(JNIEnv* env, 
 JNIEXPORT jint JNICALL Java_io_github_libshampoo_Foreign_releases(JNIEnv* env, jclass type) {
   (void)env, (void)type;
   return releases;
+}
+
+// Functions of the CUDA runtime.
+static int (*cuda_malloc)(void** address, size_t bytes);
+static int (*cuda_memcpy)(void* to, const void* from, size_t bytes, int kind);
+static int (*cuda_device_synchronize)(void);
+enum { kHostToDevice = 1, kDeviceToHost = 2 };
+
+JNIEXPORT jboolean JNICALL Java_io_github_libshampoo_Foreign_openCuda(JNIEnv* env, jclass type, jstring path) {
+  const char* const name = (*env)->GetStringUTFChars(env, path, NULL);
+  void* const library = name == NULL ? NULL : dlopen(name, RTLD_NOW);
+  (void)type;
+  if (name != NULL) (*env)->ReleaseStringUTFChars(env, path, name);
+  if (library == NULL) return JNI_FALSE;
+  *(void**)&cuda_malloc = dlsym(library, "cudaMalloc");
+  *(void**)&cuda_memcpy = dlsym(library, "cudaMemcpy");
+  *(void**)&cuda_device_synchronize = dlsym(library, "cudaDeviceSynchronize");
+  return cuda_malloc != NULL && cuda_memcpy != NULL && cuda_device_synchronize != NULL;
+}
+
+JNIEXPORT jlong JNICALL Java_io_github_libshampoo_Foreign_putOnDevice(JNIEnv* env, jclass type, jfloatArray values) {
+  const size_t bytes = (size_t)(*env)->GetArrayLength(env, values) * sizeof(float);
+  float* const from = (*env)->GetFloatArrayElements(env, values, NULL);
+  void* to = NULL;
+  (void)type;
+  if (from == NULL || cuda_malloc(&to, bytes) != 0 || cuda_memcpy(to, from, bytes, kHostToDevice) != 0) to = NULL;
+  if (from != NULL) (*env)->ReleaseFloatArrayElements(env, values, from, JNI_ABORT);
+  return (jlong)to;
+}
+
+JNIEXPORT jboolean JNICALL Java_io_github_libshampoo_Foreign_getFromDevice(JNIEnv* env, jclass type, jlong address,
+                                                                           jfloatArray values) {
+  const size_t bytes = (size_t)(*env)->GetArrayLength(env, values) * sizeof(float);
+  float* const to = (*env)->GetFloatArrayElements(env, values, NULL);
+  int error = to == NULL || cuda_device_synchronize() != 0;
+  (void)type;
+  if (!error) error = cuda_memcpy(to, (const void*)address, bytes, kDeviceToHost);
+  if (to != NULL) (*env)->ReleaseFloatArrayElements(env, values, to, 0);
+  return error == 0;
 }

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cpu/root_refresh.h"
 
-#include <mutex>
-
 #include "core/base/convert.h"
 #include "core/roots/residual.h"
 #include "core/rules/growth.h"
@@ -34,13 +32,7 @@ bool RefreshRoot(const StepItem& item, int k, const SymmetricView<Real>& factor,
   if (!report.outcome.ok()) return false;
   if (item.program->settings->track_root_residuals) {
     const SymmetricView<Real> root{factor.n, inverse.data, 1, inverse.ld, true};
-    if (memory.root_dtype == Dtype::kF64) {
-      report.residuals =
-          MeasureRoot(spec, report.outcome, factor, root, {static_cast<double*>(memory.own), memory.own_ints});
-    } else {
-      std::lock_guard<std::mutex> lock(memory.recovery->mutex);
-      report.residuals = MeasureRoot(spec, report.outcome, factor, root, memory.recovery->workspace);
-    }
+    report.residuals = MeasureRoot(spec, report.outcome, factor, root, memory);
   }
   return true;
 }

@@ -88,7 +88,8 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.slices = place(TableBytes<DeviceSlice>(counts.slices));
   layout.series = place(TableBytes<RunSeries>(counts.series));
   layout.slice_tiles = place(TableBytes<DeviceTile>(counts.slice_tiles));
-  layout.tile_hashes = place(counts.verifies ? TableBytes<uint64_t>(counts.scan_tiles) : 0);
+  layout.hash_tiles = place(TableBytes<DeviceTile>(counts.hash_tiles));
+  layout.tile_hashes = place(TableBytes<uint64_t>(counts.hash_tiles));
   layout.hashes = place(counts.verifies ? TableBytes<uint64_t>(counts.params) : 0);
   layout.batch_blocks = place(TableBytes<int32_t>(items));
   layout.tiles = place(TableBytes<DeviceTile>(tiles));

@@ -21,7 +21,7 @@ inline constexpr int64_t kMaxBlasBytes = int64_t{32} << 20;
 // allocation; the members are offsets in bytes. Sizes that the host does not know exactly are upper bounds.
 struct DeviceLayout {
   int64_t blocks, params, buffers, groups, initial, work, state, roots, flags;
-  int64_t scan_tiles, scanned, tile_hashes, hashes;
+  int64_t scan_tiles, scanned, hash_tiles, tile_hashes, hashes;
   int64_t slices, series, slice_tiles;  // with shard_mode gather
   int64_t batch_blocks, tiles, matrix_tiles, scanned_factors, sums, fits;
   int64_t first, second, matrices;
@@ -43,6 +43,7 @@ struct DeviceLayout {
 struct PlanCounts {
   int64_t blocks, params, groups, scan_tiles;
   bool verifies = false;  // verify_replicas
+  int64_t hash_tiles = 0;
   // With shard_mode gather.
   int64_t whole_blocks = 0;  // blocks that have their own row in the table of buffers
   int64_t slices = 0, series = 0, slice_tiles = 0;

@@ -61,7 +61,7 @@ struct DeviceParam {
   int64_t elements;
   int32_t group;
   Dtype param_dtype, grad_dtype, out_dtype, copy_dtype;
-  int64_t first_scan_tile, scan_tiles;  // its tiles among the scan tiles of all blocks
+  int64_t first_hash_tile, hash_tiles;  // its tiles in Tables::hash_tiles; none without verify_replicas
 };
 
 // One step of one group. If the group is not active, only the settings are valid.

@@ -15,6 +15,7 @@ int64_t WorkspaceBytes(const PlanData& plan, size_t rank, const std::vector<cons
                     static_cast<int64_t>(plan.groups.size()), 0,
                     plan.placement.replica_world > 1 && plan.groups[0].verify_replicas > 0};
   for (const Block& block : plan.blocks) counts.scan_tiles += TileCount(block.elements);
+  if (counts.verifies) counts.hash_tiles = counts.scan_tiles;  // an upper bound: a rank holds parts of these blocks
   if (plan.gathers) {
     const SliceCounts& slices = plan.slice_counts_of_rank[rank];
     counts.whole_blocks = counts.blocks;

@@ -71,6 +71,7 @@ const std::vector<Keys> kOptions = {
     {{"root_method", "higher_order"}, {"root_order", "3"}, {"weight_decay", "0.1"}},
     {{"root_method", "cans"}, {"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}},
     {{"root_async", "1"}, {"max_preconditioner_dim", "4"}, {"output", "updates"}},
+    {{"root_async", "1"}, {"root_device", "host"}, {"status_lag", "0"}},
     {{"grafting", "none"}, {"factor_dtype", "bf16"}, {"inverse_dtype", "f16"}, {"root_spread", "true"}},
 };
 
@@ -186,6 +187,39 @@ TEST_CASE("a gathered block whose state would overflow is skipped, and all ranks
         ranks.Step();
       }
       CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    }
+  }
+}
+
+// The owner of a block measures its roots, which are those of the model without shards.
+TEST_CASE("with gathered shards, each root is measured once, with the residuals of the model without shards") {
+  for (const Layout& layout : kLayouts) {
+    for (const char* device : {"device", "host"}) {
+      CAPTURE(layout.copies);
+      CAPTURE(layout.has_all_to_all);
+      CAPTURE(std::string(device));
+      const Stage stage;
+      Sharded sharded(FiveShapes({{"track_root_residuals", "true"},
+                                  {"root_async", "1"},
+                                  {"root_device", device},
+                                  {"precondition_frequency", "4"},
+                                  {"status_lag", "0"}}),
+                      layout);
+      // The roots of step 8 are used from step 9 on.
+      for (uint64_t t = 1; t <= 9; ++t) sharded.Step(t);
+      sharded.CheckEqual();
+      for (const char* stat : {"root_error.max", "root_residual.max"}) {
+        CAPTURE(std::string(stat));
+        double largest = 0;
+        for (int rank = 0; rank < sharded.ranks.world(); ++rank) {
+          largest = std::max(largest, sharded.ranks[rank].Stat(stat));
+        }
+        CHECK(largest > 0);
+        CHECK(largest == sharded.whole.Stat(stat));
+      }
+      double computed = 0;
+      for (int rank = 0; rank < sharded.ranks.world(); ++rank) computed += sharded.ranks[rank].Stat("root_computed");
+      CHECK(computed == sharded.whole.Stat("root_computed"));
     }
   }
 }

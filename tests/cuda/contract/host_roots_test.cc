@@ -5,10 +5,13 @@
 // roots on the device.
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <thread>
 
 #include "tests/core/temporary_directory.h"
+#include "tests/cuda/contract/grid.h"
 #include "tests/cuda/contract/pair.h"
+#include "tests/cuda/tools/device_ranks.h"
 
 namespace shampoo_test {
 namespace {
@@ -47,6 +50,48 @@ TEST_CASE("steps continue while the host computes roots, and no pace changes a b
   ModelSpec threads = HostOfThree();
   threads.threads = 3;
   CHECK(TrainOnHost(FAKE_CUDA_RANDOM, false, threads) == expected);
+  CHECK(TrainOnHost(FAKE_CUDA_AS_LATE_AS_POSSIBLE, true, HostOfThree({{"status_lag", "0"}})) == expected);
+}
+
+// Trains shards for 14 steps. Returns the bits of all ranks.
+std::vector<std::vector<char>> TrainShardsOnHost(int order, const Grid& grid, const Keys& more) {
+  const Stage stage(order);
+  DeviceRanks ranks(HostOfThree(more), grid.copies, grid.shards);
+  ranks.FillParams(1);
+  for (uint64_t t = 1; t <= 14; ++t) {
+    if (t == 10) fake_cuda_mark();
+    ranks.Step(t);
+    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+  }
+  CHECK(fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) == 0);  // the host computes the roots of step 10
+  ranks.Status();
+  REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+  std::vector<std::vector<char>> bits;
+  for (int rank = 0; rank < ranks.world(); ++rank) bits.push_back(BitsOf(ranks[rank]));
+  return bits;
+}
+
+void CheckShardsOnHost(const Grid& grid, const Keys& more) {
+  CAPTURE(grid.copies);
+  CAPTURE(grid.shards);
+  CAPTURE(more[0].second);
+  CAPTURE(more[1].second);
+  const auto expected = TrainShardsOnHost(FAKE_CUDA_OLDEST_FIRST, grid, more);
+  CHECK(TrainShardsOnHost(FAKE_CUDA_AS_LATE_AS_POSSIBLE, grid, more) == expected);
+}
+
+TEST_CASE("hosts of shards compute roots, and no order of streams changes a bit" * NeedsFake()) {
+  CheckShardsOnHost({1, 2}, {{"shard_mode", "local"}, {"status_lag", "0"}});
+  CheckShardsOnHost({1, 2}, {{"shard_mode", "gather"}, {"status_lag", "1"}});
+}
+
+TEST_CASE("hosts of copies of shards compute roots, and no order of streams changes a bit" *
+          doctest::test_suite("long")) {
+  for (const Grid& grid : {Grid{1, 3}, {2, 2}}) {
+    for (const char* mode : {"local", "gather"}) {
+      for (const char* lag : {"0", "1"}) CheckShardsOnHost(grid, {{"shard_mode", mode}, {"status_lag", lag}});
+    }
+  }
 }
 
 TEST_CASE("steps with roots on the host allocate nothing, use no pageable memory and solve no eigenproblem" *
@@ -92,6 +137,35 @@ TEST_CASE("rungs and counters of roots on the host are those of the CPU") {
     }
     CHECK(on_host[0] - host_before[0] > 0);
     if (keys[0].second == "newton") CHECK(on_host[1] - host_before[1] > 0);
+  }
+}
+
+// Both measure roots of the same method, so the statistics differ only because the factor matrices have other rounding
+// errors.
+TEST_CASE("residuals of roots on the host are those of the CPU, and measuring changes no bit") {
+  for (const Keys& keys : {Keys{{"root_dtype", "f32"}}, Keys{{"root_dtype", "f64"}},
+                           Keys{{"root_method", "newton"}, {"root_max_iterations", "12"}, {"epsilon", "0.1"}}}) {
+    for (const char* lag : {"0", "1"}) {
+      CAPTURE(keys[0].second);
+      CAPTURE(std::string(lag));
+      const StageWithStream stream;
+      const Keys more = keys + Keys{{"status_lag", lag}};
+      Pair pair(HostOfThree(more + Keys{{"track_root_residuals", "true"}}), stream);
+      Model plain(HostOfThree(more), stream);
+      plain.FillParams(1);
+      pair.Train(1, 18);
+      plain.Train(1, 18);
+      Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+      CHECK(BitsOf(pair.device) == BitsOf(plain));
+      CHECK(plain.Stat("root_error.worst") == -1);
+      for (const char* stat : {"root_error.mean", "root_error.median", "root_error.max", "root_residual.mean",
+                               "root_residual.median", "root_residual.max"}) {
+        CAPTURE(std::string(stat));
+        const double expected = pair.host.Stat(stat);
+        CHECK(expected > 0);
+        CHECK(std::fabs(pair.device.Stat(stat) - expected) <= 0.5 * expected);
+      }
+    }
   }
 }
 
@@ -251,8 +325,6 @@ TEST_CASE("root_device host requires root_async on a GPU, and has no effect on t
   };
   CheckError(status_of({{"root_device", "host"}}, SHAMPOO_CUDA), SHAMPOO_E_INVALID,
              "key root_device: the value host is not allowed with root_async 0");
-  CheckError(status_of({{"root_device", "host"}, {"root_async", "1"}, {"track_root_residuals", "true"}}, SHAMPOO_CUDA),
-             SHAMPOO_E_UNSUPPORTED, "key track_root_residuals: the value true is not supported with root_device host");
   Must(status_of({{"root_device", "host"}}, SHAMPOO_CPU));
   Must(status_of({{"root_device", "host"}, {"root_async", "1"}}, SHAMPOO_CUDA));
 }

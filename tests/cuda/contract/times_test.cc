@@ -116,9 +116,17 @@ TEST_CASE("replays of captured steps are not measured, and do not disturb the ti
 
 TEST_CASE("a rejected step and steps of several ranks are measured") {
   const Stage stage;
-  for (const auto& [copies, shards] : {std::pair{2, 1}, {1, 2}, {2, 2}}) {
-    DeviceRanks ranks(FiveShapes({{"track_times", "true"}, {"status_lag", "0"}, {"comm_bucket_bytes", "64"}}), copies,
-                      shards);
+  struct Case {
+    int copies, shards;
+    const char* mode;  // shard_mode
+  };
+  for (const auto& [copies, shards, mode] :
+       {Case{2, 1, "local"}, {1, 2, "local"}, {2, 2, "local"}, {1, 2, "gather"}, {2, 2, "gather"}}) {
+    CAPTURE(copies);
+    CAPTURE(shards);
+    CAPTURE(std::string(mode));
+    const Keys keys = {{"track_times", "true"}, {"status_lag", "0"}, {"comm_bucket_bytes", "64"}, {"shard_mode", mode}};
+    DeviceRanks ranks(FiveShapes(keys), copies, shards);
     ranks.FillParams(1);
     ranks.Train(1, 2);
     REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
@@ -128,7 +136,9 @@ TEST_CASE("a rejected step and steps of several ranks are measured") {
       CHECK(Grown(std::vector<double>(5), before.back()) == 5);
     }
     ranks.FillGradients(3);
-    ranks[1].SpoilGradient(3, 2, NAN);
+    // With gathered blocks, only the copy that owns a block checks its gradient.
+    const int next = mode == std::string("gather") ? shards : ranks.world();
+    for (int rank = 1; rank < ranks.world(); rank += next) ranks[rank].SpoilGradient(3, 2, NAN);
     ranks.Step();
     CHECK(ranks.DifferencesFrom(SHAMPOO_OK) != "");
     for (int rank = 0; rank < ranks.world(); ++rank) {

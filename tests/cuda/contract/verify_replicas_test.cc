@@ -133,49 +133,72 @@ TEST_CASE("replays hash the parameters at every nth step, and the hash depends o
   CHECK(hash_of(zero) != hash_of(negative_zero));
 }
 
+struct Shards {
+  const char* mode;  // shard_mode
+  bool has_all_to_all;
+};
+
 TEST_CASE("with shards, copies of each shard are compared, and all shards report the error") {
-  for (const Keys& reporting : kReporting) {
-    CAPTURE(reporting[0].second);
-    const Stage stage;
-    DeviceRanks ranks(SpecOfRanks(reporting + Keys{{"verify_replicas", "1"}}), 2, 2);
-    MakeTwoSteps(&ranks);
-    FlipBit(&ranks[3], 3, 7);  // shard rank 1 of the second copy
-    const auto before = ranks.Params();
-    ranks.Step();
-    if (ReportsLate(reporting)) ranks.Step();
-    for (int rank = 0; rank < 4; ++rank) {
-      CHECK(ranks.status(rank) == SHAMPOO_E_STATE);
-      CHECK_MESSAGE(ranks.text(rank).find(kText) != std::string::npos, ranks.text(rank));
+  for (const Shards& shards : {Shards{"local", false}, {"gather", false}, {"gather", true}}) {
+    for (const Keys& reporting : kReporting) {
+      CAPTURE(std::string(shards.mode));
+      CAPTURE(shards.has_all_to_all);
+      CAPTURE(reporting[0].second);
+      const Stage stage;
+      DeviceRanks ranks(SpecOfRanks(reporting + Keys{{"verify_replicas", "1"}, {"shard_mode", shards.mode}}), 2, 2,
+                        nullptr, shards.has_all_to_all);
+      MakeTwoSteps(&ranks);
+      // Every parameter is compared, whichever rank owns its blocks.
+      for (size_t p = 0; p < ranks[3].params(); ++p) {
+        CAPTURE(p);
+        const auto before = ranks.Params();
+        FlipBit(&ranks[3], p, 7);  // shard rank 1 of the second copy
+        const auto flipped = ranks.Params();
+        ranks.Step();
+        if (ReportsLate(reporting)) ranks.Step();
+        const std::string text =
+            "verify_replicas: parameter \"p" + std::to_string(p) + "\" differs between rank 1 and rank 0";
+        for (int rank = 0; rank < 4; ++rank) {
+          CHECK(ranks.status(rank) == SHAMPOO_E_STATE);
+          CHECK_MESSAGE(ranks.text(rank).find(text) != std::string::npos, ranks.text(rank));
+        }
+        CHECK(ranks.Params() == flipped);
+        FlipBit(&ranks[3], p, 7);
+        CHECK(ranks.Params() == before);
+      }
+      CheckTheyContinue(&ranks);
     }
-    CHECK(ranks.Params() == before);
-    FlipBit(&ranks[3], 3, 7);
-    CheckTheyContinue(&ranks);
   }
 }
 
 TEST_CASE(
     "equal parameters pass with several dtypes, strides of blocks and skipped steps, and the comparison changes no "
     "result") {
-  const Stage stage;
-  std::vector<std::vector<std::vector<double>>> params;
-  for (const char* every : {"0", "1"}) {
-    ModelSpec spec = SpecOfRanks({{"verify_replicas", every}, {"on_nonfinite", "skip_step"}});
-    spec.params.push_back({{3, 5}, SHAMPOO_F16, SHAMPOO_F32, SHAMPOO_F32, false, SHAMPOO_BF16});
-    spec.params.push_back({{0, 4}});
-    spec.params.push_back({{}});
-    DeviceRanks ranks(spec, 2);
-    ranks.FillParams(1);
-    ranks.Train(1, 3);
-    ranks.FillGradients(4);
-    for (int rank = 0; rank < 2; ++rank) ranks[rank].SpoilGradient(0, 1, NAN);
-    ranks.Step();
-    ranks.Train(5, 6);
-    ranks.Status();
-    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-    CHECK(ranks[0].Stat("skipped_steps") == 1);
-    params.push_back(ranks.Params());
+  for (const int shards : {1, 2}) {
+    CAPTURE(shards);
+    const Stage stage;
+    std::vector<std::vector<std::vector<double>>> params;
+    for (const char* every : {"0", "1"}) {
+      ModelSpec spec =
+          SpecOfRanks({{"verify_replicas", every}, {"on_nonfinite", "skip_step"}, {"shard_mode", "gather"}});
+      spec.params.push_back({{3, 5}, SHAMPOO_F16, SHAMPOO_F32, SHAMPOO_F32, false, SHAMPOO_BF16});
+      spec.params.push_back({{0, 4}});
+      spec.params.push_back({{}});        // only one of two shards has its element
+      spec.params.push_back({{70, 66}});  // several tiles
+      DeviceRanks ranks(spec, 2, shards);
+      ranks.FillParams(1);
+      ranks.Train(1, 3);
+      ranks.FillGradients(4);
+      for (int rank = 0; rank < ranks.world(); ++rank) ranks[rank].SpoilGradient(0, 1, NAN);
+      ranks.Step();
+      ranks.Train(5, 6);
+      ranks.Status();
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      CHECK(ranks[0].Stat("skipped_steps") == 1);
+      params.push_back(ranks.Params());
+    }
+    CHECK(params[0] == params[1]);
   }
-  CHECK(params[0] == params[1]);
 }
 
 TEST_CASE("one rank compares nothing") {

@@ -1,11 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Optimizers on CUDA, with the fake of CUDA that runs on the CPU. CMakeLists.txt runs the test in its own process,
+//! Optimizers on CUDA, with the fake of CUDA that runs on the CPU. CMakeLists.txt runs each test in its own process,
 //! because a process loads the backend only once.
 
-use crate::tools::from_environment;
-use libshampoo::{sys, Buffers, Code, Config, Device, Optimizer, Param, PlanBuilder, PlanOptions};
+use crate::tools::{bits, from_environment, gradients, in_threads, model, Meeting, Thread, SHAPES};
+use libshampoo::{sys, Buffers, Code, Comm, Config, Device, Optimizer, Param, PlanBuilder, PlanOptions, Shard};
 use std::ffi::CString;
 use std::mem::{size_of_val, transmute};
 use std::os::raw::{c_char, c_int, c_void};
@@ -21,10 +21,21 @@ type Memcpy = unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_int) -> 
 type Create = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
 type Call = unsafe extern "C" fn() -> c_int;
 
-/// The functions of the CUDA runtime that the test needs. Memory is not freed before the process exits.
+/// The functions of the CUDA runtime that the tests need. Memory is not freed before the process exits.
 struct Cuda(*mut c_void);
 
+// SAFETY: the functions may be called by several threads.
+unsafe impl Sync for Cuda {}
+
 impl Cuda {
+    /// Loads the backend with the fake of CUDA.
+    fn load() -> Self {
+        let path = from_environment("SHAMPOO_CUDA_FAKE");
+        let path = path.to_str().unwrap();
+        libshampoo::load_backend(path).unwrap();
+        Cuda::open(path)
+    }
+
     fn open(path: &str) -> Self {
         let path = CString::new(path).unwrap();
         let library = unsafe { dlopen(path.as_ptr(), 2) };
@@ -55,12 +66,12 @@ impl Cuda {
         address
     }
 
-    fn get<const N: usize>(&self, address: *const c_void) -> [f32; N] {
-        let mut values = [0.0; N];
+    fn get(&self, address: *const c_void, count: usize) -> Vec<f32> {
+        let mut values = vec![0.0; count];
         unsafe {
             assert_eq!(transmute::<*mut c_void, Call>(self.find("cudaDeviceSynchronize"))(), 0);
             let copy = transmute::<*mut c_void, Memcpy>(self.find("cudaMemcpy"));
-            assert_eq!(copy(values.as_mut_ptr().cast(), address, size_of_val(&values), 2), 0);
+            assert_eq!(copy(values.as_mut_ptr().cast(), address, size_of_val(&values[..]), 2), 0);
         }
         values
     }
@@ -78,12 +89,9 @@ fn optimizer(device: Device) -> Optimizer {
 #[test]
 #[ignore = "needs the fake of CUDA and its own process"]
 fn steps_on_a_stream() {
-    let path = from_environment("SHAMPOO_CUDA_FAKE");
-    let path = path.to_str().unwrap();
-    libshampoo::load_backend(path).unwrap();
+    let cuda = Cuda::load();
     let backends = libshampoo::backends().unwrap();
     assert!(backends[1].usable && backends[1].device_count > 0, "{backends:?}");
-    let cuda = Cuda::open(path);
     let stream = cuda.stream();
 
     let w: [f32; 24] = std::array::from_fn(|i| (i as f32 * 1.7).sin());
@@ -109,7 +117,7 @@ fn steps_on_a_stream() {
         }
     }
     opt.status(true).unwrap();
-    let values: [f32; 24] = cuda.get(param);
+    let values = cuda.get(param, 24);
     for (value, wanted) in values.iter().zip(&expected) {
         assert!((value - wanted).abs() <= 1e-6 + 1e-4 * wanted.abs(), "{value} {wanted}");
     }
@@ -128,11 +136,98 @@ fn steps_on_a_stream() {
     }
     let error = opt.status(true).unwrap_err();
     assert_eq!((error.code(), error.step()), (Code::Numeric, Some(4)), "{error}");
-    assert_eq!(cuda.get::<24>(param), values);
+    assert_eq!(cuda.get(param, 24), values);
 
     // Slices are host memory, which this optimizer rejects.
     let (mut host, grad) = ([1.0f32; 24], [1.0f32; 24]);
     let error = opt.step(&mut [Buffers::new(&mut host).with_grad(&grad)]).unwrap_err();
     assert_eq!(error.code(), Code::State);
     assert!(error.message().contains("step_raw()"), "{error}");
+}
+
+/// Returns the elements of a flattened parameter that a shard rank holds.
+fn shard_of(count: usize, rank: usize, shards: usize) -> std::ops::Range<usize> {
+    let most = (count + shards - 1) / shards;
+    (rank * most).min(count)..((rank + 1) * most).min(count)
+}
+
+/// Trains the model for six steps on the device. Returns the parameters, or this rank's shards of them. comm: takes host
+/// memory; its ranks are shards if `gathers`, and replicas otherwise.
+fn train(cuda: &Cuda, comm: Option<Thread>, world: usize, gathers: bool) -> Vec<Vec<f32>> {
+    let rank = comm.as_ref().map_or(0, |comm| comm.rank);
+    let (shard, shards) = if gathers { (rank, world) } else { (0, 1) };
+    let mut config = crate::tools::config();
+    config.set("shard_mode", "gather").unwrap();
+    let options = PlanOptions::default().device(Device::Cuda).threads(1);
+    let options = if gathers { options.shard(rank, world) } else { options.replica(rank, world) };
+    let mut plan = PlanBuilder::new(&config, options).unwrap();
+    for (p, shape) in SHAPES.iter().enumerate() {
+        let param = Param::new(format!("p{p}"), shape);
+        let held = shard_of(shape.iter().product(), shard, shards);
+        let form = Shard::Flat { offset: held.start, count: held.len() };
+        plan.param(if gathers { param.shard(form) } else { param }).unwrap();
+    }
+    let plan = plan.finish().unwrap();
+    let comm = comm.map(|comm| Comm::new(comm).unwrap());
+    let mut builder = Optimizer::builder(&plan);
+    if let Some(comm) = &comm {
+        builder = if gathers { builder.shard_comm(comm) } else { builder.replica_comm(comm) };
+    }
+    let mut opt = builder.build().unwrap();
+    let own = |whole: Vec<Vec<f32>>| -> Vec<Vec<f32>> {
+        whole.iter().map(|values| values[shard_of(values.len(), shard, shards)].to_vec()).collect()
+    };
+    let first = own(model());
+    let params: Vec<*mut c_void> = first.iter().map(|values| cuda.put(values)).collect();
+    let stream = cuda.stream();
+    for t in 0..6 {
+        let grads = own(gradients(&model(), t));
+        let buffers = params.iter().zip(&grads).map(|(&param, grad)| {
+            let mut buffers = sys::shampoo_buffers::new();
+            buffers.param = param;
+            buffers.out = param;
+            buffers.grad = cuda.put(grad);
+            buffers
+        });
+        let buffers: Vec<_> = buffers.collect();
+        // SAFETY: memory and stream exist until the process exits.
+        unsafe {
+            opt.set_stream(stream);
+            opt.bind_raw(0, &buffers).unwrap();
+            opt.step_raw().unwrap();
+        }
+    }
+    opt.status(true).unwrap();
+    params.iter().zip(&first).map(|(&param, values)| cuda.get(param, values.len())).collect()
+}
+
+#[test]
+#[ignore = "needs the fake of CUDA and its own process"]
+fn ranks_exchange_through_host_memory() {
+    let cuda = &Cuda::load();
+    let alone = train(cuda, None, 1, false);
+    let mut on_cpu = model();
+    crate::tools::steps(&mut crate::tools::optimizer(), &mut on_cpu, 0, 6);
+    for (values, expected) in alone.iter().flatten().zip(on_cpu.iter().flatten()) {
+        assert!((values - expected).abs() <= 1e-3, "{values} {expected}");
+    }
+    for (gathers, all_to_all) in [(false, false), (true, false), (true, true)] {
+        let meeting = Meeting::new(2);
+        let ranks =
+            in_threads(2, |rank| train(cuda, Some(Thread { meeting: meeting.clone(), rank, all_to_all }), 2, gathers));
+        let found = match gathers {
+            true => ranks[0].iter().zip(&ranks[1]).map(|(first, second)| [&first[..], second].concat()).collect(),
+            false => ranks[1].clone(),
+        };
+        if gathers {
+            assert_eq!(bits(&found), bits(&alone), "all_to_all {all_to_all}");
+        } else {
+            assert_eq!(bits(&found), bits(&ranks[0]));
+            for (values, expected) in found.iter().flatten().zip(alone.iter().flatten()) {
+                // The batches of products differ.
+                assert!((values - expected).abs() <= 1e-5, "{values} {expected}");
+            }
+        }
+        assert_eq!(meeting.all_to_alls.load(std::sync::atomic::Ordering::SeqCst) > 0, all_to_all);
+    }
 }

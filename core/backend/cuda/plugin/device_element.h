@@ -105,8 +105,10 @@ SHAMPOO_DEVICE inline int64_t PlaceOf(const DeviceBlock& block, int64_t i) {
 }
 
 SHAMPOO_DEVICE inline int64_t TileBegin(const DeviceTile& tile) { return tile.index * kTileElements; }
-SHAMPOO_DEVICE inline int64_t TileSize(const DeviceBlock& block, const DeviceTile& tile) {
-  const int64_t left = block.elements - TileBegin(tile);
+// whole: a block, a slice or a parameter, which is divided into tiles.
+template <typename Whole>
+SHAMPOO_DEVICE inline int64_t TileSize(const Whole& whole, const DeviceTile& tile) {
+  const int64_t left = whole.elements - TileBegin(tile);
   return left < kTileElements ? left : kTileElements;
 }
 

@@ -30,6 +30,8 @@ PlanCounts CountsOf(const PlanView& plan) {
     const bool is_scanned = plan.gather == nullptr || plan.owned[b] != 0;
     counts.scan_tiles += is_scanned ? TileCount(plan.blocks[b].elements) : 0;
   }
+  for (int32_t p = 0; counts.verifies && p < plan.param_count; ++p)
+    counts.hash_tiles += TileCount(plan.params[p].elements);
   if (plan.gather == nullptr) return counts;
   counts.whole_blocks = plan.block_count;
   counts.slices = plan.gather->slice_count;
@@ -134,6 +136,7 @@ Status Engine::Build(const EngineDesc& desc) {
   }
   layout_ = LayOutDevice(std::move(batches), plan_.groups, counts, root_bytes);
   tables_.scan_tile_count = counts.scan_tiles;
+  tables_.hash_tile_count = counts.hash_tiles;
   const DeviceMemory::Source source = MemorySource(stream);
   SHAMPOO_RETURN_IF_ERROR(workspace_.Allocate(source, DeviceMemory::Access::kOwnDevice, layout_.bytes, "workspace"));
   if (desc.state == nullptr) {
@@ -230,6 +233,7 @@ void Engine::FindTables() {
   }
   tables_.verify_replicas = plan_.verify_replicas;
   if (plan_.verify_replicas > 0) {
+    at(&tables_.hash_tiles, layout_.hash_tiles);
     at(&tables_.tile_hashes, layout_.tile_hashes);
     at(&tables_.hashes, layout_.hashes);
     tables_.reported_hashes = reinterpret_cast<uint64_t*>(host_memory_.device() + reported_hashes_at_);

@@ -79,6 +79,7 @@ struct HostTables {
   std::vector<DeviceParam> params;
   std::vector<InitialInverse> initial;
   std::vector<DeviceTile> scan_tiles;
+  std::vector<DeviceTile> hash_tiles;
   std::vector<int32_t> batch_blocks;
   std::vector<DeviceTile> tiles;
   std::vector<DeviceMatrixTile> matrix_tiles;
@@ -103,14 +104,10 @@ Status Engine::FillTables(cudaStream_t stream) {
   }
   for (int32_t p = 0; p < plan_.param_count; ++p) {
     const ParamOfPlan& param = plan_.params[p];
-    host.params.push_back(
-        {param.elements, param.group, param.param_dtype, param.grad_dtype, param.out_dtype, param.copy_dtype, 0, 0});
-  }
-  // The blocks of a parameter are consecutive, so their scan tiles are, too.
-  for (const DeviceBlock& block : host.blocks) {
-    DeviceParam& param = host.params[static_cast<size_t>(block.param)];
-    if (param.scan_tiles == 0) param.first_scan_tile = block.first_scan_tile;
-    param.scan_tiles += block.tiles;
+    const int64_t hash_tiles = plan_.verify_replicas > 0 ? TileCount(param.elements) : 0;
+    host.params.push_back({param.elements, param.group, param.param_dtype, param.grad_dtype, param.out_dtype,
+                           param.copy_dtype, static_cast<int64_t>(host.hash_tiles.size()), hash_tiles});
+    for (int64_t tile = 0; tile < hash_tiles; ++tile) host.hash_tiles.push_back({p, static_cast<int32_t>(tile)});
   }
   for (const DeviceSettings& group : planned_) host.initial.push_back(group.initial_inverse);
 
@@ -185,6 +182,7 @@ Status Engine::FillTables(cudaStream_t stream) {
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.params, host.params));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.initial, host.initial));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.scan_tiles, host.scan_tiles));
+    SHAMPOO_RETURN_IF_ERROR(upload(layout_.hash_tiles, host.hash_tiles));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.batch_blocks, host.batch_blocks));
     if (plan_.gather != nullptr) {
       const GatherView& gather = *plan_.gather;

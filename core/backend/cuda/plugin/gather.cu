@@ -53,8 +53,7 @@ class SliceTile {
   SHAMPOO_DEVICE SliceTile(const Tables& tables, int64_t index)
       : tile_(tables.slice_tiles[index]), slice(tables.slices[tile_.block]), series_(tables.series) {
     begin = TileBegin(tile_);
-    const int64_t left = slice.elements - begin;
-    size = left < kTileElements ? left : kTileElements;
+    size = TileSize(slice, tile_);
   }
 
   // Calls work(position in the packed slice, in the dense block, in the holder's buffer) for every element.

@@ -45,7 +45,9 @@ struct Tables {
   int32_t exchange_params;
   int32_t replica_rank, replica_world;
   // Hashes of the parameters; nullptr without verify_replicas.
-  uint64_t* tile_hashes;      // by tile of all blocks
+  const DeviceTile* hash_tiles;  // of the parameters that this rank holds; their `block` is the index of a parameter
+  int64_t hash_tile_count;
+  uint64_t* tile_hashes;      // by tile in hash_tiles
   uint64_t* hashes;           // by parameter
   uint64_t* reported_hashes;  // by parameter, in host memory: from the last comparison that found a difference
   int64_t verify_replicas;

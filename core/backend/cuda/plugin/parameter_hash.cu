@@ -22,14 +22,13 @@ struct HashTileBody {
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     if (!ComparesParameters(tables)) return;
-    const DeviceTile& tile = tables.scan_tiles[cta.index()];
-    const DeviceBlock& block = tables.blocks[tile.block];
-    const void* const param = tables.buffers[block.param].param;
-    const Dtype dtype = tables.params[block.param].param_dtype;
+    const DeviceTile& tile = tables.hash_tiles[cta.index()];
+    const DeviceParam& param = tables.params[tile.block];
+    const void* const data = tables.buffers[tile.block].param;
     const int64_t begin = TileBegin(tile);
-    const uint64_t hash = cta.WrappingSum(param == nullptr ? 0 : TileSize(block, tile), [&](int64_t i) {
-      const int64_t place = PlaceOf(block, begin + i);
-      return HashTerm(place, BitsOf(param, dtype, place));
+    const uint64_t hash = cta.WrappingSum(data == nullptr ? 0 : TileSize(param, tile), [&](int64_t i) {
+      const int64_t place = begin + i;
+      return HashTerm(place, BitsOf(data, param.param_dtype, place));
     });
     cta.Once([&] { tables.tile_hashes[cta.index()] = hash; });
   }
@@ -41,8 +40,8 @@ struct HashParamBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     if (!ComparesParameters(tables)) return;
     const DeviceParam& param = tables.params[cta.index()];
-    const uint64_t* const tiles = tables.tile_hashes + param.first_scan_tile;
-    const uint64_t hash = cta.WrappingSum(param.scan_tiles, [&](int64_t i) { return tiles[i]; });
+    const uint64_t* const tiles = tables.tile_hashes + param.first_hash_tile;
+    const uint64_t hash = cta.WrappingSum(param.hash_tiles, [&](int64_t i) { return tiles[i]; });
     cta.Once([&] { tables.hashes[cta.index()] = hash; });
   }
 };
@@ -50,7 +49,7 @@ struct HashParamBody {
 }  // namespace
 
 cudaError_t HashParameters(cudaStream_t stream, const Tables& tables, int32_t count) {
-  const cudaError_t error = Launch(stream, tables.scan_tile_count, HashTileBody{tables});
+  const cudaError_t error = Launch(stream, tables.hash_tile_count, HashTileBody{tables});
   return error != cudaSuccess ? error : Launch(stream, count, HashParamBody{tables});
 }
 

@@ -20,4 +20,13 @@ final class Foreign {
   static native int exchanges();
 
   static native int releases();
+
+  /** Opens the library with the functions of the CUDA runtime. Returns whether it has them. */
+  static native boolean openCuda(String path);
+
+  /** Copies the values to new device memory, which is never freed. Returns its address, or 0 after a failure. */
+  static native long putOnDevice(float[] values);
+
+  /** Waits for the device and copies values from its memory. Returns whether both succeeded. */
+  static native boolean getFromDevice(long address, float[] values);
 }

@@ -51,8 +51,7 @@ final class Model {
     try (Config config = config().set("shard_mode", mode);
         Plan plan = new Plan(config, planOptions)) {
       for (int p = 0; p < SHAPES.length; ++p) {
-        Param param = new Param("p" + p, SHAPES[p]);
-        plan.addParam(shards > 1 ? param.flatShard(begin(p, rank, shards), count(p, rank, shards)) : param);
+        plan.addParam(shard(new Param("p" + p, SHAPES[p]), p, rank, shards));
         values.add(Buffers.floats(cut(first(p), p, rank, shards)));
       }
       try (Optimizer optimizer = new Optimizer(plan.finish(), options)) {
@@ -72,6 +71,11 @@ final class Model {
     return train(new PlanOptions(), new OptimizerOptions(), "local", 0, 1);
   }
 
+  /** Returns the description of the flat shard of this rank, or of the whole parameter if shards is 1. */
+  static Param shard(Param whole, int param, int rank, int shards) {
+    return shards > 1 ? whole.flatShard(begin(param, rank, shards), count(param, rank, shards)) : whole;
+  }
+
   private static int begin(int param, int rank, int shards) {
     return Math.min(rank * ((size(param) + shards - 1) / shards), size(param));
   }
@@ -80,7 +84,8 @@ final class Model {
     return begin(param, rank + 1, shards) - begin(param, rank, shards);
   }
 
-  private static float[] cut(float[] values, int param, int rank, int shards) {
+  /** Returns the values of a parameter that this rank holds. */
+  static float[] cut(float[] values, int param, int rank, int shards) {
     return java.util.Arrays.copyOfRange(values, begin(param, rank, shards), begin(param, rank + 1, shards));
   }
 }

@@ -1,0 +1,108 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A shard rank that holds no element of any parameter: it takes part in steps, captures and replays.
+#include <cstring>
+
+#include "core/comm/segment_header.h"
+#include "tests/cuda/contract/rank_steps.h"
+#include "tests/cuda/tools/graph.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr size_t kGroups = 1;
+constexpr size_t kParams = 4;
+
+// A communicator of shard rank 1 that only enqueues copies in the stream. Shard rank 0 is imaginary. In agreements, it
+// has a gradient of every parameter and makes the step of SetStep(); otherwise it sends what this rank sends.
+class HolderComm {
+ public:
+  HolderComm() : sent_(static_cast<size_t>(kBytes - kHeader)) {}
+
+  shampoo_comm_ops Ops() {
+    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+    ops.user = this;
+    ops.rank = 1;
+    ops.world = 2;
+    ops.device_type = SHAMPOO_CUDA;
+    ops.all_gather = Gather;
+    ops.all_to_all = [](void*, const void*, const size_t*, void*, const size_t*, void*) -> int32_t { return 0; };
+    return ops;
+  }
+  // Sets the step of rank 0. Replays read it, too.
+  void SetStep(int64_t step) {
+    std::vector<char> sent(sent_.bytes(), static_cast<char>(shampoo::kGradient));
+    std::memcpy(sent.data(), &step, sizeof step);
+    MustCuda(cudaMemcpy(sent_.get(), sent.data(), sent.size(), cudaMemcpyHostToDevice));
+    steps_ = true;
+  }
+
+ private:
+  static constexpr int64_t kHeader = sizeof(shampoo::ShardHeader);
+  static constexpr int64_t kBytes = kHeader + static_cast<int64_t>(kGroups * sizeof(int64_t) + kParams);
+
+  static int32_t Gather(void* user, const void* send, void* recv, size_t bytes, void* stream) {
+    const auto* const own = static_cast<const HolderComm*>(user);
+    const auto copy = [stream](char* to, const void* from, size_t count) -> int32_t {
+      if (to == from) return 0;
+      return cudaMemcpyAsync(to, from, count, cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(stream));
+    };
+    auto* const segments = static_cast<char*>(recv);
+    int32_t error = copy(segments + bytes, send, bytes);
+    if (error == 0) error = copy(segments, segments + bytes, bytes);
+    const bool is_agreement = own->steps_ && bytes == static_cast<size_t>(shampoo::ShardSegmentBytes(kGroups, kParams));
+    if (error != 0 || !is_agreement) return error;
+    return copy(segments + kHeader, own->sent_.get(), own->sent_.bytes());
+  }
+
+  DeviceBytes sent_;  // by rank 0, behind the header
+  bool steps_ = false;
+};
+
+TEST_CASE("a rank that holds nothing captures steps of the other shards, and its counters follow the replays") {
+  for (const char* mode : {"local", "gather"}) {
+    for (const char* lag : {"0", "1"}) {
+      CAPTURE(std::string(mode));
+      CAPTURE(std::string(lag));
+      const StageWithStream stream;
+      HolderComm comm;
+      const shampoo_comm_ops ops = comm.Ops();
+      ModelSpec spec = SpecOfRanks({{"shard_mode", mode}, {"status_lag", lag}, {"precondition_frequency", "8"}});
+      spec.keys = spec.keys + Keys{{"refresh_growth", "0"}};
+      spec.params = {{{1}}, {{1}}, {{1, 1}}, {{1}}};  // rank 0 holds the only element
+      spec.shard_ops = &ops;
+      Model model(spec, stream);
+      for (size_t p = 0; p < kParams; ++p) REQUIRE(model.elements(p) == 0);
+      for (const int64_t t : {1, 2}) {
+        comm.SetStep(t);
+        model.Step();
+        model.Wait();
+      }
+      // The host does not know yet that the other shard has stepped the group.
+      if (lag == std::string("1") && mode == std::string("gather")) {
+        const Graph rejected(&model, SHAMPOO_E_STATE, "shampoo_optimizer_status");
+      }
+      Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+      CHECK(model.State("group.0/step")[0] == 2);
+      {
+        const Graph graph(&model);
+        for (const int64_t t : {3, 4}) {
+          comm.SetStep(t);
+          graph.Launch();
+          model.Wait();
+          CHECK(model.State("group.0/step")[0] == static_cast<double>(t));
+        }
+      }
+      comm.SetStep(5);
+      model.Step();
+      Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+      CHECK(model.State("group.0/step")[0] == 5);
+      CHECK(model.Stat("steps") == 5);
+      CHECK(model.Stat("step.0") == 5);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
