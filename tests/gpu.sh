@@ -17,7 +17,7 @@
 #   --fake                 runs on the fake CUDA of the tests, with little work: a test of this script
 #   --build DIR            with --fake or --pack: a build that has the programs; default with --fake: build/ci
 #
-# The most important stages come first. A failure ends neither a stage nor the run. Each stage replaces its rows in
+# The most important stages come first. After a failure, the stage and the run continue. Each stage replaces its rows in
 # DIR/results.tsv, and the table of all stages run so far is printed and written to DIR/summary.md. The environment
 # variable PYTHON names a Python with numpy, and with PyTorch for stage 7; default: python3. The exit status is 0 if
 # something passed and nothing failed.

@@ -18,8 +18,8 @@ int Sytrd(int64_t n, float* a, float* d, float* e, float* tau, int64_t block, fl
 int Sytrd(int64_t n, double* a, double* d, double* e, double* tau, int64_t block, double* work);
 
 // Computes the eigendecomposition of a tridiagonal matrix by divide and conquer. On success d holds the eigenvalues in
-// rising order, and row i of z (n x n) holds the eigenvector of d[i]. e is destroyed.
-// work: StedcWork(n) elements. int_work: StedcIntWork(n) elements.
+// ascending order, and row i of z (n x n) holds the eigenvector of d[i]. e is destroyed. work: StedcWork(n) elements.
+// int_work: StedcIntWork(n) elements.
 int Stedc(int64_t n, float* d, float* e, float* z, float* work, int32_t* int_work);
 int Stedc(int64_t n, double* d, double* e, double* z, double* work, int32_t* int_work);
 constexpr int64_t StedcWork(int64_t n) { return 1 + 4 * n + n * n; }

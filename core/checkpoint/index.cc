@@ -159,8 +159,8 @@ Status VerifyChecksum(const File& file, int64_t bytes, uint64_t* checksum) {
   SHAMPOO_RETURN_IF_ERROR(file.ReadAt(0, start.data(), start.size()));
   if (!start.starts_with(kIndexBeginning.substr(0, start.size())) || start.empty()) {
     return IoFailed(
-        "it does not begin as the index of a checkpoint does: it is another file, or was changed; give the "
-        "directory of a save, or a file checkpoint-NNNNNN.json in it");
+        "it does not begin like the index of a checkpoint: it is another file, or was changed; pass the directory "
+        "of a save, or a file checkpoint-NNNNNN.json in it");
   }
   if (start.size() < start_bytes) return Malformed("it is truncated");
   StreamHash hash;

@@ -111,7 +111,7 @@ Status CheckSame(const Duplicates& duplicates, const std::vector<const BlockToSa
   const BlockToSave* const first = first_blocks[duplicates.differs_in];
   if (first == nullptr) {
     return CommFailed("rank ", rank, " received from rank ", duplicates.differs_from,
-                      " a checksum of blocks for an item that has none; expected 0", kCheckRanks);
+                      " a checksum of blocks for an item without blocks; expected 0", kCheckRanks);
   }
   return Invalid("ranks ", duplicates.differs_from, " and ", rank, " both have parameter \"", first->param,
                  "\", but its states, or those of other parameters of its optimizer, differ: give different parameters "

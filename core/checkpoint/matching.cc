@@ -284,7 +284,7 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
     if (entry->dtype != state->dtype) {
       return Invalid("state \"", state->key, "\" is ", NameOf(state->dtype), " here and ", NameOf(entry->dtype),
                      " in the checkpoint: set ", DtypeKeyOf(state->state()), " ", NameOf(entry->dtype),
-                     ", or computation_dtype to its saved value");
+                     ", or set computation_dtype to its saved value");
     }
   }
   return {};

@@ -20,7 +20,7 @@ uint64_t HashOfLines(std::span<const std::string> lines) {
   return hash;
 }
 
-// Returns the lowest rank whose number differs from that of rank 0, or 0 if there is none.
+// Returns the lowest rank whose number differs from the number of rank 0, or 0 if there is none.
 size_t FirstThatDiffers(const std::vector<int64_t>& numbers) {
   for (size_t rank = 1; rank < numbers.size(); ++rank) {
     if (numbers[rank] != numbers[0]) return rank;
@@ -131,8 +131,8 @@ Status NoDifferenceFound(Communicator* comm, const char* what) {
   comm->Abort();
   return CommFailed(
       comm->rank_name(), " ", comm->rank(), " received hashes of ", what,
-      " that differ between ranks, but then no difference in the values themselves: expected one, so the hashes "
-      "or the values were transferred wrongly",
+      " that differ between ranks, and then equal values: expected values that differ; the hashes or the values were "
+      "transferred wrongly",
       kCheckRanks);
 }
 

@@ -79,7 +79,7 @@ class Rounds {
   // Returns the bits that any rank set in its flags.
   uint32_t AnyFlags() const;
   // Returns the failure that all ranks return. A failed collective has priority over other failures, and a forwarded
-  // failure comes last. Among failures of the same priority, that of the lowest rank is returned.
+  // failure comes last. Among failures of the same priority, the failure of the lowest rank is returned.
   RoundFailure FindFailure() const;
   // Exchanges the error texts and returns the error that all ranks return. Collective. Makes one exchange and allocates
   // nothing, so a rank without memory can take part.

@@ -7,7 +7,7 @@
 namespace shampoo {
 
 // Bits of RoundHeader::flags.
-inline constexpr uint32_t kFailureIsForwarded = 1;  // the failure is that of another rank, which has more detail
+inline constexpr uint32_t kFailureIsForwarded = 1;  // another rank has failed, and its own report has more detail
 inline constexpr uint32_t kSkipsStep = 2;           // the step is to succeed without changing anything
 inline constexpr uint32_t kNeedsExactCheck = 4;     // the owner of a block must check its gradient
 inline constexpr uint32_t kRoundFlags = 7;

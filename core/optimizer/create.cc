@@ -205,7 +205,8 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
 Status Optimizer::Build(const OptimizerDesc& desc, const Ids& ids) {
   if (desc.device != plan_->placement.device) {
     const auto name = [](DeviceType type) { return type == DeviceType::kCpu ? "SHAMPOO_CPU (1)" : "SHAMPOO_CUDA (2)"; };
-    return Invalid("desc.device_type is ", name(desc.device), ", and that of the plan ", name(plan_->placement.device),
+    return Invalid("desc.device_type is ", name(desc.device), ", and the device type of the plan is ",
+                   name(plan_->placement.device),
                    ": expected the device type of the plan, because the plan's byte counts are for that device");
   }
   replica_comm_ = desc.replica_comm;

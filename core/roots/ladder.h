@@ -36,9 +36,8 @@ RootOutcome ComputeRoot(const RootSpec& spec, const SymmetricView<Real>& matrix,
                         const SymmetricTarget<Real>& x);
 
 // Computes the inverse root of a matrix for which the requested method has failed on a device with the outcome `first`.
-// Tries the rungs above kRequested. kFloat64 is tried even if the root dtype is float64, because the host's solver
-// differs from that of the device. With method cans it is skipped, because it would repeat the computation of the
-// device.
+// Tries the rungs above kRequested. kFloat64 is tried even if the root dtype is float64, because the solvers of the
+// host and of the device differ. With method cans it is skipped, because it would repeat the computation of the device.
 template <typename Real>
 RootOutcome RecoverRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootOutcome& first,
                         const RootWorkspace<double>& workspace, double limit, const SymmetricTarget<Real>& x);

@@ -22,7 +22,8 @@ class Bisection {
 
   Bisection(const Tridiagonal& t, double norm) : t_(t), tiny_(std::max(norm, 1e-100) * 1e-200) {}
 
-  // Returns the index of the first point below which there is an eigenvalue, or kShifts. The points must be rising.
+  // Returns the index of the first point below which there is an eigenvalue, or kShifts. The points must be in
+  // ascending order.
   int FirstAbove(const Points& points) const {
     Points counts;
     BestKernels().tridiagonal.count_below(t_.d, t_.e, tiny_, t_.n, points.data(), counts.data());

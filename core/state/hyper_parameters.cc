@@ -119,7 +119,7 @@ Status HyperParameters::Get(int group, const char* name, double* value) const {
   if (name == nullptr) return Invalid("key is NULL: expected the name of a key");
   const Key* key = FindKey(name);
   if (key == nullptr) return Invalid("there is no key \"", name, "\"; shampoo_config_describe_key lists all keys");
-  // Keys of the whole optimizer are set in the config of the plan, which is that of group 0.
+  // Keys of the whole optimizer are set in the config of the plan, which is also the config of group 0.
   const Settings& settings = groups_[key->scope == Scope::kOptimizer ? 0 : static_cast<size_t>(group)].settings;
   if (key->number == &Settings::root_rank_rtol && settings.root_rank_rtol < 0) {
     return Invalid(

@@ -26,7 +26,7 @@ class StateObserver {
   virtual void OnInitialize() = 0;
   // A range of the arena was written. step_counters: it includes the step counters of groups.
   virtual void OnWrite(bool step_counters) = 0;
-  // The whole state was replaced, for example by that of a checkpoint.
+  // The whole state was replaced, for example by the state in a checkpoint.
   virtual void OnReplace() = 0;
   // The caller may have written an arena without calling the library.
   virtual void OnUnseenWrite() = 0;

@@ -32,10 +32,10 @@ class ShardAgreement {
   virtual ~ShardAgreement() = default;
   // Returns an error if a collective of these ranks has failed before.
   virtual Status PriorFailure() const = 0;
-  // Replaces this rank's decision by that of all ranks, and activates the groups that other ranks step.
+  // Replaces this rank's decision by the decision of all ranks, and activates the groups that other ranks step.
   virtual void Agree(StepDecision* decision, StepContext* context) = 0;
   // Agrees on the result of the first exchange between replicas. Returns this rank's own error if it has one, otherwise
-  // that of another rank.
+  // the error of another rank.
   virtual Status AgreeAgain(Status own) = 0;
   // Joins an agreement only to report a failure.
   virtual void Report(const Status& failure) = 0;

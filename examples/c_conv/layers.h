@@ -34,7 +34,7 @@ void relu_forward(int count, real* y);
 void relu_backward(int count, const real* y, real* dy);
 
 // The mean of every 2x2 pixels of x [channels][images][side][side]. Channel c of image i is written to
-// y + c * channel_stride + i * image_stride, so that the layout can be that of the next layer.
+// y + c * channel_stride + i * image_stride, so that y can have the layout that the next layer expects.
 typedef struct {
   int channels, side;
   int channel_stride, image_stride;  // in y

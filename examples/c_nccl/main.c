@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trains the network of c_mlp on handwritten digits over NCCL, with one thread per rank. The program creates and
-// destroys the communicator. The training is that of c_mpi.
+// destroys the communicator. It uses the training of c_mpi.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-// Replaces the scores of one head by weights: a softmax over the characters up to that of the row, and 0 for
+// Replaces the scores of one head by weights: a softmax over the characters up to the character of the row, and 0 for
 // later characters.
 static void causal_softmax(int length, real* scores) {
   for (int r = 0; r < length; ++r, scores += length) {
@@ -16,7 +16,8 @@ static void causal_softmax(int length, real* scores) {
   }
 }
 
-// Replaces the gradient of the weights by that of the scores: d_score = weight (d_weight - sum of weight d_weight).
+// Replaces the gradient of the weights by the gradient of the scores: d_score = weight (d_weight - sum of weight
+// d_weight).
 static void causal_softmax_backward(int length, const real* weights, real* d) {
   for (int r = 0; r < length; ++r, weights += length, d += length) {
     const real mean = dot(r + 1, weights, d);

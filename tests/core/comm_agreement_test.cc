@@ -72,7 +72,7 @@ TEST_CASE("a number of plan lines that differs from this rank's causes no access
         CHECK_MESSAGE(status.code() == Code::kInvalid, status.message());
         CHECK_MESSAGE(status.message().find("the plans differ") == 0, status.message());
       } else {
-        CheckCommError(status, "received hashes of the plans that differ between ranks, but then no difference");
+        CheckCommError(status, "received hashes of the plans that differ between ranks, and then equal values");
         CHECK(comm.aborts == 1);
       }
     }

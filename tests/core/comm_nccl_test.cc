@@ -43,7 +43,7 @@ class LoadedNccl {
   void* library_;
 };
 
-TEST_CASE("the rank and size are those of NCCL's communicator, device memory is taken, and there is no abort") {
+TEST_CASE("rank and size are taken from NCCL's communicator; buffers are in device memory; there is no abort") {
   LoadedNccl nccl;
   nccl.Open();
   CHECK(nccl.ops.rank == 1);
@@ -103,7 +103,7 @@ TEST_CASE("an all-to-all that fails ends its group, and returns the first error"
   CHECK(nccl.fake->calls == Calls{"start"});
 }
 
-TEST_CASE("the asynchronous error is that of NCCL, and work in progress is no error") {
+TEST_CASE("the asynchronous error comes from NCCL, and work in progress is no error") {
   LoadedNccl nccl;
   nccl.Open();
   nccl.fake->in_progress = 1;

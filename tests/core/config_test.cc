@@ -126,7 +126,7 @@ TEST_CASE("each method has its own defaults, and the preset adamw is method adam
   CHECK(adamw.method == Method::kAdam);
   CHECK(adamw.lr == 0.001);
   CHECK(adamw.weight_decay == 0.01);
-  // Another method than that of the preset has defaults of its own.
+  // A method that differs from the method of the preset has its own defaults.
   CHECK(Resolved({{"preset", "adamw"}, {"method", "sgd"}}).weight_decay == 0);
   const Settings late = Resolved({{"method", "adam"}, {"preset", "shampoo_2024"}});
   CHECK(late.method == Method::kAdam);

@@ -91,7 +91,10 @@ TEST_CASE("create rejects arguments that do not match the plan") {
   };
   const OptimizerDesc plain;
   for (const Case& one :
-       {Case{{}, device_desc, Code::kInvalid, "desc.device_type is SHAMPOO_CUDA (2), and that of the plan SHAMPOO_CPU"},
+       {Case{{},
+             device_desc,
+             Code::kInvalid,
+             "desc.device_type is SHAMPOO_CUDA (2), and the device type of the plan is SHAMPOO_CPU"},
         Case{{},
              small_desc,
              Code::kInvalid,

@@ -142,7 +142,7 @@ void CheckPieces(const Shape& shape, int64_t start, int64_t end, const std::vect
     next += piece.Product();
     REQUIRE(piece_start < next);
     REQUIRE(next <= end);
-    // A dense sub-tensor: it fills its box, and its shape is that of the box.
+    // A dense sub-tensor: it fills its box, and has the shape of the box.
     const Shape box = BoxAround(coordinates, shape.ndim, piece_start, next);
     REQUIRE(piece.ndim >= 1);
     REQUIRE(piece.ndim <= shape.ndim);
@@ -479,7 +479,7 @@ TEST_CASE("split: each element of random tensors is in the block of its chunk in
         int64_t& held_by = holder[static_cast<size_t>(element)];
         once = once && held_by == -1;
         held_by = static_cast<int64_t>(block);
-        // The coordinates in the block are those in the tensor, relative to the block's first element.
+        // The coordinates in the block are the coordinates in the tensor, relative to the block's first element.
         for (size_t dim = 0; dim < at.size(); ++dim) {
           once = once && coordinates[static_cast<size_t>(element)][dim] % max_dim == at[dim];
         }

@@ -191,7 +191,7 @@ TEST_CASE("a block whose update does not fit its parameter is unchanged, and the
   }
 }
 
-TEST_CASE("the items of a bucket are those of all its blocks or only of this rank's") {
+TEST_CASE("the items of a bucket are returned for all its blocks or only for this rank's") {
   Descent descent({{2, 2}, {2, 2}, {2, 2}, {2, 2}}, {{"comm_bucket_bytes", "1"}}, ReplicaPlacement(1, 2));
   REQUIRE(descent.plan().bucket_count == 2);
   CheckOk(descent.List());

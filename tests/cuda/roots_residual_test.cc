@@ -177,8 +177,8 @@ TEST_CASE("an eigensolver that fails in float64 makes the error infinite") {
   question.method = RootMethod::kNewton;
   question.epsilon = 1e-2;
   question.tracked = true;
-  // Roots by Newton call no eigensolver. So the first eigenproblem is that of the matrix in float64, for the error, and
-  // the second one is that of the root, for the residual.
+  // Roots by Newton call no eigensolver. So the first eigenproblem is the problem of the matrix in float64, for the
+  // error. The second one is the problem of the root, for the residual.
   for (const int64_t failing : {1, 2}) {
     fake_cuda_fail_eigen(failing, 0, FAKE_CUDA_EIGEN_INFO, 3);
     const Answer<float> answer = Solve<float>(question, 40, {RandomMatrix<float>(40, 10, &random)});

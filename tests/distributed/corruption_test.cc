@@ -126,7 +126,7 @@ TEST_CASE("an invalid number in create is SHAMPOO_E_COMM on all ranks") {
   for (const Case& one :
        {Case{1, int64_t{1} << 32, "invalid status code"}, Case{1, -1, "invalid status code"},
         Case{3, kHuge, "invalid number of plan lines"}, Case{3, INT64_MIN, "invalid number of plan lines"},
-        Case{3, 1 << 20, "hashes of the plans that differ between ranks, but then no difference"}}) {
+        Case{3, 1 << 20, "hashes of the plans that differ between ranks, and then equal values"}}) {
     for (const bool all : {true, false}) {
       if (one.call == 3 && !all) continue;  // the other ranks do not make that call
       for (const Kind kind : {Kind{3, 1}, Kind{1, 2}, Kind{1, 3, "gather"}}) {

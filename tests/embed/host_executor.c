@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests hosts with an executor of their own. It runs the tasks serially in reverse order, or starts a thread for each
-// task; it has more or fewer threads than the plan. Results are bit-identical to those of the library's pool, the
-// library starts no thread, and release is called once.
+// Tests hosts with an executor of their own. The executor runs the tasks serially in reverse order, or starts a thread
+// for each task, and has more or fewer threads than the plan. Results are bit-identical to results with the library's
+// pool. The library starts no thread, and release is called once.
 #include <inttypes.h>
 
 #include "tests/embed/own_threads.h"

@@ -80,7 +80,8 @@ int64_t TouchedAlone(int64_t d, int64_t wide, void (*call)(int64_t, int64_t)) {
   return scratch.ResidentBytes();
 }
 
-// Makes calls in both dtypes with the same scratch memory, as with a root_dtype that differs from that of the products.
+// Makes calls in both dtypes with the same scratch memory, as with a root_dtype that differs from the dtype of the
+// products.
 void Check(int64_t d, int64_t wide, bool single, bool both) {
   blas::ScratchExtent extent;
   if (single || both) extent.Add(d, wide, sizeof(float));

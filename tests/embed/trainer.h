@@ -66,7 +66,7 @@ void trainer_end(trainer* t);
 // Returns a hash of all bits of all parameters and copies.
 uint64_t trainer_hash(const trainer* t);
 
-// Begins a trainer, makes the steps, ends it, and returns the hash.
+// Creates a trainer, makes the steps, destroys the trainer, and returns the hash.
 uint64_t train(const api* functions, const workload* work, int steps);
 
 #ifdef __cplusplus

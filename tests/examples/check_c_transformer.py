@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_c_transformer.py FOLDER PLOT: runs the programs of the example in FOLDER, and PLOT, as a user does.
 
-The gradients agree with differences of the loss. In a tiny model the validation loss falls in 30 steps from about
-log(64) = 4.16, that of a guess, to below 3.3 with both optimizers, and is lower with Shampoo than with AdamW. Two runs
-give the same losses to the last digit, and a comparison trains like a single run. The picture is an SVG with all
+The gradients agree with differences of the loss. In a tiny model the validation loss starts at about log(64) = 4.16,
+the loss of a guess. In 30 steps it falls below 3.3 with both optimizers, and is lower with Shampoo than with AdamW. Two
+runs give the same losses to the last digit, and a comparison trains like a single run. The picture is an SVG with all
 curves.
 """
 import csv

@@ -14,7 +14,7 @@
 #
 # CMAKE_ARGS has more options for CMake, such as -DPython_EXECUTABLE=... for a Python with PyTorch. The copy and its
 # builds stay in build/mutations. The last line is "N noticed, M not noticed"; the exit status is 0 if M is 0. A patch
-# whose tests are skipped here, because a package is missing, is reported and counts as neither.
+# whose tests are skipped, because a package is missing, is reported but not counted.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -13,7 +13,7 @@ import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "golden" / "data" / "trajectory"
-# All trajectories: those of the reference, and those of rules that the reference does not have.
+# All trajectories: some were recorded from the reference, the others test rules that the reference does not have.
 TRAJECTORIES = sorted([*DATA.glob("*.safetensors"), *(DATA.parent / "rules").glob("*.safetensors")])
 
 

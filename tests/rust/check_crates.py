@@ -22,4 +22,4 @@ for crate in ("libshampoo-sys", "libshampoo"):
     expected = "" if crate == "libshampoo-sys" else f'libshampoo-sys = {{ path = "../libshampoo-sys", version = "={version}" }}'
     assert dependencies == expected, f"{folder}: dependencies are {dependencies!r}, not {expected!r}"
     assert "dependencies]" not in manifest.replace("[dependencies]", ""), f"{folder}: unexpected section of dependencies"
-    assert folder.joinpath("LICENSE").read_bytes() == license_text, f"{folder}: LICENSE is not that of the repository"
+    assert folder.joinpath("LICENSE").read_bytes() == license_text, f"{folder}: LICENSE differs from the repository's"

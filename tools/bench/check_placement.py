@@ -73,7 +73,7 @@ def per_rank(owners: list[int], values: list[float]) -> list[float]:
 
 
 def check_consistent(row: dict, ranks: int, where: str) -> None:
-    require(row["gathered"] == ranks * row["sent"], f"{where}: gathered is not that of {ranks} segments")
+    require(row["gathered"] == ranks * row["sent"], f"{where}: gathered is not the size of {ranks} segments")
     surplus = row["ranks_state"] - row["blocks_state"] - ranks * COUNTERS
     require(0 <= surplus < ranks * ARENA, f"{where}: state of the ranks is {surplus} bytes off that of the blocks")
     require_near(row["state"]["mean"] * ranks, row["ranks_state"], f"{where}: summed state")
@@ -118,7 +118,7 @@ def check_shards(row: dict, by_replicas: dict) -> None:
     require_near(by_all_to_all["sent"]["mean"], sum(expected.sent) / ranks, f"{where}: mean bytes sent")
     segments = sum(expected.segments)
     require(by_all_gather["sent"] == {"largest": segments, "mean": segments}, f"{where}: segments of the all-gathers")
-    require(row["gathered"] == ranks * segments, f"{where}: gathered is not that of {ranks} segments")
+    require(row["gathered"] == ranks * segments, f"{where}: gathered is not the size of {ranks} segments")
     for load in ("workspace", "total"):
         more = by_all_gather[load]["mean"] - by_all_to_all[load]["mean"]
         require_near(more, expected.gathered, f"{where}: additional {load} with all-gather")

@@ -33,7 +33,7 @@ how (each list gives a row for every value)
   --grafting NAME,...        none, sgd, adagrad, rmsprop, adam; default: adam
   --state-dtype NAME,...     dtype of all states: f32, bf16, f16, f64; default: f32
   --set KEY=VALUE            any other key of the library; may be repeated. Other keys have the library's defaults;
-                             preset=shampoo_2024 has those of the reference implementation
+                             preset=shampoo_2024 has the defaults of the reference implementation
   --min-runs N               number of runs, of which the shortest counts; default: 10. Fewer for steps above 2 s
 output
   --json FILE                all results, for programs (docs/measure/bench_table.py makes tables of it)

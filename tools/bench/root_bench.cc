@@ -110,7 +110,7 @@ void BenchRoot(benchmark::State& state, RootMethod method) {
     benchmark::DoNotOptimize(x.data());
     benchmark::ClobberMemory();
   }
-  // If another rung computed the root, the measured time is not that of the method.
+  // If another rung computed the root, the measured time is not the time of the method.
   if (!outcome.ok() || outcome.rungs_used != 0) state.SkipWithError("the method failed on this matrix");
   state.counters["iterations_of_root"] = outcome.iterations;
   state.counters["converged"] = outcome.converged;

@@ -15,7 +15,7 @@ namespace bench {
 struct Shortest {
   double seconds = 0;  // StepTime::device
   int runs = 0;
-  double host_seconds = 0;  // the shortest StepTime::host of all runs, which may be that of another run
+  double host_seconds = 0;  // the shortest StepTime::host of all runs, possibly of another run
 };
 
 inline constexpr size_t kPhases = 5;

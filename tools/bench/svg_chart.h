@@ -23,7 +23,7 @@ struct Chart {
   std::string title;
   std::string note;
   std::string x_title;
-  std::vector<double> x;  // rising, above 0
+  std::vector<double> x;  // in ascending order, above 0
   Panel panels[2];
 };
 

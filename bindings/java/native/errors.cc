@@ -45,7 +45,7 @@ const ShampooJavaIds& GetShampooJavaIds() { return ids; }
 
 ShampooJavaEnv::ShampooJavaEnv() {
   if (ids.vm->GetEnv(reinterpret_cast<void**>(&env_), JNI_VERSION_10) == JNI_EDETACHED) {
-    // As a daemon, because a thread that Java did not create must not prevent the JVM from exiting.
+    // Attached as a daemon, because a thread that Java did not create must not prevent the JVM from exiting.
     attached_ = ids.vm->AttachCurrentThreadAsDaemon(reinterpret_cast<void**>(&env_), nullptr) == JNI_OK;
     if (!attached_) env_ = nullptr;
   }
@@ -79,7 +79,7 @@ void ShampooJavaKeepCause(JNIEnv* env) {
 void ShampooJavaCheck(JNIEnv* env, shampoo_status status, int64_t step) {
   const jobject reason = std::exchange(cause, nullptr);
   if (status != SHAMPOO_OK) {
-    // Copied before Java code runs, because the text is valid until this thread's next library call.
+    // Copied before Java code runs, because the message is valid only until this thread's next library call.
     const jbyteArray text = ShampooJavaBytes(env, shampoo_last_error());
     if (text != nullptr) {
       const jobject exception = env->CallStaticObjectMethod(ids.exception, ids.exception_of, static_cast<jint>(status),

@@ -109,7 +109,7 @@ class Buffers:
         return f"there is no parameter with this name; {hint}"
 
     def check_written(self, views: list[Views], only_grads_changed: bool = False) -> list[Range]:
-        """Check the memory that a step writes: it must not be read-only, nor overlap any other array.
+        """Check the memory that a step writes: it must not be read-only, and must not overlap any other array.
 
         Parameters
         ----------

@@ -59,7 +59,7 @@ def code_of(dtype: Any, what: str) -> int:
 
 
 def numpy_dtype(code: int) -> Any:
-    """Return NumPy's dtype for a code. For bfloat16 it is that of ml_dtypes or, without ml_dtypes, uint16."""
+    """Return NumPy's dtype for a code. For bfloat16, this is the dtype of ml_dtypes or, without it, uint16."""
     import numpy
 
     if code != _native.SHAMPOO_BF16:

@@ -46,7 +46,7 @@ def write_entry(handle: _native.shampoo_optimizer, entry: Entry, array: Any, str
 
 
 def check_entry(entry: Entry, value: Any) -> Any:
-    """Return a value as a contiguous array; raise ValueError if its shape or dtype is not that of the entry."""
+    """Return a value as a contiguous array; raise ValueError if its shape or dtype differs from the entry."""
     import numpy
 
     array = numpy.ascontiguousarray(value).reshape(numpy.shape(value))

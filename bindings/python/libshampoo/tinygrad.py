@@ -183,10 +183,10 @@ class Shampoo(TinygradOptimizer):
             Nothing has changed.
         """
         if capturing:
-            raise StateError("step: called inside a TinyJit, which would not repeat it; return the gradients, and call "
-                             "step outside")  # fmt: skip
+            raise StateError("step: called inside a TinyJit, which would not repeat the step; return the gradients, "
+                             "and call step outside")  # fmt: skip
         if not TRAINING:
-            raise StateError("step: tinygrad is not in training mode; call it inside Context(TRAINING=1)")
+            raise StateError("step: tinygrad is not in training mode; call step inside Context(TRAINING=1)")
         for name, param in zip(self._names, self.params, strict=True):
             if param.grad is None:
                 raise StateError(f"step: parameter {name!r} has no gradient; call backward() first")

@@ -524,8 +524,8 @@ class Shampoo(torch.optim.Optimizer):
         if not self._alone:
             raise TypeError(
                 "a Shampoo optimizer with comm or shard_comm cannot be copied or pickled, because its communicator "
-                "cannot; create another one, and load state_dict() into it. For DTensor parameters, use "
-                "optimizer.save() and optimizer.load() instead"
+                "cannot be copied; create another optimizer, and load state_dict() into it. For DTensor parameters, "
+                "use optimizer.save() and optimizer.load() instead"
             )
         entries: dict[str, Any] = {}
         for number in range(len(self._params)):

@@ -76,8 +76,7 @@ bool ReadNumpy(View* view, PyObject* array, PyObject* capsule, const char* what)
   if (found->kind == 'V' && found->item_size == 2 && IsBfloat16(array)) view->dtype = SHAMPOO_BF16;
   if (view->dtype == 0) return WrongDtype(PyObject_GetAttrString(array, "dtype"), what);
   if ((found->flags & numpy::kSwappedNot) == 0) {
-    PyErr_Format(PyExc_ValueError, "%s: its byte order is not that of this machine; convert it to native byte order",
-                 what);
+    PyErr_Format(PyExc_ValueError, "%s: its byte order is not native; convert it to native byte order", what);
     return false;
   }
   if (!ReadShape(view, what, found->ndim, found->shape)) return false;

@@ -72,12 +72,13 @@
  * Comments on functions mention only exceptions to these rules.
  *
  * Language. The header is C89 with <stdint.h>, and C++98. No signature has an enum, a bool, an unsigned integer other
- * than size_t, a variable argument list or a struct by value, so that every foreign-function interface can call it.
- * Platforms are 64-bit. Dtypes, flags, ranks, and counts and indices of parameters, groups and keys are int32_t. Counts
- * and indices of elements, blocks and state entries, and sizes in bytes that the library reports, are int64_t. Sizes in
- * bytes that the caller passes are size_t.
+ * than size_t, a variable argument list or a struct by value, so that every foreign-function interface can call the
+ * functions. Platforms are 64-bit. Dtypes, flags, ranks, and counts and indices of parameters, groups and keys are
+ * int32_t. Counts and indices of elements, blocks and state entries, and sizes in bytes that the library reports, are
+ * int64_t. Sizes in bytes that the caller passes are size_t.
  *
- * NULL. Pointer arguments must not be NULL, unless their description allows it; otherwise SHAMPOO_E_INVALID.
+ * NULL. Pointer arguments must not be NULL, unless their description allows it; otherwise the call fails with
+ * SHAMPOO_E_INVALID.
  *
  * Ownership.
  * - An object that a function returns through its first argument `T** out` is owned by the caller, who releases it with
@@ -95,7 +96,7 @@
  * - The library reads or writes the smaller of the caller's size and its own.
  * - Fields that are missing from the caller's struct are taken to be 0. New fields are only added at the end, and their
  *   value 0 selects the behavior from before the field existed.
- * - A size below that of version 0.1 is SHAMPOO_E_INVALID. The usual cause is a missing _INIT macro.
+ * - A size that is smaller than in version 0.1 is SHAMPOO_E_INVALID. The usual cause is a missing _INIT macro.
  * - Nonzero bytes beyond the library's own struct are SHAMPOO_E_UNSUPPORTED: the caller uses a field that this library
  *   does not know.
  *
@@ -550,7 +551,8 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  *
  * A plan is filled (shampoo_plan_create(), shampoo_plan_add_group(), shampoo_plan_add_param(),
  * shampoo_plan_add_shard()), then finished, then read. Plans with equal arguments are equal in every process. They do
- * not depend on the machine, except for the number of threads if that is not given.
+ * not depend on the machine, with one exception: the number of threads, if neither shampoo_plan_desc nor the key
+ * "threads" sets it.
  *
  * A parameter becomes tensors in steps 1 and 2, and a tensor becomes blocks in steps 3 and 4. For most parameters, the
  * first two steps have nothing to do, and the whole parameter is one tensor.
@@ -562,8 +564,8 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped. Then, from right to left, two neighboring dims are merged if
  *    at least one of them is below "merge_min_dim", their product is at most "max_preconditioner_dim", and at least two
  *    dims remain afterwards. With merge_min_dim 0, dims are merged from left to right, as long as the product allows.
- * 4. Split. Every dim is divided into chunks of max_preconditioner_dim; the last one may be shorter. With another
- *    "method" than shampoo, nothing is merged, and blocks are runs of neighboring elements.
+ * 4. Split. Every dim is divided into chunks of max_preconditioner_dim; the last one may be shorter. If "method" is not
+ *    shampoo, nothing is merged, and blocks are runs of neighboring elements.
  *
  * Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has no blocks; a scalar
  * is one block of shape (1).
@@ -804,8 +806,8 @@ shampoo_status shampoo_plan_bytes(const shampoo_plan* plan, int32_t rank, const 
  *   keeps the state of some of the blocks and computes their updates; one all-gather per step distributes the updates.
  *   Parameters are bit-identical on every rank.
  * - shard_comm: ranks that hold the shards of one copy: fully sharded or tensor parallelism. With "shard_mode" local,
- *   each shard is preconditioned alone, and ranks exchange only a few bytes of status. With gather, blocks are those of
- *   the whole parameters: gradients and parameters are sent to the owners of the blocks and updates are sent back, and
+ *   each shard is preconditioned alone, and ranks exchange only a few bytes of status. With gather, whole parameters
+ *   are divided into blocks: gradients and parameters are sent to the owners of the blocks, updates are sent back, and
  *   the result is bit-identical to a run without shards.
  *
  * Both together are hybrid sharding (HSDP). Every rank must create and step its optimizers in the same order, and must
@@ -1021,7 +1023,7 @@ typedef struct shampoo_optimizer_desc {
  * @param plan finished, and equal on all ranks.
  * @param desc device, communicators and resources.
  * @retval SHAMPOO_E_INVALID a field of desc, or of a struct that it points to, is wrong; world or rank of a
- *     communicator is not that of the plan, or a communicator is missing; or the plans of two ranks differ.
+ *     communicator differs from the plan, or a communicator is missing; or the plans of two ranks differ.
  * @retval SHAMPOO_E_STATE the plan is not finished.
  * @retval SHAMPOO_E_UNSUPPORTED CUDA cannot be used, for the reason that shampoo_backend_describe() gives; a
  *     communicator of an optimizer on the CPU takes device memory; or device_type is unknown.
@@ -1069,7 +1071,7 @@ typedef struct shampoo_buffers {
   { sizeof(shampoo_buffers), NULL, NULL, NULL, NULL }
 
 /**
- * Binds the buffers of parameters. A host whose arrays stay in place calls it once; one whose arrays move calls it
+ * Binds the buffers of parameters. A host whose arrays stay in place calls it once. A host whose arrays move calls it
  * before each step. The contents are read and written by steps only.
  *
  * @param opt changed.
@@ -1090,7 +1092,7 @@ shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int
  * captured step at each replay.
  *
  * @param opt changed.
- * @param group a group of the plan; 0 is that of the plan's own config.
+ * @param group a group of the plan; 0 is the group of the plan's own config.
  * @param key "lr" or "gradient_scale".
  * @param dtype of the number: SHAMPOO_F32 or SHAMPOO_F64. Ignored if value is NULL.
  * @param value address of the number; on the CPU it needs no alignment. Steps check the range of the number. NULL
@@ -1125,7 +1127,7 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  * Changes a hyper-parameter of a group from the next step on, for example for a learning-rate schedule.
  *
  * @param opt changed.
- * @param group a group of the plan; 0 is that of the plan's own config.
+ * @param group a group of the plan; 0 is the group of the plan's own config.
  * @param key a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
  *     "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta" or "gradient_scale".
  * @param value in the range of the key and of the computation dtype of the group's blocks. Only one of epsilon and
@@ -1143,7 +1145,7 @@ shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, cons
  * -1 for "start_preconditioning_step", and 0 for "threads". For these, it returns the number that the library uses.
  *
  * @param opt read.
- * @param group a group of the plan; 0 is that of the plan's own config.
+ * @param group a group of the plan; 0 is the group of the plan's own config.
  * @param key a key of type "f64", "i64" or "bool" (0 or 1).
  * @param value_out receives the value.
  * @retval SHAMPOO_E_INVALID there is no such group or key, or its value is not a number ("root_rank_rtol" auto).
@@ -1271,8 +1273,9 @@ shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* 
  *   "parameter/block/factor.k"       factor matrix F_k, symmetric, shape[k] x shape[k]
  *   "parameter/block/inverse.k"      inverse root X_k, symmetric, shape[k] x shape[k]
  *   "parameter/block/snapshot.k"     F_k as it was at step snapshot_step, symmetric; with root_async
- *   "parameter/block/snapshot_step"  one I64, with root_async. s > 0: the snapshots are of step s of the group, whose
- *                                    roots are not in use yet; -s: the roots of step s are in use; 0: no refresh yet
+ *   "parameter/block/snapshot_step"  one I64, with root_async. s > 0: the snapshots are of step s of the group, and
+ *                                    their roots are not in use yet; -s: the roots of step s are in use; 0: no
+ *                                    refresh yet
  *   "parameter/block/diagonal"       one I32 per dim: 1 if the factor matrix was diagonal at every refresh, else 0
  *   "parameter/block/filtered_grad"  moving average of the gradient, in the shape of the block; if beta1 is not 0
  *   "parameter/block/second_moment"  second moment of method adam, adagrad or rmsprop, in the shape of the block

@@ -102,7 +102,7 @@ static inline int shampoo_mpi_gather_slice(const shampoo_mpi_state* state, const
   return error;
 }
 
-/** Implements shampoo_comm_ops.all_gather. stream is unused because the memory is that of the host. */
+/** Implements shampoo_comm_ops.all_gather. stream is unused because the memory is host memory. */
 static inline int32_t shampoo_mpi_all_gather(void* user, const void* send, void* recv, size_t bytes_per_rank,
                                              void* stream) {
   shampoo_mpi_state* const state = (shampoo_mpi_state*)user;

@@ -23,7 +23,7 @@ struct StateDifference {
   void Add(std::span<const double> a, std::span<const double> b);
 };
 
-// Compares states of two checkpoints piece by piece. Errors are those of the readers: a file is damaged.
+// Compares states of two checkpoints piece by piece. Fails if a reader reports that its file is damaged.
 class StateComparer {
  public:
   // progress: receives the number of bytes that were read of `a`.

@@ -18,7 +18,8 @@ namespace shampoo::cuda {
 inline constexpr int64_t kTileElements = 4096;
 // Rows and columns of a tile of a symmetric matrix.
 inline constexpr int64_t kMatrixTile = 64;
-// A batch has at most this many elements of tensors and of matrices, unless a single block has more.
+// A batch has at most kMaxBatchElements elements of tensors, and at most kMaxBatchMatrixElements elements of matrices,
+// unless a single block has more.
 inline constexpr int64_t kMaxBatchElements = int64_t{1} << 26;
 inline constexpr int64_t kMaxBatchMatrixElements = int64_t{1} << 27;
 

@@ -4,7 +4,7 @@
 //! A small network, 64-128-64-10 with tanh between the layers: the mean cross entropy and its gradient.
 //!
 //! All parameters are in one flat buffer and all gradients in another, in the order of [`TENSORS`]. A layer computes
-//! y = W x + b; W is row-major, a row per output. The order of all sums is that of ../c_mlp/mlp.c.
+//! y = W x + b; W is row-major, a row per output. All sums are computed in the order of ../c_mlp/mlp.c.
 
 pub const INPUTS: usize = 64;
 const HIDDEN1: usize = 128;

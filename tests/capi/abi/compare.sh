@@ -2,7 +2,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 # compare.sh BASELINE LIBRARY INCLUDE_DIR OUTPUT SANITIZERS PROCESSOR: fails if the library's interface, described in
-# OUTPUT, is not that of the baseline. Added functions pass (tests/capi/exports.txt watches them); any other difference
+# OUTPUT, differs from the baseline. Added functions pass (tests/capi/exports.txt watches them); any other difference
 # fails, even a renamed field. Exits with 77 and prints the reason if no comparison is possible.
 set -eu
 baseline=$1 library=$2 include_dir=$3 output=$4 sanitizers=$5 processor=$6
@@ -23,7 +23,7 @@ abidiff --harmless --no-added-syms --no-show-locs "$baseline" "$output" || statu
 [ "$status" -eq 0 ] && exit 0
 cat <<END
 
-The interface of $library is not that of $baseline
+The interface of $library differs from $baseline
 (abidiff's status is $status: 1 and 2 are errors of abidiff, 4 is a change, 8 is an incompatible change).
 Fields may be added at the end of a released struct. Any other change of it is forbidden, and so is every change or
 removal of a released function. If the change above is intended and allowed, make a new baseline from a RelWithDebInfo

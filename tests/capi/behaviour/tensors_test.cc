@@ -129,7 +129,7 @@ TEST_CASE("a parameter of many blocks has the same values as its blocks stepped 
   std::vector<double> w = host.tensors[0].w.Values();
   for (int t = 1; t <= 14; ++t) {
     host.FillGradients(random);
-    // The gradient is missing at each refresh except that of step 12, and at step 8.
+    // The gradient is missing at step 8, and at each refresh except the refresh of step 12.
     host.tensors[0].has_grad = t == 12 || (t % 3 != 0 && t != 8);
     const std::vector<double> g = host.tensors[0].g.Values();
     for (Piece& piece : pieces) {

@@ -21,7 +21,7 @@ inline std::vector<shampoo_key_info> KeyTable() {
 }
 
 // Returns a value of a key in the spelling of shampoo_config_get. The value differs from the default unless the key has
-// only one value. For the preset it is the one that MakeConfig sets, because a config takes only one.
+// only one value. For the preset, it is the value that MakeConfig sets, because a config takes only one preset.
 inline std::string AnotherValue(const shampoo_key_info& key) {
   if (std::string_view(key.name) == "preset") return "shampoo_2024";
   const std::string_view type = key.value_type;

@@ -113,7 +113,7 @@ TEST_CASE("gathered shards must be described and contain each element once") {
   CheckFinish(Flat(10, 4), &left, &from_14, {"different shard form"});
 }
 
-TEST_CASE("a flat shard is recognised only if it is an equal chunk of dim 0 or of the elements") {
+TEST_CASE("a flat shard is recognized only if it is an equal chunk of dim 0 or of the elements") {
   const auto finish = [](int32_t rank, const std::vector<int64_t>& shape, int64_t offset, int64_t count) {
     const PlanPtr plan = MakeShardPlan("gather", rank, 2);
     shampoo_param_desc desc = Param("p", shape);

@@ -15,7 +15,7 @@ namespace {
 struct CommFault {
   const char* what;
   bool after;       // the faulty rank fails after it has taken part
-  bool all;         // all ranks are faulty; otherwise `rank` is
+  bool all;         // all ranks are faulty; otherwise only `rank`
   bool with_abort;  // otherwise the other ranks notice by a timeout
 };
 constexpr CommFault kCommFaults[] = {{"on all ranks", false, true, false},

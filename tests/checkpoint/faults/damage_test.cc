@@ -244,7 +244,7 @@ TEST_CASE("a path that is not an index is reported with the path to pass instead
     WriteFile(other, text);
     job.Load(other);
     CHECK(job.All(SHAMPOO_E_IO));
-    CHECK_MESSAGE(Has(job.Error(0), "does not begin as the index of a checkpoint does"), job.Error(0));
+    CHECK_MESSAGE(Has(job.Error(0), "does not begin like the index of a checkpoint"), job.Error(0));
     RemoveAll(other);
   }
   for (const auto& [name, bytes] : damaged.files()) {
@@ -253,7 +253,7 @@ TEST_CASE("a path that is not an index is reported with the path to pass instead
     CHECK(job.All(is_index ? SHAMPOO_OK : SHAMPOO_E_IO));
     if (is_index) continue;
     CHECK_MESSAGE(Has(job.Error(0), damaged.PathOf(name)), job.Error(0));
-    CHECK_MESSAGE(Has(job.Error(0), "does not begin as the index of a checkpoint does"), job.Error(0));
+    CHECK_MESSAGE(Has(job.Error(0), "does not begin like the index of a checkpoint"), job.Error(0));
     CHECK_MESSAGE(Has(job.Error(0), "give the directory"), job.Error(0));
   }
 }

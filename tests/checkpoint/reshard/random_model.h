@@ -19,7 +19,7 @@ class RandomModel : public RandomShards {
     RankSpec spec;
     int replicas = 1;
     Shards shards;
-    bool drops_momentum = false;  // the job has no momentum, so that of the checkpoint is not loaded
+    bool drops_momentum = false;  // the job has no momentum, so the momentum of the checkpoint is not loaded
   };
   // may_drop: a loading job may lack a state that was saved.
   World DrawWorld(bool may_drop, const char* on_block_mismatch);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks whose communicators take host memory: their steps equal those of ranks whose communicators take device memory,
-// bit for bit.
+// Ranks whose communicators take host memory. The results of their steps are bit-identical to the results with
+// communicators that take device memory.
 #include <algorithm>
 #include <string>
 

@@ -109,7 +109,7 @@ TEST_CASE("steps with roots on the host allocate nothing, use no pageable memory
   CHECK(fake_cuda_calls("cudaStreamSynchronize") == 0);
 }
 
-TEST_CASE("rungs and counters of roots on the host are those of the CPU") {
+TEST_CASE("rungs and counters of roots on the host are the same as on the CPU") {
   for (const Keys& keys : {Keys{{"root_method", "newton"}, {"root_max_iterations", "2"}, {"epsilon", "1e-6"}},
                            Keys{{"root_method", "eigen"}}, Keys{{"root_dtype", "f64"}}}) {
     const StageWithStream stream;

@@ -14,7 +14,7 @@ namespace {
 
 const char* const kLags[] = {"0", "1"};
 
-// Compares error texts: that of the device ends with that of the CPU, and with status_lag 0 both are equal.
+// Compares error texts: the text of the device ends with the text of the CPU, and with status_lag 0 both are equal.
 void CheckRejected(Pair* pair, const std::string& lag, shampoo_status code) {
   const std::vector<char> before = BitsOf(pair->device);
   CHECK(pair->host.TryStep() == code);

@@ -28,7 +28,7 @@ void CheckSameStats(const Model& device, const Model& host, double rounding) {
   CHECK(device.Stat("root_error.worst") >= 0);
 }
 
-TEST_CASE("residuals of roots are those of the CPU, for every method and dtype") {
+TEST_CASE("residuals of roots are the same as on the CPU, for every method and dtype") {
   for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
     for (const Keys& dtypes : {Keys{{"root_dtype", "f32"}}, Keys{{"root_dtype", "f64"}},
                                Keys{{"factor_dtype", "bf16"}, {"inverse_dtype", "f16"}}}) {

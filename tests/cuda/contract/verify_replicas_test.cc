@@ -59,8 +59,8 @@ TEST_CASE("parameters are compared at every nth step") {
   for (int rank = 0; rank < 2; ++rank) CHECK(ranks[rank].Stat("steps") == 4);
 }
 
-// A communicator of two ranks in which this rank receives its own segment as that of the other rank, in the order of
-// the stream.
+// A communicator of two ranks in which this rank receives its own segment as the segment of the other rank, in the
+// order of the stream.
 struct Echo {
   char* received = nullptr;  // by the last all-gather
 

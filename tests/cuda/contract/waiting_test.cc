@@ -40,7 +40,7 @@ TEST_CASE("if the device keeps up, steps wait only during iterations, and neithe
         CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS_WITHOUT_WORKSPACE) == 0);
         CHECK(fake_cuda_calls("cublasSetStream") + fake_cuda_calls("cusolverDnSetStream") == 0);
         CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) > 0);
-        // Method cans leaves root 6, that of the tensor with three dims, to method eigen.
+        // Method eigen computes root 6, the root of the tensor with three dims, because method cans cannot.
         const bool decomposes = t % 2 == 0 && (std::string(method) == "eigen" || std::string(method) == "cans");
         CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == decomposes);
         // One query, for the previous step or, with status_lag 0, for this step.

@@ -47,7 +47,7 @@ class Memory {
   // Returns whether work of the device may access these bytes. If not, writes the reason to *why.
   bool Accessible(int device, const void* address, size_t bytes, std::string* why);
 
-  // Makes the memory of this device accessible, and that of the others inaccessible.
+  // Makes the memory of this device accessible, and the memory of all other devices inaccessible.
   void Open(int device);
   void OpenAll();
   void Close();

@@ -122,7 +122,7 @@ std::vector<Trial> Trials() {
       {.name = "higher order", .spec = spec(higher + Keys{{"root_max_iterations", "6"}}, {{3, 4}}), .target = 2},
       {.name = "cans", .spec = spec({{"root_method", "cans"}}, {{3, 4}}), .target = 2},
       {.name = "diagonal by cans", .spec = spec({{"root_method", "cans"}}, {{3, 3}}), .diagonal = true},
-      // When the host first polls the iterations, that of the first matrix has converged, and that of the second has
+      // When the host first polls, the iteration of the first matrix has converged, and the iteration of the second has
       // not.
       {.name = "slow newton",
        .spec = spec(newton + Keys{{"root_max_iterations", "40"}, {"epsilon", "1e-4"}}, {{1}, {3}}),

@@ -139,8 +139,8 @@ struct Shards : DeviceRanks {
     spec.keys = spec.keys + Keys{{"shard_mode", kind.mode}};
     return spec;
   }
-  // Makes a step. fail(): called on the faulty rank. Aborts the communicators if a rank ends with another error than
-  // that of a collective.
+  // Makes a step. fail(): called on the faulty rank. Aborts the communicators if a rank ends with an error that is not
+  // the error of a collective.
   void StepAndFail(const std::function<void()>& fail) {
     OnEvery([&](int rank, Model* model) {
       model->Bind();

@@ -60,7 +60,7 @@ def pack_of(folder: str, **programs: str) -> str:
 
 
 def check_failures(folder: str) -> None:
-    """A failed item ends neither its stage nor the run, and a stage that runs again replaces its rows."""
+    """After a failed item, its stage and the run continue. A stage that runs again replaces its rows."""
     out = os.path.join(folder, "failures")
     pack = pack_of(folder, probe="#!/bin/sh\necho the reason\nexit 3\n", commit="abc\n",
                    contract="#!/bin/sh\nexit 0\n", faults="#!/bin/sh\nexit 1\n")

@@ -84,7 +84,7 @@ class DeviceBytes {
   void* data_ = nullptr;
 };
 
-// Device memory for the state of a model, which is initialized as that of a new optimizer.
+// Device memory for the state of a model, which is initialized like the state of a new optimizer.
 class StateArena : public DeviceBytes {
  public:
   explicit StateArena(ModelSpec spec, cudaStream_t stream = nullptr)

@@ -6,7 +6,7 @@
 use crate::tools::{builder, config, gradients, model, step, SHAPES};
 use libshampoo::{BoxError, Comm, Communicator, Dtype, Optimizer, Param, PlanBuilder, PlanOptions, Shard};
 
-/// The first of three ranks. Its exchanges deliver noise instead of the data of the other ranks, or of half of it.
+/// The first of three ranks. Its exchanges deliver noise instead of all or half of the data of the other ranks.
 struct FaultyComm {
     seed: u64,
     all_to_all: bool,
@@ -53,7 +53,7 @@ impl Communicator for FaultyComm {
     }
 }
 
-/// Errors and wrong numbers are allowed, but an implementation of a safe trait must not cause undefined behaviour.
+/// Errors and wrong numbers are allowed, but an implementation of a safe trait must not cause undefined behavior.
 /// Valgrind runs this test, too.
 #[test]
 fn a_communicator_with_wrong_results_causes_no_undefined_behaviour() {

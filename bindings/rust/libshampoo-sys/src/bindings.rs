@@ -751,7 +751,7 @@ extern "C" {
     /// - `plan` finished, and equal on all ranks.
     /// - `desc` device, communicators and resources.
     /// - returns `SHAMPOO_E_INVALID`: a field of desc, or of a struct that it points to, is wrong; world or rank of a
-    ///   communicator is not that of the plan, or a communicator is missing; or the plans of two ranks differ.
+    ///   communicator differs from the plan, or a communicator is missing; or the plans of two ranks differ.
     /// - returns `SHAMPOO_E_STATE`: the plan is not finished.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: CUDA cannot be used, for the reason that shampoo_backend_describe() gives; a
     ///   communicator of an optimizer on the CPU takes device memory; or device_type is unknown.
@@ -771,7 +771,7 @@ extern "C" {
     ///
     /// - `opt` released, with all strings that it returned. May be NULL.
     pub fn shampoo_optimizer_destroy(opt: *mut shampoo_optimizer);
-    /// Binds the buffers of parameters. A host whose arrays stay in place calls it once; one whose arrays move calls it
+    /// Binds the buffers of parameters. A host whose arrays stay in place calls it once. A host whose arrays move calls it
     /// before each step. The contents are read and written by steps only.
     ///
     /// - `opt` changed.
@@ -793,7 +793,7 @@ extern "C" {
     /// captured step at each replay.
     ///
     /// - `opt` changed.
-    /// - `group` a group of the plan; 0 is that of the plan's own config.
+    /// - `group` a group of the plan; 0 is the group of the plan's own config.
     /// - `key` "lr" or "gradient_scale".
     /// - `dtype` of the number: SHAMPOO_F32 or SHAMPOO_F64. Ignored if value is NULL.
     /// - `value` address of the number; on the CPU it needs no alignment. Steps check the range of the number. NULL
@@ -831,7 +831,7 @@ extern "C" {
     /// Changes a hyper-parameter of a group from the next step on, for example for a learning-rate schedule.
     ///
     /// - `opt` changed.
-    /// - `group` a group of the plan; 0 is that of the plan's own config.
+    /// - `group` a group of the plan; 0 is the group of the plan's own config.
     /// - `key` a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
     ///   "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta" or "gradient_scale".
     /// - `value` in the range of the key and of the computation dtype of the group's blocks. Only one of epsilon and
@@ -851,7 +851,7 @@ extern "C" {
     /// -1 for "start_preconditioning_step", and 0 for "threads". For these, it returns the number that the library uses.
     ///
     /// - `opt` read.
-    /// - `group` a group of the plan; 0 is that of the plan's own config.
+    /// - `group` a group of the plan; 0 is the group of the plan's own config.
     /// - `key` a key of type "f64", "i64" or "bool" (0 or 1).
     /// - `value_out` receives the value.
     /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, or its value is not a number ("root_rank_rtol" auto).

@@ -96,7 +96,7 @@ impl Param {
         self
     }
 
-    /// Sets the part that this rank holds. The shape is still that of the whole parameter.
+    /// Sets the part that this rank holds. The shape is still the shape of the whole parameter.
     pub fn shard(mut self, shard: Shard) -> Self {
         self.shard = Some(shard);
         self

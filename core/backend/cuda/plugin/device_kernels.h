@@ -5,7 +5,7 @@
 #include "core/backend/cuda/plugin/kernel_tables.h"
 
 // The kernels of a step, in their order. Each function enqueues a kernel on the stream. In a rejected step, all kernels
-// run, but write neither outputs nor state; they only write the report, and the headers from which other ranks learn of
+// run, but do not write outputs or state; they only write the report, and the headers from which other ranks learn of
 // the rejection. In a skipped step (StepState::go is 0), they write the unchanged outputs.
 namespace shampoo::cuda {
 

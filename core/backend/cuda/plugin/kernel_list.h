@@ -7,8 +7,8 @@
 namespace shampoo::cuda {
 
 // An entry of the list of all kernels. CUDA loads a kernel onto a device when it is first used, and loading may wait
-// for work that is running there. If that work is a collective that waits for a rank of this process, neither ends. So
-// an engine loads all kernels when it is created.
+// for work that is running there. If that work is a collective that waits for another rank of this process, the
+// collective and the loading wait for each other forever. So an engine loads all kernels when it is created.
 class KernelEntry {
  public:
   using LoadFunction = cudaError_t();

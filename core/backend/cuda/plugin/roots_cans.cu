@@ -3,7 +3,7 @@
 #include "core/backend/cuda/plugin/roots_rules.h"
 
 // Kernels of method cans (core/rules/cans.h), for many matrices at once. The products between these kernels are not
-// limited to one triangle, because the order of their factors matters: the one in cans.h keeps rounding errors small.
+// limited to one triangle, because the order of their factors matters: the order in cans.h keeps rounding errors small.
 namespace shampoo::cuda {
 namespace {
 

@@ -174,7 +174,7 @@ class CoupledIteration {
 }  // namespace
 
 // An iteration maps an eigenvalue y of Y in (0, 1] to y T(y)^p, where T(y) is the sum of b_i (1 - y)^i for i < order.
-// Newton's T is that of order 2. The number of iterations until y is 1 is bounded as follows.
+// Newton's T is the T of order 2. The number of iterations until y is 1 is bounded as follows.
 //   - All terms are positive, so T decreases from y = 0 to T(1) = 1 and is at most the whole series, y^(-1/p). So y
 //     stays in (0, 1], and while it is below 0.1 it grows by a factor of at least T(0.1)^p.
 //   - From 0.1 on, each iteration at least squares 1 - y, because (1 + (1 - y) / p)^p >= 1 + (1 - y). 9 iterations

@@ -73,7 +73,7 @@ public final class Memory {
     }
     if (order != ByteOrder.nativeOrder()) {
       throw new ShampooException.Invalid(
-          buffer + ": its byte order is " + order + ", and that of the machine is " + ByteOrder.nativeOrder()
+          buffer + ": its byte order is " + order + ", and the byte order of the machine is " + ByteOrder.nativeOrder()
               + "; call order(ByteOrder.nativeOrder()) before you fill it or create a view");
     }
     int size = buffer instanceof ByteBuffer ? 1 : dtypes.iterator().next().bytes();
