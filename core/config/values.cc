@@ -102,9 +102,11 @@ Status Settings::CheckMoments() const {
     double decay;
   };
   const bool has_average = grafting == Grafting::kRmsprop || grafting == Grafting::kAdam;
+  const bool in_eigenbasis = UsesEigenbasis(method);
   // A dtype that the method does not read has no value.
   const Moment moments[] = {
-      {"factor_dtype", "beta2", "the factor matrices", factor_dtype, beta2},
+      {"factor_dtype", in_eigenbasis ? "shampoo_beta" : "beta2", "the factor matrices", factor_dtype,
+       in_eigenbasis ? shampoo_beta : beta2},
       {"grafting_dtype", "grafting_beta2", "the second moment", grafting_dtype, has_average ? grafting_beta2 : 0},
       {"second_moment_dtype", "beta2", "the second moment", second_moment_dtype, beta2}};
   for (const Moment& moment : moments) {

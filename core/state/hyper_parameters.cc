@@ -102,7 +102,8 @@ Status HyperParameters::Set(int group, const char* name, double value, bool* roo
   }
   if (key->arithmetic)
     SHAMPOO_RETURN_IF_ERROR(CheckArithmetic(*key, value, groups_[static_cast<size_t>(group)].narrowest));
-  if (key->number == &Settings::beta2 || key->number == &Settings::grafting_beta2) {
+  if (key->number == &Settings::beta2 || key->number == &Settings::grafting_beta2 ||
+      key->number == &Settings::shampoo_beta) {
     Settings changed = settings;
     changed.*key->number = value;
     SHAMPOO_RETURN_IF_ERROR(changed.CheckMoments());

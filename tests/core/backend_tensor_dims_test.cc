@@ -13,9 +13,10 @@ namespace {
 
 using plan_test::Draw;
 
-const Shape kShapes[] = {Shape::Of({1}),       Shape::Of({7}),          Shape::Of({1, 5}),         Shape::Of({4, 1}),
-                         Shape::Of({3, 40}),   Shape::Of({40, 3}),      Shape::Of({2, 3, 4}),      Shape::Of({3, 1, 9}),
-                         Shape::Of({5, 2, 1}), Shape::Of({2, 3, 2, 4}), Shape::Of({1, 2, 1, 3, 2})};
+const Shape kTensorShapes[] = {
+    Shape::Of({1}),       Shape::Of({7}),          Shape::Of({1, 5}),         Shape::Of({4, 1}),
+    Shape::Of({3, 40}),   Shape::Of({40, 3}),      Shape::Of({2, 3, 4}),      Shape::Of({3, 1, 9}),
+    Shape::Of({5, 2, 1}), Shape::Of({2, 3, 2, 4}), Shape::Of({1, 2, 1, 3, 2})};
 
 template <typename Real>
 std::vector<Real> DrawValues(std::mt19937_64& random, int64_t n) {
@@ -27,7 +28,7 @@ std::vector<Real> DrawValues(std::mt19937_64& random, int64_t n) {
 // Calls visit(shape, k, coordinates of all elements) for each dim of each shape.
 template <typename Visit>
 void ForEachDim(const Visit& visit) {
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : kTensorShapes) {
     CAPTURE(Print(shape));
     const auto coordinates = plan_test::AllCoordinates(shape);
     for (int k = 0; k < shape.ndim; ++k) {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/backend/cpu/slot_memory.h"
 #include "core/plan/memory_layout.h"
@@ -240,9 +241,9 @@ TEST_CASE("norms of parameters require one block for each parameter") {
     REQUIRE(plan->AddParam(desc, &index).ok());
     desc.name = "x";
     desc.shape = Shape::Of({8, 9});
-    const Status added = plan->AddParam(desc, &index);
-    CheckError(added.ok() ? plan->Finish() : added, Code::kInvalid,
-               "a tensor of shape [8, 9] is divided into 2 blocks: expected one block with update_norm, "
+    Status added = plan->AddParam(desc, &index);
+    CheckError(added.ok() ? plan->Finish() : std::move(added), Code::kInvalid,
+               "a tensor of shape (8, 9) is divided into 2 blocks: expected one block with update_norm, "
                "max_update_rms and norm_control; set max_preconditioner_dim to at least 9");
   }
 }

@@ -17,7 +17,7 @@ namespace shampoo {
 namespace {
 
 using Matrix = std::vector<double>;
-size_t Size(int64_t n) { return static_cast<size_t>(n); }
+size_t MatrixSize(int64_t n) { return static_cast<size_t>(n); }
 
 struct ScratchFixture {
   blas::Scratch scratch;
@@ -42,14 +42,14 @@ template <typename Real>
 Computed<Real> Compute(const BasisSpec& spec, int64_t n, const Matrix& matrix, const std::vector<Real>* previous,
                        double divisor = 1) {
   const Real nan = std::numeric_limits<Real>::quiet_NaN();
-  std::vector<Real> lower(Size(n * n), nan);
+  std::vector<Real> lower(MatrixSize(n * n), nan);
   for (int64_t i = 0; i < n; ++i) {
-    for (int64_t j = 0; j <= i; ++j) lower[Size(i * n + j)] = static_cast<Real>(matrix[Size(i * n + j)]);
+    for (int64_t j = 0; j <= i; ++j) lower[MatrixSize(i * n + j)] = static_cast<Real>(matrix[MatrixSize(i * n + j)]);
   }
-  std::vector<Real> memory(Size(BasisMemory<Real>::Elements(n) + 8), nan);
-  std::vector<int32_t> ints(Size(BasisMemory<Real>::Ints(n) + 8), -77);
-  std::vector<double> wide(Size(BasisMemory<double>::Elements(n)));
-  std::vector<int32_t> wide_ints(Size(BasisMemory<double>::Ints(n)));
+  std::vector<Real> memory(MatrixSize(BasisMemory<Real>::Elements(n) + 8), nan);
+  std::vector<int32_t> ints(MatrixSize(BasisMemory<Real>::Ints(n) + 8), -77);
+  std::vector<double> wide(MatrixSize(BasisMemory<double>::Elements(n)));
+  std::vector<int32_t> wide_ints(MatrixSize(BasisMemory<double>::Ints(n)));
   RecoveryMemory recovery;
   recovery.workspace = {wide.data(), wide_ints.data()};
   const BasisMemory<Real> own{{memory.data(), ints.data()}, &recovery};
@@ -69,7 +69,7 @@ Computed<Real> Compute(const BasisSpec& spec, int64_t n, const Matrix& matrix, c
 template <typename Real>
 Matrix Rotated(int64_t n, const Matrix& a, const std::vector<Real>& basis) {
   const Matrix q(basis.begin(), basis.end());
-  Matrix aq(Size(n * n)), rotated(Size(n * n));
+  Matrix aq(MatrixSize(n * n)), rotated(MatrixSize(n * n));
   blas::Gemm(n, n, n, a.data(), n, q.data(), n, aq.data(), n);
   blas::Gemm(blas::Product<double>{true, false, 1, 0}, n, n, n, q.data(), n, aq.data(), n, rotated.data(), n);
   return rotated;
@@ -77,8 +77,8 @@ Matrix Rotated(int64_t n, const Matrix& a, const std::vector<Real>& basis) {
 
 template <typename Real>
 double Orthogonality(int64_t n, const std::vector<Real>& basis) {
-  Matrix identity(Size(n * n));
-  for (int64_t i = 0; i < n; ++i) identity[Size(i * n + i)] = 1;
+  Matrix identity(MatrixSize(n * n));
+  for (int64_t i = 0; i < n; ++i) identity[MatrixSize(i * n + i)] = 1;
   Matrix product = Rotated(n, identity, basis);
   double largest = 0;
   for (size_t i = 0; i < product.size(); ++i) largest = std::max(largest, std::fabs(product[i] - identity[i]));
@@ -88,7 +88,7 @@ double Orthogonality(int64_t n, const std::vector<Real>& basis) {
 double OffDiagonal(int64_t n, const Matrix& a) {
   double square = 0;
   for (int64_t i = 0; i < n * n; ++i) {
-    if (i / n != i % n) square += a[Size(i)] * a[Size(i)];
+    if (i / n != i % n) square += a[MatrixSize(i)] * a[MatrixSize(i)];
   }
   return std::sqrt(square);
 }
@@ -121,7 +121,7 @@ TEST_CASE_TEMPLATE("an eigendecomposition gives an orthonormal basis, sorted as 
       CHECK(OffDiagonal(n, rotated) < bound * static_cast<double>(n) * std::sqrt(static_cast<double>(n)));
       for (int64_t i = 0; i < n; ++i) {
         const int64_t eigenvalue = sort == BasisSort::kAscending ? i + 1 : n - i;
-        CHECK(rotated[Size(i * n + i)] ==
+        CHECK(rotated[MatrixSize(i * n + i)] ==
               doctest::Approx(static_cast<double>(eigenvalue)).epsilon(bound * static_cast<double>(n)));
       }
     }
@@ -198,11 +198,11 @@ TEST_CASE_TEMPLATE("orthogonal iteration is the Q factor of A Q, in the order th
   const double roundoff = std::numeric_limits<Real>::epsilon();
   const int64_t n = 5;
   // The identity is nearly an eigenbasis, and its columns are not in the order of the eigenvalues 2, 4, 1, 5, 3.
-  Matrix a(Size(n * n), 0.01);
+  Matrix a(MatrixSize(n * n), 0.01);
   const double eigenvalues[] = {2, 4, 1, 5, 3};
-  for (int64_t i = 0; i < n; ++i) a[Size(i * n + i)] = eigenvalues[i];
-  std::vector<Real> identity(Size(n * n));
-  for (int64_t i = 0; i < n; ++i) identity[Size(i * n + i)] = 1;
+  for (int64_t i = 0; i < n; ++i) a[MatrixSize(i * n + i)] = eigenvalues[i];
+  std::vector<Real> identity(MatrixSize(n * n));
+  for (int64_t i = 0; i < n; ++i) identity[MatrixSize(i * n + i)] = 1;
   const std::vector<int32_t> by_eigenvalue = {3, 1, 4, 0, 2};
   for (const BasisSort sort : kSorts) {
     CAPTURE(static_cast<int>(sort));
@@ -216,7 +216,7 @@ TEST_CASE_TEMPLATE("orthogonal iteration is the Q factor of A Q, in the order th
     if (sort != BasisSort::kNone) places = by_eigenvalue;
     if (sort == BasisSort::kAscending) std::reverse(places.begin(), places.end());
     for (int64_t j = 0; j < n; ++j) {
-      CHECK(std::fabs(made.basis[Size(places[Size(j)] * n + j)]) > Real{0.99});
+      CHECK(std::fabs(made.basis[MatrixSize(places[MatrixSize(j)] * n + j)]) > Real{0.99});
     }
     // Only this sort changes the order of the previous columns.
     if (sort == BasisSort::kBefore) CHECK(made.order == by_eigenvalue);
@@ -225,11 +225,11 @@ TEST_CASE_TEMPLATE("orthogonal iteration is the Q factor of A Q, in the order th
     if (sort == BasisSort::kBefore || sort == BasisSort::kNone) {
       const int64_t first = places[0];
       double norm = 0;
-      for (int64_t i = 0; i < n; ++i) norm += a[Size(i * n + first)] * a[Size(i * n + first)];
-      const double sign = std::copysign(1 / std::sqrt(norm), static_cast<double>(made.basis[Size(first * n)]));
+      for (int64_t i = 0; i < n; ++i) norm += a[MatrixSize(i * n + first)] * a[MatrixSize(i * n + first)];
+      const double sign = std::copysign(1 / std::sqrt(norm), static_cast<double>(made.basis[MatrixSize(first * n)]));
       for (int64_t i = 0; i < n; ++i) {
-        CHECK(static_cast<double>(made.basis[Size(i * n)]) ==
-              doctest::Approx(a[Size(i * n + first)] * sign).epsilon(20 * roundoff));
+        CHECK(static_cast<double>(made.basis[MatrixSize(i * n)]) ==
+              doctest::Approx(a[MatrixSize(i * n + first)] * sign).epsilon(20 * roundoff));
       }
     }
   }
@@ -238,9 +238,9 @@ TEST_CASE_TEMPLATE("orthogonal iteration is the Q factor of A Q, in the order th
 TEST_CASE("columns with equal eigenvalue estimates keep their order") {
   const ScratchFixture fixture;
   Matrix a(64);
-  for (int64_t i = 0; i < 8; ++i) a[Size(i * 8 + i)] = i < 4 ? 1 : 2;
+  for (int64_t i = 0; i < 8; ++i) a[MatrixSize(i * 8 + i)] = i < 4 ? 1 : 2;
   std::vector<double> identity(64);
-  for (int64_t i = 0; i < 8; ++i) identity[Size(i * 8 + i)] = 1;
+  for (int64_t i = 0; i < 8; ++i) identity[MatrixSize(i * 8 + i)] = 1;
   BasisSpec spec;
   spec.method = BasisMethod::kQr;
   CHECK(Compute<double>(spec, 8, a, &identity).order == std::vector<int32_t>{4, 5, 6, 7, 0, 1, 2, 3});
@@ -251,8 +251,8 @@ TEST_CASE("more iterations make the matrix more diagonal, and several are the sa
   const int64_t n = 10;
   const Matrix a = WithEigenvaluesBy(n, [](int64_t i) { return std::pow(3, static_cast<double>(i)); });
   for (const BasisSort sort : {BasisSort::kNone, BasisSort::kBefore}) {
-    std::vector<double> identity(Size(n * n));
-    for (int64_t i = 0; i < n; ++i) identity[Size(i * n + i)] = 1;
+    std::vector<double> identity(MatrixSize(n * n));
+    for (int64_t i = 0; i < n; ++i) identity[MatrixSize(i * n + i)] = 1;
     BasisSpec spec;
     spec.method = BasisMethod::kQr;
     spec.sort = sort;
@@ -317,8 +317,8 @@ TEST_CASE("orthogonal iteration stops when the tolerance is reached") {
   const ScratchFixture fixture;
   const int64_t n = 6;
   const Matrix a = Mirrored(n, WithEigenvaluesBy(n, [](int64_t i) { return std::pow(10, static_cast<double>(i)); }));
-  std::vector<double> identity(Size(n * n));
-  for (int64_t i = 0; i < n; ++i) identity[Size(i * n + i)] = 1;
+  std::vector<double> identity(MatrixSize(n * n));
+  for (int64_t i = 0; i < n; ++i) identity[MatrixSize(i * n + i)] = 1;
   BasisSpec spec;
   spec.method = BasisMethod::kQr;
   spec.sort = BasisSort::kNone;
@@ -337,11 +337,11 @@ TEST_CASE("basis_epsilon is added to the diagonal of the matrix after it is divi
   const int64_t n = 4;
   const Matrix a = WithEigenvaluesBy(n, [](int64_t i) { return static_cast<double>(i); });
   Matrix added = a;
-  for (int64_t i = 0; i < n; ++i) added[Size(i * n + i)] += 0.75;
+  for (int64_t i = 0; i < n; ++i) added[MatrixSize(i * n + i)] += 0.75;
   Matrix halves = a;
   for (double& element : halves) element /= 2;
-  std::vector<double> identity(Size(n * n));
-  for (int64_t i = 0; i < n; ++i) identity[Size(i * n + i)] = 1;
+  std::vector<double> identity(MatrixSize(n * n));
+  for (int64_t i = 0; i < n; ++i) identity[MatrixSize(i * n + i)] = 1;
   BasisSpec spec;
   spec.method = BasisMethod::kQr;
   const std::vector<double> expected = Compute<double>(spec, n, added, &identity).basis;
