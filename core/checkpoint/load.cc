@@ -14,6 +14,7 @@
 #include "core/checkpoint/ranks.h"
 #include "core/checkpoint/resharder.h"
 #include "core/checkpoint/states_reader.h"
+#include "core/plan/block_states.h"
 
 namespace shampoo {
 namespace {
@@ -243,6 +244,22 @@ class Load {
     return {};
   }
 
+  // Loads the number of gradients of a block without factor matrices, whose moments come from other blocks. All blocks
+  // of a parameter have had the same gradients.
+  Status LoadGradientCount(const Matching::ReshardedParam& resharded, int64_t block) {
+    if (resharded.optimizer->plan().block(block).is_preconditioned) return {};
+    for (const StateEntry& state : resharded.optimizer->entries()) {
+      if (state.block != block || state.state() != kGradientCount) continue;
+      for (const StoredBlock* source : resharded.sources) {
+        const StoredEntry* const entry = source->Find(kGradientCount);
+        if (entry == nullptr) continue;
+        return resharded.optimizer->Change(state, &copy_,
+                                           [&](char* memory) { return reader_->Load(*source, *entry, state, memory); });
+      }
+    }
+    return {};
+  }
+
   Status Apply() {
     const auto load = [this](const Matching::Direct& direct, const StoredEntry& entry, const StateEntry& state) {
       return direct.optimizer->Change(
@@ -256,6 +273,7 @@ class Load {
       for (const int64_t block : resharded.blocks) {
         const Block& of_plan = resharded.optimizer->plan().blocks[static_cast<size_t>(block)];
         SHAMPOO_RETURN_IF_ERROR(resharded.optimizer->InitializeFactors(of_plan));
+        SHAMPOO_RETURN_IF_ERROR(LoadGradientCount(resharded, block));
       }
     }
     for (const Matching::Steps& steps : matching_->steps()) {

@@ -261,6 +261,13 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
   const Block& own_block = optimizer.plan().blocks[static_cast<size_t>(own.block)];
   if (!own_block.is_preconditioned && stored.HasFactors()) ++unused_["factor matrix"];
   const StoredParam& param = index.params[static_cast<size_t>(stored.param)];
+  const bool in_eigenbasis = UsesEigenbasis(optimizer.plan().group(own_block).method);
+  if (in_eigenbasis && !own_block.is_preconditioned && stored.HasFactors()) {
+    return Invalid(
+        "parameter \"", param.name,
+        "\" was saved with factor matrices, and has none here: its moments were saved in eigenbases and cannot "
+        "be converted; set precondition_1d, precondition_dims and skip_dim_size to their saved values");
+  }
   for (const StateEntry* state : own.states) {
     if (only_elementwise && !state->elementwise()) continue;
     const StoredEntry* const entry = stored.Find(state->state());

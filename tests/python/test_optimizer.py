@@ -88,12 +88,15 @@ def test_keys_that_can_be_changed_are_attributes_for_all_groups() -> None:
     groups = [{"params": {name: value}} for name, value in values.items()]
     opt = libshampoo.Optimizer(groups, root_relative_epsilon=0, epsilon=1e-9, momentum=0.5)
     for name, key in libshampoo.KEYS.items():
-        if not key.changeable:
+        if not key.changeable or name == "shampoo_beta":
             continue
         value = 0.25 if name != "root_relative_epsilon" else 0.0
         setattr(opt, name, value)
         assert [group[name] for group in opt.param_groups] == [value, value], name
         assert getattr(opt, name) == value
+    soap = libshampoo.Optimizer(params(), method="soap")
+    soap.shampoo_beta = 0.5  # only methods in eigenbases read this key
+    assert soap.shampoo_beta == 0.5
     with pytest.raises(ValueError, match="weight_decay"):
         opt.weight_decay = -1
     with pytest.raises(TypeError, match="key weight_decay: the value 'much' is not allowed: expected a number, >= 0"):

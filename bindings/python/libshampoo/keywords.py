@@ -97,4 +97,5 @@ class Keywords(TypedDict, total=False):
     basis_transport: str | None
     basis_epsilon: float | str | None
     inverse_exponent: float | str | None
+    ignored_dims: int | str | Sequence[int] | None
     drop_weighting: bool | None

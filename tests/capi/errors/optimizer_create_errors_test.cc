@@ -71,7 +71,7 @@ TEST_CASE("shampoo_optimizer_create rejects unsupported devices and streams") {
   desc.device_type = 3;
   CheckCreateRefused(plan, desc, SHAMPOO_E_UNSUPPORTED, {"device_type is 3", "SHAMPOO_CPU (1)", "SHAMPOO_CUDA (2)"});
   desc.device_type = SHAMPOO_CUDA;
-  CheckCreateRefused(plan, desc, SHAMPOO_E_INVALID, {"device_type is SHAMPOO_CUDA (2)", "plan SHAMPOO_CPU (1)"});
+  CheckCreateRefused(plan, desc, SHAMPOO_E_INVALID, {"device_type is SHAMPOO_CUDA (2)", "plan is SHAMPOO_CPU (1)"});
   int memory = 0;
   desc = good;
   desc.stream = &memory;
