@@ -254,7 +254,7 @@ TEST_CASE("a path that is not an index is reported with the path to pass instead
     if (is_index) continue;
     CHECK_MESSAGE(Has(job.Error(0), damaged.PathOf(name)), job.Error(0));
     CHECK_MESSAGE(Has(job.Error(0), "does not begin like the index of a checkpoint"), job.Error(0));
-    CHECK_MESSAGE(Has(job.Error(0), "give the directory"), job.Error(0));
+    CHECK_MESSAGE(Has(job.Error(0), "pass the directory"), job.Error(0));
   }
 }
 
