@@ -76,7 +76,11 @@ class NativeModule(ModuleType):
         super().__init__("libshampoo._native")
         self._constants: dict[str, int] = {}
         page = (ROOT / "docs/keys.md").read_text(encoding="utf-8")
-        self._keys = re.findall(r"^\| `(\w+)`([^|]*)\| ([^|]*) \| ([^|]*) \| ([^|]*) \| (.*) \|$", page, re.MULTILINE)
+        everyday, _, for_replay = page.partition("## Keys that reproduce other implementations")
+        row = re.compile(r"^\| `(\w+)`([^|]*)\| ([^|]*) \| ([^|]*) \| ([^|]*) \| (.*) \|$", re.MULTILINE)
+        self._keys = row.findall(everyday)
+        self._everyday = len(self._keys)
+        self._keys += row.findall(for_replay)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -98,6 +102,7 @@ class NativeModule(ModuleType):
         """Describe a key as the compiled module does."""
         info.name, marks, info.value_type, info.default_value, info.range, info.doc = self._keys[index]
         info.scope, info.changeable = int("(o)" not in marks), int("(c)" in marks)
+        info.for_replay = int(index >= self._everyday)
 
     def shampoo_set_log(self, callback: Any, level: int) -> None:
         """Do nothing, unlike the compiled module."""
