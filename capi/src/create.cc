@@ -52,6 +52,8 @@ shampoo_param_desc DescribeParam(const shampoo_tensor& tensor, const std::string
   std::copy(std::begin(tensor.shape), std::end(tensor.shape), param.shape);
   param.param_dtype = tensor.dtype;
   param.grad_dtype = tensor.dtype;
+  param.role = tensor.role;
+  param.stack_dims = tensor.stack_dims;
   return param;
 }
 

@@ -1,6 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iterator>
 
 #include "capi/src/guard.h"
 #include "capi/src/handles.h"
@@ -46,6 +47,27 @@ Status ReadShard(const shampoo_param_desc& user_desc, int32_t ndim, ParamDesc* d
   return {};
 }
 
+// Reads the fields that describe what a parameter is in the model.
+Status ReadRole(const shampoo_param_desc& user_desc, ParamDesc* desc) {
+  if (user_desc.role < SHAMPOO_HIDDEN || user_desc.role > SHAMPOO_HEAD) {
+    return Invalid("role is ", user_desc.role,
+                   ": expected SHAMPOO_HIDDEN (0), SHAMPOO_VECTOR (1), SHAMPOO_EMBEDDING (2) or SHAMPOO_HEAD (3)");
+  }
+  if (user_desc.fan < SHAMPOO_OUT_IN || user_desc.fan > SHAMPOO_IN_OUT) {
+    return Invalid("fan is ", user_desc.fan, ": expected SHAMPOO_OUT_IN (0) or SHAMPOO_IN_OUT (1)");
+  }
+  desc->role = static_cast<Role>(user_desc.role);
+  desc->fan = static_cast<Fan>(user_desc.fan);
+  const int64_t* const sizes = user_desc.row_splits;
+  const int64_t* const end = std::find(sizes, std::end(user_desc.row_splits), 0);
+  if (std::any_of(end, std::end(user_desc.row_splits), [](int64_t size) { return size != 0; })) {
+    return Invalid("row_splits[", end - sizes,
+                   "] is 0, and a size follows: expected zeros only at the end of the list");
+  }
+  desc->row_splits.assign(sizes, end);
+  return {};
+}
+
 // Converts the caller's description of a parameter. The plan checks its values.
 Status ReadParamDesc(const shampoo_param_desc& user_desc, ParamDesc* desc) {
   SHAMPOO_RETURN_IF_ERROR(RequireArgument(user_desc.name, "desc.name"));
@@ -63,6 +85,7 @@ Status ReadParamDesc(const shampoo_param_desc& user_desc, ParamDesc* desc) {
   SHAMPOO_RETURN_IF_ERROR(ReadDtype("copy_dtype", copy_dtype, &desc->copy_dtype).Within(context));
   desc->shape = ReadShape(user_desc.shape, user_desc.ndim);
   desc->stack_dims = user_desc.stack_dims;
+  SHAMPOO_RETURN_IF_ERROR(ReadRole(user_desc, desc).Within(context));
   desc->group = user_desc.group;
   return {};
 }

@@ -45,13 +45,20 @@ constexpr Default kShampoo2024[] = {
     {"grafting", "none"},
     {"initial_inverse", "zero"},
     {"allow_stalled_moments", "true"},
+    {"route", "off"},
+};
+constexpr Default kShampooPinv[] = {
+    {"root_rank_handling", "pseudo_inverse"},
 };
 // The defaults of torch.optim.AdamW.
 constexpr Default kAdamw[] = {{"lr", "0.001"}, {"weight_decay", "0.01"}};
 
 constexpr Preset kPresets[] = {
-    {"shampoo", Method::kShampoo, {}},      {"shampoo_2024", Method::kShampoo, kShampoo2024},
-    {"adamw", Method::kAdam, kAdamw},       {"soap", Method::kSoap, {}},
+    {"shampoo", Method::kShampoo, {}},
+    {"shampoo_2024", Method::kShampoo, kShampoo2024},
+    {"shampoo_pinv", Method::kShampoo, kShampooPinv},
+    {"adamw", Method::kAdam, kAdamw},
+    {"soap", Method::kSoap, {}},
     {"kl_shampoo", Method::kKlShampoo, {}},
 };
 

@@ -12,7 +12,7 @@
 namespace shampoo {
 namespace {
 
-constexpr const char* kPresetNames[] = {"shampoo", "shampoo_2024", "adamw", "soap", "kl_shampoo"};
+constexpr const char* kPresetNames[] = {"shampoo", "shampoo_2024", "shampoo_pinv", "adamw", "soap", "kl_shampoo"};
 constexpr const char* kMethodNames[] = {"shampoo", "soap", "kl_shampoo", "adam", "adagrad", "rmsprop", "sgd"};
 constexpr const char* kGraftingNames[] = {"none", "sgd", "adagrad", "rmsprop", "adam"};
 constexpr const char* kDecayNames[] = {"decoupled", "coupled", "independent", "palm", "decoupled_after"};
@@ -28,6 +28,7 @@ constexpr const char* kShardModeNames[] = {"local", "gather"};
 constexpr const char* kMathNames[] = {"f32", "tf32"};
 constexpr const char* kMismatchNames[] = {"error", "reset"};
 constexpr const char* kPreconditionDimsNames[] = {"all", "smaller", "larger"};
+constexpr const char* kRouteNames[] = {"auto", "off"};
 constexpr const char* kUpdateNormNames[] = {"none", "frobenius", "rms"};
 constexpr const char* kNormControlNames[] = {"none", "hyperball"};
 constexpr const char* kBasisMethodNames[] = {"eigen", "qr"};
@@ -64,7 +65,7 @@ const Key kKeys[] = {
     {.name = "preset", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "Named set of defaults. Keys that are set explicitly keep their values, regardless of the order in which "
             "keys are set. shampoo: the defaults of this table. shampoo_2024: the defaults of the July 2024 reference "
-            "release. adamw: method adam with the learning rate and the weight decay of torch.optim.AdamW. soap, "
+            "release. shampoo_pinv: shampoo with root_rank_handling pseudo_inverse. adamw: method adam with the learning rate and the weight decay of torch.optim.AdamW. soap, "
             "kl_shampoo: the method of this name with its defaults. A preset is for one method; if the key method "
             "selects another method, the defaults of that method are used instead.",
      .choices = kPresetNames},
@@ -149,6 +150,12 @@ const Key kKeys[] = {
             "stack_dims, they are counted for each stacked tensor; with shard_mode local, for each piece that a rank "
             "holds.",
      .methods = kWithFactors, .flag = &Settings::precondition_1d},
+    {.name = "route", .type = KeyType::kChoice, .default_text = "auto",
+     .doc = "Which parameters have no factor matrices because of their role in the model. auto: those that are "
+            "described as a vector, an embedding or a head (shampoo_param_desc.role). They take the step of "
+            "method adam with the keys of their group or, with method shampoo, the step of the grafting method. off: "
+            "roles are ignored.",
+     .methods = kWithFactors, .choices = kRouteNames, .choose = Choose<&Settings::route>},
     {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "25",
      .doc = "Maximum number of steps between two refreshes of the inverse roots. Early refreshes follow each other "
             "sooner if refresh_growth is above 0. Factor matrices are updated at every step. With method soap and "

@@ -50,6 +50,7 @@ enum class Balance { kBytes, kCost };
 enum class ShardMode { kLocal, kGather };
 enum class OnBlockMismatch { kError, kReset };
 enum class PreconditionMath { kF32, kTf32 };
+enum class Route { kAuto, kOff };
 enum class PreconditionDims { kAll, kSmaller, kLarger };
 enum class UpdateNorm { kNone, kFrobenius, kRms };
 enum class NormControl { kNone, kHyperball };
@@ -153,6 +154,7 @@ struct Settings : GroupSettings {
   OnBlockMismatch on_block_mismatch = OnBlockMismatch::kError;
   PreconditionMath precondition_math = PreconditionMath::kF32;
   PreconditionDims precondition_dims = PreconditionDims::kAll;
+  Route route = Route::kAuto;
 
   std::vector<int64_t> ignored_dims;           // pairs: order, dim
   std::vector<int64_t> inverse_root_override;  // one entry: for all orders; several: by order

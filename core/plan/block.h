@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/base/dtype.h"
 #include "core/base/text.h"
@@ -22,12 +23,17 @@ inline constexpr int64_t kLargestBlock = (int64_t{1} << 31) - 1;
 inline constexpr int64_t kMaxBlocks = int64_t{1} << 20;
 
 enum class ShardForm : int32_t { kWhole = 0, kFlat = 1, kRectangle = 2 };
+enum class Role : int32_t { kHidden = 0, kVector = 1, kEmbedding = 2, kHead = 3 };
+enum class Fan : int32_t { kOutIn = 0, kInOut = 1 };
 
 // The caller's description of a parameter (shampoo_param_desc), checked.
 struct ParamDesc {
   std::string name;
   Shape shape;  // global
   int stack_dims = 0;
+  Role role = Role::kHidden;
+  Fan fan = Fan::kOutIn;
+  std::vector<int64_t> row_splits;  // sizes of the parts of each stacked tensor; one size repeats; empty: one part
   Dtype param_dtype = Dtype::kF32;
   Dtype grad_dtype = Dtype::kF32;
   Dtype out_dtype = Dtype::kF32;
@@ -116,6 +122,9 @@ struct Block {
   // Whether E and V are stored in eigenbases.
   constexpr bool is_rotated() const { return is_preconditioned && gradient_count.present(); }
 };
+
+const char* NameOf(Role role);  // "hidden", "vector", ...
+const char* NameOf(Fan fan);    // "out_in", "in_out"
 
 // Returns "<parameter>/<block>", the prefix of the names of a block's states.
 inline std::string BlockName(const Param& param, const Block& block) { return Cat(param.desc.name, "/", block.index); }

@@ -183,9 +183,16 @@ Status CheckBlock(const BlockView& view, const MergedTensor& tensor) {
   return {};
 }
 
+// Returns whether the role of a parameter decides that it has no factor matrices.
+bool HasRole(const Settings& settings, const ParamDesc& desc) {
+  return settings.route == Route::kAuto && desc.role != Role::kHidden;
+}
+
 // Returns whether the blocks of a tensor have factor matrices. shape: the tensor after merging.
-bool IsPreconditioned(const Settings& settings, const Shape& tensor, const Shape& shape, uint32_t skipped) {
-  if (IsElementwise(settings.method) || (skipped != 0 && skipped == (1U << shape.ndim) - 1)) return false;
+bool IsPreconditioned(const Settings& settings, const ParamDesc& desc, const Shape& tensor, const Shape& shape,
+                      uint32_t skipped) {
+  if (IsElementwise(settings.method) || HasRole(settings, desc) || (skipped != 0 && skipped == (1U << shape.ndim) - 1))
+    return false;
   if (settings.precondition_1d) return true;
   if (UsesEigenbasis(settings.method)) return shape.ndim > 1;
   if (settings.grafting == Grafting::kNone) return true;
@@ -204,7 +211,7 @@ uint32_t AllButOne(const Shape& shape, uint32_t skipped, bool smaller) {
   return chosen < 0 ? all : all & ~(1U << chosen);
 }
 
-MergedTensor Merge(const Settings& settings, const Shape& tensor) {
+MergedTensor Merge(const Settings& settings, const ParamDesc& desc, const Shape& tensor) {
   MergedTensor merged{tensor, tensor.ndim};
   if (IsElementwise(settings.method)) return merged;
   if (settings.use_merge_dims) {
@@ -222,19 +229,41 @@ MergedTensor Merge(const Settings& settings, const Shape& tensor) {
     const int64_t dim = settings.ignored_dims[i + 1];
     if (settings.ignored_dims[i] == merged.shape.ndim && dim < merged.shape.ndim) merged.ignored |= 1U << dim;
   }
-  merged.is_preconditioned = IsPreconditioned(settings, tensor, merged.shape, merged.skipped | merged.ignored);
+  merged.is_preconditioned = IsPreconditioned(settings, desc, tensor, merged.shape, merged.skipped | merged.ignored);
   return merged;
 }
 
-// Appends blocks of one dense tensor that starts at element `start` of the caller's buffer.
-Status AppendViews(const Param& param, const std::vector<BlockView>& views, const MergedTensor& tensor, int64_t start,
-                   std::vector<Block>* blocks) {
+// Where the elements of a tensor are in the caller's buffer. The tensor is dense, or it consists of the columns of a
+// dense tensor whose rows are longer.
+struct TensorPlace {
+  int64_t start = 0;       // the first element
+  int64_t columns = 1;     // the last dim of the tensor
+  int64_t row_length = 1;  // the last dim of the dense tensor
+
+  int64_t OffsetOf(int64_t element) const { return element / columns * row_length + element % columns; }
+};
+
+// Checks that each dim of a view has one stride in memory, which is 1 for the last dim. view: the shape of the tensor
+// after merging.
+Status CheckPlace(const Shape& tensor, const Shape& view, const TensorPlace& place) {
+  const bool is_dense = place.columns == place.row_length;
+  if (is_dense || (place.columns > 1 && view[view.ndim - 1] == place.columns)) return {};
+  return Invalid("row_splits with fan in_out: the last dim of the view ", ShapeText(view), " of a part of shape ",
+                 ShapeText(tensor),
+                 " is not contiguous in the parameter: expected at least 2 columns in each part, and use_merge_dims "
+                 "false in the group");
+}
+
+// Appends blocks of one tensor.
+Status AppendViews(const Param& param, const std::vector<BlockView>& views, const MergedTensor& tensor,
+                   const TensorPlace& place, std::vector<Block>* blocks) {
   for (const BlockView& view : views) {
     SHAMPOO_RETURN_IF_ERROR(CheckBlock(view, tensor));
     Block block;
     block.shape = view.shape;
-    block.stride = block.tensor_stride = view.stride;
-    block.offset = block.tensor_offset = start + view.offset;
+    for (int k = 0; k < view.shape.ndim; ++k) At(block.stride, k) = place.OffsetOf(At(view.stride, k));
+    block.tensor_stride = block.stride;
+    block.offset = block.tensor_offset = place.start + place.OffsetOf(view.offset);
     block.global_offset = GlobalOffset(param.desc, block.offset);
     block.elements = view.shape.Product();
     block.is_preconditioned = tensor.is_preconditioned;
@@ -245,16 +274,17 @@ Status AppendViews(const Param& param, const std::vector<BlockView>& views, cons
   return {};
 }
 
-// Merges and splits one dense tensor.
-Status AppendTensor(const Param& param, const Settings& settings, const Shape& tensor, int64_t start,
+// Merges and splits one tensor.
+Status AppendTensor(const Param& param, const Settings& settings, const Shape& tensor, const TensorPlace& place,
                     std::vector<Block>* blocks) {
-  const MergedTensor merged = Merge(settings, tensor);
+  const MergedTensor merged = Merge(settings, param.desc, tensor);
   // The grafting method alone updates blocks without factor matrices. Its norms are those of the blocks of Shampoo.
   const bool is_elementwise = !merged.is_preconditioned && settings.method != Method::kShampoo;
+  SHAMPOO_RETURN_IF_ERROR(CheckPlace(tensor, is_elementwise ? tensor : merged.shape, place));
   if (is_elementwise && settings.uses_norms()) {
-    return AppendViews(param, SplitBlocks(tensor, std::max<int64_t>(tensor.Product(), 1)), merged, start, blocks);
+    return AppendViews(param, SplitBlocks(tensor, std::max<int64_t>(tensor.Product(), 1)), merged, place, blocks);
   }
-  if (is_elementwise) return AppendViews(param, SplitElementwise(tensor), merged, start, blocks);
+  if (is_elementwise) return AppendViews(param, SplitElementwise(tensor), merged, place, blocks);
   int64_t count = 0;
   if (!CountBlocks(merged.shape, settings.max_preconditioner_dim, &count, merged.skipped) ||
       count > kMaxBlocks - static_cast<int64_t>(blocks->size())) {
@@ -268,8 +298,82 @@ Status AppendTensor(const Param& param, const Settings& settings, const Shape& t
                    *std::max_element(merged.shape.View().begin(), merged.shape.View().end()),
                    ", or use a group without these keys for the parameter");
   }
-  return AppendViews(param, SplitBlocks(merged.shape, settings.max_preconditioner_dim, merged.skipped), merged, start,
+  return AppendViews(param, SplitBlocks(merged.shape, settings.max_preconditioner_dim, merged.skipped), merged, place,
                      blocks);
+}
+
+// Appends the parts of one stacked tensor, of which a rank may hold a rectangle: `held` rows, from `first` on. Without
+// row_splits there is one part.
+class PartAppender {
+ public:
+  PartAppender(const Param& param, const Settings& settings, const Shape& tensor, std::vector<Block>* blocks)
+      : param_(param), settings_(settings), whole_(tensor), blocks_(blocks) {
+    const ParamDesc& desc = param.desc;
+    row_dim_ = tensor.ndim > 0 ? RowDim(tensor, desc.fan) : 0;
+    parts_ = TensorParts(desc.row_splits, tensor.ndim > 0 ? tensor[row_dim_] : 1);
+  }
+
+  // Appends the parts of a rectangle of the stacked tensor.
+  Status AppendRectangle(const Shape& held, int64_t first_row, int64_t start) {
+    const int64_t rows = held.ndim > 0 ? held[row_dim_] : 1;
+    for (const TensorPart& part : parts_) {
+      const int64_t begin = std::max<int64_t>(part.first - first_row, 0);
+      const int64_t end = std::min(part.first + part.count - first_row, rows);
+      if (begin >= end) continue;
+      Shape shape = held;
+      TensorPlace place{start, 1, 1};
+      if (held.ndim > 0) {
+        const bool cuts_columns = row_dim_ > 0;
+        shape[row_dim_] = end - begin;
+        place.start += begin * (cuts_columns ? 1 : held.DropFront(1).Product());
+        if (cuts_columns) place = {place.start, end - begin, rows};
+      }
+      SHAMPOO_RETURN_IF_ERROR(AppendTensor(param_, settings_, shape, place, blocks_));
+    }
+    return {};
+  }
+
+  // Appends the parts of a flat shard [range.start, range.end) of the stacked tensor.
+  Status AppendFlat(const StackedRange& range) {
+    if (row_dim_ > 0 && parts_.size() > 1) {
+      return Invalid(
+          "row_splits with fan in_out: a flat shard is not supported with shard_mode local: expected shard_mode "
+          "gather, "
+          "or rectangular shards");
+    }
+    const int64_t row = whole_.ndim > 0 ? whole_.DropFront(1).Product() : 1;
+    for (const TensorPart& part : parts_) {
+      const bool is_whole = parts_.size() == 1;
+      const int64_t first = is_whole ? 0 : part.first * row;
+      const int64_t begin = std::max(range.start, first);
+      const int64_t end = is_whole ? range.end : std::min(range.end, (part.first + part.count) * row);
+      if (begin >= end) continue;
+      Shape shape = whole_;
+      if (!is_whole) shape[0] = part.count;
+      for (const ShardPiece& piece : FlatShardPieces(shape, begin - first, end - first)) {
+        const int64_t start = range.offset_in_shard + begin - range.start + piece.offset_in_shard;
+        SHAMPOO_RETURN_IF_ERROR(AppendTensor(param_, settings_, piece.shape, {start, 1, 1}, blocks_));
+      }
+    }
+    return {};
+  }
+
+ private:
+  const Param& param_;
+  const Settings& settings_;
+  Shape whole_;
+  std::vector<Block>* blocks_;
+  int row_dim_ = 0;
+  std::vector<TensorPart> parts_;
+};
+
+Status CheckRole(const ParamDesc& desc, const Settings& settings) {
+  if (settings.method != Method::kShampoo || settings.grafting != Grafting::kNone || !HasRole(settings, desc))
+    return {};
+  return Invalid(
+      "role is ", NameOf(desc.role),
+      ", but grafting is none: expected a grafting method, which steps parameters without factor matrices; or "
+      "role hidden, or the key route off");
 }
 
 }  // namespace
@@ -295,6 +399,26 @@ std::vector<StackedRange> SplitStack(const Shape& shape, int stack_dims, int64_t
   }
   return ranges;
 }
+
+int RowDim(const Shape& tensor, Fan fan) { return fan == Fan::kInOut ? std::max(tensor.ndim - 1, 0) : 0; }
+
+std::vector<TensorPart> TensorParts(const std::vector<int64_t>& splits, int64_t rows) {
+  if (splits.empty()) return {{0, rows}};
+  std::vector<TensorPart> parts;
+  for (int64_t first = 0; first < rows;) {
+    const int64_t count = splits.size() == 1 ? splits[0] : splits[parts.size()];
+    parts.push_back({first, count});
+    first += count;
+  }
+  return parts;
+}
+
+const char* NameOf(Role role) {
+  constexpr std::array kNames = {"hidden", "vector", "embedding", "head"};
+  return kNames[static_cast<size_t>(role)];
+}
+
+const char* NameOf(Fan fan) { return fan == Fan::kOutIn ? "out_in" : "in_out"; }
 
 std::vector<ShardPiece> FlatShardPieces(const Shape& shape, int64_t start, int64_t end) {
   PieceCutter cutter(shape);
@@ -363,16 +487,17 @@ Status AppendBlocks(const Param& param, const Settings& settings, std::vector<Bl
     return Invalid("stack_dims is ", desc.stack_dims, ": the shape ", ShapeText(shape), " stacks more than ",
                    kMaxBlocks, " tensors; use a smaller stack_dims");
   }
-  const Shape tensor = StackedTensorShape(shape, desc.stack_dims);
+  SHAMPOO_RETURN_IF_ERROR(CheckRole(desc, settings));
+  const Shape held = StackedTensorShape(shape, desc.stack_dims);
+  const Shape tensor = StackedTensorShape(desc.shape, desc.stack_dims);
+  PartAppender parts(param, settings, tensor, blocks);
+  int64_t first_row = 0;
+  if (desc.form == ShardForm::kRectangle && tensor.ndim > 0) {
+    first_row = desc.local_offset[desc.stack_dims + RowDim(tensor, desc.fan)];
+  }
   for (const StackedRange& range : SplitStack(shape, desc.stack_dims, start, end)) {
-    if (!flat) {
-      SHAMPOO_RETURN_IF_ERROR(AppendTensor(param, settings, tensor, range.offset_in_shard, blocks));
-      continue;
-    }
-    for (const ShardPiece& piece : FlatShardPieces(tensor, range.start, range.end)) {
-      SHAMPOO_RETURN_IF_ERROR(
-          AppendTensor(param, settings, piece.shape, range.offset_in_shard + piece.offset_in_shard, blocks));
-    }
+    SHAMPOO_RETURN_IF_ERROR(flat ? parts.AppendFlat(range)
+                                 : parts.AppendRectangle(held, first_row, range.offset_in_shard));
   }
   return {};
 }

@@ -12,7 +12,7 @@
 #include "core/plan/shape.h"
 
 // Divides a parameter into blocks in four steps:
-//   1. stack   the leading stack_dims dims enumerate separate tensors;
+//   1. stack   the leading stack_dims dims enumerate separate tensors, and row_splits cuts each of them into parts;
 //   2. pieces  a flat shard of a tensor becomes dense pieces of it;
 //   3. merge   small dims of each tensor or piece are joined;
 //   4. split   dims above max_preconditioner_dim are cut.
@@ -42,6 +42,18 @@ int64_t CountStack(const Shape& shape, int stack_dims, int64_t start, int64_t en
 // Cuts the flat range [start, end) at the borders of the stacked tensors, in memory order. The whole stack is
 // [0, shape.Product()); an empty range gives no entries. Requires 0 <= start <= end <= shape.Product().
 std::vector<StackedRange> SplitStack(const Shape& shape, int stack_dims, int64_t start, int64_t end);
+
+// Row splits. A part of a stacked tensor: `count` indices along one dim, from `first` on.
+struct TensorPart {
+  int64_t first;
+  int64_t count;
+};
+
+// Returns the dim of a stacked tensor that row_splits cuts: the first one, or the last one with Fan::kInOut.
+int RowDim(const Shape& tensor, Fan fan);
+// Returns the parts into which `splits` cuts a dim: one part for each size, or for one size as many as fit. No size:
+// the whole dim is one part. Requires sizes that CheckParamDesc accepts.
+std::vector<TensorPart> TensorParts(const std::vector<int64_t>& splits, int64_t rows);
 
 // 2. A dense piece of a tensor that a flat shard contains completely.
 struct ShardPiece {

@@ -5,6 +5,7 @@
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "core/config/keys.h"
+#include "core/plan/blocking.h"
 
 namespace shampoo {
 namespace {
@@ -52,6 +53,34 @@ Status CheckRectangle(const ParamDesc& desc) {
       return Invalid("local_offset[", k, "] is ", first, " and local_shape[", k, "] ", count,
                      ": the rectangle must be within dim ", k, " of the shape ", ShapeText(desc.shape));
     }
+  }
+  return {};
+}
+
+Status CheckRowSplits(const ParamDesc& desc) {
+  if (desc.row_splits.empty()) return {};
+  const Shape tensor = StackedTensorShape(desc.shape, desc.stack_dims);
+  if (tensor.ndim == 0) {
+    return Invalid("row_splits[0] is ", desc.row_splits[0],
+                   " although a stacked tensor has no dim: expected 0, or a smaller stack_dims");
+  }
+  const int dim = RowDim(tensor, desc.fan);
+  const int64_t rows = tensor[dim];
+  int64_t left = rows;
+  for (size_t i = 0; i < desc.row_splits.size(); ++i) {
+    const int64_t size = desc.row_splits[i];
+    if (size < 1) return Invalid("row_splits[", i, "] is ", size, ": expected at least 1; 0 ends the list");
+    left = size <= left ? left - size : -1;
+    if (left < 0) break;
+  }
+  const bool repeats = desc.row_splits.size() == 1 && rows % desc.row_splits[0] == 0;
+  if (repeats && rows / desc.row_splits[0] > kMaxBlocks) {
+    return Invalid("row_splits[0] is ", desc.row_splits[0], ": it divides ", rows, " rows into more than ", kMaxBlocks,
+                   " parts; use a larger size");
+  }
+  if (left != 0 && !repeats) {
+    return Invalid("row_splits does not fit dim ", desc.stack_dims + dim, " of the shape ", ShapeText(desc.shape),
+                   ": expected sizes whose sum is ", rows, ", or one size that divides ", rows);
   }
   return {};
 }
@@ -112,6 +141,7 @@ Status CheckParamDesc(const ParamDesc& desc, int64_t* elements) {
     return Invalid("stack_dims is ", desc.stack_dims, ": expected 0 to ndim, which is ", desc.shape.ndim)
         .Within(context);
   }
+  SHAMPOO_RETURN_IF_ERROR(CheckRowSplits(desc).Within(context));
   return CheckShard(desc, elements).Within(context);
 }
 

@@ -33,6 +33,12 @@ RankDeficientFactor FactorAtFirstRoot(const Block& block, int dim, const Setting
   return {&block, dim, rank_of_gradient * step, step};
 }
 
+std::string SizesText(const std::vector<int64_t>& sizes) {
+  std::string text;
+  for (const int64_t size : sizes) text += Cat(text.empty() ? "" : ",", size);
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> PlanLines(const PlanData& plan, bool with_shards) {
@@ -48,6 +54,8 @@ std::vector<std::string> PlanLines(const PlanData& plan, bool with_shards) {
         Cat("parameter ", p, ": \"", desc.name, "\" of shape ", ShapeText(desc.shape), ", stack_dims ", desc.stack_dims,
             ", group ", desc.group, ", param ", NameOf(desc.param_dtype), ", grad ", NameOf(desc.grad_dtype), ", out ",
             NameOf(desc.out_dtype), ", copy ", NameOf(desc.copy_dtype));
+    if (desc.role != Role::kHidden) line += Cat(", role ", NameOf(desc.role));
+    if (!desc.row_splits.empty()) line += Cat(", row_splits ", SizesText(desc.row_splits), ", fan ", NameOf(desc.fan));
     // If shards are gathered, the ranks must agree on the shards of all ranks.
     if (plan.gathers && plan.shard_layouts[p].everywhere()) {
       line += ", held whole by every shard rank";

@@ -38,7 +38,9 @@ using ConfigPtr = std::unique_ptr<shampoo_config, Destroy>;
 using PlanPtr = std::unique_ptr<shampoo_plan, Destroy>;
 using OptimizerPtr = std::unique_ptr<shampoo_optimizer, Destroy>;
 
-inline void RequireOk(shampoo_status status) { REQUIRE_MESSAGE(status == SHAMPOO_OK, shampoo_last_error()); }
+inline void RequireOk(shampoo_status status) {
+  REQUIRE_MESSAGE(status == SHAMPOO_OK, std::string(shampoo_last_error()));
+}
 
 inline ConfigPtr MakeConfig(const Keys& keys = {}) {
   shampoo_config* config = nullptr;

@@ -110,6 +110,27 @@ TEST_CASE("gathered shards are bit-identical to one rank with threads, coupled d
   }
 }
 
+TEST_CASE("gathered shards of fused parameters are bit-identical to one rank, also if the parts are columns") {
+  for (const char* const method : {"shampoo", "soap"}) {
+    for (const Division division : {Division::kFlat, Division::kRows}) {
+      CAPTURE(std::string(method));
+      CAPTURE(static_cast<int>(division));
+      RankSpec spec = Spec();
+      spec.keys = Keys{{"method", method}, {"precondition_frequency", "2"}, {"use_merge_dims", "false"}} + kGather;
+      spec.groups.clear();
+      ParamSpec rows{"rows", {9, 4}}, columns{"columns", {4, 9}};
+      rows.row_splits = columns.row_splits = {4, 2, 3};
+      columns.fan = SHAMPOO_IN_OUT;
+      spec.params = {rows, columns};
+      Rank one(Whole(spec));
+      Grid grid(spec, 1, Divide(spec.params, division, 3));
+      Start(&grid, &one);
+      RunSteps(&grid, &one, 1, 5);
+      CheckSame(&grid, one);
+    }
+  }
+}
+
 void CheckRandomShapes(uint64_t count) {
   uint64_t empty = 0;
   uint64_t rectangles = 0;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/distributed/job.h"
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -37,6 +38,8 @@ shampoo_param_desc DescOf(const ParamSpec& param) {
   desc.name = param.name.c_str();
   desc.ndim = static_cast<int32_t>(param.shape.size());
   desc.stack_dims = param.stack_dims;
+  desc.fan = param.fan;
+  std::copy(param.row_splits.begin(), param.row_splits.end(), desc.row_splits);
   desc.param_dtype = param.dtype;
   desc.group = param.group;
   desc.shard_form = param.shard_form;

@@ -26,6 +26,8 @@ struct ParamSpec {
   std::vector<int64_t> local_offset = {};
   std::vector<int64_t> local_shape = {};
   int32_t stack_dims = 0;
+  int32_t fan = SHAMPOO_OUT_IN;
+  std::vector<int64_t> row_splits = {};
   int32_t dtype = SHAMPOO_F32;  // a Rank makes steps in float32 only
 
   int64_t Elements() const;  // number of elements in this rank's buffers

@@ -251,8 +251,8 @@ def test_the_signature_has_every_key() -> None:
     replaced = {"lr", "output"}
     for function, first in ((libshampoo.jax.shampoo, "learning_rate"), (libshampoo.jax.plan, "params")):
         parameters = inspect.signature(function).parameters
-        own = [first, "stack_dims", "update_dtype", "threads"]
-        assert list(parameters)[:4] == own
+        own = [first, "stack_dims", "describe", "update_dtype", "threads"]
+        assert list(parameters)[:5] == own
         assert set(parameters) == {*own, *libshampoo.KEYS} - replaced
         assert all(parameter.kind is parameter.KEYWORD_ONLY for name, parameter in parameters.items() if name != first)
         assert all(parameter.default is None for name, parameter in parameters.items() if name != first)
@@ -286,6 +286,24 @@ def test_keys_take_scalar_arrays() -> None:
         assert same(tx.update(grads, tx.init(params), params), expected)
         stacked = libshampoo.jax.plan({"w": jnp.ones((3, 8, 4))}, stack_dims=make(1), threads=make(1))
         assert len(stacked.blocks) == 3
+
+
+def test_describe_sets_roles_and_row_splits() -> None:
+    params = {"embed": jnp.ones((40, 8)), "qkv": jnp.ones((8, 24)), "out": jnp.ones((8, 8))}
+    options = {"['embed']": {"role": "embedding"}, "['qkv']": {"row_splits": (8,), "fan": "in_out"}}
+    describe = lambda name: options.get(name, {})  # noqa: E731
+    found = libshampoo.jax.plan(params, describe=describe, preset="soap")
+    shapes = [(block.param, block.shape) for block in found.blocks]
+    assert shapes == [("['embed']", (40, 8)), ("['out']", (8, 8))] + [("['qkv']", (8, 8))] * 3
+    # A compiled step uses the same description: all of it fits the state.
+    tx = libshampoo.jax.shampoo(0.1, describe=describe, preset="soap")
+    state = tx.init(params)
+    assert state.arena.shape == (found.bytes("state"),)
+    jax.jit(tx.update)(params, state, params)
+    with pytest.raises(TypeError, match="describe: 'rows' for .*expected role, row_splits or fan"):
+        libshampoo.jax.plan(params, describe=lambda name: {"rows": 1})
+    with pytest.raises(TypeError, match="describe: None for .*expected a mapping"):
+        libshampoo.jax.plan(params, describe=lambda name: None)
 
 
 @pytest.mark.parametrize("name", ["weight_decay", "precondition_frequency", "use_merge_dims", "stack_dims", "threads"])

@@ -478,6 +478,26 @@ def test_a_plan_describes_memory_blocks_and_owners() -> None:
     assert shard.blocks[0].shape == (4, 4)
 
 
+def test_roles_and_row_splits_describe_a_parameter() -> None:
+    table = np.ones((6, 4), np.float32)
+    for role, factors in (("hidden", 2), ("vector", 0), ("embedding", 0), ("head", 0)):
+        opt = libshampoo.Optimizer({"w": libshampoo.Param(table, role=role)})
+        assert sum("/factor." in key for key in opt.state_dict()) == factors, role
+    rows = libshampoo.plan({"w": libshampoo.Param((9, 5), row_splits=(4, 2, 3))})
+    assert [block.shape for block in rows.blocks] == [(4, 5), (2, 5), (3, 5)]
+    heads = libshampoo.plan({"w": libshampoo.Param((5, 6), row_splits=[2], fan="in_out")})
+    assert [(block.shape, block.stride, block.offset) for block in heads.blocks] == [
+        ((5, 2), (6, 1), 0), ((5, 2), (6, 1), 2), ((5, 2), (6, 1), 4)]  # fmt: skip
+    with pytest.raises(ValueError, match="'w': role is 'table'; expected hidden, vector, embedding, head"):
+        libshampoo.plan({"w": libshampoo.Param((2, 2), role="table")})
+    with pytest.raises(ValueError, match="'w': fan is 'in'; expected out_in, in_out"):
+        libshampoo.plan({"w": libshampoo.Param((2, 2), fan="in")})
+    with pytest.raises(ValueError, match="'w': row_splits has 9 sizes; expected at most 8"):
+        libshampoo.plan({"w": libshampoo.Param((9, 2), row_splits=[1] * 9)})
+    with pytest.raises(libshampoo.InvalidError, match="row_splits does not fit dim 0"):
+        libshampoo.plan({"w": libshampoo.Param((9, 2), row_splits=[4, 4])})
+
+
 def test_a_block_of_a_flat_shard_counts_from_its_start() -> None:
     whole = libshampoo.plan({"w": (8, 4)}).blocks[0]
     assert (whole.of_shard, whole.shape, whole.stride, whole.offset) == (False, (8, 4), (4, 1), 0)

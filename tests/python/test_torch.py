@@ -357,6 +357,15 @@ def test_wrong_states_are_rejected_and_change_nothing() -> None:
     opt.step()
 
 
+def test_describe_sets_roles_and_row_splits() -> None:
+    tensors = [("embed", torch.ones(6, 4)), ("qkv", torch.ones(9, 5))]
+    options = {"embed": {"role": "embedding"}, "qkv": {"row_splits": (4, 2, 3)}}
+    opt = libshampoo.torch.Shampoo(tensors, describe=lambda name: options[name])
+    blocks = [(block.param, block.shape) for block in opt.optimizer.plan.blocks]
+    assert blocks == [("embed", (6, 4)), ("qkv", (4, 5)), ("qkv", (2, 5)), ("qkv", (3, 5))]
+    assert not any(key.startswith("embed/0/factor") for key in opt.optimizer.state_dict())
+
+
 def test_groups_may_have_no_parameters() -> None:
     def make_opt(model: Any) -> Any:
         return Shampoo([{"params": model.parameters()}, {"params": [], "weight_decay": 0.5}], lr=0.1)

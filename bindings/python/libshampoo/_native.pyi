@@ -10,6 +10,12 @@ from types import ModuleType
 from typing import Any, final
 
 SHAMPOO_CPU: int
+SHAMPOO_HIDDEN: int
+SHAMPOO_VECTOR: int
+SHAMPOO_EMBEDDING: int
+SHAMPOO_HEAD: int
+SHAMPOO_OUT_IN: int
+SHAMPOO_IN_OUT: int
 SHAMPOO_CUDA: int
 SHAMPOO_F32: int
 SHAMPOO_F64: int
@@ -62,6 +68,9 @@ class shampoo_param_desc:
     local_shape: tuple[int, ...]
     out_dtype: int
     copy_dtype: int
+    role: int
+    fan: int
+    row_splits: tuple[int, ...]
 
 class shampoo_block_info:
     param: int

@@ -7,7 +7,7 @@ import functools
 import inspect
 import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from .errors import InvalidError
 from .keys import KEYS, make_config, read_key
 from .keywords import Keywords
-from .params import Param
+from .params import Param, param_options
 from .plan import Plan
 from .text import count_text
 from .xla_call import Program, jax
@@ -173,10 +173,12 @@ class _Shampoo:
         self,
         learning_rate: Any,
         stack_dims: int | Callable[[str], int] | None,
+        describe: Callable[[str], Mapping[str, Any]] | None,
         update_dtype: Any,
         threads: int | None,
         keys: dict[str, Any],
     ) -> None:
+        self._options_of = describe
         self._learning_rate, self._update_dtype = _check_learning_rate(learning_rate), update_dtype
         self._stack_dims, self._threads = _constant("stack_dims", stack_dims), _constant("threads", threads) or 0
         self._keys = _constants(keys)
@@ -232,7 +234,8 @@ class _Shampoo:
                 f"stack_dims: {stack_dims} for {name}, which has {count_text(len(shape), 'dimension')}; expected a "
                 f"number from 0 to {len(shape)}. If only some parameters are stacked, pass a function of the name"
             )
-        return Param(jax.ShapeDtypeStruct(shape, dtype), stack_dims=stack_dims, grad_dtype=grad, out_dtype=out)
+        options = param_options(self._options_of, name)
+        return Param(jax.ShapeDtypeStruct(shape, dtype), stack_dims, **options, grad_dtype=grad, out_dtype=out)
 
     def _next_learning_rates(self, count: jax.Array, state: ShampooState | None) -> tuple[jax.Array, jax.Array]:
         """Return the learning rate of a step, and the configured learning rate, for the next state."""
@@ -337,6 +340,7 @@ def shampoo(
     learning_rate: Any,
     *,
     stack_dims: int | Callable[[str], int] | None = None,
+    describe: Callable[[str], Mapping[str, Any]] | None = None,
     update_dtype: Any = None,
     threads: int | None = None,
     **keys: Unpack[Keywords],
@@ -358,6 +362,9 @@ def shampoo(
         Number of leading dimensions of a parameter that only stack separate tensors: 1 for the weights of layers that
         ``jax.lax.scan`` iterates over. Either a number for all parameters, or a function of the name as returned by
         ``jax.tree_util.keystr``. None: 0, with a warning about parameters that look like stacked layers.
+    describe
+        A function of the name that returns the options ``role``, ``row_splits`` and ``fan`` of ``libshampoo.Param`` for
+        a parameter, as a mapping: ``lambda name: {"role": "embedding"} if "embed" in name else {}``.
     update_dtype
         Dtype of the updates: a dtype, None, "params", or a function of the name that returns one of these. None is the
         dtype of the arithmetic: float64 for float64 parameters and otherwise float32, so that ``optax.apply_updates``
@@ -388,7 +395,7 @@ def shampoo(
     >>> bool(abs(params["w"]).max() < 1e-2)
     True
     """
-    transformation = _Shampoo(learning_rate, stack_dims, update_dtype, threads, dict(keys))
+    transformation = _Shampoo(learning_rate, stack_dims, describe, update_dtype, threads, dict(keys))
     return GradientTransformation(transformation.init, transformation.update)
 
 
@@ -401,6 +408,7 @@ def plan(
     params: Any,
     *,
     stack_dims: int | Callable[[str], int] | None = None,
+    describe: Callable[[str], Mapping[str, Any]] | None = None,
     update_dtype: Any = None,
     threads: int | None = None,
     **keys: Unpack[Keywords],
@@ -411,7 +419,7 @@ def plan(
     ----------
     params
         A pytree of arrays, or of objects with a shape and a dtype, such as the result of ``jax.eval_shape(init, key)``.
-    stack_dims, update_dtype, threads, **keys
+    stack_dims, describe, update_dtype, threads, **keys
         Same as for ``shampoo``. There is no learning rate.
 
     Examples
@@ -424,4 +432,4 @@ def plan(
     """
     if "learning_rate" in keys or "lr" in keys:
         raise TypeError("a plan does not depend on the learning rate; leave it out")
-    return _Shampoo(0.0, stack_dims, update_dtype, threads, dict(keys)).plan(params)
+    return _Shampoo(0.0, stack_dims, describe, update_dtype, threads, dict(keys)).plan(params)

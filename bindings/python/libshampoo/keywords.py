@@ -28,6 +28,7 @@ class Keywords(TypedDict, total=False):
     use_merge_dims: bool | None
     merge_min_dim: int | None
     precondition_1d: bool | None
+    route: str | None
     precondition_frequency: int | None
     factor_update_frequency: int | None
     precondition_dims: str | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Number
 from typing import Any
@@ -26,6 +26,12 @@ class Param:
     stack_dims
         Number of leading dimensions that only stack separate tensors: 1 for the weights of L layers in one array of
         shape (L, m, n).
+    role
+        "vector", "embedding" or "head": the parameter has no factor matrices (key "route"). Vectors need no role.
+    row_splits
+        Sizes of the parts if the array fuses several tensors, such as (q, k, v). One size repeats.
+    fan
+        The dimension that ``row_splits`` divides: "out_in" for the first, as in PyTorch, "in_out" for the last.
     shape
         Shape of the whole parameter if the array is a shard of it.
     flat_offset
@@ -39,6 +45,9 @@ class Param:
 
     array: Any
     stack_dims: int = 0
+    role: str = "hidden"
+    row_splits: Sequence[int] = ()
+    fan: str = "out_in"
     shape: Sequence[int] | None = None
     flat_offset: int | None = None
     local_offset: Sequence[int] | None = None
@@ -76,6 +85,11 @@ def describe(name: str, param: Param, group: int, view: _native.View | None = No
     desc.grad_dtype = code_of(param.grad_dtype, what) if param.grad_dtype is not None else dtype
     desc.out_dtype = code_of(param.out_dtype, what) if param.out_dtype is not None else dtype
     desc.copy_dtype = code_of(param.copy_dtype, what) if param.copy_dtype is not None else dtype
+    desc.role, desc.fan = _code(_ROLES, "role", param.role, what), _code(_FANS, "fan", param.fan, what)
+    splits = tuple(map(operator.index, param.row_splits))
+    if len(splits) > 8:
+        raise ValueError(f"{what}: row_splits has {len(splits)} sizes; expected at most 8, or one size that repeats")
+    desc.row_splits = splits
     if param.flat_offset is not None:
         desc.shard_form, desc.flat_offset, desc.flat_count = 1, param.flat_offset, math.prod(local)
     elif param.local_offset is not None:
@@ -87,12 +101,38 @@ def describe(name: str, param: Param, group: int, view: _native.View | None = No
     return Described(name, desc, local)
 
 
+_ROLES = {
+    "hidden": _native.SHAMPOO_HIDDEN,
+    "vector": _native.SHAMPOO_VECTOR,
+    "embedding": _native.SHAMPOO_EMBEDDING,
+    "head": _native.SHAMPOO_HEAD,
+}
+_FANS = {"out_in": _native.SHAMPOO_OUT_IN, "in_out": _native.SHAMPOO_IN_OUT}
+
+
+def _code(codes: Mapping[str, int], field: str, value: str, what: str) -> int:
+    if value not in codes:
+        raise ValueError(f"{what}: {field} is {value!r}; expected {', '.join(codes)}")
+    return codes[value]
+
+
 def _shape_and_dtype(array: Any, what: str) -> tuple[tuple[int, ...], int]:
     if isinstance(array, (tuple, list)) and all(isinstance(extent, Integral) for extent in array):
         return tuple(map(operator.index, array)), _native.SHAMPOO_F32
     if not hasattr(array, "shape") or not hasattr(array, "dtype"):
         raise TypeError(f"{what}: {type(array).__name__} has no shape and dtype")
     return tuple(int(extent) for extent in array.shape), code_of(array.dtype, what)
+
+
+def param_options(describe: Callable[[str], Mapping[str, Any]] | None, name: str) -> Mapping[str, Any]:
+    """Return the options that the argument ``describe`` of an optimizer gives to a parameter."""
+    options = describe(name) if describe is not None else {}
+    if not isinstance(options, Mapping):
+        raise TypeError(f"describe: {options!r} for {name}; expected a mapping of options")
+    for option in options:
+        if option not in ("role", "row_splits", "fan"):
+            raise TypeError(f"describe: {option!r} for {name}; expected role, row_splits or fan")
+    return options
 
 
 def is_array(item: Any) -> bool:

@@ -20,7 +20,7 @@ from .dtypes import code_of
 from .errors import StateError
 from .keys import KEYS, make_config, read_key
 from .optimizer import Optimizer
-from .params import Param
+from .params import Param, param_options
 from .torch_dtensor import local
 from .torch_state import FLOATS, Entries, States, cast, to_array
 
@@ -156,6 +156,9 @@ class Shampoo(torch.optim.Optimizer):
     grad_dtype
         Dtype of all gradients. None: the attribute ``grad_dtype`` of each parameter, which newer versions of PyTorch
         have, or the dtype of the parameter.
+    describe
+        A function of the name that returns the options ``role``, ``row_splits`` and ``fan`` of ``libshampoo.Param`` for
+        a parameter, as a mapping: ``lambda name: {"role": "embedding"} if "embed" in name else {}``.
     **keys
         Same as for ``libshampoo.Optimizer``. ``libshampoo.KEYS`` lists them. Keys that can be changed between steps are
         in ``param_groups``; each step reads them from there.
@@ -192,9 +195,11 @@ class Shampoo(torch.optim.Optimizer):
         shard_comm: Any = None,
         threads: int = 0,
         grad_dtype: Any = None,
+        describe: Callable[[str], Mapping[str, Any]] | None = None,
         **keys: Any,
     ) -> None:
         _check_options(keys, "Shampoo")
+        self._options_of = describe
         self._keys = {"lr": lr, **keys}
         self._grad_dtype = None if grad_dtype is None else FLOATS[code_of(grad_dtype, "grad_dtype")]
         self._threads = threads
@@ -239,7 +244,8 @@ class Shampoo(torch.optim.Optimizer):
         for group, numbers in zip(groups, ranges, strict=True):
             for k in numbers:
                 what = f"parameter {names[k]!r}"
-                described = Param(_memory(local(params[k]), what), grad_dtype=grad_dtypes[k])
+                options = param_options(self._options_of, names[k])
+                described = Param(_memory(local(params[k]), what), grad_dtype=grad_dtypes[k], **options)
                 if shards is not None:
                     described.shape, described.local_offset = tuple(params[k].shape), shards.offset(params[k], what)
                 group["params"].append((names[k], described))

@@ -81,7 +81,8 @@ class Program:
         for param in self.plan.described:
             desc = param.desc
             shape = desc.shape[: desc.ndim]
-            numbers = (desc.stack_dims, desc.param_dtype, desc.grad_dtype, desc.out_dtype, desc.ndim, *shape)
+            numbers = (desc.stack_dims, desc.role, desc.fan, *desc.row_splits, desc.param_dtype, desc.grad_dtype,
+                       desc.out_dtype, desc.ndim, *shape)  # fmt: skip
             lines.append(f"param {' '.join(map(str, numbers))} {desc.name}")
         self.text = "\n".join(lines)
         self.state_bytes = self.plan.bytes("state")

@@ -12,12 +12,14 @@ namespace {
   throw Failure{SHAMPOO_E_INTERNAL, "a line of the plan cannot be read: \"" + line + "\""};
 }
 
-// Reads stack_dims, the dtypes of parameter, gradient and update, the number of dims, the dims, and the name. The name
-// is the rest of the line.
+// Reads stack_dims, role, fan, row_splits, the dtypes of parameter, gradient and update, the number of dims, the dims,
+// and the name. The name is the rest of the line.
 void AddParam(shampoo_plan* plan, std::istringstream* line) {
   shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
   std::string name;
-  *line >> desc.stack_dims >> desc.param_dtype >> desc.grad_dtype >> desc.out_dtype >> desc.ndim;
+  *line >> desc.stack_dims >> desc.role >> desc.fan;
+  for (int64_t& size : desc.row_splits) *line >> size;
+  *line >> desc.param_dtype >> desc.grad_dtype >> desc.out_dtype >> desc.ndim;
   for (int k = 0; k < desc.ndim && k < 8; ++k) *line >> desc.shape[k];
   line->get();  // the space before the name
   if (!std::getline(*line, name)) Unreadable(line->str());

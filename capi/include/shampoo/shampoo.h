@@ -252,11 +252,15 @@ typedef struct shampoo_tensor {
   int32_t device_type;
   /** Number of the device. Default: 0. The same for all tensors. */
   int32_t device_id;
+  /** Role in the model: SHAMPOO_HIDDEN (0, the default), VECTOR, EMBEDDING or HEAD. */
+  int32_t role;
+  /** Number of leading dims that only stack separate tensors, 0..ndim. Default: 0. */
+  int32_t stack_dims;
 } shampoo_tensor;
 
 /** Sets all fields to 0. */
 #define SHAMPOO_TENSOR_INIT \
-  { NULL, NULL, NULL, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0 }
+  { NULL, NULL, NULL, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0 }
 
 /**
  * Creates an optimizer for tensors. Call shampoo_create(), which passes tensor_size.
@@ -556,7 +560,7 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  *
  * A parameter becomes tensors in steps 1 and 2, and a tensor becomes blocks in steps 3 and 4. For most parameters, the
  * first two steps have nothing to do, and the whole parameter is one tensor.
- * 1. Stack. The first stack_dims dims enumerate separate tensors.
+ * 1. Stack. The first stack_dims dims enumerate separate tensors, and row_splits divides each of them into parts.
  * 2. Shard. Only if this rank holds a shard of the parameter (shampoo_param_desc.shard_form) and "shard_mode" is local.
  *    A rectangular shard is one tensor. A flat shard, a range of the flattened parameter, is divided into dense pieces,
  *    each of them a tensor: the slices along the first dim that are completely in the range form one piece, and a slice
@@ -569,7 +573,26 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  *
  * Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has no blocks; a scalar
  * is one block of shape (1).
+ *
+ * With method shampoo, soap and kl_shampoo, a parameter with a role other than SHAMPOO_HIDDEN has no factor matrices
+ * (key "route"). Parameters with at most one dim above 1 need no role: the key "precondition_1d" selects them.
  * ================================================================================================================= */
+
+/* Roles of parameters in a model, and orders of the dims of a weight. */
+enum {
+  /** A weight inside the model. */
+  SHAMPOO_HIDDEN = 0,
+  /** A bias or a scale that is stored as a matrix. */
+  SHAMPOO_VECTOR = 1,
+  /** A table of which a step uses some rows. */
+  SHAMPOO_EMBEDDING = 2,
+  /** The last layer, with one output for each class or token. */
+  SHAMPOO_HEAD = 3,
+  /** The first dim counts outputs, as in PyTorch. */
+  SHAMPOO_OUT_IN = 0,
+  /** The last dim counts outputs, as in JAX. */
+  SHAMPOO_IN_OUT = 1
+};
 
 /** A parameter. Begin with SHAMPOO_PARAM_DESC_INIT; set at least name, ndim and shape. */
 typedef struct shampoo_param_desc {
@@ -607,13 +630,24 @@ typedef struct shampoo_param_desc {
   int32_t out_dtype;
   /** Dtype of shampoo_buffers.copy: F32, F64, F16 or BF16. Default: 0, the same as param_dtype. */
   int32_t copy_dtype;
+  /** Role in the model: SHAMPOO_HIDDEN (default), VECTOR, EMBEDDING or HEAD. */
+  int32_t role;
+  /** Which dims of a stacked tensor are outputs: SHAMPOO_OUT_IN (default) or SHAMPOO_IN_OUT. It determines the dim that
+   * row_splits divides. */
+  int32_t fan;
+  /** Sizes of the parts of a stacked tensor that fuses several, such as the q, k and v projections: row_splits = {q, k,
+   * v}. Each part is a tensor of its own. The sizes are counted along the outputs (fan), and their sum is the length of
+   * that dim; one size alone repeats, for heads of equal size. 0 ends the list. Default: all 0, one part. */
+  int64_t row_splits[8];
 } shampoo_param_desc;
 
 /** Initializes a parameter as a float32 scalar without a name, not sharded, in group 0. */
 #define SHAMPOO_PARAM_DESC_INIT                                                                             \
   {                                                                                                         \
     sizeof(shampoo_param_desc), NULL, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, SHAMPOO_F32, SHAMPOO_F32, 0, 0, 0, 0, \
-        {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0                                            \
+        {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, SHAMPOO_HIDDEN, SHAMPOO_OUT_IN, {         \
+      0, 0, 0, 0, 0, 0, 0, 0                                                                                \
+    }                                                                                                       \
   }
 
 /** A block. Begin with SHAMPOO_BLOCK_INFO_INIT. */

@@ -35,7 +35,7 @@ static void check_read_by_the_library(void) {
   OFFSET(shampoo_plan_desc, replica_world, 20);
   OFFSET(shampoo_plan_desc, shard_rank, 24);
 
-  LAYOUT(shampoo_param_desc, 256, copy_dtype);
+  LAYOUT(shampoo_param_desc, 328, row_splits);
   OFFSET(shampoo_param_desc, name, 8);
   OFFSET(shampoo_param_desc, ndim, 16);
   OFFSET(shampoo_param_desc, stack_dims, 20);
@@ -49,6 +49,9 @@ static void check_read_by_the_library(void) {
   OFFSET(shampoo_param_desc, local_offset, 120);
   OFFSET(shampoo_param_desc, local_shape, 184);
   OFFSET(shampoo_param_desc, out_dtype, 248);
+  OFFSET(shampoo_param_desc, copy_dtype, 252);
+  OFFSET(shampoo_param_desc, role, 256);
+  OFFSET(shampoo_param_desc, fan, 260);
 
   LAYOUT(shampoo_allocator, 40, release);
   OFFSET(shampoo_allocator, user, 8);
@@ -77,7 +80,7 @@ static void check_read_by_the_library(void) {
 }
 
 static void check_tensor(void) {
-  expect(sizeof(shampoo_tensor), 104, "sizeof shampoo_tensor");
+  expect(sizeof(shampoo_tensor), 112, "sizeof shampoo_tensor");
   OFFSET(shampoo_tensor, name, 0);
   OFFSET(shampoo_tensor, data, 8);
   OFFSET(shampoo_tensor, grad, 16);
@@ -86,6 +89,8 @@ static void check_tensor(void) {
   OFFSET(shampoo_tensor, shape, 32);
   OFFSET(shampoo_tensor, device_type, 96);
   OFFSET(shampoo_tensor, device_id, 100);
+  OFFSET(shampoo_tensor, role, 104);
+  OFFSET(shampoo_tensor, stack_dims, 108);
 }
 
 static void check_comm_ops(void) {

@@ -15,8 +15,8 @@ constexpr char kOptions[] = "lr=0.25 beta1=0.5 precondition_frequency=2 start_pr
 struct Tensors {
   std::vector<float> weight{1, 2, 3, 4, 5, 6}, bias{7, 8};
   std::vector<float> weight_grad = std::vector<float>(6), bias_grad = std::vector<float>(2);
-  shampoo_tensor tensors[2] = {{"weight", weight.data(), weight_grad.data(), 0, 2, {2, 3}, 0, 0},
-                               {nullptr, bias.data(), bias_grad.data(), SHAMPOO_F32, 1, {2}, SHAMPOO_CPU, 0}};
+  shampoo_tensor tensors[2] = {{"weight", weight.data(), weight_grad.data(), 0, 2, {2, 3}, 0, 0, 0, 0},
+                               {nullptr, bias.data(), bias_grad.data(), SHAMPOO_F32, 1, {2}, SHAMPOO_CPU, 0, 0, 0}};
 
   // The gradient of half the squared norm.
   void FillGradients() {

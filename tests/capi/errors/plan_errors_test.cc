@@ -99,6 +99,60 @@ TEST_CASE("a parameter with an invalid shape is rejected") {
   CheckParamRefused(desc, {"\"p\"", "stack_dims is -1", "0"});
 }
 
+TEST_CASE("a role, a fan or row splits that do not fit the parameter are rejected") {
+  shampoo_param_desc desc = Param("p", {6, 4});
+  desc.role = 4;
+  CheckParamRefused(desc, {"\"p\"", "role is 4", "SHAMPOO_HIDDEN (0)", "SHAMPOO_HEAD (3)"});
+  desc = Param("p", {6, 4});
+  desc.fan = 2;
+  CheckParamRefused(desc, {"\"p\"", "fan is 2", "SHAMPOO_OUT_IN (0)", "SHAMPOO_IN_OUT (1)"});
+  const auto splits = [](std::initializer_list<int64_t> sizes, int32_t fan = SHAMPOO_OUT_IN) {
+    shampoo_param_desc fused = Param("p", {6, 4});
+    std::copy(sizes.begin(), sizes.end(), fused.row_splits);
+    fused.fan = fan;
+    return fused;
+  };
+  CheckParamRefused(splits({3, 2}), {"\"p\"", "row_splits", "dim 0 of the shape (6, 4)", "sum is 6"});
+  CheckParamRefused(splits({3, 4}), {"\"p\"", "row_splits", "sum is 6", "divides 6"});
+  CheckParamRefused(splits({4}), {"\"p\"", "row_splits", "divides 6"});
+  CheckParamRefused(splits({6}, SHAMPOO_IN_OUT), {"\"p\"", "row_splits", "dim 1 of the shape (6, 4)", "divides 4"});
+  CheckParamRefused(splits({-6}), {"\"p\"", "row_splits[0] is -6", "at least 1"});
+  CheckParamRefused(splits({INT64_MAX, INT64_MAX}), {"\"p\"", "row_splits", "sum is 6"});
+  CheckParamRefused(splits({3, 0, 3}), {"\"p\"", "row_splits[1] is 0", "at the end"});
+  shampoo_param_desc scalar = Param("p", {6});
+  scalar.stack_dims = 1;
+  scalar.row_splits[0] = 1;
+  CheckParamRefused(scalar, {"\"p\"", "row_splits[0] is 1", "smaller stack_dims"});
+  shampoo_param_desc large = Param("p", {int64_t{1} << 40});
+  large.row_splits[0] = 1;
+  CheckParamRefused(large, {"\"p\"", "row_splits[0] is 1", "larger size"});
+}
+
+TEST_CASE("row splits and roles that a group cannot use are rejected when the plan is finished") {
+  const auto refused = [](const Keys& keys, const shampoo_param_desc& desc, std::initializer_list<const char*> words) {
+    const PlanPtr plan = MakePlan(keys);
+    AddParam(plan, desc);
+    CHECK(shampoo_plan_finish(plan.get()) == SHAMPOO_E_INVALID);
+    CHECK_MESSAGE(Has(shampoo_last_error(), words), shampoo_last_error());
+  };
+  shampoo_param_desc desc = Param("p", {6, 4});
+  desc.role = SHAMPOO_EMBEDDING;
+  refused({{"route", "auto"}, {"grafting", "none"}}, desc,
+          {"\"p\"", "role is embedding", "grafting is none", "route off"});
+  desc = Param("p", {2, 6, 4});
+  desc.fan = SHAMPOO_IN_OUT;
+  desc.row_splits[0] = 2;
+  refused({{"use_merge_dims", "true"}}, desc, {"\"p\"", "row_splits", "(2, 6, 2)", "use_merge_dims false"});
+  desc = Param("p", {6, 4});
+  desc.fan = SHAMPOO_IN_OUT;
+  desc.row_splits[0] = 1;
+  refused({}, desc, {"\"p\"", "row_splits", "(6, 1)", "at least 2 columns"});
+  desc.row_splits[0] = 2;
+  desc.shard_form = 1;
+  desc.flat_count = 20;
+  refused({}, desc, {"\"p\"", "row_splits", "flat shard", "shard_mode gather"});
+}
+
 TEST_CASE("a parameter with an unknown group or dtype is rejected") {
   shampoo_param_desc desc = Param("p", {2, 3});
   for (const int32_t group : {1, -1, INT32_MAX}) {

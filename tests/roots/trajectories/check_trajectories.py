@@ -353,7 +353,8 @@ class ParamDesc(SizedStruct):
                 ("stack_dims", ctypes.c_int32), ("shape", ctypes.c_int64 * 8), ("param_dtype", ctypes.c_int32),
                 ("grad_dtype", ctypes.c_int32), ("group", ctypes.c_int32), ("shard_form", ctypes.c_int32),
                 ("flat_offset", ctypes.c_int64), ("flat_count", ctypes.c_int64), ("local_offset", ctypes.c_int64 * 8),
-                ("local_shape", ctypes.c_int64 * 8), ("out_dtype", ctypes.c_int32), ("copy_dtype", ctypes.c_int32)]
+                ("local_shape", ctypes.c_int64 * 8), ("out_dtype", ctypes.c_int32), ("copy_dtype", ctypes.c_int32),
+                ("role", ctypes.c_int32), ("fan", ctypes.c_int32), ("row_splits", ctypes.c_int64 * 8)]
 
 
 class PlanDesc(SizedStruct):

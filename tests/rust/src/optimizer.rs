@@ -4,7 +4,7 @@
 //! Buffers, groups, hyper-parameters and threads of an optimizer.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, steps, trained, SHAPES};
-use libshampoo::{Bf16, Buffers, Config, Dtype, Optimizer, Param, PlanBuilder, PlanOptions, Shard, F16};
+use libshampoo::{Bf16, Buffers, Config, Dtype, Fan, Optimizer, Param, PlanBuilder, PlanOptions, Role, Shard, F16};
 
 fn one_param(config: &Config, param: Param) -> Optimizer {
     let mut plan = PlanBuilder::new(config, PlanOptions::default()).unwrap();
@@ -77,6 +77,25 @@ fn updates_of_a_group_leave_its_parameters_unchanged() {
         assert_eq!(updated, [1.0; 2]);
         assert_eq!(1.0 + out[0], stepped[0]);
     }
+}
+
+#[test]
+fn roles_and_row_splits_describe_a_parameter() {
+    let blocks = |param: Param| {
+        let mut plan = PlanBuilder::new(&Config::new().unwrap(), PlanOptions::default()).unwrap();
+        plan.param(param).unwrap();
+        let plan = plan.finish().unwrap();
+        let shapes: Vec<_> = plan.blocks().unwrap().into_iter().map(|block| block.shape).collect();
+        (plan.bytes("state").unwrap(), shapes)
+    };
+    let (hidden, _) = blocks(Param::new("w", &[6, 4]));
+    for role in [Role::Vector, Role::Embedding, Role::Head] {
+        assert!(blocks(Param::new("w", &[6, 4]).role(role)).0 < hidden);
+    }
+    let rows = Param::new("w", &[9, 5]).row_splits(&[4, 2, 3], Fan::OutIn);
+    assert_eq!(blocks(rows).1, [[4, 5], [2, 5], [3, 5]]);
+    let columns = Param::new("w", &[5, 6]).row_splits(&[2], Fan::InOut);
+    assert_eq!(blocks(columns).1, [[5, 2], [5, 2], [5, 2]]);
 }
 
 #[test]

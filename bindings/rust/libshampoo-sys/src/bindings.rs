@@ -72,6 +72,24 @@ pub const SHAMPOO_CPU: i32 = 1;
 /// Memory of an NVIDIA GPU, and computation on it.
 pub const SHAMPOO_CUDA: i32 = 2;
 
+/// A weight inside the model.
+pub const SHAMPOO_HIDDEN: i32 = 0;
+
+/// A bias or a scale that is stored as a matrix.
+pub const SHAMPOO_VECTOR: i32 = 1;
+
+/// A table of which a step uses some rows.
+pub const SHAMPOO_EMBEDDING: i32 = 2;
+
+/// The last layer, with one output for each class or token.
+pub const SHAMPOO_HEAD: i32 = 3;
+
+/// The first dim counts outputs, as in PyTorch.
+pub const SHAMPOO_OUT_IN: i32 = 0;
+
+/// The last dim counts outputs, as in JAX.
+pub const SHAMPOO_IN_OUT: i32 = 1;
+
 /// Result of a call: SHAMPOO_OK or a SHAMPOO_E\_ code. Codes are never renumbered; new ones may be added.
 pub type shampoo_status = i32;
 
@@ -134,6 +152,10 @@ pub struct shampoo_tensor {
     pub device_type: i32,
     /// Number of the device. Default: 0. The same for all tensors.
     pub device_id: i32,
+    /// Role in the model: SHAMPOO_HIDDEN (0, the default), VECTOR, EMBEDDING or HEAD.
+    pub role: i32,
+    /// Number of leading dims that only stack separate tensors, 0..ndim. Default: 0.
+    pub stack_dims: i32,
 }
 
 /// A backend. Begin with SHAMPOO_BACKEND_INFO_INIT.
@@ -217,6 +239,15 @@ pub struct shampoo_param_desc {
     pub out_dtype: i32,
     /// Dtype of shampoo_buffers.copy: F32, F64, F16 or BF16. Default: 0, the same as param_dtype.
     pub copy_dtype: i32,
+    /// Role in the model: SHAMPOO_HIDDEN (default), VECTOR, EMBEDDING or HEAD.
+    pub role: i32,
+    /// Which dims of a stacked tensor are outputs: SHAMPOO_OUT_IN (default) or SHAMPOO_IN_OUT. It determines the dim that
+    /// row_splits divides.
+    pub fan: i32,
+    /// Sizes of the parts of a stacked tensor that fuses several, such as the q, k and v projections: row_splits = {q, k,
+    /// v}. Each part is a tensor of its own. The sizes are counted along the outputs (fan), and their sum is the length of
+    /// that dim; one size alone repeats, for heads of equal size. 0 ends the list. Default: all 0, one part.
+    pub row_splits: [i64; 8],
 }
 
 /// A block. Begin with SHAMPOO_BLOCK_INFO_INIT.

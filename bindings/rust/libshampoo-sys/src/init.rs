@@ -80,6 +80,9 @@ init!(shampoo_param_desc, "SHAMPOO_PARAM_DESC_INIT", {
     local_shape: [0; 8],
     out_dtype: 0,
     copy_dtype: 0,
+    role: SHAMPOO_HIDDEN,
+    fan: SHAMPOO_OUT_IN,
+    row_splits: [0; 8],
 });
 
 init!(shampoo_block_info, "SHAMPOO_BLOCK_INFO_INIT", {

@@ -38,7 +38,7 @@ pub use library::{backends, build_info, load_backend, version, Backend, Device};
 pub use libshampoo_sys as sys;
 pub use log::{clear_log, set_log, Level};
 pub use optimizer::Optimizer;
-pub use param::{Param, Shard};
+pub use param::{Fan, Param, Role, Shard};
 pub use plan::{Block, Plan, PlanBuilder, PlanOptions};
 pub use root::{inverse_root, RootInfo, RootMethod};
 pub use state::StateEntry;

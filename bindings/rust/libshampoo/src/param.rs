@@ -26,12 +26,61 @@ pub enum Shard {
     },
 }
 
+/// Role of a parameter in the model. With the methods shampoo, soap and kl_shampoo, parameters with another role than
+/// `Hidden` have no factor matrices (key `route`). Vectors need no role.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Role {
+    /// A weight inside the model.
+    #[default]
+    Hidden,
+    /// A bias or a scale that is stored as a matrix.
+    Vector,
+    /// A table of which a step uses some rows.
+    Embedding,
+    /// The last layer, with one output for each class or token.
+    Head,
+}
+
+impl Role {
+    fn code(self) -> i32 {
+        match self {
+            Role::Hidden => sys::SHAMPOO_HIDDEN,
+            Role::Vector => sys::SHAMPOO_VECTOR,
+            Role::Embedding => sys::SHAMPOO_EMBEDDING,
+            Role::Head => sys::SHAMPOO_HEAD,
+        }
+    }
+}
+
+/// Order of the dims of a weight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fan {
+    /// The first dim counts outputs.
+    #[default]
+    OutIn,
+    /// The last dim counts outputs.
+    InOut,
+}
+
+impl Fan {
+    fn code(self) -> i32 {
+        match self {
+            Fan::OutIn => sys::SHAMPOO_OUT_IN,
+            Fan::InOut => sys::SHAMPOO_IN_OUT,
+        }
+    }
+}
+
 /// Description of a parameter: name, shape, dtypes and group. The default is an f32 parameter that is not sharded.
 #[derive(Clone, Debug)]
 pub struct Param {
     name: String,
     shape: Vec<usize>,
     stack_dims: usize,
+    role: Role,
+    fan: Fan,
+    row_splits: Vec<usize>,
     group: usize,
     dtype: Dtype,
     grad_dtype: Dtype,
@@ -48,6 +97,9 @@ impl Param {
             name: name.into(),
             shape: shape.to_vec(),
             stack_dims: 0,
+            role: Role::Hidden,
+            fan: Fan::OutIn,
+            row_splits: Vec::new(),
             group: 0,
             dtype: Dtype::F32,
             grad_dtype: Dtype::F32,
@@ -96,6 +148,20 @@ impl Param {
         self
     }
 
+    /// Sets the role in the model.
+    pub fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// Sets the sizes of the parts of a parameter that fuses several tensors, such as `&[q, k, v]`. They are counted
+    /// along the dim of the outputs. One size alone repeats.
+    pub fn row_splits(mut self, sizes: &[usize], fan: Fan) -> Self {
+        self.row_splits = sizes.to_vec();
+        self.fan = fan;
+        self
+    }
+
     /// Sets the part that this rank holds. The shape is still the shape of the whole parameter.
     pub fn shard(mut self, shard: Shard) -> Self {
         self.shard = Some(shard);
@@ -110,6 +176,9 @@ impl Param {
         desc.ndim = to_i32(&who, self.shape.len())?;
         desc.shape = dims(&format!("{who} shape"), &self.shape)?;
         desc.stack_dims = to_i32(&format!("{who} stack_dims"), self.stack_dims)?;
+        desc.role = self.role.code();
+        desc.fan = self.fan.code();
+        desc.row_splits = dims(&format!("{who} row_splits"), &self.row_splits)?;
         desc.group = to_i32(&format!("{who} group"), self.group)?;
         desc.param_dtype = self.dtype.code();
         desc.grad_dtype = self.grad_dtype.code();

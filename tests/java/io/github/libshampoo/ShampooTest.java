@@ -18,6 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.Function;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -160,6 +161,32 @@ class ShampooTest {
       assertThrows(ShampooException.Invalid.class, () -> plan.bytes("none"));
       assertThrows(ShampooException.Invalid.class, () -> plan.bytes("state", 2));
     }
+  }
+
+  private static <T> T planOf(Param param, Function<Plan, T> read) {
+    try (Config config = new Config();
+        Plan plan = new Plan(config)) {
+      plan.addParam(param);
+      plan.finish();
+      return read.apply(plan);
+    }
+  }
+
+  @Test
+  void rolesAndRowSplitsDescribeAParameter() {
+    Function<Plan, Long> bytes = plan -> plan.bytes("state");
+    Function<Plan, List<List<Long>>> shapes = plan -> plan.blocks().stream().map(Block::shape).toList();
+    for (ModelRole role : ModelRole.values()) {
+      boolean hasFactors = role == ModelRole.HIDDEN;
+      assertEquals(hasFactors, planOf(new Param("w", 16, 8).role(role), bytes).equals(planOf(new Param("w", 16, 8), bytes)));
+    }
+    assertEquals(List.of(List.of(4L, 5L), List.of(2L, 5L), List.of(3L, 5L)),
+        planOf(new Param("w", 9, 5).rowSplits(Fan.OUT_IN, 4, 2, 3), shapes));
+    assertEquals(List.of(List.of(5L, 3L), List.of(5L, 3L)),
+        planOf(new Param("w", 5, 6).rowSplits(Fan.IN_OUT, 3), shapes));
+    assertContains(
+        message(ShampooException.Invalid.class, () -> new Param("w", 9).rowSplits(Fan.OUT_IN, 1, 1, 1, 1, 1, 1, 1, 1, 1)),
+        "row splits");
   }
 
   @Test

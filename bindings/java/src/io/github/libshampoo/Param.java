@@ -10,6 +10,9 @@ public final class Param implements Cloneable {
   private final String name;
   private final long[] shape;
   private int stackDims;
+  private ModelRole role = ModelRole.HIDDEN;
+  private Fan fan = Fan.OUT_IN;
+  private long[] rowSplits = {};
   private int group;
   private DType dtype = DType.F32;
   private DType gradDtype;
@@ -106,6 +109,33 @@ public final class Param implements Cloneable {
   public Param stackDims(int count) {
     Param other = copy();
     other.stackDims = count;
+    return other;
+  }
+
+  /**
+   * Sets the role in the model.
+   *
+   * @param value {@link ModelRole#HIDDEN} (default), VECTOR, EMBEDDING or HEAD.
+   * @return the changed copy.
+   */
+  public Param role(ModelRole value) {
+    Param other = copy();
+    other.role = Objects.requireNonNull(value, "role");
+    return other;
+  }
+
+  /**
+   * Sets the sizes of the parts of a parameter that fuses several tensors, such as the projections q, k and v.
+   *
+   * @param order which dims are outputs.
+   * @param sizes at most 8 sizes, counted along the dim of the outputs. One size alone repeats.
+   * @return the changed copy.
+   */
+  public Param rowSplits(Fan order, long... sizes) {
+    checkDims(sizes.length, "row splits");
+    Param other = copy();
+    other.fan = Objects.requireNonNull(order, "order");
+    other.rowSplits = sizes.clone();
     return other;
   }
 
@@ -209,6 +239,9 @@ public final class Param implements Cloneable {
     desc.setNdim(shape.length);
     desc.setShape(shape);
     desc.setStack_dims(stackDims);
+    desc.setRole(role.code);
+    desc.setFan(fan.code);
+    desc.setRow_splits(rowSplits);
     desc.setGroup(group);
     desc.setParam_dtype(dtype.code);
     desc.setGrad_dtype(dtypeOf(Role.GRAD).code);

@@ -1,0 +1,17 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+package io.github.libshampoo;
+
+/** Order of the dims of a weight. */
+public enum Fan {
+  /** The first dim counts outputs. */
+  OUT_IN(RawConstants.SHAMPOO_OUT_IN),
+  /** The last dim counts outputs. */
+  IN_OUT(RawConstants.SHAMPOO_IN_OUT);
+
+  final int code;
+
+  Fan(int code) {
+    this.code = code;
+  }
+}

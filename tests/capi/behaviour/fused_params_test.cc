@@ -1,0 +1,211 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parameters that fuse several tensors (row_splits), and roles of parameters.
+#include <algorithm>
+#include <list>
+#include <numeric>
+
+#include "tests/capi/behaviour/host.h"
+
+namespace shampoo_test {
+namespace {
+
+// The preset of the tests has other values.
+const Keys kRouted = {
+    {"route", "auto"}, {"precondition_1d", "false"}, {"use_merge_dims", "false"}, {"precondition_frequency", "2"}};
+
+const std::vector<Keys> kMethods = {
+    {{"method", "shampoo"}, {"grafting", "adam"}, {"weight_decay", "0.1"}, {"precondition_frequency", "2"}},
+    {{"method", "shampoo"}, {"max_preconditioner_dim", "3"}},
+    {{"method", "soap"}, {"precondition_frequency", "2"}, {"max_preconditioner_dim", "3"}},
+    {{"method", "soap"}, {"update_norm", "rms"}},
+    {{"method", "kl_shampoo"}, {"precondition_frequency", "2"}},
+    {{"method", "adam"}, {"norm_control", "hyperball"}},
+};
+
+void SetRowSplits(const std::vector<int64_t>& sizes, shampoo_param_desc* desc) {
+  std::copy(sizes.begin(), sizes.end(), desc->row_splits);
+}
+
+// Returns the index in the fused parameter of each element of the parts, part by part. rows: the shape without the dim
+// that is divided, whose elements are `inner` apart and whose length is the sum of the sizes.
+std::vector<size_t> ElementsOfParts(const std::vector<int64_t>& sizes, int64_t outer, int64_t inner) {
+  const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  std::vector<size_t> elements;
+  int64_t first = 0;
+  for (const int64_t size : sizes) {
+    for (int64_t o = 0; o < outer; ++o) {
+      for (int64_t r = first; r < first + size; ++r) {
+        for (int64_t i = 0; i < inner; ++i) elements.push_back(static_cast<size_t>((o * total + r) * inner + i));
+      }
+    }
+    first += size;
+  }
+  return elements;
+}
+
+// Checks that the steps of one parameter and those of several are bit-identical. order[i]: which element of the one
+// parameter is the i-th of the others.
+void CheckSame(Host* one, Host* many, const std::vector<size_t>& order) {
+  std::mt19937_64 random(order.size());
+  const auto scatter = [&](Array Host::Tensors::*values) {
+    size_t at = 0;
+    for (Host::Tensors& tensor : many->tensors) {
+      for (size_t i = 0; i < (tensor.*values).size(); ++i) {
+        (tensor.*values).Set(i, (one->tensors[0].*values).Get(order[at++]));
+      }
+    }
+    REQUIRE(at == order.size());
+  };
+  one->Fill(random);
+  scatter(&Host::Tensors::w);
+  for (int t = 0; t < 5; ++t) {
+    one->FillGradients(random);
+    scatter(&Host::Tensors::g);
+    one->Step();
+    many->Step();
+  }
+  size_t at = 0;
+  bool is_same = true;
+  for (const Host::Tensors& tensor : many->tensors) {
+    for (const double value : tensor.w.Values()) is_same &= value == one->tensors[0].w.Get(order[at++]);
+  }
+  CHECK(is_same);
+}
+
+TEST_CASE("parts of a fused parameter are bit-identical to parameters of their own") {
+  for (const Keys& keys : kMethods) {
+    CAPTURE(keys[0].second);
+    shampoo_param_desc fused = Param("qkv", {4 + 2 + 3, 5});
+    SetRowSplits({4, 2, 3}, &fused);
+    Host one(keys, {fused});
+    Host many(keys, {Param("q", {4, 5}), Param("k", {2, 5}), Param("v", {3, 5})});
+    CheckSame(&one, &many, ElementsOfParts({4, 2, 3}, 1, 5));
+  }
+}
+
+TEST_CASE("with fan in_out, the last dim is divided") {
+  for (const Keys& keys : kMethods) {
+    CAPTURE(keys[0].second);
+    for (const std::vector<int64_t>& inputs : {std::vector<int64_t>{5}, std::vector<int64_t>{2, 5}}) {
+      std::vector<int64_t> shape = inputs;
+      shape.push_back(9);
+      shampoo_param_desc fused = Param("qkv", shape);
+      fused.fan = SHAMPOO_IN_OUT;
+      SetRowSplits({4, 2, 3}, &fused);
+      std::vector<shampoo_param_desc> params;
+      std::list<std::string> names;
+      for (const int64_t size : {4, 2, 3}) {
+        shape.back() = size;
+        names.push_back(std::to_string(size));
+        params.push_back(Param(names.back().c_str(), shape));
+      }
+      const Keys unmerged = keys + Keys{{"use_merge_dims", "false"}};
+      const bool merges = keys[0].second != "adam";  // adam does not read the key
+      Host one(merges ? unmerged : keys, {fused});
+      Host many(merges ? unmerged : keys, params);
+      CheckSame(&one, &many, ElementsOfParts({4, 2, 3}, inputs.size() == 2 ? 10 : 5, 1));
+    }
+  }
+}
+
+TEST_CASE("one size divides each stacked tensor into equal parts") {
+  for (const Keys& keys : kMethods) {
+    CAPTURE(keys[0].second);
+    shampoo_param_desc fused = Param("layers", {2, 6, 4});
+    fused.stack_dims = 1;
+    SetRowSplits({3}, &fused);
+    shampoo_param_desc heads = Param("heads", {4, 3, 4});
+    heads.stack_dims = 1;
+    Host one(keys, {fused});
+    Host many(keys, {heads});
+    std::vector<size_t> order(48);
+    std::iota(order.begin(), order.end(), size_t{0});
+    CheckSame(&one, &many, order);
+  }
+}
+
+TEST_CASE("shards of a fused parameter are bit-identical to shards of its parts") {
+  const Keys keys = kMethods[0] + Keys{{"use_merge_dims", "false"}};
+  for (int64_t begin = 0; begin < 45; begin += 4) {
+    for (int64_t end = begin + 1; end <= 45; end += 7) {
+      CAPTURE(begin);
+      CAPTURE(end);
+      shampoo_param_desc fused = Param("qkv", {9, 5});
+      SetRowSplits({4, 2, 3}, &fused);
+      fused.shard_form = 1;
+      fused.flat_offset = begin;
+      fused.flat_count = end - begin;
+      std::vector<shampoo_param_desc> params = {Param("q", {4, 5}), Param("k", {2, 5}), Param("v", {3, 5})};
+      int64_t first = 0;
+      for (shampoo_param_desc& part : params) {
+        const int64_t size = part.shape[0] * part.shape[1];
+        part.shard_form = 1;
+        part.flat_offset = std::clamp<int64_t>(begin - first, 0, size);
+        part.flat_count = std::clamp<int64_t>(end - first, 0, size) - part.flat_offset;
+        first += size;
+      }
+      Host one(keys, {fused});
+      Host many(keys, params);
+      std::vector<size_t> order(static_cast<size_t>(end - begin));
+      std::iota(order.begin(), order.end(), size_t{0});
+      CheckSame(&one, &many, order);
+    }
+  }
+  // A rectangle: rows 1 to 7 and columns 2 to 5 of 9 x 5 contain 3, 2 and 2 rows of the parts.
+  shampoo_param_desc fused = Param("qkv", {9, 5});
+  SetRowSplits({4, 2, 3}, &fused);
+  fused.shard_form = 2;
+  fused.local_offset[0] = 1;
+  fused.local_offset[1] = 2;
+  fused.local_shape[0] = 7;
+  fused.local_shape[1] = 3;
+  Host one(keys, {fused});
+  Host many(keys, {Param("q", {3, 3}), Param("k", {2, 3}), Param("v", {2, 3})});
+  CheckSame(&one, &many, ElementsOfParts({3, 2, 2}, 1, 3));
+  // Of 5 x 9 with fan in_out, columns 1 to 8 and rows 2 to 5.
+  shampoo_param_desc turned = Param("qkv", {5, 9});
+  turned.fan = SHAMPOO_IN_OUT;
+  SetRowSplits({4, 2, 3}, &turned);
+  turned.shard_form = 2;
+  turned.local_offset[0] = 2;
+  turned.local_offset[1] = 1;
+  turned.local_shape[0] = 3;
+  turned.local_shape[1] = 7;
+  Host columns(keys, {turned});
+  Host parts(keys, {Param("q", {3, 3}), Param("k", {3, 2}), Param("v", {3, 2})});
+  CheckSame(&columns, &parts, ElementsOfParts({3, 2, 2}, 3, 1));
+}
+
+int64_t FactorsOf(const Keys& keys, const shampoo_param_desc& desc) {
+  const Host host(keys, {desc});
+  const std::vector<Host::Entry> entries = host.Entries();
+  return std::count_if(entries.begin(), entries.end(), [](const Host::Entry& entry) {
+    return std::string(entry.info.key).find("/factor.") != std::string::npos;
+  });
+}
+
+TEST_CASE("parameters with a role have no factor matrices and take the step of a parameter without them") {
+  for (const char* method : {"shampoo", "soap", "kl_shampoo"}) {
+    CAPTURE(method);
+    Keys keys = kRouted + Keys{{"method", method}};
+    if (method == std::string("shampoo")) keys.push_back({"grafting", "adam"});
+    CHECK(FactorsOf(keys, Param("hidden", {6, 5})) == 2);
+    for (const int32_t role : {SHAMPOO_VECTOR, SHAMPOO_EMBEDDING, SHAMPOO_HEAD}) {
+      CAPTURE(role);
+      shampoo_param_desc table = Param("table", {6, 5});
+      table.role = role;
+      CHECK(FactorsOf(keys, table) == 0);
+      CHECK(FactorsOf(keys + Keys{{"route", "off"}}, table) == 2);
+      Host one(keys, {table});
+      Host many(keys, {Param("table", {30})});  // the same elements as a vector
+      std::vector<size_t> order(30);
+      std::iota(order.begin(), order.end(), size_t{0});
+      CheckSame(&one, &many, order);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
