@@ -58,7 +58,7 @@ TEST_CASE("the keys of this version have the expected names, types and scopes") 
       "root_spread root_async on_nonfinite computation_dtype root_dtype factor_dtype inverse_dtype "
       "filtered_grad_dtype momentum_dtype grafting_dtype gradient_scale output preset "
       "method second_moment_dtype "
-      "root_relative_epsilon merge_min_dim precondition_1d refresh_growth allow_stalled_moments "
+      "root_relative_epsilon merge_min_dim precondition_1d route refresh_growth allow_stalled_moments "
       "factor_update_frequency precondition_dims shampoo_beta relative_epsilon factor_correction kl_eigenvalues "
       "kl_init kl_cap basis_method basis_iterations basis_tolerance skip_dim_size update_norm update_norm_target "
       "max_update_rms norm_control norm_radius");

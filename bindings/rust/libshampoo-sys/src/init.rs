@@ -36,6 +36,8 @@ impl shampoo_tensor {
             shape: [0; 8],
             device_type: 0,
             device_id: 0,
+            role: SHAMPOO_HIDDEN,
+            stack_dims: 0,
         }
     }
 }

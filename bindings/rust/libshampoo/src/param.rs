@@ -173,12 +173,12 @@ impl Param {
         let who = format!("parameter {:?}:", self.name);
         let mut desc = sys::shampoo_param_desc::new();
         desc.name = name.as_ptr();
-        desc.ndim = to_i32(&who, self.shape.len())?;
-        desc.shape = dims(&format!("{who} shape"), &self.shape)?;
-        desc.stack_dims = to_i32(&format!("{who} stack_dims"), self.stack_dims)?;
         desc.role = self.role.code();
         desc.fan = self.fan.code();
         desc.row_splits = dims(&format!("{who} row_splits"), &self.row_splits)?;
+        desc.ndim = to_i32(&who, self.shape.len())?;
+        desc.shape = dims(&format!("{who} shape"), &self.shape)?;
+        desc.stack_dims = to_i32(&format!("{who} stack_dims"), self.stack_dims)?;
         desc.group = to_i32(&format!("{who} group"), self.group)?;
         desc.param_dtype = self.dtype.code();
         desc.grad_dtype = self.grad_dtype.code();
