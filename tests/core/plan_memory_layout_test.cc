@@ -10,6 +10,7 @@
 #include "core/plan/plan.h"
 #include "core/state/entries.h"
 #include "tests/core/plan_test_util.h"
+#include "tests/core/status_check.h"
 
 namespace shampoo {
 namespace {

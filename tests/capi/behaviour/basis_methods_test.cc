@@ -1,0 +1,501 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// Methods soap and kl_shampoo: the properties that follow from their formulas, and the numbers of worked examples.
+#include <algorithm>
+
+#include "tests/capi/behaviour/host.h"
+
+namespace shampoo_test {
+namespace {
+
+using BasisVector = std::vector<double>;
+
+const Keys kSoap = {{"method", "soap"}, {"lr", "1"}};
+const Keys kKlSoap = {{"method", "soap"}, {"factor_correction", "kl"}, {"lr", "1"}};
+const Keys kKlShampoo = {{"method", "kl_shampoo"}, {"lr", "1"}};
+const std::vector<Keys> kBasisMethods = {kSoap, kKlSoap, kKlShampoo};
+
+// Makes a step of the first parameter from W = 0 and returns the direction. The learning rate must be 1.
+BasisVector DirectionOf(Host* host, const BasisVector& gradient) {
+  Host::Tensors& tensor = host->tensors[0];
+  tensor.w = Array(tensor.w.dtype(), tensor.w.size());
+  tensor.g = ArrayOf(tensor.g.dtype(), gradient);
+  host->Step();
+  BasisVector direction = tensor.w.Values();
+  for (double& element : direction) element = -element;
+  return direction;
+}
+
+// Copies all states of one optimizer to another that has the same ones.
+void CopyStates(const Host& from, Host* to) {
+  for (const Host::Entry& entry : from.Entries()) to->Write(entry.info.key, from.Read(entry));
+}
+
+BasisVector RandomElements(size_t count, std::mt19937_64* random) {
+  Array values(SHAMPOO_F64, count);
+  values.Fill(*random);
+  return values.Values();
+}
+
+double LargestOf(const BasisVector& values) {
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::fabs(value));
+  return largest;
+}
+
+double DistanceOf(const BasisVector& a, const BasisVector& b) {
+  REQUIRE(a.size() == b.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(a[i] - b[i]));
+  return largest;
+}
+
+BasisVector DiagonalMatrix(const BasisVector& diagonal) {
+  const size_t n = diagonal.size();
+  BasisVector matrix(n * n);
+  for (size_t i = 0; i < n; ++i) matrix[i * n + i] = diagonal[i];
+  return matrix;
+}
+
+BasisVector DiagonalOf(const BasisVector& matrix, size_t n) {
+  BasisVector diagonal(n);
+  for (size_t i = 0; i < n; ++i) diagonal[i] = matrix[i * n + i];
+  return diagonal;
+}
+
+TEST_CASE("a refresh with unchanged factor matrices changes no update, whatever the order of the columns") {
+  std::mt19937_64 random(11);
+  std::vector<BasisVector> gradients;
+  for (int i = 0; i < 12; ++i) gradients.push_back(RandomElements(30, &random));
+  // After the last refresh, the factor matrices do not change any more.
+  const Keys fixed = {{"factor_update_frequency", "100"}};
+  for (const Keys& method : kBasisMethods) {
+    for (const std::string basis_method : {"eigen", "qr"}) {
+      for (const std::string sort : {"before", "after", "ascending", "none"}) {
+        CAPTURE(method[0].second);
+        CAPTURE(method[1].second);
+        CAPTURE(basis_method);
+        CAPTURE(sort);
+        const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}, SHAMPOO_F64)};
+        Host before(method + Keys{{"precondition_frequency", "1"}}, params);
+        for (int i = 0; i < 6; ++i) DirectionOf(&before, gradients[static_cast<size_t>(i)]);
+        const Keys keys = method + fixed + Keys{{"basis_method", basis_method}, {"basis_sort", sort}};
+        Host refreshed(keys + Keys{{"precondition_frequency", "1"}}, params);
+        Host kept(keys + Keys{{"precondition_frequency", "100"}}, params);
+        CopyStates(before, &refreshed);
+        CopyStates(before, &kept);
+        double difference = 0;
+        for (size_t i = 6; i < gradients.size(); ++i) {
+          const BasisVector expected = DirectionOf(&kept, gradients[i]);
+          const BasisVector direction = DirectionOf(&refreshed, gradients[i]);
+          difference = std::max(difference, DistanceOf(direction, expected) / LargestOf(expected));
+        }
+        CHECK(difference < 1e-11);
+        CHECK(refreshed.Read("w/0/factor.0") == before.Read("w/0/factor.0"));
+        CHECK(kept.Read("w/0/basis.0") == before.Read("w/0/basis.0"));
+        // The refreshes have reversed the columns, or turned them, or changed their signs.
+        if (sort == "ascending" || basis_method == "qr") {
+          CHECK(!(refreshed.Read("w/0/basis.0") == before.Read("w/0/basis.0")));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("tensors without factor matrices take the steps of method adam from their second gradient on, bit for bit") {
+  for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
+    for (const Keys& method : {kSoap + Keys{{"relative_epsilon", "0"}}, kKlSoap, kKlShampoo}) {
+      for (const std::string corrects : {"true", "false"}) {
+        CAPTURE(dtype);
+        CAPTURE(method[0].second);
+        CAPTURE(corrects);
+        const Keys common = {{"beta1", "0.9"}, {"beta2", "0.97"},       {"epsilon", "1e-6"},
+                             {"lr", "0.01"},   {"weight_decay", "0.1"}, {"use_bias_correction", corrects}};
+        const std::vector<shampoo_param_desc> params = {Param("vector", {37}, dtype), Param("matrix", {7, 5}, dtype)};
+        Host host(method + common + Keys{{"skip_dim_size", "4"}}, params);
+        // Each parameter has an optimizer of its own, because method adam counts the steps of the group.
+        Host vector_by_adam(Keys{{"method", "adam"}} + common, {params[0]});
+        Host matrix_by_adam(Keys{{"method", "adam"}} + common, {params[1]});
+        Host* const by_adam[] = {&vector_by_adam, &matrix_by_adam};
+        std::mt19937_64 random(3);
+        host.Fill(random);
+        for (size_t p = 0; p < 2; ++p) by_adam[p]->tensors[0].w = host.tensors[p].w;
+        int gradients[2] = {};
+        for (int t = 0; t < 9; ++t) {
+          host.FillGradients(random);
+          host.tensors[0].has_grad = t != 4;
+          host.tensors[1].has_grad = t >= 2 && t != 6;
+          host.Step();
+          for (size_t p = 0; p < 2; ++p) {
+            if (host.tensors[p].has_grad && ++gradients[p] > 1) {
+              by_adam[p]->tensors[0].g = host.tensors[p].g;
+              by_adam[p]->Step();
+            }
+            CHECK(host.tensors[p].w == by_adam[p]->tensors[0].w);
+          }
+        }
+        CHECK(gradients[0] == 8);
+        CHECK(gradients[1] == 6);
+      }
+    }
+  }
+}
+
+// Adam of single elements, as its paper defines it.
+struct AdamReference {
+  double beta1, beta2, epsilon;
+  int64_t updates = 0;
+  BasisVector m = {}, v = {};
+
+  BasisVector Update(const BasisVector& gradient) {
+    m.resize(gradient.size());
+    v.resize(gradient.size());
+    ++updates;
+    BasisVector direction;
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      m[i] = beta1 * m[i] + (1 - beta1) * gradient[i];
+      v[i] = beta2 * v[i] + (1 - beta2) * gradient[i] * gradient[i];
+      const auto t = static_cast<double>(updates);
+      const double divisor = std::sqrt(v[i] / (1 - std::pow(beta2, t))) + epsilon;
+      direction.push_back(divisor == 0 ? 0 : m[i] / (1 - std::pow(beta1, t)) / divisor);
+    }
+    return direction;
+  }
+};
+
+// Gradients whose largest element changes: the eigenvalues cross, and refreshes change the order of the columns.
+std::vector<BasisVector> CrossingDiagonals() {
+  std::vector<BasisVector> diagonals;
+  for (int i = 0; i < 7; ++i) diagonals.push_back({2, 1, 0.5});
+  for (int i = 0; i < 25; ++i) diagonals.push_back({0.1, 0.7 + 0.01 * i, 3});
+  return diagonals;
+}
+
+TEST_CASE("with diagonal gradients method soap is Adam, also after eigenvalues cross") {
+  for (const std::string basis_method : {"eigen", "qr"}) {
+    for (const std::string transport : {"rotate", "permute"}) {
+      for (const std::string frequency : {"1", "3", "10"}) {
+        if (transport == "permute" && basis_method == "eigen") continue;  // permute needs the sort of method qr
+        CAPTURE(basis_method);
+        CAPTURE(transport);
+        CAPTURE(frequency);
+        Host host(kSoap + Keys{{"relative_epsilon", "0"},
+                               {"basis_method", basis_method},
+                               {"basis_transport", transport},
+                               {"precondition_frequency", frequency}},
+                  {Param("w", {3, 3}, SHAMPOO_F64)});
+        AdamReference adam{0.95, 0.95, 1e-8};
+        int64_t gradient = 0;
+        double difference = 0;
+        for (const BasisVector& diagonal : CrossingDiagonals()) {
+          const BasisVector direction = DirectionOf(&host, DiagonalMatrix(diagonal));
+          const BasisVector expected = ++gradient == 1 ? BasisVector(3) : adam.Update(diagonal);
+          difference = std::max(difference, DistanceOf(direction, DiagonalMatrix(expected)));
+        }
+        // A rounding error of the gradient, divided by epsilon.
+        CHECK(difference < (basis_method == "eigen" ? 1e-13 : 1e-7));
+        // The columns have been sorted again: the first one belongs to the last element.
+        CHECK(std::fabs(host.Read("w/0/basis.0").Get(6)) == doctest::Approx(1));
+      }
+    }
+  }
+}
+
+TEST_CASE("method soap is Adam in fixed eigenbases of both sides") {
+  // G = U diag(g) V^T with two rotations.
+  const double a = 0.4, b = 1.1;
+  const BasisVector u = {std::cos(a), -std::sin(a), std::sin(a), std::cos(a)};
+  const BasisVector v = {std::cos(b), -std::sin(b), std::sin(b), std::cos(b)};
+  const auto rotated = [&](const BasisVector& diagonal) {
+    BasisVector g(4);
+    for (size_t i = 0; i < 4; ++i) {
+      for (size_t k = 0; k < 2; ++k) g[i] += u[i / 2 * 2 + k] * diagonal[k] * v[i % 2 * 2 + k];
+    }
+    return g;
+  };
+  for (const std::string basis_method : {"eigen", "qr"}) {
+    CAPTURE(basis_method);
+    Host host(kSoap + Keys{{"epsilon", "1e-4"},
+                           {"relative_epsilon", "0"},
+                           {"basis_method", basis_method},
+                           {"precondition_frequency", "2"}},
+              {Param("w", {2, 2}, SHAMPOO_F64)});
+    AdamReference adam{0.95, 0.95, 1e-4};
+    for (int i = 0; i < 30; ++i) {
+      const BasisVector diagonal = i < 7 ? BasisVector{2, 1} : BasisVector{-0.1 * (i % 3), 3};
+      const BasisVector direction = DirectionOf(&host, rotated(diagonal));
+      const BasisVector expected = i == 0 ? BasisVector(2) : adam.Update(diagonal);
+      // A unit roundoff times |G| / epsilon is 3e-12.
+      CHECK(DistanceOf(direction, rotated(expected)) < 3e-11);
+    }
+  }
+}
+
+TEST_CASE("relative_epsilon adds a multiple of the largest root of the block's second moment to the divisor") {
+  Host host(kSoap + Keys{{"relative_epsilon", "0.25"}, {"beta1", "0"}, {"epsilon", "0.5"}},
+            {Param("w", {2, 2}, SHAMPOO_F64)});
+  DirectionOf(&host, DiagonalMatrix({3, 1}));
+  // With bias correction the root of the second moment is |G| = (8, 2), and the divisors are larger by 0.5 + 0.25 * 8.
+  const BasisVector direction = DirectionOf(&host, DiagonalMatrix({8, 2}));
+  CHECK(DistanceOf(direction, DiagonalMatrix({8 / 10.5, 2 / 4.5})) < 1e-14);
+}
+
+TEST_CASE("inverse_exponent 1 divides by the second moment itself, and epsilon is added after the power") {
+  Host host(kSoap + Keys{{"inverse_exponent", "1"}, {"relative_epsilon", "0"}, {"beta1", "0"}, {"epsilon", "0.5"}},
+            {Param("w", {2, 2}, SHAMPOO_F64)});
+  DirectionOf(&host, DiagonalMatrix({3, 1}));
+  const BasisVector direction = DirectionOf(&host, DiagonalMatrix({8, 2}));
+  CHECK(DistanceOf(direction, DiagonalMatrix({8 / 64.5, 2 / 4.5})) < 1e-14);
+}
+
+const Keys kExample = kKlShampoo + Keys{{"beta1", "0.9"}, {"beta2", "0.9"}, {"shampoo_beta", "0.9"}, {"epsilon", "0"}};
+
+TEST_CASE("method kl_shampoo gives the numbers of a worked example") {
+  Host host(kExample, {Param("w", {2, 2}, SHAMPOO_F64)});
+  CHECK(DirectionOf(&host, DiagonalMatrix({3, 1})) == BasisVector(4));
+  // F = 0.1 * 2 / 4 * G G^T
+  CHECK(DistanceOf(host.Read("w/0/factor.0").Values(), DiagonalMatrix({0.45, 0.05})) < 1e-15);
+  CHECK(DistanceOf(host.Read("w/0/kl_scale.0").Values(), BasisVector(2, std::sqrt(10.0))) < 1e-14);
+  CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({1, 2})), DiagonalMatrix({1, 2})) < 1e-14);
+  for (const char* const key : {"w/0/kl_scale.0", "w/0/kl_scale.1"}) {
+    const BasisVector expected = {1 / std::sqrt(0.59), 1 / std::sqrt(2.09)};
+    CHECK(DistanceOf(host.Read(key).Values(), expected) < 1e-14);
+  }
+  // The gradient enters the other factor matrix times the square of the old inverse root, 10.
+  CHECK(DistanceOf(host.Read("w/0/factor.1").Values(), DiagonalMatrix({0.9 * 0.45 + 0.5, 0.9 * 0.05 + 2})) < 1e-14);
+  const BasisVector third = DirectionOf(&host, DiagonalMatrix({1, 2}));
+  CHECK(DistanceOf(third, DiagonalMatrix({.3220338983, .1818181818})) < 1e-10);
+}
+
+TEST_CASE("epsilon of method kl_shampoo is added to the root of the product of the eigenvalues") {
+  Host host(kExample + Keys{{"epsilon", "0.5"}}, {Param("w", {2, 2}, SHAMPOO_F64)});
+  DirectionOf(&host, DiagonalMatrix({3, 1}));
+  // The direction without epsilon is (1, 2) = (0.1, 0.2) / 0.1.
+  CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({1, 2})), DiagonalMatrix({0.1 / 0.6, 0.2 / 0.6})) < 1e-14);
+}
+
+// KL-Shampoo of diagonal gradients of order 2: the eigenvalues of both dims are equal, and belong to elements.
+struct DiagonalKlReference {
+  double cap;
+  BasisVector m = {}, eigenvalues = {};
+
+  BasisVector Update(const BasisVector& gradient) {
+    m.resize(gradient.size());
+    eigenvalues.resize(gradient.size(), 0.1);
+    BasisVector direction;
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      m[i] = 0.9 * m[i] + 0.1 * gradient[i];
+      direction.push_back(m[i] / eigenvalues[i]);
+      const double square = gradient[i] * gradient[i] / static_cast<double>(gradient.size()) / eigenvalues[i];
+      eigenvalues[i] = std::max(0.9 * eigenvalues[i] + 0.1 * square, 1 / (cap * cap));
+    }
+    return direction;
+  }
+};
+
+TEST_CASE("with diagonal gradients the eigenvalues of method kl_shampoo follow their columns when these are sorted") {
+  for (const std::string basis_method : {"eigen", "qr"}) {
+    for (const std::string frequency : {"1", "10"}) {
+      for (const std::string sort : {"before", "after", "ascending"}) {
+        // Orthogonal iteration moves the first columns towards the largest eigenvalues, so that with increasing
+        // eigenvalues every refresh multiplies rounding errors.
+        if (sort == "ascending" && basis_method == "qr") continue;
+        CAPTURE(basis_method);
+        CAPTURE(frequency);
+        CAPTURE(sort);
+        Host host(kExample +
+                      Keys{{"basis_method", basis_method}, {"basis_sort", sort}, {"precondition_frequency", frequency}},
+                  {Param("w", {2, 2}, SHAMPOO_F64)});
+        DiagonalKlReference reference{10};
+        std::vector<BasisVector> directions;  // by update
+        for (int gradient = 1; gradient <= 40; ++gradient) {
+          const BasisVector diagonal = gradient <= 10 ? BasisVector{2, 1} : BasisVector{0.1, 3};
+          const BasisVector direction = DirectionOf(&host, DiagonalMatrix(diagonal));
+          directions.push_back(DiagonalOf(direction, 2));
+          const BasisVector expected = gradient == 1 ? BasisVector(2) : reference.Update(diagonal);
+          CHECK(DistanceOf(direction, DiagonalMatrix(expected)) < (basis_method == "eigen" ? 1e-13 : 1e-7));
+        }
+        // The eigenvalues cross before update 20, whose refresh exchanges the columns.
+        CHECK(DistanceOf(directions[21], {0.85, 1.13}) < 0.005);
+        CHECK(DistanceOf(directions[39], {1.47, 1.37}) < 0.005);
+      }
+    }
+  }
+}
+
+TEST_CASE("an inverse root of an eigenvalue stays below kl_cap when a refresh turns the columns") {
+  for (const Keys& method : {kKlSoap, kKlShampoo}) {
+    for (const std::string basis_method : {"eigen", "qr"}) {
+      CAPTURE(method[0].second);
+      CAPTURE(basis_method);
+      Host host(method + Keys{{"shampoo_beta", "0.5"},
+                              {"kl_init", "2"},
+                              {"kl_cap", "3"},
+                              {"basis_method", basis_method},
+                              {"precondition_frequency", "2"}},
+                {Param("w", {4, 3}, SHAMPOO_F64)});
+      std::mt19937_64 random(2);
+      int at_cap = 0;
+      for (int i = 0; i < 40; ++i) {
+        BasisVector gradient = RandomElements(12, &random);
+        for (size_t j = 0; j < 12; ++j) gradient[j] *= j / 3 == static_cast<size_t>(i / 10) ? 1 : 1e-3;
+        DirectionOf(&host, gradient);
+        for (const char* const key : {"w/0/kl_scale.0", "w/0/kl_scale.1"}) {
+          const BasisVector scales = host.Read(key).Values();
+          CHECK(LargestOf(scales) <= 3 * (1 + 1e-15));
+          at_cap += LargestOf(scales) > 2.999 ? 1 : 0;
+        }
+      }
+      CHECK(at_cap > 10);
+    }
+  }
+}
+
+TEST_CASE("a turn of a basis by 30 degrees turns a second moment of (4, 1) to (3.25, 1.75)") {
+  const double c = std::sqrt(0.75), s = 0.5;
+  // Eigenvalues 2 and 1 along the turned axes.
+  const BasisVector factor = {2 * c * c + s * s, c * s, c * s, 2 * s * s + c * c};
+  for (const std::string basis_method : {"eigen", "qr"}) {
+    for (const Keys& method : kBasisMethods) {
+      CAPTURE(method[0].second);
+      CAPTURE(basis_method);
+      // A gradient of 0 changes neither sums nor averages of squares.
+      Host host(method + Keys{{"beta1", "0.5"},
+                              {"beta2", "1"},
+                              {"shampoo_beta", "1"},
+                              {"basis_method", basis_method},
+                              {"basis_iterations", "16"},
+                              {"precondition_frequency", "60"}},
+                {Param("w", {2, 1}, SHAMPOO_F64)});
+      host.WriteValues("w/0/factor.0", factor);
+      const Host::Entry count = host.Find("w/0/gradient_count");
+      Array updates(SHAMPOO_I64, 1);
+      updates.Set(0, 60);
+      host.Write(count.info.key, updates);
+      host.WriteValues("w/0/filtered_grad", {2, 4});
+      const bool has_moment = method[0].second == "soap";
+      const bool has_scales = method[1].first == "factor_correction" || !has_moment;
+      if (has_moment) host.WriteValues("w/0/second_moment", {4, 1});
+      if (has_scales) host.WriteValues("w/0/kl_scale.0", {0.5, 1});
+      DirectionOf(&host, {0, 0});
+      const double tolerance = basis_method == "eigen" ? 1e-14 : 1e-5;  // 16 iterations leave an error of 2^-16
+      const BasisVector basis = host.Read("w/0/basis.0").Values();
+      CHECK(std::fabs(basis[0]) == doctest::Approx(c).epsilon(tolerance));
+      CHECK(std::fabs(basis[2]) == doctest::Approx(s).epsilon(tolerance));
+      const BasisVector filtered = host.Read("w/0/filtered_grad").Values();
+      CHECK(std::fabs(filtered[0]) == doctest::Approx(c + 2 * s).epsilon(tolerance));
+      CHECK(std::fabs(filtered[1]) == doctest::Approx(2 * c - s).epsilon(tolerance));
+      if (has_moment) CHECK(DistanceOf(host.Read("w/0/second_moment").Values(), {3.25, 1.75}) < 4 * tolerance);
+      if (has_scales) {
+        const BasisVector scales = host.Read("w/0/kl_scale.0").Values();
+        CHECK(DistanceOf({1 / (scales[0] * scales[0]), 1 / (scales[1] * scales[1])}, {3.25, 1.75}) < 4 * tolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("a run that stops after the first gradient or later continues with bit-identical results") {
+  for (const Keys& method : kBasisMethods) {
+    for (const int stop : {1, 2, 4}) {
+      CAPTURE(method[0].second);
+      CAPTURE(stop);
+      const Keys keys = method + Keys{{"precondition_frequency", "3"}, {"lr", "0.01"}};
+      const std::vector<shampoo_param_desc> params = {Param("w", {6, 4}), Param("b", {5})};
+      Host run(keys, params);
+      Host resumed(keys, params);
+      std::mt19937_64 random(4);
+      run.Fill(random);
+      for (int t = 1; t <= stop; ++t) {
+        run.FillGradients(random);
+        run.Step();
+      }
+      CHECK(run.Read("w/0/gradient_count").Get(0) == stop);
+      CopyStates(run, &resumed);
+      for (size_t p = 0; p < 2; ++p) resumed.tensors[p].w = run.tensors[p].w;
+      for (int t = 0; t < 5; ++t) {
+        run.FillGradients(random);
+        for (size_t p = 0; p < 2; ++p) resumed.tensors[p].g = run.tensors[p].g;
+        run.Step();
+        resumed.Step();
+        CHECK(run.Everything() == resumed.Everything());
+      }
+    }
+  }
+}
+
+// Returns |D - U U^T D V V^T| / |D|, the share of D outside the spaces of the columns of u and v, which are
+// orthonormal. u, v: n x r.
+double ShareOutside(const BasisVector& d, const BasisVector& u, const BasisVector& v, size_t n, size_t r) {
+  BasisVector inner(r * r);  // U^T D V
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t a = 0; a < r; ++a) {
+      for (size_t j = 0; j < n; ++j) {
+        for (size_t b = 0; b < r; ++b) inner[a * r + b] += u[i * r + a] * d[i * n + j] * v[j * r + b];
+      }
+    }
+  }
+  double outside = 0, all = 0;
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      double inside = 0;
+      for (size_t a = 0; a < r; ++a) {
+        for (size_t b = 0; b < r; ++b) inside += u[i * r + a] * inner[a * r + b] * v[j * r + b];
+      }
+      const double rest = d[i * n + j] - inside;
+      outside += rest * rest;
+      all += d[i * n + j] * d[i * n + j];
+    }
+  }
+  return std::sqrt(outside / all);
+}
+
+BasisVector OrthonormalColumns(size_t n, size_t r, std::mt19937_64* random) {
+  BasisVector q = RandomElements(n * r, random);
+  for (size_t j = 0; j < r; ++j) {
+    for (int pass = 0; pass < 2; ++pass) {
+      for (size_t k = 0; k < j; ++k) {
+        double product = 0;
+        for (size_t i = 0; i < n; ++i) product += q[i * r + k] * q[i * r + j];
+        for (size_t i = 0; i < n; ++i) q[i * r + j] -= product * q[i * r + k];
+      }
+    }
+    double square = 0;
+    for (size_t i = 0; i < n; ++i) square += q[i * r + j] * q[i * r + j];
+    for (size_t i = 0; i < n; ++i) q[i * r + j] /= std::sqrt(square);
+  }
+  return q;
+}
+
+TEST_CASE("updates of low-rank float32 gradients stay in the space of the gradients") {
+  constexpr size_t n = 64;
+  for (const Keys& method : {kSoap, kKlShampoo}) {
+    for (const size_t r : {1, 4}) {
+      for (const double scale : {1.0, 1e-3}) {
+        CAPTURE(method[0].second);
+        CAPTURE(r);
+        CAPTURE(scale);
+        std::mt19937_64 random(6);
+        const BasisVector u = OrthonormalColumns(n, r, &random);
+        const BasisVector v = OrthonormalColumns(n, r, &random);
+        Host host(method, {Param("w", {n, n}, SHAMPOO_F32)});
+        BasisVector direction;
+        for (int t = 0; t < 30; ++t) {
+          BasisVector inner = RandomElements(r * r, &random);
+          // The mean is not 0, so that the filtered gradient does not cancel to its rounding errors.
+          for (size_t k = 0; k < r; ++k) inner[k * r + k] += 3;
+          BasisVector gradient(n * n);
+          for (size_t i = 0; i < n * n; ++i) {
+            for (size_t k = 0; k < r * r; ++k) {
+              gradient[i] += static_cast<double>(n) * scale * u[i / n * r + k / r] * inner[k] * v[i % n * r + k % r];
+            }
+          }
+          direction = DirectionOf(&host, gradient);
+          if (t > 0) CHECK(ShareOutside(direction, u, v, n, r) < 0.05);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
