@@ -423,6 +423,46 @@ TEST_CASE("a run that stops after the first gradient or later continues with bit
   }
 }
 
+TEST_CASE("NaN in a state of a method in eigenbases never reaches the parameter") {
+  for (const Keys& method : kBasisMethods) {
+    for (const std::string basis_method : {"eigen", "qr"}) {
+      const auto make = [&] {
+        auto host = std::make_unique<Host>(
+            method + Keys{{"basis_method", basis_method}, {"precondition_frequency", "2"}, {"lr", "0.01"}},
+            std::vector<shampoo_param_desc>{Param("w", {4, 3}, SHAMPOO_F64)});
+        std::mt19937_64 random(1);
+        for (int t = 0; t < 4; ++t) {
+          host->FillGradients(random);
+          host->Step();
+        }
+        return host;
+      };
+      const std::unique_ptr<Host> sound = make();
+      for (const Host::Entry& entry : sound->Entries()) {
+        const std::string key = entry.info.key;
+        if (entry.info.dtype != SHAMPOO_F64) continue;
+        CAPTURE(method[0].second);
+        CAPTURE(basis_method);
+        CAPTURE(key);
+        const std::unique_ptr<Host> host = make();
+        Array values = host->Read(key);
+        values.Set(0, NAN);
+        host->Write(key, values);
+        const Array before = host->tensors[0].w;
+        host->Bind();
+        const shampoo_status first = shampoo_optimizer_step(host->optimizer, nullptr);
+        const bool is_factor = key.find("factor") != std::string::npos;
+        CHECK(first == (is_factor ? SHAMPOO_E_NUMERIC : SHAMPOO_OK));
+        CHECK(host->tensors[0].w == before);
+        // A skipped update is reported by the next call.
+        CHECK(shampoo_optimizer_step(host->optimizer, nullptr) == SHAMPOO_E_NUMERIC);
+        CHECK_MESSAGE(Has(shampoo_last_error(), {is_factor ? "has NaN" : "not finite", "w/0"}), shampoo_last_error());
+        CHECK(host->tensors[0].w == before);
+      }
+    }
+  }
+}
+
 // Returns |D - U U^T D V V^T| / |D|, the share of D outside the spaces of the columns of u and v, which are
 // orthonormal. u, v: n x r.
 double ShareOutside(const BasisVector& d, const BasisVector& u, const BasisVector& v, size_t n, size_t r) {

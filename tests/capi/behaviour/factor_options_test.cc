@@ -209,6 +209,19 @@ TEST_CASE("norm_control hyperball rejects a parameter of zeros unless norm_radiu
     StepWith(&host, {1, 2, 3});
     CHECK(NormOf(host.tensors[0].w) == 0);
     CHECK(host.Stat("nonfinite_blocks") > 0);
+    // By default the call after the one that skips the update reports it.
+    Host strict(method.keys + Keys{{"norm_control", "hyperball"}}, params);
+    int errors = 0;
+    for (int t = 0; t < 3; ++t) {
+      std::mt19937_64 random(1);
+      strict.FillGradients(random);
+      strict.Bind();
+      if (shampoo_optimizer_step(strict.optimizer, nullptr) == SHAMPOO_OK) continue;
+      ++errors;
+      CHECK_MESSAGE(Has(shampoo_last_error(), {"w/0", "is 0", "norm_control hyperball", "norm_radius"}),
+                    shampoo_last_error());
+    }
+    CHECK(errors == 1);
     Host with_radius(keys + Keys{{"norm_radius", "2"}}, params);
     StepWith(&with_radius, {1, 2, 3});
     CHECK(NormOf(with_radius.tensors[0].w) == doctest::Approx(2).epsilon(1e-13));
