@@ -463,6 +463,285 @@ TEST_CASE("NaN in a state of a method in eigenbases never reaches the parameter"
   }
 }
 
+// Returns C_k, the contraction of a tensor with itself along all dims but k, times `weight`.
+BasisVector GramOf(const BasisVector& tensor, const std::vector<size_t>& shape, size_t k, double weight) {
+  const size_t n = shape[k];
+  size_t after = 1;
+  for (size_t i = k + 1; i < shape.size(); ++i) after *= shape[i];
+  BasisVector gram(n * n);
+  for (size_t at = 0; at < tensor.size(); ++at) {
+    const size_t row = at / after % n;
+    for (size_t j = 0; j < n; ++j) gram[row * n + j] += weight * tensor[at] * tensor[at + j * after - row * after];
+  }
+  return gram;
+}
+
+BasisVector SumOf(double a, const BasisVector& x, double b, const BasisVector& y) {
+  BasisVector sum(x.size());
+  for (size_t i = 0; i < x.size(); ++i) sum[i] = a * x[i] + b * y[i];
+  return sum;
+}
+
+TEST_CASE("factor matrices are averages of the contracted gradient, with the weights that the keys set") {
+  std::mt19937_64 random(5);
+  const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
+  const struct {
+    Keys keys;
+    double decay, first, second;
+  } cases[] = {{{{"shampoo_beta", "0.75"}}, 0.75, 0.25, 0.25},
+               {{{"shampoo_beta", "0.75"}, {"factor_start", "first"}}, 0.75, 1, 0.25},
+               {{{"shampoo_beta", "1"}}, 1, 1, 1},
+               {{{"shampoo_beta", "0.75"}, {"drop_weighting", "true"}}, 0.75, 1, 1}};
+  for (const auto& one : cases) {
+    CAPTURE(one.keys.back().first);
+    Host host(kSoap + one.keys, {Param("w", {2, 3, 4}, SHAMPOO_F64)});
+    for (const BasisVector& gradient : g) DirectionOf(&host, gradient);
+    for (size_t k = 0; k < 3; ++k) {
+      const BasisVector expected =
+          SumOf(one.decay, GramOf(g[0], {2, 3, 4}, k, one.first), 1, GramOf(g[1], {2, 3, 4}, k, one.second));
+      CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected) < 1e-13 * LargestOf(expected));
+    }
+  }
+}
+
+TEST_CASE("with factor_correction kl the gradient is whitened along all other dims, except the first one") {
+  std::mt19937_64 random(5);
+  const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
+  const std::vector<size_t> shape = {2, 3, 4};
+  for (const Keys& method : {kKlSoap, kKlShampoo}) {
+    CAPTURE(method[0].second);
+    Host host(method + Keys{{"shampoo_beta", "0.75"}, {"kl_init", "0.5"}}, {Param("w", {2, 3, 4}, SHAMPOO_F64)});
+    DirectionOf(&host, g[0]);
+    std::vector<BasisVector> expected;
+    for (size_t k = 0; k < 3; ++k) {
+      expected.push_back(GramOf(g[0], shape, k, 0.25 * static_cast<double>(shape[k]) / 24));
+      CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected[k]) < 1e-14);
+    }
+    // All eigenvalues are still kl_init, so that whitening multiplies by the root of 2 along two dims.
+    const BasisVector eigenvalues = host.Read("w/0/kl_scale.0").Values();
+    CHECK(DistanceOf(eigenvalues, {std::sqrt(2.0), std::sqrt(2.0)}) < 1e-15);
+    DirectionOf(&host, g[1]);
+    for (size_t k = 0; k < 3; ++k) {
+      expected[k] = SumOf(0.75, expected[k], 4, GramOf(g[1], shape, k, 0.25 * static_cast<double>(shape[k]) / 24));
+      CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected[k]) < 1e-13);
+    }
+    // The averages of the eigenvalues are those of the whitened gradient: the trace does not depend on the basis.
+    for (size_t k = 0; k < 3; ++k) {
+      double trace = 0, sum = 0;
+      const BasisVector gram = GramOf(g[1], shape, k, 4 * 0.25 * static_cast<double>(shape[k]) / 24);
+      for (size_t i = 0; i < shape[k]; ++i) trace += gram[i * shape[k] + i];
+      for (const double scale : host.Read("w/0/kl_scale." + std::to_string(k)).Values()) sum += 1 / (scale * scale);
+      CHECK(sum == doctest::Approx(0.75 * 0.5 * static_cast<double>(shape[k]) + trace).epsilon(1e-13));
+    }
+  }
+}
+
+TEST_CASE("with one factor matrix, factor_correction kl whitens along no dim") {
+  std::mt19937_64 random(5);
+  const BasisVector g[] = {RandomElements(12, &random), RandomElements(12, &random)};
+  for (const Keys& method : {kKlSoap, kKlShampoo}) {
+    Host host(method + Keys{{"shampoo_beta", "0.75"}, {"precondition_dims", "smaller"}},
+              {Param("w", {4, 3}, SHAMPOO_F64)});
+    for (const BasisVector& gradient : g) DirectionOf(&host, gradient);
+    const BasisVector expected =
+        SumOf(0.75, GramOf(g[0], {4, 3}, 1, 0.25 * 3 / 12), 1, GramOf(g[1], {4, 3}, 1, 0.25 * 3 / 12));
+    CHECK(DistanceOf(host.Read("w/0/factor.1").Values(), expected) < 1e-14);
+  }
+}
+
+// Checks that the basis of dim k consists of eigenvectors of its factor matrix in the right order.
+void CheckEigenvectors(const Host& host, size_t k, bool ascending) {
+  const BasisVector factor = host.Read("w/0/factor." + std::to_string(k)).Values();
+  const BasisVector q = host.Read("w/0/basis." + std::to_string(k)).Values();
+  const auto n = static_cast<size_t>(std::lround(std::sqrt(static_cast<double>(q.size()))));
+  double last = 0;
+  for (size_t j = 0; j < n; ++j) {
+    double eigenvalue = 0;
+    BasisVector fq(n);
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t l = 0; l < n; ++l) fq[i] += factor[i * n + l] * q[l * n + j];
+      eigenvalue += fq[i] * q[i * n + j];
+    }
+    for (size_t i = 0; i < n; ++i) CHECK(std::fabs(fq[i] - eigenvalue * q[i * n + j]) < 1e-13 * LargestOf(factor));
+    if (j > 0) CHECK((ascending ? eigenvalue >= last : eigenvalue <= last));
+    last = eigenvalue;
+  }
+}
+
+TEST_CASE(
+    "the first gradient and every precondition_frequency-th update give eigenvectors in the order of basis_sort") {
+  for (const Keys& method : kBasisMethods) {
+    for (const std::string sort : {"before", "after", "ascending", "none"}) {
+      CAPTURE(method[0].second);
+      CAPTURE(sort);
+      Host host(method + Keys{{"precondition_frequency", "3"}, {"basis_sort", sort}},
+                {Param("w", {3, 4}, SHAMPOO_F64)});
+      std::mt19937_64 random(8);
+      std::vector<int> changes;
+      Array basis = host.Read("w/0/basis.1");
+      for (int gradient = 1; gradient <= 10; ++gradient) {
+        DirectionOf(&host, RandomElements(12, &random));
+        const Array now = host.Read("w/0/basis.1");
+        if (now == basis) continue;
+        basis = now;
+        changes.push_back(gradient);
+        for (const size_t k : {0, 1}) CheckEigenvectors(host, k, sort == "ascending");
+      }
+      CHECK(changes == std::vector<int>{1, 4, 7, 10});
+    }
+  }
+}
+
+TEST_CASE("with basis_tolerance 1 no refresh changes a basis") {
+  for (const std::string basis_method : {"eigen", "qr"}) {
+    Host host(kSoap + Keys{{"precondition_frequency", "1"}, {"basis_tolerance", "1"}, {"basis_method", basis_method}},
+              {Param("w", {3, 4}, SHAMPOO_F64)});
+    std::mt19937_64 random(8);
+    DirectionOf(&host, RandomElements(12, &random));
+    const Array basis = host.Read("w/0/basis.1");
+    for (int gradient = 2; gradient <= 6; ++gradient) DirectionOf(&host, RandomElements(12, &random));
+    CHECK(host.Read("w/0/basis.1") == basis);
+  }
+}
+
+TEST_CASE("a direction uses the bases and eigenvalues of the earlier gradients") {
+  for (const Keys& method : kBasisMethods) {
+    CAPTURE(method[0].second);
+    Host refreshes(method + Keys{{"precondition_frequency", "1"}, {"shampoo_beta", "0.5"}},
+                   {Param("w", {4, 3}, SHAMPOO_F64)});
+    Host keeps(method + Keys{{"precondition_frequency", "100"}, {"shampoo_beta", "0.5"}},
+               {Param("w", {4, 3}, SHAMPOO_F64)});
+    std::mt19937_64 random(8);
+    for (int gradient = 1; gradient <= 3; ++gradient) {
+      const BasisVector g = RandomElements(12, &random);
+      const bool is_same = DirectionOf(&refreshes, g) == DirectionOf(&keeps, g);
+      CHECK(is_same == (gradient <= 2));
+      if (gradient == 2) {
+        // The gradient was whitened in the old bases, too.
+        CHECK(refreshes.Read("w/0/factor.0") == keeps.Read("w/0/factor.0"));
+        CHECK(refreshes.Read("w/0/factor.1") == keeps.Read("w/0/factor.1"));
+        CHECK(!(refreshes.Read("w/0/basis.0") == keeps.Read("w/0/basis.0")));
+      }
+    }
+  }
+}
+
+TEST_CASE("with first_step use, the first gradient is the first update of Adam in its own eigenbasis") {
+  Host host(kSoap + Keys{{"first_step", "use"}, {"relative_epsilon", "0"}, {"precondition_frequency", "3"}},
+            {Param("w", {3, 3}, SHAMPOO_F64)});
+  AdamReference adam{0.95, 0.95, 1e-8};
+  for (const BasisVector& diagonal : CrossingDiagonals()) {
+    const BasisVector direction = DirectionOf(&host, DiagonalMatrix(diagonal));
+    CHECK(DistanceOf(direction, DiagonalMatrix(adam.Update(diagonal))) < 1e-13);
+  }
+}
+
+TEST_CASE("with basis_order before, a step at start_preconditioning_step uses the basis of its own gradient") {
+  Host host(kSoap + Keys{{"basis_order", "before"}, {"precondition_frequency", "3"}},
+            {Param("w", {3, 4}, SHAMPOO_F64)});
+  std::mt19937_64 random(8);
+  std::vector<int> changes;
+  Array basis = host.Read("w/0/basis.1");
+  for (int gradient = 1; gradient <= 9; ++gradient) {
+    DirectionOf(&host, RandomElements(12, &random));
+    const Array now = host.Read("w/0/basis.1");
+    if (!(now == basis)) changes.push_back(gradient);
+    basis = now;
+  }
+  CHECK(changes == std::vector<int>{3, 6, 9});
+}
+
+TEST_CASE("steps without a gradient change nothing, and the other steps are those of a run without them") {
+  for (const Keys& method : kBasisMethods) {
+    CAPTURE(method[0].second);
+    const Keys keys = method + Keys{{"precondition_frequency", "2"}, {"lr", "0.01"}, {"weight_decay", "0.1"}};
+    Host sparse(keys, {Param("w", {4, 3}), Param("other", {3, 2})});
+    Host dense(keys, {Param("w", {4, 3})});
+    std::mt19937_64 random(8);
+    sparse.Fill(random);
+    dense.tensors[0].w = sparse.tensors[0].w;
+    for (int t = 0; t < 12; ++t) {
+      sparse.FillGradients(random);
+      sparse.tensors[0].has_grad = t > 1 && t % 3 != 0;
+      sparse.Step();
+      if (sparse.tensors[0].has_grad) {
+        dense.tensors[0].g = sparse.tensors[0].g;
+        dense.Step();
+      }
+      CHECK(sparse.tensors[0].w == dense.tensors[0].w);
+      for (const Host::Entry& entry : dense.Entries()) {
+        const std::string key = entry.info.key;
+        if (key.rfind("w/", 0) == 0) CHECK(sparse.Read(key) == dense.Read(entry));
+      }
+    }
+  }
+}
+
+TEST_CASE("weight decay acts on the parameter before or after the update, and not in the step of the first gradient") {
+  const double lr = 0.1, decay = 0.2;
+  const struct {
+    const char* type;
+    double of_direction, of_parameter;  // W1 = of_parameter W - of_direction D
+  } cases[] = {{"decoupled", lr, 1 - lr * decay},
+               {"decoupled_after", lr * (1 - lr * decay), 1 - lr * decay},
+               {"independent", lr, 1 - decay},
+               {"palm", lr, 1 - lr * lr * decay}};
+  for (const Keys& method : kBasisMethods) {
+    for (const auto& one : cases) {
+      CAPTURE(method[0].second);
+      CAPTURE(std::string(one.type));
+      const std::vector<shampoo_param_desc> params = {Param("w", {4, 3}, SHAMPOO_F64)};
+      Host host(method + Keys{{"lr", "0.1"}, {"weight_decay", "0.2"}, {"weight_decay_type", one.type}}, params);
+      Host plain(method, params);
+      std::mt19937_64 random(8);
+      host.Fill(random);
+      for (int t = 0; t < 3; ++t) {
+        host.FillGradients(random);
+        const BasisVector before = host.tensors[0].w.Values();
+        host.Step();
+        const BasisVector direction = DirectionOf(&plain, host.tensors[0].g.Values());
+        const BasisVector expected = t == 0 ? before : SumOf(one.of_parameter, before, -one.of_direction, direction);
+        CHECK(DistanceOf(host.tensors[0].w.Values(), expected) < 1e-14);
+      }
+    }
+  }
+}
+
+TEST_CASE("dims above skip_dim_size have no factor matrix and are neither split nor merged") {
+  const struct {
+    std::vector<int64_t> shape;
+    Keys keys;
+    std::vector<std::string> factors;
+    int64_t blocks;
+  } cases[] = {
+      {{6, 4}, {{"skip_dim_size", "6"}}, {"factor.0", "factor.1"}, 1},
+      {{6, 4}, {{"skip_dim_size", "5"}}, {"factor.1"}, 1},
+      {{6, 4}, {{"skip_dim_size", "3"}}, {}, 1},
+      {{6, 4}, {{"skip_dim_size", "0"}}, {"factor.0", "factor.1"}, 1},
+      {{9, 4}, {{"skip_dim_size", "5"}, {"max_preconditioner_dim", "2"}}, {"factor.1"}, 2},
+      {{2, 2, 9, 2}, {{"skip_dim_size", "8"}, {"use_merge_dims", "true"}}, {"factor.0", "factor.2"}, 1},
+      {{5}, {}, {}, 1},
+      {{5}, {{"precondition_1d", "true"}}, {"factor.0"}, 1},
+  };
+  for (const Keys& method : kBasisMethods) {
+    for (const auto& one : cases) {
+      CAPTURE(method[0].second);
+      CAPTURE(one.blocks);
+      CAPTURE(one.factors.size());
+      const Host host(method + one.keys, {Param("w", one.shape)});
+      std::vector<std::string> factors;
+      for (const Host::Entry& entry : host.Entries()) {
+        const std::string key = entry.info.key;
+        if (key.rfind("w/0/factor.", 0) == 0) factors.push_back(key.substr(4));
+      }
+      CHECK(factors == one.factors);
+      int64_t blocks = 0;
+      RequireOk(shampoo_plan_block_count(host.plan, &blocks));
+      CHECK(blocks == one.blocks);
+    }
+  }
+}
+
 // Returns |D - U U^T D V V^T| / |D|, the share of D outside the spaces of the columns of u and v, which are
 // orthonormal. u, v: n x r.
 double ShareOutside(const BasisVector& d, const BasisVector& u, const BasisVector& v, size_t n, size_t r) {
