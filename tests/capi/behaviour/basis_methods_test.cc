@@ -248,6 +248,14 @@ TEST_CASE("inverse_exponent 1 divides by the second moment itself, and epsilon i
   CHECK(DistanceOf(direction, DiagonalMatrix({8 / 64.5, 2 / 4.5})) < 1e-14);
 }
 
+TEST_CASE("with beta2 1 the second moment is a sum without bias correction") {
+  Host host(kSoap + Keys{{"relative_epsilon", "0"}, {"beta1", "0"}, {"beta2", "1"}, {"epsilon", "0.5"}},
+            {Param("w", {2, 2}, SHAMPOO_F64)});
+  DirectionOf(&host, DiagonalMatrix({3, 1}));
+  CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({4, 2})), DiagonalMatrix({4 / 4.5, 2 / 2.5})) < 1e-14);
+  CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({3, 0})), DiagonalMatrix({3 / 5.5, 0})) < 1e-14);
+}
+
 const Keys kExample = kKlShampoo + Keys{{"beta1", "0.9"}, {"beta2", "0.9"}, {"shampoo_beta", "0.9"}, {"epsilon", "0"}};
 
 TEST_CASE("method kl_shampoo gives the numbers of a worked example") {
