@@ -750,6 +750,46 @@ TEST_CASE("dims above skip_dim_size have no factor matrix and are neither split 
   }
 }
 
+TEST_CASE("the blocks of a parameter take the steps of parameters of their own") {
+  for (const Keys& method : kBasisMethods) {
+    CAPTURE(method[0].second);
+    const Keys keys = method + Keys{{"precondition_frequency", "2"}, {"lr", "0.01"}, {"max_preconditioner_dim", "6"}};
+    Host whole(keys, {Param("w", {12, 5})});
+    Host halves(keys, {Param("upper", {6, 5}), Param("lower", {6, 5})});
+    std::mt19937_64 random(8);
+    for (int t = 0; t < 6; ++t) {
+      whole.FillGradients(random);
+      for (size_t i = 0; i < 60; ++i) halves.tensors[i / 30].g.Set(i % 30, whole.tensors[0].g.Get(i));
+      whole.Step();
+      halves.Step();
+    }
+    for (size_t i = 0; i < 60; ++i) CHECK(whole.tensors[0].w.Get(i) == halves.tensors[i / 30].w.Get(i % 30));
+    CHECK(halves.Read("lower/0/basis.1") == whole.Read("w/1/basis.1"));
+  }
+}
+
+TEST_CASE("steps of methods in eigenbases are bit-identical for every number of threads") {
+  for (const Keys& method : kBasisMethods) {
+    for (const std::string basis_method : {"eigen", "qr"}) {
+      CAPTURE(method[0].second);
+      CAPTURE(basis_method);
+      std::vector<std::vector<std::vector<char>>> results;
+      for (const int32_t threads : {1, 2, 5}) {
+        Host host(method + Keys{{"basis_method", basis_method}, {"precondition_frequency", "2"}, {"lr", "0.01"}},
+                  {Param("w", {150, 130}), Param("t", {6, 30, 5}), Param("b", {300})}, threads);
+        std::mt19937_64 random(8);
+        for (int t = 0; t < 4; ++t) {
+          host.FillGradients(random);
+          host.Step();
+        }
+        results.push_back(host.Everything());
+      }
+      CHECK(results[0] == results[1]);
+      CHECK(results[0] == results[2]);
+    }
+  }
+}
+
 // Returns |D - U U^T D V V^T| / |D|, the share of D outside the spaces of the columns of u and v, which are
 // orthonormal. u, v: n x r.
 double ShareOutside(const BasisVector& d, const BasisVector& u, const BasisVector& v, size_t n, size_t r) {
