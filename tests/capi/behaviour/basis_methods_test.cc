@@ -790,6 +790,34 @@ TEST_CASE("steps of methods in eigenbases are bit-identical for every number of 
   }
 }
 
+TEST_CASE("a number of gradients that no run can have had is rejected, and nothing changes") {
+  for (const Keys& method : kBasisMethods) {
+    Host host(method, {Param("w", {4, 3}), Param("b", {5})});
+    std::mt19937_64 random(8);
+    host.FillGradients(random);
+    host.Step();
+    for (const std::string key : {"w/0/gradient_count", "b/0/gradient_count"}) {
+      for (const int64_t count : {int64_t{-1}, INT64_MIN, INT64_MAX, int64_t{1} << 53}) {
+        CAPTURE(method[0].second);
+        CAPTURE(key);
+        CAPTURE(count);
+        const Host::Entry entry = host.Find(key);
+        RequireOk(shampoo_state_write(host.optimizer, entry.index, 0, 1, &count, sizeof count, SHAMPOO_CPU, nullptr));
+        const auto before = host.Everything();
+        host.Bind();
+        CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_STATE);
+        CHECK_MESSAGE(Has(shampoo_last_error(), {key.c_str(), std::to_string(count).c_str(), "expected 0 to 2^53"}),
+                      shampoo_last_error());
+        CHECK(host.Everything() == before);
+      }
+      Array one(SHAMPOO_I64, 1);
+      one.Set(0, 1);
+      host.Write(key, one);
+    }
+    host.Step();
+  }
+}
+
 // Returns |D - U U^T D V V^T| / |D|, the share of D outside the spaces of the columns of u and v, which are
 // orthonormal. u, v: n x r.
 double ShareOutside(const BasisVector& d, const BasisVector& u, const BasisVector& v, size_t n, size_t r) {
