@@ -268,6 +268,12 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
         "\" was saved with factor matrices, and has none here: its moments were saved in eigenbases and cannot "
         "be converted; set precondition_1d, precondition_dims and skip_dim_size to their saved values");
   }
+  for (int k = 0; in_eigenbasis && k < own_block.factor_count(); ++k) {
+    if (only_elementwise || own_block.has_factor(k) || stored.Find(Cat("factor.", k)) == nullptr) continue;
+    return Invalid("parameter \"", param.name, "\" was saved with factor.", k, ", and dim ", k,
+                   " has no factor matrix here: its moments were saved in other eigenbases and cannot be converted; "
+                   "set precondition_dims, skip_dim_size and ignored_dims to their saved values");
+  }
   for (const StateEntry* state : own.states) {
     if (only_elementwise && !state->elementwise()) continue;
     const StoredEntry* const entry = stored.Find(state->state());

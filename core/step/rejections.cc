@@ -24,6 +24,11 @@ Status RejectTooLarge(const RejectedAt& at, const std::string& what, Dtype dtype
                  NameOf(dtype), "; the largest value is ", at.value, Where(at), kNothingChanged, kWhatToTry, advice);
 }
 
+Status RejectCounterState(const std::string& key, int64_t counter) {
+  return WrongState("the state \"", key, "\" is ", counter,
+                    ", which no step of this optimizer wrote: expected 0 to 2^53; write or bind a valid state");
+}
+
 }  // namespace
 
 Status RejectNotFinite(const RejectedAt& at, bool param_at_fault) {
@@ -54,8 +59,11 @@ Status RejectFactorState(const Param& param, const Block& block, size_t k, doubl
 }
 
 Status RejectCounter(size_t group, int64_t counter) {
-  return WrongState("the state \"group.", group, "/step\" is ", counter,
-                    ", which no step of this optimizer wrote: expected 0 to 2^53; write or bind a valid state");
+  return RejectCounterState(Cat("group.", group, "/step"), counter);
+}
+
+Status RejectGradientCount(const Param& param, const Block& block, int64_t count) {
+  return RejectCounterState(Cat(BlockName(param, block), "/gradient_count"), count);
 }
 
 }  // namespace shampoo

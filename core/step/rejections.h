@@ -28,5 +28,6 @@ Status RejectFactor(const RejectedAt& at, int k, bool product_fits);
 
 Status RejectFactorState(const Param& param, const Block& block, size_t k, double largest);
 Status RejectCounter(size_t group, int64_t counter);
+Status RejectGradientCount(const Param& param, const Block& block, int64_t count);
 
 }  // namespace shampoo

@@ -63,6 +63,8 @@ Status StepContext::List() {
     const Block& block = inputs_.plan.blocks[at];
     const Param& param = inputs_.plan.param(block);
     if (!TakesPart(param)) continue;
+    if (block.gradient_count.present() && inputs_.plan.Owns(block) && !IsStepCounter(GradientsOf(block)))
+      return RejectGradientCount(param, block, GradientsOf(block));
     item_of_block_[at] = items_.size();
     items_.push_back({.param = &param,
                       .block = &block,
@@ -87,12 +89,15 @@ void StepContext::Activate(size_t group, int64_t step) {
   made.schedule = GroupScheduleOf(settings, step);
 }
 
+int64_t StepContext::GradientsOf(const Block& block) const {
+  return *reinterpret_cast<const int64_t*>(inputs_.state.in() + block.gradient_count.offset);
+}
+
 RootSchedule StepContext::ScheduleOf(const Block& block) const {
   const GroupStep& step = groups_[static_cast<size_t>(block.group)];
   if (block.is_rotated()) {
     if (!inputs_.plan.Owns(block)) return {};
-    const int64_t gradients = *reinterpret_cast<const int64_t*>(inputs_.state.in() + block.gradient_count.offset);
-    return {BasisTaskOf(*step.program.settings, gradients), DirectionRule::kPrecondition};
+    return {BasisTaskOf(*step.program.settings, GradientsOf(block)), DirectionRule::kPrecondition};
   }
   // Only the owner of a block has its state, and computes its roots.
   const bool has_state = block.snapshot_step.present() && inputs_.plan.Owns(block);

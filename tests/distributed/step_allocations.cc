@@ -93,12 +93,17 @@ int Run() {
   for (const Kind kind : {Kind{2, 1}, Kind{4, 1}, Kind{1, 4}, Kind{2, 2}, Kind{1, 4, "gather"}, Kind{2, 2, "gather"},
                           Kind{1, 3, "gather", false}}) {
     for (const Keys& keys : {Keys{}, Keys{{"comm_bucket_bytes", "1000"}}, Keys{{"verify_replicas", "1"}},
-                             Keys{{"communicate", "params"}, {"communication_dtype", "bf16"}}}) {
+                             Keys{{"communicate", "params"}, {"communication_dtype", "bf16"}},
+                             Keys{{"method", "soap"}, {"grafting", "none"}, {"basis_method", "qr"}},
+                             Keys{{"method", "soap"}, {"grafting", "none"}, {"factor_correction", "kl"}},
+                             Keys{{"method", "kl_shampoo"}, {"grafting", "none"}},
+                             Keys{{"factor_update_frequency", "2"}, {"precondition_dims", "smaller"}}}) {
       const int64_t allocations = AllocationsOf(keys, kind);
       if (allocations == 0) continue;
       ++failed;
       std::fprintf(stderr, "%d x %d, %s, %s: %lld allocations in steps (-1: something failed)\n", kind.replicas,
-                   kind.shards, kind.shard_mode, keys.empty() ? "defaults" : keys[0].first.c_str(),
+                   kind.shards, kind.shard_mode,
+                   keys.empty() ? "defaults" : (keys[0].first + " " + keys[0].second).c_str(),
                    static_cast<long long>(allocations));
     }
   }

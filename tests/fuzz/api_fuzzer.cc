@@ -40,16 +40,26 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// Sets random keys to texts, half of which are plausible for the key.
+// Sets the method, and random keys to texts, most of which are plausible for some key.
 void SetKeys(Bytes* bytes, shampoo_config* config) {
+  static const char* const kMethods[] = {nullptr, "soap", "kl_shampoo", "adam"};
   static const char* const kTexts[] = {"0",    "1",     "2",    "3",       "0.5",     "0.9",     "1e-3",
                                        "true", "false", "adam", "sgd",     "f16",     "bf16",    "f64",
                                        "zero", "-1",    "auto", "adagrad", "coupled", "updates", "0,2,3"};
-  for (uint8_t count = bytes->Next() % 12; count > 0; --count) {
+  static const char* const kMoreTexts[] = {"soap",      "kl_shampoo", "kl",    "qr",      "eigen",           "none",
+                                           "ascending", "before",     "after", "permute", "rotate",          "use",
+                                           "first",     "identity",   "basis", "smaller", "larger",          "rms",
+                                           "frobenius", "hyperball",  "palm",  "2,1",     "decoupled_after", "0.25"};
+  const uint8_t first = bytes->Next();
+  const char* const method = kMethods[first / 12 % std::size(kMethods)];
+  if (method != nullptr) Require(shampoo_config_set_str(config, "method", method) == SHAMPOO_OK);
+  for (int count = first % 12; count > 0; --count) {
     shampoo_key_info info = SHAMPOO_KEY_INFO_INIT;
     Require(shampoo_config_describe_key(bytes->Next() % shampoo_config_key_count(), &info) == SHAMPOO_OK);
     const uint8_t choice = bytes->Next();
-    const std::string text = choice < 200 ? kTexts[choice % std::size(kTexts)] : bytes->Text();
+    const std::string text = choice < 120   ? kTexts[choice % std::size(kTexts)]
+                             : choice < 240 ? kMoreTexts[choice % std::size(kMoreTexts)]
+                                            : bytes->Text();
     if (shampoo_config_set_str(config, info.name, text.c_str()) == SHAMPOO_OK) {
       Require(shampoo_config_set_str(config, info.name, shampoo_config_get(config, info.name)) == SHAMPOO_OK);
     }
@@ -74,12 +84,20 @@ int64_t AddParam(Bytes* bytes, shampoo_plan* plan, const std::string& name, int3
   desc.param_dtype = 1 + bytes->Next() % 4;
   desc.grad_dtype = 1 + bytes->Next() % 4;
   desc.group = bytes->Next() % (groups + 1);
-  desc.shard_form = bytes->Next() % 8 == 0 ? bytes->Next() % 4 : 0;
+  const uint8_t shard = bytes->Next();
+  desc.shard_form = shard % 8 == 0 ? bytes->Next() % 4 : 0;
   desc.flat_offset = bytes->Extent();
   desc.flat_count = bytes->Extent();
   for (int k = 0; k < desc.ndim; ++k) {
     desc.local_offset[k] = bytes->Next() % 3;
     desc.local_shape[k] = bytes->Next() % 5;
+  }
+  // Fields of other forms are errors. Most inputs should get past them.
+  const bool clears_others = shard % 8 != 7;
+  if (clears_others && desc.shard_form != 1) desc.flat_offset = desc.flat_count = 0;
+  if (clears_others && desc.shard_form != 2) {
+    std::fill_n(desc.local_offset, 8, 0);
+    std::fill_n(desc.local_shape, 8, 0);
   }
   if (shampoo_plan_add_param(plan, &desc, nullptr) != SHAMPOO_OK) return -1;
   if (desc.shard_form == 1) return desc.flat_count;

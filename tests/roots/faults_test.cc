@@ -224,6 +224,106 @@ TEST_CASE("a root_failure_tolerance of 0 reports the first failure, and one fail
   CHECK(shampoo_optimizer_step(fixture.host.optimizer, nullptr) == SHAMPOO_OK);
 }
 
+Keys BasisKeys(const Keys& method, const char* frequency) {
+  return method + Keys{{"precondition_frequency", frequency}, {"root_failure_tolerance", "2"}};
+}
+const std::vector<Keys> kMethodsInEigenbases = {
+    {{"method", "soap"}}, {{"method", "soap"}, {"factor_correction", "kl"}}, {{"method", "kl_shampoo"}}};
+
+TEST_CASE("a refresh without a basis keeps the basis, the moments and the eigenvalues of its dim") {
+  for (const Keys& method : kMethodsInEigenbases) {
+    CAPTURE(method[0].second);
+    CAPTURE(method.size());
+    for (const bool both : {false, true}) {
+      CAPTURE(both);
+      Fixture fixture(BasisKeys(method, "1"));
+      Fixture kept(BasisKeys(method, "100"));  // makes the same step without a refresh
+      for (int t = 0; t < 3; ++t) fixture.Step();
+      for (const Host::Entry& entry : fixture.host.Entries()) kept.host.Write(entry.info.key, fixture.host.Read(entry));
+      for (size_t p = 0; p < 2; ++p) kept.host.tensors[p].w = fixture.host.tensors[p].w;
+      kept.random = fixture.random;
+      FailEverywhere(kFaulty);
+      if (both) FailEverywhere(kFaulty + 1);
+      fixture.Step();
+      kept.Step();
+      CHECK(fixture.host.Stat("root_reused") == (both ? 2 : 1));
+      CHECK(fixture.host.tensors[1].w == kept.host.tensors[1].w);
+      for (const Host::Entry& entry : fixture.host.Entries()) {
+        const std::string key = entry.info.key;
+        CAPTURE(key);
+        if (key.rfind("second/", 0) != 0) continue;
+        const bool is_same = fixture.host.Read(entry) == kept.host.Read(key);
+        const bool never_turns = key == "second/0/gradient_count" || key.find("factor") != std::string::npos;
+        const bool is_of_failed_dim = key.back() == '0';
+        CHECK(is_same == (both || never_turns || is_of_failed_dim));  // moments follow the basis of the other dim
+      }
+      CHECK(!(fixture.host.Read("first/0/basis.0") == kept.host.Read("first/0/basis.0")));
+    }
+  }
+}
+
+TEST_CASE("a basis that fails too often is an error with the texts of inverse roots, and changes nothing") {
+  for (const Keys& method : kMethodsInEigenbases) {
+    CAPTURE(method[0].second);
+    Fixture fixture(BasisKeys(method, "1"));
+    Host& host = fixture.host;
+    FailEverywhere(kFaulty);
+    Listener listener(1);
+    for (int refresh = 1; refresh <= 3; ++refresh) {
+      fixture.Step();
+      CHECK(host.Stat("root_reused") == refresh);
+      const std::vector<std::string> messages = listener.Take();
+      REQUIRE(messages.size() == 1);
+      CHECK_MESSAGE(Has(messages[0], {"eigenbasis of second/0/factor.0 could not be computed", "previous eigenbasis"}),
+                    messages[0]);
+    }
+    // The first gradient had no basis either.
+    const std::vector<double> basis = host.Read("second/0/basis.0").Values();
+    for (size_t i = 0; i < basis.size(); ++i) CHECK(basis[i] == (i % 5 == 0 ? 1 : 0));
+    for (const double value : host.tensors[1].w.Values()) CHECK(std::isfinite(value));
+
+    fixture.host.FillGradients(fixture.random);
+    host.Bind();
+    const auto untouched = host.Everything();
+    CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
+    CHECK_MESSAGE(Has(shampoo_last_error(), {"eigenbasis of second/0/factor.0", "3 refreshes in a row",
+                                             "root_failure_tolerance (2)", "nothing", "learning rate"}),
+                  shampoo_last_error());
+    CHECK(host.Everything() == untouched);
+    Faults().Clear();
+    fixture.Step();
+    CHECK(host.Stat("root_reused") == 3);
+    CHECK(!(host.Read("second/0/basis.0").Values() == basis));
+  }
+}
+
+TEST_CASE("when a rung fails, the next one gives the same basis and is counted") {
+  const std::pair<Rung, const char*> rungs[] = {{Rung::kRequested, "root_eigen"},
+                                                {Rung::kFloat64, "root_retried_float64"},
+                                                {Rung::kEigenRrr, "root_retried_dsyevr"},
+                                                {Rung::kEigenQr, "root_retried_dsyev"}};
+  Fixture sound(BasisKeys(kMethodsInEigenbases[0], "1"));
+  sound.Step();
+  const std::vector<double> expected = sound.host.Read("second/0/basis.0").Values();
+  for (size_t failing = 1; failing < 4; ++failing) {
+    for (const Fault fault : {Fault::kReported, Fault::kNan, Fault::kGarbage}) {
+      CAPTURE(failing);
+      CAPTURE(static_cast<int>(fault));
+      Fixture faulty(BasisKeys(kMethodsInEigenbases[0], "1"));
+      for (size_t i = 0; i < failing; ++i) Faults().Add(kFaulty, rungs[i].first, fault);
+      Listener listener(1);
+      faulty.Step();
+      const std::vector<double> got = faulty.host.Read("second/0/basis.0").Values();
+      for (size_t i = 0; i < got.size(); ++i) {
+        CHECK(std::fabs(got[i]) == doctest::Approx(std::fabs(expected[i])).epsilon(2e-3));
+      }
+      CHECK(faulty.host.Stat("root_reused") == 0);
+      CHECK(faulty.host.Stat("root_retried") == 1);
+      CHECK(faulty.host.Stat(rungs[failing].second) == 1);
+    }
+  }
+}
+
 TEST_CASE("results with failures are the same for every number of threads") {
   std::vector<std::vector<std::vector<char>>> results;
   for (const int32_t threads : {1, 2, 5}) {

@@ -1,0 +1,896 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// Methods soap and kl_shampoo: the properties that follow from their formulas, and the numbers of worked examples.
+#include <algorithm>
+
+#include "tests/capi/behaviour/host.h"
+
+namespace shampoo_test {
+namespace {
+
+using BasisVector = std::vector<double>;
+
+const Keys kSoap = {{"method", "soap"}, {"lr", "1"}};
+const Keys kKlSoap = {{"method", "soap"}, {"factor_correction", "kl"}, {"lr", "1"}};
+const Keys kKlShampoo = {{"method", "kl_shampoo"}, {"lr", "1"}};
+const std::vector<Keys> kBasisMethods = {kSoap, kKlSoap, kKlShampoo};
+
+// Makes a step of the first parameter from W = 0 and returns the direction. The learning rate must be 1.
+BasisVector DirectionOf(Host* host, const BasisVector& gradient) {
+  Host::Tensors& tensor = host->tensors[0];
+  tensor.w = Array(tensor.w.dtype(), tensor.w.size());
+  tensor.g = ArrayOf(tensor.g.dtype(), gradient);
+  host->Step();
+  BasisVector direction = tensor.w.Values();
+  for (double& element : direction) element = -element;
+  return direction;
+}
+
+// Copies all states of one optimizer to another that has the same ones.
+void CopyStates(const Host& from, Host* to) {
+  for (const Host::Entry& entry : from.Entries()) to->Write(entry.info.key, from.Read(entry));
+}
+
+BasisVector RandomElements(size_t count, std::mt19937_64* random) {
+  Array values(SHAMPOO_F64, count);
+  values.Fill(*random);
+  return values.Values();
+}
+
+double LargestOf(const BasisVector& values) {
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::fabs(value));
+  return largest;
+}
+
+double DistanceOf(const BasisVector& a, const BasisVector& b) {
+  REQUIRE(a.size() == b.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(a[i] - b[i]));
+  return largest;
+}
+
+BasisVector DiagonalMatrix(const BasisVector& diagonal) {
+  const size_t n = diagonal.size();
+  BasisVector matrix(n * n);
+  for (size_t i = 0; i < n; ++i) matrix[i * n + i] = diagonal[i];
+  return matrix;
+}
+
+BasisVector DiagonalOf(const BasisVector& matrix, size_t n) {
+  BasisVector diagonal(n);
+  for (size_t i = 0; i < n; ++i) diagonal[i] = matrix[i * n + i];
+  return diagonal;
+}
+
+TEST_CASE("a refresh with unchanged factor matrices changes no update, whatever the order of the columns") {
+  std::mt19937_64 random(11);
+  std::vector<BasisVector> gradients;
+  for (int i = 0; i < 12; ++i) gradients.push_back(RandomElements(30, &random));
+  // After the last refresh, the factor matrices do not change any more.
+  const Keys fixed = {{"factor_update_frequency", "100"}};
+  for (const Keys& method : kBasisMethods) {
+    for (const std::string basis_method : {"eigen", "qr"}) {
+      for (const std::string sort : {"before", "after", "ascending", "none"}) {
+        CAPTURE(method[0].second);
+        CAPTURE(method[1].second);
+        CAPTURE(basis_method);
+        CAPTURE(sort);
+        const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}, SHAMPOO_F64)};
+        Host before(method + Keys{{"precondition_frequency", "1"}}, params);
+        for (int i = 0; i < 6; ++i) DirectionOf(&before, gradients[static_cast<size_t>(i)]);
+        const Keys keys = method + fixed + Keys{{"basis_method", basis_method}, {"basis_sort", sort}};
+        Host refreshed(keys + Keys{{"precondition_frequency", "1"}}, params);
+        Host kept(keys + Keys{{"precondition_frequency", "100"}}, params);
+        CopyStates(before, &refreshed);
+        CopyStates(before, &kept);
+        double difference = 0;
+        for (size_t i = 6; i < gradients.size(); ++i) {
+          const BasisVector expected = DirectionOf(&kept, gradients[i]);
+          const BasisVector direction = DirectionOf(&refreshed, gradients[i]);
+          difference = std::max(difference, DistanceOf(direction, expected) / LargestOf(expected));
+        }
+        CHECK(difference < 1e-11);
+        CHECK(refreshed.Read("w/0/factor.0") == before.Read("w/0/factor.0"));
+        CHECK(kept.Read("w/0/basis.0") == before.Read("w/0/basis.0"));
+        // The refreshes have reversed the columns, or turned them, or changed their signs.
+        if (sort == "ascending" || basis_method == "qr") {
+          CHECK(!(refreshed.Read("w/0/basis.0") == before.Read("w/0/basis.0")));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("tensors without factor matrices take the steps of method adam from their second gradient on, bit for bit") {
+  for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
+    for (const Keys& method : {kSoap + Keys{{"relative_epsilon", "0"}}, kKlSoap, kKlShampoo}) {
+      for (const std::string corrects : {"true", "false"}) {
+        CAPTURE(dtype);
+        CAPTURE(method[0].second);
+        CAPTURE(corrects);
+        const Keys common = {{"beta1", "0.9"}, {"beta2", "0.97"},       {"epsilon", "1e-6"},
+                             {"lr", "0.01"},   {"weight_decay", "0.1"}, {"use_bias_correction", corrects}};
+        const std::vector<shampoo_param_desc> params = {Param("vector", {37}, dtype), Param("matrix", {7, 5}, dtype)};
+        Host host(method + common + Keys{{"skip_dim_size", "4"}}, params);
+        // Each parameter has an optimizer of its own, because method adam counts the steps of the group.
+        Host vector_by_adam(Keys{{"method", "adam"}} + common, {params[0]});
+        Host matrix_by_adam(Keys{{"method", "adam"}} + common, {params[1]});
+        Host* const by_adam[] = {&vector_by_adam, &matrix_by_adam};
+        std::mt19937_64 random(3);
+        host.Fill(random);
+        for (size_t p = 0; p < 2; ++p) by_adam[p]->tensors[0].w = host.tensors[p].w;
+        int gradients[2] = {};
+        for (int t = 0; t < 9; ++t) {
+          host.FillGradients(random);
+          host.tensors[0].has_grad = t != 4;
+          host.tensors[1].has_grad = t >= 2 && t != 6;
+          host.Step();
+          for (size_t p = 0; p < 2; ++p) {
+            if (host.tensors[p].has_grad && ++gradients[p] > 1) {
+              by_adam[p]->tensors[0].g = host.tensors[p].g;
+              by_adam[p]->Step();
+            }
+            CHECK(host.tensors[p].w == by_adam[p]->tensors[0].w);
+          }
+        }
+        CHECK(gradients[0] == 8);
+        CHECK(gradients[1] == 6);
+      }
+    }
+  }
+}
+
+// Adam of single elements, as its paper defines it.
+struct AdamReference {
+  double beta1, beta2, epsilon;
+  int64_t updates = 0;
+  BasisVector m = {}, v = {};
+
+  BasisVector Update(const BasisVector& gradient) {
+    m.resize(gradient.size());
+    v.resize(gradient.size());
+    ++updates;
+    BasisVector direction;
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      m[i] = beta1 * m[i] + (1 - beta1) * gradient[i];
+      v[i] = beta2 * v[i] + (1 - beta2) * gradient[i] * gradient[i];
+      const auto t = static_cast<double>(updates);
+      const double divisor = std::sqrt(v[i] / (1 - std::pow(beta2, t))) + epsilon;
+      direction.push_back(divisor == 0 ? 0 : m[i] / (1 - std::pow(beta1, t)) / divisor);
+    }
+    return direction;
+  }
+};
+
+// Gradients whose largest element changes: the eigenvalues cross, and refreshes change the order of the columns.
+std::vector<BasisVector> CrossingDiagonals() {
+  std::vector<BasisVector> diagonals;
+  for (int i = 0; i < 7; ++i) diagonals.push_back({2, 1, 0.5});
+  for (int i = 0; i < 25; ++i) diagonals.push_back({0.1, 0.7 + 0.01 * i, 3});
+  return diagonals;
+}
+
+TEST_CASE("with diagonal gradients method soap is Adam, also after eigenvalues cross") {
+  for (const std::string basis_method : {"eigen", "qr"}) {
+    for (const std::string transport : {"rotate", "permute"}) {
+      for (const std::string frequency : {"1", "3", "10"}) {
+        if (transport == "permute" && basis_method == "eigen") continue;  // permute needs the sort of method qr
+        CAPTURE(basis_method);
+        CAPTURE(transport);
+        CAPTURE(frequency);
+        Host host(kSoap + Keys{{"relative_epsilon", "0"},
+                               {"basis_method", basis_method},
+                               {"basis_transport", transport},
+                               {"precondition_frequency", frequency}},
+                  {Param("w", {3, 3}, SHAMPOO_F64)});
+        AdamReference adam{0.95, 0.95, 1e-8};
+        int64_t gradient = 0;
+        double difference = 0;
+        for (const BasisVector& diagonal : CrossingDiagonals()) {
+          const BasisVector direction = DirectionOf(&host, DiagonalMatrix(diagonal));
+          const BasisVector expected = ++gradient == 1 ? BasisVector(3) : adam.Update(diagonal);
+          difference = std::max(difference, DistanceOf(direction, DiagonalMatrix(expected)));
+        }
+        // A rounding error of the gradient, divided by epsilon.
+        CHECK(difference < (basis_method == "eigen" ? 1e-13 : 1e-7));
+        // The columns have been sorted again: the first one belongs to the last element.
+        CHECK(std::fabs(host.Read("w/0/basis.0").Get(6)) == doctest::Approx(1));
+      }
+    }
+  }
+}
+
+TEST_CASE("method soap is Adam in fixed eigenbases of both sides") {
+  // G = U diag(g) V^T with two rotations.
+  const double a = 0.4, b = 1.1;
+  const BasisVector u = {std::cos(a), -std::sin(a), std::sin(a), std::cos(a)};
+  const BasisVector v = {std::cos(b), -std::sin(b), std::sin(b), std::cos(b)};
+  const auto rotated = [&](const BasisVector& diagonal) {
+    BasisVector g(4);
+    for (size_t i = 0; i < 4; ++i) {
+      for (size_t k = 0; k < 2; ++k) g[i] += u[i / 2 * 2 + k] * diagonal[k] * v[i % 2 * 2 + k];
+    }
+    return g;
+  };
+  for (const std::string basis_method : {"eigen", "qr"}) {
+    CAPTURE(basis_method);
+    Host host(kSoap + Keys{{"epsilon", "1e-4"},
+                           {"relative_epsilon", "0"},
+                           {"basis_method", basis_method},
+                           {"precondition_frequency", "2"}},
+              {Param("w", {2, 2}, SHAMPOO_F64)});
+    AdamReference adam{0.95, 0.95, 1e-4};
+    for (int i = 0; i < 30; ++i) {
+      const BasisVector diagonal = i < 7 ? BasisVector{2, 1} : BasisVector{-0.1 * (i % 3), 3};
+      const BasisVector direction = DirectionOf(&host, rotated(diagonal));
+      const BasisVector expected = i == 0 ? BasisVector(2) : adam.Update(diagonal);
+      // A unit roundoff times |G| / epsilon is 3e-12.
+      CHECK(DistanceOf(direction, rotated(expected)) < 3e-11);
+    }
+  }
+}
+
+TEST_CASE("relative_epsilon adds a multiple of the largest root of the block's second moment to the divisor") {
+  Host host(kSoap + Keys{{"relative_epsilon", "0.25"}, {"beta1", "0"}, {"epsilon", "0.5"}},
+            {Param("w", {2, 2}, SHAMPOO_F64)});
+  DirectionOf(&host, DiagonalMatrix({3, 1}));
+  // With bias correction the root of the second moment is |G| = (8, 2), and the divisors are larger by 0.5 + 0.25 * 8.
+  const BasisVector direction = DirectionOf(&host, DiagonalMatrix({8, 2}));
+  CHECK(DistanceOf(direction, DiagonalMatrix({8 / 10.5, 2 / 4.5})) < 1e-14);
+}
+
+TEST_CASE("inverse_exponent 1 divides by the second moment itself, and epsilon is added after the power") {
+  Host host(kSoap + Keys{{"inverse_exponent", "1"}, {"relative_epsilon", "0"}, {"beta1", "0"}, {"epsilon", "0.5"}},
+            {Param("w", {2, 2}, SHAMPOO_F64)});
+  DirectionOf(&host, DiagonalMatrix({3, 1}));
+  const BasisVector direction = DirectionOf(&host, DiagonalMatrix({8, 2}));
+  CHECK(DistanceOf(direction, DiagonalMatrix({8 / 64.5, 2 / 4.5})) < 1e-14);
+}
+
+TEST_CASE("with beta2 1 the second moment is a sum without bias correction") {
+  Host host(kSoap + Keys{{"relative_epsilon", "0"}, {"beta1", "0"}, {"beta2", "1"}, {"epsilon", "0.5"}},
+            {Param("w", {2, 2}, SHAMPOO_F64)});
+  DirectionOf(&host, DiagonalMatrix({3, 1}));
+  CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({4, 2})), DiagonalMatrix({4 / 4.5, 2 / 2.5})) < 1e-14);
+  CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({3, 0})), DiagonalMatrix({3 / 5.5, 0})) < 1e-14);
+}
+
+const Keys kExample = kKlShampoo + Keys{{"beta1", "0.9"}, {"beta2", "0.9"}, {"shampoo_beta", "0.9"}, {"epsilon", "0"}};
+
+TEST_CASE("method kl_shampoo gives the numbers of a worked example") {
+  Host host(kExample, {Param("w", {2, 2}, SHAMPOO_F64)});
+  CHECK(DirectionOf(&host, DiagonalMatrix({3, 1})) == BasisVector(4));
+  // F = 0.1 * 2 / 4 * G G^T
+  CHECK(DistanceOf(host.Read("w/0/factor.0").Values(), DiagonalMatrix({0.45, 0.05})) < 1e-15);
+  CHECK(DistanceOf(host.Read("w/0/kl_scale.0").Values(), BasisVector(2, std::sqrt(10.0))) < 1e-14);
+  CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({1, 2})), DiagonalMatrix({1, 2})) < 1e-14);
+  for (const char* const key : {"w/0/kl_scale.0", "w/0/kl_scale.1"}) {
+    const BasisVector expected = {1 / std::sqrt(0.59), 1 / std::sqrt(2.09)};
+    CHECK(DistanceOf(host.Read(key).Values(), expected) < 1e-14);
+  }
+  // The gradient enters the other factor matrix times the square of the old inverse root, 10.
+  CHECK(DistanceOf(host.Read("w/0/factor.1").Values(), DiagonalMatrix({0.9 * 0.45 + 0.5, 0.9 * 0.05 + 2})) < 1e-14);
+  const BasisVector third = DirectionOf(&host, DiagonalMatrix({1, 2}));
+  CHECK(DistanceOf(third, DiagonalMatrix({.3220338983, .1818181818})) < 1e-10);
+}
+
+TEST_CASE("epsilon of method kl_shampoo is added to the root of the product of the eigenvalues") {
+  Host host(kExample + Keys{{"epsilon", "0.5"}}, {Param("w", {2, 2}, SHAMPOO_F64)});
+  DirectionOf(&host, DiagonalMatrix({3, 1}));
+  // The direction without epsilon is (1, 2) = (0.1, 0.2) / 0.1.
+  CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({1, 2})), DiagonalMatrix({0.1 / 0.6, 0.2 / 0.6})) < 1e-14);
+}
+
+// KL-Shampoo of diagonal gradients of order 2: the eigenvalues of both dims are equal, and belong to elements.
+struct DiagonalKlReference {
+  double cap;
+  BasisVector m = {}, eigenvalues = {};
+
+  BasisVector Update(const BasisVector& gradient) {
+    m.resize(gradient.size());
+    eigenvalues.resize(gradient.size(), 0.1);
+    BasisVector direction;
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      m[i] = 0.9 * m[i] + 0.1 * gradient[i];
+      direction.push_back(m[i] / eigenvalues[i]);
+      const double square = gradient[i] * gradient[i] / static_cast<double>(gradient.size()) / eigenvalues[i];
+      eigenvalues[i] = std::max(0.9 * eigenvalues[i] + 0.1 * square, 1 / (cap * cap));
+    }
+    return direction;
+  }
+};
+
+TEST_CASE("with diagonal gradients the eigenvalues of method kl_shampoo follow their columns when these are sorted") {
+  for (const std::string basis_method : {"eigen", "qr"}) {
+    for (const std::string frequency : {"1", "10"}) {
+      for (const std::string sort : {"before", "after", "ascending"}) {
+        // Orthogonal iteration moves the first columns towards the largest eigenvalues, so that with increasing
+        // eigenvalues every refresh multiplies rounding errors.
+        if (sort == "ascending" && basis_method == "qr") continue;
+        CAPTURE(basis_method);
+        CAPTURE(frequency);
+        CAPTURE(sort);
+        Host host(kExample +
+                      Keys{{"basis_method", basis_method}, {"basis_sort", sort}, {"precondition_frequency", frequency}},
+                  {Param("w", {2, 2}, SHAMPOO_F64)});
+        DiagonalKlReference reference{10};
+        std::vector<BasisVector> directions;  // by update
+        for (int gradient = 1; gradient <= 40; ++gradient) {
+          const BasisVector diagonal = gradient <= 10 ? BasisVector{2, 1} : BasisVector{0.1, 3};
+          const BasisVector direction = DirectionOf(&host, DiagonalMatrix(diagonal));
+          directions.push_back(DiagonalOf(direction, 2));
+          const BasisVector expected = gradient == 1 ? BasisVector(2) : reference.Update(diagonal);
+          CHECK(DistanceOf(direction, DiagonalMatrix(expected)) < (basis_method == "eigen" ? 1e-13 : 1e-7));
+        }
+        // The eigenvalues cross before update 20, whose refresh exchanges the columns.
+        CHECK(DistanceOf(directions[21], {0.85, 1.13}) < 0.005);
+        CHECK(DistanceOf(directions[39], {1.47, 1.37}) < 0.005);
+      }
+    }
+  }
+}
+
+TEST_CASE("an inverse root of an eigenvalue stays below kl_cap when a refresh turns the columns") {
+  for (const Keys& method : {kKlSoap, kKlShampoo}) {
+    for (const std::string basis_method : {"eigen", "qr"}) {
+      CAPTURE(method[0].second);
+      CAPTURE(basis_method);
+      Host host(method + Keys{{"shampoo_beta", "0.5"},
+                              {"kl_init", "2"},
+                              {"kl_cap", "3"},
+                              {"basis_method", basis_method},
+                              {"precondition_frequency", "2"}},
+                {Param("w", {4, 3}, SHAMPOO_F64)});
+      std::mt19937_64 random(2);
+      int at_cap = 0;
+      for (int i = 0; i < 40; ++i) {
+        BasisVector gradient = RandomElements(12, &random);
+        for (size_t j = 0; j < 12; ++j) gradient[j] *= j / 3 == static_cast<size_t>(i / 10) ? 1 : 1e-3;
+        DirectionOf(&host, gradient);
+        for (const char* const key : {"w/0/kl_scale.0", "w/0/kl_scale.1"}) {
+          const BasisVector scales = host.Read(key).Values();
+          CHECK(LargestOf(scales) <= 3 * (1 + 1e-15));
+          at_cap += LargestOf(scales) > 2.999 ? 1 : 0;
+        }
+      }
+      CHECK(at_cap > 10);
+    }
+  }
+}
+
+TEST_CASE("a turn of a basis by 30 degrees turns a second moment of (4, 1) to (3.25, 1.75)") {
+  const double c = std::sqrt(0.75), s = 0.5;
+  // Eigenvalues 2 and 1 along the turned axes.
+  const BasisVector factor = {2 * c * c + s * s, c * s, c * s, 2 * s * s + c * c};
+  for (const std::string basis_method : {"eigen", "qr"}) {
+    for (const Keys& method : kBasisMethods) {
+      CAPTURE(method[0].second);
+      CAPTURE(basis_method);
+      // A gradient of 0 changes neither sums nor averages of squares.
+      Host host(method + Keys{{"beta1", "0.5"},
+                              {"beta2", "1"},
+                              {"shampoo_beta", "1"},
+                              {"basis_method", basis_method},
+                              {"basis_iterations", "16"},
+                              {"precondition_frequency", "60"}},
+                {Param("w", {2, 1}, SHAMPOO_F64)});
+      host.WriteValues("w/0/factor.0", factor);
+      const Host::Entry count = host.Find("w/0/gradient_count");
+      Array updates(SHAMPOO_I64, 1);
+      updates.Set(0, 60);
+      host.Write(count.info.key, updates);
+      host.WriteValues("w/0/filtered_grad", {2, 4});
+      const bool has_moment = method[0].second == "soap";
+      const bool has_scales = method[1].first == "factor_correction" || !has_moment;
+      if (has_moment) host.WriteValues("w/0/second_moment", {4, 1});
+      if (has_scales) host.WriteValues("w/0/kl_scale.0", {0.5, 1});
+      DirectionOf(&host, {0, 0});
+      const double tolerance = basis_method == "eigen" ? 1e-14 : 1e-5;  // 16 iterations leave an error of 2^-16
+      const BasisVector basis = host.Read("w/0/basis.0").Values();
+      CHECK(std::fabs(basis[0]) == doctest::Approx(c).epsilon(tolerance));
+      CHECK(std::fabs(basis[2]) == doctest::Approx(s).epsilon(tolerance));
+      const BasisVector filtered = host.Read("w/0/filtered_grad").Values();
+      CHECK(std::fabs(filtered[0]) == doctest::Approx(c + 2 * s).epsilon(tolerance));
+      CHECK(std::fabs(filtered[1]) == doctest::Approx(2 * c - s).epsilon(tolerance));
+      if (has_moment) CHECK(DistanceOf(host.Read("w/0/second_moment").Values(), {3.25, 1.75}) < 4 * tolerance);
+      if (has_scales) {
+        const BasisVector scales = host.Read("w/0/kl_scale.0").Values();
+        CHECK(DistanceOf({1 / (scales[0] * scales[0]), 1 / (scales[1] * scales[1])}, {3.25, 1.75}) < 4 * tolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("a run that stops after the first gradient or later continues with bit-identical results") {
+  for (const Keys& method : kBasisMethods) {
+    for (const int stop : {1, 2, 4}) {
+      CAPTURE(method[0].second);
+      CAPTURE(stop);
+      const Keys keys = method + Keys{{"precondition_frequency", "3"}, {"lr", "0.01"}};
+      const std::vector<shampoo_param_desc> params = {Param("w", {6, 4}), Param("b", {5})};
+      Host run(keys, params);
+      Host resumed(keys, params);
+      std::mt19937_64 random(4);
+      run.Fill(random);
+      for (int t = 1; t <= stop; ++t) {
+        run.FillGradients(random);
+        run.Step();
+      }
+      CHECK(run.Read("w/0/gradient_count").Get(0) == stop);
+      CopyStates(run, &resumed);
+      for (size_t p = 0; p < 2; ++p) resumed.tensors[p].w = run.tensors[p].w;
+      for (int t = 0; t < 5; ++t) {
+        run.FillGradients(random);
+        for (size_t p = 0; p < 2; ++p) resumed.tensors[p].g = run.tensors[p].g;
+        run.Step();
+        resumed.Step();
+        CHECK(run.Everything() == resumed.Everything());
+      }
+    }
+  }
+}
+
+TEST_CASE("NaN in a state of a method in eigenbases never reaches the parameter") {
+  for (const Keys& method : kBasisMethods) {
+    for (const std::string basis_method : {"eigen", "qr"}) {
+      const auto make = [&] {
+        auto host = std::make_unique<Host>(
+            method + Keys{{"basis_method", basis_method}, {"precondition_frequency", "2"}, {"lr", "0.01"}},
+            std::vector<shampoo_param_desc>{Param("w", {4, 3}, SHAMPOO_F64)});
+        std::mt19937_64 random(1);
+        for (int t = 0; t < 4; ++t) {
+          host->FillGradients(random);
+          host->Step();
+        }
+        return host;
+      };
+      const std::unique_ptr<Host> sound = make();
+      for (const Host::Entry& entry : sound->Entries()) {
+        const std::string key = entry.info.key;
+        if (entry.info.dtype != SHAMPOO_F64) continue;
+        CAPTURE(method[0].second);
+        CAPTURE(basis_method);
+        CAPTURE(key);
+        const std::unique_ptr<Host> host = make();
+        Array values = host->Read(key);
+        values.Set(0, NAN);
+        host->Write(key, values);
+        const Array before = host->tensors[0].w;
+        host->Bind();
+        const shampoo_status first = shampoo_optimizer_step(host->optimizer, nullptr);
+        const bool is_factor = key.find("factor") != std::string::npos;
+        CHECK(first == (is_factor ? SHAMPOO_E_NUMERIC : SHAMPOO_OK));
+        CHECK(host->tensors[0].w == before);
+        // A skipped update is reported by the next call.
+        CHECK(shampoo_optimizer_step(host->optimizer, nullptr) == SHAMPOO_E_NUMERIC);
+        CHECK_MESSAGE(Has(shampoo_last_error(), {is_factor ? "has NaN" : "not finite", "w/0"}), shampoo_last_error());
+        CHECK(host->tensors[0].w == before);
+      }
+    }
+  }
+}
+
+// Returns C_k, the contraction of a tensor with itself along all dims but k, times `weight`.
+BasisVector GramOf(const BasisVector& tensor, const std::vector<size_t>& shape, size_t k, double weight) {
+  const size_t n = shape[k];
+  size_t after = 1;
+  for (size_t i = k + 1; i < shape.size(); ++i) after *= shape[i];
+  BasisVector gram(n * n);
+  for (size_t at = 0; at < tensor.size(); ++at) {
+    const size_t row = at / after % n;
+    for (size_t j = 0; j < n; ++j) gram[row * n + j] += weight * tensor[at] * tensor[at + j * after - row * after];
+  }
+  return gram;
+}
+
+BasisVector SumOf(double a, const BasisVector& x, double b, const BasisVector& y) {
+  BasisVector sum(x.size());
+  for (size_t i = 0; i < x.size(); ++i) sum[i] = a * x[i] + b * y[i];
+  return sum;
+}
+
+TEST_CASE("factor matrices are averages of the contracted gradient, with the weights that the keys set") {
+  std::mt19937_64 random(5);
+  const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
+  const struct {
+    Keys keys;
+    double decay, first, second;
+  } cases[] = {{{{"shampoo_beta", "0.75"}}, 0.75, 0.25, 0.25},
+               {{{"shampoo_beta", "0.75"}, {"factor_start", "first"}}, 0.75, 1, 0.25},
+               {{{"shampoo_beta", "1"}}, 1, 1, 1},
+               {{{"shampoo_beta", "0.75"}, {"drop_weighting", "true"}}, 0.75, 1, 1}};
+  for (const auto& one : cases) {
+    CAPTURE(one.keys.back().first);
+    Host host(kSoap + one.keys, {Param("w", {2, 3, 4}, SHAMPOO_F64)});
+    for (const BasisVector& gradient : g) DirectionOf(&host, gradient);
+    for (size_t k = 0; k < 3; ++k) {
+      const BasisVector expected =
+          SumOf(one.decay, GramOf(g[0], {2, 3, 4}, k, one.first), 1, GramOf(g[1], {2, 3, 4}, k, one.second));
+      CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected) < 1e-13 * LargestOf(expected));
+    }
+  }
+}
+
+TEST_CASE("with factor_correction kl the gradient is whitened along all other dims, except the first one") {
+  std::mt19937_64 random(5);
+  const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
+  const std::vector<size_t> shape = {2, 3, 4};
+  for (const Keys& method : {kKlSoap, kKlShampoo}) {
+    CAPTURE(method[0].second);
+    Host host(method + Keys{{"shampoo_beta", "0.75"}, {"kl_init", "0.5"}}, {Param("w", {2, 3, 4}, SHAMPOO_F64)});
+    DirectionOf(&host, g[0]);
+    std::vector<BasisVector> expected;
+    for (size_t k = 0; k < 3; ++k) {
+      expected.push_back(GramOf(g[0], shape, k, 0.25 * static_cast<double>(shape[k]) / 24));
+      CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected[k]) < 1e-14);
+    }
+    // All eigenvalues are still kl_init, so that whitening multiplies by the root of 2 along two dims.
+    const BasisVector eigenvalues = host.Read("w/0/kl_scale.0").Values();
+    CHECK(DistanceOf(eigenvalues, {std::sqrt(2.0), std::sqrt(2.0)}) < 1e-15);
+    DirectionOf(&host, g[1]);
+    for (size_t k = 0; k < 3; ++k) {
+      expected[k] = SumOf(0.75, expected[k], 4, GramOf(g[1], shape, k, 0.25 * static_cast<double>(shape[k]) / 24));
+      CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected[k]) < 1e-13);
+    }
+    // The averages of the eigenvalues are those of the whitened gradient: the trace does not depend on the basis.
+    for (size_t k = 0; k < 3; ++k) {
+      double trace = 0, sum = 0;
+      const BasisVector gram = GramOf(g[1], shape, k, 4 * 0.25 * static_cast<double>(shape[k]) / 24);
+      for (size_t i = 0; i < shape[k]; ++i) trace += gram[i * shape[k] + i];
+      for (const double scale : host.Read("w/0/kl_scale." + std::to_string(k)).Values()) sum += 1 / (scale * scale);
+      CHECK(sum == doctest::Approx(0.75 * 0.5 * static_cast<double>(shape[k]) + trace).epsilon(1e-13));
+    }
+  }
+}
+
+TEST_CASE("with one factor matrix, factor_correction kl whitens along no dim") {
+  std::mt19937_64 random(5);
+  const BasisVector g[] = {RandomElements(12, &random), RandomElements(12, &random)};
+  for (const Keys& method : {kKlSoap, kKlShampoo}) {
+    Host host(method + Keys{{"shampoo_beta", "0.75"}, {"precondition_dims", "smaller"}},
+              {Param("w", {4, 3}, SHAMPOO_F64)});
+    for (const BasisVector& gradient : g) DirectionOf(&host, gradient);
+    const BasisVector expected =
+        SumOf(0.75, GramOf(g[0], {4, 3}, 1, 0.25 * 3 / 12), 1, GramOf(g[1], {4, 3}, 1, 0.25 * 3 / 12));
+    CHECK(DistanceOf(host.Read("w/0/factor.1").Values(), expected) < 1e-14);
+  }
+}
+
+// Checks that the basis of dim k consists of eigenvectors of its factor matrix in the right order.
+void CheckEigenvectors(const Host& host, size_t k, bool ascending) {
+  const BasisVector factor = host.Read("w/0/factor." + std::to_string(k)).Values();
+  const BasisVector q = host.Read("w/0/basis." + std::to_string(k)).Values();
+  const auto n = static_cast<size_t>(std::lround(std::sqrt(static_cast<double>(q.size()))));
+  double last = 0;
+  for (size_t j = 0; j < n; ++j) {
+    double eigenvalue = 0;
+    BasisVector fq(n);
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t l = 0; l < n; ++l) fq[i] += factor[i * n + l] * q[l * n + j];
+      eigenvalue += fq[i] * q[i * n + j];
+    }
+    for (size_t i = 0; i < n; ++i) CHECK(std::fabs(fq[i] - eigenvalue * q[i * n + j]) < 1e-13 * LargestOf(factor));
+    if (j > 0) CHECK((ascending ? eigenvalue >= last : eigenvalue <= last));
+    last = eigenvalue;
+  }
+}
+
+TEST_CASE(
+    "the first gradient and every precondition_frequency-th update give eigenvectors in the order of basis_sort") {
+  for (const Keys& method : kBasisMethods) {
+    for (const std::string sort : {"before", "after", "ascending", "none"}) {
+      CAPTURE(method[0].second);
+      CAPTURE(sort);
+      Host host(method + Keys{{"precondition_frequency", "3"}, {"basis_sort", sort}},
+                {Param("w", {3, 4}, SHAMPOO_F64)});
+      std::mt19937_64 random(8);
+      std::vector<int> changes;
+      Array basis = host.Read("w/0/basis.1");
+      for (int gradient = 1; gradient <= 10; ++gradient) {
+        DirectionOf(&host, RandomElements(12, &random));
+        const Array now = host.Read("w/0/basis.1");
+        if (now == basis) continue;
+        basis = now;
+        changes.push_back(gradient);
+        for (const size_t k : {0, 1}) CheckEigenvectors(host, k, sort == "ascending");
+      }
+      CHECK(changes == std::vector<int>{1, 4, 7, 10});
+    }
+  }
+}
+
+TEST_CASE("with basis_tolerance 1 no refresh changes a basis") {
+  for (const std::string basis_method : {"eigen", "qr"}) {
+    Host host(kSoap + Keys{{"precondition_frequency", "1"}, {"basis_tolerance", "1"}, {"basis_method", basis_method}},
+              {Param("w", {3, 4}, SHAMPOO_F64)});
+    std::mt19937_64 random(8);
+    DirectionOf(&host, RandomElements(12, &random));
+    const Array basis = host.Read("w/0/basis.1");
+    for (int gradient = 2; gradient <= 6; ++gradient) DirectionOf(&host, RandomElements(12, &random));
+    CHECK(host.Read("w/0/basis.1") == basis);
+  }
+}
+
+TEST_CASE("a direction uses the bases and eigenvalues of the earlier gradients") {
+  for (const Keys& method : kBasisMethods) {
+    CAPTURE(method[0].second);
+    Host refreshes(method + Keys{{"precondition_frequency", "1"}, {"shampoo_beta", "0.5"}},
+                   {Param("w", {4, 3}, SHAMPOO_F64)});
+    Host keeps(method + Keys{{"precondition_frequency", "100"}, {"shampoo_beta", "0.5"}},
+               {Param("w", {4, 3}, SHAMPOO_F64)});
+    std::mt19937_64 random(8);
+    for (int gradient = 1; gradient <= 3; ++gradient) {
+      const BasisVector g = RandomElements(12, &random);
+      const bool is_same = DirectionOf(&refreshes, g) == DirectionOf(&keeps, g);
+      CHECK(is_same == (gradient <= 2));
+      if (gradient == 2) {
+        // The gradient was whitened in the old bases, too.
+        CHECK(refreshes.Read("w/0/factor.0") == keeps.Read("w/0/factor.0"));
+        CHECK(refreshes.Read("w/0/factor.1") == keeps.Read("w/0/factor.1"));
+        CHECK(!(refreshes.Read("w/0/basis.0") == keeps.Read("w/0/basis.0")));
+      }
+    }
+  }
+}
+
+TEST_CASE("with first_step use, the first gradient is the first update of Adam in its own eigenbasis") {
+  Host host(kSoap + Keys{{"first_step", "use"}, {"relative_epsilon", "0"}, {"precondition_frequency", "3"}},
+            {Param("w", {3, 3}, SHAMPOO_F64)});
+  AdamReference adam{0.95, 0.95, 1e-8};
+  for (const BasisVector& diagonal : CrossingDiagonals()) {
+    const BasisVector direction = DirectionOf(&host, DiagonalMatrix(diagonal));
+    CHECK(DistanceOf(direction, DiagonalMatrix(adam.Update(diagonal))) < 1e-13);
+  }
+}
+
+TEST_CASE("with basis_order before, a step at start_preconditioning_step uses the basis of its own gradient") {
+  Host host(kSoap + Keys{{"basis_order", "before"}, {"precondition_frequency", "3"}},
+            {Param("w", {3, 4}, SHAMPOO_F64)});
+  std::mt19937_64 random(8);
+  std::vector<int> changes;
+  Array basis = host.Read("w/0/basis.1");
+  for (int gradient = 1; gradient <= 9; ++gradient) {
+    DirectionOf(&host, RandomElements(12, &random));
+    const Array now = host.Read("w/0/basis.1");
+    if (!(now == basis)) changes.push_back(gradient);
+    basis = now;
+  }
+  CHECK(changes == std::vector<int>{3, 6, 9});
+}
+
+TEST_CASE("steps without a gradient change nothing, and the other steps are those of a run without them") {
+  for (const Keys& method : kBasisMethods) {
+    CAPTURE(method[0].second);
+    const Keys keys = method + Keys{{"precondition_frequency", "2"}, {"lr", "0.01"}, {"weight_decay", "0.1"}};
+    Host sparse(keys, {Param("w", {4, 3}), Param("other", {3, 2})});
+    Host dense(keys, {Param("w", {4, 3})});
+    std::mt19937_64 random(8);
+    sparse.Fill(random);
+    dense.tensors[0].w = sparse.tensors[0].w;
+    for (int t = 0; t < 12; ++t) {
+      sparse.FillGradients(random);
+      sparse.tensors[0].has_grad = t > 1 && t % 3 != 0;
+      sparse.Step();
+      if (sparse.tensors[0].has_grad) {
+        dense.tensors[0].g = sparse.tensors[0].g;
+        dense.Step();
+      }
+      CHECK(sparse.tensors[0].w == dense.tensors[0].w);
+      for (const Host::Entry& entry : dense.Entries()) {
+        const std::string key = entry.info.key;
+        if (key.rfind("w/", 0) == 0) CHECK(sparse.Read(key) == dense.Read(entry));
+      }
+    }
+  }
+}
+
+TEST_CASE("weight decay acts on the parameter before or after the update, and not in the step of the first gradient") {
+  const double lr = 0.1, decay = 0.2;
+  const struct {
+    const char* type;
+    double of_direction, of_parameter;  // W1 = of_parameter W - of_direction D
+  } cases[] = {{"decoupled", lr, 1 - lr * decay},
+               {"decoupled_after", lr * (1 - lr * decay), 1 - lr * decay},
+               {"independent", lr, 1 - decay},
+               {"palm", lr, 1 - lr * lr * decay}};
+  for (const Keys& method : kBasisMethods) {
+    for (const auto& one : cases) {
+      CAPTURE(method[0].second);
+      CAPTURE(std::string(one.type));
+      const std::vector<shampoo_param_desc> params = {Param("w", {4, 3}, SHAMPOO_F64)};
+      Host host(method + Keys{{"lr", "0.1"}, {"weight_decay", "0.2"}, {"weight_decay_type", one.type}}, params);
+      Host plain(method, params);
+      std::mt19937_64 random(8);
+      host.Fill(random);
+      for (int t = 0; t < 3; ++t) {
+        host.FillGradients(random);
+        const BasisVector before = host.tensors[0].w.Values();
+        host.Step();
+        const BasisVector direction = DirectionOf(&plain, host.tensors[0].g.Values());
+        const BasisVector expected = t == 0 ? before : SumOf(one.of_parameter, before, -one.of_direction, direction);
+        CHECK(DistanceOf(host.tensors[0].w.Values(), expected) < 1e-14);
+      }
+    }
+  }
+}
+
+TEST_CASE("dims above skip_dim_size have no factor matrix and are neither split nor merged") {
+  const struct {
+    std::vector<int64_t> shape;
+    Keys keys;
+    std::vector<std::string> factors;
+    int64_t blocks;
+  } cases[] = {
+      {{6, 4}, {{"skip_dim_size", "6"}}, {"factor.0", "factor.1"}, 1},
+      {{6, 4}, {{"skip_dim_size", "5"}}, {"factor.1"}, 1},
+      {{6, 4}, {{"skip_dim_size", "3"}}, {}, 1},
+      {{6, 4}, {{"skip_dim_size", "0"}}, {"factor.0", "factor.1"}, 1},
+      {{9, 4}, {{"skip_dim_size", "5"}, {"max_preconditioner_dim", "2"}}, {"factor.1"}, 2},
+      {{2, 2, 9, 2}, {{"skip_dim_size", "8"}, {"use_merge_dims", "true"}}, {"factor.0", "factor.2"}, 1},
+      {{5}, {}, {}, 1},
+      {{5}, {{"precondition_1d", "true"}}, {"factor.0"}, 1},
+  };
+  for (const Keys& method : kBasisMethods) {
+    for (const auto& one : cases) {
+      CAPTURE(method[0].second);
+      CAPTURE(one.blocks);
+      CAPTURE(one.factors.size());
+      const Host host(method + one.keys, {Param("w", one.shape)});
+      std::vector<std::string> factors;
+      for (const Host::Entry& entry : host.Entries()) {
+        const std::string key = entry.info.key;
+        if (key.rfind("w/0/factor.", 0) == 0) factors.push_back(key.substr(4));
+      }
+      CHECK(factors == one.factors);
+      int64_t blocks = 0;
+      RequireOk(shampoo_plan_block_count(host.plan, &blocks));
+      CHECK(blocks == one.blocks);
+    }
+  }
+}
+
+TEST_CASE("the blocks of a parameter take the steps of parameters of their own") {
+  for (const Keys& method : kBasisMethods) {
+    CAPTURE(method[0].second);
+    const Keys keys = method + Keys{{"precondition_frequency", "2"}, {"lr", "0.01"}, {"max_preconditioner_dim", "6"}};
+    Host whole(keys, {Param("w", {12, 5})});
+    Host halves(keys, {Param("upper", {6, 5}), Param("lower", {6, 5})});
+    std::mt19937_64 random(8);
+    for (int t = 0; t < 6; ++t) {
+      whole.FillGradients(random);
+      for (size_t i = 0; i < 60; ++i) halves.tensors[i / 30].g.Set(i % 30, whole.tensors[0].g.Get(i));
+      whole.Step();
+      halves.Step();
+    }
+    for (size_t i = 0; i < 60; ++i) CHECK(whole.tensors[0].w.Get(i) == halves.tensors[i / 30].w.Get(i % 30));
+    CHECK(halves.Read("lower/0/basis.1") == whole.Read("w/1/basis.1"));
+  }
+}
+
+TEST_CASE("steps of methods in eigenbases are bit-identical for every number of threads") {
+  for (const Keys& method : kBasisMethods) {
+    for (const std::string basis_method : {"eigen", "qr"}) {
+      CAPTURE(method[0].second);
+      CAPTURE(basis_method);
+      std::vector<std::vector<std::vector<char>>> results;
+      for (const int32_t threads : {1, 2, 5}) {
+        Host host(method + Keys{{"basis_method", basis_method}, {"precondition_frequency", "2"}, {"lr", "0.01"}},
+                  {Param("w", {150, 130}), Param("t", {6, 30, 5}), Param("b", {300})}, threads);
+        std::mt19937_64 random(8);
+        for (int t = 0; t < 4; ++t) {
+          host.FillGradients(random);
+          host.Step();
+        }
+        results.push_back(host.Everything());
+      }
+      CHECK(results[0] == results[1]);
+      CHECK(results[0] == results[2]);
+    }
+  }
+}
+
+TEST_CASE("a number of gradients that no run can have had is rejected, and nothing changes") {
+  for (const Keys& method : kBasisMethods) {
+    Host host(method, {Param("w", {4, 3}), Param("b", {5})});
+    std::mt19937_64 random(8);
+    host.FillGradients(random);
+    host.Step();
+    for (const std::string key : {"w/0/gradient_count", "b/0/gradient_count"}) {
+      for (const int64_t count : {int64_t{-1}, INT64_MIN, INT64_MAX, int64_t{1} << 53}) {
+        CAPTURE(method[0].second);
+        CAPTURE(key);
+        CAPTURE(count);
+        const Host::Entry entry = host.Find(key);
+        RequireOk(shampoo_state_write(host.optimizer, entry.index, 0, 1, &count, sizeof count, SHAMPOO_CPU, nullptr));
+        const auto before = host.Everything();
+        host.Bind();
+        CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_STATE);
+        CHECK_MESSAGE(Has(shampoo_last_error(), {key.c_str(), std::to_string(count).c_str(), "expected 0 to 2^53"}),
+                      shampoo_last_error());
+        CHECK(host.Everything() == before);
+      }
+      Array one(SHAMPOO_I64, 1);
+      one.Set(0, 1);
+      host.Write(key, one);
+    }
+    host.Step();
+  }
+}
+
+// Returns |D - U U^T D V V^T| / |D|, the share of D outside the spaces of the columns of u and v, which are
+// orthonormal. u, v: n x r.
+double ShareOutside(const BasisVector& d, const BasisVector& u, const BasisVector& v, size_t n, size_t r) {
+  BasisVector inner(r * r);  // U^T D V
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t a = 0; a < r; ++a) {
+      for (size_t j = 0; j < n; ++j) {
+        for (size_t b = 0; b < r; ++b) inner[a * r + b] += u[i * r + a] * d[i * n + j] * v[j * r + b];
+      }
+    }
+  }
+  double outside = 0, all = 0;
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      double inside = 0;
+      for (size_t a = 0; a < r; ++a) {
+        for (size_t b = 0; b < r; ++b) inside += u[i * r + a] * inner[a * r + b] * v[j * r + b];
+      }
+      const double rest = d[i * n + j] - inside;
+      outside += rest * rest;
+      all += d[i * n + j] * d[i * n + j];
+    }
+  }
+  return std::sqrt(outside / all);
+}
+
+BasisVector OrthonormalColumns(size_t n, size_t r, std::mt19937_64* random) {
+  BasisVector q = RandomElements(n * r, random);
+  for (size_t j = 0; j < r; ++j) {
+    for (int pass = 0; pass < 2; ++pass) {
+      for (size_t k = 0; k < j; ++k) {
+        double product = 0;
+        for (size_t i = 0; i < n; ++i) product += q[i * r + k] * q[i * r + j];
+        for (size_t i = 0; i < n; ++i) q[i * r + j] -= product * q[i * r + k];
+      }
+    }
+    double square = 0;
+    for (size_t i = 0; i < n; ++i) square += q[i * r + j] * q[i * r + j];
+    for (size_t i = 0; i < n; ++i) q[i * r + j] /= std::sqrt(square);
+  }
+  return q;
+}
+
+TEST_CASE("updates of low-rank float32 gradients stay in the space of the gradients") {
+  constexpr size_t n = 64;
+  for (const Keys& method : {kSoap, kKlShampoo}) {
+    for (const size_t r : {1, 4}) {
+      for (const double scale : {1.0, 1e-3}) {
+        CAPTURE(method[0].second);
+        CAPTURE(r);
+        CAPTURE(scale);
+        std::mt19937_64 random(6);
+        const BasisVector u = OrthonormalColumns(n, r, &random);
+        const BasisVector v = OrthonormalColumns(n, r, &random);
+        Host host(method, {Param("w", {n, n}, SHAMPOO_F32)});
+        BasisVector direction;
+        for (int t = 0; t < 30; ++t) {
+          BasisVector inner = RandomElements(r * r, &random);
+          // The mean is not 0, so that the filtered gradient does not cancel to its rounding errors.
+          for (size_t k = 0; k < r; ++k) inner[k * r + k] += 3;
+          BasisVector gradient(n * n);
+          for (size_t i = 0; i < n * n; ++i) {
+            for (size_t k = 0; k < r * r; ++k) {
+              gradient[i] += static_cast<double>(n) * scale * u[i / n * r + k / r] * inner[k] * v[i % n * r + k % r];
+            }
+          }
+          direction = DirectionOf(&host, gradient);
+          if (t > 0) CHECK(ShareOutside(direction, u, v, n, r) < 0.05);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,252 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// Keys that choose when factor matrices are updated and which dimensions have them, and norm_control.
+#include <algorithm>
+#include <set>
+
+#include "tests/capi/behaviour/host.h"
+
+namespace shampoo_test {
+namespace {
+
+struct FactorMethod {
+  const char* name;
+  Keys keys;
+};
+const std::vector<FactorMethod> kFactorMethods = {
+    {"shampoo", {{"refresh_growth", "0"}, {"grafting", "adam"}, {"use_merge_dims", "false"}}},
+    {"soap", {{"method", "soap"}}},
+    {"KL-SOAP", {{"method", "soap"}, {"factor_correction", "kl"}}},
+    {"kl_shampoo", {{"method", "kl_shampoo"}}}};
+
+// Makes steps of the first parameter with the gradients of these numbers.
+void StepWith(Host* host, const std::vector<uint64_t>& gradients) {
+  for (const uint64_t number : gradients) {
+    std::mt19937_64 random(number);
+    host->FillGradients(random);
+    host->Step();
+  }
+}
+
+std::vector<uint64_t> NumbersUpTo(uint64_t last) {
+  std::vector<uint64_t> numbers;
+  for (uint64_t i = 1; i <= last; ++i) numbers.push_back(i);
+  return numbers;
+}
+
+Keys FrequencyKeys(const char* factor_updates, const char* refreshes) {
+  return {{"beta2", "0.75"},
+          {"use_bias_correction", "true"},
+          {"factor_update_frequency", factor_updates},
+          {"precondition_frequency", refreshes}};
+}
+
+TEST_CASE("factor_update_frequency 1 gives the same bits as a config without the key") {
+  for (const FactorMethod& method : kFactorMethods) {
+    CAPTURE(std::string(method.name));
+    const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}), Param("b", {4})};
+    const Keys keys = method.keys + Keys{{"precondition_frequency", "3"}};
+    Host with(keys + Keys{{"factor_update_frequency", "1"}}, params);
+    Host without(keys, params);
+    StepWith(&with, NumbersUpTo(8));
+    StepWith(&without, NumbersUpTo(8));
+    CHECK(with.Everything() == without.Everything());
+  }
+}
+
+TEST_CASE("with factor_update_frequency 3, exactly steps 1, 4 and 7 update the factor matrices") {
+  for (const FactorMethod& method : kFactorMethods) {
+    CAPTURE(std::string(method.name));
+    // Methods in eigenbases count updates. The first gradient only initializes the factor matrices.
+    const uint64_t first = method.keys[0].first == "method" ? 1 : 0;
+    const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}, SHAMPOO_F64)};
+    Host host(method.keys + FrequencyKeys("3", "100"), params);
+    std::vector<uint64_t> changes;
+    std::vector<Array> factors = {host.Read("w/0/factor.0"), host.Read("w/0/factor.1")};
+    for (uint64_t gradient = 1; gradient <= first + 9; ++gradient) {
+      StepWith(&host, {gradient});
+      const std::vector<Array> now = {host.Read("w/0/factor.0"), host.Read("w/0/factor.1")};
+      if (!(now == factors)) changes.push_back(gradient);
+      CHECK((now[0] == factors[0]) == (now[1] == factors[1]));
+      factors = now;
+    }
+    std::vector<uint64_t> expected = {first + 1, first + 4, first + 7};
+    if (first == 1) expected.insert(expected.begin(), 1);
+    CHECK(changes == expected);
+    // The decay counts the updates of the matrices, too: without the other gradients they would be the same.
+    Host only(method.keys + FrequencyKeys("1", "100"), params);
+    StepWith(&only, expected);
+    CHECK(only.Read("w/0/factor.0") == factors[0]);
+    CHECK(only.Read("w/0/factor.1") == factors[1]);
+    for (const Host::Entry& entry : only.Entries()) {
+      const std::string key = entry.info.key;
+      if (key.find("kl_scale") != std::string::npos) CHECK(only.Read(entry) == host.Read(key));
+      if (key.find("basis") != std::string::npos) CHECK(only.Read(entry) == host.Read(key));
+    }
+  }
+}
+
+TEST_CASE("the bias correction of a factor matrix counts its updates, not the steps") {
+  const Keys& keys = kFactorMethods[0].keys;
+  const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}, SHAMPOO_F64)};
+  Host host(keys + FrequencyKeys("3", "7"), params);
+  StepWith(&host, NumbersUpTo(7));
+  Host only(keys + FrequencyKeys("1", "3"), params);
+  StepWith(&only, {1, 4, 7});
+  CHECK(host.Read("w/0/inverse.0") == only.Read("w/0/inverse.0"));
+  CHECK(host.Read("w/0/inverse.1") == only.Read("w/0/inverse.1"));
+}
+
+TEST_CASE("precondition_dims all gives the same bits as a config without the key") {
+  for (const FactorMethod& method : kFactorMethods) {
+    CAPTURE(std::string(method.name));
+    const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}), Param("t", {3, 2, 4})};
+    const Keys keys = method.keys + Keys{{"precondition_frequency", "3"}};
+    Host with(keys + Keys{{"precondition_dims", "all"}}, params);
+    Host without(keys, params);
+    StepWith(&with, NumbersUpTo(8));
+    StepWith(&without, NumbersUpTo(8));
+    CHECK(with.Everything() == without.Everything());
+  }
+}
+
+// Returns the dims of the first parameter that have a factor matrix.
+std::set<int> DimsWithFactors(const Host& host) {
+  std::set<int> dims;
+  for (const Host::Entry& entry : host.Entries()) {
+    const std::string key = entry.info.key;
+    const std::string prefix = "w/0/factor.";
+    if (key.rfind(prefix, 0) == 0) dims.insert(key[prefix.size()] - '0');
+  }
+  return dims;
+}
+
+TEST_CASE("precondition_dims smaller and larger choose one dim, the first of equal ones") {
+  const struct {
+    std::vector<int64_t> shape;
+    int smaller, larger;
+  } cases[] = {{{6, 4}, 1, 0}, {{4, 6}, 0, 1}, {{5, 5}, 0, 0}, {{3, 2, 4}, 1, 2}, {{4, 2, 4}, 1, 0}};
+  for (const FactorMethod& method : kFactorMethods) {
+    for (const auto& one : cases) {
+      CAPTURE(std::string(method.name));
+      CAPTURE(one.shape);
+      const auto dims = [&](const char* value) {
+        return DimsWithFactors(Host(method.keys + Keys{{"precondition_dims", value}}, {Param("w", one.shape)}));
+      };
+      CHECK(dims("smaller") == std::set<int>{one.smaller});
+      CHECK(dims("larger") == std::set<int>{one.larger});
+      CHECK(dims("all").size() == one.shape.size());
+    }
+    // Dims are compared before blocks are split. A dim without a factor matrix is not split.
+    Host split(method.keys + Keys{{"precondition_dims", "smaller"}, {"max_preconditioner_dim", "4"}},
+               {Param("w", {12, 5})});
+    CHECK(DimsWithFactors(split) == std::set<int>{1});
+    int64_t blocks = 0;
+    RequireOk(shampoo_plan_block_count(split.plan, &blocks));
+    CHECK(blocks == 2);
+    // A vector has no dims to choose from.
+    CHECK(DimsWithFactors(Host(method.keys + Keys{{"precondition_dims", "smaller"}, {"precondition_1d", "true"}},
+                               {Param("w", {5})})) == std::set<int>{0});
+  }
+}
+
+TEST_CASE("a matrix of one column with one factor matrix takes the steps of a vector") {
+  for (const FactorMethod& method : kFactorMethods) {
+    CAPTURE(std::string(method.name));
+    const Keys keys = method.keys + Keys{{"precondition_frequency", "2"}, {"precondition_1d", "true"}};
+    Host matrix(keys + Keys{{"precondition_dims", "larger"}}, {Param("w", {7, 1}, SHAMPOO_F64)});
+    Host vector(keys, {Param("w", {7}, SHAMPOO_F64)});
+    StepWith(&matrix, NumbersUpTo(9));
+    StepWith(&vector, NumbersUpTo(9));
+    const std::vector<double> expected = vector.tensors[0].w.Values();
+    const std::vector<double> values = matrix.tensors[0].w.Values();
+    for (size_t i = 0; i < 7; ++i) CHECK(values[i] == doctest::Approx(expected[i]).epsilon(1e-11));
+    CHECK(values[0] != 0);
+  }
+}
+
+double NormOf(const Array& values) {
+  double square = 0;
+  for (const double value : values.Values()) square += value * value;
+  return std::sqrt(square);
+}
+
+TEST_CASE("norm_control hyperball keeps the norm before the first update, and moves by lr times that norm") {
+  for (const FactorMethod& method : kFactorMethods) {
+    CAPTURE(std::string(method.name));
+    const bool skips_first = method.keys[0].first == "method";
+    Host host(method.keys + Keys{{"norm_control", "hyperball"}, {"lr", "0.01"}}, {Param("w", {6, 5}, SHAMPOO_F64)});
+    std::mt19937_64 random(9);
+    host.Fill(random);
+    const Array start = host.tensors[0].w;
+    const double radius = NormOf(start);
+    StepWith(&host, {1});
+    CHECK((host.tensors[0].w == start) == skips_first);
+    CHECK(host.Read("w/0/radius").Get(0) == (skips_first ? 0 : doctest::Approx(radius)));
+    for (uint64_t gradient = 2; gradient <= 12; ++gradient) {
+      const std::vector<double> before = host.tensors[0].w.Values();
+      StepWith(&host, {gradient});
+      CHECK(NormOf(host.tensors[0].w) == doctest::Approx(radius).epsilon(1e-13));
+      double square = 0;
+      for (size_t i = 0; i < before.size(); ++i) {
+        const double moved = host.tensors[0].w.Get(i) - before[i];
+        square += moved * moved;
+      }
+      // A step of this length along the sphere or away from it ends at most this far from its start.
+      CHECK(std::sqrt(square) <= 0.01 * radius * (1 + 1e-2));
+      CHECK(std::sqrt(square) > 0.001 * radius);
+    }
+    CHECK(host.Read("w/0/radius").Get(0) == doctest::Approx(radius));
+  }
+}
+
+TEST_CASE("norm_control hyperball rejects a parameter of zeros unless norm_radius is set") {
+  for (const FactorMethod& method : kFactorMethods) {
+    CAPTURE(std::string(method.name));
+    const Keys keys = method.keys + Keys{{"norm_control", "hyperball"}, {"lr", "0.01"}, {"on_nonfinite", "skip_block"}};
+    const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}, SHAMPOO_F64)};
+    Host host(keys, params);
+    StepWith(&host, {1, 2, 3});
+    CHECK(NormOf(host.tensors[0].w) == 0);
+    CHECK(host.Stat("nonfinite_blocks") > 0);
+    // By default the call after the one that skips the update reports it.
+    Host strict(method.keys + Keys{{"norm_control", "hyperball"}}, params);
+    int errors = 0;
+    for (int t = 0; t < 3; ++t) {
+      std::mt19937_64 random(1);
+      strict.FillGradients(random);
+      strict.Bind();
+      if (shampoo_optimizer_step(strict.optimizer, nullptr) == SHAMPOO_OK) continue;
+      ++errors;
+      CHECK_MESSAGE(Has(shampoo_last_error(), {"w/0", "is 0", "norm_control hyperball", "norm_radius"}),
+                    shampoo_last_error());
+    }
+    CHECK(errors == 1);
+    Host with_radius(keys + Keys{{"norm_radius", "2"}}, params);
+    StepWith(&with_radius, {1, 2, 3});
+    CHECK(NormOf(with_radius.tensors[0].w) == doctest::Approx(2).epsilon(1e-13));
+    CHECK(with_radius.Stat("nonfinite_blocks") == 0);
+  }
+}
+
+TEST_CASE("update_norm gives the direction its norm, and max_update_rms limits it") {
+  for (const FactorMethod& method : kFactorMethods) {
+    CAPTURE(std::string(method.name));
+    const auto moved = [&](const Keys& more) {
+      Host host(method.keys + Keys{{"lr", "1"}} + more, {Param("w", {6, 5}, SHAMPOO_F64)});
+      StepWith(&host, {1});
+      const std::vector<double> before = host.tensors[0].w.Values();
+      StepWith(&host, {2});
+      for (size_t i = 0; i < before.size(); ++i) host.tensors[0].w.Set(i, host.tensors[0].w.Get(i) - before[i]);
+      return NormOf(host.tensors[0].w);
+    };
+    const double root = std::sqrt(30.0);
+    CHECK(moved({{"update_norm", "rms"}}) == doctest::Approx(root).epsilon(1e-12));
+    CHECK(moved({{"update_norm", "frobenius"}, {"update_norm_target", "3"}}) == doctest::Approx(3).epsilon(1e-12));
+    CHECK(moved({{"max_update_rms", "1e-3"}}) == doctest::Approx(1e-3 * root).epsilon(1e-12));
+    CHECK(moved({{"max_update_rms", "1e6"}}) == doctest::Approx(moved({})).epsilon(1e-12));
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

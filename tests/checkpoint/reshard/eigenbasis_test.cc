@@ -1,0 +1,147 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checkpoints of methods in eigenbases: a run continues exactly, blocks without factor matrices may be divided
+// differently, and other blocks cannot be converted.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/checkpoint/faults/files.h"
+#include "tests/checkpoint/reshard/trainee.h"
+#include "tests/distributed/require.h"
+
+namespace shampoo_test {
+namespace {
+
+const std::vector<Keys> kEigenbasisMethods = {
+    {{"method", "soap"}}, {{"method", "soap"}, {"factor_correction", "kl"}}, {{"method", "kl_shampoo"}}};
+
+RankSpec EigenbasisModel(const Keys& keys) {
+  RankSpec spec;
+  spec.keys = keys + Keys{{"precondition_frequency", "3"}, {"max_preconditioner_dim", "5"}};
+  spec.params = {{"weight", {9, 7}}, {"bias", {41}}};
+  return spec;
+}
+
+TEST_CASE("a run of a method in eigenbases that is saved after any step continues with bit-identical results") {
+  for (const Keys& method : kEigenbasisMethods) {
+    for (const int stop : {1, 2, 4}) {  // between the first gradient and the first update; before and after a refresh
+      CAPTURE(method[0].second);
+      CAPTURE(stop);
+      const Scratch scratch;
+      Trainee run(EigenbasisModel(method));
+      run.Train(1, stop);
+      RequireOk(run.rank);
+      RequireSave(&run.rank, scratch / "checkpoints");
+      Trainee resumed(EigenbasisModel(method));
+      RequireLoad(&resumed.rank, scratch / "checkpoints");
+      resumed.TakeParams(run.Params());
+      CHECK(Everything(resumed.rank) == Everything(run.rank));
+      run.Train(stop + 1, stop + 5);
+      resumed.Train(stop + 1, stop + 5);
+      RequireOk(resumed.rank);
+      CHECK(Everything(resumed.rank) == Everything(run.rank));
+    }
+  }
+}
+
+TEST_CASE("blocks without factor matrices keep their number of gradients when they are divided differently") {
+  for (const Keys& method : kEigenbasisMethods) {
+    CAPTURE(method[0].second);
+    RankSpec spec = EigenbasisModel(method + Keys{{"on_block_mismatch", "reset"}});
+    spec.params = {{"bias", {41}}};
+    const Scratch scratch;
+    Grid whole(spec, 1, 1);
+    Grid halves(spec, 1, 2);
+    for (Grid* const job : {&whole, &halves}) {
+      RequireCreate(job);
+      job->FillParams(1);
+    }
+    const auto train = [](Grid* job, uint64_t first, uint64_t last) {
+      for (uint64_t t = first; t <= last; ++t) {
+        job->FillGradients(t);
+        RequireStep(job);
+      }
+    };
+    train(&whole, 1, 3);
+    RequireSave(&whole, scratch / "checkpoints");
+    RequireLoad(&halves, scratch / "checkpoints");
+    const auto hold = [&](const Tensors& w) {
+      Tensors joined(1);
+      for (int rank = 0; rank < 2; ++rank) {
+        joined[0].insert(joined[0].end(), halves[rank].w[0].begin(), halves[rank].w[0].end());
+      }
+      return SameBits(joined, w);
+    };
+    const auto& w = whole[0].w[0];
+    const auto middle = w.begin() + static_cast<std::ptrdiff_t>(halves[0].w[0].size());
+    halves[0].w[0].assign(w.begin(), middle);
+    halves[1].w[0].assign(middle, w.end());
+    // Another number of gradients would give other bias corrections, or skip the next update.
+    for (int rank = 0; rank < 2; ++rank) {
+      const States states = StatesOf(halves[rank]);
+      CHECK(states.at("bias/0/gradient_count") == std::vector<char>{3, 0, 0, 0, 0, 0, 0, 0});
+    }
+    train(&whole, 4, 6);
+    train(&halves, 4, 6);
+    CHECK(hold(whole[0].w));
+    // The other way round.
+    RequireSave(&halves, scratch / "halves");
+    Grid joined(spec, 1, 1);
+    RequireCreate(&joined);
+    RequireLoad(&joined, scratch / "halves");
+    CHECK(StatesOf(joined[0]) == StatesOf(whole[0]));
+  }
+}
+
+TEST_CASE("with on_block_mismatch reset, blocks in other eigenbases start like new ones") {
+  for (const Keys& method : kEigenbasisMethods) {
+    CAPTURE(method[0].second);
+    const Scratch scratch;
+    Trainee run(EigenbasisModel(method));
+    run.Train(1, 4);
+    RequireSave(&run.rank, scratch / "checkpoints");
+    RankSpec other = EigenbasisModel(method);
+    other.keys.emplace_back("max_preconditioner_dim", "4");
+    Trainee refused(other);
+    CheckRefused(&refused.rank, scratch / "checkpoints", SHAMPOO_E_INVALID, {"on_block_mismatch"});
+    other.keys.emplace_back("on_block_mismatch", "reset");
+    Trainee loader(other);
+    const States initial = StatesOf(loader.rank);
+    RequireLoad(&loader.rank, scratch / "checkpoints");
+    const States saved = StatesOf(run.rank);
+    for (const auto& [key, bytes] : StatesOf(loader.rank)) {
+      CAPTURE(key);
+      const bool is_reset = key.rfind("weight/", 0) == 0;
+      CHECK(bytes == (is_reset ? initial.at(key) : saved.at(key)));
+    }
+  }
+}
+
+TEST_CASE("a checkpoint in eigenbases of other dims is an error that names the keys") {
+  const Scratch scratch;
+  RankSpec spec = EigenbasisModel(kEigenbasisMethods[0]);
+  spec.params = {{"weight", {5, 4}}};
+  Trainee run(spec);
+  run.Train(1, 2);
+  RequireSave(&run.rank, scratch / "all");
+  spec.keys.emplace_back("precondition_dims", "smaller");
+  Trainee smaller(spec);
+  smaller.Train(1, 2);
+  RequireSave(&smaller.rank, scratch / "smaller");
+  const auto check_refused = [&](const char* value, const char* checkpoint, const std::vector<std::string>& words) {
+    RankSpec other = spec;
+    other.keys.emplace_back("precondition_dims", value);
+    Trainee loader(other);
+    CheckRefused(&loader.rank, scratch / checkpoint, SHAMPOO_E_INVALID, words);
+  };
+  const std::vector<std::string> words = {"\"weight\"", "factor.", "precondition_dims", "skip_dim_size", "saved value"};
+  check_refused("larger", "smaller", words);
+  check_refused("all", "smaller", words);
+  check_refused("larger", "all", words);
+  check_refused("smaller", "all", words);
+}
+
+}  // namespace
+}  // namespace shampoo_test
