@@ -13,6 +13,14 @@
 #include "core/step/rejections.h"
 
 namespace shampoo {
+namespace {
+
+// Returns the number of gradients that a block of a method in eigenbases has had. This rank owns the block.
+int64_t GradientsOf(const OptimizerState& state, const Block& block) {
+  return *reinterpret_cast<const int64_t*>(state.in() + block.gradient_count.offset);
+}
+
+}  // namespace
 
 StepContext::StepContext(const StepInputs& inputs, CpuBackend* backend, std::vector<BlockTarget> targets)
     : inputs_(inputs), backend_(backend), targets_(std::move(targets)) {
@@ -63,8 +71,8 @@ Status StepContext::List() {
     const Block& block = inputs_.plan.blocks[at];
     const Param& param = inputs_.plan.param(block);
     if (!TakesPart(param)) continue;
-    if (block.gradient_count.present() && inputs_.plan.Owns(block) && !IsStepCounter(GradientsOf(block)))
-      return RejectGradientCount(param, block, GradientsOf(block));
+    if (block.gradient_count.present() && inputs_.plan.Owns(block) && !IsStepCounter(GradientsOf(inputs_.state, block)))
+      return RejectGradientCount(param, block, GradientsOf(inputs_.state, block));
     item_of_block_[at] = items_.size();
     items_.push_back({.param = &param,
                       .block = &block,
@@ -89,15 +97,11 @@ void StepContext::Activate(size_t group, int64_t step) {
   made.schedule = GroupScheduleOf(settings, step);
 }
 
-int64_t StepContext::GradientsOf(const Block& block) const {
-  return *reinterpret_cast<const int64_t*>(inputs_.state.in() + block.gradient_count.offset);
-}
-
 RootSchedule StepContext::ScheduleOf(const Block& block) const {
   const GroupStep& step = groups_[static_cast<size_t>(block.group)];
   if (block.is_rotated()) {
     if (!inputs_.plan.Owns(block)) return {};
-    return {BasisTaskOf(*step.program.settings, GradientsOf(block)), DirectionRule::kPrecondition};
+    return {BasisTaskOf(*step.program.settings, GradientsOf(inputs_.state, block)), DirectionRule::kPrecondition};
   }
   // Only the owner of a block has its state, and computes its roots.
   const bool has_state = block.snapshot_step.present() && inputs_.plan.Owns(block);

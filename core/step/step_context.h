@@ -78,8 +78,6 @@ class StepContext {
  private:
   void BeginWriting();
   void CopyState();
-  // Returns the number of gradients that a block of a method in eigenbases has had. This rank owns the block.
-  int64_t GradientsOf(const Block& block) const;
   RootSchedule ScheduleOf(const Block& block) const;
   void PassThroughParams(bool step_is_skipped);
   void RecordSkippedUpdates(bool logs_all);
