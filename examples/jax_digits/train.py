@@ -58,8 +58,9 @@ def main() -> None:
     images, labels = load_digits(options.data)
     schedule = optax.cosine_decay_schedule(options.lr, options.steps)
     transformations = {
-        "Shampoo": shampoo(
+        "Shampoo" if options.preset == "shampoo" else options.preset: shampoo(
             schedule,
+            preset=options.preset,
             weight_decay=options.weight_decay,
         ),
         "AdamW": optax.adamw(schedule, weight_decay=options.weight_decay),

@@ -17,9 +17,10 @@ def main() -> None:
     options = read_options(__doc__)
     images, labels = load_digits(options.data)
     nets = [network.make(options.seed), network.make(options.seed)]
-    curves = [Curve("Shampoo"), Curve("AdamW")]
+    curves = [Curve("Shampoo" if options.preset == "shampoo" else options.preset), Curve("AdamW")]
     opt = libshampoo.Optimizer(
         nets[0],
+        preset=options.preset,
         lr=options.lr,
         weight_decay=options.weight_decay,
     )
@@ -41,7 +42,8 @@ def main() -> None:
             evaluate()
 
     report(curves, options.csv)
-    print(f"\nShampoo computed {opt.stats()['root_computed']} inverse roots")
+    computed = "inverse roots" if options.preset == "shampoo" else "inverse roots or eigenbases"
+    print(f"\n{curves[0].name} computed {opt.stats()['root_computed']} {computed}")
 
 
 if __name__ == "__main__":

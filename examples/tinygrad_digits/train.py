@@ -34,10 +34,11 @@ def main() -> None:
     options = read_options(__doc__)
     images, labels = load_digits(options.data)
     nets = [Network(options.seed), Network(options.seed)]
-    curves = [Curve("Shampoo"), Curve("AdamW")]
+    curves = [Curve("Shampoo" if options.preset == "shampoo" else options.preset), Curve("AdamW")]
     opts = [
         Shampoo(
             nn.state.get_state_dict(nets[0]),
+            preset=options.preset,
             lr=options.lr,
             weight_decay=options.weight_decay,
         ),
