@@ -408,7 +408,7 @@ class BasisStep {
     LoadState(moment, v);
     const double correction = BasisCorrection(settings_, update);
     const bool is_first =
-        settings_.basis_order == BasisOrder::kBefore && update == settings_.start_preconditioning_step;
+        settings_.basis_order == BasisOrder::kBefore && context_.item.schedule.task == RootTask::kInitialize;
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
       const int64_t d = states_.d(k);

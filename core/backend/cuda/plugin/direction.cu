@@ -125,7 +125,8 @@ struct ScaleBody {
     const bool is_grafted = work.rule == DirectionRule::kPrecondition && group.grafting != Grafting::kNone;
     cta.Once([&] {
       work.scale = ScaleDirection(group, is_grafted, norm, of_graft);
-      work.update_skipped = DirectionFits(group, block.computation, work.scale.size) ? 0 : 1;
+      const bool fits = work.states_fit != 0 && DirectionFits(group, block.computation, work.scale.size);
+      work.update_skipped = fits ? 0 : 1;
       work.check =
           work.update_skipped != 0 ? FitCheckMode::kNone : CheckFor(TargetsOf(tables, block), group, work.scale.size);
     });
@@ -150,7 +151,9 @@ SHAMPOO_DEVICE AppliedElement<Real> Applied(const BlockTile<Real>& part, const A
 
 template <typename Real>
 SHAMPOO_DEVICE ApplyScalars<Real> ScalarsOf(const BlockTile<Real>& part) {
-  return MakeApplyScalars<Real>(part.group, part.work.scale.down, part.work.scale.up);
+  ApplyScalars<Real> scalars = MakeApplyScalars<Real>(part.group, part.work.scale.down, part.work.scale.up);
+  if (part.work.keeps_parameter != 0) scalars.decay = scalars.shrinkage = 0;
+  return scalars;
 }
 
 template <typename Real>

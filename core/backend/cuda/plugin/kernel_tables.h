@@ -40,7 +40,7 @@ struct Tables {
   int32_t* async_flags;              // by root: may_be_diagonal
   RootStatus* async_roots;           // by root
   RootTask* tasks;                   // by block: the tasks that the host prepared for this step, if there are any
-  int64_t* reported_snapshot_steps;  // by block, in host memory
+  int64_t* reported_block_counters;  // by block, in host memory
   char* exchange_buffers;            // nullptr with one rank
   int32_t exchange_params;
   int32_t replica_rank, replica_world;
