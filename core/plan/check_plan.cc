@@ -76,11 +76,6 @@ Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
         "keys precondition_dims, skip_dim_size, ignored_dims and factor_correction are not supported on a GPU yet with "
         "method shampoo (device_type SHAMPOO_CUDA): expected all, 0, 0 and none, or a plan for SHAMPOO_CPU");
   }
-  if (settings.uses_norms()) {
-    return Unsupported(
-        "keys update_norm, max_update_rms and norm_control are not supported on a GPU yet (device_type SHAMPOO_CUDA): "
-        "expected none, 0 and none, or a plan for SHAMPOO_CPU");
-  }
   return {};
 }
 

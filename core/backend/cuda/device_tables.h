@@ -41,11 +41,12 @@ struct DeviceBlock {
   StateSlot kl_scale[kMaxDims];
   StateSlot gradient_count;
   StateSlot second_moment, grafting;  // `v` is one of them
-  int64_t at;                         // first element in the tensors of its batch
-  int64_t matrix_at[kMaxDims];        // first element in the matrices of its batch
-  int64_t vector_at[kMaxDims];        // first element in the vectors of its batch
-  int64_t first_tile;                 // index in the tiles and partial sums of its batch
-  int64_t first_scan_tile;            // index in the tiles of all blocks
+  StateSlot radius;
+  int64_t at;                   // first element in the tensors of its batch
+  int64_t matrix_at[kMaxDims];  // first element in the matrices of its batch
+  int64_t vector_at[kMaxDims];  // first element in the vectors of its batch
+  int64_t first_tile;           // index in the tiles and partial sums of its batch
+  int64_t first_scan_tile;      // index in the tiles of all blocks
   int64_t first_matrix_tile;  // index in the matrix tiles of all batches; the block's tiles of all dims are consecutive
   int64_t tiles;
   int32_t direction_in_second;  // the products with the inverse roots leave P in the second buffer of tensors
@@ -103,6 +104,9 @@ struct BlockWork {
   int32_t update_skipped;   // its direction is unusable: parameter and momentum do not change
   int32_t states_fit;       // 0: a state would overflow, so the update is skipped
   int32_t keeps_parameter;  // the direction is 0, and the parameter does not decay: the gradient initializes the block
+  // norm_control: the radius, the move to W1 = keep W - move P, and the scalars of the update that also scales W1.
+  int32_t on_hyperball;
+  double radius, keep, move, lr, shrinkage;
   FitCheckMode check;
   DirectionRule rule;
   DirectionScale scale;

@@ -104,6 +104,10 @@ cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const Bat
 // Applies decay, momentum and the update, and writes the outputs or the data of the exchange.
 cudaError_t ApplyDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 
+// hyperball.cu
+// With norm_control: computes the rate and the decay that move a parameter to its radius. CheckDirections calls it.
+cudaError_t MoveOnHyperballs(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
+
 // exchange.cu
 struct ExchangeArgs {
   int64_t at;  // offset of the segments in the exchange buffers

@@ -50,6 +50,7 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   made.gradient_count = block.gradient_count;
   made.second_moment = block.second_moment;
   made.grafting = block.grafting;
+  made.radius = block.radius;
   made.momentum = block.momentum;
   made.tiles = TileCount(block.elements);
   // A method in eigenbases always leaves P in the second buffer.
@@ -140,6 +141,8 @@ Status Engine::FillTables(cudaStream_t stream) {
     }
     tables.sums = reinterpret_cast<double*>(base + layout_.sums);
     tables.fits = reinterpret_cast<int32_t*>(base + layout_.fits);
+    const auto has_radius = [](const BatchItem& item) { return item.block->radius.present(); };
+    tables.has_radius = std::any_of(batch.items.begin(), batch.items.end(), has_radius) ? 1 : 0;
     batch_tables_.push_back(tables);
 
     int64_t first_tile = 0;

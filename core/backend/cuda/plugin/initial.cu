@@ -18,6 +18,9 @@ struct InitializeFactorsBody {
     if (block.gradient_count.present()) {
       cta.Once([&] { *reinterpret_cast<int64_t*>(arena + block.gradient_count.offset) = 0; });
     }
+    if (block.radius.present()) {
+      cta.Once([&] { *reinterpret_cast<double*>(arena + block.radius.offset) = 0; });
+    }
     if (block.factors == 0) return;
     if (block.is_rotated()) return InitializeBases(cta, block, initial_by_group[block.group]);
     // The state of a block begins with its factor matrices, inverse roots and snapshots; the flags follow.

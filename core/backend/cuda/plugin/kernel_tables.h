@@ -78,6 +78,7 @@ struct BatchTables {
   void* async_matrices;  // buffer of matrices for async roots; nullptr without root_async
   double* sums;          // by tile: |D|^2 and |P|^2
   int32_t* fits;         // by tile: 1 if the result fits
+  int32_t has_radius;    // some block has the state radius
 };
 
 }  // namespace shampoo::cuda
