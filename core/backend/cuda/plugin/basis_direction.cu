@@ -98,7 +98,10 @@ struct FilterInBasesBody {
     Real* const r = part.In(RotatedIn(args, part.block));
     Real* const d = part.In(DirectionIn(args, part.block));
     // A gradient that only initializes the block changes no other state, and its direction is 0.
-    if (part.own.update < 1) return cta.ForEach(part.size, [&](int64_t i) { d[i] = 0; });
+    if (part.own.update < 1) {
+      Real* const p = part.In(args.batch.second);
+      return cta.ForEach(part.size, [&](int64_t i) { d[i] = p[i] = 0; });
+    }
     const FilterScalars<Real> scalars = ScalarsOf(part);
     const StateSlot& e = part.block.filtered_grad;
     const StateSlot& v = part.block.second_moment;

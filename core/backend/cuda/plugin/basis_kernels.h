@@ -68,7 +68,8 @@ cudaError_t AddRelativeEpsilon(cudaStream_t stream, const BasisArgs& args);
 // Updates the second moment of the grafting method with the gradient, which is in `first`.
 cudaError_t UpdateGrafting(cudaStream_t stream, const BasisArgs& args);
 // Updates the states of the direction with the rotated gradient, and writes the direction in the eigenbases. With
-// grafting, also replaces the rotated gradient by the filtered gradient.
+// grafting, also replaces the rotated gradient by the filtered gradient. If a block is only initialized, its direction
+// is 0, also in `second`, so that it need not be rotated back.
 cudaError_t FilterInBases(cudaStream_t stream, const BasisArgs& args);
 // Computes the direction of the grafting method and its norm from the filtered gradient, which is in `first`.
 cudaError_t DivideByGrafting(cudaStream_t stream, const BasisArgs& args);

@@ -148,6 +148,13 @@ Status BasisStep::StepAfter(const Work& work) const {
   const BatchTables& tensors = work.args.batch;
   const bool has_first = HasTask(work, RootTask::kInitialize);
   if (has_first) SHAMPOO_RETURN_IF_ERROR(InitializeBases(work));
+  // The direction of blocks that are only initialized is 0. Blocks without factor matrices need no rotation.
+  const bool only_initializes =
+      SkipsFirst(work.settings) &&
+      std::all_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {
+        return !item.block->is_rotated() || TaskOf(work, item) == RootTask::kInitialize;
+      });
+  if (only_initializes) return Filter(work);
   SHAMPOO_RETURN_IF_ERROR(Rotate(work));
   SHAMPOO_RETURN_IF_ERROR(Filter(work));
   SHAMPOO_RETURN_IF_ERROR(UpdateFactors(work));

@@ -79,6 +79,26 @@ SHAMPOO_DEVICE inline UpdateTargets TargetsOf(const Tables& tables, const Device
           .exchange = block.exchange_dtype};
 }
 
+SHAMPOO_DEVICE inline FitCheckMode CheckFor(const UpdateTargets& targets, const StepScalars& scalars, double size) {
+  const bool has_momentum = targets.has_momentum;
+  if (!BoundsSuffice(LimitsOf(targets), targets) ||
+      !StaysSmall(scalars, targets.computation, has_momentum, size, 0, 0)) {
+    return FitCheckMode::kExact;
+  }
+  return has_momentum || scalars.decays_parameter() ? FitCheckMode::kByBound : FitCheckMode::kNone;
+}
+
+// Decides whether the direction of a block is usable, and how the fit of the update is checked.
+SHAMPOO_DEVICE inline void DecideCheck(const Tables& tables, int32_t b) {
+  const DeviceBlock& block = tables.blocks[b];
+  BlockWork& work = tables.work[b];
+  const StepScalars scalars = ScalarsOfBlock(tables.groups[block.group], work);
+  const bool fits = work.states_fit != 0 && DirectionFits(scalars, block.computation, work.scale.size);
+  work.update_skipped = fits ? 0 : 1;
+  work.check =
+      work.update_skipped != 0 ? FitCheckMode::kNone : CheckFor(TargetsOf(tables, block), scalars, work.scale.size);
+}
+
 // Computes the scale of a block's direction, with one CTA for each block.
 template <typename Real>
 struct ScaleBody {
@@ -100,11 +120,12 @@ struct ScaleBody {
     cta.Once([&] {
       work.scale = ScaleDirection(group, is_grafted, norm, of_graft);
       if (IsFinite(work.scale.size)) work.scale = LimitNorm(group.settings, block.elements, work.scale);
+      DecideCheck(tables, b);
     });
   }
 };
 
-// Decides whether the update of a block fits, or how that is checked.
+// Decides again after the scalars of a block have changed.
 struct DecideCheckBody {
   Tables tables;
   BatchTables batch;
@@ -112,24 +133,8 @@ struct DecideCheckBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     cta.ForEach(batch.block_count, [&](int64_t i) {
       const int32_t b = batch.blocks[i];
-      const DeviceBlock& block = tables.blocks[b];
-      BlockWork& work = tables.work[b];
-      if (!IsStepped(tables, b)) return;
-      const StepScalars scalars = ScalarsOfBlock(tables.groups[block.group], work);
-      const bool fits = work.states_fit != 0 && DirectionFits(scalars, block.computation, work.scale.size);
-      work.update_skipped = fits ? 0 : 1;
-      work.check =
-          work.update_skipped != 0 ? FitCheckMode::kNone : CheckFor(TargetsOf(tables, block), scalars, work.scale.size);
+      if (IsStepped(tables, b)) DecideCheck(tables, b);
     });
-  }
-
-  SHAMPOO_DEVICE static FitCheckMode CheckFor(const UpdateTargets& targets, const StepScalars& scalars, double size) {
-    const bool has_momentum = targets.has_momentum;
-    if (!BoundsSuffice(LimitsOf(targets), targets) ||
-        !StaysSmall(scalars, targets.computation, has_momentum, size, 0, 0)) {
-      return FitCheckMode::kExact;
-    }
-    return has_momentum || scalars.decays_parameter() ? FitCheckMode::kByBound : FitCheckMode::kNone;
   }
 };
 
@@ -273,8 +278,10 @@ cudaError_t FilterGradients(cudaStream_t stream, const Tables& tables, const Bat
 cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
   cudaError_t error = LaunchOver<NormBody>(stream, batch.tile_count, tables, batch, computation);
   if (error == cudaSuccess) error = LaunchOver<ScaleBody>(stream, batch.block_count, tables, batch, computation);
-  if (error == cudaSuccess && batch.has_radius != 0) error = MoveOnHyperballs(stream, tables, batch, computation);
-  if (error == cudaSuccess) error = Launch(stream, 1, DecideCheckBody{tables, batch});
+  if (error == cudaSuccess && batch.has_radius != 0) {
+    error = MoveOnHyperballs(stream, tables, batch, computation);
+    if (error == cudaSuccess) error = Launch(stream, 1, DecideCheckBody{tables, batch});
+  }
   if (error == cudaSuccess) error = LaunchOver<FitBody>(stream, batch.tile_count, tables, batch, computation);
   if (error == cudaSuccess) error = Launch(stream, batch.block_count, DecideSkipBody{tables, batch});
   return error;
