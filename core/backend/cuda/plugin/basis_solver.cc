@@ -40,14 +40,20 @@ Status BasisSolver::Compute(const Handles& handles, const Factors& factors, cons
       SHAMPOO_RETURN_IF_ERROR(Multiply(handles, factors, false, factors.args.batch.matrices, basis.bases, basis.turns));
       SHAMPOO_RETURN_IF_ERROR(Compare(handles, factors, basis.bases, basis.turns, true));
     }
-    SHAMPOO_RETURN_IF_ERROR(Solve(handles, factors, settings.basis_sort == BasisSort::kAscending));
+    SHAMPOO_RETURN_IF_ERROR(Solve(handles, factors, settings.basis_sort == BasisSort::kAscending, false));
   }
   const int64_t d = factors.batch.items[static_cast<size_t>(factors.run.first)].block->shape[factors.run.dim];
   SHAMPOO_CUDA_TRY(FinishBases(handles.stream, factors.args, factors.run, !iterates && d > 1));
   return {};
 }
 
-Status BasisSolver::Solve(const Handles& handles, const Factors& factors, bool ascending) const {
+Status BasisSolver::PreloadSingle(const Handles& handles, const Factors& factors) const {
+  Factors one = factors;
+  one.run.count = 1;
+  return Solve(handles, one, false, true);
+}
+
+Status BasisSolver::Solve(const Handles& handles, const Factors& factors, bool ascending, bool one_by_one) const {
   const BatchItem& item = factors.batch.items[static_cast<size_t>(factors.run.first)];
   const Block& block = *item.block;
   const int k = factors.run.dim;
@@ -64,7 +70,7 @@ Status BasisSolver::Solve(const Handles& handles, const Factors& factors, bool a
   batch.divisor = factors.divisor;
   batch.active = &tables.state->go;
   batch.status = tables.roots + factors.group.first_root + k * static_cast<int64_t>(factors.group.count) + in_group;
-  return solver_->ComputeBases(batch, ascending, handles, workspace_);
+  return solver_->ComputeBases(batch, ascending, one_by_one, handles, workspace_);
 }
 
 Status BasisSolver::Compare(const Handles& handles, const Factors& factors, void* q, void* product,

@@ -31,13 +31,17 @@ class BasisSolver {
   Status Compute(const Handles& handles, const Factors& factors, const DeviceSettings& settings,
                  BasisMethod method) const;
 
+  // Makes cuSOLVER load the kernels of the solver for one matrix, which Compute() uses if the solver for batches
+  // refuses a batch.
+  Status PreloadSingle(const Handles& handles, const Factors& factors) const;
+
   // Returns the matrices of a run in one of the buffers.
   static EqualArrays In(const Factors& factors, void* buffer);
   // Computes c = op(a) b for all matrices of a run. The arguments are buffers.
   static Status Multiply(const Handles& handles, const Factors& factors, bool transpose, void* a, void* b, void* c);
 
  private:
-  Status Solve(const Handles& handles, const Factors& factors, bool ascending) const;
+  Status Solve(const Handles& handles, const Factors& factors, bool ascending, bool one_by_one) const;
   Status Iterate(const Handles& handles, const Factors& factors, const DeviceSettings& settings) const;
   Status Compare(const Handles& handles, const Factors& factors, void* q, void* product, bool is_previous) const;
 

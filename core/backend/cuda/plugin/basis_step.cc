@@ -139,7 +139,10 @@ Status BasisStep::Preload(const Tables& tables, const BatchTables& batch_tables,
   SHAMPOO_RETURN_IF_ERROR(Rotate(work));
   SHAMPOO_RETURN_IF_ERROR(UpdateFactors(work));
   SHAMPOO_RETURN_IF_ERROR(RotateBack(work, basis.fourth, batch_tables.second, basis.third));
-  return Refresh(work, kOnlyInitialize, batch_tables.first);
+  SHAMPOO_RETURN_IF_ERROR(Refresh(work, kOnlyInitialize, batch_tables.first));
+  return ForEachFactor(work, kOnlyInitialize, [&](const BasisSolver::Factors& factors) {
+    return solver_.PreloadSingle(streams_.first(), factors);
+  });
 }
 
 // The direction in the present bases, then factor matrices and eigenbases.

@@ -249,15 +249,18 @@ Status RootSolver::ComputeChunks(const RootBatch& batch, const RootSpec& spec, c
   return Status();
 }
 
-Status RootSolver::ComputeBases(const RootBatch& batch, bool ascending, const Handles& handles, void* workspace) {
-  const Kind* const kind = Find(RootMethod::kEigen, batch.n, batch.root_dtype);
-  if (kind == nullptr) return Internal("the root solver was not created for eigenbases of size ", batch.n);
-  const RootLayout layout = MakeRootLayout(kind->method, kind->n, kind->chunk, kind->root_dtype, kind->solver_bytes);
-  for (int64_t first = 0; first < batch.count; first += kind->chunk) {
-    RootChunk chunk = ChunkOf(batch, RootSpec(), first, std::min(kind->chunk, batch.count - first));
+Status RootSolver::ComputeBases(const RootBatch& batch, bool ascending, bool one_by_one, const Handles& handles,
+                                void* workspace) {
+  const Kind* const found = Find(RootMethod::kEigen, batch.n, batch.root_dtype);
+  if (found == nullptr) return Internal("the root solver was not created for eigenbases of size ", batch.n);
+  Kind kind = *found;
+  kind.has_batched = kind.has_batched && !one_by_one;
+  const RootLayout layout = MakeRootLayout(kind.method, kind.n, kind.chunk, kind.root_dtype, kind.solver_bytes);
+  for (int64_t first = 0; first < batch.count; first += kind.chunk) {
+    RootChunk chunk = ChunkOf(batch, RootSpec(), first, std::min(kind.chunk, batch.count - first));
     chunk.limit = std::numeric_limits<double>::infinity();  // the largest magnitude of a root is not known
     const RootBuffers buffers = Place(layout, workspace, &chunk);
-    SHAMPOO_RETURN_IF_ERROR(BasesOfChunk(chunk, ascending, handles, buffers, *kind));
+    SHAMPOO_RETURN_IF_ERROR(BasesOfChunk(chunk, ascending, handles, buffers, kind));
   }
   return Status();
 }

@@ -74,8 +74,8 @@ class RootSolver {
   Status Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles, void* workspace);
   // Computes eigenvectors of finite matrices of at least two rows, whose root dtype is the computation dtype. They
   // replace the matrices as columns, in the order of decreasing or of ascending eigenvalues, except where the status
-  // reports a failure. Reads neither may_be_diagonal nor limit.
-  Status ComputeBases(const RootBatch& batch, bool ascending, const Handles& handles, void* workspace);
+  // reports a failure. Reads neither may_be_diagonal nor limit. one_by_one: uses the solver for one matrix.
+  Status ComputeBases(const RootBatch& batch, bool ascending, bool one_by_one, const Handles& handles, void* workspace);
   // Does the same as the first function with this spec instead of the group's settings, and measures no roots.
   Status Compute(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace);
   // Retries, in another way, a root that Compute could not compute, and waits for it. `matrix` is a batch of one
