@@ -98,21 +98,12 @@ Status CheckPlacement(const Placement& placement) {
 
 Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
   if (placement.device == DeviceType::kCpu) return {};
-  if (UsesEigenbasis(settings.method)) {
-    return Unsupported("key method: the value ", NameOf(settings.method),
-                       " is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected shampoo, adam, adagrad, "
-                       "rmsprop or sgd, or a plan for SHAMPOO_CPU");
-  }
-  if (settings.precondition_dims != PreconditionDims::kAll || settings.skip_dim_size > 0 ||
-      !settings.ignored_dims.empty() || settings.factor_correction != FactorTerm::kGradient) {
+  const bool is_shampoo = settings.method == Method::kShampoo;
+  if (is_shampoo && (settings.precondition_dims != PreconditionDims::kAll || settings.skip_dim_size > 0 ||
+                     !settings.ignored_dims.empty() || settings.factor_correction != FactorTerm::kGradient)) {
     return Unsupported(
-        "keys precondition_dims, skip_dim_size, ignored_dims and factor_correction are not supported on a GPU yet "
-        "(device_type SHAMPOO_CUDA): expected all, 0, 0 and none, or a plan for SHAMPOO_CPU");
-  }
-  if (settings.uses_norms()) {
-    return Unsupported(
-        "keys update_norm, max_update_rms and norm_control are not supported on a GPU yet (device_type SHAMPOO_CUDA): "
-        "expected none, 0 and none, or a plan for SHAMPOO_CPU");
+        "keys precondition_dims, skip_dim_size, ignored_dims and factor_correction are not supported on a GPU yet with "
+        "method shampoo (device_type SHAMPOO_CUDA): expected all, 0, 0 and none, or a plan for SHAMPOO_CPU");
   }
   return {};
 }

@@ -36,10 +36,16 @@ constexpr bool IsBasisDue(const GroupSettings& settings, int64_t gradient) {
   return update == start || (update > start && update % settings.precondition_frequency == 0);
 }
 
+// Returns whether the gradient with this number determines the first eigenbases of a block.
+constexpr bool IsFirstBasis(const GroupSettings& settings, int64_t gradient) {
+  if (settings.basis_order == BasisOrder::kAfter) return gradient == 1;
+  return UpdatesOf(settings, gradient) == settings.start_preconditioning_step;
+}
+
 // Returns the task of a block in the step after `gradients` gradients.
 constexpr RootTask BasisTaskOf(const GroupSettings& settings, int64_t gradients) {
-  const bool is_initialized = settings.basis_order == BasisOrder::kBefore || gradients > 0;
-  return !is_initialized || IsBasisDue(settings, gradients + 1) ? RootTask::kCompute : RootTask::kNone;
+  if (IsFirstBasis(settings, gradients + 1)) return RootTask::kInitialize;
+  return IsBasisDue(settings, gradients + 1) ? RootTask::kCompute : RootTask::kNone;
 }
 
 // Sets the bias corrections of a block in its update with this number, which is at least 1.

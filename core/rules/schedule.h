@@ -30,11 +30,18 @@ enum class RootTask : unsigned char {
   kTakeSnapshot,      // copy the factor matrices, to compute the roots later
   kFromSnapshot,      // compute them from a snapshot that is at least root_async steps old, and use them
   kAdoptDeviceRoots,  // use the roots of a snapshot, which a device has already computed
+  kInitialize,        // compute the first eigenbases of the block
 };
 
 // Returns whether the task puts new roots into use.
 constexpr bool Refreshes(RootTask task) {
-  return task == RootTask::kCompute || task == RootTask::kFromSnapshot || task == RootTask::kAdoptDeviceRoots;
+  return task == RootTask::kCompute || task == RootTask::kFromSnapshot || task == RootTask::kAdoptDeviceRoots ||
+         task == RootTask::kInitialize;
+}
+
+// Returns whether the task reads the factor matrices that the step updates.
+constexpr bool ReadsFactors(RootTask task) {
+  return task == RootTask::kCompute || task == RootTask::kTakeSnapshot || task == RootTask::kInitialize;
 }
 
 struct RootSchedule {
@@ -198,6 +205,7 @@ constexpr int64_t SnapshotStepAfter(RootTask task, int64_t before, int64_t t) {
     case RootTask::kFromSnapshot:
     case RootTask::kAdoptDeviceRoots:
       return -before;
+    case RootTask::kInitialize:
     case RootTask::kNone:
       break;
   }

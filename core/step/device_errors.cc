@@ -5,6 +5,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/comm/agreement.h"
+#include "core/plan/block_states.h"
 #include "core/rules/growth.h"
 #include "core/step/rejections.h"
 
@@ -40,14 +41,20 @@ Status RejectSchedule(const StepInputs& inputs, const cuda::StepReport& report, 
       ". After such a write call shampoo_optimizer_bind_state with NULL and NULL, then bind the arena again";
   if (report.rejected_ticket == last_ticket && report.block >= 0) {
     const Block& block = inputs.plan.block(report.block);
-    return WrongState("the state \"", BlockName(inputs.plan.param(block), block),
-                      "/snapshot_step\" is not what the previous step left: its bytes were written by something else",
+    return WrongState("the state \"", BlockName(inputs.plan.param(block), block), "/",
+                      block.gradient_count.present() ? kGradientCount : kSnapshotStep,
+                      "\" is not what the previous step left: its bytes were written by something else",
                       kNothingChanged, kAfterSuchAWrite);
   }
   if (report.rejected_ticket == last_ticket) {
     return WrongState("the state \"group.", report.group, "/step\" is ", counter, ", but the previous step left ",
                       expected_steps[static_cast<size_t>(report.group)] - 1,
                       ": its bytes were written by something else", kNothingChanged, kAfterSuchAWrite);
+  }
+  if (report.block >= 0 && inputs.plan.block(report.block).is_rotated()) {
+    return WrongState("a captured step was replayed as step ", counter + 1, " of group ", report.group,
+                      ", at which eigenbases are due", kNothingChanged,
+                      ". Call shampoo_optimizer_step for it outside of a capture");
   }
   return WrongState(
       "a captured step was replayed as step ", counter + 1, " of group ", report.group,
@@ -89,6 +96,11 @@ Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std
 
 Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSchedule& schedule, int64_t step) {
   const Settings& settings = inputs.state.hyper_parameters().settings(static_cast<size_t>(block.group));
+  if (block.is_rotated()) {
+    return WrongState("at step ", step, " of group ", block.group, " eigenbases are due (precondition_frequency ",
+                      settings.precondition_frequency,
+                      "), and such a step cannot be captured: call shampoo_optimizer_step for it outside of a capture");
+  }
   return WrongState("at step ", step, " of group ", block.group, " inverse roots are ",
                     IsDue(schedule, block.phase) ? "due" : "put into use", " (precondition_frequency ",
                     settings.precondition_frequency,

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "core/base/catch_exceptions.h"
+#include "core/config/keys.h"
+#include "core/rules/basis.h"
 #include "core/rules/step_program.h"
 #include "core/step/device_errors.h"
 #include "core/step/device_roots.h"
@@ -30,32 +32,53 @@ Status UnreportedStep(size_t group) {
                     "captured: call shampoo_optimizer_status before the capture");
 }
 
+// Several ranks cannot capture a step of a method in eigenbases: a rank does not know whether eigenbases of the other
+// ranks' blocks are due, and all ranks must reject the same captures.
+Status CheckBasisCapture(const PlanData& plan) {
+  for (const Settings& settings : plan.groups) {
+    if (!UsesEigenbasis(settings.method)) continue;
+    return WrongState("the stream is captured, and a step of several ranks with method ", NameOf(settings.method),
+                      " cannot be captured: expected one rank. Call shampoo_optimizer_step outside of a capture");
+  }
+  return {};
+}
+
+// Returns the counter of a block after a pending step that the device is expected to make.
+// has_gradient: the pending step has a gradient of the block.
+int64_t CounterAfter(const Block& block, RootTask task, int64_t before, int64_t step, bool has_gradient) {
+  if (block.gradient_count.present()) return step > 0 && has_gradient ? before + 1 : before;
+  return SnapshotStepAfter(task, before, step);
+}
+
 }  // namespace
 
-DeviceCounters::DeviceCounters(const PlanData& plan) : steps(plan.groups.size()), snapshot_steps(plan.blocks.size()) {
-  has_snapshots_ = std::any_of(plan.blocks.begin(), plan.blocks.end(),
-                               [&](const Block& block) { return plan.Owns(block) && block.snapshot_step.present(); });
+DeviceCounters::DeviceCounters(const PlanData& plan) : steps(plan.groups.size()), block_counters(plan.blocks.size()) {
+  has_block_counters_ = std::any_of(plan.blocks.begin(), plan.blocks.end(), [&](const Block& block) {
+    return plan.Owns(block) && (block.snapshot_step.present() || block.gradient_count.present());
+  });
+  count_gradients_ = std::any_of(plan.blocks.begin(), plan.blocks.end(),
+                                 [](const Block& block) { return block.gradient_count.present(); });
 }
 
 Status DeviceCounters::Fetch(const cuda::DeviceEngine& engine, const char* arena, void* stream) {
   const auto bytes = static_cast<int64_t>(steps.size() * sizeof steps[0]);
   SHAMPOO_RETURN_IF_ERROR(engine.Download(steps.data(), arena, bytes, stream));
-  if (has_snapshots_) {
-    SHAMPOO_RETURN_IF_ERROR(engine.ReadSnapshotSteps(arena, stream));
-    TakeSnapshotSteps(engine);
+  if (has_block_counters_) {
+    SHAMPOO_RETURN_IF_ERROR(engine.ReadBlockCounters(arena, stream));
+    TakeBlockCounters(engine);
   }
   arena_ = arena;
   has_unseen_write_ = false;
   return {};
 }
 
-void DeviceCounters::TakeSnapshotSteps(const cuda::DeviceEngine& engine) {
-  std::copy_n(engine.snapshot_steps(), snapshot_steps.size(), snapshot_steps.begin());
+void DeviceCounters::TakeBlockCounters(const cuda::DeviceEngine& engine) {
+  std::copy_n(engine.block_counters(), block_counters.size(), block_counters.begin());
 }
 
 void DeviceCounters::SetInitial(const char* arena) {
   std::fill(steps.begin(), steps.end(), 0);
-  std::fill(snapshot_steps.begin(), snapshot_steps.end(), 0);
+  std::fill(block_counters.begin(), block_counters.end(), 0);
   arena_ = arena;
 }
 
@@ -86,7 +109,7 @@ DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::Dev
   next_.steps.resize(groups);
   next_.has_gradient.resize(groups);
   next_.tasks.resize(blocks);
-  next_.snapshot_steps_before.resize(blocks);
+  next_.block_counters_before.resize(blocks);
 }
 
 Status DeviceStep::Step(Status caller_status, void* stream) {
@@ -94,6 +117,7 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
   bool captured = false;
   SHAMPOO_RETURN_IF_ERROR(engine_->IsCapturing(stream, &captured));
   if (captured) SHAMPOO_RETURN_IF_ERROR(peers_->CheckCapture());
+  if (captured && peers_->exist()) SHAMPOO_RETURN_IF_ERROR(CheckBasisCapture(inputs_.plan));
   memory_->UseStream(stream);
   SHAMPOO_RETURN_IF_ERROR(captured ? PollReport(0) : FinishSteps());
   if (!captured && !counters_.AreKnown(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());
@@ -194,23 +218,25 @@ void DeviceStep::ListTasks(bool captured) {
     const Block& block = inputs_.plan.blocks[b];
     const auto g = static_cast<size_t>(block.group);
     RootTask& task = next_.tasks[b];
-    int64_t& snapshot_step = next_.snapshot_steps_before[b];
-    task = RootTask::kNone;
-    snapshot_step = counters_.snapshot_steps[b];
-    // The value after the pending step, unless that step is rejected.
-    if (pending_.ticket != 0) snapshot_step = SnapshotStepAfter(pending_.tasks[b], snapshot_step, pending_.steps[g]);
+    int64_t& counter = next_.block_counters_before[b];
     const Param& param = inputs_.plan.param(block);
+    task = RootTask::kNone;
+    counter = counters_.block_counters[b];
+    // The value after the pending step, unless that step is rejected.
+    if (pending_.ticket != 0) {
+      counter = CounterAfter(block, pending_.tasks[b], counter, pending_.steps[g], TakesPart(param));
+    }
     if (!TakesPart(param) || !block.is_preconditioned) continue;
     if (captured && peers_->activate_groups() && !TakesPartInReplays(param)) continue;
     const GroupSchedule& schedule = next_.schedules[g];
     // All ranks must reject the same captures, but a rank does not know the states of the other ranks' blocks.
-    bool has_task = IsRegularTask(schedule, block.phase);
+    bool has_task = !block.is_rotated() && IsRegularTask(schedule, block.phase);
     if (inputs_.plan.Owns(block)) {
-      task = RootTaskOf(schedule, block.phase, snapshot_step);
+      task = block.is_rotated() ? BasisTaskOf(inputs_.state.hyper_parameters().settings(g), counter)
+                                : RootTaskOf(schedule, block.phase, counter);
       has_task = has_task || task != RootTask::kNone;
       next_.any_refresh = next_.any_refresh || Refreshes(task);
-      if (task == RootTask::kFromSnapshot && started_roots_.AreReady(b, snapshot_step))
-        task = RootTask::kAdoptDeviceRoots;
+      if (task == RootTask::kFromSnapshot && started_roots_.AreReady(b, counter)) task = RootTask::kAdoptDeviceRoots;
     }
     if (has_task && next_.first_task < 0) next_.first_task = static_cast<int64_t>(b);
   }
@@ -232,7 +258,7 @@ Status DeviceStep::PrepareHostRoots() {
   SHAMPOO_RETURN_IF_ERROR(host_roots_->WaitFor(next_.tasks));
   for (size_t b = 0; b < next_.tasks.size(); ++b) {
     if (next_.tasks[b] != RootTask::kFromSnapshot) continue;
-    started_roots_.SetStarted(b, next_.snapshot_steps_before[b]);
+    started_roots_.SetStarted(b, next_.block_counters_before[b]);
     next_.tasks[b] = RootTask::kAdoptDeviceRoots;
   }
   return {};
@@ -241,7 +267,7 @@ Status DeviceStep::PrepareHostRoots() {
 Status DeviceStep::StartHostRoots(RootTask task) {
   const bool from_arena = task == RootTask::kFromSnapshot;
   return host_roots_->Start({&next_.tasks, task, &next_.settings,
-                             from_arena ? next_.snapshot_steps_before.data() : next_.steps.data(), from_arena,
+                             from_arena ? next_.block_counters_before.data() : next_.steps.data(), from_arena,
                              from_arena ? inputs_.state.in() : nullptr, memory_->stream()});
 }
 
@@ -264,7 +290,7 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
   args.state_in = inputs_.state.in();
   args.state_out = inputs_.state.out();
   args.tasks = next_.tasks.data();
-  args.snapshot_steps = next_.snapshot_steps_before.data();
+  args.block_counters = next_.block_counters_before.data();
   args.any_task = next_.first_task >= 0 ? 1 : 0;
   args.any_refresh = next_.any_refresh ? 1 : 0;
   args.acknowledged_rejections = raised_rejections_;
@@ -329,7 +355,7 @@ Status DeviceStep::FinishSteps() {
   if (!was_made && report_.skipped_steps == pending_.skipped_before) {
     if (pending_.state_in != pending_.state_out) started_roots_.Forget();  // state_out was not written
     // This rank's blocks may have been stepped before the rejection by another rank arrived.
-    if (peers_->exist() && counters_.has_snapshots()) counters_.Forget();
+    if (peers_->exist() && counters_.has_block_counters()) counters_.Forget();
     return {};
   }
   // A skipped step also copies the state.
@@ -340,7 +366,9 @@ Status DeviceStep::FinishSteps() {
   for (size_t g = 0; g < pending_.steps.size(); ++g) {
     if (counted[g] != 0) counters_.steps[g] = counted[g];
   }
-  if (counters_.has_snapshots() && pending_.any_task) counters_.TakeSnapshotSteps(*engine_);
+  if (counters_.has_block_counters() && (pending_.any_task || counters_.count_gradients())) {
+    counters_.TakeBlockCounters(*engine_);
+  }
   return RecordRoots(ticket);
 }
 
@@ -392,9 +420,10 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
       // The ladder of the host has already tried everything.
       const bool from_host = host_roots_ && task == RootTask::kAdoptDeviceRoots;
       if (from_host) report = host_roots_->ReportOf(roots.FirstFactorOf(b) + k);
-      if (report.outcome.ok() || from_host || !is_writable) continue;
+      // The states are already converted to the new eigenbases, so a basis that failed stays until the next refresh.
+      if (report.outcome.ok() || from_host || !is_writable || block.is_rotated()) continue;
       // When roots of a snapshot come into use, snapshot_step becomes the negative step of that snapshot.
-      const int64_t step = task == RootTask::kCompute ? pending_.steps[g] : -counters_.snapshot_steps[at];
+      const int64_t step = task == RootTask::kCompute ? pending_.steps[g] : -counters_.block_counters[at];
       const DeviceRootSource source{&block, k, task, step, pending_.state_out};
       Status status = CatchExceptions([&] { return RecoverDeviceRoot(inputs_, *memory_, source, &report); });
       if (status.code() != Code::kNoMemory) SHAMPOO_RETURN_IF_ERROR(std::move(status));
@@ -426,7 +455,7 @@ void DeviceStep::OnInitialize() {
 }
 
 void DeviceStep::OnWrite(bool step_counters) {
-  if (step_counters || counters_.has_snapshots()) counters_.Forget();
+  if (step_counters || counters_.has_block_counters()) counters_.Forget();
   started_roots_.Forget();
 }
 

@@ -15,14 +15,18 @@
 
 namespace shampoo {
 
-// The host's copy of the step counters, and of the states snapshot_step, in an arena on a device.
+// The host's copy of the step counters, and of the states snapshot_step and gradient_count, in an arena on a device.
 class DeviceCounters {
  public:
   explicit DeviceCounters(const PlanData& plan);
 
-  bool has_snapshots() const { return has_snapshots_; }
-  std::vector<int64_t> steps;           // by group
-  std::vector<int64_t> snapshot_steps;  // by block; set for this rank's blocks, 0 without root_async
+  bool has_block_counters() const { return has_block_counters_; }
+  // Returns whether the state gradient_count of some block may change in every step.
+  bool count_gradients() const { return count_gradients_; }
+  std::vector<int64_t> steps;  // by group
+  // By block: the state snapshot_step (with root_async) or gradient_count (of a method in eigenbases). Set for this
+  // rank's blocks, otherwise 0.
+  std::vector<int64_t> block_counters;
 
   // Returns whether the copy has the values in the arena.
   bool AreKnown(const char* arena) const { return AreKnownUnlessReplayed(arena) && !may_be_replayed_; }
@@ -32,8 +36,8 @@ class DeviceCounters {
   void SetKnown(const char* arena) { arena_ = arena; }
   // Reads the values in the arena, in the order of the stream.
   Status Fetch(const cuda::DeviceEngine& engine, const char* arena, void* stream);
-  // Copies from the engine the states snapshot_step after the steps that are finished.
-  void TakeSnapshotSteps(const cuda::DeviceEngine& engine);
+  // Copies the counters of blocks from the engine, as left by the steps that are finished.
+  void TakeBlockCounters(const cuda::DeviceEngine& engine);
   void SetInitial(const char* arena);
   void Forget() { arena_ = nullptr; }
   void MarkUnseenWrite() { has_unseen_write_ = true; }
@@ -45,7 +49,8 @@ class DeviceCounters {
   const char* arena_ = nullptr;  // the arena with these values; nullptr: none
   bool may_be_replayed_ = false;
   bool has_unseen_write_ = false;
-  bool has_snapshots_ = false;  // a block of this rank has the state snapshot_step
+  bool has_block_counters_ = false;  // a block of this rank has such a state
+  bool count_gradients_ = false;
 };
 
 // The async roots (root_async) that were started, on the device or on the host. They are usable if, since they were
@@ -116,7 +121,7 @@ class DeviceStep final : public StepStrategy {
     std::vector<int64_t> steps;                  // by group; 0: the group is not active
     std::vector<unsigned char> has_gradient;     // by group: this rank has a gradient of it
     std::vector<RootTask> tasks;                 // by block
-    std::vector<int64_t> snapshot_steps_before;  // by block: the state snapshot_step before the step
+    std::vector<int64_t> block_counters_before;  // by block: as in DeviceCounters, before the step
     int64_t first_task = -1;                     // the first block of any rank with a task; -1: none
     bool any_refresh = false;
   };

@@ -126,7 +126,7 @@ Status GradientChecker::CheckFactors(std::span<const StepItem> items) {
   for (size_t i = 0; i < items.size(); ++i) {
     const RootTask task = items[i].schedule.task;
     const Block& block = *items[i].block;
-    if ((task != RootTask::kCompute && task != RootTask::kTakeSnapshot) || !inputs_.plan.Owns(block)) continue;
+    if (!ReadsFactors(task) || !inputs_.plan.Owns(block)) continue;
     for (int k = 0; k < block.factor_count(); ++k) {
       const StateSlot& slot = block.factor[static_cast<size_t>(k)];
       if (!slot.present()) continue;

@@ -44,7 +44,7 @@ class FakeDevice {
   std::vector<Step> steps;
   cuda::StepReport report{};
   std::vector<cuda::RootStatus> roots;
-  std::vector<int64_t> snapshot_steps;
+  std::vector<int64_t> block_counters;
   std::vector<int64_t> counted_steps;  // by group
   bool captures = false;
   std::vector<cuda::RetryMethod> retries;
@@ -107,7 +107,7 @@ class FakeDevice {
       for (int64_t b = 0; b < desc->plan.block_count; ++b) {
         the_device->group_of_block_.push_back(static_cast<size_t>(desc->plan.blocks[b].group));
       }
-      the_device->snapshot_steps.resize(the_device->blocks_);
+      the_device->block_counters.resize(the_device->blocks_);
       the_device->roots.resize(the_device->blocks_ * kMaxDims);
       the_device->host_exchange_.resize(static_cast<size_t>(desc->host_exchange_bytes));
       *out = reinterpret_cast<cuda::Engine*>(the_device);
@@ -134,8 +134,8 @@ class FakeDevice {
     };
     table.roots = [](cuda::Engine* engine) -> const cuda::RootStatus* { return Of(engine).roots.data(); };
     table.counted_steps = [](cuda::Engine* engine) -> const int64_t* { return Of(engine).counted_steps.data(); };
-    table.snapshot_steps = [](cuda::Engine* engine) -> const int64_t* { return Of(engine).snapshot_steps.data(); };
-    table.read_snapshot_steps = [](cuda::Engine*, const void*, void*) { return Ok(); };
+    table.block_counters = [](cuda::Engine* engine) -> const int64_t* { return Of(engine).block_counters.data(); };
+    table.read_block_counters = [](cuda::Engine*, const void*, void*) { return Ok(); };
     table.download = [](cuda::Engine*, void* to, const void* from, int64_t bytes, void*) {
       return Copy(to, from, bytes);
     };
@@ -217,7 +217,7 @@ class FakeDevice {
     }
     for (size_t b = 0; b < blocks_; ++b) {
       const int64_t number = args.expected_step[group_of_block_[b]];
-      snapshot_steps[b] = SnapshotStepAfter(args.tasks[b], args.snapshot_steps[b], number);
+      block_counters[b] = SnapshotStepAfter(args.tasks[b], args.block_counters[b], number);
     }
     return Ok();
   }

@@ -30,7 +30,7 @@ GroupSettings SettingsOf(BasisOrder order, FirstStep first, int64_t frequency, i
 std::vector<int64_t> TasksOf(const GroupSettings& settings, int64_t gradients) {
   std::vector<int64_t> tasks;
   for (int64_t before = 0; before < gradients; ++before) {
-    if (BasisTaskOf(settings, before) == RootTask::kCompute) tasks.push_back(before + 1);
+    if (Refreshes(BasisTaskOf(settings, before))) tasks.push_back(before + 1);
   }
   return tasks;
 }
@@ -45,6 +45,18 @@ TEST_CASE("with basis_order after, the first gradient gives the bases, and every
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kUse, 1), 3) == Numbers{1, 2, 3});
   // Other starts do not matter.
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 3, 5), 11) == Numbers{1, 4, 7, 10});
+}
+
+TEST_CASE("the task of the first eigenbases is kInitialize, and that of all others kCompute") {
+  const GroupSettings after = SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 3);
+  CHECK(BasisTaskOf(after, 0) == RootTask::kInitialize);
+  CHECK(BasisTaskOf(after, 1) == RootTask::kNone);
+  CHECK(BasisTaskOf(after, 3) == RootTask::kCompute);
+  const GroupSettings before = SettingsOf(BasisOrder::kBefore, FirstStep::kSkip, 3, 5);
+  CHECK(BasisTaskOf(before, 0) == RootTask::kNone);
+  CHECK(BasisTaskOf(before, 4) == RootTask::kInitialize);
+  CHECK(BasisTaskOf(before, 5) == RootTask::kCompute);
+  CHECK(ReadsFactors(RootTask::kInitialize));
 }
 
 TEST_CASE("with basis_order after and first_step skip, the first gradient is no update and no refresh follows it") {

@@ -44,14 +44,14 @@ TEST_CASE("counters are known for one arena until they may have been written") {
 }
 
 TEST_CASE("counters include snapshots if a block of this rank has them") {
-  CHECK(!DeviceCounters(StepFixture({}, {{2, 3}}).plan()).has_snapshots());
+  CHECK(!DeviceCounters(StepFixture({}, {{2, 3}}).plan()).has_block_counters());
   const StepFixture async(AsyncKeys(), {{2, 3}});
   DeviceCounters counters(async.plan());
-  CHECK(counters.has_snapshots());
-  counters.snapshot_steps[0] = 5;
+  CHECK(counters.has_block_counters());
+  counters.block_counters[0] = 5;
   counters.SetInitial(nullptr);
-  CHECK(counters.snapshot_steps[0] == 0);
-  CHECK(!DeviceCounters(StepFixture(AsyncKeys(), {{2, 3}}, ReplicaPlacement(1, 2)).plan()).has_snapshots());
+  CHECK(counters.block_counters[0] == 0);
+  CHECK(!DeviceCounters(StepFixture(AsyncKeys(), {{2, 3}}, ReplicaPlacement(1, 2)).plan()).has_block_counters());
 }
 
 TEST_CASE("pending roots belong to the snapshot from which they were started") {

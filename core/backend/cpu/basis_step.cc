@@ -141,7 +141,8 @@ class BasisStep {
     const Contracted<Real> r = Rotate(g);
     Filter(r.data, nullptr);
     const Real* const direction = Back();
-    if (IsBasisDue(settings_, 1)) RefreshAfter(direction);
+    // A block without factor matrices has no task, and its direction is in a buffer that a refresh overwrites.
+    if (context_.item.schedule.refreshes() && IsBasisDue(settings_, 1)) RefreshAfter(direction);
     StoreFactors();
     Apply(direction, true);
   }
@@ -408,7 +409,7 @@ class BasisStep {
     LoadState(moment, v);
     const double correction = BasisCorrection(settings_, update);
     const bool is_first =
-        settings_.basis_order == BasisOrder::kBefore && update == settings_.start_preconditioning_step;
+        settings_.basis_order == BasisOrder::kBefore && context_.item.schedule.task == RootTask::kInitialize;
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
       const int64_t d = states_.d(k);
@@ -428,7 +429,7 @@ class BasisStep {
           std::swap(*state, next);
         };
         rotate(&m);
-        TransportMoment(k, turn, memory.Order(), rotate, &v, &next);
+        TransportMoment(k, turn, spec.method == BasisMethod::kQr ? memory.Order() : nullptr, rotate, &v, &next);
         std::copy_n(memory.Basis(d), d * d, states_.basis(k));
       }
       if (is_kl() && settings_.kl_eigenvalues == KlEigenvalues::kBasis) TakeEigenvalues(k, correction, memory);
@@ -438,12 +439,12 @@ class BasisStep {
   }
 
   // Converts the second moment and the eigenvalues of dim k to the new basis. turn: the old basis, transposed, times
-  // the new one; overwritten by the squares of its elements.
+  // the new one; overwritten by the squares of its elements. order: of the old columns; nullptr if none was determined.
   template <typename Rotate>
   void TransportMoment(int k, Real* turn, const int32_t* order, const Rotate& rotate, Real** v, Real** next) const {
     const int64_t d = states_.d(k);
-    if (settings_.basis_transport == BasisTransport::kPermute && *v != nullptr &&
-        settings_.basis_method == BasisMethod::kQr && settings_.basis_sort == BasisSort::kBefore) {
+    if (settings_.basis_transport == BasisTransport::kPermute && *v != nullptr && order != nullptr &&
+        settings_.basis_sort == BasisSort::kBefore) {
       PermuteDim(shape_, k, *v, order, *next);
       std::swap(*v, *next);
     }

@@ -16,15 +16,23 @@ constexpr int64_t kElementAlignment = 64;
 
 // Returns the properties that all blocks of a shape group have in common.
 auto KindOf(const Block& block) {
-  return std::tuple(block.bucket, block.computation, block.group, block.root_dtype, block.root, block.factor_count(),
-                    block.shape.ndim, block.shape.dims, block.inverse[0].dtype);
+  return std::tuple(block.bucket, block.computation, block.gradient_count.present(), block.group, block.root_dtype,
+                    block.root, block.factor_count(), block.skipped_dims, block.shape.ndim, block.shape.dims,
+                    block.inverse[0].dtype);
 }
 
 int64_t MatrixElements(const Block& block) {
   int64_t elements = 0;
   for (int k = 0; k < block.factor_count(); ++k)
-    elements += RoundUp(block.shape[k] * block.shape[k], kElementAlignment);
+    elements += block.has_factor(k) ? RoundUp(block.shape[k] * block.shape[k], kElementAlignment) : 0;
   return elements;
+}
+
+// Returns whether a batch can contain this block.
+bool IsAlike(const BlockBatch& batch, const Block& block) {
+  const bool in_basis = block.gradient_count.present();
+  return batch.bucket == block.bucket && batch.computation == block.computation && batch.in_basis == in_basis &&
+         (!in_basis || batch.items[0].block->group == block.group);
 }
 
 // Appends blocks of one kind to the batch as a shape group, and assigns their positions. *roots: the number of roots in
@@ -40,8 +48,12 @@ void AddShapeGroup(const std::vector<const Block*>& blocks, size_t first, size_t
   shape_group.first_root = *roots;
   *roots += number * block.factor_count();
   std::array<int64_t, kMaxDims> matrix_base{};
+  std::array<int64_t, kMaxDims> vector_base{};
   for (int k = 0; k < block.factor_count(); ++k) {
+    if (!block.has_factor(k)) continue;
     const auto at = static_cast<size_t>(k);
+    vector_base[at] = batch->vector_elements;
+    batch->vector_elements += number * block.shape[k];
     shape_group.matrix_stride[at] = RoundUp(block.shape[k] * block.shape[k], kElementAlignment);
     matrix_base[at] = batch->matrix_elements;
     batch->matrix_elements += number * shape_group.matrix_stride[at];
@@ -51,6 +63,7 @@ void AddShapeGroup(const std::vector<const Block*>& blocks, size_t first, size_t
     BatchItem item{blocks[first + static_cast<size_t>(i)], batch->elements + i * shape_group.stride};
     for (size_t k = 0; k < static_cast<size_t>(block.factor_count()); ++k) {
       item.matrix_at[k] = matrix_base[k] + i * shape_group.matrix_stride[k];
+      item.vector_at[k] = vector_base[k] + i * block.shape[static_cast<int>(k)];
     }
     batch->items.push_back(item);
   }
@@ -77,10 +90,8 @@ std::vector<BlockBatch> MakeBatches(const std::vector<const Block*>& blocks) {
     const int64_t elements = RoundUp(block.elements, kElementAlignment);
     const int64_t matrix_elements = std::max<int64_t>(MatrixElements(block), 1);
     while (alike > 0) {
-      const bool fits_kind =
-          !batches.empty() && batches.back().bucket == block.bucket && batches.back().computation == block.computation;
       int64_t room = 0;
-      if (fits_kind) {
+      if (!batches.empty() && IsAlike(batches.back(), block)) {
         room = std::min((kMaxBatchElements - batches.back().elements) / elements,
                         (kMaxBatchMatrixElements - batches.back().matrix_elements) / matrix_elements);
       }
@@ -88,6 +99,7 @@ std::vector<BlockBatch> MakeBatches(const std::vector<const Block*>& blocks) {
         batches.emplace_back();
         batches.back().bucket = block.bucket;
         batches.back().computation = block.computation;
+        batches.back().in_basis = block.gradient_count.present();
         room = std::max<int64_t>(1, std::min(kMaxBatchElements / elements, kMaxBatchMatrixElements / matrix_elements));
       }
       const size_t taken = std::min(alike, static_cast<size_t>(room));

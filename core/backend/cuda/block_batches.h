@@ -27,6 +27,8 @@ struct BatchItem {
   const Block* block;
   int64_t at;                                 // first element, within the batch's tensors
   std::array<int64_t, kMaxDims> matrix_at{};  // first element, within the batch's matrices, by dim
+  std::array<int64_t, kMaxDims>
+      vector_at{};  // the same within the batch's vectors, which have one element for each row
 };
 
 // Consecutive items that differ only in their phase. They are sorted by phase.
@@ -40,11 +42,13 @@ struct ShapeGroup {
 
 struct BlockBatch {
   int bucket = 0;
+  bool in_basis = false;  // a method in eigenbases steps the blocks, which then all belong to one group
   Dtype computation = Dtype::kF32;
   std::vector<BatchItem> items;
   std::vector<ShapeGroup> shape_groups;
   int64_t elements = 0;         // in one buffer of tensors
   int64_t matrix_elements = 0;  // in one buffer of matrices
+  int64_t vector_elements = 0;  // in one buffer of vectors
   int64_t tiles = 0;
   int64_t matrix_tiles = 0;
 

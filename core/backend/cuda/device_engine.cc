@@ -111,8 +111,8 @@ Status DeviceEngine::ReadReport(int64_t ticket, StepReport* out) const {
   return StatusOfResult(table_->read_report(engine_, ticket, out));
 }
 
-Status DeviceEngine::ReadSnapshotSteps(const char* arena, void* stream) const {
-  return StatusOfResult(table_->read_snapshot_steps(engine_, arena, stream));
+Status DeviceEngine::ReadBlockCounters(const char* arena, void* stream) const {
+  return StatusOfResult(table_->read_block_counters(engine_, arena, stream));
 }
 
 Status DeviceEngine::Download(void* host, const void* device, int64_t bytes, void* stream) const {

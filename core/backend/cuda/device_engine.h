@@ -80,8 +80,8 @@ class DeviceEngine {
   Status ReadReport(int64_t ticket, StepReport* out) const;
   const RootStatus* roots() const { return table_->roots(engine_); }
   const int64_t* counted_steps() const { return table_->counted_steps(engine_); }
-  const int64_t* snapshot_steps() const { return table_->snapshot_steps(engine_); }
-  Status ReadSnapshotSteps(const char* arena, void* stream) const;
+  const int64_t* block_counters() const { return table_->block_counters(engine_); }
+  Status ReadBlockCounters(const char* arena, void* stream) const;
   // Copy in the order of the stream, and wait for the copy.
   Status Download(void* host, const void* device, int64_t bytes, void* stream) const;
   Status Upload(void* device, const void* host, int64_t bytes, void* stream) const;

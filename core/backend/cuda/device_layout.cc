@@ -16,9 +16,29 @@ namespace {
 
 constexpr int64_t kTableAlignment = 256;
 
+// Bytes of the buffers of methods in eigenbases, for the largest batch.
+struct BasisBytes {
+  int64_t tensors = 0, moved = 0, matrices = 0, rotated = 0;
+  int64_t vectors = 0;  // elements
+
+  void Add(const BlockBatch& batch, const DeviceSettings* groups) {
+    const int64_t of_tensors = batch.elements * static_cast<int64_t>(SizeOf(batch.computation));
+    const bool has_middle_dims = std::any_of(batch.items.begin(), batch.items.end(),
+                                             [](const BatchItem& item) { return item.block->order() > 2; });
+    tensors = std::max(tensors, of_tensors);
+    if (has_middle_dims) moved = std::max(moved, of_tensors);
+    matrices = std::max(matrices, batch.matrix_bytes());
+    if (ComparesBases(groups[batch.items[0].block->group])) rotated = std::max(rotated, batch.matrix_bytes());
+    vectors = std::max(vectors, batch.vector_elements);
+  }
+};
+
 }  // namespace
 
+bool ComparesBases(const DeviceSettings& group) { return group.basis_tolerance > 0; }
+
 bool HasAsyncRoots(const BlockBatch& batch, const DeviceSettings* groups) {
+  if (batch.in_basis) return false;
   return std::any_of(batch.items.begin(), batch.items.end(),
                      [groups](const BatchItem& item) { return groups[item.block->group].root_async > 0; });
 }
@@ -41,6 +61,7 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   int64_t async_matrix_bytes = 0;
   int64_t root_bytes = 0;
   int64_t meter_bytes = 0;
+  BasisBytes basis;
   for (const BlockBatch& batch : layout.batches) {
     items += static_cast<int64_t>(batch.items.size());
     tiles += batch.tiles;
@@ -49,12 +70,19 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
     tensor_bytes = std::max(tensor_bytes, batch.elements * static_cast<int64_t>(SizeOf(batch.computation)));
     matrix_bytes = std::max(matrix_bytes, batch.matrix_bytes());
     if (HasAsyncRoots(batch, groups)) async_matrix_bytes += batch.matrix_bytes();
+    if (batch.in_basis) basis.Add(batch, groups);
     for (const ShapeGroup& shape_group : batch.shape_groups) {
       const Block& block = *batch.items[shape_group.first].block;
       const auto count = static_cast<int64_t>(shape_group.count);
       layout.root_count += count * block.factor_count();
       for (int k = 0; k < block.factor_count(); ++k) {
+        if (!block.has_factor(k)) continue;
         const DeviceSettings& group = groups[block.group];
+        if (batch.in_basis) {
+          const int64_t bytes = RootWorkspaceBytes(RootMethod::kEigen, block.shape[k], count, block.computation);
+          root_bytes = std::max(root_bytes, bytes);
+          continue;
+        }
         const RootMethod method = MethodOfRoot(group, block.root, 1, block.shape[k]);
         root_bytes = std::max(root_bytes, RootWorkspaceBytes(method, block.shape[k], count, block.root_dtype));
         if (!group.track_root_residuals) continue;
@@ -78,9 +106,12 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.params = place(TableBytes<DeviceParam>(counts.params));
   layout.buffers = place(TableBytes<Buffers>(counts.params + counts.whole_blocks));
   layout.groups = place(TableBytes<DeviceGroup>(counts.groups));
-  layout.initial = place(TableBytes<InitialInverse>(counts.groups));
+  layout.initial = place(TableBytes<InitialStates>(counts.groups));
   layout.work = place(TableBytes<BlockWork>(counts.blocks));
   layout.state = place(TableBytes<StepState>(1));
+  const bool has_bases = basis.tensors > 0;
+  layout.basis.work = place(has_bases ? TableBytes<BasisWork>(counts.blocks) : 0);
+  layout.basis.members = place(has_bases ? TableBytes<BasisMember>(layout.root_count) : 0);
   layout.roots = place(TableBytes<RootStatus>(layout.root_count));
   layout.flags = place(TableBytes<void*>(layout.root_count));
   layout.scan_tiles = place(TableBytes<DeviceTile>(counts.scan_tiles));
@@ -100,13 +131,22 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.first = place(tensor_bytes);
   layout.second = place(tensor_bytes);
   layout.matrices = place(matrix_bytes);
+  layout.tasks = place(async_matrix_bytes > 0 || has_bases ? TableBytes<RootTask>(counts.blocks) : 0);
+  layout.basis.third = place(basis.tensors);
+  layout.basis.fourth = place(basis.tensors);
+  layout.basis.moved = place(basis.moved);
+  layout.basis.bases = place(basis.matrices);
+  layout.basis.turns = place(basis.matrices);
+  layout.basis.products = place(basis.matrices);
+  layout.basis.rotated = place(basis.rotated);
+  layout.basis.sums = place(basis.vectors * 2 * static_cast<int64_t>(sizeof(double)));
+  layout.basis.orders = place(TableBytes<int32_t>(basis.vectors));
   layout.blas = place(static_cast<int64_t>(HandleCount(layout.batches)) * layout.blas_bytes);
   layout.root_workspace = place(layout.root_workspace_bytes);
   const bool has_async_roots = async_matrix_bytes > 0;
   const auto place_async = [&](int64_t bytes) { return place(has_async_roots ? bytes : 0); };
   const bool on_host = has_async_roots && groups[0].root_device == RootDevice::kHost;
   layout.async.matrices = place_async(async_matrix_bytes);
-  layout.async.tasks = place_async(TableBytes<RootTask>(counts.blocks));
   layout.async.divisors = place_async(TableBytes<double>(counts.blocks));
   layout.async.flags = place_async(TableBytes<int32_t>(layout.root_count));
   layout.async.flag_addresses = place_async(TableBytes<void*>(layout.root_count));

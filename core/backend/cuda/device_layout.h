@@ -25,13 +25,21 @@ struct DeviceLayout {
   int64_t slices, series, slice_tiles;  // with shard_mode gather
   int64_t batch_blocks, tiles, matrix_tiles, scanned_factors, sums, fits;
   int64_t first, second, matrices;
+  int64_t tasks;             // with async roots or methods in eigenbases
   int64_t blas, blas_bytes;  // blas_bytes: for each handle
   int64_t root_workspace, root_workspace_bytes;
   // Memory for async roots: the matrices of all batches that contain a group with root_async, the inputs of the
   // computation, and its results. Empty if no group has root_async.
   struct AsyncLayout {
-    int64_t matrices, tasks, divisors, flags, flag_addresses, statuses, active, blas, root_workspace;
+    int64_t matrices, divisors, flags, flag_addresses, statuses, active, blas, root_workspace;
   } async;
+  // Memory for methods in eigenbases: records, and more buffers like `first` and `matrices`. `moved` is empty if no
+  // block has more than two dims, and `rotated` if no group has a basis_tolerance.
+  struct BasisLayout {
+    int64_t work, members, sums, orders;
+    int64_t third, fourth, moved;
+    int64_t bases, turns, products, rotated;
+  } basis;
   int64_t bytes;
 
   int64_t root_count;
@@ -48,6 +56,9 @@ struct PlanCounts {
   int64_t whole_blocks = 0;  // blocks that have their own row in the table of buffers
   int64_t slices = 0, series = 0, slice_tiles = 0;
 };
+
+// Returns whether a basis of this group may be compared with the previous one (basis_tolerance).
+bool ComparesBases(const DeviceSettings& group);
 
 // Returns whether some block of the batch has async roots.
 bool HasAsyncRoots(const BlockBatch& batch, const DeviceSettings* groups);

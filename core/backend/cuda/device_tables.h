@@ -36,8 +36,15 @@ struct DeviceBlock {
   StateSlot snapshot[kMaxDims];
   StateSlot snapshot_step;
   StateSlot diagonal, filtered_grad, v, momentum;
+  // The states of a method in eigenbases.
+  StateSlot basis[kMaxDims];
+  StateSlot kl_scale[kMaxDims];
+  StateSlot gradient_count;
+  StateSlot second_moment, grafting;  // `v` is one of them
+  StateSlot radius;
   int64_t at;                   // first element in the tensors of its batch
   int64_t matrix_at[kMaxDims];  // first element in the matrices of its batch
+  int64_t vector_at[kMaxDims];  // first element in the vectors of its batch
   int64_t first_tile;           // index in the tiles and partial sums of its batch
   int64_t first_scan_tile;      // index in the tiles of all blocks
   int64_t first_matrix_tile;  // index in the matrix tiles of all batches; the block's tiles of all dims are consecutive
@@ -53,8 +60,14 @@ struct DeviceBlock {
   int32_t bucket;
 
   constexpr int factor_count() const { return factors; }
-  constexpr bool is_rotated() const { return false; }  // no method on a device works in eigenbases
+  constexpr bool is_rotated() const { return factors > 0 && gradient_count.present(); }
   constexpr const StateSlot& moment() const { return v; }
+};
+
+// The values with which the states of a group start.
+struct InitialStates {
+  InitialInverse inverse;
+  double kl_scale;
 };
 
 struct DeviceParam {
@@ -86,12 +99,36 @@ struct BlockWork {
   RootTask task;  // valid if the block is stepped
   int64_t element;
   double value;
-  double divisor;          // of the factor matrices whose roots the step computes
-  int32_t go;              // the block is stepped: its states are written
-  int32_t update_skipped;  // its direction is unusable: parameter and momentum do not change
+  double divisor;           // of the factor matrices whose roots the step computes
+  int32_t go;               // the block is stepped: its states are written
+  int32_t update_skipped;   // its direction is unusable: parameter and momentum do not change
+  int32_t states_fit;       // 0: a state would overflow, so the update is skipped
+  int32_t keeps_parameter;  // the direction is 0, and the parameter does not decay: the gradient initializes the block
+  // norm_control: the radius, the move to W1 = keep W - move P, and the scalars of the update that also scales W1.
+  int32_t on_hyperball;
+  double radius, keep, move, lr, shrinkage;
   FitCheckMode check;
   DirectionRule rule;
   DirectionScale scale;
+};
+
+// What a method in eigenbases does with a block in the current step. Valid if the block is stepped.
+struct BasisWork {
+  int64_t update;           // the number of the update of the block; 0: the gradient only initializes the block
+  int32_t is_first;         // with basis_order after: the gradient initializes the block
+  int32_t updates_factors;  // see StepScalars
+  double factor_decay, factor_weight;
+  double filter_correction, moment_correction, moment_epsilon;
+  double divisor;  // of the factor matrices in a refresh
+};
+
+// The computation of the eigenbasis of one factor matrix.
+struct BasisMember {
+  RootFailure failure;
+  int32_t diagonal;    // as in MatrixFacts
+  int32_t identity;    // the basis is the identity
+  int32_t is_reached;  // the basis is accurate enough, and iterations do not change it any more
+  int32_t is_kept;     // the previous basis stays
 };
 
 struct StepState {

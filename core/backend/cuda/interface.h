@@ -21,7 +21,7 @@
 namespace shampoo::cuda {
 
 // Raise this number if anything in this file, or in the structs of the plan that it refers to, changes.
-inline constexpr int32_t kInterface = 14;
+inline constexpr int32_t kInterface = 15;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -159,7 +159,7 @@ struct StepArgs {
   // By block: kNone if it has no gradient or if another rank steps it. The device rejects the step if the state
   // requires another task.
   const RootTask* tasks;
-  const int64_t* snapshot_steps;  // by block: its state snapshot_step before the step
+  const int64_t* block_counters;  // by block: its state snapshot_step or gradient_count before the step
   int32_t any_task;               // some block of any rank has a task
   int32_t any_refresh;            // some roots are refreshed in this step
   int32_t captured;  // the stream is being captured into a graph; each replay determines its own step number
@@ -309,7 +309,7 @@ struct Table {
   void (*destroy)(Engine* engine);  // waits for the engine's work
   void* (*state)(Engine* engine);   // returns the arena that create used
   // Sets the state to its values before the first step, in the order of the stream. block -1: the states of all owned
-  // blocks and the counters; otherwise: the factor matrices, inverse roots, snapshots and diagonal flags of one block.
+  // blocks and the counters; otherwise: the factor matrices of one block and the states that belong to them.
   Result (*initialize)(Engine* engine, void* arena, int64_t block, void* stream);
   // Waits for the thread that enqueues async roots (root_device device): until it has enqueued the roots that a step
   // with these tasks uses, and the roots whose copied factor matrices this step overwrites. tasks: by block. Returns,
@@ -326,11 +326,11 @@ struct Table {
   const int64_t* (*counted_steps)(Engine*);
   // Returns statuses by factor matrix, in the order of the plan, as left by the steps that read_report has waited for.
   const RootStatus* (*roots)(Engine* engine);
-  // Returns, by block of this rank with root_async, its state snapshot_step, as left by the steps that read_report has
-  // waited for or as read by read_snapshot_steps.
-  const int64_t* (*snapshot_steps)(Engine* engine);
-  // Reads the states snapshot_step of an arena in the order of the stream, and waits for them.
-  Result (*read_snapshot_steps)(Engine* engine, const void* arena, void* stream);
+  // Returns, by block of this rank, its state snapshot_step (with root_async) or gradient_count (of a method in
+  // eigenbases), as left by the steps that read_report has waited for or as read by read_block_counters.
+  const int64_t* (*block_counters)(Engine* engine);
+  // Reads these states of an arena in the order of the stream, and waits for them.
+  Result (*read_block_counters)(Engine* engine, const void* arena, void* stream);
   // Copy in the order of the stream, and wait for the copy.
   Result (*download)(Engine* engine, void* host, const void* device, int64_t bytes, void* stream);
   Result (*upload)(Engine* engine, void* device, const void* host, int64_t bytes, void* stream);

@@ -132,6 +132,7 @@ struct BeginGroupsBody {
   SHAMPOO_DEVICE bool IsPreparedFor(int32_t i, int64_t t) const {
     if (t == expected[i]) return true;
     if (any_task != 0) return false;
+    if (UsesEigenbasis(settings[i].method)) return true;  // CheckBlocks checks each block
     const GroupSchedule schedule = GroupScheduleOf(settings[i], t);
     const RefreshKeys& keys = schedule.keys;
     if (keys.spread) return false;  // each step may have different tasks
@@ -140,14 +141,14 @@ struct BeginGroupsBody {
   }
 };
 
-SHAMPOO_DEVICE inline void ReportSnapshotStepsTo(const Tables& tables, const Cta& cta, const char* arena) {
+SHAMPOO_DEVICE inline void ReportBlockCountersTo(const Tables& tables, const Cta& cta, const char* arena) {
   cta.ForEach(tables.block_count,
-              [&](int64_t b) { tables.reported_snapshot_steps[b] = SnapshotStepOf(tables.blocks[b], arena); });
+              [&](int64_t b) { tables.reported_block_counters[b] = BlockCounterOf(tables.blocks[b], arena); });
 }
 
 struct EndStepBody {
   Tables tables;
-  int32_t has_tasks;
+  int32_t reports_counters;
   int32_t refreshed;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
@@ -182,8 +183,8 @@ struct EndStepBody {
       Cta::FenceHost();
       *ended = number;
     });
-    if (made && has_tasks != 0 && tables.reported_snapshot_steps != nullptr) {
-      ReportSnapshotStepsTo(tables, cta, tables.state_out);
+    if (made && reports_counters != 0) {
+      ReportBlockCountersTo(tables, cta, tables.state_out);
     }
     cta.ForEach(refreshed != 0 ? tables.block_count : 0, [&](int64_t b) {
       const DeviceBlock& block = tables.blocks[b];
@@ -193,11 +194,11 @@ struct EndStepBody {
   }
 };
 
-struct ReportSnapshotStepsBody {
+struct ReportBlockCountersBody {
   Tables tables;
   const char* arena;
 
-  SHAMPOO_DEVICE void operator()(const Cta& cta) const { ReportSnapshotStepsTo(tables, cta, arena); }
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const { ReportBlockCountersTo(tables, cta, arena); }
 };
 
 constexpr int64_t kCopyWords = 4096;
@@ -266,12 +267,12 @@ cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceS
   return cudaSuccess;
 }
 
-cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool has_tasks, bool refreshed) {
-  return Launch(stream, 1, EndStepBody{tables, has_tasks ? 1 : 0, refreshed ? 1 : 0});
+cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool reports_counters, bool refreshed) {
+  return Launch(stream, 1, EndStepBody{tables, reports_counters ? 1 : 0, refreshed ? 1 : 0});
 }
 
-cudaError_t ReportSnapshotSteps(cudaStream_t stream, const Tables& tables, const char* arena) {
-  return Launch(stream, 1, ReportSnapshotStepsBody{tables, arena});
+cudaError_t ReportBlockCounters(cudaStream_t stream, const Tables& tables, const char* arena) {
+  return Launch(stream, 1, ReportBlockCountersBody{tables, arena});
 }
 
 cudaError_t CopyState(cudaStream_t stream, const Tables& tables, int64_t bytes) {

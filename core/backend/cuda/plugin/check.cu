@@ -42,11 +42,6 @@ SHAMPOO_DEVICE inline bool TakesPart(const Tables& tables, const DeviceBlock& bl
          tables.state->rejected == 0;
 }
 
-// Returns whether a task computes roots from the current factor matrices.
-SHAMPOO_DEVICE inline bool ReadsFactors(RootTask task) {
-  return task == RootTask::kCompute || task == RootTask::kTakeSnapshot;
-}
-
 // Computes the largest magnitude in a tile of a factor matrix that the step reads.
 struct ScanFactorsBody {
   Tables tables;
@@ -112,6 +107,7 @@ class BlockCheck {
       work_.rule = schedule.rule;
       work_.task = prepared;
       work_.divisor = DivisorFor(schedule.task);
+      work_.states_fit = 1;
     });
     if (!takes_part) return;
     const RootTask task = schedule.task;
@@ -129,12 +125,13 @@ class BlockCheck {
   // Returns the task that the host has prepared for the roots of the block. scheduled: the task according to the state
   // on the device, which without root_async is the same.
   SHAMPOO_DEVICE RootTask PreparedTask(RootTask scheduled) const {
-    if (block_.owned == 0 || !block_.snapshot_step.present()) return scheduled;
+    if (block_.owned == 0 || !(block_.snapshot_step.present() || block_.is_rotated())) return scheduled;
     return has_tasks_ ? tables_.tasks[index_] : RootTask::kNone;
   }
 
   // Returns the divisor of the factor matrices from which this step computes roots.
   SHAMPOO_DEVICE double DivisorFor(RootTask task) const {
+    if (block_.is_rotated()) return 1;  // the matrices are divided before a solver reads them
     if (task != RootTask::kFromSnapshot) return group_.factor_correction;
     return FactorCorrection(group_.settings, SnapshotStepOf(block_, tables_.state_in));
   }
@@ -250,6 +247,7 @@ class BlockCheck {
   SHAMPOO_DEVICE void CheckFactors() const {
     const uint64_t* tiles = tables_.scanned_factors + block_.first_matrix_tile;
     for (int k = 0; k < block_.factors; ++k) {
+      if (!block_.factor[k].present()) continue;
       const int64_t count = MatrixTileCount(block_.shape[k]);
       const uint64_t pattern = cta_.Largest(count, [&](int64_t i) { return tiles[i]; });
       tiles += count;

@@ -12,7 +12,7 @@ namespace shampoo::cuda {
 // begin.cu
 // Copies the addresses of the caller's buffers to the device.
 cudaError_t SetBuffers(cudaStream_t stream, const Tables& tables, const Buffers* buffers, int32_t count);
-// Copies the tasks to the device, by block. Called only with root_async.
+// Copies the tasks to the device, by block. Called only with root_async and with methods in eigenbases.
 cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* tasks);
 // Begins a step. Rejects it if it is stale: there was a rejection that the host has not acknowledged
 // (StepArgs::acknowledged_rejections). failure: the reason why this rank's host cannot make the step, or kOk.
@@ -23,26 +23,26 @@ cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket,
 // group, the narrowest computation dtype of its blocks. any_task: see StepArgs.
 cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
                         const int64_t* expected, const Dtype* narrowest, bool any_task);
-// Ends a step: writes the counters, the report and, if roots were refreshed, their statuses. has_tasks: as in
-// CheckBlocks.
-cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool has_tasks, bool refreshed);
-// Copies the states snapshot_step of an arena to host memory.
-cudaError_t ReportSnapshotSteps(cudaStream_t stream, const Tables& tables, const char* arena);
+// Ends a step: writes the counters, the report and, if roots were refreshed, their statuses. reports_counters: whether
+// the counters of blocks may have changed and are reported, too (Table::block_counters).
+cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool reports_counters, bool refreshed);
+// Copies the counters of blocks in an arena to host memory.
+cudaError_t ReportBlockCounters(cudaStream_t stream, const Tables& tables, const char* arena);
 // Copies the whole state from state_in to state_out.
 cudaError_t CopyState(cudaStream_t stream, const Tables& tables, int64_t bytes);
 
 // initial.cu
 // Initializes blocks [first, first + count): factor matrices and snapshots to 0, inverse roots to the group's initial
-// value, diagonal flags to 1.
+// value, diagonal flags to 1. Of methods in eigenbases: the eigenbases to I, and the states in them to their start.
 cudaError_t InitializeFactors(cudaStream_t stream, const Tables& tables, char* arena, int64_t first, int64_t count,
-                              const InitialInverse* initial_by_group);
+                              const InitialStates* initial_by_group);
 
 // check.cu
 // Computes the largest magnitudes of gradients, and of parameters with coupled decay.
 cudaError_t ScanGradients(cudaStream_t stream, const Tables& tables);
 // Checks each block, and then decides for all blocks which are skipped and whether the step is rejected. any_task: see
 // StepArgs; if true, factor matrices are scanned. has_tasks: SetTasks was called for this step; if false, no block with
-// root_async has a task.
+// root_async or with a method in eigenbases has a task.
 cudaError_t CheckBlocks(cudaStream_t stream, const Tables& tables, bool any_task, bool has_tasks);
 
 // agree.cu
@@ -103,6 +103,10 @@ cudaError_t FilterGradients(cudaStream_t stream, const Tables& tables, const Bat
 cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 // Applies decay, momentum and the update, and writes the outputs or the data of the exchange.
 cudaError_t ApplyDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
+
+// hyperball.cu
+// With norm_control: computes the rate and the decay that move a parameter to its radius. CheckDirections calls it.
+cudaError_t MoveOnHyperballs(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 
 // exchange.cu
 struct ExchangeArgs {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/backend/cuda/plugin/kernel_tables.h"
+#include "core/rules/basis.h"
 
 namespace shampoo::cuda {
 
@@ -13,8 +14,23 @@ SHAMPOO_DEVICE inline int64_t SnapshotStepOf(const DeviceBlock& block, const cha
   return *reinterpret_cast<const int64_t*>(arena + block.snapshot_step.offset);
 }
 
+// Returns the state gradient_count of a block in an arena, or 0 if it has none.
+SHAMPOO_DEVICE inline int64_t GradientCountOf(const DeviceBlock& block, const char* arena) {
+  if (block.owned == 0 || !block.gradient_count.present()) return 0;
+  return *reinterpret_cast<const int64_t*>(arena + block.gradient_count.offset);
+}
+
+// Returns the state of a block from which the host derives the block's tasks.
+SHAMPOO_DEVICE inline int64_t BlockCounterOf(const DeviceBlock& block, const char* arena) {
+  return block.gradient_count.present() ? GradientCountOf(block, arena) : SnapshotStepOf(block, arena);
+}
+
 // Returns the schedule of a block's roots in a step. arena: the state before the step.
 SHAMPOO_DEVICE inline RootSchedule ScheduleFor(const DeviceGroup& group, const DeviceBlock& block, const char* arena) {
+  if (UsesEigenbasis(group.settings.method)) {
+    if (block.owned == 0 || !block.is_rotated()) return {};
+    return {BasisTaskOf(group.settings, GradientCountOf(block, arena)), DirectionRule::kPrecondition};
+  }
   return BlockScheduleOf(group.schedule, block.phase, block.factors > 0, SnapshotStepOf(block, arena));
 }
 

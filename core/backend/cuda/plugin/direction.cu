@@ -1,37 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/plugin/block_tile.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
-#include "core/backend/cuda/plugin/kernel_common.h"
+#include "core/rules/norms.h"
 
 namespace shampoo::cuda {
 namespace {
-
-// A block, and the tile of the block that a CTA works on.
-template <typename Real>
-struct BlockTile {
-  const DeviceTile& tile;
-  const DeviceBlock& block;
-  const DeviceGroup& group;
-  BlockWork& work;
-  int64_t begin;
-  int64_t size;
-
-  SHAMPOO_DEVICE BlockTile(const Tables& tables, const BatchTables& batch, int64_t index)
-      : tile(batch.tiles[index]),
-        block(tables.blocks[tile.block]),
-        group(tables.groups[block.group]),
-        work(tables.work[tile.block]),
-        begin(TileBegin(tile)),
-        size(TileSize(block, tile)) {}
-
-  SHAMPOO_DEVICE Real* In(void* buffer) const { return static_cast<Real*>(buffer) + block.at + begin; }
-  // Returns P. The buffer depends on whether the step has multiplied it by inverse roots.
-  SHAMPOO_DEVICE const Real* Direction(const BatchTables& batch) const {
-    const bool in_second = work.rule == DirectionRule::kPrecondition && block.direction_in_second != 0;
-    return In(in_second ? batch.second : batch.first);
-  }
-  SHAMPOO_DEVICE bool has_momentum() const { return block.momentum.present() && group.momentum != 0; }
-};
 
 template <typename Real>
 struct FilterBody {
@@ -105,6 +79,26 @@ SHAMPOO_DEVICE inline UpdateTargets TargetsOf(const Tables& tables, const Device
           .exchange = block.exchange_dtype};
 }
 
+SHAMPOO_DEVICE inline FitCheckMode CheckFor(const UpdateTargets& targets, const StepScalars& scalars, double size) {
+  const bool has_momentum = targets.has_momentum;
+  if (!BoundsSuffice(LimitsOf(targets), targets) ||
+      !StaysSmall(scalars, targets.computation, has_momentum, size, 0, 0)) {
+    return FitCheckMode::kExact;
+  }
+  return has_momentum || scalars.decays_parameter() ? FitCheckMode::kByBound : FitCheckMode::kNone;
+}
+
+// Decides whether the direction of a block is usable, and how the fit of the update is checked.
+SHAMPOO_DEVICE inline void DecideCheck(const Tables& tables, int32_t b) {
+  const DeviceBlock& block = tables.blocks[b];
+  BlockWork& work = tables.work[b];
+  const StepScalars scalars = ScalarsOfBlock(tables.groups[block.group], work);
+  const bool fits = work.states_fit != 0 && DirectionFits(scalars, block.computation, work.scale.size);
+  work.update_skipped = fits ? 0 : 1;
+  work.check =
+      work.update_skipped != 0 ? FitCheckMode::kNone : CheckFor(TargetsOf(tables, block), scalars, work.scale.size);
+}
+
 // Computes the scale of a block's direction, with one CTA for each block.
 template <typename Real>
 struct ScaleBody {
@@ -125,19 +119,22 @@ struct ScaleBody {
     const bool is_grafted = work.rule == DirectionRule::kPrecondition && group.grafting != Grafting::kNone;
     cta.Once([&] {
       work.scale = ScaleDirection(group, is_grafted, norm, of_graft);
-      work.update_skipped = DirectionFits(group, block.computation, work.scale.size) ? 0 : 1;
-      work.check =
-          work.update_skipped != 0 ? FitCheckMode::kNone : CheckFor(TargetsOf(tables, block), group, work.scale.size);
+      if (IsFinite(work.scale.size)) work.scale = LimitNorm(group.settings, block.elements, work.scale);
+      DecideCheck(tables, b);
     });
   }
+};
 
-  SHAMPOO_DEVICE FitCheckMode CheckFor(const UpdateTargets& targets, const DeviceGroup& group, double size) const {
-    const bool has_momentum = targets.has_momentum;
-    if (!BoundsSuffice(LimitsOf(targets), targets) ||
-        !StaysSmall(group, targets.computation, has_momentum, size, 0, 0)) {
-      return FitCheckMode::kExact;
-    }
-    return has_momentum || group.decays_parameter() ? FitCheckMode::kByBound : FitCheckMode::kNone;
+// Decides again after the scalars of a block have changed.
+struct DecideCheckBody {
+  Tables tables;
+  BatchTables batch;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    cta.ForEach(batch.block_count, [&](int64_t i) {
+      const int32_t b = batch.blocks[i];
+      if (IsStepped(tables, b)) DecideCheck(tables, b);
+    });
   }
 };
 
@@ -150,7 +147,10 @@ SHAMPOO_DEVICE AppliedElement<Real> Applied(const BlockTile<Real>& part, const A
 
 template <typename Real>
 SHAMPOO_DEVICE ApplyScalars<Real> ScalarsOf(const BlockTile<Real>& part) {
-  return MakeApplyScalars<Real>(part.group, part.work.scale.down, part.work.scale.up);
+  ApplyScalars<Real> scalars =
+      MakeApplyScalars<Real>(ScalarsOfBlock(part.group, part.work), part.work.scale.down, part.work.scale.up);
+  if (part.work.keeps_parameter != 0) scalars.decay = scalars.shrinkage = 0;
+  return scalars;
 }
 
 template <typename Real>
@@ -180,13 +180,13 @@ struct FitBody {
       const int64_t count = is_read ? part.size : 0;
       return BitsAs<double>(cta.Largest(count, [&](int64_t i) { return MagnitudeBits(value_at(i)); }));
     };
-    const double largest_w = largest(part.group.decays_parameter(), [&](int64_t i) {
+    const StepScalars scalars = ScalarsOfBlock(part.group, part.work);
+    const double largest_w = largest(scalars.decays_parameter(), [&](int64_t i) {
       return ReadAs<double>(ParamOf(part), dtype, PlaceOf(part.block, part.begin + i));
     });
     const double largest_m =
         largest(part.has_momentum(), [&](int64_t i) { return static_cast<double>(MomentumAt(part, i)); });
-    return StaysSmall(part.group, part.block.computation, part.has_momentum(), part.work.scale.size, largest_w,
-                      largest_m);
+    return StaysSmall(scalars, part.block.computation, part.has_momentum(), part.work.scale.size, largest_w, largest_m);
   }
 
   SHAMPOO_DEVICE bool ResultFits(const Cta& cta, const BlockTile<Real>& part) const {
@@ -247,6 +247,9 @@ struct ApplyBody {
     const ApplyScalars<Real> scalars = ScalarsOf(part);
     const bool updates = part.group.output == Output::kUpdates;
     const bool exchanged = part.block.exchange_at >= 0;
+    if (part.work.on_hyperball != 0 && part.begin == 0) {
+      cta.Once([&] { *reinterpret_cast<double*>(tables.state_out + part.block.radius.offset) = part.work.radius; });
+    }
     char* const sent = exchanged ? tables.exchange_buffers + part.block.exchange_at : nullptr;
     cta.ForEach(part.size, [&](int64_t i) {
       const int64_t place = PlaceOf(part.block, part.begin + i);
@@ -275,6 +278,10 @@ cudaError_t FilterGradients(cudaStream_t stream, const Tables& tables, const Bat
 cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
   cudaError_t error = LaunchOver<NormBody>(stream, batch.tile_count, tables, batch, computation);
   if (error == cudaSuccess) error = LaunchOver<ScaleBody>(stream, batch.block_count, tables, batch, computation);
+  if (error == cudaSuccess && batch.has_radius != 0) {
+    error = MoveOnHyperballs(stream, tables, batch, computation);
+    if (error == cudaSuccess) error = Launch(stream, 1, DecideCheckBody{tables, batch});
+  }
   if (error == cudaSuccess) error = LaunchOver<FitBody>(stream, batch.tile_count, tables, batch, computation);
   if (error == cudaSuccess) error = Launch(stream, batch.block_count, DecideSkipBody{tables, batch});
   return error;

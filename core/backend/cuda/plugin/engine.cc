@@ -46,6 +46,13 @@ std::vector<RootSizes> SizesOfRoots(const PlanView& plan, const std::vector<Bloc
     for (const ShapeGroup& shape_group : batch.shape_groups) {
       const Block& block = *batch.items[shape_group.first].block;
       for (int k = 0; k < block.factor_count(); ++k) {
+        if (batch.in_basis) {
+          if (block.has_factor(k) && block.shape[k] > 1) {
+            sizes.push_back(
+                {RootMethod::kEigen, block.shape[k], static_cast<int64_t>(shape_group.count), block.computation});
+          }
+          continue;
+        }
         sizes.push_back({MethodOfRoot(plan.groups[block.group], block.root, 1, block.shape[k]), block.shape[k],
                          static_cast<int64_t>(shape_group.count), block.root_dtype,
                          plan.groups[block.group].track_root_residuals});
@@ -139,6 +146,11 @@ Status Engine::Build(const EngineDesc& desc) {
   tables_.hash_tile_count = counts.hash_tiles;
   const DeviceMemory::Source source = MemorySource(stream);
   SHAMPOO_RETURN_IF_ERROR(workspace_.Allocate(source, DeviceMemory::Access::kOwnDevice, layout_.bytes, "workspace"));
+  const bool has_bases = std::any_of(layout_.batches.begin(), layout_.batches.end(),
+                                     [](const BlockBatch& batch) { return batch.in_basis; });
+  if (has_bases) {
+    basis_step_ = std::make_unique<BasisStep>(plan_, layout_, workspace_.data(), streams_, roots_.get(), tf32_);
+  }
   if (desc.state == nullptr) {
     SHAMPOO_RETURN_IF_ERROR(own_state_.Allocate(source, DeviceMemory::Access::kOwnDevice, plan_.state_bytes, "state"));
     state_ = own_state_.data();
@@ -159,9 +171,9 @@ Status Engine::Build(const EngineDesc& desc) {
   constexpr int64_t kStepBytes = sizeof(int64_t);
   counted_steps_at_ = RoundUp(
       static_cast<int64_t>(sizeof(HostReport)) + all_roots * static_cast<int64_t>(sizeof(RootStatus)), kStepBytes);
-  reported_snapshot_steps_at_ = counted_steps_at_ + plan_.group_count * kStepBytes;
-  const int64_t reported_steps = has_async_roots() ? plan_.block_count : 0;
-  reported_hashes_at_ = reported_snapshot_steps_at_ + reported_steps * kStepBytes;
+  reported_block_counters_at_ = counted_steps_at_ + plan_.group_count * kStepBytes;
+  const int64_t reported_steps = counts_blocks() ? plan_.block_count : 0;
+  reported_hashes_at_ = reported_block_counters_at_ + reported_steps * kStepBytes;
   const int64_t reported_hashes = plan_.verify_replicas > 0 ? plan_.param_count : 0;
   SHAMPOO_RETURN_IF_ERROR(
       host_memory_.Allocate(reported_hashes_at_ + reported_hashes * static_cast<int64_t>(sizeof(uint64_t))));
@@ -196,7 +208,12 @@ Status Engine::Build(const EngineDesc& desc) {
 // Makes cuBLAS and cuSOLVER load the kernels that steps use; see KernelEntry. They choose kernels by the sizes of their
 // arguments, so this function calls them with the sizes of steps. The data are NaN, and the results are not used.
 Status Engine::PreloadLibraries() {
-  for (const BlockBatch& batch : layout_.batches) {
+  for (size_t b = 0; b < layout_.batches.size(); ++b) {
+    const BlockBatch& batch = layout_.batches[b];
+    if (batch.in_basis) {
+      SHAMPOO_RETURN_IF_ERROR(basis_step_->Preload(tables_, batch_tables_[b], batch));
+      continue;
+    }
     for (size_t i = 0; i < batch.shape_groups.size(); ++i) {
       const ShapeGroup& shape_group = batch.shape_groups[i];
       const Handles& handles = HandlesOf(i % handles_.size());
@@ -225,8 +242,10 @@ void Engine::FindTables() {
   at(&tables_.matrix_tiles, layout_.matrix_tiles);
   at(&tables_.scanned_factors, layout_.scanned_factors);
   tables_.matrix_tile_count = layout_.matrix_tile_count;
+  if (counts_blocks()) {
+    at(&tables_.tasks, layout_.tasks);
+  }
   if (has_async_roots()) {
-    at(&tables_.tasks, layout_.async.tasks);
     at(&tables_.async_divisors, layout_.async.divisors);
     at(&tables_.async_flags, layout_.async.flags);
     at(&tables_.async_roots, layout_.async.statuses);
@@ -240,8 +259,8 @@ void Engine::FindTables() {
   }
   tables_.host_report = reinterpret_cast<HostReport*>(host_memory_.device());
   tables_.host_roots = reinterpret_cast<RootStatus*>(host_memory_.device() + sizeof(HostReport));
-  if (has_async_roots()) {
-    tables_.reported_snapshot_steps = reinterpret_cast<int64_t*>(host_memory_.device() + reported_snapshot_steps_at_);
+  if (counts_blocks()) {
+    tables_.reported_block_counters = reinterpret_cast<int64_t*>(host_memory_.device() + reported_block_counters_at_);
   }
   tables_.block_count = plan_.block_count;
   tables_.group_count = plan_.group_count;
@@ -260,7 +279,7 @@ void Engine::FindTables() {
 Status Engine::Initialize(char* arena, int64_t block, cudaStream_t stream) {
   const DeviceScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
-  const auto* const initial = reinterpret_cast<const InitialInverse*>(workspace_.data() + layout_.initial);
+  const auto* const initial = reinterpret_cast<const InitialStates*>(workspace_.data() + layout_.initial);
   const auto enqueue = [&]() -> Status {
     if (block >= 0) {
       SHAMPOO_CUDA_TRY(InitializeFactors(stream, tables_, arena, block, 1, initial));
@@ -275,11 +294,11 @@ Status Engine::Initialize(char* arena, int64_t block, cudaStream_t stream) {
   return status.ok() ? RecordWork(stream) : std::move(status);
 }
 
-Status Engine::ReadSnapshotSteps(const char* arena, cudaStream_t stream) {
-  if (!has_async_roots()) return {};
+Status Engine::ReadBlockCounters(const char* arena, cudaStream_t stream) {
+  if (!counts_blocks()) return {};
   const DeviceScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
-  SHAMPOO_CUDA_TRY(ReportSnapshotSteps(stream, tables_, arena));
+  SHAMPOO_CUDA_TRY(ReportBlockCounters(stream, tables_, arena));
   SHAMPOO_CUDA_TRY(cudaStreamSynchronize(stream));
   return {};
 }

@@ -9,6 +9,7 @@
 #include "core/backend/cuda/device_layout.h"
 #include "core/backend/cuda/interface.h"
 #include "core/backend/cuda/plugin/async_roots.h"
+#include "core/backend/cuda/plugin/basis_step.h"
 #include "core/backend/cuda/plugin/cuda_handles.h"
 #include "core/backend/cuda/plugin/device_memory.h"
 #include "core/backend/cuda/plugin/host_exchange.h"
@@ -17,6 +18,7 @@
 #include "core/backend/cuda/plugin/phase_timer.h"
 #include "core/backend/cuda/plugin/rank_exchanges.h"
 #include "core/backend/cuda/plugin/root_solver.h"
+#include "core/backend/cuda/plugin/shape_group_streams.h"
 #include "core/base/status.h"
 
 namespace shampoo::cuda {
@@ -43,7 +45,7 @@ struct Engine {
   HostExchange* host_exchange() { return host_exchange_.get(); }
 
   void* state() const { return state_; }
-  Status ReadSnapshotSteps(const char* arena, cudaStream_t stream);
+  Status ReadBlockCounters(const char* arena, cudaStream_t stream);
   const RootStatus* roots() const {
     return reinterpret_cast<const RootStatus*>(host_memory_.host() + sizeof(HostReport));
   }
@@ -57,8 +59,8 @@ struct Engine {
   const uint64_t* parameter_hashes() const {
     return reinterpret_cast<const uint64_t*>(host_memory_.host() + reported_hashes_at_);
   }
-  const int64_t* snapshot_steps() const {
-    return reinterpret_cast<const int64_t*>(host_memory_.host() + reported_snapshot_steps_at_);
+  const int64_t* block_counters() const {
+    return reinterpret_cast<const int64_t*>(host_memory_.host() + reported_block_counters_at_);
   }
 
  private:
@@ -73,8 +75,6 @@ struct Engine {
   // The parts of a step; see engine_step.cc.
   Status Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables);
   Status StepBatch(const StepArgs& args, int64_t ticket, const Tables& tables, const StepPhases& phases, size_t batch);
-  template <typename Work>
-  Status ForEachShapeGroup(cudaStream_t stream, const BlockBatch& batch, Work&& work);
   // See engine_roots.cc.
   struct RootRun;
   struct RootContext;
@@ -98,6 +98,7 @@ struct Engine {
     return plan_.owned[block] != 0 &&
            (tasks[block] == RootTask::kAdoptDeviceRoots || tasks[block] == RootTask::kTakeSnapshot);
   }
+  bool counts_blocks() const { return has_async_roots() || basis_step_ != nullptr; }  // see Table::block_counters
   bool has_async_roots() const { return async_roots_ != nullptr || host_root_transfer_ != nullptr; }
   RootTask HostTaskOf(const StepArgs& args, const BatchItem& item) const {
     return args.tasks[item.block - plan_.blocks];
@@ -123,7 +124,7 @@ struct Engine {
   int64_t staging_bytes_ = 0;
   MappedMemory host_memory_;
   int64_t counted_steps_at_ = 0;  // offsets in host_memory_
-  int64_t reported_snapshot_steps_at_ = 0;
+  int64_t reported_block_counters_at_ = 0;
   int64_t reported_hashes_at_ = 0;
   char* state_ = nullptr;
 
@@ -132,8 +133,10 @@ struct Engine {
   std::vector<OwnedHandles> handles_;      // the first is bound to the caller's stream
   OwnedEvent forked_;
   std::vector<OwnedEvent> joined_;
+  ShapeGroupStreams streams_{handles_, forked_, joined_};
   OwnedEvent done_;
   std::unique_ptr<RootSolver> roots_;
+  std::unique_ptr<BasisStep> basis_step_;  // nullptr: no method works in eigenbases
   // Async roots on the device or on the host; at most one of the two exists.
   std::unique_ptr<AsyncRoots> async_roots_;
   std::unique_ptr<HostRootTransfer> host_root_transfer_;

@@ -7,17 +7,10 @@
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/engine.h"
 #include "core/backend/cuda/plugin/gemm.h"
+#include "core/backend/cuda/plugin/tensor_products.h"
 
 namespace shampoo::cuda {
 namespace {
-
-// Returns the shape of a block with dim k between the products of the dims before and after it.
-Unfolding UnfoldingOf(const Block& block, int k) {
-  Unfolding unfolding{1, block.shape[k], 1};
-  for (int i = 0; i < k; ++i) unfolding.before *= block.shape[i];
-  for (int i = k + 1; i < block.order(); ++i) unfolding.after *= block.shape[i];
-  return unfolding;
-}
 
 // The tensors or matrices of a shape group in one of the buffers.
 struct Tensors {

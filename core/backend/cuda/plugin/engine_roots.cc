@@ -36,7 +36,7 @@ struct Engine::RootContext {
 struct Engine::RootInputs {
   const DeviceSettings* groups;
   const RootTask* tasks;          // by block
-  const int64_t* snapshot_steps;  // by block; used by kFromSnapshot
+  const int64_t* block_counters;  // by block; used by kFromSnapshot
 
   RootTask TaskOf(const Block* blocks, const BatchItem& item) const { return tasks[item.block - blocks]; }
 };
@@ -104,7 +104,7 @@ auto Engine::ContextOf(const Tables& tables) const -> RootContext {
 
 Status Engine::RefreshRoots(const StepArgs& args, const Tables& tables, const BlockBatch& batch) {
   const RootContext context = ContextOf(tables);
-  const RootInputs inputs{args.groups, args.tasks, args.snapshot_steps};
+  const RootInputs inputs{args.groups, args.tasks, args.block_counters};
   SHAMPOO_RETURN_IF_ERROR(ComputeRuns(inputs, RootTask::kCompute, batch, context));
   return ComputeRuns(inputs, RootTask::kFromSnapshot, batch, context);
 }
@@ -117,7 +117,7 @@ Status Engine::ComputeRuns(const RootInputs& inputs, RootTask task, const BlockB
   for (const ShapeGroup& shape_group : batch.shape_groups) {
     const auto item_at = [&](size_t i) -> const BatchItem& { return batch.items[shape_group.first + i]; };
     const auto step_of = [&](size_t i) {
-      return task == RootTask::kFromSnapshot ? inputs.snapshot_steps[item_at(i).block - plan_.blocks] : 0;
+      return task == RootTask::kFromSnapshot ? inputs.block_counters[item_at(i).block - plan_.blocks] : 0;
     };
     for (size_t i = 0; i < shape_group.count;) {
       if (inputs.TaskOf(plan_.blocks, item_at(i)) != task) {
@@ -145,6 +145,7 @@ Status Engine::PreloadRoots() {
   for (DeviceSettings& group : groups) group.root_max_iterations = std::min<int64_t>(group.root_max_iterations, 2);
   std::set<std::tuple<RootMethod, int64_t, Dtype, int64_t, bool>> computed;
   for (const BlockBatch& batch : layout_.batches) {
+    if (batch.in_basis) continue;  // see BasisStep::Preload
     for (const ShapeGroup& shape_group : batch.shape_groups) {
       const Block& block = *batch.items[shape_group.first].block;
       const DeviceSettings& group = groups[static_cast<size_t>(block.group)];

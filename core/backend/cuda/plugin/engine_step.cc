@@ -60,7 +60,7 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
   // Replays of a captured step are not measured.
   const StepPhases phases(args.captured == 0 ? timer_.get() : nullptr, stream);
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kCheck));
-  const bool has_tasks = has_async_roots() && args.any_task != 0;
+  const bool has_tasks = (has_async_roots() || basis_step_) && args.any_task != 0;
   if (has_tasks) SHAMPOO_CUDA_TRY(SetTasks(stream, tables, args.tasks));
   SHAMPOO_CUDA_TRY(BeginStep(stream, tables, ticket, args.acknowledged_rejections, args.failure));
   SHAMPOO_CUDA_TRY(BeginGroups(stream, tables, args.groups, args.expected_step, narrowest_.data(), args.any_task != 0));
@@ -86,7 +86,7 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
     if (bucket > 0) SHAMPOO_RETURN_IF_ERROR(exchanges_.Receive(args, tables, bucket - 1, phases));
   }
   SHAMPOO_RETURN_IF_ERROR(exchanges_.Receive(args, tables, exchanges_.bucket_count() - 1, phases));
-  SHAMPOO_CUDA_TRY(EndStep(stream, tables, has_tasks, refreshes));
+  SHAMPOO_CUDA_TRY(EndStep(stream, tables, has_tasks || basis_step_, refreshes));
   return phases.End();
 }
 
@@ -96,10 +96,11 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
   const BlockBatch& batch = layout_.batches[index];
   const BatchTables& work = batch_tables_[index];
   const Dtype computation = batch.computation;
+  if (batch.in_basis) return basis_step_->Step({args, ticket, phases}, tables, work, batch);
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
   SHAMPOO_CUDA_TRY(LoadGradients(stream, tables, work, computation));
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kFactorUpdate));
-  SHAMPOO_RETURN_IF_ERROR(ForEachShapeGroup(stream, batch, [&](const Handles& handles, const ShapeGroup& shape_group) {
+  SHAMPOO_RETURN_IF_ERROR(streams_.ForEach(stream, batch, [&](const Handles& handles, const ShapeGroup& shape_group) {
     return MultiplyGradients(handles, batch, shape_group);
   }));
   SHAMPOO_CUDA_TRY(UpdateFactors(stream, tables, work, computation));
@@ -122,7 +123,7 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
   if (std::any_of(batch.items.begin(), batch.items.end(), is_preconditioned)) {
     SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kPreconditioning));
     SHAMPOO_RETURN_IF_ERROR(
-        ForEachShapeGroup(stream, batch, [&](const Handles& handles, const ShapeGroup& shape_group) -> Status {
+        streams_.ForEach(stream, batch, [&](const Handles& handles, const ShapeGroup& shape_group) -> Status {
           // Items are sorted by phase, so the preconditioned ones come first.
           const auto first = batch.items.begin() + static_cast<std::ptrdiff_t>(shape_group.first);
           const auto end =
@@ -134,28 +135,6 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
   SHAMPOO_CUDA_TRY(CheckDirections(stream, tables, work, computation));
   SHAMPOO_CUDA_TRY(ApplyDirections(stream, tables, work, computation));
   return {};
-}
-
-// Calls work(handles, shape_group) for every shape group of a batch, on as many streams as there are handles. The work
-// starts after all earlier work on the caller's stream, and later work on that stream starts after it.
-template <typename Work>
-Status Engine::ForEachShapeGroup(cudaStream_t stream, const BlockBatch& batch, Work&& work) {
-  const size_t streams = std::min(batch.shape_groups.size(), handles_.size());
-  if (streams > 1) SHAMPOO_CUDA_TRY(cudaEventRecord(forked_.get(), stream));
-  for (size_t i = 1; i < streams; ++i) {
-    SHAMPOO_CUDA_TRY(cudaStreamWaitEvent(HandlesOf(i).stream, forked_.get(), 0));
-  }
-  Status status;
-  for (size_t c = 0; c < batch.shape_groups.size() && status.ok(); ++c) {
-    status = work(HandlesOf(c % streams), batch.shape_groups[c]);
-  }
-  // Also join after a failure: a fork without a join would invalidate a capture and leave work running after the step.
-  for (size_t i = 1; i < streams; ++i) {
-    Status joined = StatusOf(cudaEventRecord(joined_[i].get(), HandlesOf(i).stream), "cudaEventRecord");
-    if (joined.ok()) joined = StatusOf(cudaStreamWaitEvent(stream, joined_[i].get(), 0), "cudaStreamWaitEvent");
-    if (status.ok()) status = std::move(joined);
-  }
-  return status;
 }
 
 }  // namespace shampoo::cuda

@@ -3,6 +3,7 @@
 //
 // Conversion of the plan to the tables that kernels read.
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "core/backend/cuda/plugin/cuda_call.h"
@@ -39,14 +40,21 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
     made.factor[k] = block.factor[static_cast<size_t>(k)];
     made.inverse[k] = block.inverse[static_cast<size_t>(k)];
     made.snapshot[k] = block.snapshot[static_cast<size_t>(k)];
+    made.basis[k] = block.basis[static_cast<size_t>(k)];
+    made.kl_scale[k] = block.kl_scale[static_cast<size_t>(k)];
   }
   made.snapshot_step = block.snapshot_step;
   made.diagonal = block.diagonal;
   made.filtered_grad = block.filtered_grad;
   made.v = block.moment();
+  made.gradient_count = block.gradient_count;
+  made.second_moment = block.second_moment;
+  made.grafting = block.grafting;
+  made.radius = block.radius;
   made.momentum = block.momentum;
   made.tiles = TileCount(block.elements);
-  made.direction_in_second = block.order() % 2;
+  // A method in eigenbases always leaves P in the second buffer.
+  made.direction_in_second = block.gradient_count.present() ? 1 : block.order() % 2;
   made.exchange_at = -1;
   made.exchange_dtype = block.exchange_dtype;
   made.bucket = block.bucket;
@@ -77,7 +85,7 @@ void AppendMatrixTiles(int32_t block, int k, int64_t d, std::vector<DeviceMatrix
 struct HostTables {
   std::vector<DeviceBlock> blocks;
   std::vector<DeviceParam> params;
-  std::vector<InitialInverse> initial;
+  std::vector<InitialStates> initial;
   std::vector<DeviceTile> scan_tiles;
   std::vector<DeviceTile> hash_tiles;
   std::vector<int32_t> batch_blocks;
@@ -109,7 +117,9 @@ Status Engine::FillTables(cudaStream_t stream) {
                            param.copy_dtype, static_cast<int64_t>(host.hash_tiles.size()), hash_tiles});
     for (int64_t tile = 0; tile < hash_tiles; ++tile) host.hash_tiles.push_back({p, static_cast<int32_t>(tile)});
   }
-  for (const DeviceSettings& group : planned_) host.initial.push_back(group.initial_inverse);
+  for (const DeviceSettings& group : planned_) {
+    host.initial.push_back({group.initial_inverse, group.kl_init > 0 ? 1 / std::sqrt(group.kl_init) : 0});
+  }
 
   char* const base = workspace_.data();
   int64_t async_matrix_bytes = 0;
@@ -131,6 +141,8 @@ Status Engine::FillTables(cudaStream_t stream) {
     }
     tables.sums = reinterpret_cast<double*>(base + layout_.sums);
     tables.fits = reinterpret_cast<int32_t*>(base + layout_.fits);
+    const auto has_radius = [](const BatchItem& item) { return item.block->radius.present(); };
+    tables.has_radius = std::any_of(batch.items.begin(), batch.items.end(), has_radius) ? 1 : 0;
     batch_tables_.push_back(tables);
 
     int64_t first_tile = 0;
@@ -147,8 +159,10 @@ Status Engine::FillTables(cudaStream_t stream) {
         for (int64_t tile = 0; tile < block.tiles; ++tile) host.tiles.push_back({b, static_cast<int32_t>(tile)});
         block.first_matrix_tile = static_cast<int64_t>(host.matrix_tiles.size());
         for (int k = 0; k < block.factors; ++k) {
-          block.matrix_at[k] = item.matrix_at[static_cast<size_t>(k)];
           block.root_at[k] = shape_group.first_root + k * count + i;
+          if (!item.block->has_factor(k)) continue;
+          block.matrix_at[k] = item.matrix_at[static_cast<size_t>(k)];
+          block.vector_at[k] = item.vector_at[static_cast<size_t>(k)];
           const int64_t bytes = block.shape[k] * block.shape[k] * static_cast<int64_t>(SizeOf(batch.computation));
           if (host_root_transfer_ && item.block->snapshot_step.present()) {
             const int64_t at = block.matrix_at[k] * static_cast<int64_t>(SizeOf(batch.computation));
@@ -201,6 +215,7 @@ Status Engine::FillTables(cudaStream_t stream) {
       SHAMPOO_CUDA_TRY(cudaMemsetAsync(base + layout_.async.active, 1, sizeof(int32_t), stream));
       SHAMPOO_RETURN_IF_ERROR(upload(layout_.async.flag_addresses, host.async_flags));
     }
+    if (counts_blocks()) SHAMPOO_RETURN_IF_ERROR(clear(layout_.tasks, TableBytes<RootTask>(plan_.block_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.work, TableBytes<BlockWork>(plan_.block_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, TableBytes<DeviceGroup>(plan_.group_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.state, TableBytes<StepState>(1)));

@@ -8,10 +8,6 @@
 namespace shampoo::cuda {
 namespace {
 
-SHAMPOO_DEVICE inline bool IsStepped(const Tables& tables, int32_t block) {
-  return tables.state->go != 0 && tables.work[block].go != 0;
-}
-
 template <typename Real>
 struct LoadGradientBody {
   Tables tables;
@@ -234,7 +230,7 @@ struct FindFlagsBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     cta.ForEach(tables.block_count, [&](int64_t b) {
       const DeviceBlock& block = tables.blocks[b];
-      if (block.owned == 0) return;
+      if (block.owned == 0 || !block.diagonal.present()) return;
       const auto* const own = reinterpret_cast<const int32_t*>(tables.state_out + block.diagonal.offset);
       for (int k = 0; k < block.factors; ++k) flags[block.root_at[k]] = own + k;
     });

@@ -10,15 +10,23 @@ struct InitializeFactorsBody {
   Tables tables;
   char* arena;
   int64_t first;
-  const InitialInverse* initial_by_group;
+  const InitialStates* initial_by_group;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const DeviceBlock& block = tables.blocks[first + cta.index()];
-    if (block.owned == 0 || block.factors == 0) return;
+    if (block.owned == 0) return;
+    if (block.gradient_count.present()) {
+      cta.Once([&] { *reinterpret_cast<int64_t*>(arena + block.gradient_count.offset) = 0; });
+    }
+    if (block.radius.present()) {
+      cta.Once([&] { *reinterpret_cast<double*>(arena + block.radius.offset) = 0; });
+    }
+    if (block.factors == 0) return;
+    if (block.is_rotated()) return InitializeBases(cta, block, initial_by_group[block.group]);
     // The state of a block begins with its factor matrices, inverse roots and snapshots; the flags follow.
     auto* const words = reinterpret_cast<uint64_t*>(arena + block.factor[0].offset);
     cta.ForEach((block.diagonal.offset - block.factor[0].offset) / 8, [&](int64_t i) { words[i] = 0; });
-    const bool identity = initial_by_group[block.group] == InitialInverse::kIdentity;
+    const bool identity = initial_by_group[block.group].inverse == InitialInverse::kIdentity;
     for (int k = 0; k < block.factors; ++k) {
       const StateSlot& slot = block.inverse[k];
       const int64_t d = block.shape[k];
@@ -28,12 +36,31 @@ struct InitializeFactorsBody {
     auto* const flags = reinterpret_cast<int32_t*>(arena + block.diagonal.offset);
     cta.ForEach(block.factors, [&](int64_t k) { flags[k] = 1; });
   }
+
+  // Also clears E and V, which are in eigenbases.
+  SHAMPOO_DEVICE void InitializeBases(const Cta& cta, const DeviceBlock& block, const InitialStates& initial) const {
+    const auto fill = [&](const StateSlot& slot, int64_t elements, double value) {
+      cta.ForEach(slot.present() ? elements : 0,
+                  [&](int64_t i) { WriteAs(arena + slot.offset, slot.dtype, i, value); });
+    };
+    fill(block.filtered_grad, block.elements, 0);
+    fill(block.second_moment, block.elements, 0);
+    for (int k = 0; k < block.factors; ++k) {
+      if (!block.factor[k].present()) continue;
+      const int64_t d = block.shape[k];
+      const StateSlot& basis = block.basis[k];
+      fill(block.factor[k], SpanElements(block.factor[k].form, d), 0);
+      fill(basis, d * d, 0);
+      cta.ForEach(d, [&](int64_t i) { WriteAs(arena + basis.offset, basis.dtype, i * d + i, 1.0F); });
+      fill(block.kl_scale[k], d, initial.kl_scale);
+    }
+  }
 };
 
 }  // namespace
 
 cudaError_t InitializeFactors(cudaStream_t stream, const Tables& tables, char* arena, int64_t first, int64_t count,
-                              const InitialInverse* initial_by_group) {
+                              const InitialStates* initial_by_group) {
   return Launch(stream, count, InitializeFactorsBody{tables, arena, first, initial_by_group});
 }
 

@@ -7,6 +7,11 @@
 // Functions that several kernels use.
 namespace shampoo::cuda {
 
+// Returns whether the step writes the states of a block.
+SHAMPOO_DEVICE inline bool IsStepped(const Tables& tables, int32_t block) {
+  return tables.state->go != 0 && tables.work[block].go != 0;
+}
+
 // Rejects the step and counts it, unless it is already counted.
 SHAMPOO_DEVICE inline void CountRejection(StepState* state) {
   state->rejected = 1;

@@ -40,7 +40,7 @@ struct Tables {
   int32_t* async_flags;              // by root: may_be_diagonal
   RootStatus* async_roots;           // by root
   RootTask* tasks;                   // by block: the tasks that the host prepared for this step, if there are any
-  int64_t* reported_snapshot_steps;  // by block, in host memory
+  int64_t* reported_block_counters;  // by block, in host memory
   char* exchange_buffers;            // nullptr with one rank
   int32_t exchange_params;
   int32_t replica_rank, replica_world;
@@ -78,6 +78,7 @@ struct BatchTables {
   void* async_matrices;  // buffer of matrices for async roots; nullptr without root_async
   double* sums;          // by tile: |D|^2 and |P|^2
   int32_t* fits;         // by tile: 1 if the result fits
+  int32_t has_radius;    // some block has the state radius
 };
 
 }  // namespace shampoo::cuda

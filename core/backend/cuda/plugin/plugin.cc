@@ -122,11 +122,11 @@ const Table kTable = {
                       StepReport* out) { return Guarded([&] { return engine->ReadReport(ticket, out); }); },
     .counted_steps = [](Engine* engine) { return engine->counted_steps(); },
     .roots = [](Engine* engine) { return engine->roots(); },
-    .snapshot_steps = [](Engine* engine) { return engine->snapshot_steps(); },
-    .read_snapshot_steps =
+    .block_counters = [](Engine* engine) { return engine->block_counters(); },
+    .read_block_counters =
         [](Engine* engine, const void* arena, void* stream) {
           return Guarded([&] {
-            return engine->ReadSnapshotSteps(static_cast<const char*>(arena), static_cast<cudaStream_t>(stream));
+            return engine->ReadBlockCounters(static_cast<const char*>(arena), static_cast<cudaStream_t>(stream));
           });
         },
     .download =

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/root_meter.h"
@@ -35,10 +36,10 @@ RootChunk ChunkOf(const RootBatch& batch, const RootSpec& spec, int64_t first, i
   chunk.matrices =
       static_cast<char*>(batch.matrices) + first * batch.stride * static_cast<int64_t>(SizeOf(batch.computation));
   chunk.divisor = batch.divisor;
-  if (batch.compared == nullptr) {
-    chunk.may_be_diagonal = batch.may_be_diagonal + first;
-  } else {
+  if (batch.compared != nullptr) {
     chunk.compared = batch.compared + first;
+  } else if (batch.may_be_diagonal != nullptr) {
+    chunk.may_be_diagonal = batch.may_be_diagonal + first;
   }
   chunk.active = batch.active;
   chunk.status = batch.status + first;
@@ -248,6 +249,22 @@ Status RootSolver::ComputeChunks(const RootBatch& batch, const RootSpec& spec, c
   return Status();
 }
 
+Status RootSolver::ComputeBases(const RootBatch& batch, bool ascending, bool one_by_one, const Handles& handles,
+                                void* workspace) {
+  const Kind* const found = Find(RootMethod::kEigen, batch.n, batch.root_dtype);
+  if (found == nullptr) return Internal("the root solver was not created for eigenbases of size ", batch.n);
+  Kind kind = *found;
+  kind.has_batched = kind.has_batched && !one_by_one;
+  const RootLayout layout = MakeRootLayout(kind.method, kind.n, kind.chunk, kind.root_dtype, kind.solver_bytes);
+  for (int64_t first = 0; first < batch.count; first += kind.chunk) {
+    RootChunk chunk = ChunkOf(batch, RootSpec(), first, std::min(kind.chunk, batch.count - first));
+    chunk.limit = std::numeric_limits<double>::infinity();  // the largest magnitude of a root is not known
+    const RootBuffers buffers = Place(layout, workspace, &chunk);
+    SHAMPOO_RETURN_IF_ERROR(BasesOfChunk(chunk, ascending, handles, buffers, kind));
+  }
+  return Status();
+}
+
 Status RootSolver::Retry(const RootBatch& matrix, double divisor, RetryMethod how, const DeviceSettings& group,
                          const Handles& handles, void* workspace, RootStatus* out) {
   RootSpec spec = MakeRootSpec(group, matrix.root, 1, matrix.n, matrix.root_dtype);
@@ -319,17 +336,8 @@ Status RootSolver::EigenRoots(const RootChunk& chunk, const Handles& handles, co
   void* const q = buffers.matrices[0];
   void* const x = buffers.matrices[1];
   const GemmInput matrix{q, n, n * n};
-  const GemmOptions plain{.dtype = chunk.root_dtype};
   const GemmOptions transposed{.dtype = chunk.root_dtype, .transpose_a = true};
-  const GemmInput signs{chunk.signs, 1, 0};
-  SHAMPOO_CUDA_TRY(LoadScaled(handles.stream, chunk, q, false));
-  SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, plain, n, 1, n, matrix, signs, {av, 1, n}, chunk.count));
-  SHAMPOO_RETURN_IF_ERROR(SolveEigen(chunk, handles, buffers, kind));
-  // Apply the decomposition to the signs. The eigenvectors are the rows of q.
-  SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, plain, n, 1, n, matrix, signs, {qv, 1, n}, chunk.count));
-  SHAMPOO_CUDA_TRY(PairProbe(handles.stream, chunk, qv, l, pair));
-  SHAMPOO_RETURN_IF_ERROR(
-      Gemm(handles.blas, transposed, n, 2, n, matrix, {pair, 2, 2 * n}, {back, 2, 2 * n}, chunk.count));
+  SHAMPOO_RETURN_IF_ERROR(Decompose(chunk, handles, buffers, kind));
   SHAMPOO_CUDA_TRY(TransformEigenvalues(handles.stream, chunk, l, av, back, roots));
   SHAMPOO_CUDA_TRY(ScaleRows(handles.stream, chunk, roots, q));
   SHAMPOO_RETURN_IF_ERROR(

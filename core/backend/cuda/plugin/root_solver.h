@@ -72,7 +72,11 @@ class RootSolver {
   // wait after every few iterations, to stop when no matrix needs more. The batch is divided into chunks that fit the
   // workspace.
   Status Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles, void* workspace);
-  // Does the same with this spec instead of the group's settings, and measures no roots.
+  // Computes eigenvectors of finite matrices of at least two rows, whose root dtype is the computation dtype. They
+  // replace the matrices as columns, in the order of decreasing or of ascending eigenvalues, except where the status
+  // reports a failure. Reads neither may_be_diagonal nor limit. one_by_one: uses the solver for one matrix.
+  Status ComputeBases(const RootBatch& batch, bool ascending, bool one_by_one, const Handles& handles, void* workspace);
+  // Does the same as the first function with this spec instead of the group's settings, and measures no roots.
   Status Compute(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace);
   // Retries, in another way, a root that Compute could not compute, and waits for it. `matrix` is a batch of one
   // matrix; its members from `divisor` to `status` are ignored. The matrix is replaced if *out reports no failure. If
@@ -107,6 +111,10 @@ class RootSolver {
   Status MemoryOfOne(const RootSizes& sizes, const Handles& handles, SolverMemory* memory) const;
   Status RootsOfChunk(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, const Kind& kind);
   Status EigenRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, const Kind& kind);
+  // Computes the eigenvectors as the rows of matrices[0] in vectors[0], and the products with which they are checked.
+  Status Decompose(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, const Kind& kind);
+  Status BasesOfChunk(const RootChunk& chunk, bool ascending, const Handles& handles, const RootBuffers& buffers,
+                      const Kind& kind);
   Status SolveEigen(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, const Kind& kind);
   Status SolveBatch(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, int64_t solver_bytes);
   Status SolveOne(const RootChunk& chunk, int64_t member, const Handles& handles, const RootBuffers& buffers,

@@ -68,7 +68,7 @@ struct RootChunk {
   double largest_residual;  // the largest one at which the result of an iteration counts as a root
   void* matrices;
   const double* divisor;
-  const int32_t* const* may_be_diagonal;  // nullptr: `compared` decides
+  const int32_t* const* may_be_diagonal;  // nullptr: `compared` decides; both nullptr: there is no shortcut
   const RootStatus* compared;             // see RootBatch
   const int32_t* active;
   RootStatus* status;
@@ -113,6 +113,12 @@ cudaError_t DiagonalRoots(cudaStream_t stream, const RootChunk& chunk, void* roo
 // Multiplies row i of q by roots_i.
 cudaError_t ScaleRows(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* q);
 
+// roots_bases.cu
+// Checks the decomposition as TransformEigenvalues does.
+cudaError_t CheckVectors(cudaStream_t stream, const RootChunk& chunk, const std::array<void*, kRootVectors>& vectors);
+// Writes the statuses, and the eigenvectors of members that did not fail as columns.
+cudaError_t DeliverVectors(cudaStream_t stream, const RootChunk& chunk, const void* vectors, bool ascending);
+
 // roots_coupled.cu
 // Computes the largest row sum of magnitudes of A or, with `fourth`, of A^4. StartCoupled uses both.
 cudaError_t SumRows(cudaStream_t stream, const RootChunk& chunk, const void* a, bool fourth);
@@ -153,6 +159,7 @@ cudaError_t FinishRoot(cudaStream_t stream, const RootChunk& chunk, const void* 
 // Check the result of an iteration by the distance of `vector` from the signs, or of `matrix` from I.
 cudaError_t CheckByVector(cudaStream_t stream, const RootChunk& chunk, const void* vector);
 cudaError_t CheckByMatrix(cudaStream_t stream, const RootChunk& chunk, const void* matrix);
+cudaError_t WriteStatuses(cudaStream_t stream, const RootChunk& chunk);
 // Writes the statuses, and the roots that did not fail.
 cudaError_t DeliverRoots(cudaStream_t stream, const RootChunk& chunk, const void* roots, const void* x);
 

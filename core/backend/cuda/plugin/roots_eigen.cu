@@ -73,31 +73,11 @@ struct TransformBody {
     // A matrix of one element that is not finite was not passed to a solver.
     if (chunk.n == 1) return;
     RootFailure failure = chunk.info[cta.index()] != 0 ? RootFailure::kSolver : RootFailure::kNone;
-    if (!Fits(cta) && failure == RootFailure::kNone) failure = RootFailure::kWrongResult;
+    if (!DecompositionFits<Root>(cta, chunk, eigenvalues, product, returned) && failure == RootFailure::kNone)
+      failure = RootFailure::kWrongResult;
     const bool finite = FromEigenvalues(cta);
     if (!finite && failure == RootFailure::kNone) failure = RootFailure::kSingular;
     cta.Once([&] { Fail(&chunk.members[cta.index()], failure); });
-  }
-
-  SHAMPOO_DEVICE bool Fits(const Cta& cta) const {
-    const int64_t n = chunk.n;
-    const Root* const l = VectorOf<Root>(chunk, eigenvalues, cta.index());
-    const Root* const av = VectorOf<Root>(chunk, product, cta.index());
-    const Root* const back = static_cast<const Root*>(returned) + cta.index() * n * 2;
-    const Root* const signs = static_cast<const Root*>(chunk.signs);
-    const double lost = cta.Sum(n, [&](int64_t i) {
-      const double difference = static_cast<double>(signs[i]) - static_cast<double>(back[2 * i]);
-      return difference * difference;
-    });
-    const double wrong = cta.Sum(n, [&](int64_t i) {
-      const double difference = static_cast<double>(av[i]) - static_cast<double>(back[2 * i + 1]);
-      return difference * difference;
-    });
-    const double largest =
-        BitsAs<double>(cta.Largest(n, [&](int64_t i) { return MagnitudeBits(static_cast<double>(l[i])); }));
-    const bool rising = cta.First(n, [&](int64_t i) { return i > 0 && !(l[i - 1] <= l[i]); }) == n;
-    const double size = static_cast<double>(n);
-    return rising && PassesProbe(n, chunk.root_dtype, sqrt(lost / size), sqrt(wrong / size), largest);
   }
 
   SHAMPOO_DEVICE bool FromEigenvalues(const Cta& cta) const {

@@ -46,6 +46,7 @@ struct BeginMemberBody {
   SHAMPOO_DEVICE bool MayBeDiagonal(int64_t index) const {
     if (chunk.spec.may_be_diagonal) return true;
     if (chunk.compared != nullptr) return chunk.compared[index].kind == RootKind::kDiagonal;
+    if (chunk.may_be_diagonal == nullptr) return false;
     return *chunk.may_be_diagonal[index] != 0;
   }
   SHAMPOO_DEVICE RootMember Begin(int64_t index, uint64_t off_diagonal, uint64_t diagonal, double trace) const {

@@ -187,8 +187,10 @@ cudaError_t CheckByMatrix(cudaStream_t stream, const RootChunk& chunk, const voi
   return error != cudaSuccess ? error : Launch(stream, chunk.count, CheckByMatrixBody{chunk});
 }
 
+cudaError_t WriteStatuses(cudaStream_t stream, const RootChunk& chunk) { return Launch(stream, 1, StatusBody{chunk}); }
+
 cudaError_t DeliverRoots(cudaStream_t stream, const RootChunk& chunk, const void* roots, const void* x) {
-  if (const cudaError_t error = Launch(stream, 1, StatusBody{chunk}); error != cudaSuccess) return error;
+  if (const cudaError_t error = WriteStatuses(stream, chunk); error != cudaSuccess) return error;
   return chunk.computation == Dtype::kF64 ? DeliverAs<double>(stream, chunk, roots, x)
                                           : DeliverAs<float>(stream, chunk, roots, x);
 }

@@ -70,6 +70,31 @@ SHAMPOO_DEVICE inline double LargestOfPieces(const Cta& cta, const RootChunk& ch
   return BitsAs<double>(cta.Largest(pieces, [&](int64_t i) { return partials[i].first_magnitude; }));
 }
 
+// Checks an eigendecomposition by applying it to the signs, in a kernel with one CTA for each member. eigenvalues:
+// ascending. product: A times the signs. returned: what Q^T makes of PairProbe's results.
+template <typename Root>
+SHAMPOO_DEVICE inline bool DecompositionFits(const Cta& cta, const RootChunk& chunk, const void* eigenvalues,
+                                             const void* product, const void* returned) {
+  const int64_t n = chunk.n;
+  const Root* const l = VectorOf<Root>(chunk, eigenvalues, cta.index());
+  const Root* const av = VectorOf<Root>(chunk, product, cta.index());
+  const Root* const back = static_cast<const Root*>(returned) + cta.index() * n * 2;
+  const Root* const signs = static_cast<const Root*>(chunk.signs);
+  const double lost = cta.Sum(n, [&](int64_t i) {
+    const double difference = static_cast<double>(signs[i]) - static_cast<double>(back[2 * i]);
+    return difference * difference;
+  });
+  const double wrong = cta.Sum(n, [&](int64_t i) {
+    const double difference = static_cast<double>(av[i]) - static_cast<double>(back[2 * i + 1]);
+    return difference * difference;
+  });
+  const double largest =
+      BitsAs<double>(cta.Largest(n, [&](int64_t i) { return MagnitudeBits(static_cast<double>(l[i])); }));
+  const bool rising = cta.First(n, [&](int64_t i) { return i > 0 && !(l[i - 1] <= l[i]); }) == n;
+  const double size = static_cast<double>(n);
+  return rising && PassesProbe(n, chunk.root_dtype, sqrt(lost / size), sqrt(wrong / size), largest);
+}
+
 // Returns how many CTAs sum the rows of a matrix (SumRows).
 inline int64_t RootStrips(int64_t n) { return (n + kCtaThreads - 1) / kCtaThreads; }
 

@@ -1,0 +1,114 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/plugin/basis_kernels.h"
+#include "core/backend/cuda/plugin/kernel_common.h"
+#include "core/backend/cuda/plugin/matrix_tile.h"
+
+// Functions that the kernels of methods in eigenbases share.
+namespace shampoo::cuda {
+
+// A tile of a block.
+template <typename Real>
+struct BasisTile {
+  const DeviceBlock& block;
+  const DeviceGroup& group;
+  const BlockWork& work;
+  const BasisWork& own;
+  int64_t begin;
+  int64_t size;
+
+  SHAMPOO_DEVICE BasisTile(const BasisArgs& args, const DeviceTile& tile)
+      : block(args.tables.blocks[tile.block]),
+        group(args.tables.groups[block.group]),
+        work(args.tables.work[tile.block]),
+        own(args.basis.work[tile.block]),
+        begin(TileBegin(tile)),
+        size(TileSize(block, tile)) {}
+
+  template <typename Buffer>
+  SHAMPOO_DEVICE Real* In(Buffer* buffer) const {
+    return static_cast<Real*>(buffer) + block.at + begin;
+  }
+  SHAMPOO_DEVICE const Real* In(const void* buffer) const {
+    return static_cast<const Real*>(buffer) + block.at + begin;
+  }
+};
+
+// A factor matrix of a run, for a kernel with one CTA for each of them.
+template <typename Real>
+struct BasisFactor {
+  int32_t index;  // of the block in the plan
+  const DeviceBlock& block;
+  int32_t dim;
+  int64_t d;
+  BasisMember& member;
+
+  SHAMPOO_DEVICE BasisFactor(const BasisArgs& args, const BasisRun& run, int64_t item)
+      : index(args.batch.blocks[run.first + item]),
+        block(args.tables.blocks[index]),
+        dim(run.dim),
+        d(block.shape[run.dim]),
+        member(args.basis.members[block.root_at[run.dim]]) {}
+
+  SHAMPOO_DEVICE Real* In(void* buffer) const { return static_cast<Real*>(buffer) + block.matrix_at[dim]; }
+  SHAMPOO_DEVICE const Real* In(const void* buffer) const {
+    return static_cast<const Real*>(buffer) + block.matrix_at[dim];
+  }
+  SHAMPOO_DEVICE double* Sums(const BasisArgs& args) const { return args.basis.sums + 2 * block.vector_at[dim]; }
+  SHAMPOO_DEVICE int32_t* Order(const BasisArgs& args) const { return args.basis.orders + block.vector_at[dim]; }
+  SHAMPOO_DEVICE RootStatus& Status(const BasisArgs& args) const { return args.tables.roots[block.root_at[dim]]; }
+};
+
+// Returns the number of dims of a block that have a factor matrix.
+SHAMPOO_DEVICE inline int FactorCount(const DeviceBlock& block) {
+  int count = 0;
+  for (int k = 0; k < block.factors; ++k) count += block.factor[k].present() ? 1 : 0;
+  return count;
+}
+
+// Returns the inverse square roots of the eigenvalues of dim k.
+template <typename Real>
+SHAMPOO_DEVICE inline Real* ScalesOf(const BasisArgs& args, const DeviceBlock& block, int k) {
+  return reinterpret_cast<Real*>(args.tables.state_out + block.kl_scale[k].offset);
+}
+
+// Returns the product of these numbers over all dims but `without`, for an element of the block.
+template <typename Real>
+SHAMPOO_DEVICE inline Real ProductOfScales(const BasisArgs& args, const DeviceBlock& block, int64_t element,
+                                           int without) {
+  auto rest = static_cast<uint32_t>(element);  // a block has less than 2^31 elements
+  Real product = 1;
+  for (int k = block.order - 1; k >= 0; --k) {
+    const auto d = static_cast<uint32_t>(block.shape[k]);
+    if (k != without && block.factor[k].present()) product *= ScalesOf<Real>(args, block, k)[rest % d];
+    rest /= d;
+  }
+  return product;
+}
+
+// Returns the weight of an element in a mean over all dims but k.
+SHAMPOO_DEVICE inline double MeanWeight(const DeviceBlock& block, int k) {
+  return static_cast<double>(block.shape[k]) / static_cast<double>(block.elements);
+}
+
+SHAMPOO_DEVICE inline bool IsSelected(const BasisArgs& args, int32_t block, const TaskSelection& selection) {
+  return IsStepped(args.tables, block) && selection.Takes(args.tables.work[block].task);
+}
+
+// Calls work(row, column) for the elements of a tile and of its mirror image.
+template <typename Work>
+SHAMPOO_DEVICE inline void ForEachOfBoth(const Cta& cta, const MatrixTile& tile, const Work& work) {
+  tile.ForEachLower(cta, work);
+  tile.ForEachUpper(cta, work);
+}
+
+// Launches a body in the arithmetic of the batch. The members of the body are the arguments.
+template <template <typename> class Body, typename... Arguments>
+cudaError_t LaunchBasis(cudaStream_t stream, int64_t ctas, const BasisArgs& args, const Arguments&... arguments) {
+  if (args.computation == Dtype::kF64) return Launch(stream, ctas, Body<double>{args, arguments...});
+  return Launch(stream, ctas, Body<float>{args, arguments...});
+}
+
+}  // namespace shampoo::cuda

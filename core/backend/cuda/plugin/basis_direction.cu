@@ -1,0 +1,183 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/plugin/basis_common.h"
+#include "core/rules/basis.h"
+
+namespace shampoo::cuda {
+namespace {
+
+template <typename Real>
+SHAMPOO_DEVICE inline FilterScalars<Real> ScalarsOf(const BasisTile<Real>& part) {
+  FilterScalars<Real> scalars = MakeFilterScalars<Real>(part.group);
+  scalars.filter_correction = static_cast<Real>(part.own.filter_correction);
+  scalars.moment_correction = static_cast<Real>(part.own.moment_correction);
+  scalars.moment_epsilon = static_cast<Real>(part.own.moment_epsilon);
+  return scalars;
+}
+
+// Returns the buffer of the rotated gradient, and that of the direction in the eigenbases.
+SHAMPOO_DEVICE inline void* RotatedIn(const BasisArgs& args, const DeviceBlock& block) {
+  return FactorCount(block) == 0 ? args.batch.first : args.basis.third;
+}
+SHAMPOO_DEVICE inline void* DirectionIn(const BasisArgs& args, const DeviceBlock& block) {
+  return FactorCount(block) == 0 ? args.batch.second : args.basis.fourth;
+}
+
+SHAMPOO_DEVICE inline bool HasRelativeEpsilon(const DeviceBlock& block) {
+  return block.is_rotated() && block.second_moment.present();
+}
+
+// Computes the largest element that the second moment will have after the update, for each tile.
+template <typename Real>
+struct LargestMomentBody {
+  BasisArgs args;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceTile& tile = args.batch.tiles[cta.index()];
+    const BasisTile<Real> part(args, tile);
+    if (!IsStepped(args.tables, tile.block) || !HasRelativeEpsilon(part.block)) return;
+    const FilterScalars<Real> scalars = ScalarsOf(part);
+    const Real* const r = part.In(RotatedIn(args, part.block));
+    const StateSlot& v = part.block.second_moment;
+    const char* const moment = args.tables.state_out + v.offset;
+    const uint64_t largest = cta.Largest(part.size, [&](int64_t i) {
+      const Real next = NextMoment(scalars, ReadAs<Real>(moment, v.dtype, part.begin + i), r[i]);
+      return MagnitudeBits(static_cast<double>(next));
+    });
+    cta.Once([&] { args.batch.sums[2 * cta.index()] = BitsAs<double>(largest); });
+  }
+};
+
+struct RaiseEpsilonBody {
+  BasisArgs args;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const int32_t b = args.batch.blocks[cta.index()];
+    const DeviceBlock& block = args.tables.blocks[b];
+    if (!IsStepped(args.tables, b) || !HasRelativeEpsilon(block)) return;
+    const GroupSettings& settings = args.tables.groups[block.group].settings;
+    const double largest = BitsAs<double>(cta.Largest(
+        block.tiles, [&](int64_t i) { return MagnitudeBits(args.batch.sums[2 * (block.first_tile + i)]); }));
+    cta.Once([&] {
+      BasisWork& work = args.basis.work[b];
+      work.moment_epsilon += RelativeEpsilon(settings, block.computation) *
+                             pow(largest / work.moment_correction, settings.inverse_exponent);
+    });
+  }
+};
+
+template <typename Real>
+struct UpdateGraftingBody {
+  BasisArgs args;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceTile& tile = args.batch.tiles[cta.index()];
+    const BasisTile<Real> part(args, tile);
+    const StateSlot& v = part.block.grafting;
+    if (!IsStepped(args.tables, tile.block) || !v.present()) return;
+    const GraftingScalars scalars = MakeGraftingScalars(part.group.settings, part.own.update);
+    const auto decay = static_cast<Real>(scalars.decay);
+    const auto weight = static_cast<Real>(scalars.weight);
+    const Real* const g = part.In(args.batch.first);
+    char* const moment = args.tables.state_out + v.offset;
+    cta.ForEach(part.size, [&](int64_t i) {
+      const Real old = ReadAs<Real>(moment, v.dtype, part.begin + i);
+      WriteAs(moment, v.dtype, part.begin + i, NextAverage(decay, old, weight, g[i] * g[i]));
+    });
+  }
+};
+
+template <typename Real>
+struct FilterInBasesBody {
+  BasisArgs args;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceTile& tile = args.batch.tiles[cta.index()];
+    const BasisTile<Real> part(args, tile);
+    if (!IsStepped(args.tables, tile.block)) return;
+    Real* const r = part.In(RotatedIn(args, part.block));
+    Real* const d = part.In(DirectionIn(args, part.block));
+    // A gradient that only initializes the block changes no other state, and its direction is 0.
+    if (part.own.update < 1) {
+      Real* const p = part.In(args.batch.second);
+      return cta.ForEach(part.size, [&](int64_t i) { d[i] = p[i] = 0; });
+    }
+    const FilterScalars<Real> scalars = ScalarsOf(part);
+    const StateSlot& e = part.block.filtered_grad;
+    const StateSlot& v = part.block.second_moment;
+    const bool filters = e.present() && part.group.filter_decay != 0;
+    const bool grafts = part.group.grafting != Grafting::kNone;
+    cta.ForEach(part.size, [&](int64_t i) {
+      const Real g = r[i];
+      Real h = g;
+      if (filters) {
+        char* const average = args.tables.state_out + e.offset;
+        const Real next = NextFiltered(scalars, ReadAs<Real>(average, e.dtype, part.begin + i), g);
+        WriteAs(average, e.dtype, part.begin + i, next);
+        h = FilteredGradient(scalars, next);
+      }
+      if (v.present()) {
+        char* const moment = args.tables.state_out + v.offset;
+        const Real next = NextMoment(scalars, ReadAs<Real>(moment, v.dtype, part.begin + i), g);
+        WriteAs(moment, v.dtype, part.begin + i, next);
+        d[i] = Divided(part, scalars, h, next);
+      } else {
+        const Real a = ProductOfScales<Real>(args, part.block, part.begin + i, -1);
+        d[i] = h * (a / (1 + a * static_cast<Real>(part.group.settings.epsilon)));
+      }
+      if (grafts) r[i] = h;
+    });
+  }
+
+  // Returns H divided by the power of the second moment.
+  SHAMPOO_DEVICE static Real Divided(const BasisTile<Real>& part, const FilterScalars<Real>& scalars, Real h, Real v) {
+    const double exponent = part.group.settings.inverse_exponent;
+    if (exponent == 0.5) return MomentDirection(scalars, h, v);
+    const double divisor = pow(static_cast<double>(v) / part.own.moment_correction, exponent) + part.own.moment_epsilon;
+    return divisor == 0 ? Real{0} : static_cast<Real>(static_cast<double>(h) / divisor);
+  }
+};
+
+template <typename Real>
+struct DivideByGraftingBody {
+  BasisArgs args;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceTile& tile = args.batch.tiles[cta.index()];
+    const BasisTile<Real> part(args, tile);
+    if (!IsStepped(args.tables, tile.block)) return;
+    const GraftingScalars of_grafting = MakeGraftingScalars(part.group.settings, part.own.update);
+    FilterScalars<Real> scalars{};
+    scalars.moment_correction = static_cast<Real>(of_grafting.correction);
+    scalars.moment_epsilon = static_cast<Real>(of_grafting.epsilon);
+    const StateSlot& v = part.block.grafting;
+    const char* const moment = args.tables.state_out + v.offset;
+    Real* const h = part.In(args.batch.first);
+    const double square = cta.Sum(part.size, [&](int64_t i) {
+      if (v.present()) h[i] = MomentDirection(scalars, h[i], ReadAs<Real>(moment, v.dtype, part.begin + i));
+      return static_cast<double>(h[i]) * static_cast<double>(h[i]);
+    });
+    cta.Once([&] { args.batch.sums[2 * cta.index()] = square; });
+  }
+};
+
+}  // namespace
+
+cudaError_t AddRelativeEpsilon(cudaStream_t stream, const BasisArgs& args) {
+  const cudaError_t error = LaunchBasis<LargestMomentBody>(stream, args.batch.tile_count, args);
+  return error != cudaSuccess ? error : Launch(stream, args.batch.block_count, RaiseEpsilonBody{args});
+}
+
+cudaError_t UpdateGrafting(cudaStream_t stream, const BasisArgs& args) {
+  return LaunchBasis<UpdateGraftingBody>(stream, args.batch.tile_count, args);
+}
+
+cudaError_t FilterInBases(cudaStream_t stream, const BasisArgs& args) {
+  return LaunchBasis<FilterInBasesBody>(stream, args.batch.tile_count, args);
+}
+
+cudaError_t DivideByGrafting(cudaStream_t stream, const BasisArgs& args) {
+  return LaunchBasis<DivideByGraftingBody>(stream, args.batch.tile_count, args);
+}
+
+}  // namespace shampoo::cuda

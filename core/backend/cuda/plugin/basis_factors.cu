@@ -1,0 +1,151 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/plugin/basis_common.h"
+#include "core/rules/basis.h"
+#include "core/rules/growth.h"
+
+namespace shampoo::cuda {
+namespace {
+
+// Returns whether this step updates the factor matrices of a block after it was initialized.
+SHAMPOO_DEVICE inline bool UpdatesKlFactors(const BasisArgs& args, int32_t b) {
+  return IsStepped(args.tables, b) && args.basis.work[b].is_first == 0 && args.basis.work[b].updates_factors != 0;
+}
+
+// Computes one eigenvalue, with one CTA for each of them.
+template <typename Real>
+struct NextEigenvaluesBody {
+  BasisArgs args;
+  BasisRun run;
+  int64_t d;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const BasisFactor<Real> factor(args, run, cta.index() / d);
+    if (!UpdatesKlFactors(args, factor.index)) return;
+    const DeviceBlock& block = factor.block;
+    const int k = run.dim;
+    const int64_t row = cta.index() % d;
+    int64_t after = 1;
+    for (int i = k + 1; i < block.order; ++i) after *= block.shape[i];
+    const void* const rotated = args.basis.third;
+    const Real* const r = static_cast<const Real*>(rotated) + block.at;
+    const double sum = cta.Sum(block.elements / d, [&](int64_t i) {
+      const int64_t element = (i / after * d + row) * after + i % after;
+      const Real scaled = r[element] * ProductOfScales<Real>(args, block, element, k);
+      return static_cast<double>(scaled) * static_cast<double>(scaled);
+    });
+    cta.Once([&] {
+      const double decay = args.basis.work[factor.index].factor_decay;
+      const auto s = static_cast<double>(ScalesOf<Real>(args, block, k)[row]);
+      const double next = decay / (s * s) + (1 - decay) * MeanWeight(block, k) * sum;
+      factor.Sums(args)[row] = next;
+      if (!IsFinite(next)) args.tables.work[factor.index].states_fit = 0;
+    });
+  }
+};
+
+template <typename Real>
+struct SquareWhitenedBody {
+  BasisArgs args;
+  BasisRun run;
+  int64_t tiles;
+  const void* whitened;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceTile tile{args.batch.blocks[run.first + cta.index() / tiles],
+                          static_cast<int32_t>(cta.index() % tiles)};
+    if (!UpdatesKlFactors(args, tile.block)) return;
+    const BasisTile<Real> part(args, tile);
+    const Real* const y = part.In(whitened);
+    const double square =
+        cta.Sum(part.size, [&](int64_t i) { return static_cast<double>(y[i]) * static_cast<double>(y[i]); });
+    cta.Once([&] { args.batch.sums[2 * (part.block.first_tile + tile.index)] = square; });
+  }
+};
+
+struct CheckWhitenedBody {
+  BasisArgs args;
+  BasisRun run;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const BasisFactor<double> factor(args, run, cta.index());
+    if (!UpdatesKlFactors(args, factor.index)) return;
+    const DeviceBlock& block = factor.block;
+    const double square = cta.Sum(block.tiles, [&](int64_t i) { return args.batch.sums[2 * (block.first_tile + i)]; });
+    const double weight = args.basis.work[factor.index].factor_weight * MeanWeight(block, run.dim);
+    const double limit = StateLimit(block.computation, block.factor[run.dim].dtype);
+    const bool fits = square < ProductLimit(block.computation) && weight * square < limit / 2;
+    cta.Once([&] {
+      if (!fits) args.tables.work[factor.index].states_fit = 0;
+    });
+  }
+};
+
+template <typename Real>
+struct UpdateBasisFactorBody {
+  BasisArgs args;
+  int32_t initializes;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceMatrixTile& tile = args.batch.matrix_tiles[cta.index()];
+    const DeviceBlock& block = args.tables.blocks[tile.block];
+    const BasisWork& work = args.basis.work[tile.block];
+    if (!IsStepped(args.tables, tile.block) || args.tables.work[tile.block].states_fit == 0) return;
+    if (work.updates_factors == 0 || (work.is_first != 0) != (initializes != 0)) return;
+    const bool is_kl = args.tables.groups[block.group].settings.factor_correction == FactorTerm::kKl;
+    const MatrixTile part(tile, block.shape[tile.dim]);
+    const StateSlot& slot = block.factor[tile.dim];
+    const Real decay = static_cast<Real>(work.factor_decay);
+    const Real weight =
+        static_cast<Real>(is_kl ? work.factor_weight * MeanWeight(block, tile.dim) : work.factor_weight);
+    const Real* const product = static_cast<const Real*>(args.batch.matrices) + block.matrix_at[tile.dim];
+    char* const to = args.tables.state_out + slot.offset;
+    part.ForEachLower(cta, [&](int64_t r, int64_t c) {
+      const int64_t kept = KeptAt(slot.form, part.d, r, c);
+      const Real old = ReadAs<Real>(to, slot.dtype, kept);
+      WriteAs(to, slot.dtype, kept, NextAverage(decay, old, weight, product[r * part.d + c]));
+    });
+  }
+};
+
+template <typename Real>
+struct StoreEigenvaluesBody {
+  BasisArgs args;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const int32_t b = args.batch.blocks[cta.index()];
+    const DeviceBlock& block = args.tables.blocks[b];
+    if (!UpdatesKlFactors(args, b) || args.tables.work[b].states_fit == 0) return;
+    const GroupSettings& settings = args.tables.groups[block.group].settings;
+    for (int k = 0; k < block.factors; ++k) {
+      if (!block.factor[k].present()) continue;
+      const int64_t d = block.shape[k];
+      const double cap = KlCap(settings, d);
+      const double* const next = args.basis.sums + 2 * block.vector_at[k];
+      Real* const scales = ScalesOf<Real>(args, block, k);
+      cta.ForEach(d, [&](int64_t i) { scales[i] = static_cast<Real>(KlScale(next[i], cap)); });
+    }
+  }
+};
+
+}  // namespace
+
+cudaError_t NextEigenvalues(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, int64_t d) {
+  return LaunchBasis<NextEigenvaluesBody>(stream, run.count * d, args, run, d);
+}
+
+cudaError_t CheckWhitened(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, int64_t tiles,
+                          const void* whitened) {
+  const cudaError_t error = LaunchBasis<SquareWhitenedBody>(stream, run.count * tiles, args, run, tiles, whitened);
+  return error != cudaSuccess ? error : Launch(stream, run.count, CheckWhitenedBody{args, run});
+}
+
+cudaError_t UpdateBasisFactors(cudaStream_t stream, const BasisArgs& args, bool initializes) {
+  return LaunchBasis<UpdateBasisFactorBody>(stream, args.batch.matrix_tile_count, args, initializes ? 1 : 0);
+}
+
+cudaError_t StoreEigenvalues(cudaStream_t stream, const BasisArgs& args) {
+  return LaunchBasis<StoreEigenvaluesBody>(stream, args.batch.block_count, args);
+}
+
+}  // namespace shampoo::cuda

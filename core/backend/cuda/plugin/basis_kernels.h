@@ -1,0 +1,123 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/backend/cuda/plugin/kernel_tables.h"
+
+// The kernels of methods in eigenbases. core/backend/cpu/basis_step.cc is the same step on the CPU; basis_step.cc gives
+// the order of the kernels and the contents of the buffers.
+namespace shampoo::cuda {
+
+// Records and buffers of all batches (DeviceLayout::BasisLayout).
+struct BasisTables {
+  BasisWork* work;       // by block
+  BasisMember* members;  // by root
+  double* sums;          // two vectors for each factor matrix of the batch
+  int32_t* orders;       // one vector for each factor matrix of the batch
+  void* third;           // buffers of tensors
+  void* fourth;
+  void* moved;  // nullptr if no block has more than two dims
+  void* bases;  // buffers of matrices
+  void* turns;
+  void* products;
+  void* rotated;  // nullptr without basis_tolerance
+};
+
+struct BasisArgs {
+  Tables tables;
+  BatchTables batch;
+  BasisTables basis;
+  Dtype computation;
+};
+
+// Consecutive items of a batch that have equal shapes, and a dim with a factor matrix.
+struct BasisRun {
+  int64_t first;
+  int64_t count;
+  int32_t dim;
+};
+
+// The tasks of the blocks to which a kernel applies.
+struct TaskSelection {
+  bool computes, initializes;
+
+  constexpr bool Takes(RootTask task) const {
+    return (computes && task == RootTask::kCompute) || (initializes && task == RootTask::kInitialize);
+  }
+};
+
+// basis_begin.cu
+// Counts the gradient of each block, and computes the scalars of the block's step.
+cudaError_t BeginBases(cudaStream_t stream, const BasisArgs& args);
+// Copies Q to `bases`. whitens: also writes Q diag(s) to `turns`, where s are the inverse square roots of the
+// eigenvalues, or I if the gradient initializes the block.
+cudaError_t LoadBases(cudaStream_t stream, const BasisArgs& args, bool whitens);
+// Copies F / divisor, both triangles, to a buffer of matrices for the selected blocks, and I for all others.
+cudaError_t LoadFactors(cudaStream_t stream, const BasisArgs& args, TaskSelection selection, void* to);
+// Copies the filtered gradient or the second moment of the selected blocks to a buffer of tensors, or back.
+enum class RotatedState : int32_t { kFilteredGradient, kSecondMoment };
+cudaError_t LoadRotatedState(cudaStream_t stream, const BasisArgs& args, TaskSelection selection, RotatedState state,
+                             void* to);
+cudaError_t StoreRotatedState(cudaStream_t stream, const BasisArgs& args, TaskSelection selection, RotatedState state,
+                              const void* from);
+
+// basis_direction.cu
+// Adds the relative epsilon, a multiple of the largest second moment, to BasisWork::moment_epsilon.
+cudaError_t AddRelativeEpsilon(cudaStream_t stream, const BasisArgs& args);
+// Updates the second moment of the grafting method with the gradient, which is in `first`.
+cudaError_t UpdateGrafting(cudaStream_t stream, const BasisArgs& args);
+// Updates the states of the direction with the rotated gradient, and writes the direction in the eigenbases. With
+// grafting, also replaces the rotated gradient by the filtered gradient. If a block is only initialized, its direction
+// is 0, also in `second`, so that it need not be rotated back.
+cudaError_t FilterInBases(cudaStream_t stream, const BasisArgs& args);
+// Computes the direction of the grafting method and its norm from the filtered gradient, which is in `first`.
+cudaError_t DivideByGrafting(cudaStream_t stream, const BasisArgs& args);
+
+// basis_factors.cu
+// Computes the next d eigenvalues of one dim from the rotated gradient (kl_eigenvalues ema).
+cudaError_t NextEigenvalues(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, int64_t d);
+// Checks whether a factor matrix stays finite if it is updated with this whitened gradient, in a buffer of tensors.
+cudaError_t CheckWhitened(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, int64_t tiles,
+                          const void* whitened);
+// Updates the factor matrices with the products in the batch's matrices. initializes: of the blocks that the gradient
+// initializes; otherwise of all others.
+cudaError_t UpdateBasisFactors(cudaStream_t stream, const BasisArgs& args, bool initializes);
+// Stores the next eigenvalues.
+cudaError_t StoreEigenvalues(cudaStream_t stream, const BasisArgs& args);
+
+// basis_refresh.cu
+// Inspects the factor matrices of a run in the batch's matrices, and scales them. The identity replaces a matrix that
+// is not finite. keeps_zeros: a matrix of zeros is passed on; otherwise its basis is the identity.
+cudaError_t ScaleFactors(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool keeps_zeros);
+// Marks the bases of a run that are accurate enough. The factor matrices in these bases are in `rotated`. is_previous:
+// they are the previous bases, which are kept if they are accurate enough.
+cudaError_t CompareBases(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool is_previous);
+// Completes the new bases of a run in the batch's matrices, where a basis that was not computed is replaced by the
+// previous one, and writes their statuses. is_solved: an eigensolver has written the statuses.
+cudaError_t FinishBases(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool is_solved);
+// Replaces the products of the previous and the new bases in `turns` by I where the basis is kept.
+cudaError_t FixTurns(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
+// Replaces `turns` by the matrices that convert the second moment, and converts the eigenvalues.
+cudaError_t TurnMoments(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
+// Stores the new bases of the selected blocks, and copies them to `bases`.
+cudaError_t StoreBases(cudaStream_t stream, const BasisArgs& args, TaskSelection selection);
+// Sets the eigenvalues of a run to the diagonal of Q^T F Q. `products`: F Q (kl_eigenvalues basis).
+cudaError_t TakeEigenvalues(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
+// Sets the tickets of the statuses of all selected blocks.
+cudaError_t MarkBases(cudaStream_t stream, const BasisArgs& args, TaskSelection selection, int64_t ticket);
+
+// basis_qr.cu
+// Orders the columns of a run by decreasing or increasing eigenvalue estimate, the diagonal of Q^T A Q. product: A Q.
+enum class ColumnOrder : int32_t { kDecreasing, kIncreasing };
+cudaError_t OrderColumns(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, const void* q,
+                         const void* product, ColumnOrder order);
+// Copies the columns of each matrix in this order.
+cudaError_t PermuteColumns(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, const void* from, void* to);
+// Replaces the matrices by the orthonormal factors of their QR decompositions, or by q where BasisMember::is_reached.
+cudaError_t Orthogonalize(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, const void* q, void* a);
+// Writes the last iterate q to the batch's matrices, and decides which bases are kept. sorts: in the order of
+// OrderColumns.
+cudaError_t FinishIteration(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, const void* q, bool sorts);
+
+}  // namespace shampoo::cuda

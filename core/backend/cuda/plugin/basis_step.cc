@@ -1,0 +1,397 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The buffers of tensors during the step of a batch:
+//
+//             first                   second                  third                   fourth
+//   rotate    gradient                (between)               rotated gradient
+//   filter    gradient                                        rotated gradient        direction in the eigenbases
+//   factors   gradient                (between)               whitened gradient       direction in the eigenbases
+//   back      gradient                direction               (between)               direction in the eigenbases
+//   refresh   (between)               direction               state                   rotated state
+//
+// With basis_order before, the refresh comes before the rotation, and `first` and `second` are exchanged in it. With
+// grafting, the filtered gradient replaces the rotated gradient, and its rotation back replaces the gradient. Tensors
+// without factor matrices are filtered from `first` to `second`.
+#include "core/backend/cuda/plugin/basis_step.h"
+
+#include <algorithm>
+
+#include "core/backend/cuda/plugin/cuda_call.h"
+#include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/rules/basis.h"
+
+namespace shampoo::cuda {
+namespace {
+
+constexpr TaskSelection kOnlyInitialize{.computes = false, .initializes = true};
+
+// Returns the run of all items of a shape group.
+BasisRun WholeGroup(const ShapeGroup& group, int dim) {
+  return {static_cast<int64_t>(group.first), static_cast<int64_t>(group.count), dim};
+}
+
+}  // namespace
+
+BasisStep::BasisStep(const PlanView& plan, const DeviceLayout& layout, char* workspace,
+                     const ShapeGroupStreams& streams, RootSolver* solver, bool tf32)
+    : plan_(plan),
+      layout_(layout),
+      workspace_(workspace),
+      streams_(streams),
+      solver_(solver, workspace + layout.root_workspace),
+      tf32_(tf32) {}
+
+auto BasisStep::WorkOf(const Call* call, cudaStream_t stream, const Tables& tables, const BatchTables& work,
+                       const BlockBatch& batch) const -> Work {
+  const DeviceLayout::BasisLayout& at = layout_.basis;
+  BasisTables basis{};
+  basis.work = reinterpret_cast<BasisWork*>(workspace_ + at.work);
+  basis.members = reinterpret_cast<BasisMember*>(workspace_ + at.members);
+  basis.sums = reinterpret_cast<double*>(workspace_ + at.sums);
+  basis.orders = reinterpret_cast<int32_t*>(workspace_ + at.orders);
+  basis.third = workspace_ + at.third;
+  basis.fourth = workspace_ + at.fourth;
+  basis.moved = workspace_ + at.moved;
+  basis.bases = workspace_ + at.bases;
+  basis.turns = workspace_ + at.turns;
+  basis.products = workspace_ + at.products;
+  basis.rotated = workspace_ + at.rotated;
+  const auto group = static_cast<size_t>(batch.items[0].block->group);
+  return {call,
+          stream,
+          {tables, work, basis, batch.computation},
+          batch,
+          call != nullptr ? call->args.groups[group] : plan_.groups[group]};
+}
+
+RootTask BasisStep::TaskOf(const Work& work, const BatchItem& item) const {
+  // Preload() uses all kinds of products.
+  return work.call == nullptr ? RootTask::kInitialize : work.call->args.tasks[item.block - plan_.blocks];
+}
+
+bool BasisStep::HasTask(const Work& work, RootTask task) const {
+  return std::any_of(work.batch.items.begin(), work.batch.items.end(),
+                     [&](const BatchItem& item) { return TaskOf(work, item) == task; });
+}
+
+// Returns whether the step updates the factor matrices of some block. A replay of a captured step may be another update
+// than the captured one.
+bool BasisStep::UpdatesAnyFactors(const Work& work) const {
+  if (work.call == nullptr || work.call->args.captured != 0 || work.settings.factor_update_frequency == 1) return true;
+  return std::any_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {
+    const int64_t gradients = work.call->args.block_counters[item.block - plan_.blocks];
+    return shampoo::UpdatesFactors(work.settings, std::max<int64_t>(1, UpdatesOf(work.settings, gradients + 1)));
+  });
+}
+
+// Calls do_run(shape group, first item, count) for consecutive blocks of a shape group with equal selected tasks.
+template <typename Do>
+Status BasisStep::ForEachRun(const Work& work, TaskSelection selection, const Do& do_run) const {
+  for (const ShapeGroup& group : work.batch.shape_groups) {
+    for (size_t i = group.first; i < group.first + group.count;) {
+      const RootTask task = TaskOf(work, work.batch.items[i]);
+      size_t end = i + 1;
+      while (end < group.first + group.count && TaskOf(work, work.batch.items[end]) == task) ++end;
+      if (selection.Takes(task)) {
+        SHAMPOO_RETURN_IF_ERROR(do_run(group, static_cast<int64_t>(i), static_cast<int64_t>(end - i)));
+      }
+      i = end;
+    }
+  }
+  return {};
+}
+
+// Calls do_factor(factors) for each dim of these runs with factor matrices.
+template <typename Do>
+Status BasisStep::ForEachFactor(const Work& work, TaskSelection selection, const Do& do_factor) const {
+  return ForEachRun(work, selection, [&](const ShapeGroup& group, int64_t first, int64_t count) -> Status {
+    const Block& block = *work.batch.items[static_cast<size_t>(first)].block;
+    const double* const divisor = &work.args.tables.work[&block - plan_.blocks].divisor;
+    for (int k = 0; k < block.factor_count(); ++k) {
+      if (!block.has_factor(k)) continue;
+      SHAMPOO_RETURN_IF_ERROR(
+          do_factor(BasisSolver::Factors{work.args, work.batch, group, {first, count, k}, divisor}));
+    }
+    return {};
+  });
+}
+
+Status BasisStep::Step(const Call& call, const Tables& tables, const BatchTables& batch_tables,
+                       const BlockBatch& batch) const {
+  const auto stream = static_cast<cudaStream_t>(call.args.stream);
+  const Work work = WorkOf(&call, stream, tables, batch_tables, batch);
+  SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kElementwise));
+  SHAMPOO_CUDA_TRY(LoadGradients(stream, tables, batch_tables, batch.computation));
+  SHAMPOO_CUDA_TRY(BeginBases(stream, work.args));
+  SHAMPOO_CUDA_TRY(LoadBases(stream, work.args, work.is_kl()));
+  SHAMPOO_RETURN_IF_ERROR(work.settings.basis_order == BasisOrder::kBefore ? StepBefore(work) : StepAfter(work));
+  SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kElementwise));
+  SHAMPOO_CUDA_TRY(CheckDirections(stream, tables, batch_tables, batch.computation));
+  SHAMPOO_CUDA_TRY(ApplyDirections(stream, tables, batch_tables, batch.computation));
+  return {};
+}
+
+Status BasisStep::Preload(const Tables& tables, const BatchTables& batch_tables, const BlockBatch& batch) const {
+  const Work work = WorkOf(nullptr, streams_.first().stream, tables, batch_tables, batch);
+  const BasisTables& basis = work.args.basis;
+  SHAMPOO_RETURN_IF_ERROR(InitializeBases(work));
+  SHAMPOO_RETURN_IF_ERROR(Rotate(work));
+  SHAMPOO_RETURN_IF_ERROR(UpdateFactors(work));
+  SHAMPOO_RETURN_IF_ERROR(RotateBack(work, basis.fourth, batch_tables.second, basis.third));
+  SHAMPOO_RETURN_IF_ERROR(Refresh(work, kOnlyInitialize, batch_tables.first));
+  return ForEachFactor(work, kOnlyInitialize, [&](const BasisSolver::Factors& factors) {
+    return solver_.PreloadSingle(streams_.first(), factors);
+  });
+}
+
+// The direction in the present bases, then factor matrices and eigenbases.
+Status BasisStep::StepAfter(const Work& work) const {
+  const BasisTables& basis = work.args.basis;
+  const BatchTables& tensors = work.args.batch;
+  const bool has_first = HasTask(work, RootTask::kInitialize);
+  if (has_first) SHAMPOO_RETURN_IF_ERROR(InitializeBases(work));
+  // The direction of blocks that are only initialized is 0. Blocks without factor matrices need no rotation.
+  const bool only_initializes =
+      SkipsFirst(work.settings) &&
+      std::all_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {
+        return !item.block->is_rotated() || TaskOf(work, item) == RootTask::kInitialize;
+      });
+  if (only_initializes) return Filter(work);
+  SHAMPOO_RETURN_IF_ERROR(Rotate(work));
+  SHAMPOO_RETURN_IF_ERROR(Filter(work));
+  SHAMPOO_RETURN_IF_ERROR(UpdateFactors(work));
+  SHAMPOO_RETURN_IF_ERROR(RotateBack(work, basis.fourth, tensors.second, basis.third));
+  // The first gradient may also be an update at which a refresh is due.
+  const TaskSelection refreshed{.computes = true, .initializes = IsBasisDue(work.settings, 1)};
+  if (HasTask(work, RootTask::kCompute) || (refreshed.initializes && has_first)) {
+    SHAMPOO_RETURN_IF_ERROR(Refresh(work, refreshed, tensors.first));
+  }
+  return {};
+}
+
+// Factor matrices, eigenbases, then the direction: all from the same gradient.
+Status BasisStep::StepBefore(const Work& work) const {
+  const BasisTables& basis = work.args.basis;
+  const BatchTables& tensors = work.args.batch;
+  if (work.is_kl()) SHAMPOO_RETURN_IF_ERROR(Rotate(work));
+  SHAMPOO_RETURN_IF_ERROR(UpdateFactors(work));
+  if (HasTask(work, RootTask::kCompute) || HasTask(work, RootTask::kInitialize)) {
+    SHAMPOO_RETURN_IF_ERROR(Refresh(work, {.computes = true, .initializes = true}, tensors.second));
+  }
+  SHAMPOO_RETURN_IF_ERROR(Rotate(work));
+  const bool grafts = work.settings.grafting != Grafting::kNone;
+  if (grafts) SHAMPOO_CUDA_TRY(UpdateGrafting(work.stream, work.args));
+  SHAMPOO_RETURN_IF_ERROR(Filter(work));
+  if (grafts) {
+    SHAMPOO_RETURN_IF_ERROR(RotateBack(work, basis.third, tensors.first, tensors.second));
+    SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kElementwise));
+    SHAMPOO_CUDA_TRY(DivideByGrafting(work.stream, work.args));
+  }
+  return RotateBack(work, basis.fourth, tensors.second, basis.third);
+}
+
+// Computes the first factor matrices and bases of the blocks that this gradient initializes (basis_order after).
+Status BasisStep::InitializeBases(const Work& work) const {
+  SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kFactorUpdate));
+  SHAMPOO_RETURN_IF_ERROR(MultiplyGradients(work));
+  SHAMPOO_CUDA_TRY(UpdateBasisFactors(work.stream, work.args, true));
+  SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kRoots));
+  SHAMPOO_CUDA_TRY(LoadFactors(work.stream, work.args, kOnlyInitialize, work.args.batch.matrices));
+  DeviceSettings settings = work.settings;
+  settings.basis_tolerance = 0;  // there is no previous basis
+  SHAMPOO_RETURN_IF_ERROR(ForEachFactor(work, kOnlyInitialize, [&](const BasisSolver::Factors& factors) {
+    return solver_.Compute(streams_.first(), factors, settings, BasisMethod::kEigen);
+  }));
+  SHAMPOO_CUDA_TRY(StoreBases(work.stream, work.args, kOnlyInitialize));
+  SHAMPOO_CUDA_TRY(MarkBases(work.stream, work.args, kOnlyInitialize, work.call != nullptr ? work.call->ticket : 0));
+  return {};
+}
+
+Status BasisStep::Rotate(const Work& work) const {
+  const BasisTables& basis = work.args.basis;
+  SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kPreconditioning));
+  return streams_.ForEach(work.stream, work.batch, [&](const Handles& handles, const ShapeGroup& group) {
+    return Contract(work, handles, group, WholeGroup(group, -1),
+                    {work.args.batch.first, basis.third, work.args.batch.second, basis.bases});
+  });
+}
+
+Status BasisStep::RotateBack(const Work& work, void* from, void* to, void* other) const {
+  SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kPreconditioning));
+  return streams_.ForEach(work.stream, work.batch, [&](const Handles& handles, const ShapeGroup& group) {
+    return Contract(work, handles, group, WholeGroup(group, -1), {from, to, other, work.args.basis.bases, true});
+  });
+}
+
+Status BasisStep::Filter(const Work& work) const {
+  SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kElementwise));
+  if (RelativeEpsilon(work.settings, work.batch.computation) > 0) {
+    SHAMPOO_CUDA_TRY(AddRelativeEpsilon(work.stream, work.args));
+  }
+  SHAMPOO_CUDA_TRY(FilterInBases(work.stream, work.args));
+  return {};
+}
+
+// Contracts the tensors of a run with the matrices of their dims, the last dim first. Does nothing if there are none.
+Status BasisStep::Contract(const Work& work, const Handles& handles, const ShapeGroup& group, const BasisRun& run,
+                           const Chain& chain) const {
+  const BatchItem& item = work.batch.items[static_cast<size_t>(run.first)];
+  const Block& block = *item.block;
+  const auto element = static_cast<int64_t>(SizeOf(work.batch.computation));
+  const auto contracts = [&](int k) { return block.has_factor(k) && k != chain.without; };
+  int left = 0;
+  for (int k = 0; k < block.factor_count(); ++k) left += contracts(k) ? 1 : 0;
+  const auto tensors_in = [&](void* buffer) -> EqualArrays {
+    return {static_cast<char*>(buffer) + item.at * element, group.stride};
+  };
+  EqualArrays from = tensors_in(chain.from);
+  void* const moved = block.order() > 2 ? tensors_in(work.args.basis.moved).data : nullptr;
+  for (int k = block.factor_count() - 1; k >= 0; --k) {
+    if (!contracts(k)) continue;
+    --left;
+    const EqualArrays to = tensors_in(left % 2 == 0 ? chain.to : chain.other);
+    const auto at = static_cast<size_t>(k);
+    const EqualArrays matrices{static_cast<char*>(chain.matrices) + item.matrix_at[at] * element,
+                               group.matrix_stride[at]};
+    SHAMPOO_RETURN_IF_ERROR(ContractDim(handles, {block, k, work.batch.computation, run.count},
+                                        {.transposed = chain.transposed, .tf32 = tf32_}, from, matrices, to, moved));
+    from = to;
+  }
+  return {};
+}
+
+// Writes C_k of the gradients to the batch's matrices.
+Status BasisStep::MultiplyGradients(const Work& work) const {
+  return streams_.ForEach(work.stream, work.batch, [&](const Handles& handles, const ShapeGroup& group) -> Status {
+    const BatchItem& item = work.batch.items[group.first];
+    const Block& block = *item.block;
+    const auto element = static_cast<int64_t>(SizeOf(work.batch.computation));
+    const auto in = [&](void* buffer) { return static_cast<char*>(buffer) + item.at * element; };
+    for (int k = 0; k < block.factor_count(); ++k) {
+      if (!block.has_factor(k)) continue;
+      const BasisSolver::Factors factors{work.args, work.batch, group, WholeGroup(group, k), nullptr};
+      SHAMPOO_RETURN_IF_ERROR(
+          MultiplyDim(handles, {block, k, work.batch.computation, static_cast<int64_t>(group.count)},
+                      {in(work.args.batch.first), group.stride}, BasisSolver::In(factors, work.args.batch.matrices),
+                      block.order() > 2 ? in(work.args.basis.moved) : nullptr));
+    }
+    return {};
+  });
+}
+
+Status BasisStep::UpdateFactors(const Work& work) const {
+  if (!UpdatesAnyFactors(work)) return {};
+  SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kFactorUpdate));
+  SHAMPOO_RETURN_IF_ERROR(work.is_kl() ? UpdateKlFactors(work) : MultiplyGradients(work));
+  SHAMPOO_CUDA_TRY(UpdateBasisFactors(work.stream, work.args, false));
+  if (work.is_kl() && work.settings.kl_eigenvalues == KlEigenvalues::kEma) {
+    SHAMPOO_CUDA_TRY(StoreEigenvalues(work.stream, work.args));
+  }
+  return {};
+}
+
+// Writes C_k of the gradients, whitened along all other dims, to the batch's matrices, and computes the next
+// eigenvalues. All of them use the old bases and eigenvalues.
+Status BasisStep::UpdateKlFactors(const Work& work) const {
+  const BasisTables& basis = work.args.basis;
+  const bool averages = work.settings.kl_eigenvalues == KlEigenvalues::kEma;
+  return streams_.ForEach(work.stream, work.batch, [&](const Handles& handles, const ShapeGroup& group) -> Status {
+    const BatchItem& item = work.batch.items[group.first];
+    const Block& block = *item.block;
+    const auto element = static_cast<int64_t>(SizeOf(work.batch.computation));
+    const auto in = [&](void* buffer) { return static_cast<char*>(buffer) + item.at * element; };
+    int factors_of_block = 0;
+    for (int k = 0; k < block.factor_count(); ++k) {
+      if (!block.has_factor(k)) continue;
+      ++factors_of_block;
+      if (averages) {
+        SHAMPOO_CUDA_TRY(NextEigenvalues(handles.stream, work.args, WholeGroup(group, k), block.shape[k]));
+      }
+    }
+    for (int k = 0; k < block.factor_count(); ++k) {
+      if (!block.has_factor(k)) continue;
+      const BasisRun run = WholeGroup(group, k);
+      SHAMPOO_RETURN_IF_ERROR(Contract(work, handles, group, run,
+                                       {.from = work.args.batch.first,
+                                        .to = basis.third,
+                                        .other = work.args.batch.second,
+                                        .matrices = basis.turns,
+                                        .without = k}));
+      // The gradient itself has been checked.
+      const bool is_whitened = factors_of_block > 1;
+      void* const tensors = is_whitened ? basis.third : work.args.batch.first;
+      if (is_whitened) {
+        SHAMPOO_CUDA_TRY(CheckWhitened(handles.stream, work.args, run, TileCount(block.elements), tensors));
+      }
+      const BasisSolver::Factors factors{work.args, work.batch, group, run, nullptr};
+      SHAMPOO_RETURN_IF_ERROR(MultiplyDim(
+          handles, {block, k, work.batch.computation, run.count}, {in(tensors), group.stride},
+          BasisSolver::In(factors, work.args.batch.matrices), block.order() > 2 ? in(basis.moved) : nullptr));
+    }
+    return {};
+  });
+}
+
+// Refreshes the bases of the selected blocks, and converts their states to the new bases. spare: a buffer of tensors
+// whose content is not needed any more.
+Status BasisStep::Refresh(const Work& work, TaskSelection selection, void* spare) const {
+  const BasisTables& basis = work.args.basis;
+  const BatchTables& tensors = work.args.batch;
+  const Handles& handles = streams_.first();
+  const DeviceSettings& settings = work.settings;
+  SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kRoots));
+  SHAMPOO_CUDA_TRY(LoadFactors(work.stream, work.args, selection, tensors.matrices));
+  const auto solve = [&](const BasisSolver::Factors& factors) -> Status {
+    const BatchItem& item = work.batch.items[static_cast<size_t>(factors.run.first)];
+    const bool is_first = settings.basis_order == BasisOrder::kBefore && TaskOf(work, item) == RootTask::kInitialize;
+    const bool uses_eigen = is_first && settings.basis_init == BasisInit::kEigen;
+    SHAMPOO_RETURN_IF_ERROR(
+        solver_.Compute(handles, factors, settings, uses_eigen ? BasisMethod::kEigen : settings.basis_method));
+    SHAMPOO_RETURN_IF_ERROR(BasisSolver::Multiply(handles, factors, true, basis.bases, tensors.matrices, basis.turns));
+    SHAMPOO_CUDA_TRY(FixTurns(work.stream, work.args, factors.run));
+    return {};
+  };
+  SHAMPOO_RETURN_IF_ERROR(ForEachFactor(work, selection, solve));
+  SHAMPOO_RETURN_IF_ERROR(Transport(work, selection, RotatedState::kFilteredGradient, spare));
+  const bool rotates = settings.basis_transport == BasisTransport::kRotate;
+  const bool permutes = settings.basis_transport == BasisTransport::kPermute &&
+                        settings.basis_method == BasisMethod::kQr && settings.basis_sort == BasisSort::kBefore;
+  if (rotates || permutes) {
+    const auto turn = [&](const BasisSolver::Factors& factors) -> Status {
+      SHAMPOO_CUDA_TRY(TurnMoments(work.stream, work.args, factors.run));
+      return {};
+    };
+    SHAMPOO_RETURN_IF_ERROR(ForEachFactor(work, selection, turn));
+    SHAMPOO_RETURN_IF_ERROR(Transport(work, selection, RotatedState::kSecondMoment, spare));
+  }
+  SHAMPOO_CUDA_TRY(StoreBases(work.stream, work.args, selection));
+  if (work.is_kl() && settings.kl_eigenvalues == KlEigenvalues::kBasis) {
+    SHAMPOO_CUDA_TRY(LoadFactors(work.stream, work.args, selection, basis.turns));
+    const auto take = [&](const BasisSolver::Factors& factors) -> Status {
+      SHAMPOO_RETURN_IF_ERROR(BasisSolver::Multiply(handles, factors, false, basis.turns, basis.bases, basis.products));
+      SHAMPOO_CUDA_TRY(TakeEigenvalues(work.stream, work.args, factors.run));
+      return {};
+    };
+    SHAMPOO_RETURN_IF_ERROR(ForEachFactor(work, selection, take));
+  }
+  SHAMPOO_CUDA_TRY(MarkBases(work.stream, work.args, selection, work.call != nullptr ? work.call->ticket : 0));
+  return {};
+}
+
+// Contracts a state of the selected blocks with `turns`.
+Status BasisStep::Transport(const Work& work, TaskSelection selection, RotatedState state, void* spare) const {
+  const BasisTables& basis = work.args.basis;
+  const bool exists = std::any_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {
+    return (state == RotatedState::kFilteredGradient ? item.block->filtered_grad : item.block->second_moment).present();
+  });
+  if (!exists) return {};
+  SHAMPOO_CUDA_TRY(LoadRotatedState(work.stream, work.args, selection, state, basis.third));
+  SHAMPOO_RETURN_IF_ERROR(ForEachRun(work, selection, [&](const ShapeGroup& group, int64_t first, int64_t count) {
+    return Contract(work, streams_.first(), group, {first, count, -1}, {basis.third, basis.fourth, spare, basis.turns});
+  }));
+  SHAMPOO_CUDA_TRY(StoreRotatedState(work.stream, work.args, selection, state, basis.fourth));
+  return {};
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,91 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "core/backend/cuda/device_layout.h"
+#include "core/backend/cuda/interface.h"
+#include "core/backend/cuda/plugin/basis_kernels.h"
+#include "core/backend/cuda/plugin/basis_solver.h"
+#include "core/backend/cuda/plugin/phase_timer.h"
+#include "core/backend/cuda/plugin/shape_group_streams.h"
+#include "core/backend/cuda/plugin/tensor_products.h"
+#include "core/base/status.h"
+
+namespace shampoo::cuda {
+
+// The step of batches whose method works in eigenbases: SOAP (arXiv 2409.11321), KL-SOAP or KL-Shampoo
+// (arXiv 2509.03378). It consists of kernels and products in the order of the caller's stream, like all steps. The host
+// knows from the counters of the blocks which eigenbases are due (StepArgs::tasks).
+class BasisStep {
+ public:
+  struct Call {
+    const StepArgs& args;
+    int64_t ticket;
+    const StepPhases& phases;
+  };
+
+  // workspace: device memory of this layout. solver: computes eigenvectors. All must outlive the object.
+  BasisStep(const PlanView& plan, const DeviceLayout& layout, char* workspace, const ShapeGroupStreams& streams,
+            RootSolver* solver, bool tf32);
+
+  Status Step(const Call& call, const Tables& tables, const BatchTables& work, const BlockBatch& batch) const;
+  // Makes the libraries load the kernels of all products and eigendecompositions of the batch. The state's `go` must
+  // be 0.
+  Status Preload(const Tables& tables, const BatchTables& work, const BlockBatch& batch) const;
+
+ private:
+  // The step of one batch, or its preparation.
+  struct Work {
+    const Call* call;  // nullptr for Preload()
+    cudaStream_t stream;
+    BasisArgs args;
+    const BlockBatch& batch;
+    const DeviceSettings& settings;
+
+    bool is_kl() const { return settings.factor_correction == FactorTerm::kKl; }
+    Status Enter(StepPhase phase) const { return call != nullptr ? call->phases.Enter(phase) : Status(); }
+  };
+  // How tensors are contracted with the matrices of their dims: the result is always in `to`.
+  struct Chain {
+    void* from;
+    void* to;
+    void* other;     // a buffer for results between the first and the last
+    void* matrices;  // a buffer of matrices
+    bool transposed = false;
+    int without = -1;  // a dim that is not contracted
+  };
+
+  Work WorkOf(const Call* call, cudaStream_t stream, const Tables& tables, const BatchTables& work,
+              const BlockBatch& batch) const;
+  Status StepAfter(const Work& work) const;
+  Status StepBefore(const Work& work) const;
+  Status Rotate(const Work& work) const;
+  Status RotateBack(const Work& work, void* from, void* to, void* other) const;
+  Status Filter(const Work& work) const;
+  Status InitializeBases(const Work& work) const;
+  Status UpdateFactors(const Work& work) const;
+  Status UpdateKlFactors(const Work& work) const;
+  Status MultiplyGradients(const Work& work) const;
+  Status Refresh(const Work& work, TaskSelection selection, void* spare) const;
+  Status Transport(const Work& work, TaskSelection selection, RotatedState state, void* spare) const;
+  Status Contract(const Work& work, const Handles& handles, const ShapeGroup& group, const BasisRun& run,
+                  const Chain& chain) const;
+  template <typename Do>
+  Status ForEachRun(const Work& work, TaskSelection selection, const Do& do_run) const;
+  template <typename Do>
+  Status ForEachFactor(const Work& work, TaskSelection selection, const Do& do_factor) const;
+  bool HasTask(const Work& work, RootTask task) const;
+  RootTask TaskOf(const Work& work, const BatchItem& item) const;
+  bool UpdatesAnyFactors(const Work& work) const;
+
+  const PlanView& plan_;
+  const DeviceLayout& layout_;
+  char* const workspace_;
+  const ShapeGroupStreams& streams_;
+  const BasisSolver solver_;
+  const bool tf32_;
+};
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,55 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/backend/cuda/block_batches.h"
+#include "core/backend/cuda/plugin/cuda_call.h"
+#include "core/backend/cuda/plugin/cuda_handles.h"
+#include "core/base/status.h"
+
+namespace shampoo::cuda {
+
+// Runs the work of the shape groups of a batch in parallel, on as many streams as there are handles.
+class ShapeGroupStreams {
+ public:
+  // The first handles are bound to the caller's stream. There are as many events `joined` as handles.
+  ShapeGroupStreams(const std::vector<OwnedHandles>& handles, const OwnedEvent& forked,
+                    const std::vector<OwnedEvent>& joined)
+      : handles_(handles), forked_(forked), joined_(joined) {}
+
+  const Handles& first() const { return handles_[0].get(); }
+
+  // Calls work(handles, shape_group) for every shape group. The work starts after all earlier work on the caller's
+  // stream, and later work on that stream starts after it.
+  template <typename Work>
+  Status ForEach(cudaStream_t stream, const BlockBatch& batch, const Work& work) const {
+    const size_t streams = std::min(batch.shape_groups.size(), handles_.size());
+    if (streams > 1) SHAMPOO_CUDA_TRY(cudaEventRecord(forked_.get(), stream));
+    for (size_t i = 1; i < streams; ++i) {
+      SHAMPOO_CUDA_TRY(cudaStreamWaitEvent(handles_[i].get().stream, forked_.get(), 0));
+    }
+    Status status;
+    for (size_t c = 0; c < batch.shape_groups.size() && status.ok(); ++c) {
+      status = work(handles_[c % streams].get(), batch.shape_groups[c]);
+    }
+    // Also join after a failure: a fork without a join would invalidate a capture and leave work running after the
+    // step.
+    for (size_t i = 1; i < streams; ++i) {
+      Status joined = StatusOf(cudaEventRecord(joined_[i].get(), handles_[i].get().stream), "cudaEventRecord");
+      if (joined.ok()) joined = StatusOf(cudaStreamWaitEvent(stream, joined_[i].get(), 0), "cudaStreamWaitEvent");
+      if (status.ok()) status = std::move(joined);
+    }
+    return status;
+  }
+
+ private:
+  const std::vector<OwnedHandles>& handles_;
+  const OwnedEvent& forked_;
+  const std::vector<OwnedEvent>& joined_;
+};
+
+}  // namespace shampoo::cuda

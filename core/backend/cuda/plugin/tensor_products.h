@@ -1,0 +1,46 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/backend/cuda/plugin/cuda_handles.h"
+#include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/base/status.h"
+#include "core/plan/block.h"
+
+// Products of all tensors of a shape group with matrices of one dim. One batched call computes them, because tensors
+// and matrices are at equal distances in the buffers of the batch.
+namespace shampoo::cuda {
+
+// Tensors or matrices of a shape group in one of the buffers.
+struct EqualArrays {
+  void* data;
+  int64_t stride;  // elements between the starts of consecutive ones
+};
+
+// A dim of the tensors of a shape group.
+struct TensorDim {
+  const Block& block;  // one of the group
+  int dim;
+  Dtype computation;
+  int64_t count;  // of tensors
+};
+
+// Returns the shape of a block with dim k between the products of the dims before and after it.
+Unfolding UnfoldingOf(const Block& block, int k);
+
+// Computes the contraction of index k of each tensor with the first index of its matrix B, which is row-major.
+// transposed: with the second index. moved: another buffer; used only if k is neither the first nor the last dim.
+struct Contraction {
+  bool transposed = false;
+  bool tf32 = false;
+};
+Status ContractDim(const Handles& handles, const TensorDim& dim, const Contraction& how, const EqualArrays& from,
+                   const EqualArrays& matrices, const EqualArrays& to, void* moved);
+
+// Computes the lower triangle of C_k, each tensor contracted with itself over all dims except k. moved: as above.
+Status MultiplyDim(const Handles& handles, const TensorDim& dim, const EqualArrays& tensors, const EqualArrays& to,
+                   void* moved);
+
+}  // namespace shampoo::cuda

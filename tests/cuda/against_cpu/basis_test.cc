@@ -1,0 +1,112 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Methods in eigenbases, and norms. The signs of eigenvectors are arbitrary, so bases and filtered gradients are not
+// compared; second moments, eigenvalues and parameters do not depend on signs.
+#include <sstream>
+
+#include "tests/cuda/against_cpu/course.h"
+
+namespace shampoo_test {
+namespace {
+
+// Returns a course whose first factor matrices have no null space of two or more dimensions: its basis would be
+// arbitrary.
+Course BasisCourseOf(const Keys& keys, const std::vector<std::vector<int64_t>>& shapes, int64_t steps) {
+  Course course{.spec = {}, .steps = steps};
+  course.spec.keys = keys;
+  for (const std::vector<int64_t>& shape : shapes) {
+    course.spec.params.push_back({shape, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+  }
+  return course;
+}
+
+std::string DifferenceWithoutSigns(const Course& course) {
+  const Results host = Run(course, SHAMPOO_CPU);
+  const Results device = Run(course, SHAMPOO_CUDA);
+  if (host.names != device.names) return "the device and the CPU have different states";
+  std::ostringstream text;
+  for (size_t i = 0; i < host.names.size(); ++i) {
+    const std::string& name = host.names[i];
+    if (name.find("/basis.") != std::string::npos || name.find("/filtered_grad") != std::string::npos) continue;
+    const double distance = Distance(device.values[i], host.values[i]);
+    if (!(distance <= 1e-9)) text << name << " differs by " << distance << "\n";
+  }
+  for (size_t i = 0; i < host.counts.size(); ++i) {
+    if (host.counts[i] != device.counts[i]) text << "count " << i << " differs\n";
+  }
+  return text.str();
+}
+
+void CheckBasisKeys(const Keys& keys, int64_t steps = 8) {
+  std::string text;
+  for (const auto& [key, value] : keys) text += key + "=" + value + " ";
+  CAPTURE(text);
+  CHECK(DifferenceWithoutSigns(BasisCourseOf(keys, {{4, 3}, {5, 5}, {2}, {3, 4, 2}, {1, 2}, {1}}, steps)) == "");
+}
+
+const Keys kSoap = {{"method", "soap"}, {"precondition_frequency", "2"}, {"relative_epsilon", "1e-6"}};
+const Keys kKlSoap = kSoap + Keys{{"factor_correction", "kl"}};
+const Keys kKlShampoo = {{"method", "kl_shampoo"}, {"precondition_frequency", "2"}};
+
+TEST_CASE("soap, kl_soap and kl_shampoo take the steps of the CPU") {
+  for (const Keys& method : {kSoap, kKlSoap, kKlShampoo}) {
+    CheckBasisKeys(method);
+    CheckBasisKeys(method + Keys{{"precondition_frequency", "1"}, {"weight_decay", "0.1"}});
+    CheckBasisKeys(method + Keys{{"precondition_1d", "true"}, {"momentum", "0.8"}, {"use_nesterov", "true"}});
+    CheckBasisKeys(method + Keys{{"skip_dim_size", "3"}, {"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}});
+    CheckBasisKeys(method + Keys{{"ignored_dims", "2,1,3,1"}, {"factor_update_frequency", "2"}});
+    CheckBasisKeys(method + Keys{{"precondition_dims", "smaller"}, {"beta1", "0"}});
+    CheckBasisKeys(method + Keys{{"basis_tolerance", "0.3"}});
+    CheckBasisKeys(method + Keys{{"basis_sort", "ascending"}, {"shampoo_beta", "0.9"}});
+  }
+}
+
+TEST_CASE("orthogonal iteration with every order of the columns and every transport takes the steps of the CPU") {
+  for (const char* sort : {"before", "after", "ascending", "none"}) {
+    for (const char* transport : {"rotate", "permute", "none"}) {
+      const Keys keys = {{"basis_method", "qr"}, {"basis_sort", sort}, {"basis_transport", transport}};
+      CheckBasisKeys(kKlSoap + keys);
+      CheckBasisKeys(kSoap + keys + Keys{{"basis_tolerance", "0.05"}, {"basis_iterations", "3"}});
+    }
+  }
+}
+
+TEST_CASE("the variants for replays of other implementations take the steps of the CPU") {
+  CheckBasisKeys(kSoap + Keys{{"first_step", "use"}, {"factor_start", "first"}, {"basis_epsilon", "1e-3"}});
+  CheckBasisKeys(kKlSoap + Keys{{"first_step", "use"}, {"precondition_frequency", "1"}});
+  const Keys before = {{"basis_order", "before"}, {"start_preconditioning_step", "3"}};
+  for (const char* method : {"eigen", "qr"}) {
+    for (const char* init : {"eigen", "identity"}) {
+      const Keys keys = before + Keys{{"basis_method", method}, {"basis_init", init}};
+      CheckBasisKeys(kSoap + keys);
+      CheckBasisKeys(kKlSoap + keys + Keys{{"kl_eigenvalues", "basis"}});
+    }
+  }
+  for (const char* grafting : {"sgd", "adagrad", "rmsprop", "adam"}) {
+    CheckBasisKeys(kSoap + before +
+                   Keys{{"grafting", grafting}, {"inverse_exponent", "0.7"}, {"drop_weighting", "true"}});
+  }
+}
+
+TEST_CASE("blocks whose gradients are missing in different steps count their own updates") {
+  for (const Keys& method : {kSoap, kKlSoap, kKlShampoo}) {
+    Course course = BasisCourseOf(method, {{4, 3}, {4, 3}, {4, 3}, {6}}, 11);
+    course.has_gradient = [](int64_t t, size_t p) { return (t + static_cast<int64_t>(p)) % 3 != 0; };
+    CHECK(DifferenceWithoutSigns(course) == "");
+  }
+}
+
+TEST_CASE("norms of directions and of parameters are those of the CPU") {
+  for (const Keys& method :
+       {kSoap, Keys{{"method", "shampoo"}, {"epsilon", "1e-3"}, {"grafting", "adam"}, {"use_merge_dims", "false"}},
+        Keys{{"method", "adam"}}}) {
+    CheckBasisKeys(method + Keys{{"update_norm", "rms"}, {"update_norm_target", "0.2"}});
+    CheckBasisKeys(method + Keys{{"update_norm", "frobenius"}, {"max_update_rms", "0.01"}, {"momentum", "0.5"}});
+    CheckBasisKeys(method + Keys{{"norm_control", "hyperball"}, {"weight_decay", "0.01"}});
+    CheckBasisKeys(method + Keys{{"norm_control", "hyperball"}, {"norm_radius", "2"}});
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

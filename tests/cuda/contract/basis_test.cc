@@ -1,0 +1,141 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Methods in eigenbases: missing gradients, checkpoints of counters, and captured steps.
+#include "tests/cuda/contract/rank_steps.h"
+#include "tests/cuda/tools/graph.h"
+#include "tests/cuda/tools/stream_comm.h"
+
+namespace shampoo_test {
+namespace {
+
+const Keys kBasisMethods[] = {{{"method", "soap"}},
+                              {{"method", "soap"}, {"factor_correction", "kl"}},
+                              {{"method", "kl_shampoo"}},
+                              {{"method", "soap"}, {"basis_method", "qr"}}};
+
+// Eigenbases are due at gradients 1, 6, 11, ...
+ModelSpec SpecInBases(const Keys& more) {
+  ModelSpec spec = FiveShapes();
+  spec.keys = Keys{{"precondition_frequency", "5"}, {"momentum", "0.9"}} + more;
+  return spec;
+}
+
+std::vector<std::string> StatesOf(const Model& model, const std::string& prefix) {
+  std::vector<std::string> states;
+  for (const std::string& key : model.Keys()) {
+    if (key.rfind(prefix, 0) == 0) states.push_back(key);
+  }
+  return states;
+}
+
+TEST_CASE("a parameter without a gradient keeps all its states, and does not count the step") {
+  for (const Keys& method : kBasisMethods) {
+    const Stage stage;
+    Model model(SpecInBases(method));
+    model.FillParams(1);
+    model.Train(1, 6);
+    const std::vector<double> param = model.ParamValues(0);
+    std::vector<std::vector<double>> before;
+    const std::vector<std::string> states = StatesOf(model, "p0/");
+    REQUIRE(states.size() > 4);
+    for (const std::string& state : states) before.push_back(model.State(state));
+    model.DropGradient(0, true);
+    model.Train(7, 12);
+    CHECK(model.ParamValues(0) == param);
+    for (size_t i = 0; i < states.size(); ++i) CHECK(model.State(states[i]) == before[i]);
+    CHECK(model.State("p0/0/gradient_count") == std::vector<double>{6});
+    CHECK(model.State("p1/0/gradient_count") == std::vector<double>{12});
+  }
+}
+
+TEST_CASE("replays of a captured step with a method in eigenbases are steps, except where eigenbases are due") {
+  for (const Keys& method : kBasisMethods) {
+    const StageWithStream stream;
+    Model plain(SpecInBases(method), stream);
+    Model captured(SpecInBases(method + Keys{{"status_lag", "0"}}), stream);
+    for (Model* model : {&plain, &captured}) model->FillParams(1);
+    plain.Step(1);
+    captured.Step(1);
+    captured.FillGradients(2);
+    const Graph graph(&captured);
+    for (uint64_t t = 2; t <= 9; ++t) {
+      CAPTURE(t);
+      plain.Step(t);
+      if (t == 6) {
+        captured.Step(t);
+        continue;
+      }
+      captured.FillGradients(t);
+      graph.Launch();
+    }
+    captured.Wait();
+    CHECK(captured.Bits() == plain.Bits());
+    // Gradient 11 refreshes the eigenbases. The device rejects the replay.
+    plain.Step(10);
+    captured.FillGradients(10);
+    graph.Launch();
+    graph.Launch();
+    captured.Wait();
+    CHECK(captured.Bits() == plain.Bits());
+    CheckError(shampoo_optimizer_status(captured.optimizer, 1, nullptr), SHAMPOO_E_STATE,
+               "a captured step was replayed as step 11 of group 0, at which eigenbases are due");
+    captured.Step(11);
+    plain.Step(11);
+    CHECK(captured.Bits() == plain.Bits());
+  }
+}
+
+TEST_CASE("a step at which eigenbases are due cannot be captured") {
+  const StageWithStream stream;
+  Model model(SpecInBases(kBasisMethods[0]), stream);
+  model.FillParams(1);
+  model.FillGradients(1);
+  const Graph first(&model, SHAMPOO_E_STATE, "at step 1 of group 0 eigenbases are due (precondition_frequency 5)");
+  model.Train(1, 5);
+  model.FillGradients(6);
+  const Graph sixth(&model, SHAMPOO_E_STATE, "at step 6 of group 0 eigenbases are due (precondition_frequency 5)");
+  model.Train(6, 7);
+  CHECK(model.State("p0/0/gradient_count") == std::vector<double>{7});
+}
+
+TEST_CASE("a state whose number of gradients was overwritten is rejected if other eigenbases are due") {
+  const StageWithStream stream;
+  const size_t bytes = static_cast<size_t>(PlannedBytes(MakePlan(SpecInBases(kBasisMethods[0])).get(), "state"));
+  DeviceBytes arena(bytes);
+  ModelSpec spec = SpecInBases(kBasisMethods[0] + Keys{{"status_lag", "0"}});
+  spec.state = arena.get();
+  spec.state_bytes = bytes;
+  Model model(spec, stream);
+  model.FillParams(1);
+  model.Train(1, 5);
+  DeviceBytes copy(bytes);
+  MustCuda(cudaMemcpy(copy.get(), arena.get(), bytes, cudaMemcpyDeviceToDevice));
+  model.Train(6, 8);
+  MustCuda(cudaMemcpy(arena.get(), copy.get(), bytes, cudaMemcpyDeviceToDevice));
+  model.FillGradients(9);
+  CheckError(model.TryStep(), SHAMPOO_E_STATE, "/gradient_count\" is not what the previous step left");
+  CHECK(model.State("p0/0/gradient_count") == std::vector<double>{5});
+  model.Step(6);  // the host has read the counters again
+  CHECK(model.State("p0/0/gradient_count") == std::vector<double>{6});
+}
+
+TEST_CASE("several ranks cannot capture a step of a method in eigenbases") {
+  const StageWithStream stream;
+  const struct {
+    int copies = 2, shards = 1;
+    bool has_all_to_all = false;
+  } kind;
+  RankComms<StreamComm> comms(kind);
+  ModelSpec spec = SpecInBases(kBasisMethods[0]);
+  spec.params = {{{4, 4}}, {{4, 4}}};
+  Model model(comms.Join(spec), stream);
+  model.FillParams(1);
+  model.Train(1, 2);
+  model.FillGradients(3);
+  const Graph graph(&model, SHAMPOO_E_STATE, "a step of several ranks with method soap cannot be captured");
+  model.Train(3, 4);
+}
+
+}  // namespace
+}  // namespace shampoo_test

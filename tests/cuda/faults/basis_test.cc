@@ -1,0 +1,108 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Eigensolvers that fail while they compute the eigenbases of SOAP, or that return wrong results without an error.
+#include <cusolverDn.h>
+
+#include "tests/cuda/faults/attempts.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr int kBasisFaults[] = {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_NAN, FAKE_CUDA_EIGEN_WRONG_VECTORS,
+                                FAKE_CUDA_EIGEN_WRONG_VALUES};
+
+ModelSpec SpecOfBases(const Keys& more = {}) {
+  ModelSpec spec;
+  spec.keys = Keys{{"method", "soap"}, {"precondition_frequency", "2"}, {"status_lag", "0"}} + more;
+  spec.params = {{{6, 6}}, {{6, 6}}, {{6, 6}}};
+  return spec;
+}
+
+// Makes the eigenproblem of p1/0/factor.1 fail in the next step with a refresh, which first decomposes the matrices of
+// the first dims of the three blocks, and then those of the second dims.
+void SpoilBasis(Model* model, int how) {
+  model->Wait();
+  fake_cuda_fail_eigen(2, 1, how, 3);
+}
+
+TEST_CASE("a block whose eigenbasis cannot be computed keeps that basis, and all other states follow" * NeedsFake()) {
+  for (const int how : kBasisFaults) {
+    CAPTURE(how);
+    const Stage stage;
+    Model spoiled(SpecOfBases());
+    Model plain(SpecOfBases());
+    std::vector<double> previous;
+    for (Model* model : {&plain, &spoiled}) {
+      model->FillParams(1);
+      for (uint64_t t = 1; t <= 3; ++t) {  // the third gradient is the second update
+        if (t == 3) previous = model->State("p1/0/basis.1");
+        if (model == &spoiled && t == 3) SpoilBasis(model, how);
+        model->Step(t);
+      }
+    }
+    CHECK(spoiled.Stat("root_reused") == 1);
+    CHECK(spoiled.Stat("root_retried") == 0);
+    CHECK(plain.Stat("root_reused") == 0);
+    CHECK(spoiled.State("p1/0/basis.1") == previous);
+    CHECK(Distance(plain.State("p1/0/basis.1"), previous) > 1e-3);
+    for (const char* state : {"p1/0/basis.0", "p1/0/factor.0", "p1/0/factor.1", "p0/0/basis.1", "p2/0/filtered_grad"}) {
+      CAPTURE(std::string(state));
+      CHECK(spoiled.State(state) == plain.State(state));
+    }
+    // The refresh comes after the direction, so the parameters are equal until the next step.
+    for (size_t p = 0; p < 3; ++p) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
+    CHECK(Distance(spoiled.State("p1/0/second_moment"), plain.State("p1/0/second_moment")) > 1e-4);
+    for (Model* model : {&plain, &spoiled}) model->Train(4, 8);
+    CHECK(spoiled.ParamValues(0) == plain.ParamValues(0));
+    CHECK(Distance(spoiled.ParamValues(1), plain.ParamValues(1)) < 0.1);
+  }
+}
+
+TEST_CASE("a first eigenbasis that cannot be computed is the identity" * NeedsFake()) {
+  const Stage stage;
+  Model model(SpecOfBases());
+  model.FillParams(1);
+  SpoilBasis(&model, FAKE_CUDA_EIGEN_NAN);
+  model.Step(1);
+  CHECK(model.Stat("root_reused") == 1);
+  std::vector<double> identity(36);
+  for (size_t i = 0; i < 6; ++i) identity[7 * i] = 1;
+  CHECK(model.State("p1/0/basis.1") == identity);
+  CHECK(model.State("p1/0/basis.0") != identity);
+}
+
+TEST_CASE("an eigenbasis that cannot be computed too often raises an error that names it" * NeedsFake()) {
+  const Stage stage;
+  Model model(SpecOfBases({{"precondition_frequency", "1"}, {"root_failure_tolerance", "1"}}));
+  model.FillParams(1);
+  for (uint64_t t = 1; t <= 2; ++t) {
+    SpoilBasis(&model, FAKE_CUDA_EIGEN_INFO);
+    model.Step(t);
+  }
+  model.FillGradients(3);
+  CheckError(model.TryStep(), SHAMPOO_E_NUMERIC,
+             "the eigenbasis of p1/0/factor.1 could not be computed at 2 refreshes in a row");
+  model.Step(3);
+  CHECK(model.State("p1/0/gradient_count") == std::vector<double>{3});
+}
+
+TEST_CASE("a batch of eigenproblems that cuSOLVER rejects is solved one by one" * NeedsFake()) {
+  const Stage stage;
+  Model plain(SpecOfBases());
+  plain.FillParams(1);
+  plain.Train(1, 5);
+  Model model(SpecOfBases());
+  model.FillParams(1);
+  for (uint64_t t = 1; t <= 5; ++t) {
+    model.Wait();
+    if (t == 3) fake_cuda_fail("cusolverDnSsyevjBatched", 1, CUSOLVER_STATUS_INTERNAL_ERROR);
+    model.Step(t);
+  }
+  CHECK(fake_cuda_cancel_failures() == 0);
+  CHECK(model.Stat("root_reused") == 0);
+  for (size_t p = 0; p < 3; ++p) CHECK(Distance(model.ParamValues(p), plain.ParamValues(p)) < 1e-4);
+}
+
+}  // namespace
+}  // namespace shampoo_test
