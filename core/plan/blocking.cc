@@ -246,17 +246,24 @@ struct TensorPlace {
 // Checks that each dim of a view has one stride in memory, which is 1 for the last dim. view: the shape of the tensor
 // after merging.
 Status CheckPlace(const Shape& tensor, const Shape& view, const TensorPlace& place) {
-  const bool is_dense = place.columns == place.row_length;
-  if (is_dense || (place.columns > 1 && view[view.ndim - 1] == place.columns)) return {};
-  return Invalid("row_splits with fan in_out: the last dim of the view ", ShapeText(view), " of a part of shape ",
-                 ShapeText(tensor),
-                 " is not contiguous in the parameter: expected at least 2 columns in each part, and use_merge_dims "
-                 "false in the group");
+  if (place.columns == place.row_length) return {};
+  if (place.columns < 2) {
+    return Invalid("row_splits with fan in_out: a part of shape ", ShapeText(tensor),
+                   " has one column, which is not contiguous in the parameter: expected at least 2 columns in each "
+                   "part, or separate parameters");
+  }
+  if (view[view.ndim - 1] == place.columns) return {};
+  return Invalid("row_splits with fan in_out: a part of shape ", ShapeText(tensor), " would be merged to ",
+                 ShapeText(view), ", which is not a view of the parameter: set use_merge_dims to false in its group");
 }
 
 // Appends blocks of one tensor.
 Status AppendViews(const Param& param, const std::vector<BlockView>& views, const MergedTensor& tensor,
                    const TensorPlace& place, std::vector<Block>* blocks) {
+  if (static_cast<int64_t>(views.size()) > kMaxBlocks - static_cast<int64_t>(blocks->size())) {
+    return Invalid("the plan would have more than ", kMaxBlocks,
+                   " blocks: expected fewer parameters, stacked tensors or parts of row_splits");
+  }
   for (const BlockView& view : views) {
     SHAMPOO_RETURN_IF_ERROR(CheckBlock(view, tensor));
     Block block;
@@ -313,6 +320,8 @@ class PartAppender {
     parts_ = TensorParts(desc.row_splits, tensor.ndim > 0 ? tensor[row_dim_] : 1);
   }
 
+  int64_t count() const { return static_cast<int64_t>(parts_.size()); }
+
   // Appends the parts of a rectangle of the stacked tensor.
   Status AppendRectangle(const Shape& held, int64_t first_row, int64_t start) {
     const int64_t rows = held.ndim > 0 ? held[row_dim_] : 1;
@@ -335,12 +344,6 @@ class PartAppender {
 
   // Appends the parts of a flat shard [range.start, range.end) of the stacked tensor.
   Status AppendFlat(const StackedRange& range) {
-    if (row_dim_ > 0 && parts_.size() > 1) {
-      return Invalid(
-          "row_splits with fan in_out: a flat shard is not supported with shard_mode local: expected shard_mode "
-          "gather, "
-          "or rectangular shards");
-    }
     const int64_t row = whole_.ndim > 0 ? whole_.DropFront(1).Product() : 1;
     for (const TensorPart& part : parts_) {
       const bool is_whole = parts_.size() == 1;
@@ -367,13 +370,18 @@ class PartAppender {
   std::vector<TensorPart> parts_;
 };
 
-Status CheckRole(const ParamDesc& desc, const Settings& settings) {
-  if (settings.method != Method::kShampoo || settings.grafting != Grafting::kNone || !HasRole(settings, desc))
-    return {};
+// Checks what depends on the description of the parameter alone, so that all ranks find the same error.
+Status CheckParts(const ParamDesc& desc, const Settings& settings) {
+  if (settings.method == Method::kShampoo && settings.grafting == Grafting::kNone && HasRole(settings, desc)) {
+    return Invalid("role is ", NameOf(desc.role),
+                   ", but grafting is none: expected a grafting method, which updates parameters without factor "
+                   "matrices; or role hidden, or the key route off");
+  }
+  const Shape tensor = StackedTensorShape(desc.shape, desc.stack_dims);
+  if (desc.form != ShardForm::kFlat || desc.row_splits.empty() || RowDim(tensor, desc.fan) == 0) return {};
   return Invalid(
-      "role is ", NameOf(desc.role),
-      ", but grafting is none: expected a grafting method, which steps parameters without factor matrices; or "
-      "role hidden, or the key route off");
+      "row_splits with fan in_out: a flat shard is not supported with shard_mode local: expected shard_mode gather, or "
+      "rectangular shards");
 }
 
 }  // namespace
@@ -478,19 +486,24 @@ std::vector<BlockView> SplitElementwise(const Shape& shape) {
 
 Status AppendBlocks(const Param& param, const Settings& settings, std::vector<Block>* blocks) {
   const ParamDesc& desc = param.desc;
+  SHAMPOO_RETURN_IF_ERROR(CheckParts(desc, settings));
   if (param.elements == 0) return {};
   const bool flat = desc.form == ShardForm::kFlat;
   const Shape& shape = desc.form == ShardForm::kRectangle ? desc.local_shape : desc.shape;
   const int64_t start = flat ? desc.flat_offset : 0;
   const int64_t end = start + param.elements;
-  if (CountStack(shape, desc.stack_dims, start, end) > kMaxBlocks) {
+  const int64_t stacked = CountStack(shape, desc.stack_dims, start, end);
+  if (stacked > kMaxBlocks) {
     return Invalid("stack_dims is ", desc.stack_dims, ": the shape ", ShapeText(shape), " stacks more than ",
                    kMaxBlocks, " tensors; use a smaller stack_dims");
   }
-  SHAMPOO_RETURN_IF_ERROR(CheckRole(desc, settings));
   const Shape held = StackedTensorShape(shape, desc.stack_dims);
   const Shape tensor = StackedTensorShape(desc.shape, desc.stack_dims);
   PartAppender parts(param, settings, tensor, blocks);
+  if (parts.count() > kMaxBlocks / stacked) {
+    return Invalid("row_splits divides ", stacked, " stacked tensors into ", parts.count(),
+                   " parts each: expected at most ", kMaxBlocks, " parts; use larger sizes or a smaller stack_dims");
+  }
   int64_t first_row = 0;
   if (desc.form == ShardForm::kRectangle && tensor.ndim > 0) {
     first_row = desc.local_offset[desc.stack_dims + RowDim(tensor, desc.fan)];

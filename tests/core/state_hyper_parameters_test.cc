@@ -126,6 +126,7 @@ TEST_CASE("Get returns numbers, integers and flags, and says which keys are not 
   CheckError(groups.values.Get(0, "no_key", &value), Code::kInvalid, "there is no key \"no_key\"");
   CheckError(groups.values.Get(0, "grafting", &value), Code::kInvalid, "key grafting is of type");
   CheckError(groups.values.Get(0, "root_rank_rtol", &value), Code::kInvalid, "key root_rank_rtol is auto");
+  CheckError(groups.values.Get(0, "shampoo_beta", &value), Code::kInvalid, "method shampoo does not read the key");
 }
 
 TEST_CASE("a bound scalar is the current value until it is unbound") {

@@ -15,7 +15,7 @@ import numpy as np
 from .errors import InvalidError
 from .keys import KEYS, make_config, read_key
 from .keywords import Keywords
-from .params import Param, param_options
+from .params import Param, checked_describe, param_options
 from .plan import Plan
 from .text import count_text
 from .xla_call import Program, jax
@@ -178,7 +178,7 @@ class _Shampoo:
         threads: int | None,
         keys: dict[str, Any],
     ) -> None:
-        self._options_of = describe
+        self._options_of = checked_describe(describe)
         self._learning_rate, self._update_dtype = _check_learning_rate(learning_rate), update_dtype
         self._stack_dims, self._threads = _constant("stack_dims", stack_dims), _constant("threads", threads) or 0
         self._keys = _constants(keys)

@@ -26,12 +26,6 @@ class Param:
     stack_dims
         Number of leading dimensions that only stack separate tensors: 1 for the weights of L layers in one array of
         shape (L, m, n).
-    role
-        "vector", "embedding" or "head": the parameter has no factor matrices (key "route"). Vectors need no role.
-    row_splits
-        Sizes of the parts if the array fuses several tensors, such as (q, k, v). One size repeats.
-    fan
-        The dimension that ``row_splits`` divides: "out_in" for the first, as in PyTorch, "in_out" for the last.
     shape
         Shape of the whole parameter if the array is a shard of it.
     flat_offset
@@ -41,19 +35,25 @@ class Param:
     grad_dtype, out_dtype, copy_dtype
         Dtypes of the gradient, of the array that a step writes, and of its copy. The default is the dtype of the
         parameter.
+    role
+        "vector", "embedding" or "head": the parameter has no factor matrices (key "route"). Vectors need no role.
+    row_splits
+        Sizes of the parts if the array fuses several tensors, such as (q, k, v). A single size is repeated.
+    fan
+        The dimension that ``row_splits`` divides: "out_in" for the first, as in PyTorch, "in_out" for the last.
     """
 
     array: Any
     stack_dims: int = 0
-    role: str = "hidden"
-    row_splits: Sequence[int] = ()
-    fan: str = "out_in"
     shape: Sequence[int] | None = None
     flat_offset: int | None = None
     local_offset: Sequence[int] | None = None
     grad_dtype: Any = None
     out_dtype: Any = None
     copy_dtype: Any = None
+    role: str = "hidden"
+    row_splits: int | Sequence[int] = ()
+    fan: str = "out_in"
 
 
 @dataclass
@@ -86,10 +86,7 @@ def describe(name: str, param: Param, group: int, view: _native.View | None = No
     desc.out_dtype = code_of(param.out_dtype, what) if param.out_dtype is not None else dtype
     desc.copy_dtype = code_of(param.copy_dtype, what) if param.copy_dtype is not None else dtype
     desc.role, desc.fan = _code(_ROLES, "role", param.role, what), _code(_FANS, "fan", param.fan, what)
-    splits = tuple(map(operator.index, param.row_splits))
-    if len(splits) > 8:
-        raise ValueError(f"{what}: row_splits has {len(splits)} sizes; expected at most 8, or one size that repeats")
-    desc.row_splits = splits
+    desc.row_splits = _row_splits(param.row_splits, what)
     if param.flat_offset is not None:
         desc.shard_form, desc.flat_offset, desc.flat_count = 1, param.flat_offset, math.prod(local)
     elif param.local_offset is not None:
@@ -110,8 +107,20 @@ _ROLES = {
 _FANS = {"out_in": _native.SHAMPOO_OUT_IN, "in_out": _native.SHAMPOO_IN_OUT}
 
 
+def _row_splits(splits: int | Sequence[int], what: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple(map(operator.index, [splits] if isinstance(splits, Integral) else splits))
+    except TypeError:
+        raise TypeError(f"{what}: row_splits is {splits!r}; expected sizes, or one size that repeats") from None
+    if len(sizes) > 8:
+        raise ValueError(f"{what}: row_splits has {len(sizes)} sizes; expected at most 8, or one size that repeats")
+    if not all(1 <= size < 2**63 for size in sizes):
+        raise ValueError(f"{what}: row_splits is {splits!r}; expected sizes of at least 1")
+    return sizes
+
+
 def _code(codes: Mapping[str, int], field: str, value: str, what: str) -> int:
-    if value not in codes:
+    if not isinstance(value, str) or value not in codes:
         raise ValueError(f"{what}: {field} is {value!r}; expected {', '.join(codes)}")
     return codes[value]
 
@@ -122,6 +131,13 @@ def _shape_and_dtype(array: Any, what: str) -> tuple[tuple[int, ...], int]:
     if not hasattr(array, "shape") or not hasattr(array, "dtype"):
         raise TypeError(f"{what}: {type(array).__name__} has no shape and dtype")
     return tuple(int(extent) for extent in array.shape), code_of(array.dtype, what)
+
+
+def checked_describe(describe: Any) -> Callable[[str], Mapping[str, Any]] | None:
+    """Return the argument ``describe`` of an optimizer. Raise TypeError if it cannot be called."""
+    if describe is not None and not callable(describe):
+        raise TypeError(f"describe: {describe!r}; expected a function of the name of a parameter")
+    return describe  # type: ignore[no-any-return]
 
 
 def param_options(describe: Callable[[str], Mapping[str, Any]] | None, name: str) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from .dtypes import code_of
 from .errors import StateError
 from .keys import KEYS, make_config, read_key
 from .optimizer import Optimizer
-from .params import Param, param_options
+from .params import Param, checked_describe, param_options
 from .torch_dtensor import local
 from .torch_state import FLOATS, Entries, States, cast, to_array
 
@@ -199,7 +199,7 @@ class Shampoo(torch.optim.Optimizer):
         **keys: Any,
     ) -> None:
         _check_options(keys, "Shampoo")
-        self._options_of = describe
+        self._options_of = checked_describe(describe)
         self._keys = {"lr": lr, **keys}
         self._grad_dtype = None if grad_dtype is None else FLOATS[code_of(grad_dtype, "grad_dtype")]
         self._threads = threads
@@ -207,6 +207,7 @@ class Shampoo(torch.optim.Optimizer):
         self._initial_keys: list[dict[str, Any]] = []
         self._sent_keys: list[dict[str, Any]] = []
         self._names: list[str] = []
+        self._options: list[Mapping[str, Any]] = []
         self._grad_dtypes: list[Any] = []
         self._alone = comm is None and shard_comm is None
         self._copies: dict[Any, dict[str, Any]] | None = None
@@ -229,7 +230,7 @@ class Shampoo(torch.optim.Optimizer):
             Values for the state. Entries that are missing start with a fresh state.
         """
         params = [param for group in self.param_groups for param in group["params"]]
-        names, grad_dtypes = list(self._names), list(self._grad_dtypes)
+        names, grad_dtypes, options = list(self._names), list(self._grad_dtypes), list(self._options)
         ranges: list[range] = []
         groups = []
         for group, keys in zip(self.param_groups, self._initial_keys, strict=True):
@@ -239,13 +240,13 @@ class Shampoo(torch.optim.Optimizer):
                 names += group.get("param_names") or [f"param{k}" for k in ranges[-1]]
                 grad_dtypes += [self._grad_dtype or getattr(param, "grad_dtype", None) or param.dtype
                                 for param in group["params"]]  # fmt: skip
+                options += [dict(param_options(self._options_of, name)) for name in names[first:]]
             groups.append({"params": [], **keys})
         shards = torch_dtensor.find(params, names)
         for group, numbers in zip(groups, ranges, strict=True):
             for k in numbers:
                 what = f"parameter {names[k]!r}"
-                options = param_options(self._options_of, names[k])
-                described = Param(_memory(local(params[k]), what), grad_dtype=grad_dtypes[k], **options)
+                described = Param(_memory(local(params[k]), what), grad_dtype=grad_dtypes[k], **options[k])
                 if shards is not None:
                     described.shape, described.local_offset = tuple(params[k].shape), shards.offset(params[k], what)
                 group["params"].append((names[k], described))
@@ -268,6 +269,7 @@ class Shampoo(torch.optim.Optimizer):
             self.optimizer.close()
         self.optimizer = optimizer
         self._params, self._names, self._grad_dtypes, self._device = params, names, grad_dtypes, device
+        self._options = options
         self._is_sharded = shards is not None
         self._layouts = _layouts(params)
         self._entries = Entries(optimizer, names, ranges, lambda: _stream_of(device))
@@ -539,7 +541,7 @@ class Shampoo(torch.optim.Optimizer):
                 if entry.key not in entries:
                     entries[entry.key] = self._entries.read(number, name)
         kept = ("defaults", "param_groups", "_keys", "_grad_dtype", "_threads", "_initial_keys", "_names",
-                "_grad_dtypes")  # fmt: skip
+                "_grad_dtypes", "_options")  # fmt: skip
         return {"entries": entries, **{name: self.__dict__[name] for name in kept}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -547,7 +549,7 @@ class Shampoo(torch.optim.Optimizer):
         super().__setstate__({name: value for name, value in state.items() if name not in ("entries", "state")})
         self.defaults.pop("differentiable", None)  # PyTorch adds it
         if entries is not None:  # without entries, the caller is PyTorch's load_state_dict
-            self._alone, self._copies = True, None
+            self._alone, self._copies, self._options_of = True, None, None
             self._create(entries={key: to_array(value) for key, value in entries.items()})
 
 

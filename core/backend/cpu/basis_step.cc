@@ -297,8 +297,9 @@ class BasisStep {
     return static_cast<double>(states_.d(k)) / static_cast<double>(context_.block.elements);
   }
 
-  // The same with C_k of the gradient, whitened along all other dims, and updates the eigenvalues. Returns false, and
-  // changes nothing, if a state would overflow. r: the gradient in the present eigenbases. Overwrites both.
+  // The same with C_k of the gradient, whitened along all other dims, and updates the eigenvalues. Returns false if a
+  // state would overflow; states of earlier dims may have changed then. r: the gradient in the present eigenbases.
+  // Overwrites both.
   bool UpdateKlFactors(const BlockData<Real>& g, const Contracted<Real>& r) const {
     if (!program_.updates_factors) return true;
     if (settings_.kl_eigenvalues == KlEigenvalues::kEma && !AverageEigenvalues(r.data.data)) return false;

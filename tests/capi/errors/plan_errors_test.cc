@@ -142,7 +142,7 @@ TEST_CASE("row splits and roles that a group cannot use are rejected when the pl
   desc = Param("p", {2, 6, 4});
   desc.fan = SHAMPOO_IN_OUT;
   desc.row_splits[0] = 2;
-  refused({{"use_merge_dims", "true"}}, desc, {"\"p\"", "row_splits", "(2, 6, 2)", "use_merge_dims false"});
+  refused({{"use_merge_dims", "true"}}, desc, {"\"p\"", "row_splits", "(2, 6, 2)", "use_merge_dims to false"});
   desc = Param("p", {6, 4});
   desc.fan = SHAMPOO_IN_OUT;
   desc.row_splits[0] = 1;
@@ -151,6 +151,16 @@ TEST_CASE("row splits and roles that a group cannot use are rejected when the pl
   desc.shard_form = 1;
   desc.flat_count = 20;
   refused({}, desc, {"\"p\"", "row_splits", "flat shard", "shard_mode gather"});
+  // A rank that holds nothing of the parameter finds the same errors.
+  desc.flat_count = 0;
+  refused({}, desc, {"\"p\"", "row_splits", "flat shard", "shard_mode gather"});
+  desc.row_splits[0] = 0;
+  desc.role = SHAMPOO_HEAD;
+  refused({{"route", "auto"}, {"grafting", "none"}}, desc, {"\"p\"", "role is head", "grafting is none"});
+  desc = Param("p", {1025, 1024});
+  desc.stack_dims = 1;
+  desc.row_splits[0] = 1;
+  refused({{"method", "adam"}}, desc, {"\"p\"", "row_splits divides 1025", "1024 parts", "larger sizes"});
 }
 
 TEST_CASE("a parameter with an unknown group or dtype is rejected") {

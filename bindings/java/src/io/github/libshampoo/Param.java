@@ -133,6 +133,10 @@ public final class Param implements Cloneable {
    */
   public Param rowSplits(Fan order, long... sizes) {
     checkDims(sizes.length, "row splits");
+    if (Arrays.stream(sizes).anyMatch(size -> size < 1)) {
+      throw new ShampooException.Invalid("parameter \"" + name + "\": the row splits are " + Arrays.toString(sizes)
+          + "; expected sizes of at least 1");
+    }
     Param other = copy();
     other.fan = Objects.requireNonNull(order, "order");
     other.rowSplits = sizes.clone();
