@@ -29,7 +29,7 @@ class Param:
     role
         "vector", "embedding" or "head": the parameter has no factor matrices (key "route"). Vectors need no role.
     row_splits
-        Sizes of the parts if the array fuses several tensors, such as (q, k, v). One size repeats.
+        Sizes of the parts if the array stores several tensors, such as (q, k, v). A single size is repeated.
     fan
         The dimension that ``row_splits`` divides: "out_in" for the first, as in PyTorch, "in_out" for the last.
     shape
