@@ -372,7 +372,7 @@ Status CheckRole(const ParamDesc& desc, const Settings& settings) {
     return {};
   return Invalid(
       "role is ", NameOf(desc.role),
-      ", but grafting is none: expected a grafting method, which steps parameters without factor matrices; or "
+      ", but grafting is none: expected a grafting method, which updates parameters without factor matrices; or "
       "role hidden, or the key route off");
 }
 

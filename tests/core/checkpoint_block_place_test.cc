@@ -89,7 +89,7 @@ TEST_CASE("a place that is not within its parameter is malformed, and the error 
       {"its parameter has a different size", [](BlockPlace* place) { place->piece = Region::Interval(0, 19, 19); }},
       {"its parameter has a different size", [](BlockPlace* place) { place->piece.shape = Shape::Of({0}); }},
       {"its piece is empty", [](BlockPlace* place) { place->piece.extent = Shape::Of({0}); }},
-      {"its piece has a wrong number of dims",
+      {"its piece has the wrong number of dims",
        [](BlockPlace* place) {
          place->piece.extent = Shape::Of({4, 5});
        }},

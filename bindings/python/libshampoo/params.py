@@ -88,7 +88,7 @@ def describe(name: str, param: Param, group: int, view: _native.View | None = No
     desc.role, desc.fan = _code(_ROLES, "role", param.role, what), _code(_FANS, "fan", param.fan, what)
     splits = tuple(map(operator.index, param.row_splits))
     if len(splits) > 8:
-        raise ValueError(f"{what}: row_splits has {len(splits)} sizes; expected at most 8, or one size that repeats")
+        raise ValueError(f"{what}: row_splits has {len(splits)} sizes; expected at most 8 (a single size is repeated)")
     desc.row_splits = splits
     if param.flat_offset is not None:
         desc.shard_form, desc.flat_offset, desc.flat_count = 1, param.flat_offset, math.prod(local)

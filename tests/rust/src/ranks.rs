@@ -141,7 +141,7 @@ fn a_failure_in_a_communicator_is_an_error_of_the_step() {
         ("panic", "panicked: the network is gone"),
         ("error", "the cable is out"),
         ("later", "failed later"),
-        ("odd", "panicked: with a payload that is not text"),
+        ("odd", "panicked with a payload that is not text"),
     ] {
         let (meeting, ready) = (Meeting::new(2), std::sync::Barrier::new(2));
         in_threads(2, |rank| {
