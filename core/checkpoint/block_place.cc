@@ -62,7 +62,7 @@ Status BlockPlace::Check(int64_t param_elements) const {
     }
   }
   if (!has_elements(shape) || offset < 0 || offset >= piece_elements) {
-    return malformed("its shape or offset is not within its piece");
+    return malformed("its shape is empty, or its offset is not within its piece");
   }
   // CountBefore() requires a last stride of 1.
   if (stride[static_cast<size_t>(shape.ndim) - 1] != 1) return malformed("its last stride is not 1");

@@ -65,9 +65,10 @@ const Key kKeys[] = {
     {.name = "preset", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "Named set of defaults. Keys that are set explicitly keep their values, regardless of the order in which "
             "keys are set. shampoo: the defaults of this table. shampoo_2024: the defaults of the July 2024 reference "
-            "release. shampoo_pinv: shampoo with root_rank_handling pseudo_inverse. adamw: method adam with the learning rate and the weight decay of torch.optim.AdamW. soap, "
-            "kl_shampoo: the method of this name with its defaults. A preset is for one method; if the key method "
-            "selects another method, the defaults of that method are used instead.",
+            "release. shampoo_pinv: shampoo with root_rank_handling pseudo_inverse. adamw: method adam with the "
+            "learning rate and the weight decay of torch.optim.AdamW. soap, kl_shampoo: the method of this name with "
+            "its defaults. A preset is for one method; if the key method selects another method, the defaults of that "
+            "method are used instead.",
      .choices = kPresetNames},
     {.name = "method", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "How the update follows from the gradient. shampoo: Distributed Shampoo. soap: Adam in the eigenbases of "
@@ -258,8 +259,8 @@ const Key kKeys[] = {
      .methods = kShampoo, .least = 0, .number = &Settings::root_rank_atol},
     {.name = "root_failure_tolerance", .type = KeyType::kI64, .default_text = "3",
      .doc = "If no rung of the recovery ladder can compute the inverse root or the eigenbasis of a factor matrix, the "
-            "previous one is kept. If this happens at more refreshes in a row than this number, the next step reports an error before "
-            "it changes anything.",
+            "previous one is kept. If this happens at more refreshes in a row than this number, the next step reports "
+            "an error before it changes anything.",
      .methods = kWithFactors, .least = 0, .most = kLargestInteger, .integer = &Settings::root_failure_tolerance},
     {.name = "track_root_residuals", .type = KeyType::kBool, .default_text = "false",
      .doc = "Compare every inverse root with one computed in float64, for shampoo_optimizer_stat and the log. This "

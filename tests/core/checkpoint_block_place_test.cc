@@ -95,8 +95,8 @@ TEST_CASE("a place that is not within its parameter is malformed, and the error 
        }},
       {"its piece is not within the parameter", [](BlockPlace* place) { place->piece.offset = Shape::Of({1}); }},
       {"its piece is not within the parameter", [](BlockPlace* place) { place->piece.offset = Shape::Of({-1}); }},
-      {"its shape or offset", [](BlockPlace* place) { place->offset = 20; }},
-      {"its shape or offset",
+      {"its shape is empty, or its offset", [](BlockPlace* place) { place->offset = 20; }},
+      {"its shape is empty, or its offset",
        [](BlockPlace* place) {
          place->shape = Shape::Of({2, 0});
        }},
