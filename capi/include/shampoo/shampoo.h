@@ -650,7 +650,7 @@ typedef struct shampoo_block_info {
   /** 1: a block of this rank's shard, which is only a part of the parameter. 0: a block of the whole parameter. */
   int32_t of_shard;
   /** Order of the block, after merging and splitting: 1..8. Each dim has a factor matrix, unless the role of the
-   * parameter or a key excludes it (see above). */
+   * parameter or a key excludes it (see the head of this section). */
   int32_t ndim;
   /** Shape in elements; ndim entries, the others are 0. Factor matrix k is shape[k] x shape[k]. */
   int64_t shape[8];
@@ -1277,7 +1277,7 @@ shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* 
  *   "snapshot_step"   with root_async: one I64. s > 0: the snapshots are of step s of the group, and their roots are
  *                     not in use yet; -s: the roots of step s are in use; 0: no refresh yet
  *   "diagonal"        shampoo: one I32 per dim, 1 if the factor matrix was diagonal at every refresh, else 0
- *   "basis.k"         soap and kl_shampoo: eigenbasis of F_k, with an eigenvector in each column
+ *   "basis.k"         soap and kl_shampoo: eigenbasis of F_k, shape[k] x shape[k], an eigenvector in each column
  *   "kl_scale.k"      kl_shampoo, and soap with factor_correction kl: shape[k] inverse square roots of eigenvalues
  *   "gradient_count"  soap and kl_shampoo: one I64, the number of gradients that the block has had
  *   "radius"          with norm_control: one F64, the norm that it maintains; 0: not known yet

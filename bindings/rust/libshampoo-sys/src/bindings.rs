@@ -264,7 +264,7 @@ pub struct shampoo_block_info {
     /// 1: a block of this rank's shard, which is only a part of the parameter. 0: a block of the whole parameter.
     pub of_shard: i32,
     /// Order of the block, after merging and splitting: 1..8. Each dim has a factor matrix, unless the role of the
-    /// parameter or a key excludes it (see above).
+    /// parameter or a key excludes it (see the head of this section).
     pub ndim: i32,
     /// Shape in elements; ndim entries, the others are 0. Factor matrix k is shape\[k\] x shape\[k\].
     pub shape: [i64; 8],
