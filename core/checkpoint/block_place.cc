@@ -55,14 +55,14 @@ Status BlockPlace::Check(int64_t param_elements) const {
   if (!has_elements(piece.extent)) return malformed("its piece is empty");
   const int64_t piece_elements = product;
   if (piece.offset.ndim != piece.shape.ndim || piece.extent.ndim != piece.shape.ndim)
-    return malformed("its piece has a wrong number of dims");
+    return malformed("its piece has the wrong number of dims");
   for (int k = 0; k < piece.shape.ndim; ++k) {
     if (piece.offset[k] < 0 || piece.extent[k] > piece.shape[k] || piece.offset[k] > piece.shape[k] - piece.extent[k]) {
       return malformed("its piece is not within the parameter");
     }
   }
   if (!has_elements(shape) || offset < 0 || offset >= piece_elements) {
-    return malformed("its shape or offset is not within its piece");
+    return malformed("its shape is empty, or its offset is not within its piece");
   }
   // CountBefore() requires a last stride of 1.
   if (stride[static_cast<size_t>(shape.ndim) - 1] != 1) return malformed("its last stride is not 1");

@@ -18,7 +18,7 @@ Status WorldStaging::Create(const CheckpointCall& call) {
     }
     if (staging_ == nullptr) {
       return Unsupported(
-          "world takes memory of a GPU, but none of the optimizers is on a GPU: give a communicator whose device_type "
+          "world takes memory of a GPU, but none of the optimizers is on a GPU: pass a communicator whose device_type "
           "is "
           "SHAMPOO_CPU");
     }
@@ -55,7 +55,7 @@ Status CheckCall(const CheckpointCall& call) {
   if (ranks >= world) return {};
   return Invalid(call.world == nullptr ? "world is NULL" : Cat("world has ", CountText(ranks, "rank")),
                  ", but an optimizer has ", world,
-                 " ranks (replicas times shards): give a communicator of all ranks of the job");
+                 " ranks (replicas times shards): pass a communicator of all ranks of the job");
 }
 
 }  // namespace shampoo

@@ -20,7 +20,7 @@ namespace shampoo {
 // independently of ranks and block numbers.
 class Matching {
  public:
-  // A block that the checkpoint has with exactly the same elements.
+  // A block for which the checkpoint has a block of exactly the same elements.
   struct Direct {
     OptimizerState* optimizer;
     const StoredBlock* stored;

@@ -48,7 +48,7 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  // How errors name a rank: "rank", or "shard rank" once an optimizer uses the communicator for shards.
+  // Sets how errors name a rank: "rank", or "shard rank" once an optimizer uses the communicator for shards.
   void SetRankName(const char* name) { rank_name_ = name; }
   const char* rank_name() const { return rank_name_; }
   // Returns the number of the next optimizer that is created with this communicator. It is the same on all ranks.
@@ -78,15 +78,15 @@ class Communicator {
   // communicator takes host memory.
   Staging* SetStaging(Staging* staging) { return std::exchange(staging_, staging); }
 
-  // All-gather in place. buffer: world() segments of segment_bytes each; before the call only this rank's segment is
-  // filled, afterwards all are. A failure aborts the communicator.
+  // Makes an all-gather in place. buffer: world() segments of segment_bytes each; before the call only this rank's
+  // segment is filled, afterwards all are. A failure aborts the communicator.
   Status GatherInPlace(void* buffer, int64_t segment_bytes);
   // Does the same in the order of a stream. buffer must be memory that the communicator takes directly.
   // captured: the stream is being captured; a failure then only means that the step cannot be captured.
   Status GatherInStream(void* buffer, int64_t segment_bytes, void* stream, bool captured = false);
 
   // Gathers an integer from every rank. Without staging it allocates nothing, so that a rank that is out of memory can
-  // report that. With staging it allocates device memory if no exchange before was as large.
+  // report that. With staging it allocates device memory unless an earlier exchange was as large.
   Status AllGatherInt(int64_t own);
   // Returns what a rank sent in the last AllGatherInt().
   int64_t GatheredInt(int rank) const { return gathered_ints_[static_cast<size_t>(rank) * kIntStride]; }

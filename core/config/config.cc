@@ -47,6 +47,7 @@ constexpr Alias kAliases[] = {
     {"precond_frequency", "precondition_frequency"},
     {"precondition_every", "precondition_frequency"},
     {"preconditioning_compute_steps", "precondition_frequency"},
+    {"statistics_compute_steps", "factor_update_frequency"},
     {"root_inv_method", "root_method"},
     {"inv_root_override", "inverse_root_override"},
     {"exponent_override", "inverse_root_override"},
@@ -68,7 +69,6 @@ struct AbsentOption {
   const char* advice;
 };
 constexpr AbsentOption kAbsentOptions[] = {
-    {"statistics_compute_steps", "the factor matrices are updated in every step; leave it out"},
     {"maximize", "pass gradients with the opposite sign"},
     {"amsgrad", "it is not supported; leave it out"},
 };
@@ -260,7 +260,7 @@ Status Config::Resolve(Settings* settings) const {
   if (ValueOf(*FindKey("root_rank_rtol")).is_auto) made.root_rank_rtol = -1;
   if (made.skip_dim_size > 0 && made.grafting == Grafting::kNone) {
     return Invalid("key skip_dim_size: the value ", made.skip_dim_size,
-                   " is not allowed with grafting none: expected 0, or a grafting method, which steps tensors whose "
+                   " is not allowed with grafting none: expected 0, or a grafting method, which updates tensors whose "
                    "dimensions are all skipped");
   }
   if (made.factor_correction == FactorTerm::kKl && made.initial_inverse == InitialInverse::kZero) {
@@ -384,7 +384,8 @@ Status Config::ResolveSchedule(Settings* settings) const {
   }
   if (settings->root_async >= frequency) {
     return Invalid("root_async is ", settings->root_async, " and precondition_frequency is ", frequency,
-                   ": inverse roots must be in use before the next ones are computed; expected less than ", frequency);
+                   ": expected less than ", frequency,
+                   ", because inverse roots must be in use before the next ones are computed");
   }
   return {};
 }

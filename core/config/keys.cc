@@ -65,9 +65,10 @@ const Key kKeys[] = {
     {.name = "preset", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "Named set of defaults. Keys that are set explicitly keep their values, regardless of the order in which "
             "keys are set. shampoo: the defaults of this table. shampoo_2024: the defaults of the July 2024 reference "
-            "release. shampoo_pinv: shampoo with root_rank_handling pseudo_inverse. adamw: method adam with the learning rate and the weight decay of torch.optim.AdamW. soap, "
-            "kl_shampoo: the method of this name with its defaults. A preset is for one method; if the key method "
-            "selects another method, the defaults of that method are used instead.",
+            "release. shampoo_pinv: shampoo with root_rank_handling pseudo_inverse. adamw: method adam with the "
+            "learning rate and the weight decay of torch.optim.AdamW. soap, kl_shampoo: the method of this name with "
+            "its defaults. A preset is for one method; if the key method selects another method, the defaults of that "
+            "method are used instead.",
      .choices = kPresetNames},
     {.name = "method", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "How the update follows from the gradient. shampoo: Distributed Shampoo. soap: Adam in the eigenbases of "
@@ -144,11 +145,12 @@ const Key kKeys[] = {
             "method soap and kl_shampoo.",
      .methods = kWithFactors, .least = 0, .most = kLargestInteger, .integer = &Settings::merge_min_dim},
     {.name = "precondition_1d", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Whether tensors with at most one dimension above 1 (biases, scales) have factor matrices. false: they use "
-            "only the grafting method, unless grafting is none; with method soap and kl_shampoo they take the step of "
-            "method adam. Dimensions are counted before they are merged. With "
-            "stack_dims, they are counted for each stacked tensor; with shard_mode local, for each piece that a rank "
-            "holds.",
+     .doc = "Whether vectors (biases, scales) have factor matrices. false: they use only the grafting method, unless "
+            "grafting is none; with method soap and kl_shampoo they take the step of method adam. With method shampoo, "
+            "a vector is a tensor with at most one dimension above 1 before dimensions are merged. With method soap "
+            "and kl_shampoo, it is a tensor with at most one dimension after they are merged, so a tensor of shape "
+            "(64, 1) is a matrix unless use_merge_dims is set. With stack_dims, dimensions are counted for each "
+            "stacked tensor; with shard_mode local, for each piece that a rank holds.",
      .methods = kWithFactors, .flag = &Settings::precondition_1d},
     {.name = "route", .type = KeyType::kChoice, .default_text = "auto",
      .doc = "Which parameters have no factor matrices because of their role in the model. auto: those that are "
@@ -158,8 +160,9 @@ const Key kKeys[] = {
      .methods = kWithFactors, .choices = kRouteNames, .choose = Choose<&Settings::route>},
     {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "25",
      .doc = "Maximum number of steps between two refreshes of the inverse roots. Early refreshes follow each other "
-            "sooner if refresh_growth is above 0. Factor matrices are updated at every step. With method soap and "
-            "kl_shampoo (default 10): the number of updates of a block between two refreshes of its eigenbases.",
+            "sooner if refresh_growth is above 0. factor_update_frequency is the frequency of updates of the factor "
+            "matrices. With method soap and kl_shampoo (default 10): the number of updates of a block between two "
+            "refreshes of its eigenbases.",
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
     {.name = "factor_update_frequency", .type = KeyType::kI64, .default_text = "1",
      .doc = "Number n of steps between two updates of the factor matrices: the gradients of steps 1, 1 + n, 1 + 2 n and "
@@ -188,9 +191,9 @@ const Key kKeys[] = {
     {.name = "inverse_root_override", .type = KeyType::kList, .default_text = "2",
      .doc = "Root r of the inverse root factor^(-exponent_multiplier / r). A single number applies to blocks of every "
             "order. A list such as 0,2,4 is indexed by the number of factor matrices of a block: entry 1 is for "
-            "vectors, entry 2 for matrices. 0, or a number past the end of the list: 2 * order, as in the original "
-            "Shampoo. The default 2 approximates "
-            "full-matrix Adagrad by a Kronecker product (arXiv 2406.17748).",
+            "vectors, entry 2 for matrices. 0, or a number past the end of the list: twice the number of factor "
+            "matrices, as in the original Shampoo. The default 2 approximates full-matrix Adagrad by a Kronecker "
+            "product (arXiv 2406.17748).",
      .methods = kShampoo, .least = 0, .most = kLargestInteger},
     {.name = "exponent_multiplier", .type = KeyType::kF64, .default_text = "1",
      .doc = "Multiplies the exponent of the inverse root factor^(-exponent_multiplier / r). inverse_root_override sets "
@@ -256,8 +259,8 @@ const Key kKeys[] = {
      .methods = kShampoo, .least = 0, .number = &Settings::root_rank_atol},
     {.name = "root_failure_tolerance", .type = KeyType::kI64, .default_text = "3",
      .doc = "If no rung of the recovery ladder can compute the inverse root or the eigenbasis of a factor matrix, the "
-            "previous one is kept. If this happens at more refreshes in a row than this number, the next step reports an error before "
-            "it changes anything.",
+            "previous one is kept. If this happens at more refreshes in a row than this number, the next step reports "
+            "an error before it changes anything.",
      .methods = kWithFactors, .least = 0, .most = kLargestInteger, .integer = &Settings::root_failure_tolerance},
     {.name = "track_root_residuals", .type = KeyType::kBool, .default_text = "false",
      .doc = "Compare every inverse root with one computed in float64, for shampoo_optimizer_stat and the log. This "
@@ -397,9 +400,9 @@ const Key kKeys[] = {
      .changeable = true},
     {.name = "relative_epsilon", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Multiple of the largest element of the square root of the second moment that is added to all elements of "
-            "a block, in addition to epsilon. Without it, directions without gradients, which hold only rounding "
-            "errors, get updates of full size. Applies to blocks with factor matrices. auto: 1024 times the unit "
-            "roundoff of computation_dtype, 6.1e-5 for f32.",
+            "a block, in addition to epsilon. Without it, directions without gradients, in which the moments contain "
+            "only rounding errors, get updates of full size. Applies to blocks with factor matrices. auto: 1024 times "
+            "the unit roundoff of computation_dtype, 6.1e-5 for f32.",
      .methods = kSoap, .off_text = "0", .least = 0, .most = 1, .most_open = true,
      .number = &Settings::relative_epsilon},
     {.name = "factor_correction", .type = KeyType::kChoice, .default_text = "none",
@@ -438,16 +441,16 @@ const Key kKeys[] = {
             "The default is 10000 for method soap and kl_shampoo. Not supported on a GPU with method shampoo yet.",
      .methods = kWithFactors, .least = 0, .most = kLargestInteger, .integer = &Settings::skip_dim_size},
     {.name = "update_norm", .type = KeyType::kChoice, .default_text = "none",
-     .doc = "Gives the direction of each parameter a fixed norm, update_norm_target. frobenius: the square root of the "
-            "sum of squares. rms: the root of the mean square. A direction of 0 stays 0. Requires that the parameter "
-            "is one block.",
+     .doc = "Gives the direction of each parameter, or of each of its stacked tensors and parts, a fixed norm, "
+            "update_norm_target. frobenius: the square root of the sum of squares. rms: the root of the mean square. A "
+            "direction of 0 stays 0. Requires that each of these tensors is one block.",
      .choices = kUpdateNormNames, .choose = Choose<&Settings::update_norm>},
     {.name = "update_norm_target", .type = KeyType::kF64, .default_text = "1",
      .doc = "Norm of the direction with update_norm frobenius or rms.",
      .least = 0, .least_open = true, .number = &Settings::update_norm_target},
     {.name = "max_update_rms", .type = KeyType::kF64, .default_text = "0",
-     .doc = "Largest root mean square of the direction of a parameter. A longer direction is shortened to it, after "
-            "update_norm. 0: no limit. Requires that the parameter is one block.",
+     .doc = "Largest root mean square of the direction of a tensor. A longer direction is shortened to it, after "
+            "update_norm. 0: no limit. Has the requirement of update_norm.",
      .least = 0, .number = &Settings::max_update_rms},
     {.name = "norm_control", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Controls the Frobenius norm of each parameter of two or more dimensions. none: the norm is free. "

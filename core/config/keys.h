@@ -59,13 +59,13 @@ struct Key {
 };
 
 std::span<const Key> Keys();
-// Whether the grafting method of this name has a state. false: it has none, or the name is unknown.
+// Returns whether the grafting method of this name has a state. Returns false for an unknown name.
 bool GraftingHasMoment(std::string_view name);
 const Key* FindKey(std::string_view name);
 int IndexOf(const Key& key);
 bool Reads(Method method, const Key& key);
 const char* NameOf(Method method);
-std::string MethodNames(const Key& key);  // of the methods that read the key: "adam, rmsprop"
+std::string MethodNames(const Key& key);  // the methods that read the key: "adam, rmsprop"
 // Returns the meaning of a key, and the methods that read it if not all do.
 const std::string& DocText(const Key& key);
 const char* TypeName(KeyType type);            // "f64", "i64", "bool", "choice", "dtype", "list"
@@ -83,7 +83,7 @@ Status ParseValue(const Key& key, std::string_view text, Value* value);
 Status MakeNumber(const Key& key, double number, Value* value);
 Status MakeInteger(const Key& key, int64_t integer, Value* value);
 Status CheckNumber(const Key& key, double number);
-// Returns the error of a value of a key that the method does not read.
+// Returns the error for a value that was set for a key that the method does not read.
 Status RejectUnread(Method method, const Key& key, const std::string& value);
 // Checks a number of a key with `arithmetic`. Returns an error if it overflows the computation dtype, or if it is not 0
 // but rounds to 0 there, unless 0 is the least value of the key.

@@ -24,7 +24,7 @@ class LineReader {
   Status ReadPair(std::string* key, std::string* value) {
     *key = ReadUntil(" \t\r=");
     SkipBlanks();
-    if (key->empty()) return Invalid("a value without a key before \"=\": expected key=value");
+    if (key->empty()) return Invalid("there is no key before \"=\": expected key=value");
     if (rest_.empty() || rest_.front() != '=') {
       return Invalid("key ", *key, " has no value: expected ", *key, "=value");
     }
@@ -59,7 +59,7 @@ Status SetFromLine(std::string_view line, Config* config) {
 }  // namespace
 
 Status SetFromOptionText(const char* text, Config* config) {
-  if (text == nullptr) return Invalid("options is NULL: expected a text such as \"lr=0.1 grafting=adam\"");
+  if (text == nullptr) return Invalid("options is NULL: expected a string such as \"lr=0.1 grafting=adam\"");
   Config changed = *config;
   std::string_view rest(text);
   const bool several_lines = rest.find('\n') != std::string_view::npos;

@@ -180,8 +180,11 @@ struct Settings : GroupSettings {
   // inverse_root_override has an entry for the number that is not 0.
   int64_t RootFor(int factors) const;
 
-  // Returns the key that determines which number is added to the eigenvalues of factor matrices.
-  const char* EpsilonKey() const { return root_relative_epsilon > 0 ? "root_relative_epsilon" : "epsilon"; }
+  // Returns the key whose larger values reduce the effect of the smallest eigenvalues of factor matrices.
+  const char* EpsilonKey() const {
+    if (root_rank_handling == RankHandling::kPseudoInverse) return "root_rank_rtol";
+    return root_relative_epsilon > 0 ? "root_relative_epsilon" : "epsilon";
+  }
 
   // Checks that every second moment that is stored in 16 bits can decrease, unless allow_stalled_moments is set.
   Status CheckMoments() const;

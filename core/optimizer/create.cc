@@ -33,7 +33,7 @@ Status CheckUsable(const OptimizerDesc& desc) {
     if (comm == nullptr) continue;
     if (desc.device != DeviceType::kCuda && comm->takes_device_memory()) {
       return Unsupported("desc.", kind,
-                         "_comm takes memory of a GPU, and the optimizer is on the CPU: give a communicator whose "
+                         "_comm takes memory of a GPU, and the optimizer is on the CPU: pass a communicator whose "
                          "device_type is SHAMPOO_CPU");
     }
     SHAMPOO_RETURN_IF_ERROR(comm->PriorFailure());
@@ -86,11 +86,11 @@ Status CheckCommunicators(const PlanData& plan, const OptimizerDesc& desc) {
   const Placement& placement = plan.placement;
   if (plan.gathers && desc.shard_comm == nullptr) {
     return Invalid("desc.shard_comm is NULL, shard_mode is gather and the plan's shard_world is ",
-                   placement.shard_world, ": give a communicator of the shard ranks, or set shard_mode local");
+                   placement.shard_world, ": pass a communicator of the shard ranks, or set shard_mode local");
   }
   if (desc.replica_comm == nullptr && placement.replica_world != 1) {
     return Invalid("desc.replica_comm is NULL and the plan's replica_world is ", placement.replica_world,
-                   ": give a communicator with that many ranks, or make a plan with a replica_world of 1");
+                   ": pass a communicator with that many ranks, or make a plan with a replica_world of 1");
   }
   const auto check = [](const char* kind, const Communicator* comm, int rank, int world) -> Status {
     if (comm == nullptr) return {};

@@ -33,7 +33,7 @@ struct ParamDesc {
   int stack_dims = 0;
   Role role = Role::kHidden;
   Fan fan = Fan::kOutIn;
-  std::vector<int64_t> row_splits;  // sizes of the parts of each stacked tensor; one size repeats; empty: one part
+  std::vector<int64_t> row_splits;  // of the parts of each stacked tensor; a single size is repeated; empty: one part
   Dtype param_dtype = Dtype::kF32;
   Dtype grad_dtype = Dtype::kF32;
   Dtype out_dtype = Dtype::kF32;

@@ -32,7 +32,7 @@ struct StackedRange {
 };
 
 // Returns the shape of one stacked tensor. If stack_dims is the number of dims, each element is a tensor of its own.
-// Requires 0 <= stack_dims <= shape.ndim, as the next two functions do.
+// Like the next two functions, it requires 0 <= stack_dims <= shape.ndim.
 Shape StackedTensorShape(const Shape& shape, int stack_dims);
 
 // Returns the number of tensors that the flat range [start, end) of the stack touches. A caller that limits the number
@@ -51,8 +51,8 @@ struct TensorPart {
 
 // Returns the dim of a stacked tensor that row_splits cuts: the first one, or the last one with Fan::kInOut.
 int RowDim(const Shape& tensor, Fan fan);
-// Returns the parts into which `splits` cuts a dim: one part for each size, or for one size as many as fit. No size:
-// the whole dim is one part. Requires sizes that CheckParamDesc accepts.
+// Returns the parts into which `splits` cuts a dim: one part for each size; as many equal parts as fit if there is a
+// single size; the whole dim if there is none. Requires sizes that CheckParamDesc accepts.
 std::vector<TensorPart> TensorParts(const std::vector<int64_t>& splits, int64_t rows);
 
 // 2. A dense piece of a tensor that a flat shard contains completely.
@@ -74,9 +74,9 @@ std::vector<ShardPiece> FlatShardPieces(const Shape& shape, int64_t start, int64
 //   min_dim > 0:  from right to left, if one of the two is below min_dim and more than two dims are left. This merges
 //                 the kernel dims of a convolution with its input channels, and the number of attention heads with the
 //                 width of a head, regardless of which dim comes first. A matrix stays a matrix.
-// A dim longer than skip_size is merged with no other; skip_size 0: there is no such dim. If `skipped` is not nullptr,
-// bit k of *skipped says whether dim k of the result is such a dim.
-// Requires max_dim >= 1, min_dim >= 0 and skip_size >= 0.
+// A dim longer than skip_size is not merged; with skip_size 0, there is no such limit. If `skipped` is not nullptr, bit
+// k of *skipped says whether dim k of the result is longer than skip_size. Requires max_dim >= 1, min_dim >= 0 and
+// skip_size >= 0.
 Shape MergeDims(const Shape& shape, int64_t max_dim, int64_t min_dim, int64_t skip_size = 0,
                 uint32_t* skipped = nullptr);
 
@@ -88,7 +88,7 @@ struct BlockView {
   int64_t offset;                        // in elements
 };
 
-// Computes how many blocks SplitBlocks would return, so that a caller can refuse a small max_dim before memory for the
+// Computes how many blocks SplitBlocks would return, so that a caller can reject a small max_dim before memory for the
 // blocks of a large tensor is allocated. Returns false and leaves *count unchanged if the number exceeds int64_t. This
 // cannot happen if the product of the shape fits int64_t. Requires max_dim >= 1. skipped: see SplitBlocks.
 bool CountBlocks(const Shape& shape, int64_t max_dim, int64_t* count, uint32_t skipped = 0);
@@ -99,7 +99,7 @@ bool CountBlocks(const Shape& shape, int64_t max_dim, int64_t* count, uint32_t s
 std::vector<BlockView> SplitBlocks(const Shape& shape, int64_t max_dim, uint32_t skipped = 0);
 
 // Cuts a tensor into blocks of neighboring elements for an elementwise method: as many whole slices of a dim as fit
-// kElementwiseBlock elements. So blocks can be distributed among ranks and threads, and none is too large to exchange.
+// kElementwiseBlock elements. Such blocks can be distributed among ranks and threads, and are small enough to exchange.
 inline constexpr int64_t kElementwiseBlock = int64_t{1} << 16;
 std::vector<BlockView> SplitElementwise(const Shape& shape);
 

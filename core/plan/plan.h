@@ -17,8 +17,8 @@
 #include "core/plan/block.h"
 #include "core/plan/shard_layout.h"
 
-// The plan of an optimizer: the blocks of a set of parameters, who owns them, and how much memory and traffic they
-// need. It is computed from shapes and settings alone and never refers to the caller's buffers.
+// The plan of an optimizer: the blocks of a set of parameters, their owners, and how much memory and traffic they need.
+// It is computed from shapes and settings alone and never refers to the caller's buffers.
 namespace shampoo {
 
 // The place of a rank among all ranks, and the processors that it uses.
@@ -32,7 +32,7 @@ struct Placement {
 };
 
 // With shard_mode gather: the memory of a rank for the exchanges between shards, and what it sends in a step, in bytes.
-// All buffers except `whole` are for all sets (PlanData::exchange_sets).
+// Each buffer except `whole` has room for all sets (PlanData::exchange_sets).
 struct GatherBytes {
   int64_t held = 0;           // buffer for the slices of its own shards that the rank sends
   int64_t owned = 0;          // buffer for the received slices of the blocks that it owns, and for their updates

@@ -91,14 +91,15 @@ std::string RankDeficientFactorsText(const PlanData& plan) {
   const Block& block = *worst.block;
   const Settings& settings = plan.group(block);
   const bool is_relative = settings.root_method == RootMethod::kHigherOrder;
-  return Cat("too few gradients before the first inverse roots: ", deficient, " of ", count,
-             count == 1 ? " factor matrix" : " factor matrices", " cannot have full rank by then, such as ",
-             BlockName(plan.param(block), block), "/factor.", worst.dim, " of size ", block.shape[worst.dim],
-             " with a rank of at most ", worst.rank, " after ", CountText(worst.step, "step"),
-             "; in all other directions it consists of the epsilon of ", settings.epsilon,
-             is_relative ? " times a bound on its largest eigenvalue" : "",
-             " alone, and the loss may not fall. Set root_relative_epsilon (the default suits most models) instead of "
-             "epsilon, or a later start_preconditioning_step");
+  return Cat(
+      "too few gradients before the first inverse roots: ", deficient, " of ", count,
+      count == 1 ? " factor matrix" : " factor matrices", " cannot have full rank by then, such as ",
+      BlockName(plan.param(block), block), "/factor.", worst.dim, " of size ", block.shape[worst.dim],
+      " with a rank of at most ", worst.rank, " after ", CountText(worst.step, "step"),
+      "; in all other directions it consists of the epsilon of ", settings.epsilon,
+      is_relative ? " times a bound on its largest eigenvalue" : "",
+      " alone, and the loss might not decrease. Set root_relative_epsilon (the default suits most models) instead "
+      "of epsilon, or a later start_preconditioning_step");
 }
 
 }  // namespace shampoo

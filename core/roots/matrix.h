@@ -37,7 +37,7 @@ struct SymmetricTarget {
   static SymmetricTarget Full(int64_t n, Real* data) { return {data, n, true}; }
 };
 
-// Properties of a matrix that one pass over it finds.
+// Properties of a matrix, determined in one pass over it.
 struct MatrixFacts {
   RootFailure failure = RootFailure::kNone;  // kNanInput or kInfInput
   bool diagonal = true;                      // every element off the diagonal is exactly 0

@@ -13,7 +13,7 @@
 // (arXiv 2509.03378).
 //
 // Each block counts its own gradients. An update is a gradient that changes the parameter. With basis_order after and
-// first_step skip, the first gradient is no update: it only gives the block its first eigenbases.
+// first_step skip, the first gradient is not an update: it only initializes the eigenbases.
 namespace shampoo {
 
 // Returns whether the first gradient of a block only initializes the block.
@@ -26,8 +26,8 @@ constexpr int64_t UpdatesOf(const GroupSettings& settings, int64_t gradients) {
   return SkipsFirst(settings) ? gradients - 1 : gradients;
 }
 
-// Returns whether the eigenbases are refreshed in the step of the gradient with this number, counted from 1, in
-// addition to their initialization by the first gradient with basis_order after.
+// Returns whether the eigenbases are refreshed in the step of the gradient with this number, counted from 1. The
+// initialization by the first gradient, with basis_order after, does not count as a refresh.
 constexpr bool IsBasisDue(const GroupSettings& settings, int64_t gradient) {
   const int64_t update = UpdatesOf(settings, gradient);
   if (update < 1) return false;
@@ -74,8 +74,8 @@ SHAMPOO_HD inline GraftingScalars MakeGraftingScalars(const GroupSettings& setti
   return scalars;
 }
 
-// Returns the divisor of the factor matrices in the refresh of this update: 1 with basis_order after, whose bases do
-// not depend on the scale of the matrices.
+// Returns the divisor of the factor matrices in the refresh of this update. It is 1 with basis_order after, because the
+// bases then do not depend on the scale of the matrices.
 SHAMPOO_HD inline double BasisCorrection(const GroupSettings& settings, int64_t update) {
   const bool corrects = settings.basis_order == BasisOrder::kBefore && settings.use_bias_correction &&
                         !settings.drop_weighting && settings.shampoo_beta < 1;

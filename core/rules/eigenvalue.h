@@ -22,8 +22,9 @@ SHAMPOO_HD inline double ResolvedEpsilon(const RootSpec& spec, double mean_eigen
 }
 
 // Returns whether a factor matrix counts as a zero matrix because none of its elements is a normal number of its dtype.
-// A decaying factor matrix ends in such numbers: rounding keeps them from reaching 0, and none of their digits is
-// correct. magnitude: the largest magnitude of an element, before the division by the bias correction.
+// The elements of a factor matrix that only decays become such numbers: rounding keeps them from reaching 0, and none
+// of their digits is correct. magnitude: the largest magnitude of an element, before the division by the bias
+// correction.
 constexpr bool IsNegligible(double magnitude, Dtype dtype) { return magnitude < SmallestNormal(dtype); }
 
 // Returns the magnitude, relative to the largest eigenvalue, below which an eigenvalue of an n x n matrix of this dtype
@@ -66,7 +67,7 @@ SHAMPOO_HD inline int RootScale(const RootSpec& spec, double largest) {
   return is_relative ? WholeRootScale(scale, spec.exponent) : scale;
 }
 
-// Returns the factor between the root of A and that of A * 2^-scale.
+// Returns the factor by which the root of A * 2^-scale is multiplied to obtain the root of A.
 SHAMPOO_HD inline double RootFactor(int scale, double exponent) {
   return std::exp2(static_cast<double>(scale) * exponent);
 }

@@ -7,8 +7,8 @@
 #include "core/config/settings.h"
 
 // Which steps refresh inverse roots, and how each step uses the gradient. The results depend only on the step number,
-// on keys and, with root_async, on the state of the block. So ranks, backends and resumed runs agree. Host and device
-// compile the same functions.
+// on keys and, with root_async, on the state of the block. Therefore ranks, backends and resumed runs agree. Host and
+// device compile the same functions.
 namespace shampoo {
 
 // Step counters stay below this limit, so that they are exact as doubles.
@@ -64,8 +64,8 @@ struct RefreshKeys {
 // refresh of the group.
 struct Refresh {
   int64_t step = 0;  // 0: there has been no refresh
-  // Steps until the next refresh. Without refresh_growth this is always the frequency, although the first refresh may
-  // be at a step between two multiples of it, and the next one follows sooner.
+  // Steps until the next refresh. Without refresh_growth this is always the frequency, even after a first refresh at a
+  // step between two multiples of the frequency, after which the next one follows sooner.
   int64_t interval = 0;
   int64_t number = 0;  // counted from 1
 };
@@ -88,8 +88,8 @@ constexpr int64_t FirstStepWith(double growth, double value) {
   return t;
 }
 
-// Returns the last refresh at or before step t. Intervals never shrink, so all refreshes with the same interval can be
-// skipped at once.
+// Returns the last refresh at or before step t. Intervals never become shorter, so the loop can pass all refreshes with
+// the same interval in one iteration.
 constexpr Refresh LastRefresh(const RefreshKeys& keys, int64_t t) {
   if (t < keys.start) return {};
   const int64_t frequency = keys.frequency;
@@ -167,8 +167,8 @@ constexpr bool IsDue(const GroupSchedule& group, int64_t phase) {
   return IsRefreshedAt(group.keys, phase, group.last, group.t);
 }
 
-// Returns whether a block that takes part in every step has a root task at this one. The result is the same on all
-// ranks. It does not depend on the owner of the block.
+// Returns whether a block that has had a gradient in every step has a root task in this step. The result is the same on
+// all ranks, because it does not depend on the state of the block, which only its owner has.
 constexpr bool IsRegularTask(const GroupSchedule& group, int64_t phase) {
   const RefreshKeys& keys = group.keys;
   const Refresh& taken = group.last_usable;
@@ -182,8 +182,8 @@ constexpr bool IsRegularTask(const GroupSchedule& group, int64_t phase) {
 //   -s  the roots of step s are in use, and none are pending
 // A refresh takes a snapshot, and steps continue with the roots in use, if three conditions hold: there are roots in
 // use, the interval is longer than root_async, and no older roots are pending. Otherwise the refresh computes its roots
-// at once. If |snapshot_step| is the current step, this block has already made the step, and another
-// rank has rejected it. The block then makes the step again in the same way.
+// immediately. If |snapshot_step| is the current step, this block has already made the step, and another rank has
+// rejected it. The block then makes the step again in the same way.
 constexpr RootTask RootTaskOf(const GroupSchedule& group, int64_t phase, int64_t snapshot_step) {
   const bool is_pending = snapshot_step > 0;
   if (IsDue(group, phase)) {

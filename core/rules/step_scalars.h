@@ -23,7 +23,7 @@ struct StepScalars {
   // F_k <- factor_decay * F_k + factor_weight * C_k
   double factor_decay = 0;
   double factor_weight = 0;
-  bool updates_factors = true;  // otherwise factor_decay is 1 and factor_weight 0 (factor_update_frequency)
+  bool updates_factors = true;  // false: factor_decay is 1 and factor_weight is 0 (factor_update_frequency)
 
   // V <- moment_decay * V + moment_weight * G * G, if there is a V
   double moment_decay = 0;
@@ -63,10 +63,11 @@ struct StepScalars {
 // Returns the divisor that corrects a moving average with this decay for its start from zero, after t steps.
 SHAMPOO_HD inline double BiasCorrection(double decay, int64_t t) { return 1 - std::pow(decay, static_cast<double>(t)); }
 
-// Returns whether step t updates the factor matrices, and how many of the steps 1 to t do.
+// Returns whether step t updates the factor matrices.
 constexpr bool UpdatesFactors(const GroupSettings& settings, int64_t t) {
   return (t - 1) % settings.factor_update_frequency == 0;
 }
+// Returns how many of the steps 1 to t update the factor matrices.
 constexpr int64_t FactorUpdates(const GroupSettings& settings, int64_t t) {
   return t < 1 ? 0 : 1 + (t - 1) / settings.factor_update_frequency;
 }
@@ -81,9 +82,9 @@ SHAMPOO_HD inline double FactorCorrection(const GroupSettings& settings, int64_t
 // second moment; any other decay means an average.
 constexpr double WeightFor(double decay) { return decay == 1 ? 1 : 1 - decay; }
 
-// Returns the number that is added to |P| before the division by |P|. The reference adds 1e-16. With a relative epsilon
-// the scale of the gradients must have no influence, although |P| decreases when gradients grow. Then the number only
-// prevents a division by zero.
+// Returns the number that is added to |P| before grafting divides by it. The reference adds 1e-16. With a relative
+// epsilon, |P| decreases when gradients grow, and the scale of the gradients must have no influence. The number is
+// therefore so small that it only prevents a division by zero.
 constexpr double NormGuard(double root_relative_epsilon) { return root_relative_epsilon > 0 ? 1e-37 : 1e-16; }
 
 // Makes a step leave the factor matrices as they are.

@@ -112,8 +112,8 @@ constexpr bool StaysSmall(const StepScalars& step, Dtype computation, bool has_m
   return moved < small && total < small && lr * total + shrunk < small;
 }
 
-// In an exchange between replicas, every byte of the first element of a block whose update was skipped has this value.
-// In each dtype that element is a NaN that no arithmetic produces.
+// The mark of a block whose update was skipped, in an exchange between replicas: every byte of its first element has
+// this value. In each dtype, the element is then a NaN that no arithmetic produces.
 inline constexpr unsigned char kSkippedMark = 0xff;
 
 // Returns whether the values that are written for an element fit. value: the new parameter as every rank computes it;

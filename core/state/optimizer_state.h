@@ -75,7 +75,7 @@ class OptimizerState {
   Status ReadSteps(size_t group, int64_t* steps) const;
   Status WriteSteps(size_t group, int64_t steps);
 
-  // Set the whole state, or the factor matrices of a block, as before the first step.
+  // Set the whole state, or the factor matrices of a block, to the values before the first step.
   Status Initialize();
   Status InitializeFactors(const Block& block);
   // Returns whether Initialize() would change nothing.
@@ -83,7 +83,7 @@ class OptimizerState {
 
   // Fails if the arena holds no usable state.
   Status CheckUsable(const char* arena) const;
-  // Makes every use of the arena out() fail with this text, until its whole state is replaced or written.
+  // Makes every use of the arena out() fail with this message, until its whole state is replaced or written.
   void MarkUnusable(std::string reason);
   // Call after the state has been replaced. Discards errors that earlier steps deferred.
   void MarkReplaced();

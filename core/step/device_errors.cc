@@ -58,8 +58,8 @@ Status RejectSchedule(const StepInputs& inputs, const cuda::StepReport& report, 
   }
   return WrongState(
       "a captured step was replayed as step ", counter + 1, " of group ", report.group,
-      ", at which inverse roots are due or put into use, or the direction is formed by another rule than in the "
-      "captured step",
+      ", which needs other work than the captured step: its inverse roots are due or put into use, or its direction is "
+      "computed by another rule",
       kNothingChanged, ". Call shampoo_optimizer_step for it outside of a capture");
 }
 

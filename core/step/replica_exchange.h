@@ -29,11 +29,11 @@ class ReplicaSharing {
                        ShardAgreement* shards) = 0;
   // Joins the exchange of a bucket only to report a failure.
   virtual void Report(int64_t bucket, const Status& failure) = 0;
-  // Does the same. After the exchange of the first bucket, also joins the agreement with the other shards.
+  // Does the same as Report(). After the exchange of the first bucket, also joins the agreement with the other shards.
   virtual void ReportWithShards(int64_t bucket, const Status& failure, ShardAgreement* shards) = 0;
-  // Call after a step. If another rank's inverse root failed too often, the next step returns an error.
+  // Makes the next step return an error if an inverse root of another rank has failed too often. Call it after a step.
   virtual void DeferRootFailures() = 0;
-  // Returns the buffer in which the updates for this rank's shards arrive from a replica, with gathered blocks.
+  // With gathered blocks, returns the buffer that receives the updates for this rank's shards from a replica.
   virtual char* ArrivedFrom(int64_t bucket, int replica) const = 0;
 };
 

@@ -68,7 +68,8 @@ void RootLedger::Record(const PlanData& plan, const Block& block, const Settings
     if (++failures_in_row_[i] > settings.root_failure_tolerance && failing_root_ < 0) {
       failing_root_ = static_cast<int64_t>(i);
       failing_root_tolerance_ = settings.root_failure_tolerance;
-      advice_ = UsesEigenbasis(settings.method)      ? "a computation_dtype"
+      advice_ = UsesEigenbasis(settings.method)                               ? "a computation_dtype"
+                : settings.root_rank_handling == RankHandling::kPseudoInverse ? "a larger root_rank_rtol, a root_dtype"
                 : settings.root_relative_epsilon > 0 ? "a larger root_relative_epsilon, a root_dtype"
                                                      : "a larger epsilon, a root_dtype";
     }

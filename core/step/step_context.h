@@ -39,12 +39,12 @@ class StepContext {
   // By parameter: whether it takes part in the step. The caller sets these flags before List().
   std::span<char> takes_part() { return takes_part_; }
   bool TakesPart(const Param& param) const;
-  // Makes those parameters take part that have a gradient on this rank.
+  // Marks the parameters that have a gradient on this rank as taking part in the step.
   void TakeOwnGradients();
 
   // Computes the programs of the active groups and lists the blocks, the most expensive first.
   Status List();
-  // Activates a group in which no parameter of this rank takes part, because other ranks step it.
+  // Activates a group in which no parameter of this rank takes part, because other ranks make a step of it.
   void Activate(size_t group, int64_t step);
 
   const GroupStep& group(size_t index) const { return groups_[index]; }
@@ -63,7 +63,8 @@ class StepContext {
 
   // Begins to write. Removes excluded blocks from the items; Finish() completes their outputs.
   void Begin();
-  // The same, but excluded blocks stay among the items and report a skipped update to the other ranks.
+  // Begins to write, too, but keeps excluded blocks among the items, so that they report a skipped update to the other
+  // ranks.
   void BeginWithExcluded();
   // Makes the step of some of the items.
   void Compute(std::span<const StepItem> items);

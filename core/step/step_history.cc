@@ -29,8 +29,8 @@ Status StepHistory::RaiseSkippedUpdate(const HyperParameters& hyper_parameters) 
   const Block& block = plan_.blocks[static_cast<size_t>(std::exchange(skipped_block_, -1))];
   return Numeric("the direction of block ", BlockName(plan_.param(block), block),
                  " was not finite, or would have overflowed its parameter or states", OtherReason(block),
-                 ", in the previous step, which skipped the update of the block; this step has changed nothing, and "
-                 "training can continue. Try a larger ",
+                 "; the previous step skipped the update of the block. This step has changed nothing, and training can "
+                 "continue. Try a larger ",
                  hyper_parameters.settings(static_cast<size_t>(block.group)).EpsilonKey(),
                  ", a lower learning rate, wider dtypes, or on_nonfinite skip_block");
 }

@@ -89,14 +89,14 @@ TEST_CASE("a place that is not within its parameter is malformed, and the error 
       {"its parameter has a different size", [](BlockPlace* place) { place->piece = Region::Interval(0, 19, 19); }},
       {"its parameter has a different size", [](BlockPlace* place) { place->piece.shape = Shape::Of({0}); }},
       {"its piece is empty", [](BlockPlace* place) { place->piece.extent = Shape::Of({0}); }},
-      {"its piece has a wrong number of dims",
+      {"its piece has the wrong number of dims",
        [](BlockPlace* place) {
          place->piece.extent = Shape::Of({4, 5});
        }},
       {"its piece is not within the parameter", [](BlockPlace* place) { place->piece.offset = Shape::Of({1}); }},
       {"its piece is not within the parameter", [](BlockPlace* place) { place->piece.offset = Shape::Of({-1}); }},
-      {"its shape or offset", [](BlockPlace* place) { place->offset = 20; }},
-      {"its shape or offset",
+      {"its shape is empty, or its offset", [](BlockPlace* place) { place->offset = 20; }},
+      {"its shape is empty, or its offset",
        [](BlockPlace* place) {
          place->shape = Shape::Of({2, 0});
        }},

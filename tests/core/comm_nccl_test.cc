@@ -103,7 +103,7 @@ TEST_CASE("an all-to-all that fails ends its group, and returns the first error"
   CHECK(nccl.fake->calls == Calls{"start"});
 }
 
-TEST_CASE("the asynchronous error comes from NCCL, and work in progress is no error") {
+TEST_CASE("async_error returns the error of NCCL, and 0 while work is in progress") {
   LoadedNccl nccl;
   nccl.Open();
   nccl.fake->in_progress = 1;

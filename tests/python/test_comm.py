@@ -40,7 +40,7 @@ def same(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
     return [value.tobytes() for value in one] == [value.tobytes() for value in other]
 
 
-def test_ranks_with_python_communicators_give_the_bits_of_one_rank() -> None:
+def test_ranks_with_python_communicators_are_bit_identical_to_one_rank() -> None:
     pair = Pair(threading.Barrier(1))
     for values in in_threads(lambda rank: trained(comm=pair.rank(rank)), 2):
         assert same(values, trained())
@@ -68,7 +68,7 @@ class Threads(Pair):
 
 
 @pytest.mark.parametrize("kind", [Pair, Threads])
-def test_gathered_shards_give_the_bits_of_one_rank(kind: type[Pair]) -> None:
+def test_gathered_shards_are_bit_identical_to_one_rank(kind: type[Pair]) -> None:
     pair = kind(threading.Barrier(1))
 
     def run(rank: int) -> list[np.ndarray]:
@@ -126,7 +126,7 @@ def test_an_exception_in_a_communicator_becomes_an_error_of_the_step() -> None:
     assert in_threads(run, 2) == [True, True]
 
 
-def test_without_an_abort_the_next_step_of_a_failed_rank_ends_the_wait_of_the_other() -> None:
+def test_without_abort_the_next_step_of_a_failed_rank_ends_the_wait_of_the_other_rank() -> None:
     pair = Pair(threading.Barrier(1))
 
     class FailsOnce(libshampoo.Communicator):
@@ -284,7 +284,7 @@ print("rank", world.rank, "done")
 """
 
 
-def test_mpi4py_ranks_give_the_bits_of_one_rank(tmp_path: Path) -> None:
+def test_mpi4py_ranks_are_bit_identical_to_one_rank(tmp_path: Path) -> None:
     pytest.importorskip("mpi4py")
     launcher = shutil.which("mpiexec")
     if launcher is None:

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// Returns a model with grafting from Adam and momentum, whose state has 20 bytes for each element.
+// Returns a model with momentum and grafting from Adam. Its state takes 20 bytes for each element.
 shampoo_test::RankSpec ModelOf(const CheckpointSize& size) {
   shampoo_test::RankSpec model;
   model.keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"max_preconditioner_dim", std::to_string(size.dim)}};

@@ -10,14 +10,14 @@
 
 namespace bench {
 
-// Bytes of each rank with one kind of communicator.
+// Numbers of bytes on each rank, for one kind of communicator.
 struct ShardsLoad {
   Load sent;       // in a step, including headers and padding
   Load workspace;  // all memory except the state; mostly the buffers of the exchanges
   Load total;
 };
 
-// A model with shard_mode gather. Each of `world` ranks holds one of the equal chunks of every flattened parameter.
+// A model with shard_mode gather, of which each of `world` ranks holds an equal chunk of every flattened parameter.
 struct ShardsRow {
   int world = 0;
   std::string balance;
@@ -32,11 +32,11 @@ struct ShardsRow {
   double alone_state = 0;
   double alone_workspace = 0;
 
-  // Return the bytes of a rank if everything were distributed evenly, without overhead. Gradients, parameters and
-  // updates in float32 are sent once each.
+  // Return how many bytes a rank would send, or allocate, if everything were distributed evenly and without overhead.
+  // Gradients, parameters and updates are sent once each, in float32.
   double EvenSent() const { return 12 * static_cast<double>(elements) / world; }
   double EvenTotal() const { return (alone_state + alone_workspace) / world; }
-  // With an all-gather, each rank receives the segments of all ranks, including its own.
+  // Returns how many bytes a rank receives with all_gather: the segments of all ranks, including its own.
   double Gathered() const { return all_gather.sent.largest * world; }
 };
 

@@ -8,13 +8,13 @@
 
 namespace bench {
 
-// All rows of a model, for each world and each balance.
+// The rows of a model: one for each combination of world and balance.
 struct Shards {
   Model model;
   std::vector<ShardsRow> rows;
 };
 
-// Do the same as the functions of placement_report.h, for shards.
+// These functions correspond to those of placement_report.h, for placements over shards.
 void PrintShards(const Shards& shards);
 void WriteShardsJson(const std::vector<Shards>& all, const PlacementOptions& options);
 void WriteShardsChart(const std::vector<Shards>& all, const PlacementOptions& options);

@@ -34,7 +34,8 @@ def save(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, 
     optimizers
         Optimizers of this rank.
     directory
-        Created if it does not exist. It keeps the last checkpoints. docs/checkpoints.md describes the files.
+        Directory for checkpoints, which is created if it does not exist. Only the newest ones are kept (key
+        "checkpoint_keep"). docs/checkpoints.md describes the files.
     world
         Communicator of all ranks of the job. None: there is only one rank.
     stream
@@ -51,8 +52,8 @@ def load(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, 
     optimizers
         Optimizers of this rank.
     directory
-        A directory that ``save`` has written: its last complete checkpoint is loaded. Or one of the index files
-        ``checkpoint-<number>.json`` in such a directory.
+        Directory that was passed to ``save``, of which the last complete checkpoint is loaded, or one of the index
+        files ``checkpoint-<number>.json`` in it.
     world
         Communicator of all ranks of the job. None: there is only one rank.
     stream

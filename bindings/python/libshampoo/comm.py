@@ -130,7 +130,7 @@ class MpiComm(Communicator):
 
     def abort(self) -> None:
         # MPI does not print the reason, and the job may end before the optimizer can raise its error.
-        print(f"libshampoo: rank {self.rank} of {self.world}: an exchange failed, the job is aborted", file=sys.stderr)
+        print(f"libshampoo: rank {self.rank} of {self.world}: an exchange failed; the job is aborted", file=sys.stderr)
         sys.stderr.flush()
         self._comm.Abort(1)
 

@@ -113,7 +113,7 @@ def _row_splits(splits: int | Sequence[int], what: str) -> tuple[int, ...]:
     except TypeError:
         raise TypeError(f"{what}: row_splits is {splits!r}; expected sizes, or one size that repeats") from None
     if len(sizes) > 8:
-        raise ValueError(f"{what}: row_splits has {len(sizes)} sizes; expected at most 8, or one size that repeats")
+        raise ValueError(f"{what}: row_splits has {len(sizes)} sizes; expected at most 8 (a single size is repeated)")
     if not all(1 <= size < 2**63 for size in sizes):
         raise ValueError(f"{what}: row_splits is {splits!r}; expected sizes of at least 1")
     return sizes

@@ -29,12 +29,12 @@ extern "C" {
 #endif
 
 /**
- * The public functions, each under its name without the prefix: api->optimizer_step is shampoo_optimizer_step(). No
- * pointer within struct_size is NULL.
+ * The public functions, each under its name without the prefix: api->optimizer_step is shampoo_optimizer_step(). The
+ * pointers in the first struct_size bytes are not NULL.
  *
- * A later version of libshampoo only appends members, so version is always in the same place. Before any other call,
- * compare api->version() with the SHAMPOO_VERSION_ macros. To call a function that is newer than the oldest library
- * that the host accepts, check SHAMPOO_API_HAS() first.
+ * Later versions of libshampoo only append members, so the member version is always in the same place. Before any other
+ * call, compare api->version() with the SHAMPOO_VERSION_ macros. To call a function that is newer than the oldest
+ * library that the host accepts, check SHAMPOO_API_HAS() first.
  */
 typedef struct shampoo_api {
   /** Size of the table in the library that was loaded. It may be smaller or larger than sizeof(shampoo_api). */

@@ -24,9 +24,8 @@
  * accumulates products of gradients, and it multiplies the gradient along every dimension by an inverse root of the
  * factor matrix of that dimension.
  *
- * Sources:
- * - Distributed Shampoo, arXiv 2309.06497: blocking, merging of dimensions, grafting, and the order of a step.
- * - Shampoo, arXiv 1802.09568: factor matrices and the exponent -1 / (2 * order).
+ * Sources: Distributed Shampoo, arXiv 2309.06497 (blocking, merging of dimensions, grafting, the order of a step), and
+ * Shampoo, arXiv 1802.09568 (factor matrices and the exponent -1 / (2 * order)).
  *
  * A complete program, which minimizes half the squared norm of a 4x3 matrix:
  *
@@ -53,7 +52,7 @@
  * }
  * @endcode
  *
- * The API has two tiers. The simple one is shampoo_create(). The full one works with three kinds of objects, and steps:
+ * The API has two tiers. The simple tier is shampoo_create(). The full tier has three kinds of objects, and steps:
  *
  * 1. A *config* holds hyper-parameters by name (learning rate, decays, grafting, ...). Every key has a default.
  * 2. A *plan* takes a config and the shapes of the parameters. It computes the blocks, their owners and their sizes in
@@ -62,8 +61,8 @@
  *    parameters and gradients are then bound to it.
  * 4. A *step* reads the bound buffers and the state, and writes the new parameters (or the updates) and the new state.
  *
- * The library runs on the CPU and on NVIDIA GPUs (CUDA). It works in one process or in several, which share the work
- * through communicators of the caller. docs/ has guides, such as getting_started.md, many_ranks.md and cuda.md.
+ * The library runs on the CPU and on NVIDIA GPUs (CUDA), in one process or in several, which share the work through
+ * communicators of the caller. docs/ has guides, such as getting_started.md, many_ranks.md and cuda.md.
  *
  * ====================================================================================================================
  * Conventions
@@ -96,18 +95,17 @@
  * - The library reads or writes the smaller of the caller's size and its own.
  * - Fields that are missing from the caller's struct are taken to be 0. New fields are only added at the end, and their
  *   value 0 selects the behavior from before the field existed.
- * - A size that is smaller than in version 0.1 is SHAMPOO_E_INVALID. The usual cause is a missing _INIT macro.
- * - Nonzero bytes beyond the library's own struct are SHAMPOO_E_UNSUPPORTED: the caller uses a field that this library
- *   does not know.
+ * - A call fails with SHAMPOO_E_INVALID if the caller's size is below that of version 0.1, usually because the _INIT
+ *   macro is missing. It fails with SHAMPOO_E_UNSUPPORTED if the caller sets a field that the library does not know.
  *
  * Errors. Functions that can fail return shampoo_status; SHAMPOO_OK is 0. A function that fails changes nothing, unless
  * its comment says otherwise, and stores a message for shampoo_last_error(): which argument or key was wrong, its
- * value, what was expected, and what to do next. Comments do not list the codes that any function can return:
- * SHAMPOO_E_NOMEM, SHAMPOO_E_INTERNAL, SHAMPOO_E_INVALID if it has arguments, and SHAMPOO_E_DEVICE if it takes an
- * optimizer on CUDA. No exception leaves the library.
+ * value, what was expected, and what to do next. Any function can return SHAMPOO_E_NOMEM and SHAMPOO_E_INTERNAL. A
+ * function that has arguments can also return SHAMPOO_E_INVALID, and one that takes an optimizer on CUDA
+ * SHAMPOO_E_DEVICE. Comments list these codes only to name causes. No exception leaves the library.
  *
- * Threads. Functions without an object may be called from any thread at any time. For objects:
- * - A config is used by one thread at a time. Functions that take a const config may overlap with each other.
+ * Threads. A function that takes no object may be called from any thread at any time. For objects:
+ * - A config is used by one thread at a time, but several threads may call functions that take a const config.
  * - A plan is used by one thread at a time until shampoo_plan_finish(). Any number of threads may read it afterwards.
  * - An optimizer is used by one thread at a time, not necessarily always the same one. Different optimizers may be used
  *   from different threads at once, unless they share a communicator.
@@ -135,7 +133,7 @@
  */
 
 /* ====================================================================================================================
- * Version
+ * Version, status and types
  * ================================================================================================================= */
 
 /**
@@ -151,10 +149,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* ====================================================================================================================
- * Status
- * ================================================================================================================= */
 
 /** Result of a call: SHAMPOO_OK or a SHAMPOO_E_ code. Codes are never renumbered; new ones may be added. */
 typedef int32_t shampoo_status;
@@ -181,10 +175,6 @@ enum {
   /** A bug of the library. Please report it with the output of shampoo_last_error() and shampoo_build_info(). */
   SHAMPOO_E_INTERNAL = 9
 };
-
-/* ====================================================================================================================
- * Types that every section uses
- * ================================================================================================================= */
 
 /**
  * Types of elements (dtypes). Parameters and gradients have one of the four floating-point types; integers occur only
@@ -226,8 +216,8 @@ typedef struct shampoo_optimizer shampoo_optimizer;
  * Simple API: tensors and a string of options in, an optimizer out
  *
  * For one process that updates its parameters in place. The full API adds parameter groups, other dtypes for gradients
- * and outputs, several ranks, and memory and threads of the host. Its functions that take an optimizer also work with
- * one from shampoo_create(): shampoo_optimizer_set() for a learning-rate schedule, shampoo_save() for a checkpoint.
+ * and outputs, several ranks, and memory and threads of the host. Functions that take an optimizer, such as
+ * shampoo_optimizer_set() for a learning-rate schedule, also accept one from shampoo_create().
  * ================================================================================================================= */
 
 /**
@@ -272,7 +262,7 @@ typedef struct shampoo_tensor {
  *     others are bound in their place or the optimizer is destroyed. May be NULL if count is 0.
  * @param count number of tensors, >= 0.
  * @param tensor_size sizeof(shampoo_tensor) of the caller.
- * @retval SHAMPOO_E_INVALID a key or value of options, or a field of a tensor is wrong.
+ * @retval SHAMPOO_E_INVALID options has a wrong key or value, or a tensor has a wrong field.
  * @retval SHAMPOO_E_UNSUPPORTED the device cannot be used; see shampoo_backend_describe().
  */
 shampoo_status shampoo_create_sized(shampoo_optimizer** out, const char* options, const shampoo_tensor* tensors,
@@ -328,8 +318,8 @@ const char* shampoo_status_name(shampoo_status status);
  * Returns the message of the last call that failed on this thread. Successful calls do not clear it.
  * shampoo_optimizer_error() has the last failure of one optimizer, on any thread.
  *
- * @return the message in English, without a newline at its end; "" if no call has failed yet. Valid until the next call
- *     of this thread to the library. It has at most 4095 bytes; a longer one is cut and ends in " ... (cut off)".
+ * @return the message in English, without a newline at its end; "" if no call has failed yet. Valid until this thread
+ *     calls the library again. It has at most 4095 bytes; a longer message is cut and ends in " ... (cut off)".
  */
 const char* shampoo_last_error(void);
 
@@ -358,9 +348,7 @@ shampoo_status shampoo_set_log(shampoo_log_callback callback, void* user, int32_
 /**
  * Loads the CUDA backend, once per process. This call is only needed if the backend is in an unusual place: plans and
  * optimizers load it automatically from the folder of this library or from where the system finds it. It does not
- * initialize the driver and needs no GPU.
- *
- * Blocks while libraries are loaded.
+ * initialize the driver and needs no GPU. Blocks while libraries are loaded.
  *
  * @param name_or_path "cuda": libshampoo_cuda.so.0 (0 is the major version) or libshampoo_cuda.so in the folder of this
  *     library, or libshampoo_cuda.so.0 as dlopen() finds it. Any other value is the path of the file to load.
@@ -398,9 +386,7 @@ typedef struct shampoo_backend_info {
 
 /**
  * Describes a backend. For CUDA this loads the backend and initializes the driver. As with every use of CUDA, do not
- * call it in a process that later forks a child that uses CUDA.
- *
- * Blocks until the libraries are loaded and the driver is initialized.
+ * call it in a process that later forks a child that uses CUDA. Blocks until the driver is initialized.
  *
  * @param index 0 for the CPU, 1 for CUDA.
  * @param info filled; struct_size must be set.
@@ -416,11 +402,9 @@ shampoo_status shampoo_backend_describe(int32_t index, shampoo_backend_info* inf
  * defaults of keys that are not set: "shampoo_2024" selects those of the reference implementation of July 2024.
  *
  * docs/keys.md lists all keys with type, default, range and meaning. It is generated from the library's own table,
- * which shampoo_config_key_count() and shampoo_config_describe_key() enumerate. Most important are "lr", the learning
- * rate, whose best value is usually 1 to 4 times that of AdamW; "weight_decay"; "grafting", the method that determines
- * the length of each block's step (adam); "precondition_frequency", the largest number of steps between two
- * computations of the inverse roots (25; at first they are computed more often, see "refresh_growth"); and
- * "max_preconditioner_dim", the largest dimension of a block (1024).
+ * which shampoo_config_key_count() and shampoo_config_describe_key() enumerate. docs/tuning.md explains how to choose
+ * the most important ones: "lr" (often 1 to 4 times the learning rate of AdamW), "weight_decay", "grafting",
+ * "precondition_frequency" and "max_preconditioner_dim".
  *
  * Values as text are the same in every locale: numbers with a point, "true" and "false" (or "1" and "0"), choices by
  * name, dtypes as "f32", "f64", "f16", "bf16", lists with commas ("0,2,4"). Keys whose default is "auto" accept "auto".
@@ -523,8 +507,7 @@ typedef struct shampoo_key_info {
   int32_t scope;
   /** 1: shampoo_optimizer_set() can change it. 0: it is fixed when the plan takes the config. */
   int32_t changeable;
-  /** 1: a key that exists only to reproduce other implementations. Other users leave it at its default. 0: any other
-   * key. */
+  /** 1: a key that exists only to reproduce other implementations; otherwise, leave it at its default. 0: others. */
   int32_t for_replay;
   /** 0. */
   int32_t reserved;
@@ -554,28 +537,32 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * Plan: shapes in; blocks, owners and sizes in bytes out
  *
  * A plan is filled (shampoo_plan_create(), shampoo_plan_add_group(), shampoo_plan_add_param(),
- * shampoo_plan_add_shard()), then finished, then read. Plans with equal arguments are equal in every process. They do
- * not depend on the machine, with one exception: the number of threads, if neither shampoo_plan_desc nor the key
- * "threads" sets it.
+ * shampoo_plan_add_shard()), then finished, then read; calls in another order return SHAMPOO_E_STATE. Plans with equal
+ * arguments are equal in every process. They do not depend on the machine, except for the number of threads, if neither
+ * shampoo_plan_desc nor the key "threads" sets it.
  *
- * A parameter becomes tensors in steps 1 and 2, and a tensor becomes blocks in steps 3 and 4. For most parameters, the
- * first two steps have nothing to do, and the whole parameter is one tensor.
+ * A parameter becomes tensors in steps 1 and 2 (usually one), and a tensor becomes blocks in steps 3 and 4.
  * 1. Stack. The first stack_dims dims enumerate separate tensors, and row_splits divides each of them into parts.
  * 2. Shard. Only if this rank holds a shard of the parameter (shampoo_param_desc.shard_form) and "shard_mode" is local.
  *    A rectangular shard is one tensor. A flat shard, a range of the flattened parameter, is divided into dense pieces,
- *    each of them a tensor: the slices along the first dim that are completely in the range form one piece, and a slice
- *    that is cut off at an end of the range is divided in the same way along the next dim.
+ *    each of them a tensor: one piece of all slices along the first dim that are completely in the range, and pieces of
+ *    the slices that are cut off at its ends, which are divided in the same way along the next dim.
  * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped. Then, from right to left, two neighboring dims are merged if
  *    at least one of them is below "merge_min_dim", their product is at most "max_preconditioner_dim", and at least two
  *    dims remain afterwards. With merge_min_dim 0, dims are merged from left to right, as long as the product allows.
- * 4. Split. Every dim is divided into chunks of max_preconditioner_dim; the last one may be shorter. If "method" is not
- *    shampoo, nothing is merged, and blocks are runs of neighboring elements.
+ * 4. Split. Every dim is divided into chunks of max_preconditioner_dim; the last one may be shorter.
  *
- * Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has no blocks; a scalar
- * is one block of shape (1).
+ * Dims above "skip_dim_size" (0: no limit) are neither merged nor split. With elementwise methods (adam, adagrad,
+ * rmsprop, sgd), and with soap and kl_shampoo for tensors without factor matrices, blocks are instead runs of
+ * neighboring elements. Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has
+ * no blocks; a scalar is one block of shape (1).
  *
- * With method shampoo, soap and kl_shampoo, a parameter with a role other than SHAMPOO_HIDDEN has no factor matrices
- * (key "route"). Parameters with at most one dim above 1 need no role: the key "precondition_1d" selects them.
+ * Methods shampoo, soap and kl_shampoo have factor matrices for each dim of a block, with these exceptions:
+ * - a parameter whose role is not SHAMPOO_HIDDEN has none (key "route");
+ * - a vector, such as a bias, has none unless "precondition_1d" or, with shampoo, "grafting" none is set. With shampoo,
+ *   a vector is a tensor with at most one dim above 1 before step 3. With soap and kl_shampoo, it is a tensor with at
+ *   most one dim after step 3, so (64, 1) is a matrix unless "use_merge_dims" is set;
+ * - "skip_dim_size", "precondition_dims" and "ignored_dims" exclude dims.
  * ================================================================================================================= */
 
 /* Roles of parameters in a model, and orders of the dims of a weight. */
@@ -584,13 +571,13 @@ enum {
   SHAMPOO_HIDDEN = 0,
   /** A bias or a scale that is stored as a matrix. */
   SHAMPOO_VECTOR = 1,
-  /** A table of which a step uses some rows. */
+  /** An embedding table, of which each training step uses only some rows. */
   SHAMPOO_EMBEDDING = 2,
   /** The last layer, with one output for each class or token. */
   SHAMPOO_HEAD = 3,
-  /** The first dim counts outputs, as in PyTorch. */
+  /** The first dim is the output dim, as in PyTorch. */
   SHAMPOO_OUT_IN = 0,
-  /** The last dim counts outputs, as in JAX. */
+  /** The last dim is the output dim, as in JAX. */
   SHAMPOO_IN_OUT = 1
 };
 
@@ -632,12 +619,12 @@ typedef struct shampoo_param_desc {
   int32_t copy_dtype;
   /** Role in the model: SHAMPOO_HIDDEN (default), VECTOR, EMBEDDING or HEAD. */
   int32_t role;
-  /** Which dims of a stacked tensor are outputs: SHAMPOO_OUT_IN (default) or SHAMPOO_IN_OUT. It determines the dim that
-   * row_splits divides. */
+  /** Which dim of a stacked tensor is the output dim, which row_splits divides: SHAMPOO_OUT_IN (default) or
+   * SHAMPOO_IN_OUT. */
   int32_t fan;
-  /** Sizes of the parts of a stacked tensor that fuses several, such as the q, k and v projections: row_splits = {q, k,
-   * v}. Each part is a tensor of its own. The sizes are counted along the outputs (fan), and their sum is the length of
-   * that dim; one size alone repeats, for heads of equal size. 0 ends the list. Default: all 0, one part. */
+  /** Sizes of the parts into which each stacked tensor is divided along its output dim (fan), for an array that stores
+   * several matrices, such as {q, k, v}. Each part is a tensor of its own. The sum of the sizes is the length of the
+   * dim; a single size is repeated, for heads of equal size. 0 ends the list. Default: all 0, one part. */
   int64_t row_splits[8];
 } shampoo_param_desc;
 
@@ -656,16 +643,14 @@ typedef struct shampoo_block_info {
   size_t struct_size;
   /** Index of its parameter. */
   int32_t param;
-  /** Replica rank that keeps its state and computes its update, in [0, replica_world). Blocks are assigned greedily,
-   * largest first, each to the least-loaded rank; the key "balance" selects the measure of load. */
+  /** Replica rank that keeps its state and computes its update, in [0, replica_world). See "balance". */
   int32_t owner;
-  /** Shard rank that keeps its state. With "shard_mode" local it is this rank. With gather it can be any: blocks are
-   * assigned over replica and shard ranks together. */
+  /** Shard rank that keeps its state: this rank with "shard_mode" local, any rank with gather. */
   int32_t shard_owner;
-  /** 1: a block of this rank's shard, which is less than the parameter. 0: a block of the whole parameter. */
+  /** 1: a block of this rank's shard, which is only a part of the parameter. 0: a block of the whole parameter. */
   int32_t of_shard;
-  /** Order of the block, after merging and splitting: 1..8. It has that many factor matrices, or none if only the
-   * grafting method applies (key "precondition_1d"). */
+  /** Order of the block, after merging and splitting: 1..8. Each dim has a factor matrix, unless the role of the
+   * parameter or a key excludes it (see the head of this section). */
   int32_t ndim;
   /** Shape in elements; ndim entries, the others are 0. Factor matrix k is shape[k] x shape[k]. */
   int64_t shape[8];
@@ -734,7 +719,6 @@ void shampoo_plan_destroy(shampoo_plan* plan);
  *     sets such a key, the value must be the same.
  * @param group_out receives the number of the group: 1, 2, ... May be NULL.
  * @retval SHAMPOO_E_INVALID values of the config contradict each other, or a key of scope 0 differs from the plan's.
- * @retval SHAMPOO_E_STATE the plan is finished.
  * @retval SHAMPOO_E_UNSUPPORTED a key has a value that CUDA does not support yet.
  */
 shampoo_status shampoo_plan_add_group(shampoo_plan* plan, const shampoo_config* config, int32_t* group_out);
@@ -746,19 +730,16 @@ shampoo_status shampoo_plan_add_group(shampoo_plan* plan, const shampoo_config* 
  * @param desc name, shape, dtypes and group of the parameter.
  * @param index_out receives the index of the parameter, from 0 in the order of these calls. shampoo_optimizer_bind()
  *     uses it. May be NULL.
- * @retval SHAMPOO_E_INVALID the name is missing, empty or taken; a dim, dtype, group or shard is out of range; or there
- *     are more than 2^59 elements.
- * @retval SHAMPOO_E_STATE the plan is finished.
+ * @retval SHAMPOO_E_INVALID the name is missing, empty, taken or not UTF-8; a field is out of range; or there are more
+ *     than 2^59 elements.
  */
 shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_desc* desc, int32_t* index_out);
 
 /**
- * Describes what another shard rank holds of a parameter. With "shard_mode" gather, a plan must know this of all ranks.
- *
- * A plan recognizes the regular layouts from this rank's own shard, without this call: equal chunks of the flattened
- * parameter (ceil(elements / shard_world) elements each), equal chunks of dim 0 (ceil(shape[0] / shard_world) rows
- * each), and the whole parameter on every rank. For any other layout, every rank makes this call once for each of the
- * other ranks, with the same descriptions on all ranks.
+ * Describes which part of a parameter another shard rank holds. With "shard_mode" gather, a plan must know the parts of
+ * all ranks. It recognizes regular layouts from this rank's own shard, without this call: equal chunks of the flattened
+ * parameter or of dim 0 (rounded up; the last one may be shorter), and the whole parameter on every rank. For any other
+ * layout, every rank makes this call once for each of the other ranks, with the same descriptions on all ranks.
  *
  * @param plan not finished yet.
  * @param param index of the parameter.
@@ -766,7 +747,6 @@ shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_de
  * @param desc the shard. Only shard_form, flat_offset, flat_count, local_offset and local_shape are read.
  * @retval SHAMPOO_E_INVALID param or shard_rank is out of range, the shard is not within the parameter, or shard_rank
  *     was described differently before.
- * @retval SHAMPOO_E_STATE the plan is finished.
  */
 shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t shard_rank,
                                       const shampoo_param_desc* desc);
@@ -780,9 +760,12 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *     - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
  *       than 2^20 blocks: choose another "max_preconditioner_dim";
  *     - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
+ *     - with method shampoo and "grafting" none, a parameter has a role, so that no method would update it;
+ *     - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
+ *       makes a part whose last dim is merged with another ("use_merge_dims");
+ *     - with "update_norm", "max_update_rms" or "norm_control", a tensor has several blocks, or shards are local;
  *     - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards do not
  *       contain each element exactly once. Every rank may also hold the whole parameter.
- * @retval SHAMPOO_E_STATE the plan is finished already.
  */
 shampoo_status shampoo_plan_finish(shampoo_plan* plan);
 
@@ -796,19 +779,19 @@ shampoo_status shampoo_plan_finish(shampoo_plan* plan);
 shampoo_status shampoo_plan_block_count(const shampoo_plan* plan, int64_t* count_out);
 
 /**
- * Describes a block. Blocks are sorted by parameter, then by stacked tensor, then (for flat shards) by piece in memory
- * order, then by chunk, with the chunks of the first dim outermost.
+ * Describes a block. Blocks are sorted by parameter, then by stacked tensor, part (row_splits) and, for flat shards,
+ * piece in memory order, and then by chunk, with the chunks of the first dim outermost.
  *
  * @param plan finished.
  * @param index in [0, number of blocks).
  * @param info filled; struct_size must be set.
- * @retval SHAMPOO_E_STATE the plan is not finished.
+ * @retval SHAMPOO_E_INVALID index is out of range.
  */
 shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shampoo_block_info* info);
 
 /**
- * Returns how many bytes an optimizer of the plan allocates or sends on one rank. The state is exact and the workspace
- * accurate to 1 %; on CUDA the workspace is an upper bound. Host tables, about 2 kB per block, are not included.
+ * Returns how many bytes an optimizer of the plan allocates, or sends in a step, on one rank. The workspace is accurate
+ * to 1 %, and an upper bound on CUDA. Tables in host memory, about 2 kB per block, are not included.
  *
  * @param plan finished.
  * @param rank replica rank, in [0, replica_world). With "shard_mode" gather over several shard ranks: replica rank *
@@ -837,17 +820,14 @@ shampoo_status shampoo_plan_bytes(const shampoo_plan* plan, int32_t rank, const 
  *
  * shampoo_optimizer_desc takes two communicators:
  * - replica_comm: ranks that hold the same parameters and the same (averaged) gradients: data parallelism. Each rank
- *   keeps the state of some of the blocks and computes their updates; one all-gather per step distributes the updates.
- *   Parameters are bit-identical on every rank.
- * - shard_comm: ranks that hold the shards of one copy: fully sharded or tensor parallelism. With "shard_mode" local,
- *   each shard is preconditioned alone, and ranks exchange only a few bytes of status. With gather, whole parameters
- *   are divided into blocks: gradients and parameters are sent to the owners of the blocks, updates are sent back, and
- *   the result is bit-identical to a run without shards.
+ *   keeps the state of some of the blocks and computes their updates. An all-gather distributes the updates, so that
+ *   parameters are bit-identical on every rank.
+ * - shard_comm: ranks that hold the shards of one copy: fully sharded or tensor parallelism. The key "shard_mode" says
+ *   whether each shard is preconditioned alone (local), or whole parameters are divided into blocks (gather).
  *
  * Both together are hybrid sharding (HSDP). Every rank must create and step its optimizers in the same order, and must
  * pass gradients for the same parameters. Optimizers that share a communicator must be used by one thread at a time,
- * and must not be used inside a callback of that communicator. docs/many_ranks.md has the details, and what happens
- * when a rank fails.
+ * and must not be used inside its callbacks. docs/many_ranks.md has the details, and what happens when a rank fails.
  * ================================================================================================================= */
 
 /** Callbacks of a communicator. Begin with SHAMPOO_COMM_OPS_INIT; set at least rank, world and all_gather. */
@@ -877,8 +857,9 @@ typedef struct shampoo_comm_ops {
   /** Returns a failure that was detected after the call that caused it, or 0. It is called before each all_gather and
    * all_to_all. Default: NULL. */
   int32_t (*async_error)(void* user);
-  /** Ends, with a failure, the collectives in which other ranks wait for this rank. It is called once, after a
-   * collective failed on this rank. Default: NULL. */
+  /** Makes the collectives fail in which other ranks wait for this rank. It is called once: after a collective failed
+   * on this rank, after this rank received invalid data, or after it failed where other ranks would wait for it.
+   * Default: NULL. */
   void (*abort)(void* user);
   /** Called once, after the last use: when the shampoo_comm and every optimizer with it have been destroyed.
    * Default: NULL. */
@@ -894,7 +875,8 @@ typedef struct shampoo_comm_ops {
  *
  * @param out receives the communicator. Release it with shampoo_comm_destroy().
  * @param ops the functions. user must live until release is called.
- * @retval SHAMPOO_E_INVALID all_gather is NULL, or world, rank or device_type is wrong. release is never called then.
+ * @retval SHAMPOO_E_INVALID all_gather is NULL, or world, rank or device_type is wrong. The library then never calls
+ *     release.
  */
 shampoo_status shampoo_comm_from_ops(shampoo_comm** out, const shampoo_comm_ops* ops);
 
@@ -921,8 +903,10 @@ void shampoo_comm_destroy(shampoo_comm* comm);
 /* ====================================================================================================================
  * Optimizer
  *
- * One step computes the following for each parameter group with "method" shampoo (docs/concepts.md has the others).
- * Names in quotes are keys. W is a parameter, G its gradient times "gradient_scale", t the group's step, from 1 on.
+ * One step computes the following for each parameter group with "method" shampoo. docs/methods.md describes the other
+ * methods, and docs/keys.md the keys that change or add operations, such as "factor_update_frequency" (1 below) and
+ * "update_norm". Names in quotes are keys. W is a parameter, G its gradient times "gradient_scale", and t the step of
+ * the group, from 1 on.
  *
  *  1. Coupled weight decay ("weight_decay_type" coupled): G <- G + "weight_decay" W, in workspace; the caller's
  *     gradient is never written.
@@ -932,9 +916,9 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *     "grafting_beta2", and v is 1 if b is 1, otherwise 1 - b.
  *  4. Inverse roots: X_k = (B_k + e I)^(-q / r). B_k is F_k with the bias corrected: F_k / (1 - beta2^t) if beta2 is
  *     below 1 and "use_bias_correction" is true, otherwise F_k. q is "exponent_multiplier" (1). r is
- *     "inverse_root_override" (2), or twice the order of the block if that is 0. e is "root_relative_epsilon" times the
- *     mean eigenvalue of B_k, or "epsilon" if that key is set instead. With root_relative_epsilon, X_k is the identity
- *     if F_k contains only zeros and subnormal numbers.
+ *     "inverse_root_override" (2), or twice the number of factor matrices of the block if that is 0. e is
+ *     "root_relative_epsilon" times the mean eigenvalue of B_k, or "epsilon" if that key is set instead. With
+ *     root_relative_epsilon, X_k is the identity if F_k contains only zeros and subnormal numbers.
  *     Roots are first refreshed at step s ("start_preconditioning_step"; with "root_spread", some blocks start later).
  *     After a refresh at step u, the next one is at the next multiple of f ("precondition_frequency") if g
  *     ("refresh_growth") is 0, otherwise at step u + max(1, min(f, floor(g u))).
@@ -949,11 +933,9 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *  8. The update is U = -"lr" P, with independent weight decay U = -"lr" P - "weight_decay" W. W + U is computed in the
  *     computation dtype and rounded once to the output dtype.
  *
- * If a tensor (section Plan) has at most one dim above 1, as a bias does, its blocks have no factor matrices: items 2
- * and 4 are omitted, and P is D. With "precondition_1d" or without grafting, they have factor matrices like all others.
- *
- * A group without any gradient is skipped, and its t does not advance. Arithmetic is in "computation_dtype": float32,
- * or float64 for float64 parameters, unless the key says otherwise. Each state is rounded once, to its own dtype.
+ * For a block without factor matrices (section Plan), such as a bias, items 2 and 4 are omitted, and P is D.
+ * A group without any gradient is skipped, and its t does not advance. Arithmetic is in "computation_dtype", by default
+ * float32, or float64 for float64 parameters. Each state is rounded once, to its own dtype.
  * ================================================================================================================= */
 
 /**
@@ -961,9 +943,8 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *
  * On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
  * memory of the solver stay on the library's heap. On CUDA they allocate device memory: arena, workspace and exchange
- * buffers; cuBLAS and cuSOLVER allocate their own memory. They are called only inside shampoo_optimizer_create() and
- * shampoo_optimizer_destroy(), and inside shampoo_save() and shampoo_load() if their communicator takes device memory,
- * on the thread that makes the call.
+ * buffers; cuBLAS and cuSOLVER allocate their own memory. They are called on the thread that calls
+ * shampoo_optimizer_create() or _destroy() and, if its communicator takes device memory, shampoo_save() or _load().
  */
 typedef struct shampoo_allocator {
   /** sizeof(shampoo_allocator), set by the _INIT macro. */
@@ -999,8 +980,9 @@ typedef struct shampoo_executor {
    * workspace is allocated for that many. */
   int32_t threads;
   /** Runs task(argument, i) once for every i in [0, count), on any threads and in any order, and returns when all tasks
-   * have returned. count is at most threads. Tasks must see what the calling thread wrote before, and the caller what
-   * the tasks wrote, as with a lock or join. parallel_for must not throw. It runs on the thread of the API call. */
+   * have returned. count is at most threads. As with a lock or a join, tasks must see what the calling thread wrote
+   * before, and the calling thread must then see what the tasks wrote. parallel_for must not throw. It runs on the
+   * thread of the API call. */
   void (*parallel_for)(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count);
   /** Called once, after the last use. Not called if shampoo_optimizer_create() fails. Default: NULL. */
   void (*release)(void* user);
@@ -1016,7 +998,7 @@ typedef struct shampoo_optimizer_desc {
   size_t struct_size;
   /** SHAMPOO_CPU (default) or SHAMPOO_CUDA. It must equal the device_type of the plan. */
   int32_t device_type;
-  /** Number of the device, as CUDA counts. Default: 0, the only one on the CPU. */
+  /** Number of the device in CUDA's numbering. Default: 0. On the CPU it must be 0. */
   int32_t device_id;
   /** Ranks that hold the same parameters. Its world and rank must equal the plan's replica_world and replica_rank. NULL
    * (default): one rank. On the CPU, the communicator must take host memory. The optimizer keeps its own reference. */
@@ -1045,13 +1027,11 @@ typedef struct shampoo_optimizer_desc {
 
 /**
  * Creates an optimizer and initializes its state. All state, workspace and threads are allocated here, so that steps
- * allocate nothing. Call it after fork().
+ * allocate nothing. Blocks until memory is initialized and all other ranks have made the call.
  *
  * Collective over the communicators of desc: the ranks compare their plans, and if one rank fails, all fail with an
  * error that names the rank. A rank that has failed before, such as in shampoo_plan_finish(), must still make this
  * call, with its unfinished plan, so that the other ranks do not wait for it.
- *
- * Blocks until memory is initialized and all other ranks have made the call.
  *
  * @param out receives the optimizer. Release it with shampoo_optimizer_destroy().
  * @param plan finished, and equal on all ranks.
@@ -1062,18 +1042,15 @@ typedef struct shampoo_optimizer_desc {
  * @retval SHAMPOO_E_UNSUPPORTED CUDA cannot be used, for the reason that shampoo_backend_describe() gives; a
  *     communicator of an optimizer on the CPU takes device memory; or device_type is unknown.
  * @retval SHAMPOO_E_COMM a collective failed.
- * @retval SHAMPOO_E_NOMEM out of memory or threads. The error says how many bytes or threads were requested. Reduce
- *     "max_preconditioner_dim", use narrower states ("factor_dtype", ...) or fewer "threads"; shampoo_plan_bytes()
- *     predicts the sizes.
+ * @retval SHAMPOO_E_NOMEM out of memory or threads. The error says how many bytes or threads were requested;
+ *     shampoo_plan_bytes() predicts the sizes. docs/tuning.md explains how to reduce them.
  */
 shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_plan* plan,
                                         const shampoo_optimizer_desc* desc);
 
 /**
- * Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched.
- *
- * Blocks. On the CPU it waits until the library's threads have ended, unless other optimizers use them. On CUDA it
- * waits until all steps are done.
+ * Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched. Blocks: on
+ * the CPU until the library's threads have ended, unless other optimizers use them; on CUDA until all steps are done.
  *
  * @param opt released, with all strings that it returned. May be NULL.
  */
@@ -1105,8 +1082,8 @@ typedef struct shampoo_buffers {
   { sizeof(shampoo_buffers), NULL, NULL, NULL, NULL }
 
 /**
- * Binds the buffers of parameters. A host whose arrays stay in place calls it once. A host whose arrays move calls it
- * before each step. The contents are read and written by steps only.
+ * Binds the buffers of parameters: once if the arrays of the host stay in place, before each step if they move. Only
+ * steps read and write the contents.
  *
  * @param opt changed.
  * @param first index of the first parameter.
@@ -1120,10 +1097,9 @@ shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int
                                       const shampoo_buffers* buffers);
 
 /**
- * Binds a hyper-parameter to a number in memory, which every step reads when it begins: for hosts that keep the
- * learning rate or the loss scale in a variable, for example in device memory. While bound, it takes precedence over
- * shampoo_optimizer_set(). On CUDA the number is in device memory: a step reads it in the order of its stream, a
- * captured step at each replay.
+ * Binds a hyper-parameter to a number in memory, for hosts that keep the learning rate or the loss scale in a variable.
+ * Every step reads the number when it begins. While bound, it takes precedence over shampoo_optimizer_set(). On CUDA it
+ * is in device memory: a step reads it in the order of its stream, and a captured step at each replay.
  *
  * @param opt changed.
  * @param group a group of the plan; 0 is the group of the plan's own config.
@@ -1142,11 +1118,9 @@ shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t gro
  *
  * The arenas stay bound until this function is called again: if they are distinct, each step reads the same state_in.
  * Functions of the sections State and Checkpoints use the last state_out.
- *
- * On CUDA the library must know on the host how many steps a state has made. For the arena that the last step wrote,
- * this is known. For another arena, the next step copies the number from the device and waits for the stream once.
- * After the caller has written to an arena, for example to restore a copy, call this function with NULL and NULL, then
- * bind the arena again. Otherwise the next step can fail with SHAMPOO_E_STATE, or (with "root_async") use old roots.
+ * On CUDA, after the caller has written to an arena, for example to restore a copy, call this function with NULL and
+ * NULL, then bind the arena again. Otherwise the next step can fail with SHAMPOO_E_STATE, or use old roots with
+ * "root_async". If the arena is not the one that the last step wrote, the next step waits for the stream once.
  *
  * @param opt changed.
  * @param state_in arena that steps read. It contains the state of an optimizer whose plan is equal.
@@ -1164,9 +1138,9 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  * @param group a group of the plan; 0 is the group of the plan's own config.
  * @param key a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
  *     "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta" or "gradient_scale".
- * @param value in the range of the key and of the computation dtype of the group's blocks. Only one of epsilon and
- *     root_relative_epsilon is in use: it must stay above 0, and the other must stay 0. With root_rank_handling
- *     pseudo_inverse both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
+ * @param value in the range of the key and of the computation dtype of the group's blocks. With method shampoo, epsilon
+ *     or root_relative_epsilon is in use and must stay above 0; the other must stay 0, and with root_rank_handling
+ *     pseudo_inverse both must. With grafting adagrad, grafting_beta2 must stay 1.
  * @retval SHAMPOO_E_INVALID there is no such group or key, the key cannot be changed, or the value is out of range.
  * @retval SHAMPOO_E_STATE beta1 or momentum is 0 in the plan, which therefore has no state for it. Create the plan with
  *     a value above 0, and set it to 0 until it is needed.
@@ -1176,7 +1150,8 @@ shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, cons
 /**
  * Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
  * the CPU, a step that reads a bound scalar also sets the value. Some values leave the choice to the library: "auto",
- * -1 for "start_preconditioning_step", and 0 for "threads". For these, it returns the number that the library uses.
+ * -1 for "start_preconditioning_step", and 0 for "threads". For these, it returns the number that the library uses. The
+ * number for "relative_epsilon" and "kl_cap" differs between blocks; for their value "auto" it returns -1.
  *
  * @param opt read.
  * @param group a group of the plan; 0 is the group of the plan's own config.
@@ -1197,10 +1172,10 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  *
  * If a check fails, the step fails: parameters, state and step counters are unchanged, and the caller may continue, for
  * example skip the batch or lower the loss scale. For the last check, the key "on_nonfinite" can make the step succeed
- * instead: skip_block skips the blocks at fault, and skip_step skips all blocks. The outputs of skipped blocks are
+ * instead: skip_block skips the affected blocks, and skip_step skips all blocks. The outputs of skipped blocks are
  * written as for a missing gradient (shampoo_buffers.grad). Steps allocate no memory.
  *
- * Two problems are found only after the step has written states. The step still succeeds, logs and counts them:
+ * Two problems are found only after the step has written states. The step then logs and counts them, and succeeds:
  * - No method can compute an inverse root (docs/roots.md). The block keeps its previous root ("root_reused"). If this
  *   happens to a factor matrix at more refreshes in a row than "root_failure_tolerance" allows, the next step fails.
  * - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy. The update of
@@ -1208,10 +1183,8 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  *
  * Each problem is reported by one step, which fails before it writes anything. If both occur, two steps fail.
  *
- * With several ranks the call is collective, and if one rank fails, all ranks return an error: docs/many_ranks.md
- * describes this, including what may have been written.
- *
- * On the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream and checks its
+ * With several ranks the call is collective, and if one rank fails, all ranks return an error (docs/many_ranks.md). On
+ * the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream and checks its
  * inputs there; by default a later call reports its errors ("status_lag"). It can be captured into a CUDA graph.
  *
  * @param opt stepped.
@@ -1232,20 +1205,15 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
 /**
  * Reports the first error of the CUDA steps that were enqueued since the last report, as shampoo_optimizer_step()
  * would. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
- * anything to report.
- *
- * On CUDA it is collective if there are several ranks. If wait is not 0, it blocks until all steps are done, including
- * replays on the stream of the last call.
+ * anything to report. On CUDA with several ranks it is collective. If wait is not 0, it blocks until all steps are
+ * done, including replays on the stream of the last call.
  *
  * @param opt queried.
  * @param wait 0: report only what is known without waiting; several ranks on CUDA always wait. Otherwise: wait.
  * @param step_out receives the number of the rejected step, or 0 if there is none. Calls of shampoo_optimizer_step()
  *     that enqueued a step are numbered from 1; a graph replay has the number of the captured call. May be NULL.
  * @retval SHAMPOO_OK no step has been rejected since the last report.
- * @retval SHAMPOO_E_INVALID a step was rejected for this reason; see shampoo_optimizer_step().
- * @retval SHAMPOO_E_STATE a step was rejected for this reason.
- * @retval SHAMPOO_E_NUMERIC a step was rejected for this reason.
- * @retval SHAMPOO_E_COMM a collective failed.
+ * @return otherwise the code with which shampoo_optimizer_step() would have failed, or SHAMPOO_E_COMM.
  */
 shampoo_status shampoo_optimizer_status(shampoo_optimizer* opt, int32_t wait, int64_t* step_out);
 
@@ -1264,14 +1232,14 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  *
  * - "steps": steps made.
  * - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it, and a step
- *   without a gradient in the group does not count. On CUDA it is read in the order of the last call's stream, and the
- *   call waits for it; it does not wait for replays on other streams.
+ *   without a gradient in the group does not count. On CUDA the call blocks: it reads the counter in the order of the
+ *   last call's stream, and does not wait for replays on other streams.
  * - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
  * - "nonfinite_blocks": how often a block caused a skip: its gradient could not be used, or its direction was not
  *   finite or would have overflowed. With "on_nonfinite" skip_step, the other blocks of a skipped step are not counted.
  *   With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
- * - "root_computed": inverse roots computed, and of these by method: "root_scalar", "root_diagonal", "root_eigen",
- *   "root_newton", "root_higher_order", "root_cans".
+ * - "root_computed": inverse roots and eigenbases computed, and of these by method: "root_scalar", "root_diagonal",
+ *   "root_eigen", "root_newton", "root_higher_order", "root_cans".
  * - "root_retried": roots that the recovery ladder computed, and of these by rung: "root_retried_float64" (the same
  *   method in float64), "root_retried_eigen" (eigendecomposition in float64), "root_retried_dsyevr",
  *   "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device" (eigendecomposition of one matrix
@@ -1280,13 +1248,9 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  * - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
  *   the key "track_times": seconds that all steps spent in a phase; on the CPU over all threads, on CUDA in the stream.
  * - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": errors of the inverse roots of the
- *   last refresh. Let X = B^(-z) be the inverse root of one factor matrix, where B is the matrix B_k + e I of section
- *   Optimizer, and X64 the same root in float64. root_error is max |X - X64| / max |X64|. root_residual is
- *   max |X^(-1/z) - B| / max |B|, or infinity if X has no such power. STAT is mean, median, p90 (the 90th percentile)
- *   or max over all factor matrices, or worst. worst is the index of the matrix with the max, with the factor matrices
- *   of all blocks numbered from 0 in the order of the plan; -1 if nothing is tracked. The log names it (level 2).
- *
- * It blocks only on CUDA, and only for "step.G".
+ *   last refresh (docs/roots.md). STAT is mean, median, p90 (the 90th percentile) or max over all factor matrices, or
+ *   worst: the index of the matrix with the max, among the factor matrices of all blocks in the order of the plan, from
+ *   0 on; -1 if nothing is tracked. The log names it (level 2).
  *
  * @param opt queried.
  * @param key one of those above.
@@ -1301,21 +1265,28 @@ shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* 
  *
  * Everything that an optimizer remembers between steps, as a list of named arrays. Names stay the same in every run of
  * the same plan. If every entry is written into an optimizer whose plan is equal, that optimizer continues with
- * bit-identical results. Below, parameter stands for the name of the parameter, block for the index of the block within
- * it (from 0), k for a dim of the block, and g for a group:
+ * bit-identical results.
  *
- *   "parameter/block/factor.k"       factor matrix F_k, symmetric, shape[k] x shape[k]
- *   "parameter/block/inverse.k"      inverse root X_k, symmetric, shape[k] x shape[k]
- *   "parameter/block/snapshot.k"     F_k as it was at step snapshot_step, symmetric; with root_async
- *   "parameter/block/snapshot_step"  one I64, with root_async. s > 0: the snapshots are of step s of the group, and
- *                                    their roots are not in use yet; -s: the roots of step s are in use; 0: no
- *                                    refresh yet
- *   "parameter/block/diagonal"       one I32 per dim: 1 if the factor matrix was diagonal at every refresh, else 0
- *   "parameter/block/filtered_grad"  moving average of the gradient, in the shape of the block; if beta1 is not 0
- *   "parameter/block/second_moment"  second moment of method adam, adagrad or rmsprop, in the shape of the block
- *   "parameter/block/grafting"       second moment of the grafting method, in the shape of the block; if it has one
- *   "parameter/block/momentum"       momentum, in the shape of the block; if momentum is not 0
- *   "group.g/step"                   one I64: number of steps of the group
+ * "group.g/step" is one I64: the number of steps of group g. The names of all other entries begin with the name of a
+ * parameter and the index of a block within it, from 0: "parameter/block/factor.k". They have the shape of the block,
+ * unless the table says otherwise. k is a dim of the block. The table names the methods that have an entry.
+ *
+ *   "factor.k"        factor matrix F_k, symmetric, shape[k] x shape[k]
+ *   "inverse.k"       shampoo: inverse root X_k, symmetric, shape[k] x shape[k]
+ *   "snapshot.k"      with root_async: F_k as it was at step snapshot_step, symmetric
+ *   "snapshot_step"   with root_async: one I64. s > 0: the snapshots are of step s of the group, and their roots are
+ *                     not in use yet; -s: the roots of step s are in use; 0: no refresh yet
+ *   "diagonal"        shampoo: one I32 per dim, 1 if the factor matrix was diagonal at every refresh, else 0
+ *   "basis.k"         soap and kl_shampoo: eigenbasis of F_k, shape[k] x shape[k], an eigenvector in each column
+ *   "kl_scale.k"      kl_shampoo, and soap with factor_correction kl: shape[k] inverse square roots of eigenvalues
+ *   "gradient_count"  soap and kl_shampoo: one I64, the number of gradients that the block has had
+ *   "radius"          with norm_control: one F64, the norm that it maintains; 0: not known yet
+ *   "filtered_grad"   moving average of the gradient; if beta1 is not 0
+ *   "second_moment"   adam, adagrad, rmsprop and soap, and kl_shampoo without factor matrices: second moment
+ *   "grafting"        second moment of the grafting method, if it has one
+ *   "momentum"        momentum; if momentum is not 0
+ *
+ * With soap and kl_shampoo, filtered_grad and second_moment of blocks with factor matrices are in the eigenbases.
  * ================================================================================================================= */
 
 /** An entry of the state. Begin with SHAMPOO_STATE_ENTRY_INIT. */
@@ -1326,11 +1297,11 @@ typedef struct shampoo_state_entry {
   const char* key;
   /** Shape in elements, outermost dim first; ndim entries, the others are 0. */
   int64_t shape[8];
-  /** For an entry in the shape of its block: index of the block's first element in the whole flattened parameter.
-   * Otherwise -1. */
+  /** For an entry whose elements correspond to those of the block: index of the block's first element in the whole
+   * flattened parameter. -1 for other entries, including those in an eigenbasis. */
   int64_t flat_offset;
-  /** Size in the arena, in bytes. Factor matrices and inverse roots of 128 x 128 or more are stored as one triangle;
-   * reading and writing always use the full matrix. */
+  /** Size in the arena, in bytes. Factor matrices and inverse roots from 128 x 128 on, and all factor matrices of
+   * methods soap and kl_shampoo, are stored as one triangle. Reading and writing always use the full matrix. */
   int64_t stored_bytes;
   /** Number of dims. */
   int32_t ndim;
@@ -1370,9 +1341,8 @@ shampoo_status shampoo_state_count(const shampoo_optimizer* opt, int64_t* count_
 shampoo_status shampoo_state_describe(const shampoo_optimizer* opt, int64_t index, shampoo_state_entry* entry);
 
 /**
- * Copies elements of an entry out of the state; if arenas are bound, out of the last state_out.
- *
- * Blocks until the copy is done; on CUDA after all steps on the stream.
+ * Copies elements of an entry out of the state; if arenas are bound, out of the last state_out. Blocks until the copy
+ * is done; on CUDA after all steps on the stream.
  *
  * @param opt read.
  * @param index in [0, number of entries).
@@ -1390,9 +1360,7 @@ shampoo_status shampoo_state_read(shampoo_optimizer* opt, int64_t index, int64_t
                                   size_t dst_bytes, int32_t dst_device_type, void* stream);
 
 /**
- * Copies elements into an entry of the state; if arenas are bound, of the last state_out.
- *
- * Blocks until the copy is done.
+ * Copies elements into an entry of the state; if arenas are bound, of the last state_out. Blocks until it is done.
  *
  * @param opt changed.
  * @param index in [0, number of entries).
@@ -1417,9 +1385,8 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  * Saves the states of the optimizers of all ranks as one checkpoint: safetensors files and a JSON index. If arenas are
  * bound, it saves the last state_out. The host saves parameters itself.
  *
- * The index is written last. A save that fails, or is killed at any moment, leaves earlier checkpoints of the directory
- * intact. A successful save keeps the newest checkpoints, as many as the key "checkpoint_keep" says; it removes others.
- *
+ * The index is written last, so earlier checkpoints in the directory remain intact if a save fails or is killed. A
+ * successful save then removes all but the newest checkpoints; the key "checkpoint_keep" is the number that remains.
  * Collective over world. Blocks until the files have been written to disk.
  *
  * @param opts the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
@@ -1428,15 +1395,14 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  *     hyper-parameters must be equal on these ranks, and so must the states of a block that several of them keep.
  * @param count number of optimizers of this rank, >= 0.
  * @param world communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
- *     optimizer on CUDA. NULL: one rank.
+ *     optimizer on CUDA (otherwise SHAMPOO_E_UNSUPPORTED). NULL: one rank.
  * @param directory path that all ranks see. It is created if it does not exist; its parent must exist.
  * @param stream on CUDA the stream of the copies. NULL on the CPU.
  * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, names clash, or an optimizer has more ranks than world.
  * @retval SHAMPOO_E_STATE a failed load has left the state of an optimizer unusable.
- * @retval SHAMPOO_E_UNSUPPORTED world takes device memory, and no optimizer of this rank is on CUDA.
  * @retval SHAMPOO_E_IO a file could not be written. The error is the same on all ranks.
- * @retval SHAMPOO_E_COMM a collective failed. The new checkpoint may be complete or missing. If the failure is on one
- *     rank only, the others wait, unless the communicator has an abort function.
+ * @retval SHAMPOO_E_COMM a collective failed. The new checkpoint may be complete or missing. Ranks without the failure
+ *     wait, unless the communicator has an abort function.
  */
 shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
                             void* stream);
@@ -1447,12 +1413,9 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
  *
  * Names and shapes of all parameters, dtypes of states, and the grafting method (if it has a state) must match. Other
  * hyper-parameters are those of the loading optimizer; the log lists the differences. The key "on_block_mismatch" says
- * what happens to blocks that the checkpoint does not have, because parameters were divided differently.
- *
- * A load that fails leaves the optimizers unchanged, with one exception: if it fails while it writes large states, it
- * can make them unusable. Steps then fail with SHAMPOO_E_STATE until a load succeeds. docs/checkpoints.md has details.
- *
- * Collective over world. Blocks until it is done.
+ * what happens to blocks that the checkpoint does not have, because parameters were divided differently. A load that
+ * fails leaves the optimizers unchanged, with one exception: if it fails while it writes large states, it can make them
+ * unusable. Steps then fail with SHAMPOO_E_STATE until a load succeeds. Collective over world. Blocks until it is done.
  *
  * @param opts the optimizers of this rank. Together, the optimizers of all ranks must have all parameters of the
  *     checkpoint. If arenas are bound, the last state_out is written: bind it as the next state_in.
@@ -1463,10 +1426,8 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
  * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, or the checkpoint has other parameters, dtypes, grafting
  *     or blocks. The error names the first difference.
  * @retval SHAMPOO_E_IO no checkpoint, or a file is missing, unreadable or damaged. All ranks return the same error.
- * @retval SHAMPOO_E_UNSUPPORTED the checkpoint has a newer format than this library reads, or world takes device memory
- *     and no optimizer of this rank is on CUDA.
- * @retval SHAMPOO_E_COMM a collective failed. If the failure is on one rank only, the others wait, unless the
- *     communicator has an abort function.
+ * @retval SHAMPOO_E_UNSUPPORTED the checkpoint has a newer format than this library reads, or as for world.
+ * @retval SHAMPOO_E_COMM as for shampoo_save().
  */
 shampoo_status shampoo_load(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
                             void* stream);
@@ -1484,10 +1445,10 @@ typedef struct shampoo_root_info {
   int32_t method;
   /** Iterations of an iterative method; otherwise 0. */
   int32_t iterations;
-  /** 1: converged to root_tolerance; always 1 with methods 0 to 2 and 5. 0: stopped at root_max_iterations; x is the
-   * last iterate, so check residual. -1: stopped close to a root, because it no longer improved. */
+  /** 1: converged to root_tolerance; always with methods 0, 1, 2 and 5. 0: stopped at root_max_iterations: x is the
+   * last iterate, so check residual. -1: stopped before root_tolerance was reached, because x no longer improved. */
   int32_t converged;
-  /** Number of attempts of the recovery ladder after the first one failed. */
+  /** Number of further attempts by the recovery ladder; 0 if the first attempt succeeded. */
   int32_t retried;
   /** max |A x^p - I|, elementwise, in float64. A is the matrix including epsilon, and p is
    * root_num / (root_den * exponent_multiplier). With pseudo_inverse, I is replaced by the projector on the directions
@@ -1503,20 +1464,10 @@ typedef struct shampoo_root_info {
  * Computes the inverse root x = (a + e I)^(-exponent_multiplier * root_den / root_num) of a symmetric matrix, as a step
  * does with a factor matrix, including the recovery ladder. e is root_relative_epsilon times the mean eigenvalue of a
  * (its trace divided by n), or epsilon if that key is set instead. With root_relative_epsilon, the root of a matrix of
- * zeros or subnormal numbers is the identity. Methods (key "root_method"; docs/roots.md):
- *
- * - eigen: by eigendecomposition, except that inverse square roots in float32 with n from 8 to 512 use a rational
- *   approximation of the same accuracy. If the smallest eigenvalue is negative, it is first subtracted from all
- *   eigenvalues. Then e is added. With root_rank_handling pseudo_inverse, e is not added, and eigenvalues that count as
- *   0 are left out (root_rank_rtol, root_rank_atol). Roots of 1x1 and diagonal matrices are computed elementwise; for
- *   these matrices, the subtraction is made only if the result would otherwise not be finite.
- * - newton: the coupled inverse Newton iteration; root_num / root_den must be an integer.
- * - higher_order: a coupled iteration of order root_order. If epsilon is used, it is relative: max(epsilon * L, 1e-16)
- *   is added, where L is a bound of the largest eigenvalue.
- * - cans: for the roots 2 and 4, a fixed number of matrix products in float64; other roots as with eigen.
- *
- * If an iteration does not converge, this function returns its last iterate (info->converged is 0), whereas a step
- * uses it only if its residual is small. It allocates its workspace, and runs on the calling thread.
+ * zeros or subnormal numbers is the identity. docs/roots.md describes the methods (key "root_method"), negative
+ * eigenvalues and root_rank_handling pseudo_inverse. If an iteration does not converge, this function returns its last
+ * iterate (info->converged is 0), whereas a step uses it only if its residual is small. It allocates its workspace, and
+ * runs on the calling thread.
  *
  * @param config read: "epsilon" (which may be 0 here), "exponent_multiplier", and all keys that begin with "root_". If
  *     "root_dtype" is auto, dtype is used.
@@ -1526,7 +1477,8 @@ typedef struct shampoo_root_info {
  * @param x receives n * n elements, row-major and exactly symmetric. It may be the same address as `a`; otherwise the
  *     two must not overlap.
  * @param root_num numerator of the root, >= 1: 4 for the inverse fourth root.
- * @param root_den denominator of the root, >= 1: 1 for the inverse fourth root.
+ * @param root_den denominator of the root, >= 1: 1 for the inverse fourth root. With root_method newton, it must divide
+ *     root_num.
  * @param info filled; struct_size must be set. May be NULL.
  * @retval SHAMPOO_E_INVALID n, dtype or the root is out of range, or values of the config contradict each other.
  * @retval SHAMPOO_E_NUMERIC a has a NaN or an infinity, or no finite root was found, for example because epsilon is 0

@@ -129,8 +129,8 @@ static inline size_t shampoo_mpi_offset(const size_t* bytes, int rank) {
   return offset;
 }
 
-/** Starts the transfer of bytes [first, first + SHAMPOO_MPI_LARGEST_MESSAGE) of the segment of each other rank, if the
- * segment is that long. Either send or recv is NULL; bytes has the sizes of the segments in the other buffer. */
+/** Starts the transfer of the part of each other rank's segment in [first, first + SHAMPOO_MPI_LARGEST_MESSAGE), if
+ * there is one. Either send or recv is NULL; bytes has the sizes of the segments in the other buffer. */
 static inline int shampoo_mpi_begin_slices(shampoo_mpi_state* state, const char* send, char* recv, const size_t* bytes,
                                            size_t first) {
   const size_t largest = (size_t)(SHAMPOO_MPI_LARGEST_MESSAGE);
@@ -164,8 +164,8 @@ static inline int shampoo_mpi_wait(shampoo_mpi_state* state) {
   return error;
 }
 
-/** Cancels the requests that are still in progress after a failure, without waiting. Only a message that is already
- * arriving can still be written to the buffers of the call. */
+/** After a failure, cancels the receives that are still in progress, and frees all requests, without waiting. Only a
+ * message that is already arriving can still be written to the buffers of the call. */
 static inline void shampoo_mpi_give_up(shampoo_mpi_state* state) {
   int i;
   for (i = 0; i < 2 * state->world; ++i) {
@@ -212,7 +212,7 @@ static inline void shampoo_mpi_abort(void* user) {
   int length = 0;
   if (MPI_Error_string(state->error, reason, &length) != MPI_SUCCESS) reason[0] = '\0';
   /* Print the reason here: the job may end before the caller can print the optimizer's error, and MPI prints none. */
-  fprintf(stderr, "shampoo_mpi: rank %d of %d: an %s failed (%s), the job is aborted\n", state->rank, state->world,
+  fprintf(stderr, "shampoo_mpi: rank %d of %d: an %s failed (%s); the job is aborted\n", state->rank, state->world,
           state->failed, reason);
   fflush(stderr);
   MPI_Abort(state->comm, state->error != MPI_SUCCESS ? state->error : 1);

@@ -20,19 +20,21 @@ inline bool HasMomentum(const StepItem& item) { return item.block->momentum.pres
 template <typename Real>
 void ApplyDirection(const StepItem& item, const Range& part, const Real* p, const DirectionScale& scale, char* arena);
 
-// Skips the update of a block: writes the outputs unchanged or, with several ranks, the mark of a skipped update.
+// Skips the update of a block: writes the old values to the outputs or, with several ranks, marks the update as skipped
+// in item.exchange.
 void SkipUpdate(const StepItem& item);
 
-// Writes, and recognizes, the mark of a skipped update. The mark replaces the block's first element in the exchange,
-// which has element_bytes bytes.
+// Marks an update in the exchange as skipped. The mark replaces the first element of the block, which has element_bytes
+// bytes.
 void MarkSkipped(void* exchange, size_t element_bytes);
+// Returns whether MarkSkipped has marked the update.
 bool IsMarkedSkipped(const void* exchange, size_t element_bytes);
 
-// Returns whether the owner of a block skipped its update, according to the data in item.exchange.
+// Returns whether the data in item.exchange says that the owner of the block skipped its update.
 bool OwnerSkippedUpdate(const StepItem& item);
 // Writes a part of `out` and `copy` from the data in item.exchange. All ranks get bit-identical values.
 void ApplyReceived(const StepItem& item, const Range& part);
-// Writes those elements of the caller's buffers that `view` describes from the data received for them.
+// The same for the elements of the caller's buffers that `view` describes. received: the data for these elements.
 void ApplyReceived(const StepItem& item, const void* received, const BlockView& view, const Range& part);
 
 // Computes g <- gradient_scale * gradient + coupled_decay * W for a part of a block. g is dense.
@@ -40,8 +42,8 @@ template <typename Real>
 void LoadGradient(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers,
                   const Range& part, Real* g);
 
-// Writes the outputs of a parameter (block: nullptr) or of one block that does not take part in a step: `out` gets the
-// parameter or an update of zero, `copy` gets the parameter.
+// Writes the outputs of a parameter (block: nullptr) or of one block that a step does not update: `out` gets the old
+// parameter, or an update of zero, and `copy` gets the old parameter.
 void WriteUnchanged(const Param& param, const Block* block, const Buffers& buffers, Output output);
 // Does the same for elements [first, first + count) of the buffers.
 void WriteUnchangedRun(const Param& param, const Buffers& buffers, Output output, int64_t first, int64_t count);

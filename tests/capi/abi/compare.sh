@@ -1,9 +1,9 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# compare.sh BASELINE LIBRARY INCLUDE_DIR OUTPUT SANITIZERS PROCESSOR: fails if the library's interface, described in
-# OUTPUT, differs from the baseline. Added functions pass (tests/capi/exports.txt watches them); any other difference
-# fails, even a renamed field. Exits with 77 and prints the reason if no comparison is possible.
+# compare.sh BASELINE LIBRARY INCLUDE_DIR OUTPUT SANITIZERS PROCESSOR: writes a description of the library's interface to
+# OUTPUT, and fails if it differs from BASELINE. New functions are allowed, because tests/capi/exports.txt lists them. Any
+# other difference is an error, even a renamed field. Exits with 77 and prints the reason if no comparison is possible.
 set -eu
 baseline=$1 library=$2 include_dir=$3 output=$4 sanitizers=$5 processor=$6
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,8 +12,8 @@ skip() {
   exit 77
 }
 command -v abidw > /dev/null && command -v abidiff > /dev/null || skip "abidw and abidiff were not found: install abigail-tools"
-[ -z "$sanitizers" ] || skip "a build with -fsanitize=$sanitizers is not what callers link"
-[ "$processor" = x86_64 ] || skip "the baseline is of x86_64, this is $processor"
+[ -z "$sanitizers" ] || skip "a build with -fsanitize=$sanitizers has another interface than the library that callers link"
+[ "$processor" = x86_64 ] || skip "the baseline is for x86_64, and this machine is $processor"
 readelf --section-headers --wide "$library" | grep -qF .debug_info ||
   skip "the library has no debug information, so its types are unknown: build with CMAKE_BUILD_TYPE RelWithDebInfo"
 

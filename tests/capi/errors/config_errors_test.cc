@@ -186,7 +186,7 @@ TEST_CASE("a key name of another optimizer gets the name of the matching key as 
       {"Learning-Rate", "use lr"},
       {"LR", "did you mean lr?"},
       {"preconditionFrequency", "did you mean precondition_frequency?"},
-      {"statistics_compute_steps", "the factor matrices are updated in every step; leave it out"},
+      {"statistics_compute_steps", "use factor_update_frequency"},
       {"maximize", "pass gradients with the opposite sign"},
   };
   for (const auto& each : cases) {

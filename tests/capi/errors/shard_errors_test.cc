@@ -79,7 +79,7 @@ void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, 
   }
 }
 
-TEST_CASE("gathered shards must be described and contain each element once") {
+TEST_CASE("with shard_mode gather, shards must be known and contain each element exactly once") {
   // Known layouts: equal chunks of elements, equal chunks of rows, the whole parameter.
   CheckFinish(Flat(8, 8), nullptr, nullptr, {});
   CheckFinish(Rectangle(2, 2, 0, 4), nullptr, nullptr, {});
@@ -155,7 +155,7 @@ TEST_CASE("gathered shards need a communicator; other modes and plans without sh
   CHECK_ERROR(shampoo_plan_finish(part.get()), SHAMPOO_E_INVALID, {"\"p\"", "8 of 24 elements"});
 }
 
-TEST_CASE("shampoo_plan_bytes accepts ranks of the plan and known names only") {
+TEST_CASE("shampoo_plan_bytes rejects ranks that the plan does not have, and unknown names") {
   const PlanPtr plan = MakeShardPlan();
   AddParam(plan, Flat(8, 8));
   RequireOk(shampoo_plan_finish(plan.get()));

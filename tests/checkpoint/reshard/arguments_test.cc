@@ -113,7 +113,7 @@ TEST_CASE("a job of several ranks needs a communicator of all ranks and of host 
     for (const auto& function : {&shampoo_save, &shampoo_load}) {
       CHECK(function(&grid[rank].optimizer, 1, nullptr, directory.c_str(), nullptr) == SHAMPOO_E_INVALID);
       CHECK(MissingWord(shampoo_last_error(), {"world is NULL, but an optimizer has 4 ranks",
-                                               "give a communicator of all ranks of the job"}) == "");
+                                               "pass a communicator of all ranks of the job"}) == "");
     }
   }
   World half(2);  // as large as the replicas or the shards alone

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks that miss steps, with inverse roots that are used some steps after their factor matrices (root_async): a job
-// with other ranks continues from any step with results that are bit-identical to those of an uninterrupted run.
+// Tests with root_async, and with blocks that have no gradient in some steps: a job with a different number of ranks
+// continues from any step, and its results are bit-identical to those of an uninterrupted run.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -110,12 +110,11 @@ void CheckJobs(const Keys& more) {
   }
 }
 
-TEST_CASE(
-    "with root_async, blocks that miss steps continue on other ranks from any step, bit-identically to one rank") {
+TEST_CASE("with root_async, a job with blocks that miss steps continues on other ranks with bit-identical results") {
   CheckJobs({});
 }
 
-TEST_CASE("with root_async and root_spread, blocks that miss steps continue from any step with bit-identical results") {
+TEST_CASE("with root_async and root_spread, a job with blocks that miss steps continues with bit-identical results") {
   CheckJobs({{"root_spread", "true"}});
   CheckJobs({{"refresh_growth", "0.5"}, {"root_spread", "true"}, {"start_preconditioning_step", "1"}});
 }

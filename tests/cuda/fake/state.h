@@ -65,12 +65,12 @@ struct SolverHandle {
 struct SolverParams {
   bool is_jacobi;
   bool sorted = true;
-  bool one_algorithm = CUDART_VERSION < 13000;  // earlier versions of CUDA have one algorithm
+  bool one_algorithm = CUDART_VERSION < 13000;  // versions of CUDA before 13 have only one
 };
 
-// A failure of a future call.
+// A failure, or a skip, that is planned for a future call.
 struct PlannedCall {
-  std::string function;  // "": any function that can fail
+  std::string function;  // empty: any function that can fail
   std::string kernel;    // for launches: part of the name
   int64_t calls_left;
   bool skip;
@@ -103,7 +103,7 @@ struct State {
   std::thread::id holder = {};  // the thread that has set `solver`
   int64_t held_calls = 0;
   std::map<std::thread::id, int64_t> ended_sections;  // by thread, since the mark: see fake_cuda_wait_for_jobs
-  int64_t max_eigen_matrices = std::numeric_limits<int64_t>::max();  // of a batch that cuSOLVER accepts
+  int64_t max_eigen_matrices = std::numeric_limits<int64_t>::max();  // cuSOLVER rejects batches of more matrices
   std::string last_failed;  // the function whose planned failure or skip happened last
 
   Memory memory;
@@ -127,7 +127,7 @@ struct State {
   bool may_load = true;                          // outside of sections
 
   bool IsLoaded(int device, const std::string& kernel) const { return loaded.count({device, kernel}) != 0; }
-  // Called when a kernel is used. Returns false if it cannot be loaded at this time, which is a misuse.
+  // Loads a kernel when it is first used. Returns false, and records a misuse, if it must not be loaded at this time.
   bool Load(int device, const std::string& kernel);
 
   // Reports an invalid access. The device is lost from then on.
@@ -140,8 +140,9 @@ struct State {
 State& TheState();
 void ResetState();
 std::recursive_mutex& TheMutex();
-// Waits until is_done() returns true after another thread has called NotifyAll(). This thread must own TheMutex() once;
-// it is released while the thread waits. Records a misuse after a minute.
+// Waits until is_done() returns true. The condition is checked again after each NotifyAll() of another thread. The
+// calling thread must have locked TheMutex() exactly once; it is unlocked during the wait. Records a misuse after a
+// minute.
 void WaitUntil(const std::function<bool()>& is_done, const char* what);
 void NotifyAll();
 // Waits while calls are held (FAKE_CUDA_SOLVER_IS_HELD). Called before the Call of a function that can be held.
@@ -152,7 +153,7 @@ int& CurrentDevice();                        // of this thread
 cudaStreamCaptureMode& ThreadCaptureMode();  // of this thread
 std::string FunctionName(const char* name);
 
-// One call of a function of CUDA. Other threads wait until it ends.
+// One call of a function of CUDA. Locks the fake: calls of other threads wait until this one ends.
 //
 //   Call call(__func__, Call::kUnsafe);
 //   if (call.over()) return call.Cuda();
@@ -172,7 +173,7 @@ class Call {
 
   // Returns whether the call must return at once, because it fails or is skipped.
   bool over() const { return over_; }
-  // Return the error of a call that is over.
+  // Return the error with which a call that is over ends.
   cudaError_t Cuda() const { return Cuda(static_cast<cudaError_t>(code_)); }
   cublasStatus_t Blas() const;
   cusolverStatus_t Solver() const;

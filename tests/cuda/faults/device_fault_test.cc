@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fault of the device, after which the process cannot use CUDA any more. On a GPU this test needs its own process.
+// Tests of a device fault, after which the process cannot use CUDA any more. On a GPU, they need their own process.
 #include <optional>
 
 #include "tests/cuda/tools/stage.h"
@@ -23,9 +23,8 @@ void CauseFault(Model* model) {
   REQUIRE(cudaStreamSynchronize(model->stream) == cudaErrorIllegalAddress);
 }
 
-// All objects are still destroyed.
 TEST_CASE("after a device fault, every call reports it, and destroy leaks nothing" * doctest::test_suite("fault")) {
-  std::optional<Stage> stage;  // a GPU would report the fault as misuse
+  std::optional<Stage> stage;  // not on a GPU, where it would report the fault as misuse
   if (OnFake()) stage.emplace();
   const TestStream stream;
   ModelSpec spec;

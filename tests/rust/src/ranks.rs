@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 #[test]
-fn replicas_give_the_bits_of_one_rank() {
+fn replicas_are_bit_identical_to_one_rank() {
     for world in [2, 3] {
         let meeting = Meeting::new(world);
         let all = in_threads(world, |rank| {
@@ -74,7 +74,7 @@ fn gathered(all_to_all: bool, odd: bool) {
 }
 
 #[test]
-fn gathered_shards_give_the_bits_of_one_rank() {
+fn gathered_shards_are_bit_identical_to_one_rank() {
     gathered(false, false);
     gathered(true, false);
     gathered(true, true);
@@ -141,7 +141,7 @@ fn a_failure_in_a_communicator_is_an_error_of_the_step() {
         ("panic", "panicked: the network is gone"),
         ("error", "the cable is out"),
         ("later", "failed later"),
-        ("odd", "panicked: with a payload that is not text"),
+        ("odd", "panicked with a payload that is not text"),
     ] {
         let (meeting, ready) = (Meeting::new(2), std::sync::Barrier::new(2));
         in_threads(2, |rank| {
@@ -196,7 +196,7 @@ impl Communicator for FailsOnce {
 }
 
 #[test]
-fn without_an_abort_the_next_step_of_a_failed_rank_ends_the_wait_of_the_other() {
+fn without_abort_the_next_step_of_a_failed_rank_ends_the_wait_of_the_other_rank() {
     let meeting = Meeting::new(2);
     let errors = in_threads(2, |rank| {
         let failing: Arc<AtomicBool> = Arc::default();

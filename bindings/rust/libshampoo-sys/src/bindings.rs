@@ -78,16 +78,16 @@ pub const SHAMPOO_HIDDEN: i32 = 0;
 /// A bias or a scale that is stored as a matrix.
 pub const SHAMPOO_VECTOR: i32 = 1;
 
-/// A table of which a step uses some rows.
+/// An embedding table, of which each training step uses only some rows.
 pub const SHAMPOO_EMBEDDING: i32 = 2;
 
 /// The last layer, with one output for each class or token.
 pub const SHAMPOO_HEAD: i32 = 3;
 
-/// The first dim counts outputs, as in PyTorch.
+/// The first dim is the output dim, as in PyTorch.
 pub const SHAMPOO_OUT_IN: i32 = 0;
 
-/// The last dim counts outputs, as in JAX.
+/// The last dim is the output dim, as in JAX.
 pub const SHAMPOO_IN_OUT: i32 = 1;
 
 /// Result of a call: SHAMPOO_OK or a SHAMPOO_E\_ code. Codes are never renumbered; new ones may be added.
@@ -194,8 +194,7 @@ pub struct shampoo_key_info {
     pub scope: i32,
     /// 1: shampoo_optimizer_set() can change it. 0: it is fixed when the plan takes the config.
     pub changeable: i32,
-    /// 1: a key that exists only to reproduce other implementations. Other users leave it at its default. 0: any other
-    /// key.
+    /// 1: a key that exists only to reproduce other implementations; otherwise, leave it at its default. 0: others.
     pub for_replay: i32,
     /// 0.
     pub reserved: i32,
@@ -241,12 +240,12 @@ pub struct shampoo_param_desc {
     pub copy_dtype: i32,
     /// Role in the model: SHAMPOO_HIDDEN (default), VECTOR, EMBEDDING or HEAD.
     pub role: i32,
-    /// Which dims of a stacked tensor are outputs: SHAMPOO_OUT_IN (default) or SHAMPOO_IN_OUT. It determines the dim that
-    /// row_splits divides.
+    /// Which dim of a stacked tensor is the output dim, which row_splits divides: SHAMPOO_OUT_IN (default) or
+    /// SHAMPOO_IN_OUT.
     pub fan: i32,
-    /// Sizes of the parts of a stacked tensor that fuses several, such as the q, k and v projections: row_splits = {q, k,
-    /// v}. Each part is a tensor of its own. The sizes are counted along the outputs (fan), and their sum is the length of
-    /// that dim; one size alone repeats, for heads of equal size. 0 ends the list. Default: all 0, one part.
+    /// Sizes of the parts into which each stacked tensor is divided along its output dim (fan), for an array that stores
+    /// several matrices, such as {q, k, v}. Each part is a tensor of its own. The sum of the sizes is the length of the
+    /// dim; a single size is repeated, for heads of equal size. 0 ends the list. Default: all 0, one part.
     pub row_splits: [i64; 8],
 }
 
@@ -258,16 +257,14 @@ pub struct shampoo_block_info {
     pub struct_size: usize,
     /// Index of its parameter.
     pub param: i32,
-    /// Replica rank that keeps its state and computes its update, in \[0, replica_world). Blocks are assigned greedily,
-    /// largest first, each to the least-loaded rank; the key "balance" selects the measure of load.
+    /// Replica rank that keeps its state and computes its update, in \[0, replica_world). See "balance".
     pub owner: i32,
-    /// Shard rank that keeps its state. With "shard_mode" local it is this rank. With gather it can be any: blocks are
-    /// assigned over replica and shard ranks together.
+    /// Shard rank that keeps its state: this rank with "shard_mode" local, any rank with gather.
     pub shard_owner: i32,
-    /// 1: a block of this rank's shard, which is less than the parameter. 0: a block of the whole parameter.
+    /// 1: a block of this rank's shard, which is only a part of the parameter. 0: a block of the whole parameter.
     pub of_shard: i32,
-    /// Order of the block, after merging and splitting: 1..8. It has that many factor matrices, or none if only the
-    /// grafting method applies (key "precondition_1d").
+    /// Order of the block, after merging and splitting: 1..8. Each dim has a factor matrix, unless the role of the
+    /// parameter or a key excludes it (see the head of this section).
     pub ndim: i32,
     /// Shape in elements; ndim entries, the others are 0. Factor matrix k is shape\[k\] x shape\[k\].
     pub shape: [i64; 8],
@@ -331,8 +328,9 @@ pub struct shampoo_comm_ops {
     /// Returns a failure that was detected after the call that caused it, or 0. It is called before each all_gather and
     /// all_to_all. Default: NULL.
     pub async_error: Option<unsafe extern "C" fn(*mut c_void) -> i32>,
-    /// Ends, with a failure, the collectives in which other ranks wait for this rank. It is called once, after a
-    /// collective failed on this rank. Default: NULL.
+    /// Makes the collectives fail in which other ranks wait for this rank. It is called once: after a collective failed
+    /// on this rank, after this rank received invalid data, or after it failed where other ranks would wait for it.
+    /// Default: NULL.
     pub abort: Option<unsafe extern "C" fn(*mut c_void)>,
     /// Called once, after the last use: when the shampoo_comm and every optimizer with it have been destroyed.
     /// Default: NULL.
@@ -343,9 +341,8 @@ pub struct shampoo_comm_ops {
 ///
 /// On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
 /// memory of the solver stay on the library's heap. On CUDA they allocate device memory: arena, workspace and exchange
-/// buffers; cuBLAS and cuSOLVER allocate their own memory. They are called only inside shampoo_optimizer_create() and
-/// shampoo_optimizer_destroy(), and inside shampoo_save() and shampoo_load() if their communicator takes device memory,
-/// on the thread that makes the call.
+/// buffers; cuBLAS and cuSOLVER allocate their own memory. They are called on the thread that calls
+/// shampoo_optimizer_create() or \_destroy() and, if its communicator takes device memory, shampoo_save() or \_load().
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_allocator {
@@ -378,8 +375,9 @@ pub struct shampoo_executor {
     /// workspace is allocated for that many.
     pub threads: i32,
     /// Runs task(argument, i) once for every i in \[0, count), on any threads and in any order, and returns when all tasks
-    /// have returned. count is at most threads. Tasks must see what the calling thread wrote before, and the caller what
-    /// the tasks wrote, as with a lock or join. parallel_for must not throw. It runs on the thread of the API call.
+    /// have returned. count is at most threads. As with a lock or a join, tasks must see what the calling thread wrote
+    /// before, and the calling thread must then see what the tasks wrote. parallel_for must not throw. It runs on the
+    /// thread of the API call.
     pub parallel_for: Option<unsafe extern "C" fn(*mut c_void, Option<unsafe extern "C" fn(*mut c_void, i64)>, *mut c_void, i64)>,
     /// Called once, after the last use. Not called if shampoo_optimizer_create() fails. Default: NULL.
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -393,7 +391,7 @@ pub struct shampoo_optimizer_desc {
     pub struct_size: usize,
     /// SHAMPOO_CPU (default) or SHAMPOO_CUDA. It must equal the device_type of the plan.
     pub device_type: i32,
-    /// Number of the device, as CUDA counts. Default: 0, the only one on the CPU.
+    /// Number of the device in CUDA's numbering. Default: 0. On the CPU it must be 0.
     pub device_id: i32,
     /// Ranks that hold the same parameters. Its world and rank must equal the plan's replica_world and replica_rank. NULL
     /// (default): one rank. On the CPU, the communicator must take host memory. The optimizer keeps its own reference.
@@ -447,11 +445,11 @@ pub struct shampoo_state_entry {
     pub key: *const c_char,
     /// Shape in elements, outermost dim first; ndim entries, the others are 0.
     pub shape: [i64; 8],
-    /// For an entry in the shape of its block: index of the block's first element in the whole flattened parameter.
-    /// Otherwise -1.
+    /// For an entry whose elements correspond to those of the block: index of the block's first element in the whole
+    /// flattened parameter. -1 for other entries, including those in an eigenbasis.
     pub flat_offset: i64,
-    /// Size in the arena, in bytes. Factor matrices and inverse roots of 128 x 128 or more are stored as one triangle;
-    /// reading and writing always use the full matrix.
+    /// Size in the arena, in bytes. Factor matrices and inverse roots from 128 x 128 on, and all factor matrices of
+    /// methods soap and kl_shampoo, are stored as one triangle. Reading and writing always use the full matrix.
     pub stored_bytes: i64,
     /// Number of dims.
     pub ndim: i32,
@@ -478,10 +476,10 @@ pub struct shampoo_root_info {
     pub method: i32,
     /// Iterations of an iterative method; otherwise 0.
     pub iterations: i32,
-    /// 1: converged to root_tolerance; always 1 with methods 0 to 2 and 5. 0: stopped at root_max_iterations; x is the
-    /// last iterate, so check residual. -1: stopped close to a root, because it no longer improved.
+    /// 1: converged to root_tolerance; always with methods 0, 1, 2 and 5. 0: stopped at root_max_iterations: x is the
+    /// last iterate, so check residual. -1: stopped before root_tolerance was reached, because x no longer improved.
     pub converged: i32,
-    /// Number of attempts of the recovery ladder after the first one failed.
+    /// Number of further attempts by the recovery ladder; 0 if the first attempt succeeded.
     pub retried: i32,
     /// max |A x^p - I|, elementwise, in float64. A is the matrix including epsilon, and p is
     /// root_num / (root_den \* exponent_multiplier). With pseudo_inverse, I is replaced by the projector on the directions
@@ -499,7 +497,7 @@ extern "C" {
     ///   others are bound in their place or the optimizer is destroyed. May be NULL if count is 0.
     /// - `count` number of tensors, \>= 0.
     /// - `tensor_size` sizeof(shampoo_tensor) of the caller.
-    /// - returns `SHAMPOO_E_INVALID`: a key or value of options, or a field of a tensor is wrong.
+    /// - returns `SHAMPOO_E_INVALID`: options has a wrong key or value, or a tensor has a wrong field.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: the device cannot be used; see shampoo_backend_describe().
     pub fn shampoo_create_sized(
         out: *mut *mut shampoo_optimizer,
@@ -525,8 +523,8 @@ extern "C" {
     /// Returns the message of the last call that failed on this thread. Successful calls do not clear it.
     /// shampoo_optimizer_error() has the last failure of one optimizer, on any thread.
     ///
-    /// - returns the message in English, without a newline at its end; "" if no call has failed yet. Valid until the next call
-    ///   of this thread to the library. It has at most 4095 bytes; a longer one is cut and ends in " ... (cut off)".
+    /// - returns the message in English, without a newline at its end; "" if no call has failed yet. Valid until this thread
+    ///   calls the library again. It has at most 4095 bytes; a longer message is cut and ends in " ... (cut off)".
     pub fn shampoo_last_error() -> *const c_char;
     /// Sets the log callback of the process. At first there is none, and messages are dropped: the library never prints.
     /// Another thread may still deliver a message to the previous callback shortly after this function has returned.
@@ -538,9 +536,7 @@ extern "C" {
     pub fn shampoo_set_log(callback: shampoo_log_callback, user: *mut c_void, max_level: i32) -> shampoo_status;
     /// Loads the CUDA backend, once per process. This call is only needed if the backend is in an unusual place: plans and
     /// optimizers load it automatically from the folder of this library or from where the system finds it. It does not
-    /// initialize the driver and needs no GPU.
-    ///
-    /// Blocks while libraries are loaded.
+    /// initialize the driver and needs no GPU. Blocks while libraries are loaded.
     ///
     /// - `name_or_path` "cuda": libshampoo_cuda.so.0 (0 is the major version) or libshampoo_cuda.so in the folder of this
     ///   library, or libshampoo_cuda.so.0 as dlopen() finds it. Any other value is the path of the file to load.
@@ -554,9 +550,7 @@ extern "C" {
     /// - returns 2: the CPU and CUDA.
     pub fn shampoo_backend_count() -> i32;
     /// Describes a backend. For CUDA this loads the backend and initializes the driver. As with every use of CUDA, do not
-    /// call it in a process that later forks a child that uses CUDA.
-    ///
-    /// Blocks until the libraries are loaded and the driver is initialized.
+    /// call it in a process that later forks a child that uses CUDA. Blocks until the driver is initialized.
     ///
     /// - `index` 0 for the CPU, 1 for CUDA.
     /// - `info` filled; struct_size must be set.
@@ -654,7 +648,6 @@ extern "C" {
     ///   sets such a key, the value must be the same.
     /// - `group_out` receives the number of the group: 1, 2, ... May be NULL.
     /// - returns `SHAMPOO_E_INVALID`: values of the config contradict each other, or a key of scope 0 differs from the plan's.
-    /// - returns `SHAMPOO_E_STATE`: the plan is finished.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: a key has a value that CUDA does not support yet.
     pub fn shampoo_plan_add_group(
         plan: *mut shampoo_plan,
@@ -667,20 +660,17 @@ extern "C" {
     /// - `desc` name, shape, dtypes and group of the parameter.
     /// - `index_out` receives the index of the parameter, from 0 in the order of these calls. shampoo_optimizer_bind()
     ///   uses it. May be NULL.
-    /// - returns `SHAMPOO_E_INVALID`: the name is missing, empty or taken; a dim, dtype, group or shard is out of range; or there
-    ///   are more than 2^59 elements.
-    /// - returns `SHAMPOO_E_STATE`: the plan is finished.
+    /// - returns `SHAMPOO_E_INVALID`: the name is missing, empty, taken or not UTF-8; a field is out of range; or there are more
+    ///   than 2^59 elements.
     pub fn shampoo_plan_add_param(
         plan: *mut shampoo_plan,
         desc: *const shampoo_param_desc,
         index_out: *mut i32,
     ) -> shampoo_status;
-    /// Describes what another shard rank holds of a parameter. With "shard_mode" gather, a plan must know this of all ranks.
-    ///
-    /// A plan recognizes the regular layouts from this rank's own shard, without this call: equal chunks of the flattened
-    /// parameter (ceil(elements / shard_world) elements each), equal chunks of dim 0 (ceil(shape\[0\] / shard_world) rows
-    /// each), and the whole parameter on every rank. For any other layout, every rank makes this call once for each of the
-    /// other ranks, with the same descriptions on all ranks.
+    /// Describes which part of a parameter another shard rank holds. With "shard_mode" gather, a plan must know the parts of
+    /// all ranks. It recognizes regular layouts from this rank's own shard, without this call: equal chunks of the flattened
+    /// parameter or of dim 0 (rounded up; the last one may be shorter), and the whole parameter on every rank. For any other
+    /// layout, every rank makes this call once for each of the other ranks, with the same descriptions on all ranks.
     ///
     /// - `plan` not finished yet.
     /// - `param` index of the parameter.
@@ -688,7 +678,6 @@ extern "C" {
     /// - `desc` the shard. Only shard_form, flat_offset, flat_count, local_offset and local_shape are read.
     /// - returns `SHAMPOO_E_INVALID`: param or shard_rank is out of range, the shard is not within the parameter, or shard_rank
     ///   was described differently before.
-    /// - returns `SHAMPOO_E_STATE`: the plan is finished.
     pub fn shampoo_plan_add_shard(
         plan: *mut shampoo_plan,
         param: i32,
@@ -703,9 +692,12 @@ extern "C" {
     ///   - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
     ///   than 2^20 blocks: choose another "max_preconditioner_dim";
     ///   - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
+    ///   - with method shampoo and "grafting" none, a parameter has a role, so that no method would update it;
+    ///   - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
+    ///   makes a part whose last dim is merged with another ("use_merge_dims");
+    ///   - with "update_norm", "max_update_rms" or "norm_control", a tensor has several blocks, or shards are local;
     ///   - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards do not
     ///   contain each element exactly once. Every rank may also hold the whole parameter.
-    /// - returns `SHAMPOO_E_STATE`: the plan is finished already.
     pub fn shampoo_plan_finish(plan: *mut shampoo_plan) -> shampoo_status;
     /// Returns the number of blocks of all owners.
     ///
@@ -713,16 +705,16 @@ extern "C" {
     /// - `count_out` receives the number.
     /// - returns `SHAMPOO_E_STATE`: the plan is not finished.
     pub fn shampoo_plan_block_count(plan: *const shampoo_plan, count_out: *mut i64) -> shampoo_status;
-    /// Describes a block. Blocks are sorted by parameter, then by stacked tensor, then (for flat shards) by piece in memory
-    /// order, then by chunk, with the chunks of the first dim outermost.
+    /// Describes a block. Blocks are sorted by parameter, then by stacked tensor, part (row_splits) and, for flat shards,
+    /// piece in memory order, and then by chunk, with the chunks of the first dim outermost.
     ///
     /// - `plan` finished.
     /// - `index` in \[0, number of blocks).
     /// - `info` filled; struct_size must be set.
-    /// - returns `SHAMPOO_E_STATE`: the plan is not finished.
+    /// - returns `SHAMPOO_E_INVALID`: index is out of range.
     pub fn shampoo_plan_block(plan: *const shampoo_plan, index: i64, info: *mut shampoo_block_info) -> shampoo_status;
-    /// Returns how many bytes an optimizer of the plan allocates or sends on one rank. The state is exact and the workspace
-    /// accurate to 1 %; on CUDA the workspace is an upper bound. Host tables, about 2 kB per block, are not included.
+    /// Returns how many bytes an optimizer of the plan allocates, or sends in a step, on one rank. The workspace is accurate
+    /// to 1 %, and an upper bound on CUDA. Tables in host memory, about 2 kB per block, are not included.
     ///
     /// - `plan` finished.
     /// - `rank` replica rank, in \[0, replica_world). With "shard_mode" gather over several shard ranks: replica rank \*
@@ -749,7 +741,8 @@ extern "C" {
     ///
     /// - `out` receives the communicator. Release it with shampoo_comm_destroy().
     /// - `ops` the functions. user must live until release is called.
-    /// - returns `SHAMPOO_E_INVALID`: all_gather is NULL, or world, rank or device_type is wrong. release is never called then.
+    /// - returns `SHAMPOO_E_INVALID`: all_gather is NULL, or world, rank or device_type is wrong. The library then never calls
+    ///   release.
     pub fn shampoo_comm_from_ops(out: *mut *mut shampoo_comm, ops: *const shampoo_comm_ops) -> shampoo_status;
     /// Creates a communicator from an ncclComm_t, with the NCCL that the process has loaded; the library never loads NCCL.
     /// For callers that cannot compile \<shampoo/shampoo_nccl.h\>, such as Python and Java.
@@ -770,13 +763,11 @@ extern "C" {
     /// - `comm` released. May be NULL.
     pub fn shampoo_comm_destroy(comm: *mut shampoo_comm);
     /// Creates an optimizer and initializes its state. All state, workspace and threads are allocated here, so that steps
-    /// allocate nothing. Call it after fork().
+    /// allocate nothing. Blocks until memory is initialized and all other ranks have made the call.
     ///
     /// Collective over the communicators of desc: the ranks compare their plans, and if one rank fails, all fail with an
     /// error that names the rank. A rank that has failed before, such as in shampoo_plan_finish(), must still make this
     /// call, with its unfinished plan, so that the other ranks do not wait for it.
-    ///
-    /// Blocks until memory is initialized and all other ranks have made the call.
     ///
     /// - `out` receives the optimizer. Release it with shampoo_optimizer_destroy().
     /// - `plan` finished, and equal on all ranks.
@@ -787,23 +778,20 @@ extern "C" {
     /// - returns `SHAMPOO_E_UNSUPPORTED`: CUDA cannot be used, for the reason that shampoo_backend_describe() gives; a
     ///   communicator of an optimizer on the CPU takes device memory; or device_type is unknown.
     /// - returns `SHAMPOO_E_COMM`: a collective failed.
-    /// - returns `SHAMPOO_E_NOMEM`: out of memory or threads. The error says how many bytes or threads were requested. Reduce
-    ///   "max_preconditioner_dim", use narrower states ("factor_dtype", ...) or fewer "threads"; shampoo_plan_bytes()
-    ///   predicts the sizes.
+    /// - returns `SHAMPOO_E_NOMEM`: out of memory or threads. The error says how many bytes or threads were requested;
+    ///   shampoo_plan_bytes() predicts the sizes. docs/tuning.md explains how to reduce them.
     pub fn shampoo_optimizer_create(
         out: *mut *mut shampoo_optimizer,
         plan: *const shampoo_plan,
         desc: *const shampoo_optimizer_desc,
     ) -> shampoo_status;
-    /// Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched.
-    ///
-    /// Blocks. On the CPU it waits until the library's threads have ended, unless other optimizers use them. On CUDA it
-    /// waits until all steps are done.
+    /// Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched. Blocks: on
+    /// the CPU until the library's threads have ended, unless other optimizers use them; on CUDA until all steps are done.
     ///
     /// - `opt` released, with all strings that it returned. May be NULL.
     pub fn shampoo_optimizer_destroy(opt: *mut shampoo_optimizer);
-    /// Binds the buffers of parameters. A host whose arrays stay in place calls it once. A host whose arrays move calls it
-    /// before each step. The contents are read and written by steps only.
+    /// Binds the buffers of parameters: once if the arrays of the host stay in place, before each step if they move. Only
+    /// steps read and write the contents.
     ///
     /// - `opt` changed.
     /// - `first` index of the first parameter.
@@ -818,10 +806,9 @@ extern "C" {
         count: i32,
         buffers: *const shampoo_buffers,
     ) -> shampoo_status;
-    /// Binds a hyper-parameter to a number in memory, which every step reads when it begins: for hosts that keep the
-    /// learning rate or the loss scale in a variable, for example in device memory. While bound, it takes precedence over
-    /// shampoo_optimizer_set(). On CUDA the number is in device memory: a step reads it in the order of its stream, a
-    /// captured step at each replay.
+    /// Binds a hyper-parameter to a number in memory, for hosts that keep the learning rate or the loss scale in a variable.
+    /// Every step reads the number when it begins. While bound, it takes precedence over shampoo_optimizer_set(). On CUDA it
+    /// is in device memory: a step reads it in the order of its stream, and a captured step at each replay.
     ///
     /// - `opt` changed.
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
@@ -842,11 +829,9 @@ extern "C" {
     ///
     /// The arenas stay bound until this function is called again: if they are distinct, each step reads the same state_in.
     /// Functions of the sections State and Checkpoints use the last state_out.
-    ///
-    /// On CUDA the library must know on the host how many steps a state has made. For the arena that the last step wrote,
-    /// this is known. For another arena, the next step copies the number from the device and waits for the stream once.
-    /// After the caller has written to an arena, for example to restore a copy, call this function with NULL and NULL, then
-    /// bind the arena again. Otherwise the next step can fail with SHAMPOO_E_STATE, or (with "root_async") use old roots.
+    /// On CUDA, after the caller has written to an arena, for example to restore a copy, call this function with NULL and
+    /// NULL, then bind the arena again. Otherwise the next step can fail with SHAMPOO_E_STATE, or use old roots with
+    /// "root_async". If the arena is not the one that the last step wrote, the next step waits for the stream once.
     ///
     /// - `opt` changed.
     /// - `state_in` arena that steps read. It contains the state of an optimizer whose plan is equal.
@@ -865,9 +850,9 @@ extern "C" {
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
     /// - `key` a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
     ///   "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta" or "gradient_scale".
-    /// - `value` in the range of the key and of the computation dtype of the group's blocks. Only one of epsilon and
-    ///   root_relative_epsilon is in use: it must stay above 0, and the other must stay 0. With root_rank_handling
-    ///   pseudo_inverse both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
+    /// - `value` in the range of the key and of the computation dtype of the group's blocks. With method shampoo, epsilon
+    ///   or root_relative_epsilon is in use and must stay above 0; the other must stay 0, and with root_rank_handling
+    ///   pseudo_inverse both must. With grafting adagrad, grafting_beta2 must stay 1.
     /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key cannot be changed, or the value is out of range.
     /// - returns `SHAMPOO_E_STATE`: beta1 or momentum is 0 in the plan, which therefore has no state for it. Create the plan with
     ///   a value above 0, and set it to 0 until it is needed.
@@ -879,7 +864,8 @@ extern "C" {
     ) -> shampoo_status;
     /// Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
     /// the CPU, a step that reads a bound scalar also sets the value. Some values leave the choice to the library: "auto",
-    /// -1 for "start_preconditioning_step", and 0 for "threads". For these, it returns the number that the library uses.
+    /// -1 for "start_preconditioning_step", and 0 for "threads". For these, it returns the number that the library uses. The
+    /// number for "relative_epsilon" and "kl_cap" differs between blocks; for their value "auto" it returns -1.
     ///
     /// - `opt` read.
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
@@ -902,10 +888,10 @@ extern "C" {
     ///
     /// If a check fails, the step fails: parameters, state and step counters are unchanged, and the caller may continue, for
     /// example skip the batch or lower the loss scale. For the last check, the key "on_nonfinite" can make the step succeed
-    /// instead: skip_block skips the blocks at fault, and skip_step skips all blocks. The outputs of skipped blocks are
+    /// instead: skip_block skips the affected blocks, and skip_step skips all blocks. The outputs of skipped blocks are
     /// written as for a missing gradient (shampoo_buffers.grad). Steps allocate no memory.
     ///
-    /// Two problems are found only after the step has written states. The step still succeeds, logs and counts them:
+    /// Two problems are found only after the step has written states. The step then logs and counts them, and succeeds:
     /// - No method can compute an inverse root (docs/roots.md). The block keeps its previous root ("root_reused"). If this
     ///   happens to a factor matrix at more refreshes in a row than "root_failure_tolerance" allows, the next step fails.
     /// - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy. The update of
@@ -913,10 +899,8 @@ extern "C" {
     ///
     /// Each problem is reported by one step, which fails before it writes anything. If both occur, two steps fail.
     ///
-    /// With several ranks the call is collective, and if one rank fails, all ranks return an error: docs/many_ranks.md
-    /// describes this, including what may have been written.
-    ///
-    /// On the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream and checks its
+    /// With several ranks the call is collective, and if one rank fails, all ranks return an error (docs/many_ranks.md). On
+    /// the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream and checks its
     /// inputs there; by default a later call reports its errors ("status_lag"). It can be captured into a CUDA graph.
     ///
     /// - `opt` stepped.
@@ -934,20 +918,15 @@ extern "C" {
     pub fn shampoo_optimizer_step(opt: *mut shampoo_optimizer, stream: *mut c_void) -> shampoo_status;
     /// Reports the first error of the CUDA steps that were enqueued since the last report, as shampoo_optimizer_step()
     /// would. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
-    /// anything to report.
-    ///
-    /// On CUDA it is collective if there are several ranks. If wait is not 0, it blocks until all steps are done, including
-    /// replays on the stream of the last call.
+    /// anything to report. On CUDA with several ranks it is collective. If wait is not 0, it blocks until all steps are
+    /// done, including replays on the stream of the last call.
     ///
     /// - `opt` queried.
     /// - `wait` 0: report only what is known without waiting; several ranks on CUDA always wait. Otherwise: wait.
     /// - `step_out` receives the number of the rejected step, or 0 if there is none. Calls of shampoo_optimizer_step()
     ///   that enqueued a step are numbered from 1; a graph replay has the number of the captured call. May be NULL.
     /// - returns `SHAMPOO_OK`: no step has been rejected since the last report.
-    /// - returns `SHAMPOO_E_INVALID`: a step was rejected for this reason; see shampoo_optimizer_step().
-    /// - returns `SHAMPOO_E_STATE`: a step was rejected for this reason.
-    /// - returns `SHAMPOO_E_NUMERIC`: a step was rejected for this reason.
-    /// - returns `SHAMPOO_E_COMM`: a collective failed.
+    /// - returns otherwise the code with which shampoo_optimizer_step() would have failed, or SHAMPOO_E_COMM.
     pub fn shampoo_optimizer_status(opt: *mut shampoo_optimizer, wait: i32, step_out: *mut i64) -> shampoo_status;
     /// Returns the message of the last failed call with this optimizer, on any thread. Functions that take the optimizer as
     /// a const pointer, such as shampoo_optimizer_get(), do not store their messages here.
@@ -960,14 +939,14 @@ extern "C" {
     ///
     /// - "steps": steps made.
     /// - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it, and a step
-    ///   without a gradient in the group does not count. On CUDA it is read in the order of the last call's stream, and the
-    ///   call waits for it; it does not wait for replays on other streams.
+    ///   without a gradient in the group does not count. On CUDA the call blocks: it reads the counter in the order of the
+    ///   last call's stream, and does not wait for replays on other streams.
     /// - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
     /// - "nonfinite_blocks": how often a block caused a skip: its gradient could not be used, or its direction was not
     ///   finite or would have overflowed. With "on_nonfinite" skip_step, the other blocks of a skipped step are not counted.
     ///   With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
-    /// - "root_computed": inverse roots computed, and of these by method: "root_scalar", "root_diagonal", "root_eigen",
-    ///   "root_newton", "root_higher_order", "root_cans".
+    /// - "root_computed": inverse roots and eigenbases computed, and of these by method: "root_scalar", "root_diagonal",
+    ///   "root_eigen", "root_newton", "root_higher_order", "root_cans".
     /// - "root_retried": roots that the recovery ladder computed, and of these by rung: "root_retried_float64" (the same
     ///   method in float64), "root_retried_eigen" (eigendecomposition in float64), "root_retried_dsyevr",
     ///   "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device" (eigendecomposition of one matrix
@@ -976,13 +955,9 @@ extern "C" {
     /// - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
     ///   the key "track_times": seconds that all steps spent in a phase; on the CPU over all threads, on CUDA in the stream.
     /// - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": errors of the inverse roots of the
-    ///   last refresh. Let X = B^(-z) be the inverse root of one factor matrix, where B is the matrix B_k + e I of section
-    ///   Optimizer, and X64 the same root in float64. root_error is max |X - X64| / max |X64|. root_residual is
-    ///   max |X^(-1/z) - B| / max |B|, or infinity if X has no such power. STAT is mean, median, p90 (the 90th percentile)
-    ///   or max over all factor matrices, or worst. worst is the index of the matrix with the max, with the factor matrices
-    ///   of all blocks numbered from 0 in the order of the plan; -1 if nothing is tracked. The log names it (level 2).
-    ///
-    /// It blocks only on CUDA, and only for "step.G".
+    ///   last refresh (docs/roots.md). STAT is mean, median, p90 (the 90th percentile) or max over all factor matrices, or
+    ///   worst: the index of the matrix with the max, among the factor matrices of all blocks in the order of the plan, from
+    ///   0 on; -1 if nothing is tracked. The log names it (level 2).
     ///
     /// - `opt` queried.
     /// - `key` one of those above.
@@ -1011,9 +986,8 @@ extern "C" {
         index: i64,
         entry: *mut shampoo_state_entry,
     ) -> shampoo_status;
-    /// Copies elements of an entry out of the state; if arenas are bound, out of the last state_out.
-    ///
-    /// Blocks until the copy is done; on CUDA after all steps on the stream.
+    /// Copies elements of an entry out of the state; if arenas are bound, out of the last state_out. Blocks until the copy
+    /// is done; on CUDA after all steps on the stream.
     ///
     /// - `opt` read.
     /// - `index` in \[0, number of entries).
@@ -1036,9 +1010,7 @@ extern "C" {
         dst_device_type: i32,
         stream: *mut c_void,
     ) -> shampoo_status;
-    /// Copies elements into an entry of the state; if arenas are bound, of the last state_out.
-    ///
-    /// Blocks until the copy is done.
+    /// Copies elements into an entry of the state; if arenas are bound, of the last state_out. Blocks until it is done.
     ///
     /// - `opt` changed.
     /// - `index` in \[0, number of entries).
@@ -1064,9 +1036,8 @@ extern "C" {
     /// Saves the states of the optimizers of all ranks as one checkpoint: safetensors files and a JSON index. If arenas are
     /// bound, it saves the last state_out. The host saves parameters itself.
     ///
-    /// The index is written last. A save that fails, or is killed at any moment, leaves earlier checkpoints of the directory
-    /// intact. A successful save keeps the newest checkpoints, as many as the key "checkpoint_keep" says; it removes others.
-    ///
+    /// The index is written last, so earlier checkpoints in the directory remain intact if a save fails or is killed. A
+    /// successful save then removes all but the newest checkpoints; the key "checkpoint_keep" is the number that remains.
     /// Collective over world. Blocks until the files have been written to disk.
     ///
     /// - `opts` the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
@@ -1075,15 +1046,14 @@ extern "C" {
     ///   hyper-parameters must be equal on these ranks, and so must the states of a block that several of them keep.
     /// - `count` number of optimizers of this rank, \>= 0.
     /// - `world` communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
-    ///   optimizer on CUDA. NULL: one rank.
+    ///   optimizer on CUDA (otherwise SHAMPOO_E_UNSUPPORTED). NULL: one rank.
     /// - `directory` path that all ranks see. It is created if it does not exist; its parent must exist.
     /// - `stream` on CUDA the stream of the copies. NULL on the CPU.
     /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, names clash, or an optimizer has more ranks than world.
     /// - returns `SHAMPOO_E_STATE`: a failed load has left the state of an optimizer unusable.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: world takes device memory, and no optimizer of this rank is on CUDA.
     /// - returns `SHAMPOO_E_IO`: a file could not be written. The error is the same on all ranks.
-    /// - returns `SHAMPOO_E_COMM`: a collective failed. The new checkpoint may be complete or missing. If the failure is on one
-    ///   rank only, the others wait, unless the communicator has an abort function.
+    /// - returns `SHAMPOO_E_COMM`: a collective failed. The new checkpoint may be complete or missing. Ranks without the failure
+    ///   wait, unless the communicator has an abort function.
     pub fn shampoo_save(
         opts: *const *mut shampoo_optimizer,
         count: i32,
@@ -1096,12 +1066,9 @@ extern "C" {
     ///
     /// Names and shapes of all parameters, dtypes of states, and the grafting method (if it has a state) must match. Other
     /// hyper-parameters are those of the loading optimizer; the log lists the differences. The key "on_block_mismatch" says
-    /// what happens to blocks that the checkpoint does not have, because parameters were divided differently.
-    ///
-    /// A load that fails leaves the optimizers unchanged, with one exception: if it fails while it writes large states, it
-    /// can make them unusable. Steps then fail with SHAMPOO_E_STATE until a load succeeds. docs/checkpoints.md has details.
-    ///
-    /// Collective over world. Blocks until it is done.
+    /// what happens to blocks that the checkpoint does not have, because parameters were divided differently. A load that
+    /// fails leaves the optimizers unchanged, with one exception: if it fails while it writes large states, it can make them
+    /// unusable. Steps then fail with SHAMPOO_E_STATE until a load succeeds. Collective over world. Blocks until it is done.
     ///
     /// - `opts` the optimizers of this rank. Together, the optimizers of all ranks must have all parameters of the
     ///   checkpoint. If arenas are bound, the last state_out is written: bind it as the next state_in.
@@ -1112,10 +1079,8 @@ extern "C" {
     /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, or the checkpoint has other parameters, dtypes, grafting
     ///   or blocks. The error names the first difference.
     /// - returns `SHAMPOO_E_IO`: no checkpoint, or a file is missing, unreadable or damaged. All ranks return the same error.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: the checkpoint has a newer format than this library reads, or world takes device memory
-    ///   and no optimizer of this rank is on CUDA.
-    /// - returns `SHAMPOO_E_COMM`: a collective failed. If the failure is on one rank only, the others wait, unless the
-    ///   communicator has an abort function.
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: the checkpoint has a newer format than this library reads, or as for world.
+    /// - returns `SHAMPOO_E_COMM`: as for shampoo_save().
     pub fn shampoo_load(
         opts: *const *mut shampoo_optimizer,
         count: i32,
@@ -1126,20 +1091,10 @@ extern "C" {
     /// Computes the inverse root x = (a + e I)^(-exponent_multiplier \* root_den / root_num) of a symmetric matrix, as a step
     /// does with a factor matrix, including the recovery ladder. e is root_relative_epsilon times the mean eigenvalue of a
     /// (its trace divided by n), or epsilon if that key is set instead. With root_relative_epsilon, the root of a matrix of
-    /// zeros or subnormal numbers is the identity. Methods (key "root_method"; docs/roots.md):
-    ///
-    /// - eigen: by eigendecomposition, except that inverse square roots in float32 with n from 8 to 512 use a rational
-    ///   approximation of the same accuracy. If the smallest eigenvalue is negative, it is first subtracted from all
-    ///   eigenvalues. Then e is added. With root_rank_handling pseudo_inverse, e is not added, and eigenvalues that count as
-    ///   0 are left out (root_rank_rtol, root_rank_atol). Roots of 1x1 and diagonal matrices are computed elementwise; for
-    ///   these matrices, the subtraction is made only if the result would otherwise not be finite.
-    /// - newton: the coupled inverse Newton iteration; root_num / root_den must be an integer.
-    /// - higher_order: a coupled iteration of order root_order. If epsilon is used, it is relative: max(epsilon \* L, 1e-16)
-    ///   is added, where L is a bound of the largest eigenvalue.
-    /// - cans: for the roots 2 and 4, a fixed number of matrix products in float64; other roots as with eigen.
-    ///
-    /// If an iteration does not converge, this function returns its last iterate (info-\>converged is 0), whereas a step
-    /// uses it only if its residual is small. It allocates its workspace, and runs on the calling thread.
+    /// zeros or subnormal numbers is the identity. docs/roots.md describes the methods (key "root_method"), negative
+    /// eigenvalues and root_rank_handling pseudo_inverse. If an iteration does not converge, this function returns its last
+    /// iterate (info-\>converged is 0), whereas a step uses it only if its residual is small. It allocates its workspace, and
+    /// runs on the calling thread.
     ///
     /// - `config` read: "epsilon" (which may be 0 here), "exponent_multiplier", and all keys that begin with "root\_". If
     ///   "root_dtype" is auto, dtype is used.
@@ -1149,7 +1104,8 @@ extern "C" {
     /// - `x` receives n \* n elements, row-major and exactly symmetric. It may be the same address as `a`; otherwise the
     ///   two must not overlap.
     /// - `root_num` numerator of the root, \>= 1: 4 for the inverse fourth root.
-    /// - `root_den` denominator of the root, \>= 1: 1 for the inverse fourth root.
+    /// - `root_den` denominator of the root, \>= 1: 1 for the inverse fourth root. With root_method newton, it must divide
+    ///   root_num.
     /// - `info` filled; struct_size must be set. May be NULL.
     /// - returns `SHAMPOO_E_INVALID`: n, dtype or the root is out of range, or values of the config contradict each other.
     /// - returns `SHAMPOO_E_NUMERIC`: a has a NaN or an infinity, or no finite root was found, for example because epsilon is 0

@@ -27,7 +27,7 @@ fn exchange(failure: &mut Option<BoxError>) {
 fn panic_text(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    format!("panicked: {}", text.unwrap_or("with a payload that is not text"))
+    text.map_or_else(|| "panicked with a payload that is not text".to_owned(), |text| format!("panicked: {text}"))
 }
 
 /// Runs code and catches its panics. Err is the message of the panic.

@@ -72,7 +72,8 @@ pub trait Communicator: Send + Sync {
     }
 
     /// Optional; called only if [`has_abort`](Communicator::has_abort) returns true. Makes the collectives fail in
-    /// which other ranks wait for this rank. Called once, after a collective failed here.
+    /// which other ranks wait for this rank. Called once: after a collective failed on this rank, after this rank
+    /// received invalid data, or after it failed where other ranks would wait for it.
     fn abort(&self) {}
 }
 
@@ -193,7 +194,8 @@ impl Comm {
         ops.all_gather = Some(all_gather);
         ops.all_to_all = if communicator.has_all_to_all() { Some(all_to_all) } else { None };
         ops.async_error = Some(async_error);
-        // Not an abort that does nothing: the library would assume that no rank waits for a report of the failure.
+        // An abort that does nothing is not passed: the library would assume that no rank waits for a report of the
+        // failure.
         ops.abort = if communicator.has_abort() { Some(abort) } else { None };
         ops.release = Some(release);
         let user = Box::into_raw(Box::new(User { communicator: Box::new(communicator), rank, world }));

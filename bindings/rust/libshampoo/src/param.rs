@@ -26,8 +26,8 @@ pub enum Shard {
     },
 }
 
-/// Role of a parameter in the model. With the methods shampoo, soap and kl_shampoo, parameters with another role than
-/// `Hidden` have no factor matrices (key `route`). Vectors need no role.
+/// Role of a parameter in the model. With the methods shampoo, soap and kl_shampoo, a parameter whose role is not
+/// `Hidden` has no factor matrices (key `route`). Vectors need no role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
@@ -36,7 +36,7 @@ pub enum Role {
     Hidden,
     /// A bias or a scale that is stored as a matrix.
     Vector,
-    /// A table of which a step uses some rows.
+    /// An embedding table, of which each training step uses only some rows.
     Embedding,
     /// The last layer, with one output for each class or token.
     Head,
@@ -56,10 +56,10 @@ impl Role {
 /// Order of the dims of a weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fan {
-    /// The first dim counts outputs.
+    /// The first dim is the output dim.
     #[default]
     OutIn,
-    /// The last dim counts outputs.
+    /// The last dim is the output dim.
     InOut,
 }
 
@@ -154,8 +154,8 @@ impl Param {
         self
     }
 
-    /// Sets the sizes of the parts of a parameter that fuses several tensors, such as `&[q, k, v]`. They are counted
-    /// along the dim of the outputs. One size alone repeats.
+    /// Sets the sizes of the parts of a parameter that stores several tensors in one array, such as `&[q, k, v]`. The
+    /// parts divide the output dim. A single size is repeated.
     pub fn row_splits(mut self, sizes: &[usize], fan: Fan) -> Self {
         self.row_splits = sizes.to_vec();
         self.fan = fan;

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A step enqueues kernels and products in the order of the caller's stream. Products of blocks of different shapes run
-// in parallel on the engine's own streams, ordered by events. The host does not read results or allocate, and it waits
-// only where the caller's collectives do.
+// in parallel: those of the first handle on the caller's stream, those of the others on the engine's own streams, which
+// are ordered by events. The host does not read results or allocate, and it waits only where the caller's collectives
+// do.
 #include <algorithm>
 
 #include "core/backend/cuda/plugin/cuda_call.h"

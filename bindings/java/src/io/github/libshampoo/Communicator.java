@@ -49,8 +49,8 @@ public interface Communicator {
   default void asyncError() throws Exception {}
 
   /**
-   * Optional. Makes the exchanges fail in which other ranks wait for this rank. It is called once, after an exchange
-   * failed here.
+   * Optional. Makes the exchanges fail in which other ranks wait for this rank. It is called once: after an exchange
+   * failed on this rank, after this rank received invalid data, or after it failed where other ranks would wait for it.
    *
    * <p>Implement it only if it ends their wait. If the class does not implement it, the rank reports the failure in one
    * more exchange: the next one of the same step, or the first one of its next step. The other ranks wait for that

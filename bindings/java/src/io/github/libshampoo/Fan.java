@@ -4,9 +4,9 @@ package io.github.libshampoo;
 
 /** Order of the dims of a weight. */
 public enum Fan {
-  /** The first dim counts outputs. */
+  /** The first dim is the output dim. */
   OUT_IN(RawConstants.SHAMPOO_OUT_IN),
-  /** The last dim counts outputs. */
+  /** The last dim is the output dim. */
   IN_OUT(RawConstants.SHAMPOO_IN_OUT);
 
   final int code;

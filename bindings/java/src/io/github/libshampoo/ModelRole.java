@@ -3,15 +3,15 @@
 package io.github.libshampoo;
 
 /**
- * Role of a parameter in the model. With the methods shampoo, soap and kl_shampoo, parameters with another role than
- * HIDDEN have no factor matrices (key "route"). Vectors need no role.
+ * Role of a parameter in the model. With the methods shampoo, soap and kl_shampoo, a parameter whose role is not
+ * HIDDEN has no factor matrices (key "route"). Vectors need no role.
  */
 public enum ModelRole {
   /** A weight inside the model. */
   HIDDEN(RawConstants.SHAMPOO_HIDDEN),
   /** A bias or a scale that is stored as a matrix. */
   VECTOR(RawConstants.SHAMPOO_VECTOR),
-  /** A table of which a step uses some rows. */
+  /** An embedding table, of which each training step uses only some rows. */
   EMBEDDING(RawConstants.SHAMPOO_EMBEDDING),
   /** The last layer, with one output for each class or token. */
   HEAD(RawConstants.SHAMPOO_HEAD);

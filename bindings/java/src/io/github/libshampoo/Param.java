@@ -125,10 +125,11 @@ public final class Param implements Cloneable {
   }
 
   /**
-   * Sets the sizes of the parts of a parameter that fuses several tensors, such as the projections q, k and v.
+   * Sets the sizes of the parts of a parameter that stores several tensors in one array, such as the projections q, k
+   * and v.
    *
-   * @param order which dims are outputs.
-   * @param sizes at most 8 sizes, counted along the dim of the outputs. One size alone repeats.
+   * @param order which dim is the output dim, which the parts divide.
+   * @param sizes at most 8 sizes. A single size is repeated.
    * @return the changed copy.
    */
   public Param rowSplits(Fan order, long... sizes) {
