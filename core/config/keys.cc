@@ -382,9 +382,9 @@ const Key kKeys[] = {
             "always computed on the GPU. Has no effect on the CPU.",
      .scope = Scope::kOptimizer, .choices = kRootDeviceNames, .choose = Choose<&Settings::root_device>},
     {.name = "precondition_math", .type = KeyType::kChoice, .default_text = "f32",
-     .doc = "On a GPU, the arithmetic of float32 products with inverse roots. f32: float32. tf32: operands are rounded "
-            "to TF32, which has a 10-bit mantissa, so that tensor cores can be used. Factor matrices and inverse roots "
-            "are always computed in full precision. Has no effect on the CPU.",
+     .doc = "On a GPU, the arithmetic of float32 products of gradients with inverse roots or eigenbases. f32: float32. "
+            "tf32: operands are rounded to TF32, which has a 10-bit mantissa, so that tensor cores can be used. Factor "
+            "matrices, inverse roots and eigenbases are always computed in full precision. Has no effect on the CPU.",
      .scope = Scope::kOptimizer, .choices = kMathNames, .choose = Choose<&Settings::precondition_math>},
     {.name = "track_times", .type = KeyType::kBool, .default_text = "false",
      .doc = "Measure the time of each part of a step, for shampoo_optimizer_stat. On a GPU this is the time in the "

@@ -49,6 +49,51 @@ TEST_CASE("a parameter without a gradient keeps all its states, and does not cou
   }
 }
 
+TEST_CASE("create loads all kernels that steps of methods in eigenbases use" * NeedsFake()) {
+  const Keys before = {{"basis_order", "before"}, {"start_preconditioning_step", "2"}};
+  for (const Keys& keys : {kBasisMethods[0], kBasisMethods[1], kBasisMethods[2], kBasisMethods[3],
+                           kBasisMethods[0] + before + Keys{{"basis_method", "qr"}, {"grafting", "adam"}},
+                           kBasisMethods[1] + before + Keys{{"kl_eigenvalues", "basis"}, {"basis_tolerance", "0.1"}}}) {
+    const Stage stage;
+    ModelSpec spec = SpecInBases(keys + Keys{{"precondition_frequency", "2"}, {"precondition_math", "tf32"}});
+    spec.params.push_back({{70, 33}});
+    spec.params.push_back({{40, 40}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+    Model model(spec);
+    model.FillParams(1);
+    fake_cuda_mark();
+    model.Train(1, 6);
+    Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+    CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
+  }
+}
+
+TEST_CASE("the phases of methods in eigenbases are measured, and measuring changes no result") {
+  const Keys grafted = {{"basis_order", "before"},
+                        {"factor_correction", "kl"},
+                        {"kl_eigenvalues", "basis"},
+                        {"grafting", "adam"},
+                        {"precondition_frequency", "1"}};
+  for (const Keys& keys : {kBasisMethods[0], kBasisMethods[0] + grafted}) {
+    const Stage stage;
+    std::string bits;
+    for (const char* tracked : {"false", "true"}) {
+      ModelSpec spec = SpecInBases(keys + Keys{{"track_times", tracked}});
+      // Groups are in different batches.
+      for (size_t p = 0; p < 4; ++p) spec.params[p].group = static_cast<int32_t>(p) + 1;
+      spec.groups.resize(4);
+      Model model(spec);
+      model.FillParams(1);
+      model.Train(1, 6);
+      Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+      for (const char* phase : {"check", "factor_update", "roots", "preconditioning", "elementwise"}) {
+        CHECK((model.Stat((std::string("seconds.") + phase).c_str()) > 0) == (std::string(tracked) == "true"));
+      }
+      if (bits.empty()) bits = model.Bits();
+      CHECK(model.Bits() == bits);
+    }
+  }
+}
+
 TEST_CASE("replays of a captured step with a method in eigenbases are steps, except where eigenbases are due") {
   for (const Keys& method : kBasisMethods) {
     const StageWithStream stream;
@@ -110,9 +155,9 @@ TEST_CASE("a state whose number of gradients was overwritten is rejected if othe
   model.FillParams(1);
   model.Train(1, 5);
   DeviceBytes copy(bytes);
-  MustCuda(cudaMemcpy(copy.get(), arena.get(), bytes, cudaMemcpyDeviceToDevice));
+  MustCuda(cudaMemcpyAsync(copy.get(), arena.get(), bytes, cudaMemcpyDeviceToDevice, stream));
   model.Train(6, 8);
-  MustCuda(cudaMemcpy(arena.get(), copy.get(), bytes, cudaMemcpyDeviceToDevice));
+  MustCuda(cudaMemcpyAsync(arena.get(), copy.get(), bytes, cudaMemcpyDeviceToDevice, stream));
   model.FillGradients(9);
   CheckError(model.TryStep(), SHAMPOO_E_STATE, "/gradient_count\" is not what the previous step left");
   CHECK(model.State("p0/0/gradient_count") == std::vector<double>{5});

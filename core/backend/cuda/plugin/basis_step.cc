@@ -140,7 +140,10 @@ Status BasisStep::Preload(const Tables& tables, const BatchTables& batch_tables,
   SHAMPOO_RETURN_IF_ERROR(UpdateFactors(work));
   SHAMPOO_RETURN_IF_ERROR(RotateBack(work, basis.fourth, batch_tables.second, basis.third));
   SHAMPOO_RETURN_IF_ERROR(Refresh(work, kOnlyInitialize, batch_tables.first));
-  return ForEachFactor(work, kOnlyInitialize, [&](const BasisSolver::Factors& factors) {
+  // Products of orthogonal iteration, and the solver for one matrix.
+  return ForEachFactor(work, kOnlyInitialize, [&](const BasisSolver::Factors& factors) -> Status {
+    SHAMPOO_RETURN_IF_ERROR(
+        BasisSolver::Multiply(streams_.first(), factors, false, basis.turns, basis.bases, basis.products));
     return solver_.PreloadSingle(streams_.first(), factors);
   });
 }
@@ -213,14 +216,24 @@ Status BasisStep::Rotate(const Work& work) const {
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kPreconditioning));
   return streams_.ForEach(work.stream, work.batch, [&](const Handles& handles, const ShapeGroup& group) {
     return Contract(work, handles, group, WholeGroup(group, -1),
-                    {work.args.batch.first, basis.third, work.args.batch.second, basis.bases});
+                    {.from = work.args.batch.first,
+                     .to = basis.third,
+                     .other = work.args.batch.second,
+                     .matrices = basis.bases,
+                     .may_use_tf32 = true});
   });
 }
 
 Status BasisStep::RotateBack(const Work& work, void* from, void* to, void* other) const {
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kPreconditioning));
   return streams_.ForEach(work.stream, work.batch, [&](const Handles& handles, const ShapeGroup& group) {
-    return Contract(work, handles, group, WholeGroup(group, -1), {from, to, other, work.args.basis.bases, true});
+    return Contract(work, handles, group, WholeGroup(group, -1),
+                    {.from = from,
+                     .to = to,
+                     .other = other,
+                     .matrices = work.args.basis.bases,
+                     .transposed = true,
+                     .may_use_tf32 = true});
   });
 }
 
@@ -255,7 +268,8 @@ Status BasisStep::Contract(const Work& work, const Handles& handles, const Shape
     const EqualArrays matrices{static_cast<char*>(chain.matrices) + item.matrix_at[at] * element,
                                group.matrix_stride[at]};
     SHAMPOO_RETURN_IF_ERROR(ContractDim(handles, {block, k, work.batch.computation, run.count},
-                                        {.transposed = chain.transposed, .tf32 = tf32_}, from, matrices, to, moved));
+                                        {.transposed = chain.transposed, .tf32 = tf32_ && chain.may_use_tf32}, from,
+                                        matrices, to, moved));
     from = to;
   }
   return {};
@@ -388,7 +402,8 @@ Status BasisStep::Transport(const Work& work, TaskSelection selection, RotatedSt
   if (!exists) return {};
   SHAMPOO_CUDA_TRY(LoadRotatedState(work.stream, work.args, selection, state, basis.third));
   SHAMPOO_RETURN_IF_ERROR(ForEachRun(work, selection, [&](const ShapeGroup& group, int64_t first, int64_t count) {
-    return Contract(work, streams_.first(), group, {first, count, -1}, {basis.third, basis.fourth, spare, basis.turns});
+    return Contract(work, streams_.first(), group, {first, count, -1},
+                    {.from = basis.third, .to = basis.fourth, .other = spare, .matrices = basis.turns});
   }));
   SHAMPOO_CUDA_TRY(StoreRotatedState(work.stream, work.args, selection, state, basis.fourth));
   return {};

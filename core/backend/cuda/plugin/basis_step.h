@@ -54,7 +54,8 @@ class BasisStep {
     void* other;     // a buffer for results between the first and the last
     void* matrices;  // a buffer of matrices
     bool transposed = false;
-    int without = -1;  // a dim that is not contracted
+    bool may_use_tf32 = false;  // with precondition_math tf32
+    int without = -1;           // a dim that is not contracted
   };
 
   Work WorkOf(const Call* call, cudaStream_t stream, const Tables& tables, const BatchTables& work,

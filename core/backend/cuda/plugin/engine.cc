@@ -162,8 +162,8 @@ Status Engine::Build(const EngineDesc& desc) {
     SHAMPOO_RETURN_IF_ERROR(HostExchange::Create(desc.host_exchange_bytes, &host_exchange_));
   }
   if (desc.track_times != 0) {
-    // A step has at most 6 phases for each batch, 2 for each bucket, and 8 in total at its beginning and its end.
-    const size_t changes = 6 * layout_.batches.size() + 2 * static_cast<size_t>(exchanges_.bucket_count()) + 8;
+    // A step has at most 10 phases for each batch, 2 for each bucket, and 8 in total at its beginning and its end.
+    const size_t changes = 10 * layout_.batches.size() + 2 * static_cast<size_t>(exchanges_.bucket_count()) + 8;
     SHAMPOO_RETURN_IF_ERROR(PhaseTimer::Create(changes, async_roots_ ? async_roots_->slots() : 0, &timer_));
   }
   int64_t all_roots = 0;
