@@ -244,9 +244,9 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, OptimizerState* optim
     return {};
   return Invalid(
       "the checkpoint does not have ", missing.size(), " of ", blocks.size(), " blocks of this rank: ", Named(missing),
-      ". Use max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d and shards as in the run "
-      "that saved it, or set on_block_mismatch reset, which resets the factor matrices of these blocks and "
-      "keeps their other states");
+      ". Use max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d, route, and the shards, roles and "
+      "row_splits of parameters as in the run that saved it, or set on_block_mismatch reset, which resets the factor "
+      "matrices of these blocks and keeps their other states, except for moments in eigenbases");
 }
 
 Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState& optimizer, const StatesOfBlock& own,
@@ -266,7 +266,8 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
     return Invalid(
         "parameter \"", param.name,
         "\" was saved with factor matrices, and has none here: its moments were saved in eigenbases and cannot "
-        "be converted; set precondition_1d, precondition_dims and skip_dim_size to their saved values");
+        "be converted; set precondition_1d, precondition_dims, skip_dim_size, route and the role of the parameter to "
+        "their saved values");
   }
   for (int k = 0; in_eigenbasis && k < own_block.factor_count(); ++k) {
     if (only_elementwise || own_block.has_factor(k) || stored.Find(Cat("factor.", k)) == nullptr) continue;

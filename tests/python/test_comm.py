@@ -126,6 +126,23 @@ def test_an_exception_in_a_communicator_becomes_an_error_of_the_step() -> None:
     assert in_threads(run, 2) == [True, True]
 
 
+def test_a_plan_that_fails_on_one_rank_ends_the_wait_of_the_other_rank() -> None:
+    pair = Pair(threading.Barrier(1))
+
+    def run(rank: int) -> str:
+        # The columns of rank 0 contain one column of the second part, which cannot be a block.
+        columns = (4, 2)[rank]
+        part = libshampoo.Param(np.ones((4, columns), np.float32), shape=(4, 6), local_offset=(0, 4 * rank),
+                                row_splits=3, fan="in_out")  # fmt: skip
+        with pytest.raises(libshampoo.Error) as error:
+            libshampoo.Optimizer({"w": part}, shard_comm=pair.rank(rank), threads=1)
+        return str(error.value)
+
+    first, second = in_threads(run, 2)
+    assert "has one column" in first
+    assert "plan" in second
+
+
 def test_without_abort_the_next_step_of_a_failed_rank_ends_the_wait_of_the_other_rank() -> None:
     pair = Pair(threading.Barrier(1))
 

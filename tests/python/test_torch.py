@@ -364,6 +364,22 @@ def test_describe_sets_roles_and_row_splits() -> None:
     blocks = [(block.param, block.shape) for block in opt.optimizer.plan.blocks]
     assert blocks == [("embed", (6, 4)), ("qkv", (4, 5)), ("qkv", (2, 5)), ("qkv", (3, 5))]
     assert not any(key.startswith("embed/0/factor") for key in opt.optimizer.state_dict())
+    for other in (copy.deepcopy(opt), pickle.loads(pickle.dumps(opt))):
+        assert [(block.param, block.shape) for block in other.optimizer.plan.blocks] == blocks
+    options["qkv"] = {}  # asked only once for each parameter
+    options["param2"] = {}
+    opt.add_param_group({"params": [torch.ones(3, 2)]})
+    assert [(block.param, block.shape) for block in opt.optimizer.plan.blocks][:4] == blocks
+
+
+@pytest.mark.parametrize("method", ["shampoo", "soap", "kl_shampoo", "adam", "adagrad", "rmsprop", "sgd"])
+def test_the_state_of_each_method_can_be_loaded(method: str) -> None:
+    param = torch.ones(4, 3, requires_grad=True)
+    opt = libshampoo.torch.Shampoo([param], method=method)
+    for _ in range(3):
+        param.grad = torch.full_like(param, 0.5)
+        opt.step()
+    opt.load_state_dict(opt.state_dict())
 
 
 def test_groups_may_have_no_parameters() -> None:

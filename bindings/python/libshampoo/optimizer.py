@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from . import _native, state
 from .buffers import COPY, GRAD, OUT, PARAM, Buffers, Views
 from .comm import MpiComm, connect, wrap
 from .device import dlpack_stream, find_device
-from .errors import StateError
+from .errors import Error, StateError
 from .groups import Group
 from .keys import KEYS, fixed_key, unknown_key
 from .params import describe, split_groups
@@ -144,6 +144,16 @@ class Optimizer:
         else:
             self._world = _KEEP  # neither communicator connects all ranks
         self._plan = Plan(described, group_keys, keys, plan_desc(self._device[0], threads, replica, shard))
+        desc = _native.shampoo_optimizer_desc()
+        desc.device_type, desc.device_id = self._device
+        desc.replica_comm, desc.shard_comm, desc.stream = replica_comm, shards, stream or None
+        try:
+            self._plan.finish()
+        except Error:
+            # Other ranks wait in shampoo_optimizer_create, which reports to them that this rank has no plan.
+            with suppress(Error):
+                _native.shampoo_optimizer_create(self._plan.handle, desc)
+            raise
         outputs = [_native.shampoo_config_get(config, "output") for config in self._plan.configs]
         for number, output in enumerate(outputs):
             if output != outputs[0]:  # Buffers binds all outputs in the same way
@@ -157,9 +167,6 @@ class Optimizer:
         self._has_grads = False
         self._scalars: dict[tuple[int, str], _native.View | None] = {}
 
-        desc = _native.shampoo_optimizer_desc()
-        desc.device_type, desc.device_id = self._device
-        desc.replica_comm, desc.shard_comm, desc.stream = replica_comm, shards, stream or None
         self._handle = _native.shampoo_optimizer_create(self._plan.handle, desc)
         self._buffers.bind(self._handle, {PARAM: views} if self._updates else {PARAM: views, OUT: views})
         self._groups = [

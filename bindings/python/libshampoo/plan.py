@@ -48,7 +48,7 @@ class Block:
 
 
 class Plan:
-    """A finished plan. Call ``libshampoo.plan`` to create one.
+    """A plan. Call ``libshampoo.plan`` to create one.
 
     Attributes
     ----------
@@ -71,15 +71,18 @@ class Plan:
         self.device_type = desc.device_type
         self.replica_world, self.shard_world = desc.replica_world, desc.shard_world
         self.described = described
-        self.configs = [first]
+        self.configs = [first, *(make_config({**keys, **own}) for own in group_keys[1:])]
         self.handle = _native.shampoo_plan_create(first, desc)
-        for own in group_keys[1:]:
-            self.configs.append(make_config({**keys, **own}))
-            _native.shampoo_plan_add_group(self.handle, self.configs[-1])
-        for param in described:
+
+    def finish(self) -> Plan:
+        """Add all groups and parameters, compute the blocks, and return the plan."""
+        for config in self.configs[1:]:
+            _native.shampoo_plan_add_group(self.handle, config)
+        for param in self.described:
             _native.shampoo_plan_add_param(self.handle, param.desc)
         _native.shampoo_plan_finish(self.handle)
         self.blocks = self._read_blocks()
+        return self
 
     @property
     def names(self) -> list[str]:
@@ -197,4 +200,4 @@ def plan(
         raise ValueError(f'device: {device!r}; expected "cpu" or "cuda"')
     found, group_keys = split_groups(params, grad_dtype=grad_dtype, out_dtype=out_dtype, copy_dtype=copy_dtype)
     described = [describe(name, param, group) for name, param, group in found]
-    return Plan(described, group_keys, keys, plan_desc(DEVICES[device], threads, replica, shard))
+    return Plan(described, group_keys, keys, plan_desc(DEVICES[device], threads, replica, shard)).finish()
