@@ -367,8 +367,8 @@ def test_describe_sets_roles_and_row_splits() -> None:
     for other in (copy.deepcopy(opt), pickle.loads(pickle.dumps(opt))):
         assert [(block.param, block.shape) for block in other.optimizer.plan.blocks] == blocks
     options["qkv"] = {}  # asked only once for each parameter
-    options["param2"] = {}
-    opt.add_param_group({"params": [torch.ones(3, 2)]})
+    options["head"] = {}
+    opt.add_param_group({"params": [("head", torch.ones(3, 2))]})
     assert [(block.param, block.shape) for block in opt.optimizer.plan.blocks][:4] == blocks
 
 
