@@ -40,7 +40,7 @@ TEST_CASE("a wrong text is rejected with the reason and the line, and changes no
            Case{nullptr, "options is NULL"},
            {"lr=0.25 beta1", "options: key beta1 has no value: expected beta1=value"},
            {"lr=0.25 beta1=", "options: key beta1 has no value after \"=\""},
-           {"lr=0.25 =0.5", "options: a value without a key"},
+           {"lr=0.25 =0.5", "options: there is no key before"},
            {"lr=0.25 bata1=0.5", "options: there is no key \"bata1\": did you mean beta1?"},
            {"lr=0.25, beta1=0.5", "options: key lr"},
            {"lr=0.25\n\nbeta1=2", "options, line 3: key beta1"},
