@@ -1150,14 +1150,15 @@ shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, cons
 /**
  * Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
  * the CPU, a step that reads a bound scalar also sets the value. Some values leave the choice to the library: "auto",
- * -1 for "start_preconditioning_step", and 0 for "threads". For these, it returns the number that the library uses. The
- * number for "relative_epsilon" and "kl_cap" differs between blocks; for their value "auto" it returns -1.
+ * -1 for "start_preconditioning_step", and 0 for "threads". For these, it returns the number that the library uses, if
+ * there is one number for all blocks.
  *
  * @param opt read.
  * @param group a group of the plan; 0 is the group of the plan's own config.
  * @param key a key of type "f64", "i64" or "bool" (0 or 1).
  * @param value_out receives the value.
- * @retval SHAMPOO_E_INVALID there is no such group or key, or its value is not a number ("root_rank_rtol" auto).
+ * @retval SHAMPOO_E_INVALID there is no such group or key, or its value is not a number, or "auto" that depends on
+ *     the block ("root_rank_rtol", "relative_epsilon", "kl_cap") or is of a key that the group's method does not read.
  */
 shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group, const char* key, double* value_out);
 

@@ -33,18 +33,24 @@ TEST_CASE("set rejects keys that cannot change and lists those that can") {
 
 TEST_CASE("set rejects a value outside the range of its key") {
   const SmallModel model;
+  // A key that the method does not read has no value.
+  const auto status_and_value = [&model](const char* key) {
+    double value = 0;
+    const shampoo_status status = shampoo_optimizer_get(model.get(), 0, key, &value);
+    return std::pair(status, value);
+  };
   for (const shampoo_key_info& key : KeyTable()) {
     if (key.changeable != 1) continue;
     std::vector<double> wrong = {NAN, INFINITY, -INFINITY};
     for (const double value : OutsideOf(key)) wrong.push_back(value);
-    const double before = Get(model, key.name);
+    const std::pair<shampoo_status, double> before = status_and_value(key.name);
     for (const double value : wrong) {
       CAPTURE(key.name);
       CHECK_ERROR(shampoo_optimizer_set(model.get(), 0, key.name, value), SHAMPOO_E_INVALID,
                   {std::string("key ") + key.name, " " + Text(value) + " ", key.range});
       CHECK(std::string(shampoo_optimizer_error(model.get())) == shampoo_last_error());
     }
-    CHECK(Get(model, key.name) == before);
+    CHECK((status_and_value(key.name) == before));
   }
   CHECK_ERROR(shampoo_optimizer_set(model.get(), 0, "epsilon", 0), SHAMPOO_E_INVALID, {"epsilon", "value 0", "> 0"});
   CHECK(Get(model, "epsilon") == 1e-12);

@@ -864,14 +864,15 @@ extern "C" {
     ) -> shampoo_status;
     /// Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
     /// the CPU, a step that reads a bound scalar also sets the value. Some values leave the choice to the library: "auto",
-    /// -1 for "start_preconditioning_step", and 0 for "threads". For these, it returns the number that the library uses. The
-    /// number for "relative_epsilon" and "kl_cap" differs between blocks; for their value "auto" it returns -1.
+    /// -1 for "start_preconditioning_step", and 0 for "threads". For these, it returns the number that the library uses, if
+    /// there is one number for all blocks.
     ///
     /// - `opt` read.
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
     /// - `key` a key of type "f64", "i64" or "bool" (0 or 1).
     /// - `value_out` receives the value.
-    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, or its value is not a number ("root_rank_rtol" auto).
+    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, or its value is not a number, or "auto" that depends on
+    ///   the block ("root_rank_rtol", "relative_epsilon", "kl_cap") or is of a key that the group's method does not read.
     pub fn shampoo_optimizer_get(
         opt: *const shampoo_optimizer,
         group: i32,

@@ -176,7 +176,10 @@ impl Param {
         desc.role = self.role.code();
         desc.fan = self.fan.code();
         if self.row_splits.contains(&0) {
-            return Err(Error::invalid(format!("{who} row_splits is {:?}; expected sizes of at least 1", self.row_splits)));
+            return Err(Error::invalid(format!(
+                "{who} row_splits is {:?}; expected sizes of at least 1",
+                self.row_splits
+            )));
         }
         desc.row_splits = dims(&format!("{who} row_splits"), &self.row_splits)?;
         desc.ndim = to_i32(&who, self.shape.len())?;
