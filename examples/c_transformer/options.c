@@ -24,7 +24,7 @@ void options_parse(Options* options, int argc, char** argv) {
                        .width = 192,
                        .heads = 4,
                        .layers = 3,
-                       .lr = {[kAdamw] = 0.004, [kShampoo] = 0.008, [kSoap] = 0.008, [kKlShampoo] = 0.008},
+                       .lr = {[kAdamw] = 0.004, [kShampoo] = 0.008, [kSoap] = 0.008, [kKlShampoo] = 0.016},
                        .weight_decay = 0.1,
                        .seed = 1,
                        .csv = "curves.csv"};
