@@ -109,7 +109,7 @@ _FANS = {"out_in": _native.SHAMPOO_OUT_IN, "in_out": _native.SHAMPOO_IN_OUT}
 
 def _row_splits(splits: int | Sequence[int], what: str) -> tuple[int, ...]:
     try:
-        sizes = tuple(map(operator.index, [splits] if isinstance(splits, Integral) else splits))
+        sizes = tuple(operator.index(size) for size in ((splits,) if isinstance(splits, int) else splits))
     except TypeError:
         raise TypeError(f"{what}: row_splits is {splits!r}; expected sizes, or one size that repeats") from None
     if len(sizes) > 8:
