@@ -3,9 +3,10 @@
 //
 // The text: about a million characters of short stories that a grammar generates. They are the same in every run.
 //
-// Predicting the next character requires several kinds of knowledge, at different ranges: words and their order; the
-// number of a verb whose subject is before a relative clause; names that recur in a story, and the pronoun that their
-// last letter determines; matching brackets; correct sums; and how many apples each person has, over a whole story.
+// Predicting the next character requires several kinds of knowledge, at different ranges: words and their order;
+// whether a verb is singular or plural if a relative clause separates it from its subject; names that recur in a story,
+// and the pronoun that their last letter determines; matching brackets; correct sums; and how many apples each person
+// has, over a whole story.
 #ifndef C_TRANSFORMER_TEXT_H
 #define C_TRANSFORMER_TEXT_H
 

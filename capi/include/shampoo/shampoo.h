@@ -101,8 +101,8 @@
  * Errors. Functions that can fail return shampoo_status; SHAMPOO_OK is 0. A function that fails changes nothing, unless
  * its comment says otherwise, and stores a message for shampoo_last_error(): which argument or key was wrong, its
  * value, what was expected, and what to do next. Any function can return SHAMPOO_E_NOMEM and SHAMPOO_E_INTERNAL. A
- * function that has arguments can also return SHAMPOO_E_INVALID, and one that takes an optimizer on CUDA
- * SHAMPOO_E_DEVICE. Comments list these codes only to name causes. No exception leaves the library.
+ * function that has arguments can also return SHAMPOO_E_INVALID. A function that takes an optimizer on CUDA can also
+ * return SHAMPOO_E_DEVICE. Comments list these codes only to name causes. No exception leaves the library.
  *
  * Threads. A function that takes no object may be called from any thread at any time. For objects:
  * - A config is used by one thread at a time, but several threads may call functions that take a const config.
@@ -507,7 +507,7 @@ typedef struct shampoo_key_info {
   int32_t scope;
   /** 1: shampoo_optimizer_set() can change it. 0: it is fixed when the plan takes the config. */
   int32_t changeable;
-  /** 1: a key that exists only to reproduce other implementations; otherwise, leave it at its default. 0: others. */
+  /** 1: the key exists only to reproduce other implementations; leave it at its default otherwise. 0: other keys. */
   int32_t for_replay;
   /** 0. */
   int32_t reserved;
@@ -538,8 +538,8 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  *
  * A plan is filled (shampoo_plan_create(), shampoo_plan_add_group(), shampoo_plan_add_param(),
  * shampoo_plan_add_shard()), then finished, then read; calls in another order return SHAMPOO_E_STATE. Plans with equal
- * arguments are equal in every process. They do not depend on the machine, except for the number of threads, if neither
- * shampoo_plan_desc nor the key "threads" sets it.
+ * arguments are equal in every process. They do not depend on the machine, with one exception: if neither
+ * shampoo_plan_desc nor the key "threads" sets the number of threads, it is that of the machine.
  *
  * A parameter becomes tensors in steps 1 and 2 (usually one), and a tensor becomes blocks in steps 3 and 4.
  * 1. Stack. The first stack_dims dims enumerate separate tensors, and row_splits divides each of them into parts.
@@ -790,8 +790,9 @@ shampoo_status shampoo_plan_block_count(const shampoo_plan* plan, int64_t* count
 shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shampoo_block_info* info);
 
 /**
- * Returns how many bytes an optimizer of the plan allocates, or sends in a step, on one rank. The workspace is accurate
- * to 1 %, and an upper bound on CUDA. Tables in host memory, about 2 kB per block, are not included.
+ * Returns how many bytes an optimizer of the plan allocates, or sends in a step, on one rank. The size of the
+ * workspace is accurate to 1 % on the CPU, and an upper bound on CUDA. Tables in host memory, about 2 kB per block, are
+ * not included.
  *
  * @param plan finished.
  * @param rank replica rank, in [0, replica_world). With "shard_mode" gather over several shard ranks: replica rank *
@@ -857,8 +858,8 @@ typedef struct shampoo_comm_ops {
   /** Returns a failure that was detected after the call that caused it, or 0. It is called before each all_gather and
    * all_to_all. Default: NULL. */
   int32_t (*async_error)(void* user);
-  /** Makes the collectives fail in which other ranks wait for this rank. It is called once: after a collective failed
-   * on this rank, after this rank received invalid data, or after it failed where other ranks would wait for it.
+  /** Makes the collectives in which other ranks wait for this rank fail. It is called at most once: after a collective
+   * failed on this rank, after this rank received invalid data, or after it failed where other ranks would wait for it.
    * Default: NULL. */
   void (*abort)(void* user);
   /** Called once, after the last use: when the shampoo_comm and every optimizer with it have been destroyed.
@@ -920,8 +921,8 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *     "root_relative_epsilon" times the mean eigenvalue of B_k, or "epsilon" if that key is set instead. With
  *     root_relative_epsilon, X_k is the identity if F_k contains only zeros and subnormal numbers.
  *     Roots are first refreshed at step s ("start_preconditioning_step"; with "root_spread", some blocks start later).
- *     After a refresh at step u, the next one is at the next multiple of f ("precondition_frequency") if g
- *     ("refresh_growth") is 0, otherwise at step u + max(1, min(f, floor(g u))).
+ *     After a refresh at step u, the next one is at step u + max(1, min(f, floor(g u))) if g ("refresh_growth") is
+ *     above 0. Otherwise it is at the next multiple of f ("precondition_frequency"), counted from s with "root_spread".
  *  5. Direction. H is the filtered gradient: E <- "beta1" E + (1 - beta1) G, and H is E / (1 - beta1^t), or E if
  *     use_bias_correction is false. D is the direction of the grafting method: H for sgd, otherwise H / (sqrt(V) +
  *     "grafting_epsilon") elementwise; adam corrects the bias of V first. From step s on, P is H contracted with X_k in
@@ -1139,8 +1140,8 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  * @param key a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
  *     "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta" or "gradient_scale".
  * @param value in the range of the key and of the computation dtype of the group's blocks. With method shampoo, epsilon
- *     or root_relative_epsilon is in use and must stay above 0; the other must stay 0, and with root_rank_handling
- *     pseudo_inverse both must. With grafting adagrad, grafting_beta2 must stay 1.
+ *     or root_relative_epsilon is in use and must stay above 0, and the other must stay 0. With root_rank_handling
+ *     pseudo_inverse, both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
  * @retval SHAMPOO_E_INVALID there is no such group or key, the key cannot be changed, or the value is out of range.
  * @retval SHAMPOO_E_STATE beta1 or momentum is 0 in the plan, which therefore has no state for it. Create the plan with
  *     a value above 0, and set it to 0 until it is needed.
@@ -1157,8 +1158,9 @@ shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, cons
  * @param group a group of the plan; 0 is the group of the plan's own config.
  * @param key a key of type "f64", "i64" or "bool" (0 or 1).
  * @param value_out receives the value.
- * @retval SHAMPOO_E_INVALID there is no such group or key, or its value is not a number, or "auto" that depends on
- *     the block ("root_rank_rtol", "relative_epsilon", "kl_cap") or is of a key that the group's method does not read.
+ * @retval SHAMPOO_E_INVALID there is no such group or key; its value is not a number; or its value is "auto" and has
+ *     no single number, because it depends on the block ("root_rank_rtol", "relative_epsilon", "kl_cap") or because the
+ *     group's method does not read the key.
  */
 shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group, const char* key, double* value_out);
 
@@ -1402,8 +1404,8 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, names clash, or an optimizer has more ranks than world.
  * @retval SHAMPOO_E_STATE a failed load has left the state of an optimizer unusable.
  * @retval SHAMPOO_E_IO a file could not be written. The error is the same on all ranks.
- * @retval SHAMPOO_E_COMM a collective failed. The new checkpoint may be complete or missing. Ranks without the failure
- *     wait, unless the communicator has an abort function.
+ * @retval SHAMPOO_E_COMM a collective failed. The new checkpoint may be complete or missing. Ranks on which no
+ *     collective failed keep waiting, unless the communicator has an abort function.
  */
 shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
                             void* stream);

@@ -194,7 +194,7 @@ pub struct shampoo_key_info {
     pub scope: i32,
     /// 1: shampoo_optimizer_set() can change it. 0: it is fixed when the plan takes the config.
     pub changeable: i32,
-    /// 1: a key that exists only to reproduce other implementations; otherwise, leave it at its default. 0: others.
+    /// 1: the key exists only to reproduce other implementations; leave it at its default otherwise. 0: other keys.
     pub for_replay: i32,
     /// 0.
     pub reserved: i32,
@@ -328,8 +328,8 @@ pub struct shampoo_comm_ops {
     /// Returns a failure that was detected after the call that caused it, or 0. It is called before each all_gather and
     /// all_to_all. Default: NULL.
     pub async_error: Option<unsafe extern "C" fn(*mut c_void) -> i32>,
-    /// Makes the collectives fail in which other ranks wait for this rank. It is called once: after a collective failed
-    /// on this rank, after this rank received invalid data, or after it failed where other ranks would wait for it.
+    /// Makes the collectives in which other ranks wait for this rank fail. It is called at most once: after a collective
+    /// failed on this rank, after this rank received invalid data, or after it failed where other ranks would wait for it.
     /// Default: NULL.
     pub abort: Option<unsafe extern "C" fn(*mut c_void)>,
     /// Called once, after the last use: when the shampoo_comm and every optimizer with it have been destroyed.
@@ -713,8 +713,9 @@ extern "C" {
     /// - `info` filled; struct_size must be set.
     /// - returns `SHAMPOO_E_INVALID`: index is out of range.
     pub fn shampoo_plan_block(plan: *const shampoo_plan, index: i64, info: *mut shampoo_block_info) -> shampoo_status;
-    /// Returns how many bytes an optimizer of the plan allocates, or sends in a step, on one rank. The workspace is accurate
-    /// to 1 %, and an upper bound on CUDA. Tables in host memory, about 2 kB per block, are not included.
+    /// Returns how many bytes an optimizer of the plan allocates, or sends in a step, on one rank. The size of the
+    /// workspace is accurate to 1 % on the CPU, and an upper bound on CUDA. Tables in host memory, about 2 kB per block, are
+    /// not included.
     ///
     /// - `plan` finished.
     /// - `rank` replica rank, in \[0, replica_world). With "shard_mode" gather over several shard ranks: replica rank \*
@@ -851,8 +852,8 @@ extern "C" {
     /// - `key` a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
     ///   "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta" or "gradient_scale".
     /// - `value` in the range of the key and of the computation dtype of the group's blocks. With method shampoo, epsilon
-    ///   or root_relative_epsilon is in use and must stay above 0; the other must stay 0, and with root_rank_handling
-    ///   pseudo_inverse both must. With grafting adagrad, grafting_beta2 must stay 1.
+    ///   or root_relative_epsilon is in use and must stay above 0, and the other must stay 0. With root_rank_handling
+    ///   pseudo_inverse, both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
     /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key cannot be changed, or the value is out of range.
     /// - returns `SHAMPOO_E_STATE`: beta1 or momentum is 0 in the plan, which therefore has no state for it. Create the plan with
     ///   a value above 0, and set it to 0 until it is needed.
@@ -871,8 +872,9 @@ extern "C" {
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
     /// - `key` a key of type "f64", "i64" or "bool" (0 or 1).
     /// - `value_out` receives the value.
-    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, or its value is not a number, or "auto" that depends on
-    ///   the block ("root_rank_rtol", "relative_epsilon", "kl_cap") or is of a key that the group's method does not read.
+    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key; its value is not a number; or its value is "auto" and has
+    ///   no single number, because it depends on the block ("root_rank_rtol", "relative_epsilon", "kl_cap") or because the
+    ///   group's method does not read the key.
     pub fn shampoo_optimizer_get(
         opt: *const shampoo_optimizer,
         group: i32,
@@ -1053,8 +1055,8 @@ extern "C" {
     /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, names clash, or an optimizer has more ranks than world.
     /// - returns `SHAMPOO_E_STATE`: a failed load has left the state of an optimizer unusable.
     /// - returns `SHAMPOO_E_IO`: a file could not be written. The error is the same on all ranks.
-    /// - returns `SHAMPOO_E_COMM`: a collective failed. The new checkpoint may be complete or missing. Ranks without the failure
-    ///   wait, unless the communicator has an abort function.
+    /// - returns `SHAMPOO_E_COMM`: a collective failed. The new checkpoint may be complete or missing. Ranks on which no
+    ///   collective failed keep waiting, unless the communicator has an abort function.
     pub fn shampoo_save(
         opts: *const *mut shampoo_optimizer,
         count: i32,
