@@ -123,8 +123,11 @@ struct Block {
   constexpr bool is_rotated() const { return is_preconditioned && gradient_count.present(); }
 };
 
-const char* NameOf(Role role);  // "hidden", "vector", ...
-const char* NameOf(Fan fan);    // "out_in", "in_out"
+constexpr const char* NameOf(Role role) {
+  constexpr const char* kNames[] = {"hidden", "vector", "embedding", "head"};
+  return kNames[static_cast<int32_t>(role)];
+}
+constexpr const char* NameOf(Fan fan) { return fan == Fan::kOutIn ? "out_in" : "in_out"; }
 
 // Returns "<parameter>/<block>", the prefix of the names of a block's states.
 inline std::string BlockName(const Param& param, const Block& block) { return Cat(param.desc.name, "/", block.index); }

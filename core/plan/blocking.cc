@@ -309,25 +309,26 @@ Status AppendTensor(const Param& param, const Settings& settings, const Shape& t
                      blocks);
 }
 
-// Appends the parts of one stacked tensor, of which a rank may hold a rectangle: `held` rows, from `first` on. Without
-// row_splits there is one part.
+// Appends the parts of stacked tensors. Without row_splits, a tensor has one part.
 class PartAppender {
  public:
   PartAppender(const Param& param, const Settings& settings, const Shape& tensor, std::vector<Block>* blocks)
       : param_(param), settings_(settings), whole_(tensor), blocks_(blocks) {
     const ParamDesc& desc = param.desc;
-    row_dim_ = tensor.ndim > 0 ? RowDim(tensor, desc.fan) : 0;
+    row_dim_ = desc.row_splits.empty() ? 0 : RowDim(tensor, desc.fan);
     parts_ = TensorParts(desc.row_splits, tensor.ndim > 0 ? tensor[row_dim_] : 1);
+    if (desc.form == ShardForm::kRectangle && tensor.ndim > 0)
+      first_row_ = desc.local_offset[desc.stack_dims + row_dim_];
   }
 
   int64_t count() const { return static_cast<int64_t>(parts_.size()); }
 
-  // Appends the parts of a rectangle of the stacked tensor.
-  Status AppendRectangle(const Shape& held, int64_t first_row, int64_t start) {
+  // Appends the parts of what the rank holds of one stacked tensor: the whole tensor, or a rectangle of it.
+  Status AppendRectangle(const Shape& held, int64_t start) {
     const int64_t rows = held.ndim > 0 ? held[row_dim_] : 1;
     for (const TensorPart& part : parts_) {
-      const int64_t begin = std::max<int64_t>(part.first - first_row, 0);
-      const int64_t end = std::min(part.first + part.count - first_row, rows);
+      const int64_t begin = std::max<int64_t>(part.first - first_row_, 0);
+      const int64_t end = std::min(part.first + part.count - first_row_, rows);
       if (begin >= end) continue;
       Shape shape = held;
       TensorPlace place{start, 1, 1};
@@ -342,18 +343,16 @@ class PartAppender {
     return {};
   }
 
-  // Appends the parts of a flat shard [range.start, range.end) of the stacked tensor.
+  // Appends the parts of a flat shard [range.start, range.end) of the stacked tensor. Requires that they are rows.
   Status AppendFlat(const StackedRange& range) {
     const int64_t row = whole_.ndim > 0 ? whole_.DropFront(1).Product() : 1;
     for (const TensorPart& part : parts_) {
-      const bool is_whole = parts_.size() == 1;
-      const int64_t first = is_whole ? 0 : part.first * row;
+      const int64_t first = part.first * row;
       const int64_t begin = std::max(range.start, first);
-      const int64_t end = is_whole ? range.end : std::min(range.end, (part.first + part.count) * row);
+      const int64_t end = std::min(range.end, first + part.count * row);
       if (begin >= end) continue;
-      Shape shape = whole_;
-      if (!is_whole) shape[0] = part.count;
-      for (const ShardPiece& piece : FlatShardPieces(shape, begin - first, end - first)) {
+      // A part has other rows than the whole tensor, but their number has no influence on the pieces of a range.
+      for (const ShardPiece& piece : FlatShardPieces(whole_, begin - first, end - first)) {
         const int64_t start = range.offset_in_shard + begin - range.start + piece.offset_in_shard;
         SHAMPOO_RETURN_IF_ERROR(AppendTensor(param_, settings_, piece.shape, {start, 1, 1}, blocks_));
       }
@@ -366,7 +365,8 @@ class PartAppender {
   const Settings& settings_;
   Shape whole_;
   std::vector<Block>* blocks_;
-  int row_dim_ = 0;
+  int row_dim_ = 0;        // the dim that is divided
+  int64_t first_row_ = 0;  // of the rectangle
   std::vector<TensorPart> parts_;
 };
 
@@ -420,13 +420,6 @@ std::vector<TensorPart> TensorParts(const std::vector<int64_t>& splits, int64_t 
   }
   return parts;
 }
-
-const char* NameOf(Role role) {
-  constexpr std::array kNames = {"hidden", "vector", "embedding", "head"};
-  return kNames[static_cast<size_t>(role)];
-}
-
-const char* NameOf(Fan fan) { return fan == Fan::kOutIn ? "out_in" : "in_out"; }
 
 std::vector<ShardPiece> FlatShardPieces(const Shape& shape, int64_t start, int64_t end) {
   PieceCutter cutter(shape);
@@ -504,13 +497,8 @@ Status AppendBlocks(const Param& param, const Settings& settings, std::vector<Bl
     return Invalid("row_splits divides ", stacked, " stacked tensors into ", parts.count(),
                    " parts each: expected at most ", kMaxBlocks, " parts; use larger sizes or a smaller stack_dims");
   }
-  int64_t first_row = 0;
-  if (desc.form == ShardForm::kRectangle && tensor.ndim > 0) {
-    first_row = desc.local_offset[desc.stack_dims + RowDim(tensor, desc.fan)];
-  }
   for (const StackedRange& range : SplitStack(shape, desc.stack_dims, start, end)) {
-    SHAMPOO_RETURN_IF_ERROR(flat ? parts.AppendFlat(range)
-                                 : parts.AppendRectangle(held, first_row, range.offset_in_shard));
+    SHAMPOO_RETURN_IF_ERROR(flat ? parts.AppendFlat(range) : parts.AppendRectangle(held, range.offset_in_shard));
   }
   return {};
 }
