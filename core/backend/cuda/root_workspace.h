@@ -16,8 +16,14 @@
 namespace shampoo::cuda {
 
 // Eigendecompositions of matrices up to this size use Jacobi's method (cusolverDn<t>syevjBatched), larger ones use
-// cusolverDnXsyevBatched. The number is an estimate; it has not been measured.
+// cusolverDnXsyevBatched. The number has not been measured.
 inline constexpr int64_t kJacobiUpTo = 32;
+
+// Matrices of at least this size are decomposed one by one if there are at most that many. Measured on an H100: a batch of
+// 2 to 8 matrices takes as long as 5 to 8 calls for one matrix each, at every size from 512 to 2048, and a batch of 2
+// matrices of size 256 as long as 1.3.
+inline constexpr int64_t kSingleFrom = 512;
+inline constexpr int64_t kSingleUpToCount = 5;
 
 // The largest number of bytes that a chunk uses, unless a single matrix needs more.
 inline constexpr int64_t kTargetRootWorkspace = int64_t{1} << 30;
@@ -74,14 +80,16 @@ inline RootLayout MakeRootLayout(RootMethod method, int64_t n, int64_t count, Dt
 }
 
 // Returns an estimate of the memory that cuSOLVER requests. The exact number is known only on a device. RootSolver uses
-// smaller chunks if cuSOLVER requests more than this.
+// smaller chunks if cuSOLVER requests more than this. The formulas are upper bounds of what cuSOLVER 12.0 requests on an
+// H100, at most a fifth above it (tests/cuda/gpu/probe.cc prints these numbers).
 inline int64_t EstimatedSolverBytes(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   if (method != RootMethod::kEigen || n == 1) return 0;
   const auto element = static_cast<int64_t>(SizeOf(root_dtype));
-  // The Jacobi solver needs a little more than 32 x 32 elements for each matrix, even for small ones.
-  if (n <= kJacobiUpTo) return element * (count * 1152 + 4096);
-  constexpr int64_t kFixed = int64_t{16} << 20;
-  return element * count * (4 * n * n + 256 * n) + kFixed;
+  // The same for a batch, per matrix, and for one matrix.
+  const int64_t of_one = 4 * n * n + 768 * std::min<int64_t>(n, 192) + 128 * n + 67584;
+  if (n > kJacobiUpTo) return element * count * of_one;
+  const int64_t of_jacobi = count * (n * n + 1152) + 4096;
+  return element * std::max(of_jacobi, of_one);  // of_one: for a retry
 }
 
 // Returns the bytes that suffice for chunks of this size, and for a retry of one matrix (RetryMethod).

@@ -27,7 +27,7 @@ const Failing kAtCreate[] = {
     {"cusolverDnSetDeterministicMode", CUSOLVER_STATUS_NOT_INITIALIZED, "CUSOLVER_STATUS_NOT_INITIALIZED",
      SHAMPOO_E_DEVICE},
 #if CUDART_VERSION >= 13000
-    {"cusolverDnSetAdvOptions", CUSOLVER_STATUS_NOT_SUPPORTED, "CUSOLVER_STATUS_NOT_SUPPORTED", SHAMPOO_E_DEVICE},
+    {"cusolverDnSetAdvOptions", CUSOLVER_STATUS_INTERNAL_ERROR, "CUSOLVER_STATUS_INTERNAL_ERROR", SHAMPOO_E_DEVICE},
 #endif
     {"cusolverDnCreateParams", CUSOLVER_STATUS_ALLOC_FAILED, "CUSOLVER_STATUS_ALLOC_FAILED", SHAMPOO_E_NOMEM},
     {"cusolverDnCreateSyevjInfo", CUSOLVER_STATUS_ALLOC_FAILED, "CUSOLVER_STATUS_ALLOC_FAILED", SHAMPOO_E_NOMEM},
@@ -66,6 +66,17 @@ TEST_CASE("create reports a failure of cuBLAS or cuSOLVER with its name" * Needs
   shampoo_optimizer* made = nullptr;
   CheckAll({std::begin(kAtCreate), std::end(kAtCreate)}, AttemptToCreate(SpecOfLibraries(), &made));
 }
+
+#if CUDART_VERSION >= 13000
+TEST_CASE("create uses the default algorithm if cuSOLVER has no other for batches" * NeedsFake()) {
+  shampoo_optimizer* made = nullptr;
+  const Attempt attempt = AttemptToCreate(SpecOfLibraries(), &made);
+  for (const int code : {CUSOLVER_STATUS_INVALID_VALUE, CUSOLVER_STATUS_NOT_SUPPORTED}) {
+    CAPTURE(code);
+    CHECK(TryOnce(attempt, [&] { fake_cuda_fail_always("cusolverDnSetAdvOptions", code); }).status == SHAMPOO_OK);
+  }
+}
+#endif
 
 const Failing kBatchedQueries[] = {
     {"cusolverDnSsyevjBatched_bufferSize", CUSOLVER_STATUS_INVALID_VALUE, "CUSOLVER_STATUS_INVALID_VALUE",

@@ -88,6 +88,20 @@ void SetNewton(RootSpec* spec) {
   spec->max_iterations = defaults.max_iterations;
 }
 
+// Chooses an algorithm for batches of eigenproblems that does not depend on the number of matrices. By default, that
+// number may select the algorithm and thus change the last bits of a result. The cuSOLVER of CUDA 13.0 declares
+// CUSOLVER_ALG_1, but has only the default algorithm for this function and returns INVALID_VALUE.
+Status ChooseBatchAlgorithm(cusolverDnParams_t params) {
+#if CUDART_VERSION >= 13000
+  const cusolverStatus_t status = cusolverDnSetAdvOptions(params, CUSOLVERDN_SYEVBATCHED, CUSOLVER_ALG_1);
+  if (status == CUSOLVER_STATUS_INVALID_VALUE || status == CUSOLVER_STATUS_NOT_SUPPORTED) return Status();
+  return StatusOf(status, "cusolverDnSetAdvOptions()");
+#else
+  (void)params;
+  return Status();
+#endif
+}
+
 }  // namespace
 
 RootSolver::RootSolver() = default;
@@ -101,11 +115,7 @@ Status RootSolver::Create(const std::vector<RootSizes>& sizes, const Handles& ha
                           std::unique_ptr<RootSolver>* out) {
   std::unique_ptr<RootSolver> solver(new RootSolver);
   SHAMPOO_CUDA_TRY(cusolverDnCreateParams(&solver->params_));
-#if CUDART_VERSION >= 13000
-  // By default, the number of matrices may select the algorithm and thus change results. The speed of this algorithm
-  // has not been measured.
-  SHAMPOO_CUDA_TRY(cusolverDnSetAdvOptions(solver->params_, CUSOLVERDN_SYEVBATCHED, CUSOLVER_ALG_1));
-#endif
+  SHAMPOO_RETURN_IF_ERROR(ChooseBatchAlgorithm(solver->params_));
   SHAMPOO_CUDA_TRY(cusolverDnCreateSyevjInfo(&solver->jacobi_));
   SHAMPOO_RETURN_IF_ERROR(solver->counted_.Create());
   SHAMPOO_RETURN_IF_ERROR(solver->count_.Allocate(sizeof(int64_t)));
@@ -347,12 +357,14 @@ Status RootSolver::EigenRoots(const RootChunk& chunk, const Handles& handles, co
   return Status();
 }
 
-// If the batched solver refuses the chunk, its matrices are solved one by one. If the solver for one matrix refuses a
+// A few large matrices are solved one by one, which is faster. If the batched solver refuses the chunk, its matrices are
+// solved one by one, too. If the solver for one matrix refuses a
 // matrix, too, the status of the root reports a failure, and the caller retries the root later. If the device has
 // failed, the next launch reports it.
 Status RootSolver::SolveEigen(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,
                               const Kind& kind) {
-  if (kind.has_batched) {
+  const bool few = chunk.n >= kSingleFrom && chunk.count <= kSingleUpToCount;
+  if (kind.has_batched && !(few && kind.has_single)) {
     if (SolveBatch(chunk, handles, buffers, kind.solver_bytes).ok()) return Status();
     // The call that failed may have enqueued work that overwrites the matrices.
     SHAMPOO_CUDA_TRY(LoadScaled(handles.stream, chunk, buffers.matrices[0], false));
