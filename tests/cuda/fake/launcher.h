@@ -10,6 +10,7 @@
 #include <functional>
 #include <numeric>
 #include <typeinfo>
+#include <vector>
 
 #include "tests/cuda/fake/call_scope.h"
 
@@ -73,6 +74,12 @@ class Cta {
   void ForEach(int64_t count, const Work& work) const {
     cuda_fake::Order(count, cuda_fake::NextOrder()).ForEach(work);
   }
+  // Loads everything first, as the threads of a GPU may.
+  template <typename Load, typename Work>
+  void ForEachLoaded(int64_t count, const Load& load, const Work& work) const {
+    const auto loaded = LoadAll(count, load);
+    ForEach(count, [&](int64_t i) { work(i, loaded[static_cast<size_t>(i)]); });
+  }
   template <typename Work>
   void Once(const Work& work) const {
     work();
@@ -94,6 +101,11 @@ class Cta {
       for (size_t i = 0; i < half; ++i) shared[i] += shared[i + half];
     }
     return shared[0];
+  }
+  template <typename Load, typename Term>
+  double SumLoaded(int64_t count, const Load& load, const Term& term) const {
+    const auto loaded = LoadAll(count, load);
+    return Sum(count, [&](int64_t i) { return term(i, loaded[static_cast<size_t>(i)]); });
   }
   template <typename Term>
   uint64_t WrappingSum(int64_t count, const Term& term) const {
@@ -122,6 +134,14 @@ class Cta {
   }
 
  private:
+  template <typename Load>
+  auto LoadAll(int64_t count, const Load& load) const {
+    std::vector<decltype(load(count))> loaded;
+    loaded.reserve(static_cast<size_t>(std::max<int64_t>(count, 0)));
+    for (int64_t i = 0; i < count; ++i) loaded.push_back(load(i));
+    return loaded;
+  }
+
   int64_t index_;
 };
 

@@ -107,18 +107,25 @@ struct FilterInBasesBody {
     const StateSlot& v = part.block.second_moment;
     const bool filters = e.present() && part.group.filter_decay != 0;
     const bool grafts = part.group.grafting != Grafting::kNone;
-    cta.ForEach(part.size, [&](int64_t i) {
-      const Real g = r[i];
+    char* const average = args.tables.state_out + e.offset;
+    char* const moment = args.tables.state_out + v.offset;
+    struct Loaded {
+      Real gradient, average, moment;
+    };
+    const auto load = [&](int64_t i) -> Loaded {
+      return {r[i], filters ? ReadAs<Real>(average, e.dtype, part.begin + i) : Real{0},
+              v.present() ? ReadAs<Real>(moment, v.dtype, part.begin + i) : Real{0}};
+    };
+    cta.ForEachLoaded(part.size, load, [&](int64_t i, const Loaded& old) {
+      const Real g = old.gradient;
       Real h = g;
       if (filters) {
-        char* const average = args.tables.state_out + e.offset;
-        const Real next = NextFiltered(scalars, ReadAs<Real>(average, e.dtype, part.begin + i), g);
+        const Real next = NextFiltered(scalars, old.average, g);
         WriteAs(average, e.dtype, part.begin + i, next);
         h = FilteredGradient(scalars, next);
       }
       if (v.present()) {
-        char* const moment = args.tables.state_out + v.offset;
-        const Real next = NextMoment(scalars, ReadAs<Real>(moment, v.dtype, part.begin + i), g);
+        const Real next = NextMoment(scalars, old.moment, g);
         WriteAs(moment, v.dtype, part.begin + i, next);
         d[i] = Divided(part, scalars, h, next);
       } else {

@@ -28,6 +28,8 @@
 namespace shampoo::cuda {
 
 inline constexpr int kCtaThreads = 256;
+// How many elements a thread loads before it works on the first of them.
+inline constexpr int kLoadsAtOnce = 4;
 
 // The threads that run one body. After each loop and reduction, all threads see the values written in it.
 class Cta {
@@ -38,6 +40,14 @@ class Cta {
   template <typename Work>
   __device__ void ForEach(int64_t count, const Work& work) const {
     for (int64_t i = threadIdx.x; i < count; i += kCtaThreads) work(i);
+    __syncthreads();
+  }
+  // Calls work(i, load(i)) for every i in [0, count). A thread loads several elements before it works on the first of
+  // them, because a single load at a time leaves most of the memory's bandwidth unused. So work(i, ...) must not write
+  // what load reads for another i.
+  template <typename Load, typename Work>
+  __device__ void ForEachLoaded(int64_t count, const Load& load, const Work& work) const {
+    OverLoaded(count, load, work);
     __syncthreads();
   }
   // Calls work() on one thread.
@@ -55,6 +65,13 @@ class Cta {
     for (int64_t i = threadIdx.x; i < count; i += kCtaThreads) sum += term(i);
     return Reduce(sum, [](double a, double b) { return a + b; });
   }
+  // The same for term(i, load(i)); see ForEachLoaded.
+  template <typename Load, typename Term>
+  __device__ double SumLoaded(int64_t count, const Load& load, const Term& term) const {
+    double sum = 0;
+    OverLoaded(count, load, [&](int64_t i, const auto& loaded) { sum += term(i, loaded); });
+    return Reduce(sum, [](double a, double b) { return a + b; });
+  }
   // Returns the sum of term(i), modulo 2^64, to every thread.
   template <typename Term>
   __device__ uint64_t WrappingSum(int64_t count, const Term& term) const {
@@ -66,10 +83,7 @@ class Cta {
   template <typename Term>
   __device__ uint64_t Largest(int64_t count, const Term& term) const {
     uint64_t largest = 0;
-    for (int64_t i = threadIdx.x; i < count; i += kCtaThreads) {
-      const uint64_t next = term(i);
-      largest = next > largest ? next : largest;
-    }
+    OverLoaded(count, term, [&](int64_t, uint64_t next) { largest = next > largest ? next : largest; });
     return Reduce(largest, [](uint64_t a, uint64_t b) { return a > b ? a : b; });
   }
   // Returns the smallest i for which holds(i) is true, or `count` if there is none.
@@ -83,6 +97,20 @@ class Cta {
   }
 
  private:
+  template <typename Load, typename Work>
+  __device__ static void OverLoaded(int64_t count, const Load& load, const Work& work) {
+    constexpr int64_t kStride = int64_t{kLoadsAtOnce} * kCtaThreads;
+    int64_t i = threadIdx.x;
+    for (; i + kStride - kCtaThreads < count; i += kStride) {
+      decltype(load(i)) loaded[kLoadsAtOnce];
+#pragma unroll
+      for (int k = 0; k < kLoadsAtOnce; ++k) loaded[k] = load(i + k * kCtaThreads);
+#pragma unroll
+      for (int k = 0; k < kLoadsAtOnce; ++k) work(i + k * kCtaThreads, loaded[k]);
+    }
+    for (; i < count; i += kCtaThreads) work(i, load(i));
+  }
+
   template <typename Value, typename Combine>
   __device__ Value Reduce(Value value, const Combine& combine) const {
     __shared__ Value shared[kCtaThreads];

@@ -23,19 +23,26 @@ struct FilterBody {
     const FilterScalars<Real> scalars = MakeFilterScalars<Real>(group);
     const DirectionRule rule = part.work.rule;
     Real* const h = part.In(batch.first);
-    const double square = cta.Sum(part.size, [&](int64_t i) {
-      const Real g = h[i];
+    char* const average = tables.state_out + e.offset;
+    char* const moment = tables.state_out + v.offset;
+    struct Loaded {
+      Real gradient, average, moment;
+    };
+    const auto load = [&](int64_t i) -> Loaded {
+      return {h[i], filtered ? ReadAs<Real>(average, e.dtype, part.begin + i) : Real{0},
+              has_moment ? ReadAs<Real>(moment, v.dtype, part.begin + i) : Real{0}};
+    };
+    const double square = cta.SumLoaded(part.size, load, [&](int64_t i, const Loaded& old) {
+      const Real g = old.gradient;
       Real direction = g;
       if (filtered) {
-        char* const average = tables.state_out + e.offset;
-        const Real next = NextFiltered(scalars, ReadAs<Real>(average, e.dtype, part.begin + i), g);
+        const Real next = NextFiltered(scalars, old.average, g);
         WriteAs(average, e.dtype, part.begin + i, next);
         direction = FilteredGradient(scalars, next);
       }
       Real grafted = direction;
       if (has_moment) {
-        char* const moment = tables.state_out + v.offset;
-        const Real next = NextMoment(scalars, ReadAs<Real>(moment, v.dtype, part.begin + i), g);
+        const Real next = NextMoment(scalars, old.moment, g);
         WriteAs(moment, v.dtype, part.begin + i, next);
         grafted = MomentDirection(scalars, direction, next);
       }
@@ -55,10 +62,9 @@ struct NormBody {
     const BlockTile<Real> part(tables, batch, cta.index());
     if (tables.state->go == 0 || part.work.go == 0) return;
     const Real* const p = part.Direction(batch);
-    const double square = cta.Sum(part.size, [&](int64_t i) {
-      const double value = static_cast<double>(p[i]);
-      return value * value;
-    });
+    const double square = cta.SumLoaded(
+        part.size, [&](int64_t i) { return p[i]; },
+        [&](int64_t, Real value) { return static_cast<double>(value) * static_cast<double>(value); });
     cta.Once([&] { batch.sums[2 * cta.index() + 1] = square; });
   }
 };
@@ -251,12 +257,19 @@ struct ApplyBody {
       cta.Once([&] { *reinterpret_cast<double*>(tables.state_out + part.block.radius.offset) = part.work.radius; });
     }
     char* const sent = exchanged ? tables.exchange_buffers + part.block.exchange_at : nullptr;
-    cta.ForEach(part.size, [&](int64_t i) {
+    char* const moment = tables.state_out + m.offset;
+    struct Loaded {
+      int64_t place;
+      Real direction, param, moment;
+    };
+    const auto load = [&](int64_t i) -> Loaded {
       const int64_t place = PlaceOf(part.block, part.begin + i);
-      const Real w = ReadAs<Real>(buffers.param, param.param_dtype, place);
-      char* const moment = tables.state_out + m.offset;
-      const Real old = part.has_momentum() ? ReadAs<Real>(moment, m.dtype, part.begin + i) : Real{0};
-      const AppliedElement<Real> applied = Applied(part, scalars, p[i], w, old);
+      return {place, p[i], ReadAs<Real>(buffers.param, param.param_dtype, place),
+              part.has_momentum() ? ReadAs<Real>(moment, m.dtype, part.begin + i) : Real{0}};
+    };
+    cta.ForEachLoaded(part.size, load, [&](int64_t i, const Loaded& old) {
+      const int64_t place = old.place;
+      const AppliedElement<Real> applied = Applied(part, scalars, old.direction, old.param, old.moment);
       if (part.has_momentum()) WriteAs(moment, m.dtype, part.begin + i, applied.moved);
       if (exchanged) {
         WriteAs(sent, part.block.exchange_dtype, part.begin + i,

@@ -28,15 +28,19 @@ struct LoadGradientBody {
     const Real decay = static_cast<Real>(group.coupled_decay);
     // A float64 gradient may be outside the range of float32 even if its scaled value is inside it.
     const bool wide = param.grad_dtype == Dtype::kF64;
-    cta.ForEach(size, [&](int64_t i) {
+    struct Loaded {
+      Real gradient, param;
+    };
+    const auto load = [&](int64_t i) -> Loaded {
       const int64_t place = PlaceOf(block, begin + i);
-      const Real gradient =
-          wide ? static_cast<Real>(group.gradient_scale * ReadAs<double>(buffers.grad, Dtype::kF64, place))
-               : ReadAs<Real>(buffers.grad, param.grad_dtype, place);
-      const Real own_scale = wide ? Real{1} : scale;
-      to[i] = decay == 0
-                  ? ScaledGradient(own_scale, gradient)
-                  : ScaledGradient(own_scale, gradient, decay, ReadAs<Real>(buffers.param, param.param_dtype, place));
+      return {wide ? static_cast<Real>(group.gradient_scale * ReadAs<double>(buffers.grad, Dtype::kF64, place))
+                   : ReadAs<Real>(buffers.grad, param.grad_dtype, place),
+              decay == 0 ? Real{0} : ReadAs<Real>(buffers.param, param.param_dtype, place)};
+    };
+    const Real own_scale = wide ? Real{1} : scale;
+    cta.ForEachLoaded(size, load, [&](int64_t i, const Loaded& from) {
+      to[i] = decay == 0 ? ScaledGradient(own_scale, from.gradient)
+                         : ScaledGradient(own_scale, from.gradient, decay, from.param);
     });
   }
 };
@@ -113,23 +117,28 @@ struct UpdateFactorBody {
       snapshot = reinterpret_cast<Real*>(tables.state_out + block.snapshot[tile.dim].offset);
       async_matrix = static_cast<Real*>(batch.async_matrices) + block.matrix_at[tile.dim];
     }
-    matrix_tile.ForEachLower(cta, [&](int64_t r, int64_t c) {
-      const int64_t kept = KeptAt(slot.form, d, r, c);
-      const Real value = NextAverage(decay, ReadAs<Real>(factor, slot.dtype, kept), weight, matrix[r * d + c]);
-      WriteAs(factor, slot.dtype, kept, value);
+    struct Loaded {
+      Real factor, product, replacement;
+    };
+    // What the step reads in place of the new factor matrix, if anything.
+    const bool reads_inverse = wanted && !Refreshes(task);
+    const auto replacement_at = [&](int64_t r, int64_t c) {
+      if (task == RootTask::kFromSnapshot) return snapshot[r * d + c];
+      if (task == RootTask::kAdoptDeviceRoots) return async_matrix[r * d + c];
+      return reads_inverse ? ReadAs<Real>(inverse, inverse_slot.dtype, KeptAt(inverse_slot.form, d, r, c)) : Real{0};
+    };
+    const bool is_replaced = reads_inverse || task == RootTask::kFromSnapshot || task == RootTask::kAdoptDeviceRoots;
+    const auto load = [&](int64_t r, int64_t c) -> Loaded {
+      return {ReadAs<Real>(factor, slot.dtype, KeptAt(slot.form, d, r, c)), matrix[r * d + c], replacement_at(r, c)};
+    };
+    matrix_tile.ForEachLowerLoaded(cta, load, [&](int64_t r, int64_t c, const Loaded& old) {
+      const Real value = NextAverage(decay, old.factor, weight, old.product);
+      WriteAs(factor, slot.dtype, KeptAt(slot.form, d, r, c), value);
       if (task == RootTask::kTakeSnapshot) {
         snapshot[r * d + c] = value;
         async_matrix[r * d + c] = value;
       }
-      Real next = value;
-      if (task == RootTask::kFromSnapshot) {
-        next = snapshot[r * d + c];
-      } else if (task == RootTask::kAdoptDeviceRoots) {
-        next = async_matrix[r * d + c];
-      } else if (task != RootTask::kCompute && wanted) {
-        next = ReadAs<Real>(inverse, inverse_slot.dtype, KeptAt(inverse_slot.form, d, r, c));
-      }
-      matrix[r * d + c] = next;
+      matrix[r * d + c] = is_replaced ? old.replacement : value;
     });
     MirrorState<Real>(cta, matrix_tile, slot, factor);
     matrix_tile.Mirror(cta, matrix);

@@ -27,6 +27,21 @@ struct MatrixTile {
       if (c <= r) work(r, c);
     });
   }
+  // Calls work(row, column, load(row, column)) for the same elements; see Cta::ForEachLoaded.
+  template <typename Load, typename Work>
+  SHAMPOO_DEVICE void ForEachLowerLoaded(const Cta& cta, const Load& load, const Work& work) const {
+    using Loaded = decltype(load(row, column));
+    const auto load_lower = [&](int64_t i) {
+      const int64_t r = RowAt(i);
+      const int64_t c = ColumnAt(i);
+      return c <= r ? load(r, c) : Loaded{};
+    };
+    cta.ForEachLoaded(elements(), load_lower, [&](int64_t i, const Loaded& loaded) {
+      const int64_t r = RowAt(i);
+      const int64_t c = ColumnAt(i);
+      if (c <= r) work(r, c, loaded);
+    });
+  }
   // Returns the largest term(row, column) of the elements on and below the diagonal.
   template <typename Term>
   SHAMPOO_DEVICE uint64_t LargestOfLower(const Cta& cta, const Term& term) const {
