@@ -1051,7 +1051,8 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
 
 /**
  * Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched. Blocks: on
- * the CPU until the library's threads have ended, unless other optimizers use them; on CUDA until all steps are done.
+ * the CPU until the library's threads have ended, unless other optimizers use them; on CUDA until all steps are done,
+ * which invalidates every capture of a stream that is in progress.
  *
  * @param opt released, with all strings that it returned. May be NULL.
  */

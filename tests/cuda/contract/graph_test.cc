@@ -136,7 +136,7 @@ TEST_CASE("functions that would wait for a captured stream fail, and the capture
 // In the global capture mode, which PyTorch uses, a call of any thread that might wait for the captured stream
 // invalidates the capture. Here the captured stream waits for the legacy stream, and the stream of the optimizer does
 // not.
-TEST_CASE("no call invalidates a capture of another thread") {
+TEST_CASE("no call except destroy invalidates a capture of another thread") {
   const Stage stage;
   const TestStream captured(cudaStreamDefault);
   const TestStream stream;
@@ -160,7 +160,7 @@ TEST_CASE("no call invalidates a capture of another thread") {
       desc.stream = stream;
       CHECK(shampoo_optimizer_create(&other, model.plan.get(), &desc) == SHAMPOO_OK);
     });
-    capture("destroy", [&] { shampoo_optimizer_destroy(other); });
+    shampoo_optimizer_destroy(other);
     for (uint64_t t = 1; t <= 7; ++t) {
       model.FillGradients(t);
       capture("step", [&] { CHECK(model.TryStep() == SHAMPOO_OK); });

@@ -23,14 +23,14 @@ cudaError_t Streams::CheckLegacy(const Stream& stream) {
   return cudaErrorStreamCaptureImplicit;
 }
 
-bool Streams::InvalidateForUnsafeCall() {
+bool Streams::InvalidateForUnsafeCall(bool waits_for_device) {
   const cudaStreamCaptureMode own = ThreadCaptureMode();
   bool any = false;
   for (const std::shared_ptr<Capture>& capture : captures_) {
     const bool forbids = capture->thread == std::this_thread::get_id()
                              ? capture->mode != cudaStreamCaptureModeRelaxed && own != cudaStreamCaptureModeRelaxed
                              : capture->mode == cudaStreamCaptureModeGlobal && own == cudaStreamCaptureModeGlobal;
-    if (!forbids) continue;
+    if (!forbids && !waits_for_device) continue;
     capture->invalid = true;
     any = true;
   }

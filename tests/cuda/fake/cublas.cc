@@ -116,8 +116,8 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t* out) {
 }
 
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
-  // The function of cuBLAS may wait for the device, but code must not rely on that.
-  const Call call(__func__, Call::kUnsafe | Call::kReleases);
+  // The function of cuBLAS waits for the device, but code must not rely on that.
+  const Call call(__func__, Call::kUnsafe | Call::kWaitsForDevice | Call::kReleases);
   if (call.over()) return call.Blas();
   return TheState().blas.Remove(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }

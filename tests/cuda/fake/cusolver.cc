@@ -273,8 +273,8 @@ cusolverStatus_t cusolverDnCreate(cusolverDnHandle_t* out) {
 }
 
 cusolverStatus_t cusolverDnDestroy(cusolverDnHandle_t handle) {
-  // The function of cuSOLVER may wait for the device, but code must not rely on that.
-  const Call call(__func__, Call::kUnsafe | Call::kReleases);
+  // The function of cuSOLVER waits for the device, but code must not rely on that.
+  const Call call(__func__, Call::kUnsafe | Call::kWaitsForDevice | Call::kReleases);
   if (call.over()) return call.Solver();
   return TheState().solvers.Remove(handle) ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_NOT_INITIALIZED;
 }

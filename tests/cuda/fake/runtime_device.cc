@@ -127,7 +127,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 
 cudaError_t cudaDeviceSynchronize(void) {
-  const Call call(__func__, Call::kUnsafe | Call::kSynchronizes);
+  const Call call(__func__, Call::kUnsafe | Call::kWaitsForDevice | Call::kSynchronizes);
   if (call.over()) return call.Cuda();
   TheState().streams.FinishDevice(CurrentDevice());
   return Call::Cuda(TheState().fault);

@@ -153,7 +153,8 @@ Call::Call(const char* function, unsigned flags, const char* kernel) : lock_(The
   if (over_) return;
   code_ = (flags & kNoDevice) != 0 ? cudaSuccess : SystemError(state);
   if (code_ == cudaSuccess && (flags & (kNoDevice | kReleases)) == 0) code_ = state.fault;
-  if (code_ == cudaSuccess && (flags & kUnsafe) != 0 && state.streams.InvalidateForUnsafeCall()) {
+  if (code_ == cudaSuccess && (flags & kUnsafe) != 0 &&
+      state.streams.InvalidateForUnsafeCall((flags & kWaitsForDevice) != 0)) {
     code_ = cudaErrorStreamCaptureUnsupported;
   }
   over_ = code_ != cudaSuccess;

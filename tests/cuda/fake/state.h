@@ -165,7 +165,8 @@ class Call {
     kNoDevice = 2,  // works without a device
     kSynchronizes = 4,
     kQuery = 8,
-    kReleases = 16,  // works after a device fault, and ignores failures that are planned for any call
+    kWaitsForDevice = 32,  // invalidates captures even if the calling thread is in the relaxed mode, as on an H100
+    kReleases = 16,        // works after a device fault, and ignores failures that are planned for any call
   };
   Call(const char* function, unsigned flags, const char* kernel = nullptr);
   Call(const Call&) = delete;

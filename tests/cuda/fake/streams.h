@@ -98,7 +98,7 @@ class Streams {
   cudaError_t BeginCapture(const std::shared_ptr<Stream>& stream, cudaStreamCaptureMode mode);
   cudaError_t EndCapture(const std::shared_ptr<Stream>& stream, Nodes* out);
   // Handles a call that is not allowed during a capture: invalidates the capture. Returns whether there was one.
-  bool InvalidateForUnsafeCall();
+  bool InvalidateForUnsafeCall(bool waits_for_device);
   // Returns nullptr unless `stream` is a legacy stream and a stream that waits for it is being captured. Otherwise
   // returns this capture, which any use of the legacy stream invalidates.
   Capture* CaptureInTheWay(const Stream& stream) const;

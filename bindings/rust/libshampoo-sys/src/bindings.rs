@@ -787,7 +787,8 @@ extern "C" {
         desc: *const shampoo_optimizer_desc,
     ) -> shampoo_status;
     /// Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched. Blocks: on
-    /// the CPU until the library's threads have ended, unless other optimizers use them; on CUDA until all steps are done.
+    /// the CPU until the library's threads have ended, unless other optimizers use them; on CUDA until all steps are done,
+    /// which invalidates every capture of a stream that is in progress.
     ///
     /// - `opt` released, with all strings that it returned. May be NULL.
     pub fn shampoo_optimizer_destroy(opt: *mut shampoo_optimizer);
