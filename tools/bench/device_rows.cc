@@ -65,12 +65,23 @@ Json PeriodJson(const PeriodRow& row) {
   return json;
 }
 
+// Returns the number of steps from a refresh to the step that begins to use its roots.
+int64_t AsyncSteps(const Settings& settings) {
+  for (const auto& [key, value] : settings.keys) {
+    if (key == "root_async") return std::stoll(value);
+  }
+  return 0;
+}
+
 }  // namespace
 
 PeriodRow MeasurePeriod(const Case& model, const Settings& settings, int max_runs) {
   Session session(model, settings);
   PeriodRow row{.model = &model, .settings = settings, .work = session.work(), .memory = session.memory()};
   row.mean = std::numeric_limits<double>::infinity();
+  // End each measurement after a step that begins to use roots. Otherwise async roots could be computed between two
+  // measurements: waiting for the device does not wait for a thread that has not yet enqueued all of its work.
+  (void)session.TimeSteps(AsyncSteps(settings));
   const double first = session.TimeSteps(settings.period);
   const int runs = std::clamp(static_cast<int>(kTimeOfPeriods / first), 1, max_runs);
   for (int i = 0; i < runs; ++i) {
