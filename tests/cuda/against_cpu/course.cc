@@ -3,6 +3,8 @@
 #include "tests/cuda/against_cpu/course.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iomanip>
 #include <sstream>
 
 #include "tests/cuda/fake/control.h"
@@ -50,6 +52,17 @@ double ToleranceOf(const Course& course) {
     stored(dtype == "bf16" ? SHAMPOO_BF16 : dtype == "f16" ? SHAMPOO_F16 : dtype == "f32" ? SHAMPOO_F32 : SHAMPOO_F64);
   }
   return f64 ? tolerance : std::max(tolerance, 1e-4);
+}
+
+// Appends the element that differs most, with both of its values.
+void DescribeWorst(const std::vector<double>& device, const std::vector<double>& host, std::ostringstream* text) {
+  if (device.size() != host.size() || host.empty()) return;
+  size_t worst = 0;
+  for (size_t i = 0; i < host.size(); ++i) {
+    if (!(std::fabs(device[i] - host[i]) <= std::fabs(device[worst] - host[worst]))) worst = i;
+  }
+  *text << ": element " << worst << " is " << std::setprecision(9) << device[worst] << " on the device, and on the CPU "
+        << host[worst] << std::setprecision(6);
 }
 
 void Prepare(const Course& course, int64_t t, Model* model) {
@@ -107,7 +120,10 @@ std::string Difference(const Course& course) {
   for (size_t i = 0; i < host.names.size(); ++i) {
     const double distance = Distance(device.values[i], host.values[i]);
     const bool exact = host.names[i].find("/diagonal") != std::string::npos || host.names[i].rfind("group.", 0) == 0;
-    if (!(distance <= (exact ? 0 : tolerance))) text << host.names[i] << " differs by " << distance << "\n";
+    if (distance <= (exact ? 0 : tolerance)) continue;
+    text << host.names[i] << " differs by " << distance;
+    DescribeWorst(device.values[i], host.values[i], &text);
+    text << "\n";
   }
   for (size_t i = 0; i < std::size(kCounts); ++i) {
     if (host.counts[i] == device.counts[i]) continue;

@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Measures properties of a GPU and its libraries that the design of the CUDA backend relies on:
-//   probe [--tiny]
+//   probe [--tiny] [SECTION...]
 // - eigensolvers by size, batch and algorithm: time of the host's call and of the device, accuracy, whether equal
-//   matrices and repeated calls have equal bits, and workspace. If the call takes as long as the device, the solver
-//   waits; that is why root_async has a thread of its own.
+//   matrices and repeated calls have equal bits, whether a matrix has the bits of a batch of one, and workspace. If the
+//   call takes as long as the device, the solver waits; that is why root_async has a thread of its own.
+// - the workspace that eigensolvers request
+// - eigensolvers for one matrix per call, on one stream and on several threads
 // - whether a call of an eigensolver can be captured into a graph
+// - which calls invalidate a capture of another thread
 // - rates of batched products in float32 and TF32
 // - rate of copies in device memory
 // --tiny: small problems, for the fake of CUDA. Exit status: 1 if a call fails that should not, or if a result is
@@ -17,14 +20,20 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <mutex>
 #include <random>
+#include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -87,12 +96,18 @@ class Probe {
   Probe(const Probe&) = delete;
   Probe& operator=(const Probe&) = delete;
 
-  void Run() {
+  // sections: all if empty.
+  void Run(const std::vector<std::string>& sections) {
+    const std::pair<const char*, std::function<void()>> all[] = {
+        {"workspaces", [this] { Workspaces(); }},   {"eigensolvers", [this] { Eigensolvers(); }},
+        {"single", [this] { SingleSolvers(); }},    {"capture", [this] { Capture(); }},
+        {"others", [this] { CapturesOfOthers(); }}, {"products", [this] { Products(); }},
+        {"copies", [this] { Copies(); }},
+    };
     Versions();
-    Eigensolvers();
-    Capture();
-    Products();
-    Copies();
+    for (const auto& [name, run] : all) {
+      if (sections.empty() || std::find(sections.begin(), sections.end(), name) != sections.end()) run();
+    }
   }
 
  private:
@@ -182,17 +197,130 @@ class Probe {
   void Eigensolvers() {
     std::printf(
         "\neigenvectors by cusolverDnXsyevBatched, float32\n"
-        "%5s %6s %4s %10s %10s %10s %9s %9s %11s %9s %9s\n",
-        "n", "batch", "alg", "call ms", "device ms", "per matrix", "not orth.", "residual", "equal bits", "MiB",
-        "host B");
+        "%5s %6s %4s %10s %10s %10s %9s %9s %11s %9s %9s %9s\n",
+        "n", "batch", "alg", "call ms", "device ms", "per matrix", "not orth.", "residual", "equal bits", "as alone",
+        "MiB", "host B");
     const std::vector<int64_t> sizes =
         tiny_ ? std::vector<int64_t>{5, 40} : std::vector<int64_t>{1024, 512, 256, 768, 2048, 128, 64, 33};
     for (const int64_t n : sizes) {
-      for (const int64_t count : tiny_ ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{8, 1, 40}) {
-        if (n * n * count > int64_t{1} << 26) continue;
+      for (const int64_t count : tiny_ ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{1, 2, 4, 8, 40, 160}) {
+        if (n * n * count > int64_t{1} << 28) continue;
         for (const int algorithm : {0, 1}) Eigensolver(n, count, algorithm);
       }
     }
+  }
+
+  // Prints the workspace that cuSOLVER requests, from which core/backend/cuda/root_workspace.h estimates it.
+  void Workspaces() const {
+    std::printf("\nworkspace in KiB\n%5s %14s %14s %14s %14s %14s %14s\n", "n", "batch 1, f32", "batch 40, f32",
+                "batch 40, f64", "single, f32", "single, f64", "Jacobi 40, f32");
+    for (const int64_t n :
+         tiny_ ? std::vector<int64_t>{5, 40}
+               : std::vector<int64_t>{2,   5,   16,  31,  32,  33,  40,  48,  64,   65,   96,   128, 129,
+                                      160, 192, 250, 256, 257, 384, 512, 700, 1024, 1025, 2048, 4096}) {
+      const auto batched = [&](int64_t count, cudaDataType type) {
+        size_t device = 0;
+        size_t host = 0;
+        const cusolverStatus_t status =
+            cusolverDnXsyevBatched_bufferSize(solver_, params_, CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_UPPER, n,
+                                              type, nullptr, n, type, nullptr, type, &device, &host, count);
+        return status == CUSOLVER_STATUS_SUCCESS ? static_cast<double>(device) / 1024 : -1.0;
+      };
+      const auto single = [&](cudaDataType type) {
+        size_t device = 0;
+        size_t host = 0;
+        const cusolverStatus_t status =
+            cusolverDnXsyevd_bufferSize(solver_, params_, CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_UPPER, n, type,
+                                        nullptr, n, type, nullptr, type, &device, &host);
+        return status == CUSOLVER_STATUS_SUCCESS ? static_cast<double>(device) / 1024 : -1.0;
+      };
+      std::printf("%5lld %14.2f %14.2f %14.2f %14.2f %14.2f", static_cast<long long>(n), batched(1, CUDA_R_32F),
+                  n > 2048 ? -1.0 : batched(40, CUDA_R_32F), n > 2048 ? -1.0 : batched(40, CUDA_R_64F),
+                  single(CUDA_R_32F), single(CUDA_R_64F));
+      syevjInfo_t jacobi = nullptr;
+      int elements = 0;
+      if (n <= 32 && cusolverDnCreateSyevjInfo(&jacobi) == CUSOLVER_STATUS_SUCCESS) {
+        (void)cusolverDnSsyevjBatched_bufferSize(solver_, CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_UPPER,
+                                                 static_cast<int>(n), nullptr, static_cast<int>(n), nullptr, &elements,
+                                                 jacobi, 40);
+        (void)cusolverDnDestroySyevjInfo(jacobi);
+        std::printf(" %14.2f", elements * 4.0 / 1024);
+      }
+      std::puts("");
+    }
+  }
+
+  // Matrices one by one: on one stream, and on several threads, each with a stream of its own.
+  void SingleSolvers() {
+    std::printf("\neigenvectors by cusolverDnXsyevd, one matrix per call, float32\n%5s %8s %8s %12s %14s %12s\n", "n",
+                "threads", "matrices", "call ms", "ms per matrix", "workspace");
+    for (const int64_t n : tiny_ ? std::vector<int64_t>{40} : std::vector<int64_t>{128, 256, 512, 768, 1024, 2048}) {
+      for (const int threads : {1, 2, 4, 8}) SingleSolver(n, threads);
+    }
+  }
+
+  void SingleSolver(int64_t n, int threads) const {
+    constexpr int kEach = 4;
+    std::vector<std::thread> running;
+    std::atomic<int> ready{0};
+    std::atomic<bool> go{false};
+    std::atomic<double> call{0};
+    size_t bytes = 0;
+    for (int thread = 0; thread < threads; ++thread) {
+      running.emplace_back([&, thread] {
+        cudaStream_t stream = nullptr;
+        cusolverDnHandle_t solver = nullptr;
+        cusolverDnParams_t params = nullptr;
+        MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        MUST(cusolverDnCreate(&solver));
+        MUST(cusolverDnSetStream(solver, stream));
+        MUST(cusolverDnCreateParams(&params));
+        size_t device_bytes = 0;
+        size_t host_bytes = 0;
+        MUST(cusolverDnXsyevd_bufferSize(solver, params, CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_UPPER, n,
+                                         CUDA_R_32F, nullptr, n, CUDA_R_32F, nullptr, CUDA_R_32F, &device_bytes,
+                                         &host_bytes));
+        const Array<float> original(n * n);
+        const Array<float> a(n * n);
+        const Array<float> w(n);
+        const Array<int> info(1);
+        const Array<char> device(static_cast<int64_t>(device_bytes));
+        std::vector<char> host(std::max<size_t>(host_bytes, 1));
+        if (thread == 0) bytes = device_bytes;
+        {
+          static std::mutex mutex;
+          const std::lock_guard<std::mutex> lock(mutex);
+          FillMatrices(n, 1, original.get());
+        }
+        const auto solve = [&] {
+          MUST(cudaMemcpyAsync(a.get(), original.get(), a.bytes(), cudaMemcpyDeviceToDevice, stream));
+          MUST(cusolverDnXsyevd(solver, params, CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_UPPER, n, CUDA_R_32F,
+                                a.get(), n, CUDA_R_32F, w.get(), CUDA_R_32F, device.get(), device_bytes, host.data(),
+                                host_bytes, info.get()));
+        };
+        solve();
+        MUST(cudaStreamSynchronize(stream));
+        ++ready;
+        while (!go.load()) std::this_thread::yield();
+        const auto start = std::chrono::steady_clock::now();
+        for (int i = 0; i < kEach; ++i) solve();
+        const double host_ms =
+            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() / kEach;
+        if (thread == 0) call.store(host_ms);
+        MUST(cudaStreamSynchronize(stream));
+        MUST(cusolverDnDestroyParams(params));
+        MUST(cusolverDnDestroy(solver));
+        MUST(cudaStreamDestroy(stream));
+      });
+    }
+    while (ready.load() < threads) std::this_thread::yield();
+    const auto start = std::chrono::steady_clock::now();
+    go.store(true);
+    for (std::thread& thread : running) thread.join();
+    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    std::printf("%5lld %8d %8d %12.3f %14.3f %8.1f MiB\n", static_cast<long long>(n), threads, threads * kEach,
+                call.load(), ms / (threads * kEach), static_cast<double>(bytes) / 1048576);
+    std::fflush(stdout);
   }
 
   void Eigensolver(int64_t n, int64_t count, int algorithm) {
@@ -217,6 +345,8 @@ class Probe {
     std::vector<char> host(std::max<size_t>(workspace.host, 1));
     FillMatrices(n, count, original.get());
     std::vector<float> first;
+    std::vector<float>& alone = alone_[algorithm];
+    if (count == 1) alone.clear();
     bool equal = true;
     Times times;
     for (int run = 0; run < 3 && status == CUSOLVER_STATUS_SUCCESS; ++run) {
@@ -237,15 +367,17 @@ class Probe {
       std::printf("returned %d\n", static_cast<int>(status));
       return;
     }
+    if (count == 1) alone = first;
+    const bool as_alone = std::memcmp(first.data(), alone.data(), alone.size() * sizeof(float)) == 0;
     std::vector<int> infos(static_cast<size_t>(count));
     MUST(cudaMemcpyAsync(infos.data(), info.get(), infos.size() * sizeof(int), cudaMemcpyDeviceToHost, stream_));
     MUST(cudaStreamSynchronize(stream_));
     const long failed = std::count_if(infos.begin(), infos.end(), [](int i) { return i != 0; });
     const double not_orthogonal = NotOrthogonal(n, vectors.get());
     const double residual = Residual(n, original.get(), vectors.get(), values.get());
-    std::printf("%10.3f %10.3f %10.3f %9.1e %9.1e %11s %9.1f %9zu", times.host, times.device,
+    std::printf("%10.3f %10.3f %10.3f %9.1e %9.1e %11s %9s %9.1f %9zu", times.host, times.device,
                 times.device / static_cast<double>(count), not_orthogonal, residual, equal ? "yes" : "NO",
-                static_cast<double>(workspace.device) / 1048576, workspace.host);
+                as_alone ? "yes" : "NO", static_cast<double>(workspace.device) / 1048576, workspace.host);
     const bool wrong = failed != 0 || !(not_orthogonal < 1e-3) || !(residual < 1e-3);
     if (failed != 0) std::printf("  %ld matrices FAILED", failed);
     if (wrong) std::printf("  WRONG");
@@ -309,6 +441,54 @@ class Probe {
     }
   }
 
+  // Which calls invalidate a capture of another thread in the global mode, although the calling thread is in the
+  // relaxed mode.
+  void CapturesOfOthers() const {
+    std::printf("\ncalls in the relaxed mode, while another thread captures a blocking stream in the global mode\n");
+    cudaStream_t captured = nullptr;
+    MUST(cudaStreamCreateWithFlags(&captured, cudaStreamDefault));
+    const Array<char> set(4);
+    const auto attempt = [&](const char* name, const auto& call) {
+      MUST(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
+      MUST(cudaMemsetAsync(set.get(), 0, 4, captured));
+      int returned = -1;
+      std::thread([&] {
+        cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+        MUST(cudaThreadExchangeStreamCaptureMode(&mode));
+        returned = call();
+      }).join();
+      cudaGraph_t graph = nullptr;
+      const cudaError_t ended = cudaStreamEndCapture(captured, &graph);
+      std::printf("%-24s returned %d, and the end of the capture %s\n", name, returned, cudaGetErrorName(ended));
+      if (graph != nullptr) (void)cudaGraphDestroy(graph);
+      (void)cudaGetLastError();
+    };
+    cublasHandle_t blas = nullptr;
+    cusolverDnHandle_t solver = nullptr;
+    cudaStream_t stream = nullptr;
+    cudaEvent_t event = nullptr;
+    void* memory = nullptr;
+    attempt("cublasCreate", [&] { return static_cast<int>(cublasCreate(&blas)); });
+    attempt("cublasDestroy", [&] { return static_cast<int>(cublasDestroy(blas)); });
+    attempt("cusolverDnCreate", [&] { return static_cast<int>(cusolverDnCreate(&solver)); });
+    attempt("cusolverDnDestroy", [&] { return static_cast<int>(cusolverDnDestroy(solver)); });
+    attempt("cudaStreamCreate",
+            [&] { return static_cast<int>(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)); });
+    attempt("cudaMallocAsync", [&] { return static_cast<int>(cudaMallocAsync(&memory, 4096, stream)); });
+    attempt("cudaFreeAsync", [&] { return static_cast<int>(cudaFreeAsync(memory, stream)); });
+    attempt("cudaStreamSynchronize", [&] { return static_cast<int>(cudaStreamSynchronize(stream)); });
+    attempt("cudaStreamDestroy", [&] { return static_cast<int>(cudaStreamDestroy(stream)); });
+    attempt("cudaEventCreate",
+            [&] { return static_cast<int>(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)); });
+    attempt("cudaEventDestroy", [&] { return static_cast<int>(cudaEventDestroy(event)); });
+    attempt("cudaMalloc", [&] { return static_cast<int>(cudaMalloc(&memory, 4096)); });
+    attempt("cudaFree", [&] { return static_cast<int>(cudaFree(memory)); });
+    attempt("cudaHostAlloc", [&] { return static_cast<int>(cudaHostAlloc(&memory, 4096, cudaHostAllocMapped)); });
+    attempt("cudaFreeHost", [&] { return static_cast<int>(cudaFreeHost(memory)); });
+    attempt("cudaDeviceSynchronize", [&] { return static_cast<int>(cudaDeviceSynchronize()); });
+    MUST(cudaStreamDestroy(captured));
+  }
+
   void Products() const {
     std::printf("\nbatched products of square matrices, Tflop/s\n%5s %6s %12s %12s\n", "n", "batch", "float32", "TF32");
     for (const int64_t n : tiny_ ? std::vector<int64_t>{16} : std::vector<int64_t>{128, 256, 512, 1024, 2048}) {
@@ -338,6 +518,7 @@ class Probe {
   }
 
   bool tiny_;
+  std::vector<float> alone_[2];  // by algorithm: eigenvectors of a batch of one matrix of the current size
   cudaStream_t stream_ = nullptr;
   cublasHandle_t blas_ = nullptr;
   cusolverDnHandle_t solver_ = nullptr;
@@ -348,11 +529,14 @@ class Probe {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool tiny = argc == 2 && std::strcmp(argv[1], "--tiny") == 0;
-  if (argc > 1 && !tiny) {
-    std::fputs("usage: probe [--tiny]\n", stderr);
+  std::vector<std::string> sections(argv + 1, argv + argc);
+  const bool tiny = !sections.empty() && sections[0] == "--tiny";
+  if (tiny) sections.erase(sections.begin());
+  for (const std::string& section : sections) {
+    if (section[0] != '-') continue;
+    std::fputs("usage: probe [--tiny] [workspaces|eigensolvers|single|capture|others|products|copies]...\n", stderr);
     return 2;
   }
-  Probe(tiny).Run();
+  Probe(tiny).Run(sections);
   return failures == 0 ? 0 : 1;
 }
