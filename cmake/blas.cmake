@@ -60,4 +60,8 @@ else()
     # Only OpenBLAS's archive refers to this symbol, which our archive defines. OpenBLAS's archive is linked last, so
     # this option makes the linker take the symbol from our archive before.
     LINKER:--undefined=_gfortran_concat_string)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$") # see core/blas/kernel_choice.cc
+    target_link_options(shampoo_blas INTERFACE
+      LINKER:--wrap=gotoblas_dynamic_init LINKER:--wrap=getenv LINKER:--undefined=__wrap_gotoblas_dynamic_init)
+  endif()
 endif()
