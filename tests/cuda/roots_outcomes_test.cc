@@ -268,6 +268,17 @@ TEST_CASE("the number of calls does not depend on the number of matrices") {
   }
 }
 
+TEST_CASE("a few large eigenproblems are solved one by one, and more of them, or smaller ones, in one call") {
+  std::mt19937_64 random(12);
+  const auto calls = [&](int64_t n, int64_t count) {
+    Solve(Question{}, n, std::vector<Matrix<float>>(static_cast<size_t>(count), RandomMatrix<float>(n, n, &random)));
+    return fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS);
+  };
+  CHECK(calls(kSingleFrom, kSingleUpToCount) == kSingleUpToCount);
+  CHECK(calls(kSingleFrom, kSingleUpToCount + 1) == 1);
+  CHECK(calls(kSingleFrom - 1, kSingleUpToCount) == 1);
+}
+
 TEST_CASE("a batch beyond the limits of cuSOLVER is processed in chunks") {
   std::mt19937_64 random(11);
   const auto count = static_cast<size_t>(kMaxRootsAtOnce + 1);

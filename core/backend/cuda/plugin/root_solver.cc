@@ -357,10 +357,9 @@ Status RootSolver::EigenRoots(const RootChunk& chunk, const Handles& handles, co
   return Status();
 }
 
-// A few large matrices are solved one by one, which is faster. If the batched solver refuses the chunk, its matrices are
-// solved one by one, too. If the solver for one matrix refuses a
-// matrix, too, the status of the root reports a failure, and the caller retries the root later. If the device has
-// failed, the next launch reports it.
+// A few large matrices are solved one by one, which is faster. If the batched solver refuses the chunk, its matrices
+// are solved one by one, too. If the solver for one matrix refuses a matrix, too, the status of the root reports a
+// failure, and the caller retries the root later. If the device has failed, the next launch reports it.
 Status RootSolver::SolveEigen(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,
                               const Kind& kind) {
   const bool few = chunk.n >= kSingleFrom && chunk.count <= kSingleUpToCount;
