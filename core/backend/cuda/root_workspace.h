@@ -19,9 +19,9 @@ namespace shampoo::cuda {
 // cusolverDnXsyevBatched. The number has not been measured.
 inline constexpr int64_t kJacobiUpTo = 32;
 
-// Matrices of at least this size are decomposed one by one if there are at most that many. Measured on an H100: a batch of
-// 2 to 8 matrices takes as long as 5 to 8 calls for one matrix each, at every size from 512 to 2048, and a batch of 2
-// matrices of size 256 as long as 1.3.
+// Matrices of at least this size are decomposed one by one if there are at most that many. Measured on an H100: a batch
+// of 2 to 8 matrices takes as long as 5 to 8 calls for one matrix each, at every size from 512 to 2048, and a batch of
+// 2 matrices of size 256 as long as 1.3.
 inline constexpr int64_t kSingleFrom = 512;
 inline constexpr int64_t kSingleUpToCount = 5;
 
@@ -80,8 +80,8 @@ inline RootLayout MakeRootLayout(RootMethod method, int64_t n, int64_t count, Dt
 }
 
 // Returns an estimate of the memory that cuSOLVER requests. The exact number is known only on a device. RootSolver uses
-// smaller chunks if cuSOLVER requests more than this. The formulas are upper bounds of what cuSOLVER 12.0 requests on an
-// H100, at most a fifth above it (tests/cuda/gpu/probe.cc prints these numbers).
+// smaller chunks if cuSOLVER requests more than this. The formulas are upper bounds of what cuSOLVER 12.0 requests on
+// an H100, at most a fifth above it (tests/cuda/gpu/probe.cc prints these numbers).
 inline int64_t EstimatedSolverBytes(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   if (method != RootMethod::kEigen || n == 1) return 0;
   const auto element = static_cast<int64_t>(SizeOf(root_dtype));
