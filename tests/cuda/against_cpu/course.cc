@@ -3,6 +3,7 @@
 #include "tests/cuda/against_cpu/course.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "tests/cuda/fake/control.h"
@@ -50,6 +51,26 @@ double ToleranceOf(const Course& course) {
     stored(dtype == "bf16" ? SHAMPOO_BF16 : dtype == "f16" ? SHAMPOO_F16 : dtype == "f32" ? SHAMPOO_F32 : SHAMPOO_F64);
   }
   return f64 ? tolerance : std::max(tolerance, 1e-4);
+}
+
+// Describes the element that differs most.
+std::string LargestDifference(const std::vector<double>& device, const std::vector<double>& host) {
+  if (device.size() != host.size()) return "the sizes differ";
+  size_t at = 0;
+  double largest = -1;
+  for (size_t i = 0; i < host.size(); ++i) {
+    if (std::isnan(device[i]) && std::isnan(host[i])) continue;
+    const double difference = std::fabs(device[i] - host[i]);
+    if (std::isnan(difference) || difference > largest) {
+      largest = difference;
+      at = i;
+    }
+    if (std::isnan(difference)) break;
+  }
+  std::ostringstream text;
+  text.precision(9);
+  text << "element " << at << " is " << device[at] << " on the device, and on the CPU " << host[at];
+  return text.str();
 }
 
 void Prepare(const Course& course, int64_t t, Model* model) {
@@ -107,7 +128,9 @@ std::string Difference(const Course& course) {
   for (size_t i = 0; i < host.names.size(); ++i) {
     const double distance = Distance(device.values[i], host.values[i]);
     const bool exact = host.names[i].find("/diagonal") != std::string::npos || host.names[i].rfind("group.", 0) == 0;
-    if (!(distance <= (exact ? 0 : tolerance))) text << host.names[i] << " differs by " << distance << "\n";
+    if (distance <= (exact ? 0 : tolerance)) continue;
+    text << host.names[i] << " differs by " << distance << ": " << LargestDifference(device.values[i], host.values[i])
+         << "\n";
   }
   for (size_t i = 0; i < std::size(kCounts); ++i) {
     if (host.counts[i] == device.counts[i]) continue;
