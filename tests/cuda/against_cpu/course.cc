@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
 #include <sstream>
 
 #include "tests/cuda/fake/control.h"
@@ -54,15 +53,24 @@ double ToleranceOf(const Course& course) {
   return f64 ? tolerance : std::max(tolerance, 1e-4);
 }
 
-// Appends the element that differs most, with both of its values.
-void DescribeWorst(const std::vector<double>& device, const std::vector<double>& host, std::ostringstream* text) {
-  if (device.size() != host.size() || host.empty()) return;
-  size_t worst = 0;
+// Describes the element that differs most.
+std::string LargestDifference(const std::vector<double>& device, const std::vector<double>& host) {
+  if (device.size() != host.size()) return "the sizes differ";
+  size_t at = 0;
+  double largest = -1;
   for (size_t i = 0; i < host.size(); ++i) {
-    if (!(std::fabs(device[i] - host[i]) <= std::fabs(device[worst] - host[worst]))) worst = i;
+    if (std::isnan(device[i]) && std::isnan(host[i])) continue;
+    const double difference = std::fabs(device[i] - host[i]);
+    if (std::isnan(difference) || difference > largest) {
+      largest = difference;
+      at = i;
+    }
+    if (std::isnan(difference)) break;
   }
-  *text << ": element " << worst << " is " << std::setprecision(9) << device[worst] << " on the device, and on the CPU "
-        << host[worst] << std::setprecision(6);
+  std::ostringstream text;
+  text.precision(9);
+  text << "element " << at << " is " << device[at] << " on the device, and on the CPU " << host[at];
+  return text.str();
 }
 
 void Prepare(const Course& course, int64_t t, Model* model) {
@@ -121,9 +129,8 @@ std::string Difference(const Course& course) {
     const double distance = Distance(device.values[i], host.values[i]);
     const bool exact = host.names[i].find("/diagonal") != std::string::npos || host.names[i].rfind("group.", 0) == 0;
     if (distance <= (exact ? 0 : tolerance)) continue;
-    text << host.names[i] << " differs by " << distance;
-    DescribeWorst(device.values[i], host.values[i], &text);
-    text << "\n";
+    text << host.names[i] << " differs by " << distance << ": " << LargestDifference(device.values[i], host.values[i])
+         << "\n";
   }
   for (size_t i = 0; i < std::size(kCounts); ++i) {
     if (host.counts[i] == device.counts[i]) continue;

@@ -1,6 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cuda/against_cpu/course.h"
+#include "tests/cuda/tools/stage.h"
 
 namespace shampoo_test {
 namespace {
@@ -8,9 +9,11 @@ namespace {
 constexpr int32_t kDtypes[] = {SHAMPOO_F32, SHAMPOO_F64, SHAMPOO_F16, SHAMPOO_BF16};
 constexpr const char* kNames[] = {"f32", "f64", "f16", "bf16"};
 
+// Factor matrices are rank-deficient. Epsilon is so far above their rounding errors in float32 that these errors change
+// inverse roots by much less than a float16 is rounded.
 Course CourseOf(const Keys& keys) {
   Course course{.spec = {}, .steps = 5};
-  course.spec.keys = Keys{{"use_merge_dims", "false"}, {"epsilon", "0.1"}} + keys;
+  course.spec.keys = Keys{{"use_merge_dims", "false"}, {"epsilon", "1"}} + keys;
   course.spec.params = {{{8, 6}}, {{7}}, {{4, 3, 5}}};
   return course;
 }
@@ -40,8 +43,8 @@ TEST_CASE("the dtype of each state") {
   for (const char* state :
        {"factor_dtype", "inverse_dtype", "filtered_grad_dtype", "momentum_dtype", "grafting_dtype"}) {
     for (const char* dtype : kNames) {
-      CAPTURE(state);
-      CAPTURE(dtype);
+      CAPTURE(std::string(state));
+      CAPTURE(std::string(dtype));
       Course course = CourseOf({{state, dtype}, {"momentum", "0.9"}, {"grafting", "adam"}, {"beta2", "0.9"}});
       course.spec.keys.push_back({"precondition_frequency", "2"});
       CHECK(Difference(course) == "");
@@ -51,7 +54,10 @@ TEST_CASE("the dtype of each state") {
   }
 }
 
-// Rounding may differ in a few elements. The other elements are bit-identical.
+// Rounding may differ in a few elements. The other elements are bit-identical. On a GPU, rounding errors of the
+// computation are up to some 1e-6 of the largest element, which is a few percent of the distance of neighbors in
+// float16 for elements that are small. If values were truncated, or the rounded values were used, about half of the
+// elements would differ.
 TEST_CASE("a state of fewer bits is rounded to nearest, and the step that computes it uses the unrounded value") {
   for (const char* dtype : {"f16", "bf16"}) {
     for (const char* computation : {"f32", "f64"}) {
@@ -72,8 +78,10 @@ TEST_CASE("a state of fewer bits is rounded to nearest, and the step that comput
         const std::vector<double>& b = host.Of(std::string("p0/0/") + state);
         size_t differing = 0;
         for (size_t i = 0; i < a.size(); ++i) differing += a[i] != b[i] ? 1 : 0;
-        CAPTURE(state);
-        CHECK(static_cast<double>(differing) <= 0.02 * static_cast<double>(a.size()));
+        CAPTURE(std::string(dtype));
+        CAPTURE(std::string(computation));
+        CAPTURE(std::string(state));
+        CHECK(static_cast<double>(differing) <= (OnFake() ? 0.02 : 0.1) * static_cast<double>(a.size()));
       }
     }
   }
@@ -83,9 +91,9 @@ TEST_CASE("the dtypes of the computation, and of roots") {
   for (const char* computation : {"f32", "f64"}) {
     for (const char* root : {"f32", "f64"}) {
       for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
-        CAPTURE(computation);
-        CAPTURE(root);
-        CAPTURE(method);
+        CAPTURE(std::string(computation));
+        CAPTURE(std::string(root));
+        CAPTURE(std::string(method));
         Course course = CourseOf({{"computation_dtype", computation}, {"root_dtype", root}, {"root_method", method}});
         course.spec.params.push_back({{40, 3}});
         CHECK(Difference(course) == "");
@@ -125,9 +133,13 @@ TEST_CASE("products with roots in TF32 change parameters and momentum, but no fa
     const std::string& name = full.names[i];
     CAPTURE(name);
     const double distance = Distance(rounded.values[i], full.values[i]);
-    const bool moves = name.find('/') == std::string::npos || name.find("/momentum") != std::string::npos;
+    const bool may_move = name.rfind("p4", 0) != 0 &&
+                          (name.find('/') == std::string::npos || name.find("/momentum") != std::string::npos);
+    // cuBLAS may compute products of small matrices in float32 instead.
+    const bool must_move = may_move && (OnFake() || name.rfind("p3", 0) == 0);
     CHECK(distance < 1e-2);
-    CHECK((distance > 0) == (moves && name.rfind("p4", 0) != 0));
+    if (must_move) CHECK(distance > 0);
+    if (!may_move) CHECK(distance == 0);
   }
   course.tolerance = 1e-2;
   CHECK(Difference(course) == "");

@@ -4,6 +4,7 @@
 // Async roots that are computed on the host (root_device host). async_roots_test.cc has the cases that they share with
 // roots on the device.
 #include <atomic>
+#include <cfloat>
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -141,8 +142,10 @@ TEST_CASE("rungs and counters of roots on the host are the same as on the CPU") 
 }
 
 // Both measure roots of the same method, so the statistics differ only because the factor matrices have other rounding
-// errors.
+// errors. Residuals that consist of rounding errors have only their magnitude in common on a GPU: some machine epsilons
+// of float32, in which the roots are stored. On the fake, most rounding errors are those of the CPU.
 TEST_CASE("residuals of roots on the host are those of the CPU, and measuring changes no bit") {
+  const double rounding = OnFake() ? 0 : 16 * static_cast<double>(FLT_EPSILON);
   for (const Keys& keys : {Keys{{"root_dtype", "f32"}}, Keys{{"root_dtype", "f64"}},
                            Keys{{"root_method", "newton"}, {"root_max_iterations", "12"}, {"epsilon", "0.1"}}}) {
     for (const char* lag : {"0", "1"}) {
@@ -163,7 +166,8 @@ TEST_CASE("residuals of roots on the host are those of the CPU, and measuring ch
         CAPTURE(std::string(stat));
         const double expected = pair.host.Stat(stat);
         CHECK(expected > 0);
-        CHECK(std::fabs(pair.device.Stat(stat) - expected) <= 0.5 * expected);
+        CHECK(pair.device.Stat(stat) > 0);
+        CHECK(std::fabs(pair.device.Stat(stat) - expected) <= rounding + 0.5 * expected);
       }
     }
   }

@@ -14,7 +14,7 @@ namespace {
 
 ModelSpec OverflowSpec(const OverflowCase& one, const Keys& more, int32_t dtype) {
   ModelSpec spec;
-  spec.keys = Keys{{"lr", "1"}, {"use_merge_dims", "false"}, {"epsilon", "1e-3"}} + more + one.keys;
+  spec.keys = Keys{{"lr", "1"}, {"use_merge_dims", "false"}, {"epsilon", "0.1"}} + more + one.keys;
   spec.params = {{{6, 5}, dtype, dtype, dtype}, {{5}, dtype, dtype, dtype}};
   return spec;
 }
@@ -69,7 +69,7 @@ TEST_CASE("an infinite parameter without decay does not skip the update of its b
   for (const char* momentum : {"0", "0.9"}) {
     const StageWithStream stream;
     ModelSpec spec;
-    spec.keys = {{"momentum", momentum}, {"epsilon", "1e-3"}};
+    spec.keys = {{"momentum", momentum}, {"epsilon", "0.1"}};
     spec.params = {{{3, 2}}};
     Pair pair(spec, stream);
     pair.Each([](Model& model) { model.SetParam(0, {1, kInfinity, 1, 1, 1, 1}); });
@@ -78,7 +78,7 @@ TEST_CASE("an infinite parameter without decay does not skip the update of its b
     CHECK(pair.device.Stat("nonfinite_blocks") == 0);
     CHECK(pair.device.ParamValues(0)[1] == kInfinity);
     CHECK(pair.device.ParamValues(0)[0] != 1);
-    CHECK(pair.Apart() < 1e-4);
+    CHECK(pair.DifferingValues(1e-4) == "");
   }
 }
 

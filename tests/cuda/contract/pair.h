@@ -35,17 +35,21 @@ struct Pair {
       model.Step();
     });
   }
-  // Returns the largest difference of a parameter, an output or an entry of the state.
-  double Apart() const {
-    double apart = 0;
+  // Returns the parameters, outputs and entries of the state that differ by `tolerance` or more, relative to their
+  // largest element; "" if there are none.
+  std::string DifferingValues(double tolerance) const {
+    std::string differing;
+    const auto compare = [&](const std::string& name, const std::vector<double>& a, const std::vector<double>& b) {
+      const double distance = Distance(a, b);
+      if (!(distance < tolerance)) differing += name + " by " + std::to_string(distance) + "; ";
+    };
     for (size_t p = 0; p < device.params(); ++p) {
-      apart = std::max(apart, Distance(device.ParamValues(p), host.ParamValues(p)));
-      apart = std::max(apart, Distance(device.OutValues(p), host.OutValues(p)));
+      const std::string name = "p" + std::to_string(p);
+      compare(name, device.ParamValues(p), host.ParamValues(p));
+      compare(name + ".out", device.OutValues(p), host.OutValues(p));
     }
-    for (const std::string& key : host.Keys()) {
-      apart = std::max(apart, Distance(device.State(key), host.State(key)));
-    }
-    return apart;
+    for (const std::string& key : host.Keys()) compare(key, device.State(key), host.State(key));
+    return differing;
   }
   // Checks that both reject the step with the same error, and that the device changes nothing.
   void CheckBothReject(shampoo_status status) {

@@ -106,8 +106,9 @@ TEST_CASE("one group is tracked, and the other one is not") {
   spec.params[5].group = 1;  // of the same shape as the first one
   Pair pair(spec, stream);
   pair.Train(1, 3);
-  CHECK(pair.device.Stat("root_error.worst") == pair.host.Stat("root_error.worst"));
-  CHECK(pair.device.Stat("root_error.worst") >= 10);
+  pair.Each([](Model& model) { CHECK(model.Stat("root_error.worst") >= 10); });
+  // Rounding errors decide which of the two roots of the group is the worst.
+  if (OnFake()) CHECK(pair.device.Stat("root_error.worst") == pair.host.Stat("root_error.worst"));
 }
 
 TEST_CASE("a root that is computed again is measured, too" * NeedsFake()) {

@@ -58,9 +58,9 @@ double Distance(const std::vector<double>& a, const std::vector<double>& b) {
   double difference = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     if (std::isnan(a[i]) != std::isnan(b[i])) return std::numeric_limits<double>::infinity();
+    if (std::isfinite(b[i])) largest = std::max(largest, std::fabs(b[i]));
     if (std::isnan(a[i]) || a[i] == b[i]) continue;
     difference = std::max(difference, std::fabs(a[i] - b[i]));
-    largest = std::max(largest, std::fabs(b[i]));
   }
   return largest > 0 ? difference / largest : difference;
 }

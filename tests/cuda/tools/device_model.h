@@ -121,6 +121,7 @@ class Model {
   std::string Bits() const;
 
   size_t params() const { return params_.size(); }
+  const ParamSpec& spec(size_t p) const { return params_[p].spec; }
   size_t elements(size_t p) const { return params_[p].elements; }
   void* param(size_t p) const { return params_[p].param; }
   void* grad(size_t p) const { return params_[p].grad; }
