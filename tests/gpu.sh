@@ -16,6 +16,8 @@
 #                          ARCHITECTURES sets CMake's SHAMPOO_CUDA_ARCHITECTURES; default: 80-real;90-real;100-real
 #   --fake                 runs on the fake CUDA of the tests, with little work: a test of this script
 #   --build DIR            with --fake or --pack: a build that has the programs; default with --fake: build/ci
+#   --jobs N               runs up to N items of stages 3 and 4 side by side; default: half as many as there are
+#                          processors, 1 to 8
 #
 # The most important stages come first. After a failure, the stage and the run continue. Each stage replaces its rows in
 # DIR/results.tsv, and the table of all stages run so far is printed and written to DIR/summary.md. The environment
@@ -37,7 +39,7 @@ readonly stages=(
 )
 
 usage() {
-  sed -n '5,23p' "$0" | sed 's/^# \{0,1\}//'
+  sed -n '5,25p' "$0" | sed 's/^# \{0,1\}//'
   exit "$1"
 }
 
@@ -46,13 +48,15 @@ from=""
 pack=""
 build=""
 fake=false
+jobs=$(($(nproc) / 2))
+jobs=$((jobs < 1 ? 1 : jobs > 8 ? 8 : jobs))
 chosen=()
 while [ $# -gt 0 ]; do
   case $1 in
     --list) printf '%s\n' "${stages[@]}"; exit 0 ;;
     --fake) fake=true; shift; continue ;;
     --help | -h) usage 0 ;;
-    --stage | --out | --from | --pack | --build) [ $# -ge 2 ] || usage 2 ;;
+    --stage | --out | --from | --pack | --build | --jobs) [ $# -ge 2 ] || usage 2 ;;
     *) printf 'gpu.sh: unknown option %s\n' "$1" >&2; usage 2 ;;
   esac
   case $1 in
@@ -64,6 +68,10 @@ while [ $# -gt 0 ]; do
     --from) from=$2 ;;
     --pack) pack=$2 ;;
     --build) build=$2 ;;
+    --jobs)
+      [[ $2 =~ ^[1-9][0-9]?$ ]] || { printf 'gpu.sh: --jobs %s: expected 1 to 99\n' "$2" >&2; exit 2; }
+      jobs=$2
+      ;;
   esac
   shift 2
 done
@@ -198,13 +206,20 @@ remaining() {
   echo $((of_stage < of_all ? of_stage : of_all))
 }
 
+# within LIMIT: LIMIT seconds, or fewer if less time is left for this stage.
+within() {
+  local left
+  left=$(remaining)
+  echo $(($1 < left ? $1 : left))
+}
+
 # run ITEM LIMIT COMMAND...: runs a command, at most LIMIT seconds, and appends its output to the log of the stage.
 # last_output is a file with the output. Returns the status of the command. A function of this script has no limit.
 run() {
   local item=$1 limit=$2 begun=$SECONDS status left note=""
   shift 2
   left=$(remaining)
-  last_output=$work/output
+  last_output=$work/output.$BASHPID
   : >"$last_output"
   if [ "$left" -lt 5 ]; then
     skip "$item" "no time is left in this stage"
@@ -214,7 +229,7 @@ run() {
   if declare -F "$1" >/dev/null; then
     ("$@") >"$last_output" 2>&1 </dev/null
   else
-    timeout --kill-after=5 $((limit < left ? limit : left)) "$@" >"$last_output" 2>&1 </dev/null
+    timeout --kill-after=5 "$(within "$limit")" "$@" >"$last_output" 2>&1 </dev/null
   fi
   status=$?
   cat "$last_output" >>"$log"
@@ -225,6 +240,32 @@ run() {
     record "$item" FAILED $((SECONDS - begun)) "$note"
   fi
   return $status
+}
+
+# side_by_side COMMAND...: starts a command that runs items, as soon as fewer than $jobs of them are running. It has its own
+# log and results.
+started_items=0
+side_by_side() {
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  ((++started_items))
+  (
+    log=$work/log.$started_items
+    results=$work/results.$started_items
+    : >"$log"
+    : >"$results"
+    "$@"
+  ) &
+}
+
+# collect: waits for all commands that side_by_side has started, and adds their logs and results in the order of their start.
+collect() {
+  local i
+  wait
+  for ((i = 1; i <= started_items; ++i)); do
+    cat "$work/log.$i" >>"$log"
+    cat "$work/results.$i" >>"$results"
+  done
+  started_items=0
 }
 
 # have PROGRAM ITEM: whether a program was built; otherwise the item is skipped.
@@ -290,13 +331,12 @@ replay_and_judge() {
   fi
 }
 
-# judge SUITE FOLDER COUNT: compares the results in FOLDER with the recorded numbers, or with the numbers in the folder
-# $against if it is set. Fails unless exactly COUNT results pass.
-against=""
+# judge SUITE FOLDER COUNT: compares the results in FOLDER with the recorded numbers, or with those that the options in
+# expected name. Fails unless exactly COUNT results pass.
+expected=()
 judge() {
-  local options=() said
-  ! $fake || options=(--missing-ok)
-  [ -z "$against" ] || options+=(--against "$against")
+  local options=("${expected[@]}") said
+  ! $fake || options+=(--missing-ok)
   said=$("$python" $golden/compare.py "${options[@]}" "$golden/data/$1" "$2") || { printf '%s\n' "$said"; return 1; }
   printf '%s\n' "$said"
   [[ $'\n'$said == *$'\n'"$3 passed, 0 failed"* ]]
@@ -305,56 +345,109 @@ judge() {
 # same_bits FOLDER OTHER: whether both have the same files.
 same_bits() { diff -rq "$work/$1" "$work/$2"; }
 
+# replay_twice SUITE: replays and judges a suite, and compares the bits of two replays.
+replay_twice() {
+  local files
+  replay_and_judge "$1" 240 "$1" "$1.1"
+  mapfile -t files < <(cases "$1")
+  run "$1, again" 240 "$programs/replay" --device cuda --threads 1 --out "$work/$1.2" "${files[@]}" &&
+    run "$1: both runs have equal bits" 60 same_bits "$1.1" "$1.2"
+}
+
+# shards_on_cpu: replays shards on the CPU, and several times with perturbed inputs.
+shards_on_cpu() {
+  local files seed
+  mapfile -t files < <(cases trajectory)
+  for seed in 0 1 2 3 4 5 6 7 8; do
+    local options=(--out "$work/shards.cpu")
+    [ $seed -eq 0 ] || options=(--perturb $seed --out "$work/shards.noise.$seed")
+    timeout 120 "$programs/replay_on_cpu" --threads 1 --shard rect --shards 3 "${options[@]}" "${files[@]}" || return
+  done
+}
+
+# replay_shards: each shard has its own blocks, so the results differ from the recorded ones. They are compared with
+# those of the CPU, within the noise of the perturbed replays if that exceeds the recorded tolerance.
+replay_shards() {
+  local ranks seed
+  run "3 shards, on the CPU" 120 shards_on_cpu || return
+  expected=(--against "$work/shards.cpu")
+  for seed in 1 2 3 4 5 6 7 8; do expected+=(--noise "$work/shards.noise.$seed"); done
+  for ranks in 1 2; do
+    replay_and_judge "3 shards, $ranks copies" 240 trajectory "shards.$ranks" --shard rect --shards 3 --ranks $ranks
+  done
+}
+
 stage_3() {
   have replay "goldens" || return
-  local suite files
-  for suite in trajectory training eigenbasis rules norms; do
+  local suite ranks communicate collectives
+  for suite in trajectory training eigenbasis; do
     if $fake && [ $suite = training ]; then skip "training" "it takes minutes on the fake"; continue; fi
-    replay_and_judge "$suite" 240 $suite "$suite.1"
-    [ $suite != rules ] && [ $suite != norms ] || continue
-    mapfile -t files < <(cases $suite)
-    run "$suite, again" 240 "$programs/replay" --device cuda --threads 1 --out "$work/$suite.2" "${files[@]}" &&
-      run "$suite: both runs have equal bits" 60 same_bits $suite.1 $suite.2
+    side_by_side replay_twice $suite
   done
-  local ranks communicate collectives
+  for suite in rules norms; do side_by_side replay_and_judge $suite 240 $suite "$suite.1"; done
   for ranks in 2 3; do
     for communicate in updates params; do
-      replay_and_judge "trajectory, $ranks ranks, $communicate" 240 trajectory "ranks.$ranks.$communicate" \
+      side_by_side replay_and_judge "trajectory, $ranks ranks, $communicate" 240 trajectory "ranks.$ranks.$communicate" \
         --ranks $ranks --communicate $communicate
     done
   done
-  # Each shard has its own blocks, so the results differ from the recorded ones and are compared with those of the CPU.
-  mapfile -t files < <(cases trajectory)
-  against=$work/shards.cpu
-  if run "3 shards, on the CPU" 120 "$programs/replay_on_cpu" --threads 1 --shard rect --shards 3 --out "$against" "${files[@]}"; then
-    for ranks in 1 2; do
-      replay_and_judge "3 shards, $ranks copies" 240 trajectory "shards.$ranks" --shard rect --shards 3 --ranks $ranks
-    done
-  fi
-  against=""
+  side_by_side replay_shards
   # Steps of gathered shards equal those of whole parameters, so the results are compared with the recorded ones.
   for collectives in all all_gather; do
-    replay_and_judge "gathered shards, $collectives" 240 trajectory "gathered.$collectives" \
+    side_by_side replay_and_judge "gathered shards, $collectives" 240 trajectory "gathered.$collectives" \
       --shard rect --shards 3 --ranks 2 --shard-mode gather --collectives $collectives
   done
+  collect
 }
 
 stage_4() {
   local some=()
   if have contract "contract"; then
     ! $fake || some=("--test-case=a step on the device*,replays and later calls*")
-    run "contract" 300 "$programs/contract" --test-suite-exclude=long,fake "${some[@]}"
+    side_by_side run "contract" 300 "$programs/contract" --test-suite-exclude=long,fake "${some[@]}"
   fi
   if have against_cpu "against_cpu"; then
     if $fake; then
-      run "against_cpu: large shapes" 120 "$programs/against_cpu" "--test-case=roots of matrices above*"
+      side_by_side run "against_cpu: large shapes" 120 "$programs/against_cpu" "--test-case=roots of matrices above*"
     else
-      run "against_cpu: large shapes" 200 "$programs/against_cpu" "--source-file=*large_test*" --duration=true
-      run "against_cpu" 300 "$programs/against_cpu" "--source-file-exclude=*large_test*" --test-suite-exclude=long
+      side_by_side run "against_cpu: large shapes" 200 "$programs/against_cpu" "--source-file=*large_test*" --duration=true
+      side_by_side run "against_cpu" 300 "$programs/against_cpu" "--source-file-exclude=*large_test*" --test-suite-exclude=long
     fi
   fi
-  # Runs in its own process, because a process cannot use CUDA after such a fault.
+  collect
+  # Runs in its own process and when no other item runs, because a process cannot use CUDA after such a fault.
   if have faults "a fault of the device"; then run "a fault of the device" 60 "$programs/faults" --test-suite=fault; fi
+}
+
+# initcheck LIMIT PROGRAM...: runs a program under initcheck. Fails if one of our kernels reads memory that nothing has
+# written. initcheck has no filter of kernels, because it must see the writes of the CUDA libraries. Their kernels read
+# workspace before they write it, and their reports are left out.
+initcheck() {
+  local limit
+  limit=$(within "$1")
+  shift
+  timeout --kill-after=5 "$limit" compute-sanitizer --tool initcheck --print-limit 0 --show-backtrace no "$@" 2>&1 | awk '
+    /^========= (Uninit|Host API)/ { report = $0; next }
+    /^=========     at / { if (/shampoo::/ && ++ours <= 20) print report "\n" $0; next }
+    /^========= ERROR SUMMARY/ { ended = 1 }
+    !/^=========/ || /SUMMARY/
+    END { printf "%d reports for our kernels%s\n", ours, ended ? "" : ", and initcheck did not end"; exit ours > 0 || !ended }'
+  local status=("${PIPESTATUS[@]}")
+  return $((status[0] != 0 ? status[0] : status[1]))
+}
+
+# under_sanitizer TOOL ITEM LIMIT PROGRAM...
+under_sanitizer() {
+  local tool=$1 item=$2 limit=$3
+  shift 3
+  if [ "$tool" = initcheck ]; then
+    run "initcheck: $item" "$limit" initcheck "$limit" "$@"
+    return
+  fi
+  # Check only our own kernels, because the CUDA libraries cannot be changed.
+  local check=(compute-sanitizer --tool "$tool" --error-exitcode 9 --kernel-name kernel_substring=shampoo)
+  [ "$tool" != memcheck ] || check+=(--report-api-errors no)
+  run "$tool: $item" "$limit" "${check[@]}" "$@"
 }
 
 stage_5() {
@@ -362,22 +455,19 @@ stage_5() {
     skip "compute-sanitizer" "it is not installed"
     return
   fi
-  local tool files
+  local tool files shape=600x512
+  ! $fake || shape=60x51
   mapfile -t files < <(cases trajectory 1 | head -n 4)
   for tool in memcheck racecheck synccheck initcheck; do
-    # Check only our own kernels. Kernels of the CUDA libraries read workspace before they write it, and cannot be changed.
-    local check=(compute-sanitizer --tool $tool --error-exitcode 9 --kernel-name kernel_substring=shampoo)
-    [ $tool != memcheck ] || check+=(--report-api-errors no)
+    [ $tool != initcheck ] || files=("${files[0]}") # it is slow, because it checks the kernels of the libraries, too
     if have replay "$tool: trajectories"; then
-      run "$tool: trajectories" 100 "${check[@]}" "$programs/replay" --device cuda --threads 1 --out "$work/$tool" "${files[@]}"
+      under_sanitizer $tool "trajectories" 100 "$programs/replay" --device cuda --threads 1 --out "$work/$tool" "${files[@]}"
     fi
     if have contract "$tool: a step"; then
-      run "$tool: a step" 60 "${check[@]}" "$programs/contract" "--test-case=a step on the device*"
+      under_sanitizer $tool "a step" 60 "$programs/contract" "--test-case=a step on the device*"
     fi
     if have bench "$tool: blocks of 512"; then
-      local shape=600x512
-      ! $fake || shape=60x51
-      run "$tool: blocks of 512" 100 "${check[@]}" "$programs/bench" --device cuda --plugin "$SHAMPOO_TEST_CUDA_PLUGIN" \
+      under_sanitizer $tool "blocks of 512" 100 "$programs/bench" --device cuda --plugin "$SHAMPOO_TEST_CUDA_PLUGIN" \
         --shapes $shape --block 512 --min-runs 1
     fi
   done

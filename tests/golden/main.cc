@@ -11,6 +11,9 @@
 //                                   keys of the library
 //   --device NAME                   device of the optimizer, if the program supports devices
 // Options for trajectories:
+//   --perturb SEED                  before each step, perturbs the gradients and the factor matrices like rounding
+//   errors
+//                                   do (perturb.h); SEED is 1 or more
 //   --save-every DIR                saves a checkpoint after each step except the last
 //   --resume-from DIR               resumes from each checkpoint of another process; fails if a step gives other bits
 //   --resume-across DIR             resumes from each checkpoint of another device; writes the results of all runs
@@ -22,6 +25,7 @@
 #include <charconv>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -91,6 +95,8 @@ void SetOption(const std::string& option, const std::string& value, Options* opt
     ParseKey(value, &replay);
   } else if (option == "--device") {
     replay.device = &shampoo::golden::DeviceNamed(value.c_str());
+  } else if (option == "--perturb") {
+    replay.perturb = static_cast<uint64_t>(ParseCount(option, value, 1, std::numeric_limits<int32_t>::max()));
   } else if (option == "--save-every") {
     replay.save_every = value;
   } else if (option == "--resume-from" || option == "--resume-across") {
@@ -141,8 +147,9 @@ TensorFile Replay(const Case& recorded, const shampoo::golden::ReplayOptions& re
       source != (suite.ends_with("_extra") ? "distributed_shampoo 2026-08" : "distributed_shampoo 2024-07")) {
     throw std::runtime_error("source " + source + " is not supported by this tool");
   }
-  if (function != shampoo::golden::ReplayTrajectory && !(replay.save_every.empty() && replay.resume_from.empty())) {
-    throw std::runtime_error("--save-every, --resume-from and --resume-across are for trajectories only");
+  const bool is_plain = replay.save_every.empty() && replay.resume_from.empty() && replay.perturb == 0;
+  if (function != shampoo::golden::ReplayTrajectory && !is_plain) {
+    throw std::runtime_error("--perturb, --save-every, --resume-from and --resume-across are for trajectories only");
   }
   return function(recorded, replay);
 }
@@ -193,8 +200,8 @@ int main(int argc, char** argv) {
     std::cerr << "shampoo_replay: " << error.what() << "\n"
               << "usage: shampoo_replay [--threads N] [--ranks N] [--shard flat|rect] [--shards N]\n"
               << "       [--shard-mode local|gather] [--collectives all|all_gather] [--communicate WHAT]\n"
-                 "       [--communication-dtype DTYPE] [--set KEY=VALUE]\n       [--device NAME] [--save-every DIR] "
-                 "[--resume-from DIR]\n       [--resume-across DIR] --out DIR CASE.safetensors...\n";
+                 "       [--communication-dtype DTYPE] [--set KEY=VALUE]\n       [--device NAME] [--perturb SEED] "
+                 "[--save-every DIR]\n       [--resume-from DIR] [--resume-across DIR] --out DIR CASE.safetensors...\n";
     return kUsage;
   }
   size_t failed = 0;

@@ -7,6 +7,7 @@
 
 #include "tests/golden/case_config.h"
 #include "tests/golden/later_release.h"
+#include "tests/golden/perturb.h"
 
 namespace shampoo::golden {
 namespace {
@@ -205,6 +206,26 @@ void ReplayOptimizer::Step(const std::vector<const void*>& gradients) {
   Check(shampoo_optimizer_step(optimizer_, Stream()), "shampoo_optimizer_step");
   for (size_t p = 0; p < on_device_.size(); ++p) {
     placement_.device->CopyFrom(params_[p].bytes.data(), on_device_[p].param, params_[p].bytes.size());
+  }
+}
+
+void ReplayOptimizer::PerturbFactors(std::mt19937_64* random) {
+  int64_t count = 0;
+  Check(shampoo_state_count(optimizer_, &count), "shampoo_state_count");
+  for (int64_t i = 0; i < count; ++i) {
+    shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+    Check(shampoo_state_describe(optimizer_, i, &entry), "shampoo_state_describe");
+    if (std::string(entry.key).find("/factor.") == std::string::npos) continue;
+    Tensor factor{DtypeName(entry.dtype), {entry.shape, entry.shape + entry.ndim}, {}};
+    const int64_t elements = ElementCount(factor.shape);
+    factor.bytes.resize(static_cast<size_t>(elements) * ElementSize(factor.dtype));
+    Check(
+        shampoo_state_read(optimizer_, i, 0, elements, factor.bytes.data(), factor.bytes.size(), SHAMPOO_CPU, Stream()),
+        "shampoo_state_read");
+    PerturbMatrix(&factor, random);
+    Check(shampoo_state_write(optimizer_, i, 0, elements, factor.bytes.data(), factor.bytes.size(), SHAMPOO_CPU,
+                              Stream()),
+          "shampoo_state_write");
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,9 @@ class ReplayOptimizer {
 
   // Makes a step. gradients[p] is the whole gradient p, or nullptr if the parameter has none.
   void Step(const std::vector<const void*>& gradients);
+
+  // Perturbs all factor matrices of the state.
+  void PerturbFactors(std::mt19937_64* random);
 
   // Collective over all ranks. Only the states are saved and loaded.
   void Save(const std::string& directory);

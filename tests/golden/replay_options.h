@@ -25,6 +25,8 @@ struct ReplayOptions {
   const shampoo_comm_ops* process = nullptr;              // this process is one rank of this communicator; if shards is
                                                           // above 1, each rank has one shard
   Device* device = nullptr;                               // nullptr: the host
+  // For trajectories: the seed of the perturbations of gradients and factor matrices; 0: nothing is perturbed.
+  uint64_t perturb = 0;
   // For trajectories: folders of StepCheckpoints.
   std::filesystem::path save_every = {};   // each step except the last saves a checkpoint here; empty: none
   std::filesystem::path resume_from = {};  // resumes from each checkpoint here; empty: starts at the first step

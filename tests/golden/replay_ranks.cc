@@ -87,6 +87,10 @@ void ReplayRanks::Step(const std::vector<const void*>& gradients) {
   Collect();
 }
 
+void ReplayRanks::PerturbFactors(std::mt19937_64* random) {
+  for (const auto& rank : ranks_) rank->PerturbFactors(random);
+}
+
 void ReplayRanks::Save(const std::string& directory) {
   OnEvery([&](size_t rank) { ranks_[rank]->Save(directory); });
 }

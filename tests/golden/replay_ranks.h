@@ -23,6 +23,8 @@ class ReplayRanks {
   void SetInGroups(const char* key, const std::vector<double>& values);
   // Makes a step with gradients of whole parameters; nullptr for a parameter without one.
   void Step(const std::vector<const void*>& gradients);
+  // Perturbs the factor matrices of all ranks.
+  void PerturbFactors(std::mt19937_64* random);
   // Save and load the states of all ranks.
   void Save(const std::string& directory);
   void Load(const std::string& directory);

@@ -110,6 +110,13 @@ size_t ElementSize(const std::string& dtype) { return FindDtype(dtype).size; }
 
 int32_t DtypeCode(const std::string& dtype) { return FindDtype(dtype).code; }
 
+std::string DtypeName(int32_t code) {
+  for (const DtypeRow& row : kDtypes) {
+    if (code == row.code) return row.name;
+  }
+  throw std::runtime_error("unknown dtype " + std::to_string(code));
+}
+
 std::string DtypeOfParameters(const std::string& lower) {
   std::string upper = lower;
   for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));

@@ -37,6 +37,7 @@ struct TensorFile {
 int64_t ElementCount(const std::vector<int64_t>& shape);
 size_t ElementSize(const std::string& dtype);             // bytes; throws for an unknown dtype
 int32_t DtypeCode(const std::string& dtype);              // SHAMPOO_F32, ...; throws for an unknown dtype
+std::string DtypeName(int32_t code);                      // the inverse of DtypeCode
 std::string DtypeOfParameters(const std::string& lower);  // converts "bf16", as in case settings, to "BF16"
 
 // Both throw std::runtime_error with the path and the reason. The reader checks every size against the file.

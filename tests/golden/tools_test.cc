@@ -9,10 +9,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "tests/golden/network.h"
+#include "tests/golden/perturb.h"
 #include "tests/golden/safetensors.h"
 
 namespace shampoo::golden {
@@ -94,6 +96,65 @@ TEST_CASE("damaged safetensors files are rejected") {
   CHECK_THROWS(ReadSafetensors(temporary.Path()));
   std::ofstream(temporary.Path(), std::ios::binary) << "abc";
   CHECK_THROWS(ReadSafetensors(temporary.Path()));
+}
+
+template <typename Real>
+Tensor TensorOf(const std::string& dtype, const std::vector<int64_t>& shape, const std::vector<Real>& elements) {
+  return MakeTensor(dtype, shape, elements.data());
+}
+
+TEST_CASE("perturbed elements move by up to two units in the last place") {
+  std::vector<float> numbers(1000, -1.5F);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> kept = {0, -0.0F, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()};
+  numbers.insert(numbers.end(), kept.begin(), kept.end());
+  const Tensor before = TensorOf("F32", {1005}, numbers);
+  std::mt19937_64 random(1);
+  Tensor after = before;
+  PerturbElements(&after, &random);
+  const auto* const moved = after.As<float>("F32");
+  bool is_used[5] = {};
+  for (size_t i = 0; i < 1000; ++i) {
+    const float units = (moved[i] + 1.5F) / std::numeric_limits<float>::epsilon();
+    REQUIRE((units >= -2 && units <= 2 && units == std::floor(units)));
+    is_used[static_cast<size_t>(units + 2)] = true;
+  }
+  for (const bool used : is_used) CHECK(used);
+  CHECK(std::memcmp(moved + 1000, kept.data(), kept.size() * sizeof(float)) == 0);
+
+  std::mt19937_64 same(1);
+  Tensor again = before;
+  PerturbElements(&again, &same);
+  CHECK(again.bytes == after.bytes);
+  PerturbElements(&again, &same);
+  CHECK(again.bytes != after.bytes);
+}
+
+TEST_CASE("a perturbed matrix changes by up to the backward error of an eigensolver") {
+  const std::vector<double> numbers = {8, 1, 0, 1, 4, 2, 0, 2, 1};
+  Tensor matrix = TensorOf("F64", {3, 3}, numbers);
+  std::mt19937_64 random(1);
+  PerturbMatrix(&matrix, &random);
+  const double bound = 3 * 8 * std::numeric_limits<double>::epsilon();
+  double largest = 0;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const double change = std::abs(matrix.As<double>("F64")[i] - numbers[i]);
+    CHECK(change <= bound + std::numeric_limits<double>::epsilon() * numbers[i]);
+    if (numbers[i] == 0) CHECK(change == 0);
+    largest = std::max(largest, change);
+  }
+  CHECK(largest > bound / 4);
+}
+
+TEST_CASE("elements in 16 bits are not perturbed") {
+  for (const char* dtype : {"F16", "BF16"}) {
+    const Tensor before = TensorOf<uint16_t>(dtype, {2, 2}, {0x3c00, 0xbc00, 0x3f80, 0x8000});
+    Tensor after = before;
+    std::mt19937_64 random(1);
+    PerturbElements(&after, &random);
+    PerturbMatrix(&after, &random);
+    CHECK(after.bytes == before.bytes);
+  }
 }
 
 // A small network with random parameters.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/golden/perturb.h"
 #include "tests/golden/step_checkpoints.h"
 
 namespace shampoo::golden {
@@ -15,14 +16,14 @@ std::string Name(const char* kind, int64_t step, size_t param) {
 }
 
 // Returns the recorded gradients of a step; nullptr for a parameter without one.
-std::vector<const void*> GradientsOfStep(const Case& recorded, const std::vector<Tensor>& params, int64_t step) {
-  std::vector<const void*> gradients;
+std::vector<const Tensor*> GradientsOfStep(const Case& recorded, const std::vector<Tensor>& params, int64_t step) {
+  std::vector<const Tensor*> gradients;
   for (size_t p = 0; p < params.size(); ++p) {
     const Tensor* gradient = recorded.data.Find(Name("grad", step, p));
     if (gradient != nullptr && (gradient->shape != params[p].shape || gradient->dtype != params[p].dtype)) {
       throw std::runtime_error(Name("grad", step, p) + " differs in shape or dtype from the parameter");
     }
-    gradients.push_back(gradient == nullptr ? nullptr : gradient->bytes.data());
+    gradients.push_back(gradient);
   }
   return gradients;
 }
@@ -84,13 +85,30 @@ class Trajectory {
     for (int64_t t = first; t <= steps_; ++t) {
       try {
         FollowSchedules(t, optimizer);
-        optimizer->Step(GradientsOfStep(recorded_, optimizer->Params(), t));
+        Step(GradientsOfStep(recorded_, optimizer->Params(), t), optimizer);
         Take(ParamsAfter(t, *optimizer));
         if (saves) SaveAfter(t, optimizer);
       } catch (const std::exception& error) {
         throw std::runtime_error("step " + std::to_string(t) + ": " + error.what());
       }
     }
+  }
+
+  // Makes a step with the gradients. If that is requested, perturbs them and the factor matrices first.
+  void Step(const std::vector<const Tensor*>& gradients, ReplayRanks* optimizer) {
+    std::vector<Tensor> perturbed;
+    perturbed.reserve(gradients.size());
+    std::vector<const void*> data;
+    for (const Tensor* gradient : gradients) {
+      if (gradient != nullptr && options_.perturb != 0) {
+        perturbed.push_back(*gradient);
+        PerturbElements(&perturbed.back(), &random_);
+        gradient = &perturbed.back();
+      }
+      data.push_back(gradient == nullptr ? nullptr : gradient->bytes.data());
+    }
+    if (options_.perturb != 0) optimizer->PerturbFactors(&random_);
+    optimizer->Step(data);
   }
 
   void SaveAfter(int64_t t, ReplayRanks* optimizer) const {
@@ -125,6 +143,7 @@ class Trajectory {
   const Case& recorded_;
   const ReplayOptions& options_;
   const int64_t steps_;
+  std::mt19937_64 random_{options_.perturb};
   TensorFile result_;
 };
 

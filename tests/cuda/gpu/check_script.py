@@ -43,7 +43,7 @@ def check_usage() -> None:
     listed = run("--list")
     require(listed.returncode == 0, listed.stdout)
     require([line.split()[0] for line in listed.stdout.splitlines()] == list("12345678"), listed.stdout)
-    for wrong in (["--stage", "9"], ["--stage"], ["--nothing"]):
+    for wrong in (["--stage", "9"], ["--stage"], ["--nothing"], ["--jobs", "0"]):
         done = run("--fake", *wrong)
         require(done.returncode == 2, f"{wrong}: {done.returncode} {done.stdout}")
 
@@ -79,6 +79,21 @@ def check_failures(folder: str) -> None:
     require(results(out) == expected and done.returncode == 1, f"{results(out)}\n{done.stdout}")
 
 
+def check_sanitizer(folder: str) -> None:
+    """A report of initcheck counts if it names one of our kernels."""
+    out = os.path.join(folder, "sanitizer")
+    pack = pack_of(folder, contract="#!/bin/sh\nexit 0\n", bench="#!/bin/sh\nexit 3\n", commit="abc\n")
+    for kernel, expected in (("", ["passed", ""]), ("shampoo::cuda::<unnamed>::PairBody<float>", ["FAILED", "status 1"])):
+        done = run("--fake", "--from", pack, "--out", out, "--stage", "5", FAKE_INITCHECK_KERNEL=kernel)
+        found = results(out)["5"]
+        require(found["initcheck: a step"] == expected, done.stdout)
+        require(found["memcheck: a step"] == ["passed", ""], done.stdout)
+        require(found["initcheck: blocks of 512"] == ["FAILED", "status 3"], done.stdout)
+        with open(os.path.join(out, "stage_5.log"), encoding="utf-8") as file:
+            log = file.read()
+        require("gemm_kernel" not in log and (kernel == "" or f"at {kernel}" in log), log)
+
+
 def check_limit(folder: str) -> None:
     out = os.path.join(folder, "limit")
     pack = pack_of(folder, contract="#!/bin/sh\nexec sleep 600\n", against_cpu="#!/bin/sh\nexit 0\n", commit="abc\n")
@@ -89,7 +104,7 @@ def check_limit(folder: str) -> None:
 
 def check_stages(folder: str, build: str) -> None:
     out = os.path.join(folder, "stages")
-    done = run("--fake", "--build", build, "--out", out, "--stage", "2", "--stage", "3")
+    done = run("--fake", "--build", build, "--out", out, "--stage", "2", "--stage", "3", "--jobs", "2")
     found = results(out)
     require(done.returncode == 0 and sorted(found) == ["2", "3"], done.stdout)
     for item in ("trajectory", "trajectory: both runs have equal bits", "trajectory, 3 ranks, params",
@@ -129,6 +144,7 @@ def main() -> None:
         else:
             check_usage()
             check_failures(folder)
+            check_sanitizer(folder)
             check_stages(folder, options.build)
 
 
