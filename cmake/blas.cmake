@@ -23,7 +23,7 @@ if(SHAMPOO_SCIPY_OPENBLAS)
     target_compile_definitions(shampoo_blas INTERFACE
       cblas_s${name}=scipy_cblas_s${name} cblas_d${name}=scipy_cblas_d${name})
   endforeach()
-  foreach(name dgelqf dorglq dstedc dsyev dsyevd dsyevr dsytrd sgelqf sorglq sstedc ssyevd ssytrd)
+  foreach(name dgelqf dgesvd dorglq dstedc dsyev dsyevd dsyevr dsytrd sgelqf sorglq sstedc ssyevd ssytrd)
     target_compile_definitions(shampoo_blas INTERFACE LAPACKE_${name}_work=scipy_LAPACKE_${name}_work)
   endforeach()
   foreach(name get_config get_corename get_parallel)

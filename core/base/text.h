@@ -33,4 +33,11 @@ std::string Cat(const Pieces&... pieces) {
   return out;
 }
 
+// Returns the text without spaces and tabs at its ends.
+inline std::string_view Trim(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
 }  // namespace shampoo

@@ -140,6 +140,16 @@ int Syev(int64_t n, double* a, double* w, double* work) {
   return LAPACKE_dsyev_work(LAPACK_COL_MAJOR, 'V', 'U', Int(n), a, Int(n), w, work, Int(EigenWork(n)));
 }
 
+// LAPACK's documentation requires max(3 k + max(m, n), 5 k); more allows blocked algorithms.
+int64_t SvdWork(int64_t m, int64_t n) { return 64 * (m + n) + 5 * std::min(m, n); }
+
+// A row-major A is a column-major A^T = V diag(s) U^T.
+int Gesvd(int64_t m, int64_t n, double* a, double* u, double* s, double* vt, double* work) {
+  const int64_t k = std::min(m, n);
+  return LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'S', 'S', Int(n), Int(m), a, Int(n), s, vt, Int(n), u, Int(k), work,
+                             Int(SvdWork(m, n)));
+}
+
 #ifdef SHAMPOO_SYSTEM_BLAS
 Status CheckThreads() {
   if (openblas_get_parallel() != OPENBLAS_SEQUENTIAL) return {};

@@ -70,6 +70,12 @@ int Syevd(int64_t n, double* a, double* w, double* work, int32_t* int_work);
 int Syevr(int64_t n, double* a, double* w, double* work, int32_t* int_work);
 int Syev(int64_t n, double* a, double* w, double* work);
 
+// Returns the size of the workspace of Gesvd, in elements.
+int64_t SvdWork(int64_t m, int64_t n);
+// Computes the reduced singular value decomposition A = U diag(s) V^T of an m x n matrix, with k = min(m, n): U is
+// m x k, V^T is k x n, and s has k elements in descending order. Destroys A. Returns LAPACK's info.
+int Gesvd(int64_t m, int64_t n, double* a, double* u, double* s, double* vt, double* work);
+
 // The largest extent for which the workspace size of the eigensolvers fits the 32-bit integers of LAPACK.
 inline constexpr int64_t kLargestEigenproblem = 32750;
 

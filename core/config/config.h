@@ -30,6 +30,8 @@ class Config {
   void MarkInherited();
 
   bool IsSet(const Key& key) const { return SourceOf(key) != Source::kDefault; }
+  // Returns whether the user has set the key in this config, rather than in one that it was copied from.
+  bool IsOwn(const Key& key) const { return SourceOf(key) == Source::kOwn; }
   const Value& ValueOf(const Key& key) const { return values_[static_cast<size_t>(IndexOf(key))]; }
 
   // Checks the values together, and converts them to Settings with every default resolved.
@@ -47,14 +49,6 @@ class Config {
   Source SourceOf(const Key& key) const { return sources_[static_cast<size_t>(IndexOf(key))]; }
   void TakeText(const Key& key, const char* text);
   void ApplyDefaults();
-  Status CheckMethod(Method method) const;
-  void ResolveElementwise(Settings* settings) const;
-  Status ResolveBasis(Settings* settings) const;
-  void ResolveGrafting(Settings* settings) const;
-  Status ResolveIgnoredDims(Settings* settings) const;
-  bool IsSet(const char* name) const { return IsSet(*FindKey(name)) && !ValueOf(*FindKey(name)).is_auto; }
-  Status ResolveEpsilon(Settings* settings) const;
-  Status ResolveSchedule(Settings* settings) const;
 
   std::vector<Value> values_;
   std::vector<Source> sources_;

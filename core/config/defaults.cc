@@ -29,6 +29,9 @@ constexpr Default kAdam[] = {{"beta2", "0.999"}};
 constexpr Default kAdagrad[] = {{"beta1", "0"}};
 constexpr Default kRmsprop[] = {{"beta1", "0"}, {"beta2", "0.99"}};
 constexpr Default kSgd[] = {{"beta1", "0"}};
+constexpr Default kMuonMethod[] = {
+    {"lr", "0.02"}, {"grafting", "none"}, {"beta1", "0.95"}, {"use_nesterov", "true"}, {"shape_scale", "muon"}};
+constexpr Default kSignMethod[] = {{"lr", "1e-04"}, {"grafting", "none"}};
 
 constexpr Default kShampoo2024[] = {
     {"lr", "0.01"},
@@ -53,6 +56,18 @@ constexpr Default kShampooPinv[] = {
 // The defaults of torch.optim.AdamW.
 constexpr Default kAdamw[] = {{"lr", "0.001"}, {"weight_decay", "0.01"}};
 
+constexpr Default kMuonPreset[] = {{"ns_coefficients", "jordan"}, {"weight_decay", "0.1"}};
+// The defaults of NorMuon in microsoft/dion.
+constexpr Default kNormuonPreset[] = {{"lr", "0.01"},
+                                      {"second_moment", "row"},
+                                      {"shape_scale", "spectral"},
+                                      {"use_nesterov", "false"},
+                                      {"weight_decay", "0.01"}};
+constexpr Default kMuonhPreset[] = {
+    {"lr", "0.018"}, {"norm_control", "hyperball"}, {"ns_coefficients", "2,-1.5,0.5"}, {"ns_steps", "12"}};
+// The defaults of Lion (arXiv 2302.06675) with the weight decay of microsoft/dion.
+constexpr Default kLionPreset[] = {{"beta1", "0.99"}, {"beta3", "0.9"}, {"weight_decay", "0.01"}};
+
 constexpr Preset kPresets[] = {
     {"shampoo", Method::kShampoo, {}},
     {"shampoo_2024", Method::kShampoo, kShampoo2024},
@@ -60,6 +75,10 @@ constexpr Preset kPresets[] = {
     {"adamw", Method::kAdam, kAdamw},
     {"soap", Method::kSoap, {}},
     {"kl_shampoo", Method::kKlShampoo, {}},
+    {"muon", Method::kMuon, kMuonPreset},
+    {"normuon", Method::kMuon, kNormuonPreset},
+    {"muonh", Method::kMuon, kMuonhPreset},
+    {"lion", Method::kSign, kLionPreset},
 };
 
 const char* Find(std::span<const Default> defaults, std::string_view key) {
@@ -87,6 +106,10 @@ std::span<const Default> DefaultsOf(Method method) {
       return kRmsprop;
     case Method::kSgd:
       return kSgd;
+    case Method::kMuon:
+      return kMuonMethod;
+    case Method::kSign:
+      return kSignMethod;
     case Method::kShampoo:
       break;
   }

@@ -8,14 +8,18 @@
 #include <type_traits>
 
 #include "core/base/text.h"
+#include "core/config/ns_coefficients.h"
 
 namespace shampoo {
 namespace {
 
-constexpr const char* kPresetNames[] = {"shampoo", "shampoo_2024", "shampoo_pinv", "adamw", "soap", "kl_shampoo"};
-constexpr const char* kMethodNames[] = {"shampoo", "soap", "kl_shampoo", "adam", "adagrad", "rmsprop", "sgd"};
+constexpr const char* kPresetNames[] = {"shampoo",    "shampoo_2024", "shampoo_pinv", "adamw", "soap",
+                                        "kl_shampoo", "muon",         "normuon",      "muonh", "lion"};
+constexpr const char* kMethodNames[] = {"shampoo", "soap",    "kl_shampoo", "muon", "adam",
+                                        "adagrad", "rmsprop", "sgd",        "sign"};
 constexpr const char* kGraftingNames[] = {"none", "sgd", "adagrad", "rmsprop", "adam"};
-constexpr const char* kDecayNames[] = {"decoupled", "coupled", "independent", "palm", "decoupled_after"};
+constexpr const char* kDecayNames[] = {"decoupled",       "coupled",   "independent",     "palm",
+                                       "decoupled_after", "corrected", "independent_peak"};
 constexpr const char* kInitialNames[] = {"identity", "zero"};
 constexpr const char* kOutputNames[] = {"parameters", "updates"};
 constexpr const char* kRootMethodNames[] = {"eigen", "newton", "higher_order", "cans"};
@@ -30,7 +34,11 @@ constexpr const char* kMismatchNames[] = {"error", "reset"};
 constexpr const char* kPreconditionDimsNames[] = {"all", "smaller", "larger"};
 constexpr const char* kRouteNames[] = {"auto", "off"};
 constexpr const char* kUpdateNormNames[] = {"none", "frobenius", "rms"};
-constexpr const char* kNormControlNames[] = {"none", "hyperball"};
+constexpr const char* kNormControlNames[] = {"none", "hyperball", "relative", "radial_brake", "radial"};
+constexpr const char* kShapeScaleNames[] = {"none", "muon", "rms_adam", "spectral", "sqrt_max"};
+constexpr const char* kOrthogonalizationNames[] = {"newton_schulz", "exact"};
+constexpr const char* kNsNormNames[] = {"frobenius", "schatten4"};
+constexpr const char* kDirectionMomentNames[] = {"none", "row", "short", "element"};
 constexpr const char* kBasisMethodNames[] = {"eigen", "qr"};
 constexpr const char* kBasisSortNames[] = {"before", "after", "ascending", "none"};
 constexpr const char* kBasisTransportNames[] = {"rotate", "permute", "none"};
@@ -49,6 +57,8 @@ constexpr double kLargestInteger = 9007199254740992.0;  // 2^53: exact as a doub
 constexpr MethodSet kShampoo = SetOf(Method::kShampoo);
 constexpr MethodSet kSoap = SetOf(Method::kSoap);
 constexpr MethodSet kWithBasis = SetOf(Method::kSoap, Method::kKlShampoo);
+constexpr MethodSet kMuon = SetOf(Method::kMuon);
+constexpr MethodSet kSign = SetOf(Method::kSign);
 constexpr MethodSet kWithFactors = kShampoo | kWithBasis;
 constexpr MethodSet kWithMoment = SetOf(Method::kAdam, Method::kAdagrad, Method::kRmsprop);
 constexpr MethodSet kWithDecayingMoment = SetOf(Method::kAdam, Method::kRmsprop);
@@ -60,48 +70,59 @@ void Choose(Settings* settings, int64_t choice) {
   field = static_cast<std::remove_reference_t<decltype(field)>>(choice);
 }
 
+bool ParseCoefficients(std::string_view text, Settings* settings, std::string* canonical) {
+  return ParseNsCoefficients(text, &settings->ns_coefficients, canonical);
+}
+
 // clang-format off
 const Key kKeys[] = {
     {.name = "preset", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "Named set of defaults. Keys that are set explicitly keep their values, regardless of the order in which "
             "keys are set. shampoo: the defaults of this table. shampoo_2024: the defaults of the July 2024 reference "
             "release. shampoo_pinv: shampoo with root_rank_handling pseudo_inverse. adamw: method adam with the "
-            "learning rate and the weight decay of torch.optim.AdamW. soap, kl_shampoo: the method of this name with "
-            "its defaults. A preset is for one method; if the key method selects another method, the defaults of that "
-            "method are used instead.",
+            "learning rate and the weight decay of torch.optim.AdamW. soap, kl_shampoo, muon: the method of this name "
+            "with its defaults. normuon, muonh: method muon with second_moment row, and with norm_control hyperball. "
+            "lion: method sign with the keys of Lion. A preset is for one method; if the key method selects another "
+            "method, the defaults of that method are used instead.",
      .choices = kPresetNames},
     {.name = "method", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "How the update follows from the gradient. shampoo: Distributed Shampoo. soap: Adam in the eigenbases of "
             "Shampoo's factor matrices (arXiv 2409.11321). kl_shampoo: Shampoo whose factor matrices minimize a "
-            "Kullback-Leibler divergence (arXiv 2509.03378). adam, adagrad, rmsprop, sgd: the elementwise method of "
-            "this name, without factor matrices, in the same arithmetic as grafting: direction = filtered gradient / "
-            "(sqrt(second moment) + epsilon); for sgd, the filtered gradient itself. Each method has its own defaults. "
-            "Creating a plan fails if a key that the method does not read was set in the same config to a value other "
-            "than its default.",
+            "Kullback-Leibler divergence (arXiv 2509.03378). muon: the filtered gradient of each matrix, "
+            "orthogonalized (arXiv 2502.16982). sign: the signs of the filtered gradient (Lion, arXiv 2302.06675). "
+            "adam, adagrad, rmsprop, sgd: the elementwise method of this name, without factor matrices, in the same "
+            "arithmetic as grafting: direction = filtered gradient / (sqrt(second moment) + epsilon); for sgd, the "
+            "filtered gradient itself. Each method has its own defaults. Creating a plan fails if a key that the "
+            "method does not read was set in the same config to a value other than its default.",
      .choices = kMethodNames, .choose = Choose<&Settings::method>},
     {.name = "lr", .type = KeyType::kF64, .default_text = "0.001",
-     .doc = "Learning rate: the update is -lr times the direction. The default is 0.003 for method soap and 0.0001 for "
-            "kl_shampoo.",
+     .doc = "Learning rate: the update is -lr times the direction. The default is 0.003 for method soap, 0.02 for "
+            "muon, and 0.0001 for kl_shampoo and sign.",
      .least = 0, .number = &Settings::lr, .changeable = true, .arithmetic = true},
     {.name = "beta1", .type = KeyType::kF64, .default_text = "0.9",
      .doc = "Decay of the filtered gradient, the exponential moving average of gradients that is preconditioned. 0: "
-            "the gradient itself is preconditioned, and no average is stored. The default is 0.95 for method soap, and "
-            "0 for adagrad, rmsprop and sgd.",
+            "the gradient itself is preconditioned, and no average is stored. The default is 0.95 for method soap and "
+            "muon, and 0 for adagrad, rmsprop and sgd.",
      .least = 0, .most = 1, .most_open = true, .number = &Settings::beta1, .changeable = true},
+    {.name = "beta3", .type = KeyType::kF64, .default_text = "auto",
+     .doc = "Weight of the stored average in the filtered gradient H = beta3 E + (1 - beta3) G, where E is the average "
+            "before the step; E then decays by beta1. Lion has 0.9 here and a beta1 of 0.99. auto: beta1, so that H is "
+            "the new average; with method muon and use_nesterov beta1^2, so that H is Nesterov's average.",
+     .methods = kAllMethods & ~kWithBasis, .least = 0, .most = 1, .most_open = true, .number = &Settings::beta3},
     {.name = "beta2", .type = KeyType::kF64, .default_text = "0.95",
-     .doc = "Decay of the factor matrices, or of the second moment of method soap, adam (default 0.999) and rmsprop "
-            "(default 0.99). kl_shampoo (default 0.98) uses it for tensors without factor matrices. 1: an unweighted "
-            "sum, as in the original Shampoo.",
-     .methods = kWithFactors | kWithDecayingMoment, .least = 0, .most = 1, .least_open = true,
+     .doc = "Decay of the factor matrices, or of the second moment of method soap, adam (default 0.999), rmsprop "
+            "(default 0.99) and muon (key second_moment). kl_shampoo (default 0.98) uses it for tensors without factor "
+            "matrices. 1: an unweighted sum, as in the original Shampoo.",
+     .methods = kWithFactors | kWithDecayingMoment | kMuon, .least = 0, .most = 1, .least_open = true,
      .number = &Settings::beta2, .changeable = true},
     {.name = "epsilon", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Absolute number that is added to the eigenvalues of a factor matrix before its inverse root is computed. "
             "If this key is set, it replaces root_relative_epsilon. Must be above 0 unless root_relative_epsilon or "
             "root_rank_handling pseudo_inverse is used. With method soap, adam, adagrad and rmsprop: the number that "
-            "is added to the square root of the second moment; where the sum is 0, so is the direction. With method "
-            "kl_shampoo: the number that is added to the root of the Kronecker product of the eigenvalues. auto: 0 for "
-            "shampoo, 1e-10 for adagrad, otherwise 1e-8.",
-     .methods = kWithFactors | kWithMoment, .least = 0, .number = &Settings::epsilon, .changeable = true,
+            "is added to the square root of the second moment; where the sum is 0, so is the direction. The same with "
+            "method muon and second_moment. With method kl_shampoo: the number that is added to the root of the "
+            "Kronecker product of the eigenvalues. auto: 0 for shampoo, 1e-10 for adagrad, otherwise 1e-8.",
+     .methods = kWithFactors | kWithMoment | kMuon, .least = 0, .number = &Settings::epsilon, .changeable = true,
      .arithmetic = true},
     {.name = "root_relative_epsilon", .type = KeyType::kF64, .default_text = "3e-04",
      .doc = "Multiple of the mean eigenvalue of a factor matrix that is added to its eigenvalues before the inverse "
@@ -113,9 +134,12 @@ const Key kKeys[] = {
     {.name = "momentum", .type = KeyType::kF64, .default_text = "0",
      .doc = "Momentum of the direction, applied after preconditioning and grafting, without dampening. 0: no momentum, "
             "and none is stored.",
-     .least = 0, .most = 1, .most_open = true, .number = &Settings::momentum, .changeable = true},
+     .methods = kAllMethods & ~kMuon, .least = 0, .most = 1, .most_open = true, .number = &Settings::momentum,
+     .changeable = true},
     {.name = "use_nesterov", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Use Nesterov momentum. Has no effect if momentum is 0; a warning is then logged.",
+     .doc = "Use Nesterov momentum. Has no effect if momentum is 0; a warning is then logged. With method muon "
+            "(default true): Nesterov's form of the filtered gradient, beta1 times the new average plus 1 - beta1 "
+            "times the gradient.",
      .flag = &Settings::use_nesterov},
     {.name = "weight_decay", .type = KeyType::kF64, .default_text = "0",
      .doc = "Weight decay. weight_decay_type selects how it is applied.",
@@ -125,14 +149,25 @@ const Key kKeys[] = {
             "lr * weight_decay times the parameter. independent: a step subtracts weight_decay times the parameter, "
             "whatever lr is; momentum must be 0. palm: a step subtracts lr^2 * weight_decay times the parameter, as in "
             "PaLM (arXiv 2204.02311). coupled: weight_decay times the parameter is added to the gradient and therefore "
-            "affects all states (L2 regularization). decoupled_after: a step subtracts lr * weight_decay times the "
-            "parameter that it has already updated, as the code of SOAP's authors does; only for method soap and "
-            "kl_shampoo, with momentum 0.",
+            "affects all states (L2 regularization). corrected: a step subtracts lr * weight_decay * lr / peak_lr "
+            "times the parameter, so that a smaller lr changes the norm in equilibrium less (arXiv 2506.02285). "
+            "independent_peak: a step subtracts lr * weight_decay / peak_lr times the parameter. decoupled_after: a "
+            "step subtracts lr * weight_decay times the parameter that it has already updated, as the code of SOAP's "
+            "authors does; only for method soap and kl_shampoo, with momentum 0.",
      .choices = kDecayNames, .choose = Choose<&Settings::weight_decay_type>},
+    {.name = "peak_lr", .type = KeyType::kF64, .default_text = "auto",
+     .doc = "Largest learning rate of the schedule, for weight_decay_type corrected and independent_peak and for "
+            "adam_lr. auto: the lr with which the plan is created.",
+     .least = 0, .least_open = true, .number = &Settings::peak_lr},
+    {.name = "cautious_decay", .type = KeyType::kBool, .default_text = "false",
+     .doc = "Weight decay leaves out the elements whose magnitude the step increases, because the direction and the "
+            "parameter have opposite signs (arXiv 2510.12402). Requires momentum 0, and does not work with "
+            "weight_decay_type coupled and decoupled_after.",
+     .flag = &Settings::cautious_decay},
     {.name = "max_preconditioner_dim", .type = KeyType::kI64, .default_text = "1024",
      .doc = "Largest dimension of a block. Larger dimensions are split into blocks, each with its own factor matrices. "
-            "Larger blocks are closer to full Shampoo, and a step takes longer. The default is 2048 for method soap and "
-            "kl_shampoo.",
+            "Larger blocks are closer to full Shampoo, and a step takes longer. The default is 2048 for method soap "
+            "and kl_shampoo.",
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::max_preconditioner_dim},
     {.name = "use_merge_dims", .type = KeyType::kBool, .default_text = "true",
      .doc = "Merge neighboring dimensions if their product is at most max_preconditioner_dim. merge_min_dim selects "
@@ -154,10 +189,11 @@ const Key kKeys[] = {
      .methods = kWithFactors, .flag = &Settings::precondition_1d},
     {.name = "route", .type = KeyType::kChoice, .default_text = "auto",
      .doc = "Which parameters have no factor matrices because of their role in the model. auto: those that are "
-            "described as a vector, an embedding or a head (shampoo_param_desc.role). They take the step of "
-            "method adam with the keys of their group or, with method shampoo, the step of the grafting method. off: "
-            "roles are ignored.",
-     .methods = kWithFactors, .choices = kRouteNames, .choose = Choose<&Settings::route>},
+            "described as a vector, an embedding or a head (shampoo_param_desc.role). They take the step of method "
+            "adam with the keys of their group or, with method shampoo, the step of the grafting method. With method "
+            "muon, tensors with fewer than two dimensions are also among them, and the keys adam_lr, adam_beta1, "
+            "adam_beta2 and adam_epsilon apply. off: roles are ignored.",
+     .methods = kWithFactors | kMuon, .choices = kRouteNames, .choose = Choose<&Settings::route>},
     {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "25",
      .doc = "Maximum number of steps between two refreshes of the inverse roots. Early refreshes follow each other "
             "sooner if refresh_growth is above 0. factor_update_frequency is the frequency of updates of the factor "
@@ -165,15 +201,16 @@ const Key kKeys[] = {
             "refreshes of its eigenbases.",
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
     {.name = "factor_update_frequency", .type = KeyType::kI64, .default_text = "1",
-     .doc = "Number n of steps between two updates of the factor matrices: the gradients of steps 1, 1 + n, 1 + 2 n and "
-            "so on change them. The decay and the bias correction count these updates. A larger number makes other "
+     .doc = "Number n of steps between two updates of the factor matrices: the gradients of steps 1, 1 + n, 1 + 2 n "
+            "and so on change them. The decay and the bias correction count these updates. A larger number makes other "
             "steps cheaper; on a GPU with method shampoo it has no effect on their time. Method soap and kl_shampoo "
             "count the updates of each block.",
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::factor_update_frequency},
     {.name = "precondition_dims", .type = KeyType::kChoice, .default_text = "all",
      .doc = "Which dimensions of a tensor with two or more dimensions have factor matrices. all: every dimension. "
             "smaller, larger: only the smallest or the largest one, the first of equal ones (one-sided Shampoo). "
-            "Dimensions are compared after merging and before splitting. Not supported on a GPU with method shampoo yet.",
+            "Dimensions are compared after merging and before splitting. Not supported on a GPU with method shampoo "
+            "yet.",
      .methods = kWithFactors, .choices = kPreconditionDimsNames, .choose = Choose<&Settings::precondition_dims>},
     {.name = "refresh_growth", .type = KeyType::kF64, .default_text = "0.1",
      .doc = "Refreshes the inverse roots more often at the start. Above 0: the first refresh is at "
@@ -186,8 +223,10 @@ const Key kKeys[] = {
             "refresh_growth is above 0, otherwise precondition_frequency. If refresh_growth is 0, the value must be at "
             "least precondition_frequency. 0 means 1 if refresh_growth is above 0 or precondition_frequency is 1. "
             "Method soap reads this key only with basis_order before: the update with the first refresh of the "
-            "eigenbases, -1 for precondition_frequency.",
-     .methods = kShampoo | kSoap, .least = -1, .most = kLargestInteger, .integer = &Settings::start_preconditioning_step},
+            "eigenbases, -1 for precondition_frequency. Method muon and sign: before this step, the grafting method "
+            "also gives the direction; -1 means 1.",
+     .methods = kShampoo | kSoap | kMuon | kSign, .least = -1, .most = kLargestInteger,
+     .integer = &Settings::start_preconditioning_step},
     {.name = "inverse_root_override", .type = KeyType::kList, .default_text = "2",
      .doc = "Root r of the inverse root factor^(-exponent_multiplier / r). A single number applies to blocks of every "
             "order. A list such as 0,2,4 is indexed by the number of factor matrices of a block: entry 1 is for "
@@ -207,19 +246,21 @@ const Key kKeys[] = {
      .flag = &Settings::use_bias_correction},
     {.name = "grafting", .type = KeyType::kChoice, .default_text = "adam",
      .doc = "Method that gives the direction of each block its length. Before start_preconditioning_step it also gives "
-            "the direction. none: the direction keeps its own length. Method soap (default none) reads this key only "
-            "with basis_order before.",
-     .methods = kShampoo | kSoap, .off_text = "none", .choices = kGraftingNames, .choose = Choose<&Settings::grafting>},
+            "the direction. none: the direction keeps its own length. The default is none for method soap, muon and "
+            "sign; soap reads this key only with basis_order before.",
+     .methods = kShampoo | kSoap | kMuon | kSign, .off_text = "none", .choices = kGraftingNames,
+     .choose = Choose<&Settings::grafting>},
     {.name = "grafting_beta2", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Decay of the grafting method's second moment (rmsprop, adam). auto: 0.99 for rmsprop, 0.999 for adam. Has "
             "no effect with other grafting methods.",
-     .methods = kShampoo | kSoap, .least = 0, .most = 1, .least_open = true, .number = &Settings::grafting_beta2,
+     .methods = kShampoo | kSoap | kMuon | kSign, .least = 0, .most = 1, .least_open = true,
+     .number = &Settings::grafting_beta2,
      .changeable = true},
     {.name = "grafting_epsilon", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Number that is added to the square root of the grafting method's second moment. auto: 1e-10 for adagrad, "
             "otherwise 1e-8.",
-     .methods = kShampoo | kSoap, .least = 0, .least_open = true, .number = &Settings::grafting_epsilon, .changeable = true,
-     .arithmetic = true},
+     .methods = kShampoo | kSoap | kMuon | kSign, .least = 0, .least_open = true, .number = &Settings::grafting_epsilon,
+     .changeable = true, .arithmetic = true},
     {.name = "initial_inverse", .type = KeyType::kChoice, .default_text = "identity",
      .doc = "Inverse roots before the first refresh. Steps use them only if grafting is none. identity: the direction "
             "is the filtered gradient. zero: the direction is 0, so only weight decay and momentum change parameters, "
@@ -227,11 +268,11 @@ const Key kKeys[] = {
      .methods = kShampoo, .choices = kInitialNames, .choose = Choose<&Settings::initial_inverse>},
     {.name = "root_method", .type = KeyType::kChoice, .default_text = "eigen",
      .doc = "Algorithm for inverse roots. eigen: eigendecomposition, or a rational approximation of the same accuracy "
-            "for inverse square roots in float32 of size 8 to 512. newton: the coupled inverse Newton iteration, "
-            "which uses only matrix products. higher_order: a coupled iteration of order root_order. If the key "
-            "epsilon is set, it is relative to a bound on the largest eigenvalue. cans: for the roots 2 and 4, a fixed "
-            "number of matrix products in float64, meant for GPUs; other roots are computed by eigen. newton and "
-            "higher_order require an exponent_multiplier of 1.",
+            "for inverse square roots in float32 of size 8 to 512. newton: the coupled inverse Newton iteration, which "
+            "uses only matrix products. higher_order: a coupled iteration of order root_order. If the key epsilon is "
+            "set, it is relative to a bound on the largest eigenvalue. cans: for the roots 2 and 4, a fixed number of "
+            "matrix products in float64, meant for GPUs; other roots are computed by eigen. newton and higher_order "
+            "require an exponent_multiplier of 1.",
      .methods = kShampoo, .choices = kRootMethodNames, .choose = Choose<&Settings::root_method>},
     {.name = "root_order", .type = KeyType::kI64, .default_text = "3",
      .doc = "Order of convergence of root_method higher_order. A higher order takes fewer iterations, with more matrix "
@@ -274,14 +315,14 @@ const Key kKeys[] = {
             "the grafting method, or initial_inverse if grafting is none.",
      .methods = kShampoo, .flag = &Settings::root_spread},
     {.name = "root_async", .type = KeyType::kI64, .default_text = "0",
-     .doc = "Number of steps that continue with the old inverse roots while new ones are computed. Roots of the "
-            "factor matrices of step t are used from step t + root_async on; on a GPU they are computed in parallel "
-            "with the steps in between. Must be less than precondition_frequency. The delay applies per block. A "
-            "block uses its new roots immediately if it has no roots yet, if an earlier snapshot is still pending, or "
-            "if its next refresh is due within root_async steps. A block without a gradient at step t + root_async "
-            "uses the new roots at its next step with a gradient. The factor matrices of step t are kept until then, "
-            "as a state of computation_dtype. On a CPU the results are the same, but no time is saved: the roots of "
-            "step t are computed in the step that first uses them.",
+     .doc = "Number of steps that continue with the old inverse roots while new ones are computed. Roots of the factor "
+            "matrices of step t are used from step t + root_async on; on a GPU they are computed in parallel with the "
+            "steps in between. Must be less than precondition_frequency. The delay applies per block. A block uses its "
+            "new roots immediately if it has no roots yet, if an earlier snapshot is still pending, or if its next "
+            "refresh is due within root_async steps. A block without a gradient at step t + root_async uses the new "
+            "roots at its next step with a gradient. The factor matrices of step t are kept until then, as a state of "
+            "computation_dtype. On a CPU the results are the same, but no time is saved: the roots of step t are "
+            "computed in the step that first uses them.",
      .methods = kShampoo, .least = 0, .most = kLargestInteger, .integer = &Settings::root_async},
     {.name = "on_nonfinite", .type = KeyType::kChoice, .default_text = "error",
      .doc = "What a step does if a gradient, or a parameter with coupled weight decay, has NaN or infinity or would "
@@ -307,13 +348,14 @@ const Key kKeys[] = {
      .choices = kStateDtypes, .dtype = &Settings::filtered_grad_dtype},
     {.name = "momentum_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which the momentum is stored between steps. auto: computation_dtype.",
-     .choices = kStateDtypes, .dtype = &Settings::momentum_dtype},
+     .methods = kAllMethods & ~kMuon, .choices = kStateDtypes, .dtype = &Settings::momentum_dtype},
     {.name = "grafting_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which the grafting method's second moment is stored between steps. auto: computation_dtype.",
-     .methods = kShampoo | kSoap, .choices = kStateDtypes, .dtype = &Settings::grafting_dtype},
+     .methods = kShampoo | kSoap | kMuon | kSign, .choices = kStateDtypes, .dtype = &Settings::grafting_dtype},
     {.name = "second_moment_dtype", .type = KeyType::kDtype, .default_text = "auto",
-     .doc = "Dtype in which the second moment of the gradient is stored between steps. auto: computation_dtype.",
-     .methods = kWithMoment | kWithBasis, .choices = kStateDtypes, .dtype = &Settings::second_moment_dtype},
+     .doc = "Dtype in which the second moment of the gradient is stored between steps. auto: computation_dtype. With "
+            "method muon: of second_moment element, and of the parameters that method adam updates.",
+     .methods = kWithMoment | kWithBasis | kMuon, .choices = kStateDtypes, .dtype = &Settings::second_moment_dtype},
     {.name = "allow_stalled_moments", .type = KeyType::kBool, .default_text = "false",
      .doc = "Accept a decay so close to 1 that a second moment in 16 bits never decreases, because rounding undoes "
             "each decrease. This is the case if 1 - decay is below 2^-8 (bf16) or 2^-11 (f16). The decay is "
@@ -321,7 +363,7 @@ const Key kKeys[] = {
             "comparisons with other implementations. In f16, a moment stops decreasing at about 3e-8 / (1 - decay) "
             "even with a smaller decay, because the spacing of f16 numbers is never finer than 6e-8: at 3e-5 with a "
             "decay of 0.999.",
-     .methods = kWithFactors | kWithDecayingMoment, .flag = &Settings::allow_stalled_moments},
+     .methods = kWithFactors | kWithDecayingMoment | kMuon | kSign, .flag = &Settings::allow_stalled_moments},
     {.name = "gradient_scale", .type = KeyType::kF64, .default_text = "1",
      .doc = "Every gradient is multiplied by this number when it is read (loss scaling, averaging over a batch).",
      .number = &Settings::gradient_scale, .changeable = true, .arithmetic = true},
@@ -335,8 +377,8 @@ const Key kKeys[] = {
      .scope = Scope::kOptimizer, .choices = kCommunicateNames, .choose = Choose<&Settings::communicate>},
     {.name = "communication_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which updates or parameters are sent. Every rank, including the owner, uses the value that was "
-            "sent, so all ranks have bit-identical values. f16 makes updates below 3e-8 zero. auto: "
-            "computation_dtype; the result is then that of a single-rank run.",
+            "sent, so all ranks have bit-identical values. f16 makes updates below 3e-8 zero. auto: computation_dtype; "
+            "the result is then that of a single-rank run.",
      .scope = Scope::kOptimizer, .choices = kStateDtypes, .dtype = &Settings::communication_dtype},
     {.name = "comm_bucket_bytes", .type = KeyType::kI64, .default_text = "0",
      .doc = "Maximum number of bytes that the updates of all ranks take in memory at a time. Updates are exchanged in "
@@ -425,9 +467,9 @@ const Key kKeys[] = {
             "limit. auto: the size of the dimension, at least 10 and at most 4000.",
      .methods = kWithBasis, .least = 0, .number = &Settings::kl_cap},
     {.name = "basis_method", .type = KeyType::kChoice, .default_text = "eigen",
-     .doc = "How eigenbases are refreshed. eigen: by an eigendecomposition. qr: by basis_iterations steps of orthogonal "
-            "iteration from the previous basis. The first basis is always computed by an eigendecomposition unless "
-            "basis_init is identity.",
+     .doc = "How eigenbases are refreshed. eigen: by an eigendecomposition. qr: by basis_iterations steps of "
+            "orthogonal iteration from the previous basis. The first basis is always computed by an eigendecomposition "
+            "unless basis_init is identity.",
      .methods = kWithBasis, .choices = kBasisMethodNames, .choose = Choose<&Settings::basis_method>},
     {.name = "basis_iterations", .type = KeyType::kI64, .default_text = "1",
      .doc = "Number of steps of orthogonal iteration at a refresh with basis_method qr.",
@@ -454,14 +496,84 @@ const Key kKeys[] = {
             "update_norm. 0: no limit. Has the requirement of update_norm.",
      .least = 0, .number = &Settings::max_update_rms},
     {.name = "norm_control", .type = KeyType::kChoice, .default_text = "none",
-     .doc = "Controls the Frobenius norm of each parameter of two or more dimensions. none: the norm is free. "
-            "hyperball: the norm stays that of norm_radius; a step moves by lr times that norm along the direction and "
-            "then scales the parameter back, so lr is an angle. Requires that the parameter is one block, is not 0, "
-            "and that momentum is 0.",
+     .doc = "Controls the Frobenius norm of each parameter of two or more dimensions, or of each of its stacked "
+            "tensors and parts. none: the norm is free. hyperball: the norm stays that of norm_radius; a step moves by "
+            "lr times that norm along the direction and then scales the parameter back, so lr is an angle. relative: a "
+            "step moves by lr times the norm of the parameter. radial_brake: a change of the norm by a step is "
+            "multiplied by radial_outward if the norm grows, and by radial_inward if it shrinks. radial: the part of "
+            "the direction along the parameter is multiplied by these numbers instead, and the step changes the norm "
+            "only by that part. Weight decay comes first. Requires that the tensor is one block and that momentum is "
+            "0; with hyperball and relative, the tensor must not be 0.",
      .choices = kNormControlNames, .choose = Choose<&Settings::norm_control>},
     {.name = "norm_radius", .type = KeyType::kF64, .default_text = "0",
      .doc = "Norm that norm_control hyperball maintains. 0: the norm before the first update.",
      .least = 0, .number = &Settings::norm_radius},
+    {.name = "radial_outward", .type = KeyType::kF64, .default_text = "0.5",
+     .doc = "Multiple of a step away from the origin, with norm_control radial_brake and radial.",
+     .least = 0, .most = 1, .number = &Settings::radial_outward},
+    {.name = "radial_inward", .type = KeyType::kF64, .default_text = "1",
+     .doc = "Multiple of a step towards the origin, with norm_control radial_brake and radial.",
+     .least = 0, .most = 1, .number = &Settings::radial_inward},
+    {.name = "update_floor", .type = KeyType::kF64, .default_text = "0",
+     .doc = "Smallest norm of the direction of a tensor with two or more dimensions, as a multiple of the norm of the "
+            "parameter. A shorter direction is lengthened to it; a direction of 0 stays 0. 0: off. Has the "
+            "requirements of norm_control.",
+     .least = 0, .number = &Settings::update_floor},
+    {.name = "update_floor_rows", .type = KeyType::kBool, .default_text = "false",
+     .doc = "Whether update_floor compares the norms of the rows, one for each output, instead of those of the tensor.",
+     .flag = &Settings::update_floor_rows},
+    {.name = "shape_scale", .type = KeyType::kChoice, .default_text = "none",
+     .doc = "Multiplies the direction of a matrix with r rows (outputs) and c columns, after update_norm. A tensor of "
+            "more dimensions is a matrix whose columns are all dimensions but the one of the outputs "
+            "(shampoo_param_desc.fan). none: 1. muon: sqrt(max(1, r / c)). rms_adam: 0.2 sqrt(max(r, c)), which gives "
+            "an orthogonalized direction the size of a direction of Adam. spectral: sqrt(r / c). sqrt_max: sqrt(max(r, "
+            "c)). The default is muon for method muon.",
+     .choices = kShapeScaleNames, .choose = Choose<&Settings::shape_scale>},
+    {.name = "second_moment", .type = KeyType::kChoice, .default_text = "none",
+     .doc = "Divides the orthogonalized direction by the square root of a second moment of itself. none: off. row: one "
+            "mean for each row (NorMuon, arXiv 2510.05491). short: one mean for each row or column of the longer side. "
+            "element: one for each element (AdaMuon, arXiv 2507.11005). row and short keep the norm of the direction.",
+     .methods = kMuon, .choices = kDirectionMomentNames, .choose = Choose<&Settings::direction_moment>},
+    {.name = "orthogonalization", .type = KeyType::kChoice, .default_text = "newton_schulz",
+     .doc = "How method muon orthogonalizes a matrix U diag(s) V^T. newton_schulz: approximately, by matrix products. "
+            "exact: U V^T, by a singular value decomposition in float64, which takes much longer.",
+     .methods = kMuon, .choices = kOrthogonalizationNames, .choose = Choose<&Settings::orthogonalization>},
+    {.name = "ns_coefficients", .type = KeyType::kText, .default_text = "polar_express",
+     .doc = "Coefficients of the steps of newton_schulz, X <- a X + (b A + c A A) X with A = X X^T. polar_express: "
+            "minimax polynomials (arXiv 2505.16932). jordan: those of torch.optim.Muon. quintic, cubic5: those of "
+            "Emerging-Optimizers; cubic5 needs one product less in each step. A list has at most 16 entries. The last "
+            "entry repeats if ns_steps is larger.",
+     .methods = kMuon, .choices = kNsScheduleNames, .parse = ParseCoefficients},
+    {.name = "ns_steps", .type = KeyType::kI64, .default_text = "5",
+     .doc = "Number of steps of newton_schulz.",
+     .methods = kMuon, .least = 1, .most = 100, .integer = &Settings::ns_steps},
+    {.name = "ns_norm", .type = KeyType::kChoice, .default_text = "frobenius",
+     .doc = "Norm by which a matrix is divided before newton_schulz. frobenius: the root of the sum of squares. "
+            "schatten4: the fourth root of the sum of fourth powers of the singular values, which is smaller, so that "
+            "small singular values grow faster.",
+     .methods = kMuon, .choices = kNsNormNames, .choose = Choose<&Settings::ns_norm>},
+    {.name = "dual_norm_scale", .type = KeyType::kBool, .default_text = "false",
+     .doc = "Multiplies the direction by its inner product with the filtered gradient, which is the nuclear norm with "
+            "method muon (PolarGrad, arXiv 2505.21799) and the sum of magnitudes with method sign. Not allowed with "
+            "second_moment.",
+     .methods = kMuon | kSign, .flag = &Settings::dual_norm_scale},
+    {.name = "muon_local", .type = KeyType::kBool, .default_text = "false",
+     .doc = "Accept shards with shard_mode local. Each piece of a shard is then orthogonalized alone, which is another "
+            "algorithm: results depend on the number of ranks.",
+     .methods = kMuon, .flag = &Settings::muon_local},
+    {.name = "adam_lr", .type = KeyType::kF64, .default_text = "3e-04",
+     .doc = "Learning rate of the parameters that method adam updates in a group of method muon (key route), while lr "
+            "is peak_lr. A schedule of lr changes both in proportion.",
+     .methods = kMuon, .least = 0, .number = &Settings::adam_lr, .changeable = true, .arithmetic = true},
+    {.name = "adam_beta1", .type = KeyType::kF64, .default_text = "0.9",
+     .doc = "beta1 of the parameters of adam_lr.",
+     .methods = kMuon, .least = 0, .most = 1, .most_open = true, .number = &Settings::adam_beta1},
+    {.name = "adam_beta2", .type = KeyType::kF64, .default_text = "0.95",
+     .doc = "beta2 of the parameters of adam_lr.",
+     .methods = kMuon, .least = 0, .most = 1, .least_open = true, .number = &Settings::adam_beta2},
+    {.name = "adam_epsilon", .type = KeyType::kF64, .default_text = "1e-08",
+     .doc = "epsilon of the parameters of adam_lr.",
+     .methods = kMuon, .least = 0, .number = &Settings::adam_epsilon, .arithmetic = true},
     {.name = "basis_order", .type = KeyType::kChoice, .default_text = "after",
      .doc = "Whether a step updates factor matrices and eigenbases after or before it computes the direction. before "
             "uses a basis that its own gradient has determined; the first update then consists of rounding errors in "
@@ -515,7 +627,7 @@ std::string DescribeRange(const Key& key) {
   if (!key.choices.empty()) {
     std::string names;
     for (const char* name : key.choices) names += Cat(names.empty() ? "" : ", ", name);
-    return names;
+    return key.type == KeyType::kText ? Cat(names, ", or a list a,b,c;a,b,c;...") : names;
   }
   if (key.type == KeyType::kBool) return "true, false";
   const bool limited_below = key.least > -kNoLimit;
@@ -564,7 +676,7 @@ const Key* FindKey(std::string_view name) {
 int IndexOf(const Key& key) { return static_cast<int>(&key - kKeys); }
 
 const char* TypeName(KeyType type) {
-  constexpr const char* kNames[] = {"f64", "i64", "bool", "choice", "dtype", "list"};
+  constexpr const char* kNames[] = {"f64", "i64", "bool", "choice", "dtype", "list", "text"};
   return kNames[static_cast<int>(type)];
 }
 

@@ -15,7 +15,7 @@
 
 namespace shampoo {
 
-enum class KeyType { kF64, kI64, kBool, kChoice, kDtype, kList };
+enum class KeyType { kF64, kI64, kBool, kChoice, kDtype, kList, kText };
 enum class Scope { kOptimizer = 0, kGroup = 1 };
 
 // A set of methods: bit m stands for the method with number m.
@@ -44,14 +44,15 @@ struct Key {
   bool least_open = false;
   bool most_open = false;
 
-  std::span<const char* const> choices =
-      {};  // kChoice: the names, in the order of the enum's values; kDtype: the names
+  // kChoice: the names, in the order of the enum's values. kDtype and kText: the names.
+  std::span<const char* const> choices = {};
 
   // The field that receives the value. One of these is set, according to the type.
   double Settings::*number = nullptr;
   int64_t Settings::*integer = nullptr;
   bool Settings::*flag = nullptr;
   std::optional<Dtype> Settings::*dtype = nullptr;
+  bool (*parse)(std::string_view text, Settings* settings, std::string* canonical) = nullptr;  // kText
   void (*choose)(Settings* settings, int64_t choice) = nullptr;  // kChoice: stores the enumerator with this index
 
   bool changeable = false;  // shampoo_optimizer_set may change it after create
@@ -68,7 +69,7 @@ const char* NameOf(Method method);
 std::string MethodNames(const Key& key);  // the methods that read the key: "adam, rmsprop"
 // Returns the meaning of a key, and the methods that read it if not all do.
 const std::string& DocText(const Key& key);
-const char* TypeName(KeyType type);            // "f64", "i64", "bool", "choice", "dtype", "list"
+const char* TypeName(KeyType type);            // "f64", "i64", "bool", "choice", "dtype", "list", "text"
 const std::string& RangeText(const Key& key);  // "[0, 1)", "> 0", "none, sgd, ..."
 
 // A value that has passed the check of its key.

@@ -12,13 +12,19 @@
 
 namespace shampoo {
 
-enum class Method { kShampoo, kSoap, kKlShampoo, kAdam, kAdagrad, kRmsprop, kSgd };
+enum class Method { kShampoo, kSoap, kKlShampoo, kMuon, kAdam, kAdagrad, kRmsprop, kSgd, kSign };
 // Whether the method works in the eigenbases of its factor matrices.
 constexpr bool UsesEigenbasis(Method method) { return method == Method::kSoap || method == Method::kKlShampoo; }
 // Whether the update of an element depends only on the gradients of that element. Such a method has no factor matrices.
-constexpr bool IsElementwise(Method method) { return method != Method::kShampoo && !UsesEigenbasis(method); }
+constexpr bool IsElementwise(Method method) {
+  return method != Method::kShampoo && method != Method::kMuon && !UsesEigenbasis(method);
+}
+// Whether the method is steepest descent under a norm: its direction depends only on the filtered gradient.
+constexpr bool IsSteepestDescent(Method method) { return method == Method::kMuon || method == Method::kSign; }
+// Whether a grafting method, which has a second moment of its own, may give the direction of the method its length.
+constexpr bool GraftsDirection(Method method) { return method == Method::kShampoo || IsSteepestDescent(method); }
 enum class Grafting { kNone, kSgd, kAdagrad, kRmsprop, kAdam };
-// Returns the grafting method with the direction of an elementwise method.
+// Returns the grafting method with the direction of an elementwise method; kNone if there is none.
 constexpr Grafting GraftingOf(Method method) {
   switch (method) {
     case Method::kAdam:
@@ -32,13 +38,15 @@ constexpr Grafting GraftingOf(Method method) {
     case Method::kShampoo:
     case Method::kSoap:
     case Method::kKlShampoo:
+    case Method::kMuon:
+    case Method::kSign:
       break;
   }
   return Grafting::kNone;
 }
 // Whether the grafting method has a state: a second moment of the gradient.
 constexpr bool HasMoment(Grafting grafting) { return grafting != Grafting::kNone && grafting != Grafting::kSgd; }
-enum class WeightDecayType { kDecoupled, kCoupled, kIndependent, kPalm, kDecoupledAfter };
+enum class WeightDecayType { kDecoupled, kCoupled, kIndependent, kPalm, kDecoupledAfter, kCorrected, kIndependentPeak };
 enum class InitialInverse { kIdentity, kZero };
 enum class RootMethod { kEigen, kNewton, kHigherOrder, kCans };
 enum class RankHandling { kEpsilon, kPseudoInverse };
@@ -53,7 +61,23 @@ enum class PreconditionMath { kF32, kTf32 };
 enum class Route { kAuto, kOff };
 enum class PreconditionDims { kAll, kSmaller, kLarger };
 enum class UpdateNorm { kNone, kFrobenius, kRms };
-enum class NormControl { kNone, kHyperball };
+enum class NormControl { kNone, kHyperball, kRelative, kRadialBrake, kRadial };
+enum class Orthogonalization { kNewtonSchulz, kExact };
+enum class NsNorm { kFrobenius, kSchatten4 };
+// The coefficients of the steps of a Newton-Schulz iteration (the key ns_coefficients): X <- a X + (b A + c A A) X with
+// A = X X^T. The last entry repeats.
+struct NsCoefficients {
+  struct Entry {
+    double a, b, c;
+  };
+  static constexpr int kMaxEntries = 16;
+  Entry entries[kMaxEntries] = {};
+  int count = 0;
+  double divisor = 1;  // X is divided by this multiple of its norm
+};
+enum class ShapeScale { kNone, kMuon, kRmsAdam, kSpectral, kSqrtMax };
+// The key second_moment: which mean of the squared direction of method muon a second moment averages.
+enum class DirectionMoment { kNone, kRow, kShort, kElement };
 // Choices of methods in eigenbases.
 enum class BasisMethod { kEigen, kQr };
 enum class BasisSort { kBefore, kAfter, kAscending, kNone };
@@ -93,6 +117,15 @@ struct GroupSettings {
   double update_norm_target = 0;
   double max_update_rms = 0;
   double norm_radius = 0;
+  double radial_outward = 0;
+  double radial_inward = 0;
+  double update_floor = 0;
+  double beta3 = -1;   // -1: auto, which depends on beta1 (Beta3Of in step_scalars.h)
+  double peak_lr = 0;  // auto is resolved to lr
+  double adam_lr = 0;  // of the parameters of method muon that method adam updates, when lr is peak_lr
+  double adam_beta1 = 0;
+  double adam_beta2 = 0;
+  double adam_epsilon = 0;
 
   int64_t precondition_frequency = 0;
   int64_t start_preconditioning_step = 0;  // resolved: never -1
@@ -113,6 +146,8 @@ struct GroupSettings {
   Output output = Output::kParameters;
   UpdateNorm update_norm = UpdateNorm::kNone;
   NormControl norm_control = NormControl::kNone;
+  ShapeScale shape_scale = ShapeScale::kNone;
+  DirectionMoment direction_moment = DirectionMoment::kNone;
   BasisMethod basis_method = BasisMethod::kEigen;
   BasisSort basis_sort = BasisSort::kBefore;
   BasisTransport basis_transport = BasisTransport::kRotate;
@@ -128,8 +163,47 @@ struct GroupSettings {
   bool root_spread = false;
   bool track_root_residuals = false;
   bool drop_weighting = false;
+  bool cautious_decay = false;
+  bool dual_norm_scale = false;
+  bool update_floor_rows = false;
+
+  // Returns whether a step controls the norm of a tensor, or the norm of its direction by that of the tensor.
+  constexpr bool controls_norm() const { return norm_control != NormControl::kNone || update_floor > 0; }
+  // Returns whether a step uses norms of whole tensors: by kNormKeys, or by grafting, whose norms are otherwise those
+  // of the blocks of Shampoo.
+  constexpr bool uses_norms() const {
+    return update_norm != UpdateNorm::kNone || max_update_rms > 0 || controls_norm() || dual_norm_scale ||
+           (method == Method::kSign && grafting != Grafting::kNone);
+  }
 };
+// The keys with which a tensor must be one block, for error texts.
+inline constexpr const char* kNormKeys =
+    "update_norm, max_update_rms, norm_control, update_floor, dual_norm_scale, and grafting with method sign";
 static_assert(std::is_trivially_copyable_v<GroupSettings>);
+
+// Returns the settings of the blocks that method adam updates in a group of method muon (Block::is_routed). lr follows
+// the schedule of the group in proportion.
+constexpr GroupSettings RoutedSettings(const GroupSettings& group) {
+  GroupSettings routed = group;
+  routed.method = Method::kAdam;
+  routed.grafting = Grafting::kAdam;
+  routed.lr = group.adam_lr * (group.lr / group.peak_lr);
+  routed.peak_lr = group.adam_lr;
+  routed.beta1 = group.adam_beta1;
+  routed.beta2 = group.adam_beta2;
+  routed.beta3 = -1;
+  routed.epsilon = group.adam_epsilon;
+  routed.use_nesterov = false;
+  routed.start_preconditioning_step = 1;
+  routed.direction_moment = DirectionMoment::kNone;
+  routed.dual_norm_scale = false;
+  routed.update_norm = UpdateNorm::kNone;
+  routed.max_update_rms = 0;
+  routed.shape_scale = ShapeScale::kNone;
+  routed.norm_control = NormControl::kNone;
+  routed.update_floor = 0;
+  return routed;
+}
 
 // All hyper-parameters of one group.
 struct Settings : GroupSettings {
@@ -146,6 +220,7 @@ struct Settings : GroupSettings {
   bool use_merge_dims = false;
   bool precondition_1d = false;
   bool allow_stalled_moments = false;
+  bool muon_local = false;
   bool track_times = false;
 
   Communicate communicate = Communicate::kUpdates;
@@ -153,6 +228,10 @@ struct Settings : GroupSettings {
   ShardMode shard_mode = ShardMode::kLocal;
   OnBlockMismatch on_block_mismatch = OnBlockMismatch::kError;
   PreconditionMath precondition_math = PreconditionMath::kF32;
+  Orthogonalization orthogonalization = Orthogonalization::kNewtonSchulz;
+  NsNorm ns_norm = NsNorm::kFrobenius;
+  NsCoefficients ns_coefficients;
+  int64_t ns_steps = 0;
   PreconditionDims precondition_dims = PreconditionDims::kAll;
   Route route = Route::kAuto;
 
@@ -172,10 +251,6 @@ struct Settings : GroupSettings {
 
   // Returns whether blocks have a second moment of the gradient, V.
   bool has_moment() const { return HasMoment(grafting); }
-  // Returns whether a step uses norms of whole parameters.
-  bool uses_norms() const {
-    return update_norm != UpdateNorm::kNone || norm_control != NormControl::kNone || max_update_rms > 0;
-  }
   // Returns the root r of a block with this number of factor matrices: 2 * factors (section 3 of the paper) unless
   // inverse_root_override has an entry for the number that is not 0.
   int64_t RootFor(int factors) const;
@@ -184,6 +259,13 @@ struct Settings : GroupSettings {
   const char* EpsilonKey() const {
     if (root_rank_handling == RankHandling::kPseudoInverse) return "root_rank_rtol";
     return root_relative_epsilon > 0 ? "root_relative_epsilon" : "epsilon";
+  }
+
+  // Returns the same settings with those of GroupSettings replaced by RoutedSettings.
+  Settings Routed() const {
+    Settings routed = *this;
+    static_cast<GroupSettings&>(routed) = RoutedSettings(*this);
+    return routed;
   }
 
   // Checks that every second moment that is stored in 16 bits can decrease, unless allow_stalled_moments is set.

@@ -58,12 +58,6 @@ bool InRange(const Key& key, int64_t integer) {
   return integer >= static_cast<int64_t>(key.least) && integer <= static_cast<int64_t>(key.most);
 }
 
-std::string_view Trim(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 template <typename Number>
 bool ParseWhole(std::string_view text, Number* number) {
   const char* const end = text.data() + text.size();
@@ -103,12 +97,13 @@ Status Settings::CheckMoments() const {
   };
   const bool has_average = grafting == Grafting::kRmsprop || grafting == Grafting::kAdam;
   const bool in_eigenbasis = UsesEigenbasis(method);
+  const bool has_own_moment = method != Method::kMuon || direction_moment == DirectionMoment::kElement;
   // A dtype that the method does not read has no value.
   const Moment moments[] = {
       {"factor_dtype", in_eigenbasis ? "shampoo_beta" : "beta2", "the factor matrices", factor_dtype,
        in_eigenbasis ? shampoo_beta : beta2},
       {"grafting_dtype", "grafting_beta2", "the second moment", grafting_dtype, has_average ? grafting_beta2 : 0},
-      {"second_moment_dtype", "beta2", "the second moment", second_moment_dtype, beta2}};
+      {"second_moment_dtype", "beta2", "the second moment", second_moment_dtype, has_own_moment ? beta2 : 1}};
   for (const Moment& moment : moments) {
     const bool is_narrow = moment.dtype == Dtype::kBf16 || moment.dtype == Dtype::kF16;
     // A decrease by less than half the distance to the next number is rounded away.
@@ -215,6 +210,13 @@ Status ParseValue(const Key& key, std::string_view untrimmed, Value* value) {
       SHAMPOO_RETURN_IF_ERROR(ParseList(key, text, &elements));
       std::string canonical;
       for (int64_t element : elements) canonical += Cat(canonical.empty() ? "" : ",", element);
+      *value = {0, 0, false, canonical};
+      return {};
+    }
+    case KeyType::kText: {
+      Settings unused;
+      std::string canonical;
+      if (!key.parse(text, &unused, &canonical)) return OutOfRange(key, quoted);
       *value = {0, 0, false, canonical};
       return {};
     }

@@ -9,6 +9,7 @@
 
 #include "core/base/dtype.h"
 #include "core/base/text.h"
+#include "core/config/settings.h"
 #include "core/plan/shape.h"
 #include "core/plan/symmetric.h"
 
@@ -72,7 +73,10 @@ struct Block {
   bool piece_of_shard = false;  // a part of a shard that is treated as a tensor of its own (shard_mode local)
   bool gathered = false;        // its gradient and parameter are gathered from several shards for the step
 
-  bool is_preconditioned = true;  // false: no factor matrices; an elementwise method or the grafting method updates it
+  bool is_preconditioned = true;   // false: no factor matrices
+  bool is_orthogonalized = false;  // method muon; shape is that of a matrix
+  bool is_routed = false;          // method adam updates it in a group of method muon (RoutedSettings)
+  DirectionMoment moment_of_direction = DirectionMoment::kNone;  // the key second_moment, if it is orthogonalized
 
   Shape shape;  // after merging and splitting; order >= 1, no empty dim
   int64_t elements = 0;
@@ -90,7 +94,9 @@ struct Block {
   int64_t root = 0;   // r of the exponent -exponent_multiplier / r
   int64_t phase = 0;  // with root_spread: by how much its root refreshes follow those of the group (SpreadOffset)
 
-  int tensor_order = 0;       // the number of dims of the tensor that was merged and split
+  // The whole tensor as a matrix, whose rows are its outputs (ParamDesc::fan). 0: it has fewer than two dims.
+  int64_t matrix_rows = 0;
+  int64_t matrix_columns = 0;
   uint32_t skipped_dims = 0;  // bit k: dim k has no factor matrix
 
   std::array<StateSlot, kMaxDims> factor;    // F_k: d_k x d_k; of a square only the lower triangle is used
@@ -103,6 +109,7 @@ struct Block {
   StateSlot gradient_count;                  // of a method in eigenbases: the gradients that the block has had
   StateSlot radius;                          // the norm that norm_control hyperball maintains; 0: not known yet
   StateSlot filtered_grad;                   // E
+  StateSlot direction_moment;                // of the orthogonalized direction
   StateSlot second_moment;                   // V of an elementwise method or of SOAP
   StateSlot grafting;                        // V of the grafting method
   StateSlot momentum;                        // M
@@ -115,6 +122,12 @@ struct Block {
   int64_t exchange_offset = 0;
   Dtype exchange_dtype = Dtype::kF32;
 
+  // Returns the shape of direction_moment.
+  Shape DirectionMomentShape() const {
+    if (moment_of_direction == DirectionMoment::kElement) return shape;
+    const int64_t longer = matrix_rows < matrix_columns ? matrix_columns : matrix_rows;
+    return Shape::Of({moment_of_direction == DirectionMoment::kRow ? matrix_rows : longer});
+  }
   int order() const { return shape.ndim; }
   constexpr const StateSlot& moment() const { return second_moment.present() ? second_moment : grafting; }
   int factor_count() const { return is_preconditioned ? shape.ndim : 0; }

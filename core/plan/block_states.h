@@ -54,6 +54,8 @@ void ForEachState(AnyBlock* block, Visit&& visit) {
   visit(State{"radius", -1, &block->radius, Shape{}});
   // In eigenbases, an element of a state does not belong to an element of the parameter.
   const bool is_elementwise = !block->is_rotated();
+  visit(State{"direction_moment", -1, &block->direction_moment, block->DirectionMomentShape(),
+              block->moment_of_direction == DirectionMoment::kElement});
   visit(State{kElementwiseStates[0], -1, &block->filtered_grad, block->shape, is_elementwise});
   visit(State{kElementwiseStates[1], -1, &block->second_moment, block->shape, is_elementwise});
   visit(State{kElementwiseStates[2], -1, &block->grafting, block->shape, true});

@@ -119,16 +119,16 @@ Shape ElementwiseChunk(const Shape& tensor) {
 
 // Cuts each dim into chunks; the last one may be shorter. The blocks are ordered by their chunk indices, dim 0
 // outermost.
-std::vector<BlockView> SplitInChunks(const Shape& tensor, const Shape& chunk) {
+std::vector<TensorBlock> SplitInChunks(const Shape& tensor, const Shape& chunk) {
   Shape counts = tensor;
   for (int dim = 0; dim < tensor.ndim; ++dim) counts[dim] = ChunkCount(tensor[dim], chunk[dim]);
   const std::array<int64_t, kMaxDims> strides = RowMajorStrides(tensor);
   const int64_t count = counts.Product();
 
-  std::vector<BlockView> blocks;
+  std::vector<TensorBlock> blocks;
   blocks.reserve(static_cast<size_t>(count));
   for (int64_t block = 0; block < count; ++block) {
-    BlockView view{tensor, strides, 0};
+    TensorBlock view{tensor, strides, 0};
     int64_t chunks = block;  // the chunk indices as one number, the innermost varying fastest
     for (int dim = tensor.ndim - 1; dim >= 0; --dim) {
       const int64_t begin = chunks % counts[dim] * chunk[dim];
@@ -155,25 +155,40 @@ int64_t GlobalOffset(const ParamDesc& desc, int64_t local) {
   return global;
 }
 
+// The matrix to which a tensor belongs, or whose shard it is (Block::matrix_rows).
+struct MatrixSize {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  bool is_matrix() const { return rows > 0; }
+};
+
 // A dense tensor after merging, and how its blocks are preconditioned.
 struct MergedTensor {
   Shape shape;
-  int order = 0;         // before merging
+  MatrixSize matrix;
   uint32_t skipped = 0;  // dims that have no factor matrix and are not split
   uint32_t ignored = 0;  // dims that have no factor matrix
   bool is_preconditioned = false;
+  bool is_orthogonalized = false;
+  bool is_routed = false;
 
   bool has_factor(int k) const { return is_preconditioned && !IsSkipped(skipped | ignored, k); }
 };
 
 // Checks that LAPACK and BLAS can count the elements of a block.
-Status CheckBlock(const BlockView& view, const MergedTensor& tensor) {
+Status CheckBlock(const TensorBlock& view, const MergedTensor& tensor) {
   for (int k = 0; k < view.shape.ndim; ++k) {
     if (tensor.has_factor(k) && view.shape[k] > kLargestBlockDim) {
       return Invalid("a block of shape ", ShapeText(view.shape), " has a dim above ", kLargestBlockDim,
                      ", the largest that the eigensolver takes: set max_preconditioner_dim to at most ",
                      kLargestBlockDim);
     }
+  }
+  if (tensor.is_orthogonalized &&
+      (std::min(view.shape[0], view.shape[1]) > kLargestBlockDim || view.shape.Product() > kLargestBlock)) {
+    return Invalid("a matrix of shape ", ShapeText(view.shape),
+                   " is too large for method muon: expected at most 2^31 - 1 elements, and a smaller dim of at most ",
+                   kLargestBlockDim, "; divide it with row_splits or stack_dims, or use another method");
   }
   if (view.shape.Product() > kLargestBlock) {
     return Invalid("a block of shape ", ShapeText(view.shape),
@@ -211,8 +226,22 @@ uint32_t AllButOne(const Shape& shape, uint32_t skipped, bool smaller) {
   return chosen < 0 ? all : all & ~(1U << chosen);
 }
 
-MergedTensor Merge(const Settings& settings, const ParamDesc& desc, const Shape& tensor) {
-  MergedTensor merged{tensor, tensor.ndim};
+// Returns a tensor as a matrix: all dims but that of the outputs become one.
+Shape MatrixShape(const Shape& tensor, Fan fan) {
+  if (tensor.ndim < 2) return Shape::Of({1, tensor.Product()});
+  const int64_t rows = tensor[RowDim(tensor, fan)];
+  const int64_t columns = tensor.Product() / rows;
+  return fan == Fan::kInOut ? Shape::Of({columns, rows}) : Shape::Of({rows, columns});
+}
+
+MergedTensor Merge(const Settings& settings, const ParamDesc& desc, const Shape& tensor, const MatrixSize& matrix) {
+  MergedTensor merged{tensor, matrix};
+  if (settings.method == Method::kMuon) {
+    merged.is_orthogonalized = matrix.is_matrix() && !HasRole(settings, desc);
+    merged.is_routed = !merged.is_orthogonalized;
+    if (merged.is_orthogonalized) merged.shape = MatrixShape(tensor, desc.fan);
+    return merged;
+  }
   if (IsElementwise(settings.method)) return merged;
   if (settings.use_merge_dims) {
     merged.shape = MergeDims(tensor, settings.max_preconditioner_dim, settings.merge_min_dim, settings.skip_dim_size,
@@ -258,13 +287,13 @@ Status CheckPlace(const Shape& tensor, const Shape& view, const TensorPlace& pla
 }
 
 // Appends blocks of one tensor.
-Status AppendViews(const Param& param, const std::vector<BlockView>& views, const MergedTensor& tensor,
+Status AppendViews(const Param& param, const std::vector<TensorBlock>& views, const MergedTensor& tensor,
                    const TensorPlace& place, std::vector<Block>* blocks) {
   if (static_cast<int64_t>(views.size()) > kMaxBlocks - static_cast<int64_t>(blocks->size())) {
     return Invalid("the plan would have more than ", kMaxBlocks,
                    " blocks: expected fewer parameters, stacked tensors or parts of row_splits");
   }
-  for (const BlockView& view : views) {
+  for (const TensorBlock& view : views) {
     SHAMPOO_RETURN_IF_ERROR(CheckBlock(view, tensor));
     Block block;
     block.shape = view.shape;
@@ -274,7 +303,10 @@ Status AppendViews(const Param& param, const std::vector<BlockView>& views, cons
     block.global_offset = GlobalOffset(param.desc, block.offset);
     block.elements = view.shape.Product();
     block.is_preconditioned = tensor.is_preconditioned;
-    block.tensor_order = tensor.order;
+    block.is_orthogonalized = tensor.is_orthogonalized;
+    block.is_routed = tensor.is_routed;
+    block.matrix_rows = tensor.matrix.rows;
+    block.matrix_columns = tensor.matrix.columns;
     block.skipped_dims = tensor.skipped | tensor.ignored;
     blocks->push_back(block);
   }
@@ -282,14 +314,16 @@ Status AppendViews(const Param& param, const std::vector<BlockView>& views, cons
 }
 
 // Merges and splits one tensor.
-Status AppendTensor(const Param& param, const Settings& settings, const Shape& tensor, const TensorPlace& place,
-                    std::vector<Block>* blocks) {
-  const MergedTensor merged = Merge(settings, param.desc, tensor);
+Status AppendTensor(const Param& param, const Settings& settings, const Shape& tensor, const MatrixSize& matrix,
+                    const TensorPlace& place, std::vector<Block>* blocks) {
+  const MergedTensor merged = Merge(settings, param.desc, tensor, matrix);
   // The grafting method alone updates blocks without factor matrices. Its norms are those of the blocks of Shampoo.
-  const bool is_elementwise = !merged.is_preconditioned && settings.method != Method::kShampoo;
-  SHAMPOO_RETURN_IF_ERROR(CheckPlace(tensor, is_elementwise ? tensor : merged.shape, place));
-  if (is_elementwise && settings.uses_norms()) {
-    return AppendViews(param, SplitBlocks(tensor, std::max<int64_t>(tensor.Product(), 1)), merged, place, blocks);
+  const bool is_elementwise =
+      !merged.is_preconditioned && !merged.is_orthogonalized && settings.method != Method::kShampoo;
+  const Shape& view = is_elementwise ? tensor : merged.shape;
+  SHAMPOO_RETURN_IF_ERROR(CheckPlace(tensor, view, place));
+  if (merged.is_orthogonalized || (is_elementwise && !merged.is_routed && settings.uses_norms())) {
+    return AppendViews(param, SplitBlocks(view, std::max<int64_t>(view.Product(), 1)), merged, place, blocks);
   }
   if (is_elementwise) return AppendViews(param, SplitElementwise(tensor), merged, place, blocks);
   int64_t count = 0;
@@ -300,8 +334,7 @@ Status AppendTensor(const Param& param, const Settings& settings, const Shape& t
   }
   if (count > 1 && settings.uses_norms()) {
     return Invalid("a tensor of shape ", ShapeText(tensor), " is divided into ", count,
-                   " blocks: expected one block with update_norm, max_update_rms and norm_control; set "
-                   "max_preconditioner_dim to at least ",
+                   " blocks: expected one block with the keys ", kNormKeys, "; set max_preconditioner_dim to at least ",
                    *std::max_element(merged.shape.View().begin(), merged.shape.View().end()),
                    ", or use a group without these keys for the parameter");
   }
@@ -315,8 +348,10 @@ class PartAppender {
   PartAppender(const Param& param, const Settings& settings, const Shape& tensor, std::vector<Block>* blocks)
       : param_(param), settings_(settings), whole_(tensor), blocks_(blocks) {
     const ParamDesc& desc = param.desc;
-    row_dim_ = desc.row_splits.empty() ? 0 : RowDim(tensor, desc.fan);
+    const int row_dim = RowDim(tensor, desc.fan);
+    row_dim_ = desc.row_splits.empty() ? 0 : row_dim;
     parts_ = TensorParts(desc.row_splits, tensor.ndim > 0 ? tensor[row_dim_] : 1);
+    if (tensor.ndim >= 2) matrix_ = {tensor[row_dim], tensor.Product() / tensor[row_dim]};
     if (desc.form == ShardForm::kRectangle && tensor.ndim > 0)
       first_row_ = desc.local_offset[desc.stack_dims + row_dim_];
   }
@@ -338,7 +373,7 @@ class PartAppender {
         place.start += begin * (cuts_columns ? 1 : held.DropFront(1).Product());
         if (cuts_columns) place = {place.start, end - begin, rows};
       }
-      SHAMPOO_RETURN_IF_ERROR(AppendTensor(param_, settings_, shape, place, blocks_));
+      SHAMPOO_RETURN_IF_ERROR(AppendTensor(param_, settings_, shape, MatrixOf(part), place, blocks_));
     }
     return {};
   }
@@ -354,16 +389,22 @@ class PartAppender {
       // A part has other rows than the whole tensor, but their number has no influence on the pieces of a range.
       for (const ShardPiece& piece : FlatShardPieces(whole_, begin - first, end - first)) {
         const int64_t start = range.offset_in_shard + begin - range.start + piece.offset_in_shard;
-        SHAMPOO_RETURN_IF_ERROR(AppendTensor(param_, settings_, piece.shape, {start, 1, 1}, blocks_));
+        SHAMPOO_RETURN_IF_ERROR(AppendTensor(param_, settings_, piece.shape, MatrixOf(part), {start, 1, 1}, blocks_));
       }
     }
     return {};
   }
 
  private:
+  MatrixSize MatrixOf(const TensorPart& part) const {
+    const bool is_split = matrix_.is_matrix() && !param_.desc.row_splits.empty();
+    return is_split ? MatrixSize{part.count, matrix_.columns} : matrix_;
+  }
+
   const Param& param_;
   const Settings& settings_;
   Shape whole_;
+  MatrixSize matrix_;  // the whole tensor
   std::vector<Block>* blocks_;
   int row_dim_ = 0;        // the dim that is divided
   int64_t first_row_ = 0;  // of the rectangle
@@ -378,6 +419,11 @@ Status CheckParts(const ParamDesc& desc, const Settings& settings) {
                    "matrices; or role hidden, or the key route off");
   }
   const Shape tensor = StackedTensorShape(desc.shape, desc.stack_dims);
+  if (settings.method == Method::kMuon && settings.route == Route::kOff && tensor.ndim < 2) {
+    return Invalid("method muon needs a matrix, and ", desc.stack_dims > 0 ? "a stacked tensor" : "the parameter",
+                   " has the shape ", ShapeText(tensor),
+                   ": put the parameter in a group with method adam, or set the key route to auto");
+  }
   if (desc.form != ShardForm::kFlat || desc.row_splits.empty() || RowDim(tensor, desc.fan) == 0) return {};
   return Invalid(
       "row_splits with fan in_out: a flat shard is not supported with shard_mode local: expected shard_mode gather, or "
@@ -463,7 +509,7 @@ bool CountBlocks(const Shape& shape, int64_t max_dim, int64_t* count, uint32_t s
   return CheckedProduct(counts, count);
 }
 
-std::vector<BlockView> SplitBlocks(const Shape& shape, int64_t max_dim, uint32_t skipped) {
+std::vector<TensorBlock> SplitBlocks(const Shape& shape, int64_t max_dim, uint32_t skipped) {
   const Shape tensor = shape.ndim > 0 ? shape : Shape::Of({1});
   Shape chunk = tensor;
   for (int dim = 0; dim < chunk.ndim; ++dim) {
@@ -472,7 +518,7 @@ std::vector<BlockView> SplitBlocks(const Shape& shape, int64_t max_dim, uint32_t
   return SplitInChunks(tensor, chunk);
 }
 
-std::vector<BlockView> SplitElementwise(const Shape& shape) {
+std::vector<TensorBlock> SplitElementwise(const Shape& shape) {
   const Shape tensor = shape.ndim > 0 ? shape : Shape::Of({1});
   return SplitInChunks(tensor, ElementwiseChunk(tensor));
 }

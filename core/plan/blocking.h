@@ -80,9 +80,9 @@ std::vector<ShardPiece> FlatShardPieces(const Shape& shape, int64_t start, int64
 Shape MergeDims(const Shape& shape, int64_t max_dim, int64_t min_dim, int64_t skip_size = 0,
                 uint32_t* skipped = nullptr);
 
-// 4. A strided view of a row-major tensor: element (i0, i1, ...) of the block is element
+// 4. A block of a row-major tensor, as a strided view: element (i0, i1, ...) of the block is element
 // offset + i0 stride[0] + i1 stride[1] + ... of the tensor.
-struct BlockView {
+struct TensorBlock {
   Shape shape;
   std::array<int64_t, kMaxDims> stride;  // in elements; 0 from shape.ndim on
   int64_t offset;                        // in elements
@@ -96,11 +96,11 @@ bool CountBlocks(const Shape& shape, int64_t max_dim, int64_t* count, uint32_t s
 // Cuts each dim into chunks of max_dim; the last chunk may be shorter. The blocks are ordered by their chunk indices,
 // dim 0 outermost. A tensor without a dim above max_dim is one block; a scalar is one block of shape (1).
 // Dims whose bit in `skipped` is set are not cut. Requires max_dim >= 1.
-std::vector<BlockView> SplitBlocks(const Shape& shape, int64_t max_dim, uint32_t skipped = 0);
+std::vector<TensorBlock> SplitBlocks(const Shape& shape, int64_t max_dim, uint32_t skipped = 0);
 
 // Cuts a tensor into blocks of neighboring elements for an elementwise method: as many whole slices of a dim as fit
 // kElementwiseBlock elements. Such blocks can be distributed among ranks and threads, and are small enough to exchange.
 inline constexpr int64_t kElementwiseBlock = int64_t{1} << 16;
-std::vector<BlockView> SplitElementwise(const Shape& shape);
+std::vector<TensorBlock> SplitElementwise(const Shape& shape);
 
 }  // namespace shampoo

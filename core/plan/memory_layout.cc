@@ -79,6 +79,8 @@ void LayOutBases(const Settings& settings, Block* block, StatePlacer* states) {
 bool HasOwnMoment(const Settings& settings, const Block& block) {
   switch (settings.method) {
     case Method::kShampoo:
+    case Method::kMuon:
+    case Method::kSign:
       return false;
     case Method::kSoap:
       return true;
@@ -111,7 +113,15 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
     }
     LayOutRoots(settings, block, &states);
   }
-  if (settings.norm_control == NormControl::kHyperball && block->tensor_order >= 2) {
+  if (block->is_orthogonalized && settings.direction_moment != DirectionMoment::kNone) {
+    block->moment_of_direction = settings.direction_moment;
+    // The mean of a row or a column is stored in the computation dtype, because there are few of them.
+    const bool has_all = settings.direction_moment == DirectionMoment::kElement;
+    states.Place(&block->direction_moment,
+                 has_all ? settings.second_moment_dtype.value_or(block->computation) : block->computation,
+                 block->DirectionMomentShape().Product());
+  }
+  if (settings.norm_control == NormControl::kHyperball && block->matrix_rows > 0) {
     states.Place(&block->radius, Dtype::kF64, 1);
   }
   if (settings.beta1 != 0) {

@@ -203,18 +203,20 @@ Status Plan::MakeBlocks(PlanData* made) const {
       block.group = param.desc.group;
       block.piece_of_shard = viewed.elements != global_elements;
       block.shard_owner = made->placement.shard_rank;
-      if (block.piece_of_shard && settings.uses_norms()) {
-        return Invalid(
-            "parameter \"", param.desc.name,
-            "\" is divided among shard ranks: expected a whole parameter with update_norm, max_update_rms and "
-            "norm_control; set shard_mode gather, or use a group without these keys for the parameter");
+      const bool needs_whole = block.is_orthogonalized ? !settings.muon_local : settings.uses_norms();
+      if (block.piece_of_shard && needs_whole && !block.is_routed) {
+        return Invalid("parameter \"", param.desc.name,
+                       "\" is divided among shard ranks: expected a whole parameter with ",
+                       block.is_orthogonalized ? "method muon" : Cat("the keys ", kNormKeys),
+                       "; set shard_mode gather, or use another group for the parameter",
+                       block.is_orthogonalized ? "; or set muon_local to true to orthogonalize each shard alone" : "");
       }
       if (made->gathers) {
         block.gathered = true;
         block.stride = RowMajorStrides(block.shape);
         block.offset = 0;
       }
-      LayOutBlock(settings, param.desc.param_dtype, &block);
+      LayOutBlock(block.is_routed ? settings.Routed() : settings, param.desc.param_dtype, &block);
     }
   }
   return {};
@@ -287,7 +289,7 @@ Status Plan::Finish() {
   finished_ = std::move(made);
   for (size_t g = 0; g < finished_->groups.size(); ++g) {
     const Settings& settings = finished_->groups[g];
-    if (settings.use_nesterov && settings.momentum == 0) {
+    if (settings.use_nesterov && settings.momentum == 0 && settings.method != Method::kMuon) {
       LogText(LogLevel::kWarning,
               [g] { return Cat("group ", g, ": use_nesterov has no effect because momentum is 0"); });
     }

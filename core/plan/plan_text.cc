@@ -55,7 +55,8 @@ std::vector<std::string> PlanLines(const PlanData& plan, bool with_shards) {
             ", group ", desc.group, ", param ", NameOf(desc.param_dtype), ", grad ", NameOf(desc.grad_dtype), ", out ",
             NameOf(desc.out_dtype), ", copy ", NameOf(desc.copy_dtype));
     if (desc.role != Role::kHidden) line += Cat(", role ", NameOf(desc.role));
-    if (!desc.row_splits.empty()) line += Cat(", row_splits ", SizesText(desc.row_splits), ", fan ", NameOf(desc.fan));
+    if (!desc.row_splits.empty()) line += Cat(", row_splits ", SizesText(desc.row_splits));
+    if (!desc.row_splits.empty() || desc.fan != Fan::kOutIn) line += Cat(", fan ", NameOf(desc.fan));
     // If shards are gathered, the ranks must agree on the shards of all ranks.
     if (plan.gathers && plan.shard_layouts[p].everywhere()) {
       line += ", held whole by every shard rank";

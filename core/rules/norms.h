@@ -10,45 +10,139 @@
 #include "core/rules/step_scalars.h"
 #include "core/rules/update.h"
 
-// The keys that control norms of a direction or a parameter: update_norm, max_update_rms and norm_control.
+// The keys that control norms of a direction or a parameter: update_norm, shape_scale, max_update_rms, norm_control and
+// update_floor, in this order.
 namespace shampoo {
 
-// Returns the scale of a direction of this many elements after update_norm and max_update_rms. scale.size: the norm of
-// the direction, which is finite.
-SHAMPOO_HD inline DirectionScale LimitNorm(const GroupSettings& settings, int64_t elements,
-                                           const DirectionScale& scale) {
+// Returns the multiple of shape_scale for a matrix with this many rows (outputs) and columns.
+SHAMPOO_HD inline double ShapeFactor(ShapeScale scale, int64_t rows, int64_t columns) {
+  const auto r = static_cast<double>(rows);
+  const auto c = static_cast<double>(columns);
+  switch (scale) {
+    case ShapeScale::kNone:
+      return 1;
+    case ShapeScale::kMuon:
+      return r > c ? std::sqrt(r / c) : 1;
+    case ShapeScale::kRmsAdam:
+      return 0.2 * std::sqrt(r > c ? r : c);
+    case ShapeScale::kSpectral:
+      return std::sqrt(r / c);
+    case ShapeScale::kSqrtMax:
+      return std::sqrt(r > c ? r : c);
+  }
+  return 1;
+}
+
+// Returns the scale of the direction of a tensor with this many elements after update_norm, shape_scale and
+// max_update_rms. scale.size: the norm of the direction, which is finite. matrix_rows: 0 if the tensor has fewer than
+// two dims.
+SHAMPOO_HD inline DirectionScale LimitNorm(const GroupSettings& settings, int64_t elements, int64_t matrix_rows,
+                                           int64_t matrix_columns, const DirectionScale& scale) {
   const double root = std::sqrt(static_cast<double>(elements));
   double size = scale.size;
   if (size > 0 && settings.update_norm == UpdateNorm::kFrobenius) size = settings.update_norm_target;
   if (size > 0 && settings.update_norm == UpdateNorm::kRms) size = settings.update_norm_target * root;
+  if (matrix_rows > 0) size *= ShapeFactor(settings.shape_scale, matrix_rows, matrix_columns);
   if (settings.max_update_rms > 0 && size > settings.max_update_rms * root) size = settings.max_update_rms * root;
   if (size == scale.size) return scale;
   return {scale.down / scale.size, scale.up * size, size};
 }
 
-// A step of norm_control hyperball (Hyperball optimization, as in MuonH): W1 = keep W - move P, where P is the
-// direction before it is scaled; then W1 is scaled to the radius.
-struct Hyperball {
+// Returns the fraction of W by which weight decay shrinks it, before the direction moves it.
+constexpr double DecayOf(const StepScalars& step) { return step.shrinkage + step.lr * step.decoupled_decay; }
+
+// Inner products over a tensor or, with update_floor_rows, over one row of it. W is the parameter after weight decay, P
+// the direction before it is scaled.
+struct NormSums {
+  double ww = 0;
+  double pw = 0;
+  double pp = 0;
+
+  SHAMPOO_HD NormSums& operator+=(const NormSums& other) {
+    ww += other.ww;
+    pw += other.pw;
+    pp += other.pp;
+    return *this;
+  }
+};
+
+// W1 = keep W - move P, for a tensor or a row.
+struct ControlledMove {
   double keep = 1;
   double move = 0;
 };
 
-SHAMPOO_HD inline Hyperball MoveOnHyperball(const StepScalars& step, double radius, const DirectionScale& direction) {
-  Hyperball ball;
-  ball.keep = 1 - (step.shrinkage + step.lr * step.decoupled_decay);
-  if (direction.size > 0) ball.move = step.lr * radius / direction.size * direction.down * direction.up;
-  return ball;
-}
+// A step of norm_control and update_floor on one tensor. Sources: Hyperball optimization (MuonH); the hooks of
+// Emerging-Optimizers (relative, radial_brake); the update floor and the radial control of modded-nanogpt's records.
+//
+// Call Add() for each row, then MoveOf() for each row, compute |W1|, and scale W1 by Ratio().
+class NormControlStep {
+ public:
+  // total: the sums over the whole tensor. radius: the norm that hyperball maintains. scale: of the direction.
+  SHAMPOO_HD NormControlStep(const GroupSettings& settings, double lr, const NormSums& total, double radius,
+                             const DirectionScale& scale)
+      : settings_(settings), lr_(lr), norm_(std::sqrt(total.ww)), radius_(radius), scale_(scale.down * scale.up) {
+    if (settings.norm_control != NormControl::kRadial || total.ww == 0) return;
+    // A step along -D leads outward if D points inward.
+    const double along = scale_ * total.pw / total.ww;
+    radial_ = (1 - (along < 0 ? settings.radial_outward : settings.radial_inward)) * along;
+  }
 
-// Returns the scalars of the update that moves W to W1 radius / |W1|. moved: |W1|.
-template <typename Step>
-SHAMPOO_HD inline Step ReturnToHyperball(const Hyperball& ball, double radius, double moved, const Step& step) {
-  Step scaled = step;
-  const double ratio = moved > 0 ? radius / moved : 0;
-  scaled.decoupled_decay = 0;
-  scaled.lr = ratio * ball.move;
-  scaled.shrinkage = 1 - ratio * ball.keep;
-  return scaled;
-}
+  SHAMPOO_HD void Add(const NormSums& row) {
+    const double floor = FloorOf(row);
+    square_ += floor * floor * SquareOf(row);
+    product_ += floor * (scale_ * row.pw - radial_ * row.ww);
+  }
+
+  SHAMPOO_HD ControlledMove MoveOf(const NormSums& row) const {
+    const double length = Length() * FloorOf(row);
+    return {1 + length * radial_, length * scale_};
+  }
+
+  SHAMPOO_HD bool NeedsNorm() const {
+    return settings_.norm_control == NormControl::kHyperball || settings_.norm_control == NormControl::kRadialBrake ||
+           (settings_.norm_control == NormControl::kRadial && norm_ > 0);
+  }
+
+  // Returns the factor of W1. moved: |W1|; used only if NeedsNorm().
+  SHAMPOO_HD double Ratio(double moved) const {
+    if (!NeedsNorm() || !(moved > 0)) return 1;
+    if (settings_.norm_control == NormControl::kHyperball) return radius_ / moved;
+    if (settings_.norm_control == NormControl::kRadialBrake) {
+      const double part = moved > norm_ ? settings_.radial_outward : settings_.radial_inward;
+      return (norm_ + part * (moved - norm_)) / moved;
+    }
+    const double along = norm_ - lr_ * product_ / norm_;
+    return along > 0 ? along / moved : 0;
+  }
+
+ private:
+  // Returns |D|^2 of a row before update_floor.
+  SHAMPOO_HD double SquareOf(const NormSums& row) const {
+    const double square = scale_ * scale_ * row.pp - 2 * scale_ * radial_ * row.pw + radial_ * radial_ * row.ww;
+    return square > 0 ? square : 0;
+  }
+  SHAMPOO_HD double FloorOf(const NormSums& row) const {
+    const double square = SquareOf(row);
+    if (settings_.update_floor == 0 || square == 0) return 1;
+    const double floor = settings_.update_floor * std::sqrt(row.ww / square);
+    return floor > 1 ? floor : 1;
+  }
+  // Returns the multiple of D that is subtracted from W.
+  SHAMPOO_HD double Length() const {
+    const bool is_relative = settings_.norm_control == NormControl::kRelative;
+    if (!is_relative && settings_.norm_control != NormControl::kHyperball) return lr_;
+    return square_ > 0 ? lr_ * (is_relative ? norm_ : radius_) / std::sqrt(square_) : 0;
+  }
+
+  const GroupSettings& settings_;
+  double lr_;
+  double norm_;  // |W|
+  double radius_;
+  double scale_;
+  double radial_ = 0;   // the direction is D = scale P - radial W, then lengthened by update_floor
+  double square_ = 0;   // |D|^2
+  double product_ = 0;  // <D, W>
+};
 
 }  // namespace shampoo

@@ -225,6 +225,9 @@ constexpr RootSchedule BlockScheduleOf(const GroupSchedule& group, int64_t phase
           DirectionRuleOf(group, phase, is_preconditioned)};
 }
 
+// Returns the rule of a block of a method of steepest descent (IsSteepestDescent).
+constexpr DirectionRule RuleWithoutRoots(const GroupSchedule& group) { return DirectionRuleOf(group, 0, true); }
+
 constexpr RefreshKeys RefreshKeysOf(const GroupSettings& settings) {
   return {settings.start_preconditioning_step, settings.precondition_frequency, settings.root_async,
           settings.refresh_growth, settings.root_spread};

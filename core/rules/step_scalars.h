@@ -32,8 +32,10 @@ struct StepScalars {
   // X_k <- (F_k / factor_correction + epsilon I)^(-exponent_multiplier / root), if the block's schedule has a refresh
   double factor_correction = 1;  // of step t; roots of a snapshot use the correction of the snapshot's step
 
-  // E <- filter_decay * E + (1 - filter_decay) * G and H = E / filter_correction; H = G if filter_decay is 0
+  // H = (ahead_decay * E + (1 - ahead_decay) * G) / filter_correction, then E <- filter_decay * E + (1 - filter_decay)
+  // * G; H = G if filter_decay is 0
   double filter_decay = 0;
+  double ahead_decay = 0;
   double filter_correction = 1;
 
   // P by the rule of the block's schedule; with kPrecondition and grafting P <- P * |D| / (|P| + norm_guard), D = H or
@@ -55,6 +57,7 @@ struct StepScalars {
   Grafting grafting = Grafting::kNone;
   Output output = Output::kParameters;
   bool nesterov = false;
+  bool cautious = false;  // see Decays (core/base/kernels/element.h)
 
   // Whether the update depends on W.
   constexpr bool decays_parameter() const { return decoupled_decay != 0 || shrinkage != 0; }
@@ -62,6 +65,19 @@ struct StepScalars {
 
 // Returns the divisor that corrects a moving average with this decay for its start from zero, after t steps.
 SHAMPOO_HD inline double BiasCorrection(double decay, int64_t t) { return 1 - std::pow(decay, static_cast<double>(t)); }
+
+// Returns the decay of E in H, beta3. Nesterov's form of the average, beta1 E + (1 - beta1) G with the new E, is
+// beta3 = beta1^2.
+constexpr double Beta3Of(const GroupSettings& settings) {
+  if (settings.beta3 >= 0) return settings.beta3;
+  const bool looks_ahead = settings.method == Method::kMuon && settings.use_nesterov;
+  return looks_ahead ? settings.beta1 * settings.beta1 : settings.beta1;
+}
+
+// Returns the divisor that corrects beta3 E + (1 - beta3) G, from E after t - 1 steps, for the start of E from zero.
+SHAMPOO_HD inline double FilterCorrection(double beta1, double beta3, int64_t t) {
+  return beta1 == beta3 ? BiasCorrection(beta1, t) : 1 - beta3 * std::pow(beta1, static_cast<double>(t - 1));
+}
 
 // Returns whether step t updates the factor matrices.
 constexpr bool UpdatesFactors(const GroupSettings& settings, int64_t t) {
@@ -97,7 +113,7 @@ constexpr void KeepFactors(StepScalars* scalars) {
 SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int64_t t) {
   StepScalars scalars;
   scalars.t = t;
-  const bool grafts = settings.method == Method::kShampoo;  // otherwise V belongs to the method itself
+  const bool grafts = GraftsDirection(settings.method);  // otherwise V belongs to the method itself
   const double moment_decay = grafts ? settings.grafting_beta2 : settings.beta2;
   scalars.gradient_scale = settings.gradient_scale;
   scalars.factor_decay = UsesEigenbasis(settings.method) ? settings.shampoo_beta : settings.beta2;
@@ -107,7 +123,9 @@ SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int
   scalars.moment_weight = settings.drop_weighting ? 1 : WeightFor(moment_decay);
   scalars.factor_correction = FactorCorrection(settings, t);
   scalars.filter_decay = settings.beta1;
-  if (settings.use_bias_correction) scalars.filter_correction = BiasCorrection(settings.beta1, t);
+  scalars.ahead_decay = Beta3Of(settings);
+  if (settings.use_bias_correction)
+    scalars.filter_correction = FilterCorrection(settings.beta1, scalars.ahead_decay, t);
   // Grafting always corrects Adam's second moment.
   if (settings.grafting == Grafting::kAdam && moment_decay < 1 && (grafts || settings.use_bias_correction)) {
     scalars.moment_correction = BiasCorrection(moment_decay, t);
@@ -124,6 +142,12 @@ SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int
     case WeightDecayType::kPalm:
       scalars.decoupled_decay = settings.lr * settings.weight_decay;
       break;
+    case WeightDecayType::kCorrected:
+      scalars.decoupled_decay = settings.weight_decay * (settings.lr / settings.peak_lr);
+      break;
+    case WeightDecayType::kIndependentPeak:
+      scalars.decoupled_decay = settings.weight_decay / settings.peak_lr;
+      break;
     case WeightDecayType::kIndependent:
       scalars.shrinkage = settings.weight_decay;
       break;
@@ -138,6 +162,7 @@ SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int
   scalars.grafting = settings.grafting;
   scalars.output = settings.output;
   scalars.nesterov = settings.use_nesterov;
+  scalars.cautious = settings.cautious_decay;
   return scalars;
 }
 

@@ -15,6 +15,7 @@ template <typename Real>
 constexpr FilterScalars<Real> MakeFilterScalars(const StepScalars& step) {
   return {static_cast<Real>(step.moment_decay),      static_cast<Real>(step.moment_weight),
           static_cast<Real>(step.filter_decay),      static_cast<Real>(1 - step.filter_decay),
+          static_cast<Real>(step.ahead_decay),       static_cast<Real>(1 - step.ahead_decay),
           static_cast<Real>(step.filter_correction), static_cast<Real>(step.moment_correction),
           static_cast<Real>(step.moment_epsilon)};
 }
@@ -27,7 +28,8 @@ constexpr ApplyScalars<Real> MakeApplyScalars(const StepScalars& step, double do
           static_cast<Real>(step.momentum),
           static_cast<Real>(step.lr),
           static_cast<Real>(step.shrinkage),
-          step.nesterov};
+          step.nesterov,
+          step.cautious};
 }
 
 // The scale of the direction of a block, which is P * down * up.

@@ -26,7 +26,7 @@ StepContext::StepContext(const StepInputs& inputs, CpuBackend* backend, std::vec
     : inputs_(inputs), backend_(backend), targets_(std::move(targets)) {
   const std::vector<Block>& blocks = inputs_.plan.blocks;
   takes_part_.resize(inputs_.plan.params.size());
-  groups_.resize(inputs_.plan.groups.size());
+  for (const Settings& settings : inputs_.plan.groups) groups_.emplace_back().routed_settings = settings;
   blocks_by_cost_.resize(blocks.size());
   std::iota(blocks_by_cost_.begin(), blocks_by_cost_.end(), 0);
   // Small blocks stay in plan order, which is their order in memory. If there are very many of them, another order
@@ -77,7 +77,7 @@ Status StepContext::List() {
     items_.push_back({.param = &param,
                       .block = &block,
                       .buffers = targets_[at].buffers,
-                      .program = &groups_[static_cast<size_t>(block.group)].program,
+                      .program = groups_[static_cast<size_t>(block.group)].ProgramOf(block),
                       .schedule = ScheduleOf(block),
                       .roots = inputs_.history.roots().ReportsOf(i),
                       .first_root = inputs_.history.roots().FirstFactorOf(i),
@@ -93,12 +93,18 @@ void StepContext::Activate(size_t group, int64_t step) {
   const Settings& settings = hyper_parameters.settings(group);
   GroupStep& made = groups_[group];
   made.active = true;
-  made.program = MakeProgram(settings, hyper_parameters.InForce(group), step);
+  const GroupSettings in_force = hyper_parameters.InForce(group);
+  made.program = MakeProgram(settings, in_force, step);
   made.schedule = GroupScheduleOf(settings, step);
+  if (settings.method != Method::kMuon) return;
+  static_cast<GroupSettings&>(made.routed_settings) = RoutedSettings(in_force);
+  made.routed = MakeProgram(made.routed_settings, made.routed_settings, step);
 }
 
 RootSchedule StepContext::ScheduleOf(const Block& block) const {
   const GroupStep& step = groups_[static_cast<size_t>(block.group)];
+  if (block.is_routed) return {RootTask::kNone, DirectionRule::kGraft};
+  if (IsSteepestDescent(step.program.settings->method)) return {RootTask::kNone, RuleWithoutRoots(step.schedule)};
   if (block.is_rotated()) {
     if (!inputs_.plan.Owns(block)) return {};
     return {BasisTaskOf(*step.program.settings, GradientsOf(inputs_.state, block)), DirectionRule::kPrecondition};

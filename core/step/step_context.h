@@ -18,6 +18,12 @@ struct GroupStep {
   bool active = false;  // a parameter of the group takes part in the step
   StepProgram program;
   GroupSchedule schedule;
+
+  // Of the group's blocks that method adam updates instead of method muon.
+  Settings routed_settings;
+  StepProgram routed;
+
+  const StepProgram* ProgramOf(const Block& block) const { return block.is_routed ? &routed : &program; }
 };
 
 // The buffers of a block in a step.

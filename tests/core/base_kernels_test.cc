@@ -44,10 +44,12 @@ template <typename Real>
 KernelInputs<Real> DrawInputs(std::mt19937_64& random, int64_t n, int variant) {
   KernelInputs<Real> inputs;
   const auto flag = [variant](int bit) { return (variant >> bit & 1) != 0; };
-  inputs.filter = {Real(0.9), Real(0.1), Real(0.8), Real(0.2), Real(0.36), Real(0.19), Real(1e-3)};
+  inputs.filter = {
+      Real(0.9),  Real(0.1),  Real(0.8), Real(0.2), flag(1) ? Real(0.8) : Real(0.7), flag(1) ? Real(0.2) : Real(0.3),
+      Real(0.36), Real(0.19), Real(1e-3)};
   inputs.apply = {Real(0.7), Real(1.3), flag(0) ? Real(0.01) : Real(0),
                   Real(0.9), Real(0.1), flag(2) ? Real(0.03) : Real(0),
-                  flag(1)};
+                  flag(1),   flag(3)};
   for (auto* values : {&inputs.g, &inputs.e, &inputs.w, &inputs.m, &inputs.p}) *values = Draw<Real>(random, n);
   inputs.v = Draw<Real>(random, n);
   for (Real& value : inputs.v) value = value * value;
@@ -60,20 +62,22 @@ Expected<Real> Expect(const KernelInputs<Real>& in, bool moment, bool filtered, 
   for (size_t i = 0; i < in.g.size(); ++i) {
     if (filtered) {
       out.e[i] = in.filter.filter_decay * in.e[i] + in.filter.filter_weight * in.g[i];
-      out.h[i] = out.e[i] / in.filter.filter_correction;
+      out.h[i] = (in.filter.ahead_decay * in.e[i] + in.filter.ahead_weight * in.g[i]) / in.filter.filter_correction;
     }
     if (moment) {
       out.v[i] = in.filter.moment_decay * in.v[i] + in.filter.moment_weight * (in.g[i] * in.g[i]);
       out.d[i] = out.h[i] / (std::sqrt(out.v[i] / in.filter.moment_correction) + in.filter.moment_epsilon);
     }
     Real direction = in.p[i] * in.apply.down * in.apply.up;
-    if (in.apply.decay != 0) direction += in.apply.decay * in.w[i];
+    const bool decays =
+        !(in.apply.cautious && direction != 0 && in.w[i] != 0 && std::signbit(direction) != std::signbit(in.w[i]));
+    if (in.apply.decay != 0 && decays) direction += in.apply.decay * in.w[i];
     if (momentum) {
       out.m[i] = in.apply.momentum * in.m[i] + direction;
       direction = in.apply.nesterov ? direction + in.apply.momentum * out.m[i] : out.m[i];
     }
     out.update[i] = direction * -in.apply.lr;
-    if (in.apply.shrinkage != 0) out.update[i] = out.update[i] - in.apply.shrinkage * in.w[i];
+    if (in.apply.shrinkage != 0 && decays) out.update[i] = out.update[i] - in.apply.shrinkage * in.w[i];
     out.value[i] = in.w[i] + out.update[i];
   }
   return out;

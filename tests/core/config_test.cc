@@ -251,9 +251,9 @@ TEST_CASE("combinations of keys that methods in eigenbases do not have are rejec
       {{{"method", "soap"}, {"weight_decay_type", "decoupled_after"}, {"momentum", "0.5"}},
        "key momentum: the value 0.5 is not allowed with weight_decay_type decoupled_after"},
       {{{"norm_control", "hyperball"}, {"momentum", "0.5"}},
-       "key momentum: the value 0.5 is not allowed with norm_control hyperball"},
+       "key momentum: the value 0.5 is not allowed with norm_control, update_floor or cautious_decay"},
       {{{"method", "soap"}, {"norm_control", "hyperball"}, {"weight_decay_type", "decoupled_after"}},
-       "key weight_decay_type: the value decoupled_after is not allowed with norm_control hyperball"},
+       "key weight_decay_type: the value decoupled_after is not allowed with norm_control or update_floor"},
   };
   for (const Rejected& rejected : cases) {
     CAPTURE(rejected.text);
@@ -285,7 +285,7 @@ TEST_CASE("a key that the method does not read is an error if it was set in the 
   CheckOk(config.SetText("method", "adam"));
   CheckError(config.Resolve(&settings), Code::kInvalid,
              "key grafting: the value sgd is not allowed with method adam, which does not read this key: leave the key "
-             "out; expected only with method shampoo");
+             "out; expected only with method shampoo, soap, muon, sign");
   config.MarkInherited();
   CheckOk(config.Resolve(&settings));
   CHECK(settings.grafting == Grafting::kAdam);
@@ -294,7 +294,7 @@ TEST_CASE("a key that the method does not read is an error if it was set in the 
   Config of_shampoo;
   CheckOk(of_shampoo.SetText("second_moment_dtype", "bf16"));
   CheckError(of_shampoo.Resolve(&settings), Code::kInvalid,
-             "expected only with method soap, kl_shampoo, adam, adagrad, rmsprop");
+             "expected only with method soap, kl_shampoo, muon, adam, adagrad, rmsprop");
 }
 
 TEST_CASE("keys that are set take precedence over a preset in any order, and a second preset is rejected") {

@@ -427,7 +427,7 @@ TEST_CASE("elementwise: blocks are neighboring elements, as many as fit") {
   const auto shapes_of = [](const Shape& shape) {
     std::vector<std::vector<int64_t>> shapes;
     int64_t next = 0;
-    for (const BlockView& view : SplitElementwise(shape)) {
+    for (const TensorBlock& view : SplitElementwise(shape)) {
       CHECK(view.offset == next);
       CHECK(view.shape.Product() <= kElementwiseBlock);
       next += view.shape.Product();
@@ -468,7 +468,7 @@ TEST_CASE("split: each element of random tensors is in the block of its chunk in
     bool once = true;
     bool in_bounds = true;
     for (size_t block = 0; block < blocks.size(); ++block) {
-      const BlockView& view = blocks[block];
+      const TensorBlock& view = blocks[block];
       REQUIRE(view.shape.ndim == ndim);
       for (const int64_t dim : view.shape.View()) CHECK(dim <= max_dim);
       for (const auto& at : AllCoordinates(view.shape)) {

@@ -244,8 +244,8 @@ TEST_CASE("norms of parameters require one block for each parameter") {
     desc.shape = Shape::Of({8, 9});
     Status added = plan->AddParam(desc, &index);
     CheckError(added.ok() ? plan->Finish() : std::move(added), Code::kInvalid,
-               "a tensor of shape (8, 9) is divided into 2 blocks: expected one block with update_norm, "
-               "max_update_rms and norm_control; set max_preconditioner_dim to at least 9");
+               Cat("a tensor of shape (8, 9) is divided into 2 blocks: expected one block with the keys ", kNormKeys,
+                   "; set max_preconditioner_dim to at least 9"));
   }
 }
 

@@ -58,7 +58,7 @@ TEST_CASE("runs visit each element of each block once, in row-major order and wi
     const Shape shape = plan_test::DrawShape(random, static_cast<int>(plan_test::Draw(random, 1, 5)), 6);
     const auto strides = RowMajorStrides(shape);
     std::vector<int> seen(static_cast<size_t>(shape.Product()));
-    for (const BlockView& view : SplitBlocks(shape, plan_test::Draw(random, 1, 6))) {
+    for (const TensorBlock& view : SplitBlocks(shape, plan_test::Draw(random, 1, 6))) {
       const auto coordinates = plan_test::AllCoordinates(view.shape);
       int64_t dense_expected = 0;
       ForEachRun(view.shape, view.stride, 0, view.shape.Product(), [&](int64_t from, int64_t dense, int64_t length) {

@@ -172,7 +172,7 @@ TEST_CASE("update_norm gives a direction its norm, and max_update_rms limits it 
   settings.update_norm_target = 3;
   const DirectionScale direction{0.5, 4, 8};  // P * 0.5 * 4 has norm 8
   const auto factor = [&](int64_t elements, const DirectionScale& scale) {
-    const DirectionScale limited = LimitNorm(settings, elements, scale);
+    const DirectionScale limited = LimitNorm(settings, elements, 0, 0, scale);
     CHECK(limited.down * limited.up / (scale.down * scale.up) * scale.size == doctest::Approx(limited.size));
     return limited.size;
   };
@@ -189,31 +189,104 @@ TEST_CASE("update_norm gives a direction its norm, and max_update_rms limits it 
   CHECK(factor(64, direction) == 8);
   // A direction of 0 stays 0.
   settings.update_norm = UpdateNorm::kRms;
-  const DirectionScale zero = LimitNorm(settings, 16, {1, 1, 0});
+  const DirectionScale zero = LimitNorm(settings, 16, 0, 0, {1, 1, 0});
   CHECK(zero.size == 0);
   CHECK(zero.up == 1);
 }
 
+TEST_CASE("shape_scale multiplies the direction of a matrix after update_norm and before max_update_rms") {
+  GroupSettings settings;
+  const auto size = [&](ShapeScale scale, int64_t rows, int64_t columns) {
+    settings.shape_scale = scale;
+    return LimitNorm(settings, 64, rows, columns, {1, 1, 8}).size;
+  };
+  CHECK(size(ShapeScale::kNone, 16, 4) == 8);
+  CHECK(size(ShapeScale::kMuon, 16, 4) == 16);
+  CHECK(size(ShapeScale::kMuon, 4, 16) == 8);
+  CHECK(size(ShapeScale::kRmsAdam, 16, 4) == doctest::Approx(0.2 * 4 * 8));
+  CHECK(size(ShapeScale::kRmsAdam, 4, 16) == doctest::Approx(0.2 * 4 * 8));
+  CHECK(size(ShapeScale::kSpectral, 4, 16) == 4);
+  CHECK(size(ShapeScale::kSqrtMax, 4, 16) == 32);
+  CHECK(size(ShapeScale::kSqrtMax, 0, 0) == 8);  // a vector
+  settings.update_norm = UpdateNorm::kFrobenius;
+  settings.update_norm_target = 3;
+  CHECK(size(ShapeScale::kSpectral, 16, 4) == 6);
+  settings.max_update_rms = 0.5;
+  CHECK(size(ShapeScale::kSpectral, 16, 4) == 4);
+}
+
+// The norm control of a tensor of one element, whose inner products are exact: W = w, P = p, D = 2 p.
+struct Scalar {
+  GroupSettings settings;
+  double radius = 0;
+
+  double After(double w, double p, double lr) const {
+    const NormSums sums{w * w, p * w, p * p};
+    NormControlStep step(settings, lr, sums, radius, {0.5, 4, 0});
+    step.Add(sums);
+    const ControlledMove move = step.MoveOf(sums);
+    const double moved = move.keep * w - move.move * p;
+    return step.Ratio(std::fabs(moved)) * moved;
+  }
+};
+
 TEST_CASE("a step on the hyperball moves by lr times the radius and returns to the radius") {
-  StepScalars step;
-  step.lr = 0.1;
-  const Hyperball plain = MoveOnHyperball(step, 5, {0.5, 4, 8});
-  CHECK(plain.keep == 1);
-  CHECK(plain.move == doctest::Approx(0.1 * 5 / 8 * 2));  // of P, and P * 2 has norm 8
+  GroupSettings settings;
+  settings.norm_control = NormControl::kHyperball;
+  const NormSums sums{9, 0, 16};  // |P| is 4, and |D| is 8
+  NormControlStep step(settings, 0.1, sums, 5, {0.5, 4, 8});
+  step.Add(sums);
+  CHECK(step.MoveOf(sums).keep == 1);
+  CHECK(step.MoveOf(sums).move == doctest::Approx(0.1 * 5 / 8 * 2));
+  CHECK(step.NeedsNorm());
+  CHECK(step.Ratio(3) == doctest::Approx(5.0 / 3));
+  NormControlStep still(settings, 0.1, {}, 5, {0.5, 4, 0});
+  still.Add({});
+  CHECK(still.MoveOf({}).move == 0);
+}
 
-  step.decoupled_decay = 0.25;
-  step.shrinkage = 0.125;
-  CHECK(MoveOnHyperball(step, 5, {1, 1, 8}).keep == doctest::Approx(1 - 0.125 - 0.025));
-  CHECK(MoveOnHyperball(step, 5, {1, 1, 0}).move == 0);
+TEST_CASE("norm_control relative moves by lr times the norm of the parameter") {
+  Scalar of;
+  of.settings.norm_control = NormControl::kRelative;
+  CHECK(of.After(6, 0.5, 0.25) == doctest::Approx(4.5));
+  CHECK(of.After(6, -8, 0.25) == doctest::Approx(7.5));
+  CHECK(of.After(6, 0, 0.25) == 6);
+}
 
-  const Hyperball ball{0.75, 0.5};
-  const StepScalars back = ReturnToHyperball(ball, 6.0, 3.0, step);
-  CHECK(back.lr == 1);            // 2 * move
-  CHECK(back.shrinkage == -0.5);  // W - shrinkage W = 2 * keep W
-  CHECK(back.decoupled_decay == 0);
-  const StepScalars nothing = ReturnToHyperball(ball, 6.0, 0.0, step);
-  CHECK(nothing.lr == 0);
-  CHECK(nothing.shrinkage == 1);
+TEST_CASE("norm_control radial_brake multiplies the change of the norm") {
+  Scalar of;
+  of.settings.norm_control = NormControl::kRadialBrake;
+  of.settings.radial_outward = 0.5;
+  of.settings.radial_inward = 0.25;
+  CHECK(of.After(6, -1, 1) == doctest::Approx(7));   // to 8 without it
+  CHECK(of.After(6, 1, 1) == doctest::Approx(5.5));  // to 4
+  CHECK(of.After(2, 4, 1) == doctest::Approx(-4));   // to -6: the norm grows by 4
+}
+
+TEST_CASE("norm_control radial multiplies the part of the direction along the parameter") {
+  Scalar of;
+  of.settings.norm_control = NormControl::kRadial;
+  of.settings.radial_outward = 0.5;
+  of.settings.radial_inward = 0.25;
+  CHECK(of.After(6, -1, 1) == doctest::Approx(7));
+  CHECK(of.After(6, 1, 1) == doctest::Approx(5.5));
+  CHECK(of.After(0, 1, 1) == doctest::Approx(-2));  // without a norm it is an ordinary step
+
+  // A direction across the parameter turns it and does not lengthen it.
+  const NormSums across{36, 0, 4};
+  NormControlStep step(of.settings, 1, across, 0, {1, 1, 0});
+  step.Add(across);
+  const double moved = std::sqrt(36.0 + 4);
+  CHECK(step.Ratio(moved) * moved == doctest::Approx(6));
+}
+
+TEST_CASE("update_floor lengthens a direction to a multiple of the norm of its row") {
+  Scalar of;
+  of.settings.update_floor = 0.5;
+  CHECK(of.After(6, 0.5, 1) == doctest::Approx(3));  // D was 1, and is 3
+  CHECK(of.After(6, -0.5, 1) == doctest::Approx(9));
+  CHECK(of.After(6, 4, 1) == doctest::Approx(-2));  // D is 8
+  CHECK(of.After(6, 0, 1) == 6);
 }
 
 }  // namespace

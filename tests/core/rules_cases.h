@@ -201,11 +201,13 @@ struct ElementCase {
   double p, w, m;
   double expected;
   double shrinkage = 0;
+  bool cautious = false;
 
   template <typename Real>
   SHAMPOO_HD double RunAs() const {
-    const ApplyScalars<Real> scalars{
-        Real{2}, Real{0.5}, static_cast<Real>(decay), Real{0.5}, Real{0.25}, static_cast<Real>(shrinkage), nesterov};
+    const ApplyScalars<Real> scalars{Real{2},   Real{0.5},  static_cast<Real>(decay),
+                                     Real{0.5}, Real{0.25}, static_cast<Real>(shrinkage),
+                                     nesterov,  cautious};
     const auto real = [](double value) { return static_cast<Real>(value); };
     const AppliedElement<Real> applied = has_momentum ? ApplyElement<true>(scalars, real(p), real(w), real(m))
                                                       : ApplyElement<false>(scalars, real(p), real(w), real(m));

@@ -121,7 +121,7 @@ void CheckFilter(const KernelsOf<Real>& kernels, const FilterScalars<Real>& scal
   kernels.filter(scalars, numbers.a.data(), v.data(), e.data(), h.data(), d.data(), static_cast<int64_t>(count));
   for (size_t i = 0; i < count; ++i) {
     next_e[i] = NextFiltered(scalars, numbers.b[i], numbers.a[i]);
-    next_h[i] = FilteredGradient(scalars, next_e[i]);
+    next_h[i] = FilteredGradient(scalars, numbers.b[i], numbers.a[i]);
     next_v[i] = NextMoment(scalars, numbers.c[i], numbers.a[i]);
     next_d[i] = MomentDirection(scalars, next_h[i], next_v[i]);
   }
@@ -137,14 +137,17 @@ void CheckKernels(const KernelsOf<Real>& kernels) {
     for (const bool nesterov : {false, true}) {
       for (const bool has_momentum : {false, true}) {
         for (const double shrinkage : {0.0, 0.01}) {
-          CheckApply<Real>(kernels,
-                           {Real(0.7), Real(1.3), Real(decay), Real(0.9), Real(0.1), Real(shrinkage), nesterov},
-                           has_momentum);
+          for (const bool cautious : {false, true}) {
+            CheckApply<Real>(
+                kernels, {Real(0.7), Real(1.3), Real(decay), Real(0.9), Real(0.1), Real(shrinkage), nesterov, cautious},
+                has_momentum);
+          }
         }
       }
     }
   }
-  CheckFilter<Real>(kernels, {Real(0.9), Real(0.1), Real(0.8), Real(0.2), Real(0.36), Real(0.19), Real(1e-3)});
+  CheckFilter<Real>(
+      kernels, {Real(0.9), Real(0.1), Real(0.8), Real(0.2), Real(0.7), Real(0.3), Real(0.36), Real(0.19), Real(1e-3)});
 }
 
 TEST_CASE("the loops of every instruction set give results bit-identical to the rules, even for infinities and NaN") {

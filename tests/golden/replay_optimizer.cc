@@ -41,6 +41,24 @@ std::vector<size_t> GroupOfParams(const json& settings) {
   return group_of;
 }
 
+// Sets the fields of the entry of "param_keys" for a parameter, if there is one.
+void DescribeParam(const json& settings, size_t param, shampoo_param_desc* desc) {
+  const auto of_params = settings.find("param_keys");
+  const std::string index = std::to_string(param);
+  if (of_params == settings.end() || !of_params->contains(index)) return;
+  for (const auto& [key, value] : of_params->at(index).items()) {
+    if (key == "stack_dims") {
+      desc->stack_dims = value.get<int32_t>();
+    } else if (key == "fan") {
+      desc->fan = value.get<std::string>() == "in_out" ? SHAMPOO_IN_OUT : SHAMPOO_OUT_IN;
+    } else if (key == "row_splits" && value.size() <= std::size(desc->row_splits)) {
+      std::copy(value.begin(), value.end(), desc->row_splits);
+    } else {
+      throw std::runtime_error("parameter " + index + " has an unknown field " + key + " " + value.dump());
+    }
+  }
+}
+
 }  // namespace
 
 ReplayOptimizer::ReplayOptimizer(const json& settings, const TensorFile& data, const RankPlacement& placement,
@@ -161,6 +179,7 @@ void ReplayOptimizer::AddParams(const json& settings) {
     std::copy(shape.begin(), shape.end(), desc.shape);
     desc.param_dtype = desc.grad_dtype = DtypeCode(params_[p].dtype);
     desc.group = group_ids_[group_of[p]];
+    DescribeParam(settings, p, &desc);
     if (placement_.shard_ops != nullptr && placement_.rectangles && !shape.empty()) {
       const int64_t row = shape[0] > 0 ? std::max<int64_t>(ElementCount(shape) / shape[0], 1) : 1;
       desc.shard_form = 2;

@@ -259,7 +259,8 @@ def test_the_signature_has_every_key() -> None:
         hints = typing.get_type_hints(function)
         assert list(hints) == [*parameters, "return"] and hints["beta1"] == float | str | None
     types = {"f64": "float | str | None", "i64": "int | None", "bool": "bool | None", "choice": "str | None",
-             "dtype": "Any", "list": "int | str | Sequence[int] | None"}  # fmt: skip
+             "dtype": "Any", "list": "int | str | Sequence[int] | None",
+             "text": "str | Sequence[Sequence[float]] | None"}  # fmt: skip
     expected = {name: types[key.value_type] for name, key in libshampoo.KEYS.items()}
     for name in ("threads", *replaced):
         expected.pop(name)
@@ -464,7 +465,7 @@ def test_errors_name_the_argument_and_its_value() -> None:
     tx = make(0.1, **KEYS)
     state = tx.init(params)
     for rejected, kind, words in [
-        (lambda: make(0.1, beta3=1), TypeError, "did you mean beta[12][?] libshampoo.KEYS has all"),
+        (lambda: make(0.1, beta9=1), TypeError, "did you mean beta[12][?] libshampoo.KEYS has all"),
         (lambda: make(0.1, b1=0.9), TypeError, '"b1": use beta1'),
         (lambda: make(0.1, lr=1), TypeError, "learning_rate"),
         (lambda: make(0.1, output="params"), TypeError, "output"),

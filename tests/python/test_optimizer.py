@@ -88,15 +88,19 @@ def test_keys_that_can_be_changed_are_attributes_for_all_groups() -> None:
     groups = [{"params": {name: value}} for name, value in values.items()]
     opt = libshampoo.Optimizer(groups, root_relative_epsilon=0, epsilon=1e-9, momentum=0.5)
     for name, key in libshampoo.KEYS.items():
-        if not key.changeable or name == "shampoo_beta":
+        if not key.changeable or name in ("shampoo_beta", "adam_lr"):
             continue
         value = 0.25 if name != "root_relative_epsilon" else 0.0
         setattr(opt, name, value)
         assert [group[name] for group in opt.param_groups] == [value, value], name
         assert getattr(opt, name) == value
+    # Keys that only some methods read.
     soap = libshampoo.Optimizer(params(), method="soap")
-    soap.shampoo_beta = 0.5  # only methods in eigenbases read this key
+    soap.shampoo_beta = 0.5
     assert soap.shampoo_beta == 0.5
+    muon = libshampoo.Optimizer(params(), method="muon")
+    muon.adam_lr = 0.5
+    assert muon.adam_lr == 0.5
     with pytest.raises(ValueError, match="weight_decay"):
         opt.weight_decay = -1
     with pytest.raises(TypeError, match="key weight_decay: the value 'much' is not allowed: expected a number, >= 0"):
@@ -115,8 +119,8 @@ def test_unknown_attributes_are_rejected() -> None:
     opt: Any = libshampoo.Optimizer(params())
     with pytest.raises(AttributeError, match='there is no key "learning_rate": use lr'):
         opt.learning_rate = 5
-    with pytest.raises(AttributeError, match='there is no key "beta3": did you mean beta1'):
-        opt.beta3 = 7
+    with pytest.raises(AttributeError, match='there is no key "beta9": did you mean beta1'):
+        opt.beta9 = 7
     with pytest.raises(AttributeError, match="an Optimizer has no attribute 'remark'"):
         opt.remark = "mine"
     with pytest.raises(AttributeError, match="key grafting: fixed when the optimizer is created"):
@@ -132,7 +136,7 @@ def test_unknown_attributes_are_rejected() -> None:
 
 def test_a_subclass_has_attributes_of_its_own() -> None:
     class Scheduled(libshampoo.Optimizer):
-        beta3 = 0.5
+        beta9 = 0.5
         grafting = "declared"
 
         def __init__(self, *args: Any, **options: Any) -> None:
@@ -146,8 +150,8 @@ def test_a_subclass_has_attributes_of_its_own() -> None:
 
     opt: Any = Scheduled(params())
     opt.step([None, None])
-    opt.beta3, opt.grafting = 0.75, "own"
-    assert (opt.lr, opt.remark, opt.beta3, opt.grafting) == (0.5, "mine", 0.75, "own")
+    opt.beta9, opt.grafting = 0.75, "own"
+    assert (opt.lr, opt.remark, opt.beta9, opt.grafting) == (0.5, "mine", 0.75, "own")
     with pytest.raises(AttributeError, match="key root_method: fixed"):
         opt.root_method = "newton"
 

@@ -21,7 +21,7 @@ class Key:
     Attributes
     ----------
     name, value_type, default, range, doc
-        As in docs/keys.md; the type is "f64", "i64", "bool", "choice", "dtype" or "list".
+        As in docs/keys.md; the type is "f64", "i64", "bool", "choice", "dtype", "list" or "text".
     per_group
         Whether parameter groups can have different values.
     changeable
@@ -93,9 +93,18 @@ def check_name(name: str) -> None:
         raise TypeError(unknown_key(name))
 
 
+_KINDS = {
+    "f64": "a number,",
+    "i64": "an integer,",
+    "bool": "a bool,",
+    "choice": "one of",
+    "list": "integers,",
+    "text": "one of",
+}
+
+
 def _wrong_type(key: Key, value: Any) -> TypeError:
-    kind = {"f64": "a number,", "i64": "an integer,", "bool": "a bool,", "choice": "one of", "list": "integers,"}
-    expected = f"{kind.get(key.value_type, key.value_type)} {key.range}"
+    expected = f"{_KINDS.get(key.value_type, key.value_type)} {key.range}"
     text = f"key {key.name}: the value {value!r} is not allowed: expected {expected}"
     if value is None:
         text += f"; leave the key out for its default, {key.default}"
@@ -135,6 +144,8 @@ def _text(key: Key, value: Any) -> str:
         return value
     if key.value_type == "list" and hasattr(value, "__iter__"):
         return ",".join(map(_integer, value))
+    if key.value_type == "text" and hasattr(value, "__iter__"):  # ns_coefficients: a list of (a, b, c)
+        return ";".join(",".join(repr(float(number)) for number in entry) for entry in value)
     return _integer(value) if key.value_type in ("i64", "list") else str(value)
 
 

@@ -17,6 +17,7 @@ class Keywords(TypedDict, total=False):
     preset: str | None
     method: str | None
     beta1: float | str | None
+    beta3: float | str | None
     beta2: float | str | None
     epsilon: float | str | None
     root_relative_epsilon: float | str | None
@@ -24,6 +25,8 @@ class Keywords(TypedDict, total=False):
     use_nesterov: bool | None
     weight_decay: float | str | None
     weight_decay_type: str | None
+    peak_lr: float | str | None
+    cautious_decay: bool | None
     max_preconditioner_dim: int | None
     use_merge_dims: bool | None
     merge_min_dim: int | None
@@ -90,6 +93,22 @@ class Keywords(TypedDict, total=False):
     max_update_rms: float | str | None
     norm_control: str | None
     norm_radius: float | str | None
+    radial_outward: float | str | None
+    radial_inward: float | str | None
+    update_floor: float | str | None
+    update_floor_rows: bool | None
+    shape_scale: str | None
+    second_moment: str | None
+    orthogonalization: str | None
+    ns_coefficients: str | Sequence[Sequence[float]] | None
+    ns_steps: int | None
+    ns_norm: str | None
+    dual_norm_scale: bool | None
+    muon_local: bool | None
+    adam_lr: float | str | None
+    adam_beta1: float | str | None
+    adam_beta2: float | str | None
+    adam_epsilon: float | str | None
     basis_order: str | None
     first_step: str | None
     factor_start: str | None
@@ -97,6 +116,6 @@ class Keywords(TypedDict, total=False):
     basis_sort: str | None
     basis_transport: str | None
     basis_epsilon: float | str | None
-    inverse_exponent: float | str | None
     ignored_dims: int | str | Sequence[int] | None
+    inverse_exponent: float | str | None
     drop_weighting: bool | None

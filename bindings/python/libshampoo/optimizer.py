@@ -301,6 +301,7 @@ class Optimizer:
     grafting_beta2 = _key_attribute("grafting_beta2")
     grafting_epsilon = _key_attribute("grafting_epsilon")
     shampoo_beta = _key_attribute("shampoo_beta")
+    adam_lr = _key_attribute("adam_lr")
     gradient_scale = _key_attribute("gradient_scale")
 
     def status(self, wait: bool = True) -> None:

@@ -495,7 +495,7 @@ typedef struct shampoo_key_info {
   size_t struct_size;
   /** The key, such as "lr". */
   const char* name;
-  /** "f64", "i64", "bool", "choice", "dtype" or "list" (of integers). */
+  /** "f64", "i64", "bool", "choice", "dtype", "list" (of integers) or "text". */
   const char* value_type;
   /** The default as text. "auto": computed from other keys or from the parameter, as doc explains. */
   const char* default_value;

@@ -11,6 +11,7 @@
 #include "core/backend/cpu/block_context.h"
 #include "core/backend/cpu/fit_check.h"
 #include "core/backend/cpu/kronecker.h"
+#include "core/backend/cpu/norm_control_pass.h"
 #include "core/base/kernels/kernels.h"
 #include "core/rules/norms.h"
 
@@ -51,27 +52,17 @@ class BlockIo {
   // group give it.
   void Apply(const Real* p, const DirectionScale& scale) const {
     const Settings& settings = *context_.program.settings;
-    if (!settings.uses_norms() || !std::isfinite(scale.size)) {
+    const Block& block = context_.block;
+    if (!std::isfinite(scale.size)) {
       Write(context_.program, p, scale);
       return;
     }
-    const DirectionScale sized = LimitNorm(settings, context_.block.elements, scale);
-    if (!context_.block.radius.present()) {
+    const DirectionScale sized = LimitNorm(settings, block.elements, block.matrix_rows, block.matrix_columns, scale);
+    if (!settings.controls_norm() || block.matrix_rows == 0) {
       Write(context_.program, p, sized);
       return;
     }
-    const auto square = [this](const auto& sum) {
-      PhaseScope scope = context_.Scope(StepPhase::kElementwise);
-      return SumOverParts(context_.block.elements, &scope, sum);
-    };
-    double radius = ReadRadius();
-    if (radius == 0)
-      radius = std::sqrt(square([this](const Range& part) { return SquareOfParam(part, 1, nullptr, 0); }));
-    if (radius == 0) return SkipUpdate(context_.item);  // W is 0: it has no norm to maintain
-    const Hyperball ball = MoveOnHyperball(context_.program, radius, sized);
-    const double moved =
-        std::sqrt(square([&](const Range& part) { return SquareOfParam(part, ball.keep, p, ball.move); }));
-    if (Write(ReturnToHyperball(ball, radius, moved, context_.program), p, {1, 1, sized.size})) StoreRadius(radius);
+    ApplyControlled(p, sized);
   }
 
   // Completes a step that leaves the parameter as it is. zeros: memory of the size of the block.
@@ -84,6 +75,24 @@ class BlockIo {
   }
 
  private:
+  // Applies a direction under norm_control and update_floor.
+  void ApplyControlled(const Real* p, const DirectionScale& scale) const {
+    const Settings& settings = *context_.program.settings;
+    const NormControlPass<Real> pass(context_, p, scale);
+    const bool is_on_hyperball = settings.norm_control == NormControl::kHyperball;
+    double radius = is_on_hyperball ? ReadRadius() : 0;
+    if (is_on_hyperball && radius == 0) radius = pass.ParamNorm();
+    Real* const first = context_.At(context_.layout.direction[0]);
+    Real* const difference = p == first ? context_.At(context_.layout.direction[1]) : first;
+    const bool has_norm = !is_on_hyperball || radius > 0;
+    if (!has_norm || !pass.Subtract(radius, difference)) return SkipUpdate(context_.item);
+    StepProgram program = context_.program;
+    program.decoupled_decay = 0;
+    program.shrinkage = 0;
+    program.lr = 1;
+    if (Write(program, difference, {1, 1, Norm(difference)}) && is_on_hyperball) StoreRadius(radius);
+  }
+
   bool DenseInBuffer() const {
     const std::array<int64_t, kMaxDims> dense = DenseStrides(context_.block);
     for (int k = 0; k < context_.block.order(); ++k) {
@@ -106,22 +115,6 @@ class BlockIo {
       ApplyDirection(item, PartAt(context_.block.elements, i), p, scale, context_.memory.arena);
     });
     return true;
-  }
-
-  // Returns |keep W - move P|^2 of a part. p: nullptr counts as 0.
-  double SquareOfParam(const Range& part, double keep, const Real* p, double move) const {
-    StridedOperand<Real> parameter(context_.item.buffers->param, context_.item.param->desc.param_dtype,
-                                   BlockView::Of(context_.block));
-    double square = 0;
-    ForEachViewChunk(parameter.run(), part, [&](int64_t at, int64_t n) {
-      const Real* const w = parameter.Read(at, n);
-      for (int64_t i = 0; i < n; ++i) {
-        const double moved =
-            keep * static_cast<double>(w[i]) - (p != nullptr ? move * static_cast<double>(p[at + i]) : 0);
-        square += moved * moved;
-      }
-    });
-    return square;
   }
 
   char* RadiusInArena() const { return context_.memory.arena + context_.block.radius.offset; }

@@ -8,16 +8,19 @@
 #include "core/backend/cpu/apply_pass.h"
 #include "core/backend/cpu/basis_step.h"
 #include "core/backend/cpu/block_context.h"
+#include "core/backend/cpu/block_data_operand.h"
 #include "core/backend/cpu/block_io.h"
 #include "core/backend/cpu/filter_pass.h"
+#include "core/backend/cpu/muon_direction.h"
 #include "core/backend/cpu/shampoo_direction.h"
+#include "core/backend/cpu/sign_direction.h"
 
 namespace shampoo {
 namespace {
 
 // Runs the step of one block, with the direction of a method such as ShampooDirection. A state that the arena holds in
 // another dtype is widened when it is read, used unrounded, and rounded once when it is stored.
-template <typename Real, template <typename> class Method>
+template <typename Real, template <typename> class Direction>
 class BlockStep {
  public:
   BlockStep(const StepItem& item, const StepMemory& memory, Team::Worker* worker)
@@ -61,25 +64,56 @@ class BlockStep {
 
   void Precondition(const BlockData<Real>& g, Real* h) const {
     const double graft_square = Filter(g, h, nullptr);
-    const BlockData<Real> p = method_.Direction(h == nullptr ? g : BlockData<Real>{h, context_.row()});
+    const BlockData<Real> filtered = h == nullptr ? g : BlockData<Real>{h, context_.row()};
+    const BlockData<Real> p = method_.Direction(filtered);
     const bool is_grafted = context_.program.grafting != Grafting::kNone;
-    io_.Apply(p.data, ScaleDirection(context_.program, is_grafted, io_.Norm(p.data), std::sqrt(graft_square)));
+    DirectionScale scale = ScaleDirection(context_.program, is_grafted, io_.Norm(p.data), std::sqrt(graft_square));
+    if (context_.program.settings->dual_norm_scale && !is_grafted) {
+      const double dual_norm = InnerProduct(filtered, p);
+      scale.up *= dual_norm;
+      scale.size *= dual_norm;
+    }
+    io_.Apply(p.data, scale);
+  }
+
+  // Returns the inner product of two matrices or dense tensors.
+  double InnerProduct(const BlockData<Real>& a, const BlockData<Real>& b) const {
+    PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    return SumOverParts(context_.block.elements, &scope, [&](const Range& part) {
+      BlockDataOperand<Real> first(a, context_.block);
+      BlockDataOperand<Real> second(b, context_.block);
+      double sum = 0;
+      ForEachViewChunk(first.run(), part, [&](int64_t at, int64_t n) {
+        const Real* const x = first.Read(at, n);
+        const Real* const y = second.Read(at, n);
+        for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(y[i]);
+      });
+      return sum;
+    });
   }
 
   const BlockContext<Real> context_;
   const BlockIo<Real> io_;
-  Method<Real> method_;
+  Direction<Real> method_;
 };
+
+template <template <typename> class Direction>
+void StepWith(const StepItem& item, const StepMemory& memory, Team::Worker* worker) {
+  if (item.block->computation == Dtype::kF64) {
+    BlockStep<double, Direction>(item, memory, worker).Run();
+  } else {
+    BlockStep<float, Direction>(item, memory, worker).Run();
+  }
+}
 
 }  // namespace
 
 void StepBlock(const StepItem& item, const StepMemory& memory, Team::Worker* worker) {
-  if (UsesEigenbasis(item.program->settings->method)) return StepInBasis(item, memory, worker);
-  if (item.block->computation == Dtype::kF64) {
-    BlockStep<double, ShampooDirection>(item, memory, worker).Run();
-  } else {
-    BlockStep<float, ShampooDirection>(item, memory, worker).Run();
-  }
+  const Method method = item.program->settings->method;
+  if (UsesEigenbasis(method)) return StepInBasis(item, memory, worker);
+  if (method == Method::kMuon) return StepWith<MuonDirection>(item, memory, worker);
+  if (method == Method::kSign) return StepWith<SignDirection>(item, memory, worker);
+  StepWith<ShampooDirection>(item, memory, worker);
 }
 
 }  // namespace shampoo

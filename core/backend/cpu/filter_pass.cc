@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/backend/cpu/block_data_operand.h"
 #include "core/backend/cpu/strided.h"
 #include "core/base/kernels/kernels.h"
 #include "core/rules/update.h"
@@ -22,9 +23,7 @@ double FilterGradient(const StepProgram& program, const Block& block, const Bloc
   Real direction[kChunkElements];
   double square = 0;
 
-  const std::array<int64_t, kMaxDims> stride =
-      block.order() == 2 ? std::array<int64_t, kMaxDims>{g.ld, 1} : DenseStrides(block);
-  StridedOperand<Real> gradients(g.data, DtypeOf<Real>(), {&block.shape, &stride, 0});
+  BlockDataOperand<Real> gradients(g, block);
   ForEachViewChunk(gradients.run(), part, [&](int64_t at, int64_t n) {
     const Real* const gradient = gradients.Read(at, n);
     Real* const v = has_moment ? moment.Open(at, n) : nullptr;

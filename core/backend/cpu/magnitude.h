@@ -5,11 +5,9 @@
 #include <cstdint>
 
 #include "core/backend/cpu/step_item.h"
+#include "core/base/largest_magnitude.h"
 
 namespace shampoo {
-
-// Returns the largest magnitude among n elements: NaN if one is NaN, otherwise infinity if one is infinite.
-double LargestMagnitude(const void* data, Dtype dtype, int64_t n);
 
 // Checks the gradient of a block element by element. sums: working memory for as many numbers as the block's largest
 // dim.

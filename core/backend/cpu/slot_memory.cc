@@ -6,8 +6,10 @@
 
 #include "core/backend/cpu/basis_states.h"
 #include "core/backend/cpu/factor_pair.h"
+#include "core/backend/cpu/norm_control_pass.h"
 #include "core/base/round_up.h"
 #include "core/base/tiles.h"
+#include "core/roots/orthogonalize.h"
 #include "core/roots/workspace.h"
 
 namespace shampoo {
@@ -19,6 +21,9 @@ static_assert(kLargestBlockDim <= blas::kLargestEigenproblem);
 bool MayBeDivided(const Block& block) {
   double products = 0;
   int large_factors = 0;
+  if (block.is_orthogonalized) {
+    products = static_cast<double>(std::min(block.shape[0], block.shape[1])) * static_cast<double>(block.elements);
+  }
   for (int k = 0; k < block.factor_count(); ++k) {
     if (!block.has_factor(k)) continue;
     const auto d = static_cast<double>(block.shape[k]);
@@ -29,7 +34,11 @@ bool MayBeDivided(const Block& block) {
 }
 
 template <typename Real>
-int64_t PairBytes(const Block& block) {
+int64_t PairBytes(const Block& block, const Settings& settings) {
+  if (block.is_orthogonalized) {
+    return OrthogonalizeMemory<Real>::Elements(settings.orthogonalization, block.shape[0], block.shape[1]) *
+           static_cast<int64_t>(sizeof(Real));
+  }
   if (block.is_rotated()) return BasisStates<Real>::FactorElements(block) * static_cast<int64_t>(sizeof(Real));
   int64_t bytes = 0;
   for (int k = 0; k < block.factor_count(); ++k) {
@@ -46,6 +55,7 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
   int64_t pairs = 0;
   int64_t vectors = 0;
   int64_t spare = 0;
+  int64_t norm_rows = 0;
   int64_t root_bytes = 0;
   int64_t factors = 0;
   int64_t largest_factor = 0;
@@ -54,7 +64,10 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
   for (const Block* block : blocks) {
     const auto real = static_cast<int64_t>(SizeOf(block->computation));
     const auto root = static_cast<int64_t>(SizeOf(block->root_dtype));
-    const RootMethod method = groups[static_cast<size_t>(block->group)].root_method;
+    const Settings& settings = groups[static_cast<size_t>(block->group)];
+    const RootMethod method = settings.root_method;
+    if (settings.update_floor_rows)
+      norm_rows = std::max(norm_rows, block->matrix_rows * static_cast<int64_t>(sizeof(NormControlRow)));
     for (int k = 0; k < block->factor_count(); ++k) {
       if (!block->has_factor(k)) continue;
       const int64_t d = block->shape[k];
@@ -68,7 +81,16 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
       layout.scratch.Add(d, block->elements / d, SizeOf(block->computation));
       layout.scratch.Add(d, d, SizeOf(block->root_dtype));
     }
-    pairs = std::max(pairs, block->computation == Dtype::kF64 ? PairBytes<double>(*block) : PairBytes<float>(*block));
+    pairs = std::max(pairs, block->computation == Dtype::kF64 ? PairBytes<double>(*block, settings)
+                                                              : PairBytes<float>(*block, settings));
+    if (block->is_orthogonalized) {
+      const int64_t smaller = std::min(block->shape[0], block->shape[1]);
+      layout.scratch.Add(smaller, block->elements / smaller, SizeOf(block->computation));
+      layout.scratch.Add(smaller, smaller, SizeOf(block->computation));
+      if (settings.orthogonalization == Orthogonalization::kExact) {
+        layout.scratch.Add(smaller, block->elements / smaller, sizeof(double));
+      }
+    }
     dense = std::max(dense, block->elements * real);
     if (block->is_rotated()) {
       spare = std::max(spare, block->elements * real);
@@ -88,6 +110,7 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
   place(&layout.pairs, pairs, &layout.item_bytes);
   place(&layout.vectors, vectors, &layout.item_bytes);
   place(&layout.spare, spare, &layout.item_bytes);
+  place(&layout.norm_rows, norm_rows, &layout.item_bytes);
   place(&layout.root, root_bytes, &layout.root_bytes);
   place(&layout.root_ints, RootWorkspace<double>::Ints(largest_factor) * 4, &layout.root_bytes);
   if (layout.recovery_elements > 0) {

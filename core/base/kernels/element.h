@@ -18,8 +18,9 @@ template <typename Real>
 struct FilterScalars {
   Real moment_decay, moment_weight;  // V <- decay V + weight G G
   Real filter_decay, filter_weight;  // E <- decay E + weight G
-  Real filter_correction;            // H = E / correction
-  Real moment_correction;            // D = H / (sqrt(V / correction) + epsilon), or 0
+  Real ahead_decay, ahead_weight;    // H = (decay E + weight G) / correction, from E before the step
+  Real filter_correction;
+  Real moment_correction;  // D = H / (sqrt(V / correction) + epsilon), or 0
   Real moment_epsilon;
 };
 
@@ -32,6 +33,7 @@ struct ApplyScalars {
   Real lr;
   Real shrinkage;  // - shrinkage W, if not 0
   bool nesterov;
+  bool cautious;  // W does not decay where P would increase its magnitude
 };
 
 template <typename Real>
@@ -79,10 +81,10 @@ SHAMPOO_HD_ELEMENT Real NextFiltered(const FilterScalars<Real>& s, Real e, Real 
   return NextAverage(s.filter_decay, e, s.filter_weight, g);
 }
 
-// Computes H from the new E.
+// Computes H from E before the step. If both decays are equal, H is the new E divided by the correction.
 template <typename Real>
-SHAMPOO_HD_ELEMENT Real FilteredGradient(const FilterScalars<Real>& s, Real e) {
-  return e / s.filter_correction;
+SHAMPOO_HD_ELEMENT Real FilteredGradient(const FilterScalars<Real>& s, Real e, Real g) {
+  return NextAverage(s.ahead_decay, e, s.ahead_weight, g) / s.filter_correction;
 }
 
 // Returns the new V.
@@ -100,20 +102,29 @@ SHAMPOO_HD_ELEMENT Real MomentDirection(const FilterScalars<Real>& s, Real h, Re
   return (divisor == 0 ? Real{0} : h) / (divisor == 0 ? Real{1} : divisor);
 }
 
+// Returns whether an element of the parameter decays. With cautious decay, it does not where P and W have opposite
+// signs, because the step increases its magnitude there (cautious weight decay, arXiv 2510.12402). The signs are
+// compared, because a product may underflow.
+template <typename Real>
+SHAMPOO_HD_ELEMENT bool Decays(bool cautious, Real p, Real w) {
+  return !cautious || !((p < 0 && w > 0) || (p > 0 && w < 0));
+}
+
 // Returns the new momentum, the update and the new parameter for elements of P, of the parameter W and of the momentum
 // M.
 template <bool kMomentum, typename Real>
 SHAMPOO_HD_ELEMENT AppliedElement<Real> ApplyElement(const ApplyScalars<Real>& s, Real p, Real w, Real m) {
   Real direction = p * s.down * s.up;
   // If a decay is 0, W must not enter the sum, because W may be infinite.
-  direction = s.decay != 0 ? direction + s.decay * w : direction;
+  const bool decays = Decays(s.cautious, direction, w);
+  direction = s.decay != 0 && decays ? direction + s.decay * w : direction;
   Real moved = 0;
   if constexpr (kMomentum) {
     moved = s.momentum * m + direction;
     direction = s.nesterov ? direction + s.momentum * moved : moved;
   }
   Real update = direction * -s.lr;
-  update = s.shrinkage != 0 ? update - s.shrinkage * w : update;
+  update = s.shrinkage != 0 && decays ? update - s.shrinkage * w : update;
   return {moved, update, w + update};
 }
 

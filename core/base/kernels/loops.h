@@ -17,9 +17,8 @@ void FilterLoop(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, R
   for (int64_t i = 0; i < n; ++i) {
     Real filtered = g[i];
     if constexpr (kFiltered) {
-      const Real average = NextFiltered(s, e[i], g[i]);
-      e[i] = average;
-      filtered = FilteredGradient(s, average);
+      filtered = FilteredGradient(s, e[i], g[i]);
+      e[i] = NextFiltered(s, e[i], g[i]);
       h[i] = filtered;
     }
     if constexpr (kMoment) {

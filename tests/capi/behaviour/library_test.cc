@@ -45,7 +45,7 @@ std::set<std::string> Words(const char* text) {
 TEST_CASE("the keys of this version have the expected names, types and scopes") {
   const std::set<std::string> changeable = Words(
       "lr beta1 beta2 epsilon root_relative_epsilon momentum weight_decay grafting_beta2 "
-      "grafting_epsilon gradient_scale shampoo_beta");
+      "grafting_epsilon gradient_scale shampoo_beta adam_lr");
   const std::set<std::string> of_optimizer = Words(
       "threads track_times communicate communication_dtype comm_bucket_bytes balance verify_replicas "
       "shard_mode checkpoint_keep on_block_mismatch status_lag root_device precondition_math");
@@ -61,7 +61,9 @@ TEST_CASE("the keys of this version have the expected names, types and scopes") 
       "root_relative_epsilon merge_min_dim precondition_1d route refresh_growth allow_stalled_moments "
       "factor_update_frequency precondition_dims shampoo_beta relative_epsilon factor_correction kl_eigenvalues "
       "kl_init kl_cap basis_method basis_iterations basis_tolerance skip_dim_size update_norm update_norm_target "
-      "max_update_rms norm_control norm_radius");
+      "max_update_rms norm_control norm_radius radial_outward radial_inward update_floor update_floor_rows "
+      "shape_scale second_moment orthogonalization ns_coefficients ns_steps ns_norm dual_norm_scale muon_local "
+      "adam_lr adam_beta1 adam_beta2 adam_epsilon beta3 peak_lr cautious_decay");
   const std::set<std::string> for_replay = Words(
       "basis_order first_step factor_start basis_init basis_sort basis_transport basis_epsilon inverse_exponent "
       "ignored_dims drop_weighting");

@@ -42,6 +42,7 @@ std::vector<std::string> WrongTexts(const shampoo_key_info& key) {
   if (type == "bool") add({"yes", "2", "-1", "TRUE", "True", "on", "1.0"});
   if (type == "choice") add({"0", "1", "lamb", "EIGEN", "Parameters"});
   if (type == "dtype") add({"1", "F32", "float32", "i32", "f8", "fp16"});
+  if (type == "text") add({"1,2", "1,2,3,4", "1,2,3;", ";1,2,3", "1,2,x", "1,2,inf", "jordan;quintic", "Jordan"});
   if (type == "list") add({"0,,2", "0,2,", ",2", "-1", "0,-2", "1.5", "0;2", "0 2", "99999999999999999999"});
   if (std::string_view(key.default_value) != "auto") add({"auto"});
   return texts;

@@ -30,6 +30,7 @@ inline std::string AnotherValue(const shampoo_key_info& key) {
   if (type == "bool") return std::string_view(key.default_value) == "true" ? "false" : "true";
   if (type == "dtype") return "f64";
   if (type == "list") return "0,2,4";
+  if (type == "text") return "2,-1.5,0.5";
   const std::string range = key.range;  // for choices: the last one
   const size_t comma = range.rfind(", ");
   return comma == std::string::npos ? range : range.substr(comma + 2);

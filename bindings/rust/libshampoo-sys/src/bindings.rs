@@ -182,7 +182,7 @@ pub struct shampoo_key_info {
     pub struct_size: usize,
     /// The key, such as "lr".
     pub name: *const c_char,
-    /// "f64", "i64", "bool", "choice", "dtype" or "list" (of integers).
+    /// "f64", "i64", "bool", "choice", "dtype", "list" (of integers) or "text".
     pub value_type: *const c_char,
     /// The default as text. "auto": computed from other keys or from the parameter, as doc explains.
     pub default_value: *const c_char,

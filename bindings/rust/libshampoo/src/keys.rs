@@ -11,7 +11,7 @@ use libshampoo_sys as sys;
 pub struct Key {
     /// Name of the key, such as "lr".
     pub name: &'static str,
-    /// "f64", "i64", "bool", "choice", "dtype" or "list" (of integers).
+    /// "f64", "i64", "bool", "choice", "dtype", "list" (of integers) or "text".
     pub value_type: &'static str,
     /// The default as text. "auto" is derived from other keys or from the parameter.
     pub default: &'static str,

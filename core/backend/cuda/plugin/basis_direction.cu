@@ -120,9 +120,8 @@ struct FilterInBasesBody {
       const Real g = old.gradient;
       Real h = g;
       if (filters) {
-        const Real next = NextFiltered(scalars, old.average, g);
-        WriteAs(average, e.dtype, part.begin + i, next);
-        h = FilteredGradient(scalars, next);
+        WriteAs(average, e.dtype, part.begin + i, NextFiltered(scalars, old.average, g));
+        h = FilteredGradient(scalars, old.average, g);
       }
       if (v.present()) {
         const Real next = NextMoment(scalars, old.moment, g);

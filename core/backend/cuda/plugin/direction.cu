@@ -36,9 +36,8 @@ struct FilterBody {
       const Real g = old.gradient;
       Real direction = g;
       if (filtered) {
-        const Real next = NextFiltered(scalars, old.average, g);
-        WriteAs(average, e.dtype, part.begin + i, next);
-        direction = FilteredGradient(scalars, next);
+        WriteAs(average, e.dtype, part.begin + i, NextFiltered(scalars, old.average, g));
+        direction = FilteredGradient(scalars, old.average, g);
       }
       Real grafted = direction;
       if (has_moment) {
@@ -125,7 +124,7 @@ struct ScaleBody {
     const bool is_grafted = work.rule == DirectionRule::kPrecondition && group.grafting != Grafting::kNone;
     cta.Once([&] {
       work.scale = ScaleDirection(group, is_grafted, norm, of_graft);
-      if (IsFinite(work.scale.size)) work.scale = LimitNorm(group.settings, block.elements, work.scale);
+      if (IsFinite(work.scale.size)) work.scale = LimitNorm(group.settings, block.elements, 0, 0, work.scale);
       DecideCheck(tables, b);
     });
   }

@@ -43,6 +43,14 @@ SHAMPOO_DEVICE inline double NormOf(const Cta& cta, const BatchTables& batch, co
   return sqrt(cta.Sum(block.tiles, [&](int64_t i) { return batch.sums[2 * (block.first_tile + i)]; }));
 }
 
+// Hyperball needs no sums over W.
+SHAMPOO_DEVICE inline NormControlStep HyperballStep(const DeviceGroup& group, const BlockWork& work) {
+  const double norm = work.scale.size > 0 ? work.scale.size / (work.scale.down * work.scale.up) : 0;
+  NormControlStep step(group.settings, group.lr, {}, work.radius, work.scale);
+  step.Add({0, 0, norm * norm});
+  return step;
+}
+
 // Determines the radius and the move.
 struct RadiusBody {
   Tables tables;
@@ -59,9 +67,10 @@ struct RadiusBody {
       const double known = group.settings.norm_radius > 0 ? group.settings.norm_radius : kept;
       BlockWork& work = tables.work[b];
       work.radius = known != 0 ? known : norm;
-      const Hyperball ball = MoveOnHyperball(group, work.radius, work.scale);
-      work.keep = ball.keep;
-      work.move = ball.move;
+      const NormControlStep step = HyperballStep(group, work);
+      const ControlledMove move = step.MoveOf({});
+      work.keep = move.keep * (1 - DecayOf(group));
+      work.move = move.move;
     });
   }
 };
@@ -78,10 +87,10 @@ struct ReturnBody {
     cta.Once([&] {
       BlockWork& work = tables.work[b];
       if (work.radius == 0) work.states_fit = 0;  // W is 0: it has no norm to maintain
-      const StepScalars& group = tables.groups[block.group];
-      const StepScalars scalars = ReturnToHyperball({work.keep, work.move}, work.radius, moved, group);
-      work.lr = scalars.lr;
-      work.shrinkage = scalars.shrinkage;
+      const DeviceGroup& group = tables.groups[block.group];
+      const double ratio = HyperballStep(group, work).Ratio(moved);
+      work.lr = ratio * work.move;
+      work.shrinkage = 1 - ratio * work.keep;
       work.scale = {1, 1, work.scale.size};
       work.on_hyperball = 1;
     });

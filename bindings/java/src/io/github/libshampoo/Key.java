@@ -6,7 +6,7 @@ package io.github.libshampoo;
  * One hyper-parameter, as in docs/keys.md.
  *
  * @param name name of the key.
- * @param valueType "f64", "i64", "bool", "choice", "dtype" or "list" (of integers).
+ * @param valueType "f64", "i64", "bool", "choice", "dtype", "list" (of integers) or "text".
  * @param defaultValue the default as text; "auto" is derived from other keys or from the parameter.
  * @param range description of the allowed values.
  * @param doc description of the key.

@@ -1,0 +1,19 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/config/settings.h"
+
+namespace shampoo {
+
+// The names of the known schedules.
+inline constexpr const char* kNsScheduleNames[] = {"polar_express", "jordan", "quintic", "cubic5"};
+
+// Parses a value of the key ns_coefficients: the name of a known schedule, or a list "a,b,c;a,b,c;...". Returns false
+// for any other text. canonical: the text that shampoo_config_get returns.
+bool ParseNsCoefficients(std::string_view text, NsCoefficients* coefficients, std::string* canonical);
+
+}  // namespace shampoo

@@ -1,0 +1,200 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/roots/orthogonalize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/base/convert.h"
+#include "core/base/kernels/kernels.h"
+#include "core/base/largest_magnitude.h"
+#include "core/blas/blas.h"
+#include "core/blas/mirror.h"
+#include "core/blas/rank_update.h"
+
+namespace shampoo {
+namespace {
+
+// Elementwise passes are divided into pieces of this many elements.
+constexpr int64_t kPiece = int64_t{1} << 16;
+
+template <typename Work>
+void ForEachPiece(int64_t n, Tiles* tiles, const Work& work) {
+  ForEachTile(tiles, (n + kPiece - 1) / kPiece,
+              [&](int64_t i) { work(i, i * kPiece, std::min(kPiece, n - i * kPiece)); });
+}
+
+// Returns the Frobenius norm. The sums of pieces are added in order.
+template <typename Real>
+double NormOf(int64_t n, const Real* x) {
+  double square = 0;
+  for (int64_t at = 0; at < n; at += kPiece) {
+    square += BestKernels().Of<Real>().sum_of_squares(x + at, std::min(kPiece, n - at));
+  }
+  return std::sqrt(square);
+}
+
+template <typename Real>
+void Scale(int64_t n, Real factor, Real* x, Tiles* tiles) {
+  ForEachPiece(n, tiles, [&](int64_t, int64_t at, int64_t count) {
+    for (int64_t i = at; i < at + count; ++i) x[i] *= factor;
+  });
+}
+
+// Multiplies by a power of two so that the largest magnitude is in [1, 2), which rounds nothing. Returns false if all
+// elements are 0.
+template <typename Real>
+bool ScaleToOne(int64_t n, Real* x, Tiles* tiles) {
+  double largest = 0;
+  for (int64_t at = 0; at < n; at += kPiece) {
+    largest = std::max(largest, LargestMagnitude(x + at, DtypeOf<Real>(), std::min(kPiece, n - at)));
+  }
+  if (largest == 0) return false;
+  const int exponent = std::isfinite(largest) ? std::ilogb(largest) : 0;
+  // Two factors, because one might overflow.
+  const int half = exponent / 2;
+  Scale(n, std::ldexp(Real{1}, -half), x, tiles);
+  Scale(n, std::ldexp(Real{1}, half - exponent), x, tiles);
+  return true;
+}
+
+// The products of a Newton-Schulz iteration on an r x c matrix.
+template <typename Real>
+class NewtonSchulz {
+ public:
+  NewtonSchulz(int64_t rows, int64_t columns, Real* x, Real* memory, Tiles* tiles)
+      : rows_(rows),
+        columns_(columns),
+        m_(std::min(rows, columns)),
+        is_wide_(rows <= columns),
+        x_(x),
+        gram_(memory),
+        polynomial_(memory + m_ * m_),
+        next_(memory + 2 * m_ * m_),
+        tiles_(tiles) {}
+
+  static int64_t Elements(int64_t rows, int64_t columns) {
+    const int64_t m = std::min(rows, columns);
+    return 2 * m * m + rows * columns;
+  }
+
+  // A <- X X^T, or X^T X if X is tall. Both triangles.
+  void ComputeGram() {
+    blas::Update(
+        blas::RankUpdate<Real>{!is_wide_, m_, std::max(rows_, columns_), Real{1}, x_, columns_, Real{0}, gram_, m_},
+        tiles_);
+    Mirror(m_, gram_);
+  }
+
+  double GramNorm() const { return NormOf(m_ * m_, gram_); }
+
+  // X <- (a I + b A + c A A) X, or X (a I + b A + c A A).
+  void Step(const NsCoefficients::Entry& entry) {
+    const auto b = static_cast<Real>(entry.b);
+    if (entry.c != 0) {
+      std::copy_n(gram_, m_ * m_, polynomial_);
+      blas::Update(blas::RankUpdate<Real>{false, m_, m_, static_cast<Real>(entry.c), gram_, m_, b, polynomial_, m_},
+                   tiles_);
+      Mirror(m_, polynomial_);
+    } else {
+      std::transform(gram_, gram_ + m_ * m_, polynomial_, [b](Real value) { return b * value; });
+    }
+    for (int64_t i = 0; i < m_; ++i) polynomial_[i * m_ + i] += static_cast<Real>(entry.a);
+    Multiply();
+    std::swap(x_, next_);
+  }
+
+  const Real* result() const { return x_; }
+
+ private:
+  // next <- polynomial X or X polynomial, divided along the larger dim of X.
+  void Multiply() const {
+    const int64_t length = std::max(rows_, columns_);
+    const int64_t each = std::max(kMinParallelProducts / (m_ * m_) / 16 * 16, int64_t{256});
+    ForEachTile(tiles_, (length + each - 1) / each, [&](int64_t i) {
+      const int64_t first = i * each;
+      const int64_t count = std::min(each, length - first);
+      if (is_wide_) {
+        blas::Gemm(m_, count, m_, polynomial_, m_, x_ + first, columns_, next_ + first, columns_);
+      } else {
+        blas::Gemm(count, m_, m_, x_ + first * m_, m_, polynomial_, m_, next_ + first * m_, m_);
+      }
+    });
+  }
+
+  int64_t rows_, columns_, m_;
+  bool is_wide_;
+  Real* x_;
+  Real* gram_;
+  Real* polynomial_;
+  Real* next_;
+  Tiles* tiles_;
+};
+
+template <typename Real>
+void ByNewtonSchulz(const Settings& settings, int64_t rows, int64_t columns, Real* x,
+                    const OrthogonalizeMemory<Real>& memory) {
+  const int64_t n = rows * columns;
+  const NsCoefficients& coefficients = settings.ns_coefficients;
+  NewtonSchulz<Real> iteration(rows, columns, x, memory.memory, memory.tiles);
+  double norm = NormOf(n, x);
+  if (settings.ns_norm == NsNorm::kSchatten4) {
+    Scale(n, static_cast<Real>(1 / norm), x, memory.tiles);
+    iteration.ComputeGram();
+    norm = std::sqrt(iteration.GramNorm());
+  }
+  Scale(n, static_cast<Real>(1 / (coefficients.divisor * norm)), x, memory.tiles);
+  for (int64_t step = 0; step < settings.ns_steps; ++step) {
+    iteration.ComputeGram();
+    iteration.Step(coefficients.entries[std::min<int64_t>(step, coefficients.count - 1)]);
+  }
+  if (iteration.result() != x) std::copy_n(iteration.result(), n, x);
+}
+
+int64_t ExactElements(int64_t rows, int64_t columns) {
+  const int64_t k = std::min(rows, columns);
+  return 2 * rows * columns + k * (rows + columns) + k + blas::SvdWork(rows, columns);
+}
+
+template <typename Real>
+bool Exactly(int64_t rows, int64_t columns, Real* x, double* memory) {
+  const int64_t n = rows * columns;
+  const int64_t k = std::min(rows, columns);
+  double* const a = memory;
+  double* const product = a + n;
+  double* const u = product + n;
+  double* const vt = u + rows * k;
+  double* const s = vt + k * columns;
+  std::copy_n(x, n, a);
+  if (blas::Gesvd(rows, columns, a, u, s, vt, s + k) != 0) return false;
+  blas::Gemm(rows, columns, k, u, k, vt, columns, product, columns);
+  std::transform(product, product + n, x, [](double value) { return static_cast<Real>(value); });
+  return true;
+}
+
+}  // namespace
+
+template <typename Real>
+int64_t OrthogonalizeMemory<Real>::Elements(Orthogonalization how, int64_t rows, int64_t columns) {
+  if (how == Orthogonalization::kNewtonSchulz) return NewtonSchulz<Real>::Elements(rows, columns);
+  return ExactElements(rows, columns) * static_cast<int64_t>(sizeof(double) / sizeof(Real));
+}
+
+template <typename Real>
+bool Orthogonalize(const Settings& settings, int64_t rows, int64_t columns, Real* x,
+                   const OrthogonalizeMemory<Real>& memory) {
+  if (!ScaleToOne(rows * columns, x, memory.tiles)) return true;
+  if (settings.orthogonalization == Orthogonalization::kExact) {
+    return Exactly(rows, columns, x, reinterpret_cast<double*>(memory.memory));
+  }
+  ByNewtonSchulz(settings, rows, columns, x, memory);
+  return true;
+}
+
+template struct OrthogonalizeMemory<float>;
+template struct OrthogonalizeMemory<double>;
+template bool Orthogonalize(const Settings&, int64_t, int64_t, float*, const OrthogonalizeMemory<float>&);
+template bool Orthogonalize(const Settings&, int64_t, int64_t, double*, const OrthogonalizeMemory<double>&);
+
+}  // namespace shampoo

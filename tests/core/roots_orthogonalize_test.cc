@@ -1,0 +1,191 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/blas/scratch.h"
+#include "core/config/ns_coefficients.h"
+#include "core/roots/orthogonalize.h"
+
+namespace shampoo {
+namespace {
+
+// Runs the tiles in reverse order.
+class ReverseOrder : public Tiles {
+ public:
+  void Run(int64_t count, Tile tile, void* argument) override {
+    for (int64_t i = count; i-- > 0;) tile(argument, i);
+    was_divided = was_divided || count > 1;
+  }
+  bool was_divided = false;
+};
+
+Settings WithCoefficients(const char* coefficients, int64_t steps = 5) {
+  Settings settings;
+  std::string canonical;
+  REQUIRE(ParseNsCoefficients(coefficients, &settings.ns_coefficients, &canonical));
+  settings.ns_steps = steps;
+  return settings;
+}
+
+template <typename Real>
+std::vector<Real> Orthogonalized(const Settings& settings, int64_t rows, int64_t columns, std::vector<Real> x,
+                                 Tiles* tiles = nullptr) {
+  blas::Scratch scratch;
+  REQUIRE(blas::Scratch::Create({}, &scratch).ok());
+  const blas::ScratchUse use(&scratch);
+  std::vector<double> memory(
+      static_cast<size_t>(OrthogonalizeMemory<Real>::Elements(settings.orthogonalization, rows, columns)));
+  REQUIRE(Orthogonalize<Real>(settings, rows, columns, x.data(), {reinterpret_cast<Real*>(memory.data()), tiles}));
+  return x;
+}
+
+template <typename Real>
+std::vector<Real> DrawMatrix(int64_t n) {
+  std::mt19937_64 random(static_cast<uint64_t>(n));
+  std::normal_distribution<double> normal;
+  std::vector<Real> values(static_cast<size_t>(n));
+  for (Real& value : values) value = static_cast<Real>(normal(random));
+  return values;
+}
+
+// Returns the largest difference between X X^T, or X^T X if X is tall, and the identity.
+template <typename Real>
+double DistanceFromOrthogonal(int64_t rows, int64_t columns, const std::vector<Real>& x) {
+  const int64_t small = std::min(rows, columns);
+  const int64_t large = std::max(rows, columns);
+  const int64_t step = rows <= columns ? columns : 1;  // between two vectors of the smaller dim
+  const int64_t inner = rows <= columns ? 1 : columns;
+  double worst = 0;
+  for (int64_t i = 0; i < small; ++i) {
+    for (int64_t j = 0; j <= i; ++j) {
+      double sum = i == j ? -1 : 0;
+      for (int64_t k = 0; k < large; ++k) {
+        sum += double(x[size_t(i * step + k * inner)]) * double(x[size_t(j * step + k * inner)]);
+      }
+      worst = std::max(worst, std::fabs(sum));
+    }
+  }
+  return worst;
+}
+
+// From the sources that docs/keys.md names.
+TEST_CASE("five steps of each schedule map the singular values 1 and 4 to known numbers") {
+  struct Expected {
+    const char* coefficients;
+    double of_1, of_4;
+  };
+  for (const Expected& expected :
+       {Expected{"jordan", .742864755301412, .737354569654569}, Expected{"quintic", 1.00995854491388, 1.02024442459950},
+        Expected{"polar_express", 1.02107884998992, 1.00535771787588},
+        Expected{"cubic5", .782705952178527, 1.29902859500968}}) {
+    CAPTURE(expected.coefficients);
+    const auto x = Orthogonalized<double>(WithCoefficients(expected.coefficients), 2, 2, {1, 0, 0, 4});
+    const double tolerance = std::string(expected.coefficients) == "cubic5" ? 1e-7 : 1e-13;
+    CHECK(std::fabs(x[0] - expected.of_1) < tolerance);
+    CHECK(std::fabs(x[3] - expected.of_4) < tolerance);
+    CHECK(x[1] == 0);
+    CHECK(x[2] == 0);
+  }
+}
+
+TEST_CASE("a list of coefficients is that of a known schedule with its divisor, and its last entry repeats") {
+  const std::vector<double> a = DrawMatrix<double>(12);
+  const auto jordan = Orthogonalized<double>(WithCoefficients("jordan", 3), 3, 4, a);
+  CHECK(jordan == Orthogonalized<double>(WithCoefficients("3.4445,-4.775,2.0315", 3), 3, 4, a));
+  CHECK(jordan == Orthogonalized<double>(
+                      WithCoefficients("3.4445,-4.775,2.0315;3.4445,-4.775,2.0315;3.4445,-4.775,2.0315", 3), 3, 4, a));
+  CHECK(jordan != Orthogonalized<double>(WithCoefficients("jordan", 4), 3, 4, a));
+  // The exact cubic iteration, with enough steps, reaches U V^T.
+  const auto converged = Orthogonalized<double>(WithCoefficients("1.5,-0.5,0", 60), 3, 4, a);
+  CHECK(DistanceFromOrthogonal(3, 4, converged) < 1e-13);
+  Settings exact;
+  exact.orthogonalization = Orthogonalization::kExact;
+  const auto svd = Orthogonalized<double>(exact, 3, 4, a);
+  for (size_t i = 0; i < a.size(); ++i) CHECK(std::fabs(converged[i] - svd[i]) < 1e-13);
+}
+
+template <typename Real>
+void CheckScaled(int exponent, const Settings& settings) {
+  CAPTURE(exponent);
+  std::vector<Real> a = DrawMatrix<Real>(5 * 7);
+  const std::vector<Real> expected = Orthogonalized<Real>(settings, 5, 7, a);
+  for (Real& value : a) value = std::ldexp(value, exponent);
+  CHECK(Orthogonalized<Real>(settings, 5, 7, a) == expected);
+}
+
+TEST_CASE("a matrix multiplied by a power of two gives the same bits") {
+  Settings schatten = WithCoefficients("quintic");
+  schatten.ns_norm = NsNorm::kSchatten4;
+  Settings exact;
+  exact.orthogonalization = Orthogonalization::kExact;
+  for (const Settings& settings : {WithCoefficients("polar_express"), WithCoefficients("cubic5"), schatten, exact}) {
+    for (const int exponent : {-100, -60, -1, 3, 60, 120}) CheckScaled<float>(exponent, settings);
+    for (const int exponent : {-950, -60, 1, 60, 1000}) CheckScaled<double>(exponent, settings);
+  }
+}
+
+TEST_CASE("the result does not depend on the division into tiles") {
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{600, 2500}, {2500, 600}}) {
+    CAPTURE(rows);
+    const std::vector<float> a = DrawMatrix<float>(rows * columns);
+    for (const char* const coefficients : {"polar_express", "cubic5"}) {
+      ReverseOrder tiles;
+      const auto alone = Orthogonalized<float>(WithCoefficients(coefficients, 2), rows, columns, a);
+      CHECK(Orthogonalized<float>(WithCoefficients(coefficients, 2), rows, columns, a, &tiles) == alone);
+      CHECK(tiles.was_divided);
+    }
+  }
+}
+
+TEST_CASE("wide, tall and square matrices and vectors become nearly orthogonal, and their transposes agree") {
+  for (const auto& [rows, columns] :
+       {std::pair<int64_t, int64_t>{6, 11}, {11, 6}, {8, 8}, {1, 9}, {9, 1}, {1, 1}, {33, 70}}) {
+    CAPTURE(rows);
+    CAPTURE(columns);
+    const std::vector<double> a = DrawMatrix<double>(rows * columns);
+    std::vector<double> turned(a.size());
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) turned[size_t(j * rows + i)] = a[size_t(i * columns + j)];
+    }
+    const auto x = Orthogonalized<double>(WithCoefficients("polar_express", 8), rows, columns, a);
+    const auto y = Orthogonalized<double>(WithCoefficients("polar_express", 8), columns, rows, turned);
+    CHECK(DistanceFromOrthogonal(rows, columns, x) < 0.2);
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        CHECK(std::fabs(x[size_t(i * columns + j)] - y[size_t(j * rows + i)]) < 1e-12);
+      }
+    }
+    Settings exact;
+    exact.orthogonalization = Orthogonalization::kExact;
+    CHECK(DistanceFromOrthogonal(rows, columns, Orthogonalized<double>(exact, rows, columns, a)) < 1e-13);
+    std::vector<float> narrow(a.begin(), a.end());
+    CHECK(DistanceFromOrthogonal(rows, columns, Orthogonalized<float>(exact, rows, columns, narrow)) < 1e-6);
+  }
+}
+
+TEST_CASE("zeros stay zeros, and the largest and the smallest numbers neither overflow nor vanish") {
+  const Settings settings = WithCoefficients("polar_express");
+  CHECK(Orthogonalized<float>(settings, 2, 3, std::vector<float>(6)) == std::vector<float>(6));
+  const auto identity = Orthogonalized<float>(settings, 2, 2, {1, 0, 0, 1});
+  CHECK(std::fabs(identity[0] - 1) < 0.2F);
+  for (const float extreme : {std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min()}) {
+    CAPTURE(extreme);
+    const auto x = Orthogonalized<float>(settings, 2, 2, {extreme, 0, 0, extreme});
+    CHECK(std::fabs(x[0] - identity[0]) < 1e-6F);
+    CHECK(x[0] == x[3]);
+    CHECK(x[1] == 0);
+  }
+}
+
+TEST_CASE("coefficients that diverge give infinity or NaN, not a wrong finite result") {
+  const auto x = Orthogonalized<float>(WithCoefficients("30,30,30", 60), 3, 4, DrawMatrix<float>(12));
+  CHECK(!std::isfinite(x[0]));
+}
+
+}  // namespace
+}  // namespace shampoo
