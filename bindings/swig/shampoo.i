@@ -112,5 +112,6 @@ SHAMPOO_WAITS(shampoo_state_write)
 SHAMPOO_WAITS(shampoo_save)
 SHAMPOO_WAITS(shampoo_load)
 SHAMPOO_WAITS(shampoo_matrix_inverse_root)
+SHAMPOO_WAITS(shampoo_matrix_orthogonalize)
 
 %include <shampoo/shampoo.h>

@@ -55,6 +55,7 @@ constexpr shampoo_api kApi = {
     .save = shampoo_save,
     .load = shampoo_load,
     .matrix_inverse_root = shampoo_matrix_inverse_root,
+    .matrix_orthogonalize = shampoo_matrix_orthogonalize,
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "core/base/convert.h"
 #include "core/base/kernels/kernels.h"
@@ -12,6 +13,7 @@
 #include "core/blas/blas.h"
 #include "core/blas/mirror.h"
 #include "core/blas/rank_update.h"
+#include "core/blas/scratch.h"
 
 namespace shampoo {
 namespace {
@@ -192,6 +194,33 @@ bool Orthogonalize(const Settings& settings, int64_t rows, int64_t columns, Real
   return true;
 }
 
+template <typename Real>
+Status OrthogonalizeMatrix(const Settings& settings, int64_t rows, int64_t columns, const Real* a, Real* x) {
+  SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
+  const int64_t n = rows * columns;
+  if (!std::isfinite(LargestMagnitude(a, DtypeOf<Real>(), n))) {
+    return Numeric("the matrix a (", rows, " x ", columns, ") has a NaN or an infinity: expected finite elements");
+  }
+  blas::Scratch scratch;
+  SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create({}, &scratch));
+  const blas::ScratchUse use(&scratch);
+  std::vector<Real> memory(
+      static_cast<size_t>(OrthogonalizeMemory<Real>::Elements(settings.orthogonalization, rows, columns)));
+  std::vector<Real> result(a, a + n);
+  if (!Orthogonalize<Real>(settings, rows, columns, result.data(), {memory.data()})) {
+    return Numeric("LAPACK could not compute the singular value decomposition of the matrix a (", rows, " x ", columns,
+                   "): use orthogonalization newton_schulz");
+  }
+  if (!std::isfinite(LargestMagnitude(result.data(), DtypeOf<Real>(), n))) {
+    return Numeric("the iteration for the matrix a (", rows, " x ", columns,
+                   ") diverged: expected ns_coefficients that keep singular values bounded, such as polar_express");
+  }
+  std::copy(result.begin(), result.end(), x);
+  return {};
+}
+
+template Status OrthogonalizeMatrix(const Settings&, int64_t, int64_t, const float*, float*);
+template Status OrthogonalizeMatrix(const Settings&, int64_t, int64_t, const double*, double*);
 template struct OrthogonalizeMemory<float>;
 template struct OrthogonalizeMemory<double>;
 template bool Orthogonalize(const Settings&, int64_t, int64_t, float*, const OrthogonalizeMemory<float>&);

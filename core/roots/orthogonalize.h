@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/base/status.h"
 #include "core/base/tiles.h"
 #include "core/config/settings.h"
 
@@ -30,5 +31,9 @@ struct OrthogonalizeMemory {
 template <typename Real>
 bool Orthogonalize(const Settings& settings, int64_t rows, int64_t columns, Real* x,
                    const OrthogonalizeMemory<Real>& memory);
+
+// Orthogonalizes a matrix in host memory. Allocates its own workspace. On failure x is unchanged.
+template <typename Real>
+Status OrthogonalizeMatrix(const Settings& settings, int64_t rows, int64_t columns, const Real* a, Real* x);
 
 }  // namespace shampoo

@@ -155,6 +155,17 @@ static uint64_t invert(void) {
   return hash_of(root, sizeof root);
 }
 
+static uint64_t orthogonalize(void) {
+  static float matrix[COLUMNS * COLUMNS], x[COLUMNS * COLUMNS];
+  shampoo_config* config;
+  for (int i = 0; i < COLUMNS * COLUMNS; ++i) matrix[i] = i % 3 == 0 ? 1e-38f : i % 7 == 0 ? 1e38f : 0;
+  CALL(shampoo_config_create(&config));
+  CALL(shampoo_config_set_str(config, "method", "muon"));
+  CALL(shampoo_matrix_orthogonalize(config, COLUMNS, COLUMNS, SHAMPOO_F32, matrix, x));
+  shampoo_config_destroy(config);
+  return hash_of(x, sizeof x);
+}
+
 static void require_same(const char* what, uint64_t hash, uint64_t expected) {
   REQUIRE(hash == expected, "%s with %s: %016" PRIx64 ", without %016" PRIx64, what, host.name, hash, expected);
 }
@@ -179,9 +190,11 @@ int main(void) {
       }
     }
     host = kPlain;
-    const uint64_t expected = invert();
+    const uint64_t inverted = invert();
+    const uint64_t orthogonal = orthogonalize();
     host = modes[m];
-    require_same("shampoo_matrix_inverse_root", invert(), expected);
+    require_same("shampoo_matrix_inverse_root", invert(), inverted);
+    require_same("shampoo_matrix_orthogonalize", orthogonalize(), orthogonal);
   }
   return 0;
 }

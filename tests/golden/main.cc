@@ -133,6 +133,7 @@ ReplayFunction FunctionOfSuite(const std::string& suite) {
   }
   if (suite == "matrix_root") return shampoo::golden::ReplayMatrixRoot;
   if (suite == "matrix_root_extra") return shampoo::golden::ReplayMatrixRootExtra;
+  if (suite == "matrix_root_newton_schulz") return shampoo::golden::ReplayOrthogonalize;
   if (suite == "training") return shampoo::golden::ReplayTraining;
   throw std::runtime_error("suite " + suite + " is not supported by this tool");
 }
@@ -142,7 +143,8 @@ TensorFile Replay(const Case& recorded, const shampoo::golden::ReplayOptions& re
   const ReplayFunction function = FunctionOfSuite(suite);
   const auto source = recorded.settings.at("source").get<std::string>();
   // The settings of other sources are keys of the library.
-  const bool has_keys = source == "tests/golden/rules" || suite == "trajectory_muon" || suite == "trajectory_methods";
+  const bool has_keys = source == "tests/golden/rules" || suite == "trajectory_muon" || suite == "trajectory_methods" ||
+                        suite == "matrix_root_newton_schulz";
   if (!has_keys &&
       source != (suite.ends_with("_extra") ? "distributed_shampoo 2026-08" : "distributed_shampoo 2024-07")) {
     throw std::runtime_error("source " + source + " is not supported by this tool");

@@ -110,4 +110,20 @@ TensorFile ReplayMatrixRootExtra(const Case& recorded, const ReplayOptions& opti
   return ReplayRoot(recorded, config, a, ParseRoot(settings.at("root").get<std::string>()), false);
 }
 
+TensorFile ReplayOrthogonalize(const Case& recorded, const ReplayOptions& options) {
+  Config config;
+  config.Set("method", "muon");
+  config.Set("threads", options.threads);
+  for (const auto& [key, value] : recorded.settings.at("keys").items()) config.Set(key.c_str(), value);
+  const Tensor& a = recorded.data.At("A");
+  if (a.shape.size() != 2) throw std::runtime_error("A is not a matrix");
+  Tensor x{a.dtype, a.shape, std::vector<std::byte>(a.bytes.size())};
+  Check(shampoo_matrix_orthogonalize(config.Get(), a.shape[0], a.shape[1], DtypeCode(a.dtype), a.bytes.data(),
+                                     x.bytes.data()),
+        "shampoo_matrix_orthogonalize");
+  TensorFile result;
+  result.tensors.emplace("X", std::move(x));
+  return result;
+}
+
 }  // namespace shampoo::golden

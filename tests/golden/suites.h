@@ -19,8 +19,9 @@ struct Case {
 // Each returns the result tensors of its suite and throws std::runtime_error on failure.
 TensorFile ReplayTrajectory(const Case& recorded,
                             const ReplayOptions& options);  // param/<t>/<p>: value after step t, t from 1
-TensorFile ReplayMatrixRoot(const Case& recorded, const ReplayOptions& options);       // X
-TensorFile ReplayMatrixRootExtra(const Case& recorded, const ReplayOptions& options);  // X
-TensorFile ReplayTraining(const Case& recorded, const ReplayOptions& options);         // loss, f64, one entry per step
+TensorFile ReplayMatrixRoot(const Case& recorded, const ReplayOptions& options);  // X
+TensorFile ReplayMatrixRootExtra(const Case& recorded, const ReplayOptions& options);
+TensorFile ReplayOrthogonalize(const Case& recorded, const ReplayOptions& options);  // X
+TensorFile ReplayTraining(const Case& recorded, const ReplayOptions& options);       // loss, f64, one entry per step
 
 }  // namespace shampoo::golden

@@ -118,6 +118,8 @@ typedef struct shampoo_api {
   /* Matrix functions */
   shampoo_status (*matrix_inverse_root)(const shampoo_config* config, int64_t n, int32_t dtype, const void* a, void* x,
                                         int32_t root_num, int32_t root_den, shampoo_root_info* info);
+  shampoo_status (*matrix_orthogonalize)(const shampoo_config* config, int64_t rows, int64_t columns, int32_t dtype,
+                                         const void* a, void* x);
   /** @endcond */
 } shampoo_api;
 

@@ -415,7 +415,6 @@ shampoo_status shampoo_backend_describe(int32_t index, shampoo_backend_info* inf
  * Creates a config in which every key has its default.
  *
  * @param out receives the config. Release it with shampoo_config_destroy().
- * @retval SHAMPOO_E_NOMEM out of memory.
  */
 shampoo_status shampoo_config_create(shampoo_config** out);
 
@@ -424,7 +423,6 @@ shampoo_status shampoo_config_create(shampoo_config** out);
  *
  * @param out receives the new config. Release it with shampoo_config_destroy().
  * @param config copied. The two are independent afterwards.
- * @retval SHAMPOO_E_NOMEM out of memory.
  */
 shampoo_status shampoo_config_clone(shampoo_config** out, const shampoo_config* config);
 
@@ -763,7 +761,9 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *     - with method shampoo and "grafting" none, a parameter has a role, so that no method would update it;
  *     - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
  *       makes a part whose last dim is merged with another ("use_merge_dims");
- *     - with "update_norm", "max_update_rms" or "norm_control", a tensor has several blocks, or shards are local;
+ *     - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
+ *       are local;
+ *     - with method muon, a tensor is no matrix and "route" is off, or shards are local and "muon_local" is false;
  *     - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards do not
  *       contain each element exactly once. Every rank may also hold the whole parameter.
  */
@@ -1139,7 +1139,7 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  * @param opt changed.
  * @param group a group of the plan; 0 is the group of the plan's own config.
  * @param key a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
- *     "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta" or "gradient_scale".
+ *     "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta", "adam_lr" or "gradient_scale".
  * @param value in the range of the key and of the computation dtype of the group's blocks. With method shampoo, epsilon
  *     or root_relative_epsilon is in use and must stay above 0, and the other must stay 0. With root_rank_handling
  *     pseudo_inverse, both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
@@ -1271,26 +1271,9 @@ shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* 
  * the same plan. If every entry is written into an optimizer whose plan is equal, that optimizer continues with
  * bit-identical results.
  *
- * "group.g/step" is one I64: the number of steps of group g. The names of all other entries begin with the name of a
- * parameter and the index of a block within it, from 0: "parameter/block/factor.k". They have the shape of the block,
- * unless the table says otherwise. k is a dim of the block. The table names the methods that have an entry.
- *
- *   "factor.k"        factor matrix F_k, symmetric, shape[k] x shape[k]
- *   "inverse.k"       shampoo: inverse root X_k, symmetric, shape[k] x shape[k]
- *   "snapshot.k"      with root_async: F_k as it was at step snapshot_step, symmetric
- *   "snapshot_step"   with root_async: one I64. s > 0: the snapshots are of step s of the group, and their roots are
- *                     not in use yet; -s: the roots of step s are in use; 0: no refresh yet
- *   "diagonal"        shampoo: one I32 per dim, 1 if the factor matrix was diagonal at every refresh, else 0
- *   "basis.k"         soap and kl_shampoo: eigenbasis of F_k, shape[k] x shape[k], an eigenvector in each column
- *   "kl_scale.k"      kl_shampoo, and soap with factor_correction kl: shape[k] inverse square roots of eigenvalues
- *   "gradient_count"  soap and kl_shampoo: one I64, the number of gradients that the block has had
- *   "radius"          with norm_control: one F64, the norm that it maintains; 0: not known yet
- *   "filtered_grad"   moving average of the gradient; if beta1 is not 0
- *   "second_moment"   adam, adagrad, rmsprop and soap, and kl_shampoo without factor matrices: second moment
- *   "grafting"        second moment of the grafting method, if it has one
- *   "momentum"        momentum; if momentum is not 0
- *
- * With soap and kl_shampoo, filtered_grad and second_moment of blocks with factor matrices are in the eigenbases.
+ * "group.g/step" is one I64: the number of steps of group g. All other names begin with the name of a parameter and the
+ * index of a block within it, from 0: "parameter/block/factor.1". docs/checkpoints.md lists the states of each method
+ * with their shapes.
  * ================================================================================================================= */
 
 /** An entry of the state. Begin with SHAMPOO_STATE_ENTRY_INIT. */
@@ -1437,7 +1420,7 @@ shampoo_status shampoo_load(shampoo_optimizer* const* opts, int32_t count, shamp
                             void* stream);
 
 /* ====================================================================================================================
- * Matrix functions: the inverse roots of the optimizer, on host memory
+ * Matrix functions of the methods, on host memory. They allocate their workspace and run on the calling thread.
  * ================================================================================================================= */
 
 /** How a root was computed. Begin with SHAMPOO_ROOT_INFO_INIT. */
@@ -1470,8 +1453,7 @@ typedef struct shampoo_root_info {
  * (its trace divided by n), or epsilon if that key is set instead. With root_relative_epsilon, the root of a matrix of
  * zeros or subnormal numbers is the identity. docs/roots.md describes the methods (key "root_method"), negative
  * eigenvalues and root_rank_handling pseudo_inverse. If an iteration does not converge, this function returns its last
- * iterate (info->converged is 0), whereas a step uses it only if its residual is small. It allocates its workspace, and
- * runs on the calling thread.
+ * iterate (info->converged is 0), whereas a step uses it only if its residual is small.
  *
  * @param config read: "epsilon" (which may be 0 here), "exponent_multiplier", and all keys that begin with "root_". If
  *     "root_dtype" is auto, dtype is used.
@@ -1490,6 +1472,22 @@ typedef struct shampoo_root_info {
  */
 shampoo_status shampoo_matrix_inverse_root(const shampoo_config* config, int64_t n, int32_t dtype, const void* a,
                                            void* x, int32_t root_num, int32_t root_den, shampoo_root_info* info);
+
+/**
+ * Orthogonalizes a matrix, as a step of method muon does: x is close to U V^T if a = U diag(s) V^T. Multiplying a by a
+ * power of two does not change x. The x of a matrix of zeros is zeros.
+ *
+ * @param config read: "orthogonalization" and the keys that begin with "ns_", which are read by method muon.
+ * @param rows number of rows, >= 1.
+ * @param columns number of columns, >= 1. The smaller of both is at most 32750, and rows * columns at most 2^31 - 1.
+ * @param dtype of a and x: SHAMPOO_F32 or SHAMPOO_F64.
+ * @param a rows * columns elements, row-major.
+ * @param x receives rows * columns elements. It may be the same address as `a`; otherwise the two must not overlap.
+ * @retval SHAMPOO_E_INVALID rows, columns or dtype is out of range, or values of the config contradict each other.
+ * @retval SHAMPOO_E_NUMERIC a has a NaN or an infinity, or the iteration diverged. x is unchanged.
+ */
+shampoo_status shampoo_matrix_orthogonalize(const shampoo_config* config, int64_t rows, int64_t columns, int32_t dtype,
+                                            const void* a, void* x);
 
 #ifdef __cplusplus
 }

@@ -151,7 +151,7 @@ static void check_written_by_the_library(void) {
 
 /* The functions of 0.1 at their positions. Later versions append functions. */
 static void check_api(void) {
-  LAYOUT(shampoo_api, sizeof(size_t) + 49 * sizeof(void (*)(void)), matrix_inverse_root);
+  LAYOUT(shampoo_api, sizeof(size_t) + 50 * sizeof(void (*)(void)), matrix_orthogonalize);
   SLOT(version, 0);
   SLOT(build_info, 1);
   SLOT(status_name, 2);
@@ -201,6 +201,7 @@ static void check_api(void) {
   SLOT(save, 46);
   SLOT(load, 47);
   SLOT(matrix_inverse_root, 48);
+  SLOT(matrix_orthogonalize, 49);
 }
 
 static void check_codes(void) {

@@ -40,6 +40,35 @@ TEST_CASE("shampoo_matrix_inverse_root rejects wrong matrices and roots") {
   CHECK(x[0] == doctest::Approx(0.5));
 }
 
+TEST_CASE("shampoo_matrix_orthogonalize rejects wrong matrices and reports what it cannot compute") {
+  const ConfigPtr config = MakeConfig({{"method", "muon"}});
+  const double a[6] = {4, 0, 0, 4, 1, 1};
+  double x[6] = {7, 7, 7, 7, 7, 7};
+  const auto orthogonalize = [&](int64_t rows, int64_t columns, int32_t dtype) {
+    return shampoo_matrix_orthogonalize(config.get(), rows, columns, dtype, a, x);
+  };
+  for (const int64_t wrong : {int64_t{0}, int64_t{-1}, INT64_MIN}) {
+    CHECK_ERROR(orthogonalize(wrong, 2, SHAMPOO_F64), SHAMPOO_E_INVALID, {"rows is " + Text(wrong), "at least 1"});
+    CHECK_ERROR(orthogonalize(2, wrong, SHAMPOO_F64), SHAMPOO_E_INVALID, {"columns is " + Text(wrong), "at least 1"});
+  }
+  CHECK_ERROR(orthogonalize(32751, 32752, SHAMPOO_F64), SHAMPOO_E_INVALID, {"rows is 32751", "at most 32750"});
+  CHECK_ERROR(orthogonalize(INT64_MAX, 2, SHAMPOO_F64), SHAMPOO_E_INVALID, {"columns is 2", "2^31 - 1 elements"});
+  CHECK_ERROR(orthogonalize(2, 3, SHAMPOO_BF16), SHAMPOO_E_INVALID, {"dtype is 4", "SHAMPOO_F32 (1)"});
+  const auto with = [&](const shampoo_config* c, const void* from, void* to) {
+    return shampoo_matrix_orthogonalize(c, 2, 3, SHAMPOO_F64, from, to);
+  };
+  CHECK_ERROR(with(nullptr, a, x), SHAMPOO_E_INVALID, {"config is NULL"});
+  CHECK_ERROR(with(config.get(), nullptr, x), SHAMPOO_E_INVALID, {"a is NULL"});
+  CHECK_ERROR(with(config.get(), a, nullptr), SHAMPOO_E_INVALID, {"x is NULL"});
+  const double infinite[6] = {1, 2, 3, 4, 5, INFINITY};
+  CHECK_ERROR(with(config.get(), infinite, x), SHAMPOO_E_NUMERIC, {"matrix a (2 x 3)", "infinity", "expected finite"});
+  const ConfigPtr diverging = MakeConfig({{"method", "muon"}, {"ns_coefficients", "30,30,30"}, {"ns_steps", "60"}});
+  CHECK_ERROR(with(diverging.get(), a, x), SHAMPOO_E_NUMERIC, {"matrix a (2 x 3)", "diverged", "polar_express"});
+  for (const double element : x) CHECK(element == 7);
+  CHECK(orthogonalize(2, 3, SHAMPOO_F64) == SHAMPOO_OK);
+  CHECK(x[0] != 7);
+}
+
 template <typename Real>
 void CheckRootFails(const ConfigPtr& config, int32_t dtype, std::vector<Real> a, const char* why) {
   const auto n = static_cast<int64_t>(std::sqrt(static_cast<double>(a.size())));

@@ -4,7 +4,7 @@
 //! Version, keys, backends, log and inverse roots.
 
 use crate::tools::{builder, config, model, optimizer, steps};
-use libshampoo::{inverse_root, Code, Config, Level, Optimizer, PlanOptions, RootMethod};
+use libshampoo::{inverse_root, orthogonalize, Code, Config, Level, Optimizer, PlanOptions, RootMethod};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -110,5 +110,21 @@ fn an_inverse_root_is_computed_in_place() {
     let error = inverse_root(&config, 2, &[1i32; 4], &mut [0; 4], (2, 1)).unwrap_err();
     assert_eq!(error.code(), Code::Invalid);
     let error = inverse_root(&config, 1, &[f64::NAN], &mut [0.0], (2, 1)).unwrap_err();
+    assert_eq!(error.code(), Code::Numeric);
+}
+
+#[test]
+fn a_matrix_is_orthogonalized() {
+    let mut config = Config::new().unwrap();
+    config.set("method", "muon").unwrap().set("ns_coefficients", "1.5,-0.5,0").unwrap().set("ns_steps", 60).unwrap();
+    let a = [3.0f64, 0.0, 0.0, 0.0, 0.0, -0.25];
+    let mut x = [0.0f64; 6];
+    orthogonalize(&config, (2, 3), &a, &mut x).unwrap();
+    assert!((x[0] - 1.0).abs() < 1e-14 && (x[5] + 1.0).abs() < 1e-14, "{x:?}");
+    assert_eq!(x[1..5], [0.0; 4]);
+
+    let error = orthogonalize(&config, (3, 3), &a, &mut x).unwrap_err();
+    assert!(error.message().contains("a has 6 elements"), "{error}");
+    let error = orthogonalize(&config, (1, 1), &[f64::NAN], &mut [0.0]).unwrap_err();
     assert_eq!(error.code(), Code::Numeric);
 }

@@ -559,13 +559,11 @@ extern "C" {
     /// Creates a config in which every key has its default.
     ///
     /// - `out` receives the config. Release it with shampoo_config_destroy().
-    /// - returns `SHAMPOO_E_NOMEM`: out of memory.
     pub fn shampoo_config_create(out: *mut *mut shampoo_config) -> shampoo_status;
     /// Copies a config, for example for a second parameter group that differs in two keys.
     ///
     /// - `out` receives the new config. Release it with shampoo_config_destroy().
     /// - `config` copied. The two are independent afterwards.
-    /// - returns `SHAMPOO_E_NOMEM`: out of memory.
     pub fn shampoo_config_clone(out: *mut *mut shampoo_config, config: *const shampoo_config) -> shampoo_status;
     /// Releases a config. Plans that were made from it are not affected.
     ///
@@ -695,7 +693,9 @@ extern "C" {
     ///   - with method shampoo and "grafting" none, a parameter has a role, so that no method would update it;
     ///   - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
     ///   makes a part whose last dim is merged with another ("use_merge_dims");
-    ///   - with "update_norm", "max_update_rms" or "norm_control", a tensor has several blocks, or shards are local;
+    ///   - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
+    ///   are local;
+    ///   - with method muon, a tensor is no matrix and "route" is off, or shards are local and "muon_local" is false;
     ///   - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards do not
     ///   contain each element exactly once. Every rank may also hold the whole parameter.
     pub fn shampoo_plan_finish(plan: *mut shampoo_plan) -> shampoo_status;
@@ -851,7 +851,7 @@ extern "C" {
     /// - `opt` changed.
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
     /// - `key` a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
-    ///   "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta" or "gradient_scale".
+    ///   "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta", "adam_lr" or "gradient_scale".
     /// - `value` in the range of the key and of the computation dtype of the group's blocks. With method shampoo, epsilon
     ///   or root_relative_epsilon is in use and must stay above 0, and the other must stay 0. With root_rank_handling
     ///   pseudo_inverse, both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
@@ -1097,8 +1097,7 @@ extern "C" {
     /// (its trace divided by n), or epsilon if that key is set instead. With root_relative_epsilon, the root of a matrix of
     /// zeros or subnormal numbers is the identity. docs/roots.md describes the methods (key "root_method"), negative
     /// eigenvalues and root_rank_handling pseudo_inverse. If an iteration does not converge, this function returns its last
-    /// iterate (info-\>converged is 0), whereas a step uses it only if its residual is small. It allocates its workspace, and
-    /// runs on the calling thread.
+    /// iterate (info-\>converged is 0), whereas a step uses it only if its residual is small.
     ///
     /// - `config` read: "epsilon" (which may be 0 here), "exponent_multiplier", and all keys that begin with "root\_". If
     ///   "root_dtype" is auto, dtype is used.
@@ -1123,5 +1122,24 @@ extern "C" {
         root_num: i32,
         root_den: i32,
         info: *mut shampoo_root_info,
+    ) -> shampoo_status;
+    /// Orthogonalizes a matrix, as a step of method muon does: x is close to U V^T if a = U diag(s) V^T. Multiplying a by a
+    /// power of two does not change x. The x of a matrix of zeros is zeros.
+    ///
+    /// - `config` read: "orthogonalization" and the keys that begin with "ns\_", which are read by method muon.
+    /// - `rows` number of rows, \>= 1.
+    /// - `columns` number of columns, \>= 1. The smaller of both is at most 32750, and rows \* columns at most 2^31 - 1.
+    /// - `dtype` of a and x: SHAMPOO_F32 or SHAMPOO_F64.
+    /// - `a` rows \* columns elements, row-major.
+    /// - `x` receives rows \* columns elements. It may be the same address as `a`; otherwise the two must not overlap.
+    /// - returns `SHAMPOO_E_INVALID`: rows, columns or dtype is out of range, or values of the config contradict each other.
+    /// - returns `SHAMPOO_E_NUMERIC`: a has a NaN or an infinity, or the iteration diverged. x is unchanged.
+    pub fn shampoo_matrix_orthogonalize(
+        config: *const shampoo_config,
+        rows: i64,
+        columns: i64,
+        dtype: i32,
+        a: *const c_void,
+        x: *mut c_void,
     ) -> shampoo_status;
 }

@@ -40,5 +40,5 @@ pub use log::{clear_log, set_log, Level};
 pub use optimizer::Optimizer;
 pub use param::{Fan, Param, Role, Shard};
 pub use plan::{Block, Plan, PlanBuilder, PlanOptions};
-pub use root::{inverse_root, RootInfo, RootMethod};
+pub use root::{inverse_root, orthogonalize, RootInfo, RootMethod};
 pub use state::StateEntry;

@@ -91,3 +91,39 @@ pub fn inverse_root<T: Element>(config: &Config, n: usize, a: &[T], x: &mut [T],
         residual: info.residual,
     })
 }
+
+/// Orthogonalizes a `rows` x `columns` matrix as a step of method muon does: if `a = U diag(s) V^T`, then `x` is close
+/// to `U V^T`.
+///
+/// Matrices are row-major. The keys "orthogonalization" and "ns_..." of the config are used; set its key "method" to
+/// "muon" to change them.
+///
+/// ```
+/// let mut config = libshampoo::Config::new()?;
+/// config.set("method", "muon")?;
+/// config.set("orthogonalization", "exact")?;
+/// let mut x = [0.0f64; 4];
+/// libshampoo::orthogonalize(&config, (2, 2), &[3.0, 0.0, 0.0, 0.1], &mut x)?;
+/// assert!((x[0] - 1.0).abs() < 1e-14 && (x[3] - 1.0).abs() < 1e-14);
+/// # Ok::<(), libshampoo::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`Code::Invalid`](crate::Code::Invalid): a slice does not have rows * columns elements, a dim is out of range, or
+///   `T` is neither `f32` nor `f64`.
+/// - [`Code::Numeric`](crate::Code::Numeric): `a` contains NaN or infinity, or the iteration diverged. `x` has not
+///   changed.
+pub fn orthogonalize<T: Element>(config: &Config, (rows, columns): (usize, usize), a: &[T], x: &mut [T]) -> Result<()> {
+    for (what, count) in [("a", a.len()), ("x", x.len())] {
+        if rows.checked_mul(columns) != Some(count) {
+            return Err(Error::invalid(format!(
+                "{what} has {count} elements; expected rows * columns, with rows = {rows} and columns = {columns}"
+            )));
+        }
+    }
+    let (height, width) = (to_i64("rows", rows)?, to_i64("columns", columns)?);
+    let (from, to) = (a.as_ptr().cast(), x.as_mut_ptr().cast());
+    // SAFETY: both matrices have rows * columns elements of T, and x cannot overlap a.
+    check(unsafe { sys::shampoo_matrix_orthogonalize(config.as_ptr(), height, width, T::DTYPE.code(), from, to) })
+}

@@ -325,4 +325,20 @@ class ShampooTest {
       assertArrayEquals(before, Buffers.copy(x));
     }
   }
+
+  @Test
+  void orthogonalizeDiagonalMatrix() {
+    FloatBuffer a = Buffers.floats(3, 0, 0, 0, 0, -0.25f);
+    FloatBuffer x = Buffers.filled(6, 7);
+    try (Config config = new Config().set("method", "muon").set("orthogonalization", "exact")) {
+      Shampoo.orthogonalize(config, 2, 3, DType.F32, a, x);
+      assertArrayEquals(new float[] {1, 0, 0, 0, 0, -1}, Buffers.copy(x), 1e-6f);
+      float[] before = Buffers.copy(x);
+      a.put(0, Float.NaN);
+      assertThrows(ShampooException.Numeric.class, () -> Shampoo.orthogonalize(config, 2, 3, DType.F32, a, x));
+      assertThrows(ShampooException.Invalid.class, () -> Shampoo.orthogonalize(config, 3, 3, DType.F32, a, x));
+      assertThrows(ShampooException.Invalid.class, () -> Shampoo.orthogonalize(config, 2, 3, DType.F64, a, x));
+      assertArrayEquals(before, Buffers.copy(x));
+    }
+  }
 }

@@ -194,6 +194,37 @@ public final class Shampoo {
   }
 
   /**
+   * Orthogonalizes a matrix in the same way as a step of method muon: if a = U diag(s) V^T, then x is close to U V^T.
+   *
+   * @param config config whose keys "orthogonalization" and "ns_..." are used. Set its key "method" to "muon" to change
+   *     them.
+   * @param rows number of rows, at least 1.
+   * @param columns number of columns, at least 1. The smaller of both is at most 32750.
+   * @param dtype type of a and x: F32 or F64.
+   * @param a direct buffer of rows * columns elements, row-major.
+   * @param x direct buffer of rows * columns elements, which receives the result. It may be the same buffer as a.
+   * @throws ShampooException.Invalid if an argument is out of range, or a buffer has the wrong size or type.
+   * @throws ShampooException.Numeric if a contains NaN or infinity, or the iteration diverged. x does not change.
+   */
+  public static void orthogonalize(Config config, int rows, int columns, DType dtype, Buffer a, Buffer x) {
+    Memory from = Memory.of(a);
+    Memory to = Memory.of(x);
+    from.check("a", dtype, (long) rows * columns, DeviceType.CPU, false);
+    to.check("x", dtype, (long) rows * columns, DeviceType.CPU, true);
+    try {
+      config.handle.read(
+          config,
+          keys -> {
+            Raw.shampoo_matrix_orthogonalize(keys, rows, columns, dtype.code, from.address(), to.address());
+            return null;
+          });
+    } finally {
+      Reference.reachabilityFence(a);
+      Reference.reachabilityFence(x);
+    }
+  }
+
+  /**
    * Saves the states of the optimizers of all ranks as one checkpoint. Collective.
    *
    * @param optimizers the optimizers of this rank.
