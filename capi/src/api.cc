@@ -56,6 +56,7 @@ constexpr shampoo_api kApi = {
     .load = shampoo_load,
     .matrix_inverse_root = shampoo_matrix_inverse_root,
     .matrix_orthogonalize = shampoo_matrix_orthogonalize,
+    .optimizer_export = shampoo_optimizer_export,
 };
 
 }  // namespace

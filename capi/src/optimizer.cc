@@ -162,6 +162,14 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream) {
   });
 }
 
+shampoo_status shampoo_optimizer_export(shampoo_optimizer* opt, double blend, int32_t count, void* const* weights) {
+  return GuardOptimizer(opt, [&](shampoo::Optimizer& optimizer) -> Status {
+    Status status = count > 0 ? RequireArgument(weights, "weights") : Status();
+    const bool is_usable = status.ok() && count > 0;
+    return optimizer.Export(std::move(status), blend, {weights, is_usable ? static_cast<size_t>(count) : 0});
+  });
+}
+
 shampoo_status shampoo_optimizer_status(shampoo_optimizer* opt, int32_t wait, int64_t* step_out) {
   return GuardOptimizer(opt, [&](shampoo::Optimizer& optimizer) -> Status {
     int64_t failed = 0;

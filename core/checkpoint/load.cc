@@ -244,14 +244,13 @@ class Load {
     return {};
   }
 
-  // Loads the number of gradients of a block without factor matrices, whose moments come from other blocks. All blocks
-  // of a parameter have had the same gradients.
-  Status LoadGradientCount(const Matching::ReshardedParam& resharded, int64_t block) {
-    if (resharded.optimizer->plan().block(block).is_preconditioned) return {};
+  // Loads a state that counts, and has no element of the parameter, into a block whose moments come from other blocks.
+  // All blocks of a parameter have had the same gradients and steps.
+  Status LoadCount(const Matching::ReshardedParam& resharded, int64_t block, std::string_view name) {
     for (const StateEntry& state : resharded.optimizer->entries()) {
-      if (state.block != block || state.state() != kGradientCount) continue;
+      if (state.block != block || state.state() != name) continue;
       for (const StoredBlock* source : resharded.sources) {
-        const StoredEntry* const entry = source->Find(kGradientCount);
+        const StoredEntry* const entry = source->Find(name);
         if (entry == nullptr) continue;
         return resharded.optimizer->Change(state, &copy_,
                                            [&](char* memory) { return reader_->Load(*source, *entry, state, memory); });
@@ -273,7 +272,8 @@ class Load {
       for (const int64_t block : resharded.blocks) {
         const Block& of_plan = resharded.optimizer->plan().blocks[static_cast<size_t>(block)];
         SHAMPOO_RETURN_IF_ERROR(resharded.optimizer->InitializeFactors(of_plan));
-        SHAMPOO_RETURN_IF_ERROR(LoadGradientCount(resharded, block));
+        if (!of_plan.is_preconditioned) SHAMPOO_RETURN_IF_ERROR(LoadCount(resharded, block, kGradientCount));
+        SHAMPOO_RETURN_IF_ERROR(LoadCount(resharded, block, kLrSum));
       }
     }
     for (const Matching::Steps& steps : matching_->steps()) {

@@ -38,6 +38,8 @@ const char* KeyOf(std::string_view state) {
   if (state == "momentum") return "momentum";
   if (state == "grafting") return "grafting";
   if (state == "radius") return "norm_control";
+  if (state == "iterate_offset" || state == "lr_sum") return "averaging";
+  if (state == "ema_offset") return "weight_ema";
   return state.starts_with("kl_scale") ? "factor_correction" : nullptr;
 }
 
@@ -56,6 +58,7 @@ const char* DtypeKeyOf(std::string_view state) {
   if (state == "momentum") return "momentum_dtype";
   if (state == "grafting") return "grafting_dtype";
   if (state == "second_moment") return "second_moment_dtype";
+  if (state == "iterate_offset" || state == "ema_offset") return "average_dtype";
   if (state.starts_with("snapshot")) return "computation_dtype";
   return state.starts_with("factor") ? "factor_dtype" : "inverse_dtype";
 }

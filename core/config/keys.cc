@@ -35,6 +35,7 @@ constexpr const char* kPreconditionDimsNames[] = {"all", "smaller", "larger"};
 constexpr const char* kRouteNames[] = {"auto", "off"};
 constexpr const char* kUpdateNormNames[] = {"none", "frobenius", "rms"};
 constexpr const char* kNormControlNames[] = {"none", "hyperball", "relative", "radial_brake", "radial"};
+constexpr const char* kAveragingNames[] = {"none", "gpa", "schedule_free"};
 constexpr const char* kShapeScaleNames[] = {"none", "muon", "rms_adam", "spectral", "sqrt_max"};
 constexpr const char* kOrthogonalizationNames[] = {"newton_schulz", "exact"};
 constexpr const char* kNsNormNames[] = {"frobenius", "schatten4"};
@@ -574,6 +575,38 @@ const Key kKeys[] = {
     {.name = "adam_epsilon", .type = KeyType::kF64, .default_text = "1e-08",
      .doc = "epsilon of the parameters of adam_lr.",
      .methods = kMuon, .least = 0, .number = &Settings::adam_epsilon, .arithmetic = true},
+    {.name = "averaging", .type = KeyType::kChoice, .default_text = "none",
+     .doc = "Trains with an average of iterates. The parameter is then average_train times the average plus 1 - "
+            "average_train times the newest iterate, which takes the steps; shampoo_optimizer_export returns the "
+            "average, which is meant for evaluation and for use after training. gpa: an exponential moving average "
+            "(arXiv 2512.17131). schedule_free: an average weighted by powers of lr, which replaces a schedule that "
+            "lets lr decay (arXiv 2405.15682). Takes one state of the size of the parameter. Requires momentum 0, and "
+            "does not work with norm_control, update_floor, cautious_decay, weight_ema and weight_decay_type "
+            "decoupled_after. Not supported on a GPU yet.",
+     .choices = kAveragingNames, .choose = Choose<&Settings::averaging>},
+    {.name = "average_train", .type = KeyType::kF64, .default_text = "0.8",
+     .doc = "Weight of the average in the parameter during training, with averaging gpa and schedule_free.",
+     .least = 0, .most = 1, .least_open = true, .number = &Settings::average_train},
+    {.name = "average_eval", .type = KeyType::kF64, .default_text = "0.9",
+     .doc = "Decay of the average with averaging gpa: a step multiplies the average by this, and adds 1 minus this "
+            "times the newest iterate.",
+     .least = 0, .most = 1, .most_open = true, .number = &Settings::average_eval},
+    {.name = "average_lr_power", .type = KeyType::kF64, .default_text = "2",
+     .doc = "With averaging schedule_free, the weight of an iterate in the average is the lr of its step to this "
+            "power.",
+     .least = 0, .number = &Settings::average_lr_power},
+    {.name = "weight_ema", .type = KeyType::kF64, .default_text = "0",
+     .doc = "Decay of an exponential moving average of the parameter, which does not change training and which "
+            "shampoo_optimizer_export returns. Every call of a step updates it, also for parameters without a "
+            "gradient. Takes one state of the size of the parameter. 0: off. Not supported on a GPU yet.",
+     .least = 0, .most = 1, .most_open = true, .number = &Settings::weight_ema},
+    {.name = "weight_ema_start", .type = KeyType::kI64, .default_text = "1",
+     .doc = "Step of the group after which the average of weight_ema starts: it is then the parameter.",
+     .least = 1, .most = kLargestInteger, .integer = &Settings::weight_ema_start},
+    {.name = "average_dtype", .type = KeyType::kDtype, .default_text = "auto",
+     .doc = "Dtype in which the state of averaging or weight_ema, a difference from the parameter, is stored between "
+            "steps. auto: computation_dtype.",
+     .choices = kStateDtypes, .dtype = &Settings::average_dtype},
     {.name = "basis_order", .type = KeyType::kChoice, .default_text = "after",
      .doc = "Whether a step updates factor matrices and eigenbases after or before it computes the direction. before "
             "uses a basis that its own gradient has determined; the first update then consists of rounding errors in "

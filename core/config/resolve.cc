@@ -73,6 +73,35 @@ Status CheckNorms(const Settings& settings) {
   return {};
 }
 
+// Checks keys of averages of iterates and of the parameter.
+Status CheckAverages(const Settings& settings) {
+  if (settings.averaging == Averaging::kNone) return {};
+  const char* const name = settings.averaging == Averaging::kGpa ? "gpa" : "schedule_free";
+  const auto reject = [name](const char* with, const char* reason, const char* expected) {
+    return Invalid("key averaging: the value ", name, " is not allowed with ", with, ", ", reason,
+                   ": expected none, or ", expected);
+  };
+  if (settings.momentum != 0) {
+    return reject("momentum", "which an average of iterates takes the place of", "momentum 0");
+  }
+  if (settings.controls_norm()) {
+    return reject("norm_control or update_floor", "which control the norm of another point than the steps change",
+                  "norm_control none and update_floor 0");
+  }
+  if (settings.cautious_decay) {
+    return reject("cautious_decay", "because the newest iterate decays instead of the parameter",
+                  "cautious_decay false");
+  }
+  if (settings.weight_decay_type == WeightDecayType::kDecoupledAfter) {
+    return reject("weight_decay_type decoupled_after", "because the newest iterate decays instead of the parameter",
+                  "weight_decay_type decoupled");
+  }
+  if (settings.weight_ema != 0) {
+    return reject("weight_ema", "because there is one average to export", "weight_ema 0");
+  }
+  return {};
+}
+
 class Resolver {
  public:
   explicit Resolver(const Config& config)
@@ -119,6 +148,7 @@ Status Resolver::Run(Settings* settings) {
   SHAMPOO_RETURN_IF_ERROR(TakeValues());
   SHAMPOO_RETURN_IF_ERROR(CheckDecay(settings_));
   SHAMPOO_RETURN_IF_ERROR(CheckNorms(settings_));
+  SHAMPOO_RETURN_IF_ERROR(CheckAverages(settings_));
   SHAMPOO_RETURN_IF_ERROR(ResolveIgnoredDims());
   SHAMPOO_RETURN_IF_ERROR(ResolveFilter());
   if (method_ == Method::kShampoo) {

@@ -75,6 +75,7 @@ struct NsCoefficients {
   int count = 0;
   double divisor = 1;  // X is divided by this multiple of its norm
 };
+enum class Averaging { kNone, kGpa, kScheduleFree };
 enum class ShapeScale { kNone, kMuon, kRmsAdam, kSpectral, kSqrtMax };
 // The key second_moment: which mean of the squared direction of method muon a second moment averages.
 enum class DirectionMoment { kNone, kRow, kShort, kElement };
@@ -126,6 +127,10 @@ struct GroupSettings {
   double adam_beta1 = 0;
   double adam_beta2 = 0;
   double adam_epsilon = 0;
+  double average_eval = 0;
+  double average_train = 0;
+  double average_lr_power = 0;
+  double weight_ema = 0;  // 0: there is none
 
   int64_t precondition_frequency = 0;
   int64_t start_preconditioning_step = 0;  // resolved: never -1
@@ -134,6 +139,7 @@ struct GroupSettings {
   int64_t root_async = 0;
   int64_t basis_iterations = 0;
   int64_t factor_update_frequency = 1;
+  int64_t weight_ema_start = 0;
 
   Method method = Method::kShampoo;
   Grafting grafting = Grafting::kNone;  // with an elementwise method: that method
@@ -148,6 +154,7 @@ struct GroupSettings {
   NormControl norm_control = NormControl::kNone;
   ShapeScale shape_scale = ShapeScale::kNone;
   DirectionMoment direction_moment = DirectionMoment::kNone;
+  Averaging averaging = Averaging::kNone;
   BasisMethod basis_method = BasisMethod::kEigen;
   BasisSort basis_sort = BasisSort::kBefore;
   BasisTransport basis_transport = BasisTransport::kRotate;
@@ -247,6 +254,7 @@ struct Settings : GroupSettings {
   std::optional<Dtype> momentum_dtype;
   std::optional<Dtype> grafting_dtype;
   std::optional<Dtype> second_moment_dtype;
+  std::optional<Dtype> average_dtype;
   std::optional<Dtype> communication_dtype;
 
   // Returns whether blocks have a second moment of the gradient, V.

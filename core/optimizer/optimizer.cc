@@ -31,6 +31,17 @@ Status Optimizer::Set(int group, const char* name, double value) {
   return {};
 }
 
+Status Optimizer::Export(Status caller_status, double blend, std::span<void* const> weights) {
+  if (caller_status.ok() && !(blend >= 0 && blend <= 1)) {
+    caller_status = Invalid("blend is ", blend, ": expected a number in [0, 1]; 1 exports the averages");
+  }
+  if (caller_status.ok() && weights.size() != plan_->params.size()) {
+    caller_status = Invalid("count is ", weights.size(), ": expected ", plan_->params.size(),
+                            ", the number of parameters of the plan");
+  }
+  return strategy_->Export(std::move(caller_status), blend, weights);
+}
+
 Status Optimizer::Stat(std::string_view name, double* value) const {
   for (const auto& [phase_name, phase] : kSecondsOf) {
     if (name != phase_name) continue;

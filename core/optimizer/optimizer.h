@@ -50,6 +50,9 @@ class Optimizer {
 
   Status Set(int group, const char* name, double value);
 
+  // Writes (1 - blend) times each parameter plus blend times its average. weights: by parameter; nullptr: not wanted.
+  Status Export(Status caller_status, double blend, std::span<void* const> weights);
+
   // Makes the steps, with the buffers and hyper-parameters of this optimizer.
   StepStrategy& strategy() { return *strategy_; }
 

@@ -113,6 +113,9 @@ struct Block {
   StateSlot second_moment;                   // V of an elementwise method or of SOAP
   StateSlot grafting;                        // V of the grafting method
   StateSlot momentum;                        // M
+  StateSlot iterate_offset;                  // with averaging: Z - W (core/rules/averages.h)
+  StateSlot lr_sum;                          // with averaging schedule_free: the sum of the weights of iterates
+  StateSlot ema_offset;                      // with weight_ema: the average minus W
   int64_t state_offset = 0;                  // where the states begin
   int64_t state_bytes = 0;
 
@@ -130,6 +133,8 @@ struct Block {
   }
   int order() const { return shape.ndim; }
   constexpr const StateSlot& moment() const { return second_moment.present() ? second_moment : grafting; }
+  // The difference between W and an average of the parameter, or an iterate that gives one.
+  constexpr const StateSlot& average_offset() const { return ema_offset.present() ? ema_offset : iterate_offset; }
   int factor_count() const { return is_preconditioned ? shape.ndim : 0; }
   bool has_factor(int k) const { return is_preconditioned && (skipped_dims >> k & 1) == 0; }
   // Whether E and V are stored in eigenbases.

@@ -12,7 +12,8 @@
 namespace shampoo {
 
 // The names of the states that have the shape of the block.
-inline constexpr const char* kElementwiseStates[] = {"filtered_grad", "second_moment", "grafting", "momentum"};
+inline constexpr const char* kElementwiseStates[] = {"filtered_grad", "second_moment",  "grafting",
+                                                     "momentum",      "iterate_offset", "ema_offset"};
 
 // The state that records the step of the last snapshot of the factor matrices. It is negative if the roots of this
 // snapshot are in use, and positive if they are still pending (RootTaskOf in core/rules/schedule.h).
@@ -20,6 +21,9 @@ inline constexpr const char* kSnapshotStep = "snapshot_step";
 
 // The state that counts the gradients of a block of a method in eigenbases.
 inline constexpr const char* kGradientCount = "gradient_count";
+
+// The state that sums the weights of iterates with averaging schedule_free.
+inline constexpr const char* kLrSum = "lr_sum";
 
 // One state of a block. Slot: StateSlot, or const StateSlot.
 template <typename Slot>
@@ -52,6 +56,7 @@ void ForEachState(AnyBlock* block, Visit&& visit) {
   visit(State{"diagonal", -1, &block->diagonal, Shape::Of({int64_t{block->order()}})});
   visit(State{kGradientCount, -1, &block->gradient_count, Shape{}});
   visit(State{"radius", -1, &block->radius, Shape{}});
+  visit(State{kLrSum, -1, &block->lr_sum, Shape{}});
   // In eigenbases, an element of a state does not belong to an element of the parameter.
   const bool is_elementwise = !block->is_rotated();
   visit(State{"direction_moment", -1, &block->direction_moment, block->DirectionMomentShape(),
@@ -60,6 +65,8 @@ void ForEachState(AnyBlock* block, Visit&& visit) {
   visit(State{kElementwiseStates[1], -1, &block->second_moment, block->shape, is_elementwise});
   visit(State{kElementwiseStates[2], -1, &block->grafting, block->shape, true});
   visit(State{kElementwiseStates[3], -1, &block->momentum, block->shape, true});
+  visit(State{kElementwiseStates[4], -1, &block->iterate_offset, block->shape, true});
+  visit(State{kElementwiseStates[5], -1, &block->ema_offset, block->shape, true});
 }
 
 }  // namespace shampoo

@@ -124,6 +124,7 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
   if (settings.norm_control == NormControl::kHyperball && block->matrix_rows > 0) {
     states.Place(&block->radius, Dtype::kF64, 1);
   }
+  if (settings.averaging == Averaging::kScheduleFree) states.Place(&block->lr_sum, Dtype::kF64, 1);
   if (settings.beta1 != 0) {
     states.Place(&block->filtered_grad, settings.filtered_grad_dtype.value_or(block->computation), block->elements);
   }
@@ -136,6 +137,9 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
   if (settings.momentum != 0) {
     states.Place(&block->momentum, settings.momentum_dtype.value_or(block->computation), block->elements);
   }
+  const Dtype average_dtype = settings.average_dtype.value_or(block->computation);
+  if (settings.averaging != Averaging::kNone) states.Place(&block->iterate_offset, average_dtype, block->elements);
+  if (settings.weight_ema != 0) states.Place(&block->ema_offset, average_dtype, block->elements);
   block->state_bytes = states.end();
   block->state_offset = 0;
 }

@@ -437,6 +437,12 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
   return {};
 }
 
+Status DeviceStep::Export(Status caller_status, double /*blend*/, std::span<void* const> /*weights*/) {
+  SHAMPOO_RETURN_IF_ERROR(std::move(caller_status));
+  return Unsupported(
+      "averages cannot be exported on a GPU yet, where averaging is none and weight_ema is 0: use the parameters");
+}
+
 Status DeviceStep::ReportSteps(bool wait, int64_t* failed_call) {
   *failed_call = 0;
   SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());

@@ -89,6 +89,7 @@ class DeviceStep final : public StepStrategy {
              std::unique_ptr<HostRoots> host_roots);
 
   Status Step(Status caller_status, void* stream) override;
+  Status Export(Status caller_status, double blend, std::span<void* const> weights) override;
   Status ReportSteps(bool wait, int64_t* failed_call) override;
   double Seconds(StepPhase phase) const override { return engine_->Seconds(phase); }
   void OnBindBuffers() override { buffers_changed_ = true; }

@@ -32,6 +32,7 @@ GatheredStep::GatheredStep(const StepInputs& inputs, std::shared_ptr<CpuBackend>
   size_t slices = 0;
   for (size_t i = 0; i < gather_->pass_count(); ++i) slices += gather_->PassAt(i).held.size();
   slice_items_.reserve(slices);
+  none_.resize(inputs.plan.params.size());
   pass_items_.reserve(inputs.plan.blocks.size());
 }
 
@@ -142,6 +143,12 @@ void GatheredStep::ListPass(size_t pass) {
 //   JoinCollect() ------------- ReportInCollect()
 //   texts --------------------- texts        both return B's error
 Status GatheredStep::EndWithoutStep(StepDecision decision) {
+  SHAMPOO_RETURN_IF_ERROR(JoinRejected(std::move(decision)));
+  context_.FinishSkipped();
+  return {};
+}
+
+Status GatheredStep::JoinRejected(StepDecision decision) {
   if (shards_->comm()->failed()) {
     gather_->ReportInCollect(OwnPass(0), decision.status);
   } else {
@@ -153,8 +160,40 @@ Status GatheredStep::EndWithoutStep(StepDecision decision) {
     }
     if (!failure.ok()) decision.status = std::move(failure);
   }
-  SHAMPOO_RETURN_IF_ERROR(replicas_->Share(0, decision, context_, shards_.get()));
-  context_.FinishSkipped();
+  return replicas_->Share(0, decision, context_, shards_.get());
+}
+
+// An export has the rounds of a step, so that failures are reported alike. Nothing is collected, because the owner of a
+// block needs only its state.
+Status GatheredStep::Export(Status caller_status, double blend, std::span<void* const> weights) {
+  SHAMPOO_RETURN_IF_ERROR(ReportPriorFailure(shards_.get(), replicas_.get()));
+  StepDecision decision{.status = std::move(caller_status), .exports = true};
+  if (decision.status.ok()) decision.status = export_.Check(weights);
+  context_.TakeAll();
+  shards_->AgreeOnCode(&decision, nullptr);
+  if (!decision.status.ok()) return JoinRejected(std::move(decision));
+  export_.Begin(blend, weights);
+  for (int64_t bucket = 0; bucket < bucket_count(); ++bucket) {
+    SHAMPOO_RETURN_IF_ERROR(ExportBucket(bucket, decision));
+  }
+  export_.Finish();
+  return {};
+}
+
+Status GatheredStep::ExportBucket(int64_t bucket, const StepDecision& decision) {
+  const size_t pass = OwnPass(bucket);
+  Status status = gather_->Collect(pass, inputs_.buffers.all(), none_);
+  if (!status.ok()) return Fail(std::move(status), bucket, Phase::kCollect);
+  export_.Compute(bucket);
+  status = gather_->Deliver(pass, context_.takes_part(), export_.update_skipped(), ArrivedFromOwnReplica(bucket));
+  if (!status.ok()) return Fail(std::move(status), bucket, Phase::kDeliver);
+  status = replicas_->Share(bucket, decision, context_, shards_.get());
+  if (!status.ok()) return Fail(std::move(status), bucket, Phase::kShare);
+  ApplyDelivered(bucket, [this](const Block& block, int64_t index, SliceItem* applied) {
+    if (!export_.IsWanted(block)) return false;
+    applied->item = export_.ItemOf(index);
+    return true;
+  });
   return {};
 }
 
@@ -169,7 +208,13 @@ Status GatheredStep::StepBucket(int64_t bucket, const StepDecision& decision) {
   if (!status.ok()) return Fail(std::move(status), bucket, Phase::kDeliver);
   status = replicas_->Share(bucket, decision, context_, shards_.get());
   if (!status.ok()) return Fail(std::move(status), bucket, Phase::kShare);
-  ApplyDelivered(bucket);
+  ApplyDelivered(bucket, [this](const Block& block, int64_t index, SliceItem* applied) {
+    const auto param = static_cast<size_t>(block.param);
+    if (!context_.TakesPart(inputs_.plan.params[param])) return false;
+    applied->item = context_.ItemOf(index);
+    applied->item.buffers = &inputs_.buffers.all()[param];
+    return true;
+  });
   return {};
 }
 
@@ -194,17 +239,17 @@ Status GatheredStep::Fail(Status failure, int64_t bucket, Phase phase) {
   return failure;
 }
 
-void GatheredStep::ApplyDelivered(int64_t bucket) {
+// take(block, its index, slice): sets the item of the slice; returns false if the slice is not applied.
+template <typename Take>
+void GatheredStep::ApplyDelivered(int64_t bucket, Take&& take) {
   slice_items_.clear();
   for (int replica = 0; replica < inputs_.plan.placement.replica_world; ++replica) {
     const GatherPass& pass = gather_->PassAt(gather_->PassIndex(bucket, replica));
     char* const arrived = replicas_->ArrivedFrom(bucket, replica);
     for (const ShardSlice& slice : pass.held) {
       const Block& block = inputs_.plan.block(slice.block);
-      const auto param = static_cast<size_t>(block.param);
-      if (!context_.TakesPart(inputs_.plan.params[param])) continue;
-      SliceItem applied{context_.ItemOf(slice.block), {&block, &slice.region, slice.elements}};
-      applied.item.buffers = &inputs_.buffers.all()[param];
+      SliceItem applied{{}, {&block, &slice.region, slice.elements}};
+      if (!take(block, slice.block, &applied)) continue;
       applied.item.exchange = arrived + slice.update_at;
       slice_items_.push_back(applied);
     }

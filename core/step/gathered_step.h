@@ -23,6 +23,7 @@ class GatheredStep final : public HostStep {
   GatheredStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardRounds> shards,
                std::unique_ptr<BlockGather> gather, std::unique_ptr<ReplicaSharing> replicas);
   Status Step(Status caller_status, void* stream) override;
+  Status Export(Status caller_status, double blend, std::span<void* const> weights) override;
 
  private:
   // The rounds of a bucket, in order. If there are several copies of the parameters, the shard ranks also agree after
@@ -34,9 +35,12 @@ class GatheredStep final : public HostStep {
   void CheckWholeBlocks(StepDecision* decision);
   Status CheckPass(size_t pass, CheckResult* result);
   Status EndWithoutStep(StepDecision decision);
+  Status JoinRejected(StepDecision decision);
+  Status ExportBucket(int64_t bucket, const StepDecision& decision);
   Status StepBucket(int64_t bucket, const StepDecision& decision);
   void CheckOwnedStates(size_t pass);
-  void ApplyDelivered(int64_t bucket);
+  template <typename Take>
+  void ApplyDelivered(int64_t bucket, Take&& take);
   // Reports a failure in the next rounds of ranks that do not know of it, and returns it.
   Status Fail(Status failure, int64_t bucket, Phase phase);
   void ListPass(size_t pass);
@@ -52,6 +56,7 @@ class GatheredStep final : public HostStep {
   std::unique_ptr<ReplicaSharing> replicas_;
   std::vector<StepItem*> pass_items_;  // the blocks that this rank collected in a pass and whose update is not skipped
   std::vector<SliceItem> slice_items_;
+  std::vector<char> none_;  // by parameter: 0
 };
 
 }  // namespace shampoo

@@ -34,12 +34,13 @@ Status ReportPriorFailure(ShardAgreement* shards, ReplicaSharing* replicas) {
   return failure;
 }
 
-HostStep::HostStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::vector<BlockTarget> targets,
-                   bool defers_state_errors)
+HostStep::HostStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend,
+                   const std::vector<BlockTarget>& targets, bool defers_state_errors)
     : inputs_(inputs),
       backend_(std::move(backend)),
-      context_(inputs, backend_.get(), std::move(targets)),
-      checker_(inputs, backend_.get(), defers_state_errors) {}
+      context_(inputs, backend_.get(), targets),
+      checker_(inputs, backend_.get(), defers_state_errors),
+      export_(inputs, backend_.get(), targets) {}
 
 Status HostStep::ReportSteps(bool /*wait*/, int64_t* failed_call) {
   *failed_call = 0;
@@ -90,6 +91,16 @@ Status LocalStep::Step(Status caller_status, void* /*stream*/) {
   return {};
 }
 
+// Every rank has the averages of what it holds.
+Status LocalStep::Export(Status caller_status, double blend, std::span<void* const> weights) {
+  SHAMPOO_RETURN_IF_ERROR(std::move(caller_status));
+  SHAMPOO_RETURN_IF_ERROR(export_.Check(weights));
+  export_.Begin(blend, weights);
+  export_.Compute(0);  // one rank has one bucket
+  export_.Finish();
+  return {};
+}
+
 ReplicatedStep::ReplicatedStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend,
                                std::unique_ptr<ShardAgreement> shards, std::unique_ptr<ReplicaExchange> replicas)
     : HostStep(inputs, std::move(backend), TargetsInExchange(inputs, *replicas), true),
@@ -118,6 +129,22 @@ Status ReplicatedStep::Step(Status caller_status, void* /*stream*/) {
   }
   context_.Finish(true);
   replicas_->DeferRootFailures();
+  return {};
+}
+
+Status ReplicatedStep::Export(Status caller_status, double blend, std::span<void* const> weights) {
+  SHAMPOO_RETURN_IF_ERROR(ReportPriorFailure(shards_.get(), replicas_.get()));
+  StepDecision decision{.status = std::move(caller_status), .exports = true};
+  if (decision.status.ok()) decision.status = export_.Check(weights);
+  context_.TakeAll();
+  if (decision.status.ok()) export_.Begin(blend, weights);
+  if (!decision.status.ok()) return replicas_->Share(0, decision, context_, shards_.get());
+  for (int64_t bucket = 0; bucket < replicas_->buckets(); ++bucket) {
+    export_.Compute(bucket);
+    SHAMPOO_RETURN_IF_ERROR(replicas_->Share(bucket, decision, context_, shards_.get()));
+    backend_->ApplyExchanged(export_.ItemsToApply(bucket));
+  }
+  export_.Finish();
   return {};
 }
 

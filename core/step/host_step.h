@@ -11,6 +11,7 @@
 #include "core/step/shard_agreement.h"
 #include "core/step/step_context.h"
 #include "core/step/step_strategy.h"
+#include "core/step/weight_export.h"
 
 namespace shampoo {
 
@@ -31,7 +32,7 @@ class HostStep : public StepStrategy {
 
  protected:
   // targets: by block. defers_state_errors: see GradientChecker.
-  HostStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::vector<BlockTarget> targets,
+  HostStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, const std::vector<BlockTarget>& targets,
            bool defers_state_errors);
 
   // The checks that need no gradient: errors that earlier steps deferred, then the caller's arguments, the state, the
@@ -45,6 +46,7 @@ class HostStep : public StepStrategy {
   std::shared_ptr<CpuBackend> backend_;
   StepContext context_;
   GradientChecker checker_;
+  WeightExport export_;
 };
 
 // Returns an error if a collective failed in an earlier step, and reports the failure to ranks that may not know of it.
@@ -59,6 +61,7 @@ class LocalStep final : public HostStep {
  public:
   LocalStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardAgreement> shards);
   Status Step(Status caller_status, void* stream) override;
+  Status Export(Status caller_status, double blend, std::span<void* const> weights) override;
 
  private:
   std::unique_ptr<ShardAgreement> shards_;
@@ -73,6 +76,7 @@ class ReplicatedStep final : public HostStep {
   ReplicatedStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardAgreement> shards,
                  std::unique_ptr<ReplicaExchange> replicas);
   Status Step(Status caller_status, void* stream) override;
+  Status Export(Status caller_status, double blend, std::span<void* const> weights) override;
 
  private:
   std::unique_ptr<ShardAgreement> shards_;

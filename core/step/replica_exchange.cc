@@ -68,7 +68,9 @@ SegmentHeader ReplicaExchange::HeaderFor(int64_t bucket, const StepDecision& dec
 
   const auto* const counters = reinterpret_cast<const int64_t*>(inputs_.state.in());
   compared_inputs_.Set([&](const Param& param) { return context.TakesPart(param); }, context.excluded(), counters,
-                       decision.skip_step);
+                       decision.exports     ? ReplicaInputs::kExports
+                       : decision.skip_step ? ReplicaInputs::kSkips
+                                            : ReplicaInputs::kSteps);
   header.step = *std::max_element(counters, counters + inputs_.plan.groups.size());
   header.inputs = compared_inputs_.Hash();
   header.hyper_parameters = inputs_.state.hyper_parameters().Hash(true);

@@ -23,9 +23,9 @@ uint64_t HashOf(const std::vector<int64_t>& values) {
 ReplicaInputs::ReplicaInputs(const PlanData& plan)
     : plan_(plan), values_(plan.params.size() + plan.groups.size() + 1) {}
 
-void ReplicaInputs::SetSteps(const int64_t* counters, bool skip_step) {
+void ReplicaInputs::SetSteps(const int64_t* counters, int64_t action) {
   std::copy_n(counters, plan_.groups.size(), values_.begin() + static_cast<std::ptrdiff_t>(plan_.params.size()));
-  values_.back() = skip_step ? 1 : 0;
+  values_.back() = action;
 }
 
 uint64_t ReplicaInputs::Hash() const { return HashOf(values_); }
@@ -37,6 +37,12 @@ Status ReplicaInputs::FindDifference(Communicator* comm) const {
   if (!difference.found) return {};
   const size_t params = plan_.params.size();
   if (difference.index == params + plan_.groups.size()) {
+    if (difference.value == kExports || difference.usual == kExports) {
+      const bool exports = difference.value == kExports;
+      return WrongState("rank ", exports ? difference.rank : difference.usual_rank, " exports averages and rank ",
+                        exports ? difference.usual_rank : difference.rank, " makes a step", kParametersUnchanged,
+                        "Call shampoo_optimizer_step and shampoo_optimizer_export in the same order on all ranks");
+    }
     return Invalid("rank ", difference.rank, difference.value != 0 ? " skips" : " does not skip",
                    " this step, unlike rank ", difference.usual_rank, kParametersUnchanged,
                    "Gradients must be the same on all ranks");

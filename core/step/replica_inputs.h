@@ -18,19 +18,21 @@ namespace shampoo {
 class CpuBackend;
 
 // The inputs of a step that must be the same on all replicas, besides hyper-parameters: which parameters take part,
-// which blocks are excluded, the step counters of groups, and whether the step is skipped. Ranks compare a hash. Only
+// which blocks are excluded, the step counters of groups, and what the rank does. Ranks compare a hash. Only
 // if it differs they exchange the values to find the difference.
 class ReplicaInputs {
  public:
   // The plan must outlive this object.
   explicit ReplicaInputs(const PlanData& plan);
 
+  // What a rank does: a step, a step that is skipped, or an export of averages.
+  enum Action : int64_t { kSteps = 0, kSkips = 1, kExports = 2 };
   // counters: by group.
   template <typename TakesPart>
-  void Set(TakesPart&& takes_part, std::span<const StepItem> excluded, const int64_t* counters, bool skip_step) {
+  void Set(TakesPart&& takes_part, std::span<const StepItem> excluded, const int64_t* counters, int64_t action) {
     for (size_t p = 0; p < plan_.params.size(); ++p) values_[p] = takes_part(plan_.params[p]) ? 1 : 0;
     for (const StepItem& item : excluded) values_[static_cast<size_t>(item.block->param)] += 2;
-    SetSteps(counters, skip_step);
+    SetSteps(counters, action);
   }
   uint64_t Hash() const;
   int64_t bytes() const { return static_cast<int64_t>(values_.size() * sizeof values_[0]); }
@@ -38,11 +40,11 @@ class ReplicaInputs {
   Status FindDifference(Communicator* comm) const;
 
  private:
-  void SetSteps(const int64_t* counters, bool skip_step);
+  void SetSteps(const int64_t* counters, int64_t action);
 
   const PlanData& plan_;
-  // By parameter: 1 if it takes part, plus 2 for each excluded block; then by group its step counter; then 1 if the
-  // step is skipped.
+  // By parameter: 1 if it takes part, plus 2 for each excluded block; then by group its step counter; then an
+  // Action.
   std::vector<int64_t> values_;
 };
 

@@ -20,6 +20,7 @@ struct StepDecision {
   Status status;
   bool is_forwarded = false;       // another rank failed, and has more detail
   bool skip_step = false;          // the step succeeds without changing anything
+  bool exports = false;            // averages are exchanged instead of updates (shampoo_optimizer_export)
   bool needs_exact_check = false;  // owners must check gradients before anything is written
 
   bool makes_step() const { return status.ok() && !skip_step; }

@@ -9,6 +9,7 @@
 
 #include "core/base/log.h"
 #include "core/plan/cost.h"
+#include "core/rules/averages.h"
 #include "core/rules/basis.h"
 #include "core/step/rejections.h"
 
@@ -27,6 +28,10 @@ StepContext::StepContext(const StepInputs& inputs, CpuBackend* backend, std::vec
   const std::vector<Block>& blocks = inputs_.plan.blocks;
   takes_part_.resize(inputs_.plan.params.size());
   for (const Settings& settings : inputs_.plan.groups) groups_.emplace_back().routed_settings = settings;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    groups_[g].program.settings = &inputs_.plan.groups[g];
+    groups_[g].routed.settings = &groups_[g].routed_settings;
+  }
   blocks_by_cost_.resize(blocks.size());
   std::iota(blocks_by_cost_.begin(), blocks_by_cost_.end(), 0);
   // Small blocks stay in plan order, which is their order in memory. If there are very many of them, another order
@@ -40,6 +45,12 @@ StepContext::StepContext(const StepInputs& inputs, CpuBackend* backend, std::vec
   excluded_.reserve(blocks.size());
   is_excluded_.resize(blocks.size());
   refreshed_.resize(blocks.size());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const bool has_average = blocks[i].lr_sum.present() || blocks[i].ema_offset.present();
+    if (has_average && inputs_.plan.Owns(blocks[i])) averaged_.push_back(static_cast<int64_t>(i));
+  }
+  aged_.reserve(averaged_.size());
+  is_updated_.resize(averaged_.empty() ? 0 : blocks.size());
   update_skipped_.resize(blocks.size());
 }
 
@@ -51,6 +62,11 @@ void StepContext::TakeOwnGradients() {
   for (size_t p = 0; p < takes_part_.size(); ++p) {
     takes_part_[p] = static_cast<char>(inputs_.buffers.HasGradient(inputs_.plan.params[p]));
   }
+}
+
+void StepContext::TakeAll() {
+  std::fill(takes_part_.begin(), takes_part_.end(), char{1});
+  excluded_.clear();
 }
 
 Status StepContext::List() {
@@ -192,6 +208,7 @@ void StepContext::Finish(bool logs_all) {
     }
   }
   PassThroughParams(false);
+  UpdateAverages(false);
   ++counts.steps;
   RecordSkippedUpdates(logs_all);
 }
@@ -206,6 +223,35 @@ void StepContext::PassThroughParams(bool step_is_skipped) {
     if (is_stepped || param.elements == 0 || buffers.param == nullptr) continue;
     backend_->PassThrough(param, nullptr, buffers, inputs_.plan.group(param).output);
   }
+}
+
+// Adds the weight of this step's iterate to lr_sum. All blocks of a group count the same steps, also those that have no
+// gradient. The average of weight_ema advances in every call, also in one that does not update the block.
+void StepContext::UpdateAverages(bool step_is_skipped) {
+  if (averaged_.empty()) return;
+  std::fill(is_updated_.begin(), is_updated_.end(), char{0});
+  for (const StepItem& item : items_) {
+    const auto at = static_cast<size_t>(BlockOf(item));
+    is_updated_[at] = static_cast<char>(!step_is_skipped && update_skipped_[at] == 0);
+  }
+  aged_.clear();
+  for (const int64_t i : averaged_) {
+    const Block& block = inputs_.plan.block(i);
+    const GroupStep& group = groups_[static_cast<size_t>(block.group)];
+    const StepProgram& program = *group.ProgramOf(block);
+    if (block.lr_sum.present() && group.active && !step_is_skipped) {
+      auto* const lr_sum = reinterpret_cast<double*>(inputs_.state.out() + block.lr_sum.offset);
+      *lr_sum += WeightOfIterate(*program.settings, program.lr);
+    }
+    if (!block.ema_offset.present() || is_updated_[static_cast<size_t>(i)] != 0) continue;
+    aged_.push_back({.param = &inputs_.plan.param(block),
+                     .block = &block,
+                     .buffers = nullptr,
+                     .program = &program,
+                     .schedule = {},
+                     .roots = nullptr});
+  }
+  backend_->AgeAverages(aged_, inputs_.state.out());
 }
 
 // The direction of a block is known only after its states were written. If it is not finite, the update of the block is
@@ -229,6 +275,7 @@ void StepContext::FinishSkipped() {
   counts.nonfinite_blocks += static_cast<int64_t>(excluded_.size());
   ++counts.skipped_steps;
   PassThroughParams(true);
+  UpdateAverages(true);
 }
 
 }  // namespace shampoo

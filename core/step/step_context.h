@@ -48,6 +48,9 @@ class StepContext {
   // Marks the parameters that have a gradient on this rank as taking part in the step.
   void TakeOwnGradients();
 
+  // Marks all parameters as taking part in an export of averages.
+  void TakeAll();
+
   // Computes the programs of the active groups and lists the blocks, the most expensive first.
   Status List();
   // Activates a group in which no parameter of this rank takes part, because other ranks make a step of it.
@@ -87,6 +90,7 @@ class StepContext {
   void CopyState();
   RootSchedule ScheduleOf(const Block& block) const;
   void PassThroughParams(bool step_is_skipped);
+  void UpdateAverages(bool step_is_skipped);
   void RecordSkippedUpdates(bool logs_all);
 
   StepInputs inputs_;
@@ -103,6 +107,9 @@ class StepContext {
   std::vector<char> is_excluded_;      // by block
   std::vector<char> refreshed_;        // by block: whether this step refreshed its roots
   std::vector<char> update_skipped_;   // by block
+  std::vector<int64_t> averaged_;      // the blocks of this rank with lr_sum or weight_ema
+  std::vector<char> is_updated_;       // by block: whether this step updated it
+  std::vector<StepItem> aged_;
 };
 
 }  // namespace shampoo

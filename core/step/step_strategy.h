@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/backend/cpu/step_item.h"
 #include "core/base/status.h"
@@ -30,6 +31,9 @@ class StepStrategy : public StateObserver {
   // caller_status: an error in the arguments of this rank's caller, which is reported to the other ranks; otherwise
   // success.
   virtual Status Step(Status caller_status, void* stream) = 0;
+
+  // Writes (1 - blend) times the parameter plus blend times its average. weights: by parameter; nullptr: not wanted.
+  virtual Status Export(Status caller_status, double blend, std::span<void* const> weights) = 0;
 
   // Reports the first error of the steps enqueued on a device since the last report. wait: waits for pending steps.
   // *failed_call: the number of the call whose step failed; 0: none.

@@ -13,7 +13,14 @@ namespace shampoo::golden {
 namespace {
 
 Config ConfigOf(const nlohmann::json& settings, const nlohmann::json& group) {
-  if (settings.at("suite") != "trajectory_extra") return GroupConfig(group);
+  if (settings.at("suite") != "trajectory_extra") {
+    Config config = GroupConfig(group);
+    if (const auto ema = settings.find("weight_ema"); ema != settings.end() && !ema->is_null()) {
+      config.Set("weight_ema", ema->at("decay"));
+      config.Set("weight_ema_start", ema->at("start"));
+    }
+    return config;
+  }
   const auto first = group.at("params").at(0).get<size_t>();
   return LaterReleaseConfig(group, static_cast<int>(settings.at("shapes").at(first).size()));
 }
@@ -226,6 +233,18 @@ void ReplayOptimizer::Step(const std::vector<const void*>& gradients) {
   for (size_t p = 0; p < on_device_.size(); ++p) {
     placement_.device->CopyFrom(params_[p].bytes.data(), on_device_[p].param, params_[p].bytes.size());
   }
+}
+
+void ReplayOptimizer::Export(double blend) {
+  exported_ = params_;
+  std::vector<void*> weights;
+  for (Tensor& exported : exported_) {
+    std::fill(exported.bytes.begin(), exported.bytes.end(), std::byte{0xff});
+    exported.bytes.reserve(sizeof(double));  // a shard without elements also needs an address
+    weights.push_back(exported.bytes.data());
+  }
+  Check(shampoo_optimizer_export(optimizer_, blend, static_cast<int32_t>(weights.size()), weights.data()),
+        "shampoo_optimizer_export");
 }
 
 void ReplayOptimizer::PerturbFactors(std::mt19937_64* random) {

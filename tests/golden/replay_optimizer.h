@@ -42,6 +42,11 @@ class ReplayOptimizer {
   // Makes a step. gradients[p] is the whole gradient p, or nullptr if the parameter has none.
   void Step(const std::vector<const void*>& gradients);
 
+  // Exports the averages of the parameters, or of this rank's shards: (1 - blend) W + blend * average.
+  void Export(double blend);
+  // Returns what the last export wrote.
+  const std::vector<Tensor>& Exported() const { return exported_; }
+
   // Perturbs all factor matrices of the state.
   void PerturbFactors(std::mt19937_64* random);
 
@@ -72,6 +77,7 @@ class ReplayOptimizer {
   RankPlacement placement_;
   std::vector<std::pair<std::string, std::string>> keys_;
   std::vector<Tensor> params_;
+  std::vector<Tensor> exported_;
   std::vector<ShardRange> ranges_;  // by parameter
   std::vector<OnDevice> on_device_;
   std::vector<int32_t> group_ids_;

@@ -99,20 +99,25 @@ void ReplayRanks::Load(const std::string& directory) {
   OnEvery([&](size_t rank) { ranks_[rank]->Load(directory); });
 }
 
-// Gathers the shards of the processes, padded to equal segments.
-std::vector<std::byte> ReplayRanks::GatherShards(size_t p) {
+std::vector<Tensor> ReplayRanks::Export(double blend) {
+  OnEvery([&](size_t rank) { ranks_[rank]->Export(blend); });
+  std::vector<Tensor> exported = params_;
+  CollectTo([](const ReplayOptimizer& rank) -> const std::vector<Tensor>& { return rank.Exported(); }, &exported);
+  return exported;
+}
+
+// Gathers the shards of the processes, padded to equal segments. all: the bytes of the whole tensor.
+std::vector<std::byte> ReplayRanks::GatherShards(const Tensor& own, size_t all) {
   const shampoo_comm_ops& ops = *options_.process;
   const auto world = static_cast<size_t>(ops.world);
-  const std::vector<std::byte>& own = At(0, 0).Params()[p].bytes;
-  const size_t all = params_[p].bytes.size();
   std::vector<std::byte> segments(world * (sizeof(size_t) + all));
   const auto segment_of = [&](size_t rank) { return segments.data() + rank * (sizeof(size_t) + all); };
   std::byte* const mine = segment_of(static_cast<size_t>(ops.rank));
-  const size_t count = own.size();
+  const size_t count = own.bytes.size();
   std::memcpy(mine, &count, sizeof count);
-  std::copy(own.begin(), own.end(), mine + sizeof count);
+  std::copy(own.bytes.begin(), own.bytes.end(), mine + sizeof count);
   if (ops.all_gather(ops.user, mine, segments.data(), sizeof count + all, nullptr) != 0) {
-    throw std::runtime_error("the shards of parameter " + std::to_string(p) + " cannot be gathered");
+    throw std::runtime_error("the shards of a parameter cannot be gathered");
   }
   std::vector<std::byte> whole;
   for (size_t rank = 0; rank < world; ++rank) {
@@ -124,18 +129,25 @@ std::vector<std::byte> ReplayRanks::GatherShards(size_t p) {
 }
 
 void ReplayRanks::Collect() {
+  CollectTo([](const ReplayOptimizer& rank) -> const std::vector<Tensor>& { return rank.Params(); }, &params_);
+}
+
+// Assembles whole tensors from those of all ranks.
+template <typename TensorsOf>
+void ReplayRanks::CollectTo(TensorsOf&& tensors_of, std::vector<Tensor>* whole) {
   for (int replica = 0; replica < options_.ranks; ++replica) {
-    for (size_t p = 0; p < params_.size(); ++p) {
+    for (size_t p = 0; p < whole->size(); ++p) {
+      std::vector<std::byte>& to = (*whole)[p].bytes;
       std::vector<std::byte> bytes;
-      if (process_is_shard_) bytes = GatherShards(p);
+      if (process_is_shard_) bytes = GatherShards(tensors_of(At(0, 0))[p], to.size());
       for (int shard = 0; shard < options_.shards && !process_is_shard_; ++shard) {
-        const std::vector<std::byte>& piece = At(replica, shard).Params()[p].bytes;
+        const std::vector<std::byte>& piece = tensors_of(At(replica, shard))[p].bytes;
         bytes.insert(bytes.end(), piece.begin(), piece.end());
       }
       if (replica == 0) {
         // In place because a caller may have kept the address.
-        std::copy(bytes.begin(), bytes.end(), params_[p].bytes.begin());
-      } else if (bytes != params_[p].bytes) {
+        std::copy(bytes.begin(), bytes.end(), to.begin());
+      } else if (bytes != to) {
         throw std::runtime_error("parameter " + std::to_string(p) + " has different bits on rank " +
                                  std::to_string(replica) + " than on rank 0");
       }

@@ -23,6 +23,8 @@ class ReplayRanks {
   void SetInGroups(const char* key, const std::vector<double>& values);
   // Makes a step with gradients of whole parameters; nullptr for a parameter without one.
   void Step(const std::vector<const void*>& gradients);
+  // Exports the averages of the whole parameters.
+  std::vector<Tensor> Export(double blend);
   // Perturbs the factor matrices of all ranks.
   void PerturbFactors(std::mt19937_64* random);
   // Save and load the states of all ranks.
@@ -39,7 +41,9 @@ class ReplayRanks {
   template <typename Work>
   void OnEvery(Work&& work);
   void Collect();
-  std::vector<std::byte> GatherShards(size_t p);
+  template <typename TensorsOf>
+  void CollectTo(TensorsOf&& tensors_of, std::vector<Tensor>* whole);
+  std::vector<std::byte> GatherShards(const Tensor& own, size_t all);
 
   ReplayOptions options_;
   bool process_is_shard_ = false;

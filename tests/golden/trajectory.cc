@@ -28,6 +28,17 @@ std::vector<const Tensor*> GradientsOfStep(const Case& recorded, const std::vect
   return gradients;
 }
 
+// Returns the weights for evaluation after a step, if the case has them.
+TensorFile WeightsAfter(const Case& recorded, int64_t step, ReplayRanks* optimizer) {
+  TensorFile weights;
+  if (recorded.data.Find(Name("eval", step, 0)) == nullptr) return weights;
+  const auto ema = recorded.settings.find("weight_ema");
+  const bool blends = ema != recorded.settings.end() && !ema->is_null();
+  const std::vector<Tensor> exported = optimizer->Export(blends ? ema->at("blend").get<double>() : 1);
+  for (size_t p = 0; p < exported.size(); ++p) weights.tensors.emplace(Name("eval", step, p), exported[p]);
+  return weights;
+}
+
 TensorFile ParamsAfter(int64_t step, const ReplayRanks& optimizer) {
   TensorFile params;
   for (size_t p = 0; p < optimizer.Params().size(); ++p) {
@@ -87,6 +98,7 @@ class Trajectory {
         FollowSchedules(t, optimizer);
         Step(GradientsOfStep(recorded_, optimizer->Params(), t), optimizer);
         Take(ParamsAfter(t, *optimizer));
+        Take(WeightsAfter(recorded_, t, optimizer));
         if (saves) SaveAfter(t, optimizer);
       } catch (const std::exception& error) {
         throw std::runtime_error("step " + std::to_string(t) + ": " + error.what());
@@ -114,7 +126,9 @@ class Trajectory {
   void SaveAfter(int64_t t, ReplayRanks* optimizer) const {
     if (options_.save_every.empty() || t == steps_) return;
     const bool is_first = options_.process == nullptr || options_.process->rank == 0;
-    StepCheckpoints(options_.save_every, recorded_).Save(t, ParamsAfter(t, *optimizer), is_first, optimizer);
+    TensorFile saved = ParamsAfter(t, *optimizer);
+    saved.tensors.merge(WeightsAfter(recorded_, t, optimizer).tensors);
+    StepCheckpoints(options_.save_every, recorded_).Save(t, saved, is_first, optimizer);
   }
 
   // Adds the parameters after a step. All runs must have the same parameters after the same step.

@@ -120,6 +120,9 @@ typedef struct shampoo_api {
                                         int32_t root_num, int32_t root_den, shampoo_root_info* info);
   shampoo_status (*matrix_orthogonalize)(const shampoo_config* config, int64_t rows, int64_t columns, int32_t dtype,
                                          const void* a, void* x);
+
+  /* Averages */
+  shampoo_status (*optimizer_export)(shampoo_optimizer* opt, double blend, int32_t count, void* const* weights);
   /** @endcond */
 } shampoo_api;
 

@@ -1207,6 +1207,22 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
 shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
 
 /**
+ * Writes averages of the parameters, for evaluation and for use after training: (1 - blend) times the parameter plus
+ * blend times its average. The keys "averaging" and "weight_ema" select the average; the parameters of groups without
+ * one are copied. Parameters and state are unchanged, and training continues from the parameters. With several ranks
+ * the call is collective.
+ *
+ * @param opt read; on the CPU.
+ * @param blend in [0, 1]; 1 writes the averages.
+ * @param count the number of parameters of the plan.
+ * @param weights receives, by parameter, what this rank holds of it, in its out_dtype and dense, like
+ *     shampoo_buffers.out. Not the parameter itself; the memory of its gradient will do. NULL: not wanted.
+ * @retval SHAMPOO_E_STATE as for shampoo_optimizer_step(), or another rank makes a step instead.
+ * @retval SHAMPOO_E_COMM a collective failed, in this call or an earlier one.
+ */
+shampoo_status shampoo_optimizer_export(shampoo_optimizer* opt, double blend, int32_t count, void* const* weights);
+
+/**
  * Reports the first error of the CUDA steps that were enqueued since the last report, as shampoo_optimizer_step()
  * would. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
  * anything to report. On CUDA with several ranks it is collective. If wait is not 0, it blocks until all steps are

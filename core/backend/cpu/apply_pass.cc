@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/backend/cpu/average_pass.h"
 #include "core/base/convert.h"
 
 namespace shampoo {
@@ -42,7 +43,8 @@ void ApplyReceivedAs(const StepItem& item, const void* exchange, const BlockView
 }  // namespace
 
 template <typename Real>
-void ApplyDirection(const StepItem& item, const Range& part, const Real* p, const DirectionScale& scale, char* arena) {
+void ApplyDirection(const StepItem& item, const Range& part, const Real* p, const DirectionScale& scale,
+                    const Real* iterate, char* arena) {
   const StepProgram& program = *item.program;
   const ParamDesc& desc = item.param->desc;
   const Block& block = *item.block;
@@ -58,15 +60,20 @@ void ApplyDirection(const StepItem& item, const Range& part, const Real* p, cons
   const bool exchanged = item.exchange != nullptr;
   const bool updates = exchanged ? !item.exchange_params : program.output == Output::kUpdates;
   const ApplyScalars<Real> scalars = MakeApplyScalars<Real>(program, scale.down, scale.up);
+  AverageTracker<Real> average(item, iterate, arena);
+  const bool tracks = average.is_needed();
   Real unwanted[kChunkElements];
+  Real old[kChunkElements];
 
   ForEachViewChunk(parameter.run(), part, [&](int64_t at, int64_t n) {
     const Real* const w = parameter.Read(at, n);
     Real* const m = has_momentum ? momentum.Open(at, n) : nullptr;
     Real* const written = exchanged ? exchange.OpenNew(at) : out.OpenNew(at, n);
+    if (tracks) std::copy(w, w + n, old);
     // This is the last read of W: `out` may be the same memory.
     kernels.apply(scalars, p + at, w, m, updates ? written : unwanted, updates ? unwanted : written, n);
     if (has_momentum) momentum.Close(at, n);
+    if (tracks) average.Track(at, n, old, updates ? written : unwanted, updates ? unwanted : written);
     if (exchanged) return exchange.Close(at, n);
     out.Close(written, at, n);
     if (buffers.copy == nullptr) return;
@@ -75,6 +82,54 @@ void ApplyDirection(const StepItem& item, const Range& part, const Real* p, cons
     std::copy(value, value + n, copied);
     copy.Close(copied, at, n);
   });
+}
+
+namespace {
+
+template <typename Real>
+void AgeAverageAs(const StepItem& item, const Range& part, char* arena) {
+  const StateSlot& slot = item.block->ema_offset;
+  MutableOperand<Real> offset(arena + slot.offset, slot.dtype);
+  const auto decay = static_cast<Real>(item.program->settings->weight_ema);
+  ForEachChunk(part, [&](int64_t at, int64_t n) {
+    Real* const elements = offset.Open(at, n);
+    for (int64_t i = 0; i < n; ++i) elements[i] *= decay;
+    offset.Close(at, n);
+  });
+}
+
+template <typename Real>
+void ExportAverageAs(const StepItem& item, const Range& part, char* arena) {
+  const StateSlot& slot = item.block->average_offset();
+  const ParamDesc& desc = item.param->desc;
+  const BlockView view = BlockView::Of(*item.block);
+  Operand<Real> offset(arena + slot.offset, slot.dtype);
+  StridedOperand<Real> parameter(item.buffers->param, desc.param_dtype, view);
+  StridedOutput<Real> out(item.buffers->out, desc.out_dtype, view);
+  MutableOperand<Real> exchange(item.exchange, item.block->exchange_dtype);
+  const auto factor = static_cast<Real>(-item.program->lr);
+  ForEachViewChunk(parameter.run(), part, [&](int64_t at, int64_t n) {
+    const Real* const difference = offset.Read(at, n);
+    const bool is_sent = item.exchange != nullptr;
+    Real* const to = is_sent ? exchange.OpenNew(at) : out.OpenNew(at, n);
+    for (int64_t i = 0; i < n; ++i) to[i] = factor * difference[i];
+    if (is_sent) return exchange.Close(at, n);
+    const Real* const w = parameter.Read(at, n);
+    for (int64_t i = 0; i < n; ++i) to[i] = w[i] + to[i];
+    out.Close(to, at, n);
+  });
+}
+
+}  // namespace
+
+void AgeAverage(const StepItem& item, const Range& part, char* arena) {
+  const bool is_f64 = item.block->computation == Dtype::kF64;
+  return is_f64 ? AgeAverageAs<double>(item, part, arena) : AgeAverageAs<float>(item, part, arena);
+}
+
+void ExportAverage(const StepItem& item, const Range& part, char* arena) {
+  const bool is_f64 = item.block->computation == Dtype::kF64;
+  return is_f64 ? ExportAverageAs<double>(item, part, arena) : ExportAverageAs<float>(item, part, arena);
 }
 
 void SkipUpdate(const StepItem& item) {
@@ -153,8 +208,10 @@ void WriteUnchanged(const Param& param, const Block* block, const Buffers& buffe
   });
 }
 
-template void ApplyDirection<float>(const StepItem&, const Range&, const float*, const DirectionScale&, char*);
-template void ApplyDirection<double>(const StepItem&, const Range&, const double*, const DirectionScale&, char*);
+template void ApplyDirection<float>(const StepItem&, const Range&, const float*, const DirectionScale&, const float*,
+                                    char*);
+template void ApplyDirection<double>(const StepItem&, const Range&, const double*, const DirectionScale&, const double*,
+                                     char*);
 template void LoadGradient<float>(const StepProgram&, const Param&, const Block&, const Buffers&, const Range&, float*);
 template void LoadGradient<double>(const StepProgram&, const Param&, const Block&, const Buffers&, const Range&,
                                    double*);

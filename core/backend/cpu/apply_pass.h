@@ -17,8 +17,15 @@ inline bool HasMomentum(const StepItem& item) { return item.block->momentum.pres
 //
 // p: the direction of the whole block, dense. It is read as p * scale.down * scale.up (grafting). The scale has two
 // factors because their product may be outside the range of Real even if both intermediate values are inside it.
+// iterate: see AverageTracker.
 template <typename Real>
-void ApplyDirection(const StepItem& item, const Range& part, const Real* p, const DirectionScale& scale, char* arena);
+void ApplyDirection(const StepItem& item, const Range& part, const Real* p, const DirectionScale& scale,
+                    const Real* iterate, char* arena);
+
+// Multiplies the state of weight_ema of a part of a block, the average minus the parameter, by its decay.
+void AgeAverage(const StepItem& item, const Range& part, char* arena);
+// Writes the outputs of a part of a block, or item.exchange, for an export: W - lr * the state of the average.
+void ExportAverage(const StepItem& item, const Range& part, char* arena);
 
 // Skips the update of a block: writes the old values to the outputs or, with several ranks, marks the update as skipped
 // in item.exchange.

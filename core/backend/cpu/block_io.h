@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/backend/cpu/apply_pass.h"
+#include "core/backend/cpu/average_pass.h"
 #include "core/backend/cpu/block_context.h"
 #include "core/backend/cpu/fit_check.h"
 #include "core/backend/cpu/kronecker.h"
@@ -58,6 +59,10 @@ class BlockIo {
       return;
     }
     const DirectionScale sized = LimitNorm(settings, block.elements, block.matrix_rows, block.matrix_columns, scale);
+    if (settings.averaging != Averaging::kNone) {
+      ApplyAveraged(p, sized);
+      return;
+    }
     if (!settings.controls_norm() || block.matrix_rows == 0) {
       Write(context_.program, p, sized);
       return;
@@ -86,11 +91,29 @@ class BlockIo {
     Real* const difference = p == first ? context_.At(context_.layout.direction[1]) : first;
     const bool has_norm = !is_on_hyperball || radius > 0;
     if (!has_norm || !pass.Subtract(radius, difference)) return SkipUpdate(context_.item);
+    if (Subtract(difference, nullptr) && is_on_hyperball) StoreRadius(radius);
+  }
+
+  // Applies a direction with averaging.
+  void ApplyAveraged(const Real* p, const DirectionScale& scale) const {
+    // No other pass of the step reads these buffers.
+    const int64_t buffers[] = {context_.layout.direction[0], context_.layout.direction[1], context_.layout.gradient};
+    Real* free[2];
+    size_t found = 0;
+    for (const int64_t buffer : buffers) {
+      if (found < 2 && context_.At(buffer) != p) free[found++] = context_.At(buffer);
+    }
+    AveragingPass<Real>(context_, p, scale).Run(free[0], free[1]);
+    Subtract(free[0], free[1]);
+  }
+
+  // Subtracts a difference, which includes weight decay, from the parameter. Returns false if the update is skipped.
+  bool Subtract(const Real* difference, const Real* iterate) const {
     StepProgram program = context_.program;
     program.decoupled_decay = 0;
     program.shrinkage = 0;
     program.lr = 1;
-    if (Write(program, difference, {1, 1, Norm(difference)}) && is_on_hyperball) StoreRadius(radius);
+    return Write(program, difference, {1, 1, Norm(difference)}, iterate);
   }
 
   bool DenseInBuffer() const {
@@ -102,8 +125,9 @@ class BlockIo {
     return true;
   }
 
-  // Returns false if the update is skipped, because it would not fit.
-  bool Write(const StepProgram& program, const Real* p, const DirectionScale& scale) const {
+  // Returns false if the update is skipped, because it would not fit. iterate: see AverageTracker.
+  bool Write(const StepProgram& program, const Real* p, const DirectionScale& scale,
+             const Real* iterate = nullptr) const {
     StepItem item = context_.item;
     item.program = &program;
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
@@ -112,7 +136,7 @@ class BlockIo {
       return false;
     }
     scope.ForEach(PartCount(context_.block.elements), [&](int64_t i) {
-      ApplyDirection(item, PartAt(context_.block.elements, i), p, scale, context_.memory.arena);
+      ApplyDirection(item, PartAt(context_.block.elements, i), p, scale, iterate, context_.memory.arena);
     });
     return true;
   }

@@ -107,4 +107,13 @@ class MutableOperand : public Operand<Real> {
   void* target_;
 };
 
+// Rounds at most kChunkElements elements to a dtype.
+template <typename Real>
+void RoundTo(Dtype dtype, Real* elements, int64_t n) {
+  if (dtype == DtypeOf<Real>()) return;
+  alignas(16) unsigned char rounded[kChunkElements * sizeof(double)];
+  Narrow(elements, rounded, dtype, n);
+  Widen(rounded, dtype, elements, n);
+}
+
 }  // namespace shampoo

@@ -205,6 +205,18 @@ void CpuBackend::ApplySlices(std::span<const SliceItem> slices) {
       [&](size_t i, const Range& range) { ApplySlice(slices[i], range); });
 }
 
+void CpuBackend::AgeAverages(std::span<const StepItem> items, char* arena) {
+  ForEachElementwise(
+      items.size(), [&](size_t i) { return items[i].block->elements; }, [](size_t) { return true; },
+      [&](size_t i, const Range& range) { AgeAverage(items[i], range, arena); });
+}
+
+void CpuBackend::ExportAverages(std::span<const StepItem> items, char* arena) {
+  ForEachElementwise(
+      items.size(), [&](size_t i) { return items[i].block->elements; }, [](size_t) { return true; },
+      [&](size_t i, const Range& range) { ExportAverage(items[i], range, arena); });
+}
+
 void CpuBackend::PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output) {
   WriteUnchanged(param, block, buffers, output);
 }

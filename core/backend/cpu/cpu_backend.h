@@ -56,6 +56,12 @@ class CpuBackend {
   // Writes outputs from delivered slices and sets update_skipped as ApplyExchanged does.
   void ApplySlices(std::span<const SliceItem> slices);
 
+  // Makes the averages of weight_ema of blocks that a step does not update approach the parameter. items: these blocks.
+  void AgeAverages(std::span<const StepItem> items, char* arena);
+  // Writes the outputs of blocks, or the data for other ranks, for shampoo_optimizer_export: the parameter plus a
+  // multiple of the state of its average. The multiple is -lr of the program.
+  void ExportAverages(std::span<const StepItem> items, char* arena);
+
   // Writes the outputs of a parameter (block: nullptr) or of one block that does not take part in a step: the unchanged
   // parameter or an update of zero.
   void PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output);

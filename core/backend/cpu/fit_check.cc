@@ -87,10 +87,9 @@ class FitCheck {
     BestKernels().Of<Real>().apply(scalars_, p_ + at, w, m != nullptr ? moved : nullptr, update, value, n);
     if (item_.exchange != nullptr && !item_.exchange_params && block_.exchange_dtype != DtypeOf<Real>()) {
       // Each rank adds the update after it was rounded to the exchange dtype.
-      alignas(16) unsigned char sent[kChunkElements * sizeof(double)];
       Real received[kChunkElements];
-      Narrow(update, sent, block_.exchange_dtype, n);
-      Widen(sent, block_.exchange_dtype, received, n);
+      std::copy(update, update + n, received);
+      RoundTo(block_.exchange_dtype, received, n);
       for (int64_t i = 0; i < n; ++i) value[i] = w[i] + received[i];
     }
     bool fits = true;

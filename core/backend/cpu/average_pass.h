@@ -1,0 +1,117 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+
+#include "core/backend/cpu/block_context.h"
+#include "core/backend/cpu/step_item.h"
+#include "core/backend/cpu/strided.h"
+#include "core/rules/averages.h"
+#include "core/rules/norms.h"
+
+namespace shampoo {
+
+// Updates the average of a block (core/rules/averages.h) while a step writes the parameter.
+template <typename Real>
+class AverageTracker {
+ public:
+  // iterate: with averaging, the new iterate minus the old parameter, dense; nullptr: the iterate does not move.
+  AverageTracker(const StepItem& item, const Real* iterate, char* arena)
+      : item_(item), iterate_(iterate), offset_(arena + Slot().offset, Slot().dtype) {}
+
+  bool is_needed() const {
+    if (item_.block->iterate_offset.present()) return true;
+    return item_.block->ema_offset.present() && item_.program->t > item_.program->settings->weight_ema_start;
+  }
+
+  // w, update and value: the old parameter, U and W + U, for n elements of the block from `at`.
+  void Track(int64_t at, int64_t n, const Real* w, const Real* update, const Real* value) {
+    Real written[kChunkElements];
+    FindWritten(n, w, update, value, written);
+    Real* const offset = offset_.Open(at, n);
+    if (item_.block->iterate_offset.present()) {
+      const Real* const iterate = iterate_ != nullptr ? iterate_ + at : offset;
+      for (int64_t i = 0; i < n; ++i) offset[i] = iterate[i] - (written[i] - w[i]);
+    } else {
+      const auto decay = static_cast<Real>(item_.program->settings->weight_ema);
+      for (int64_t i = 0; i < n; ++i) offset[i] = decay * (offset[i] - (written[i] - w[i]));
+    }
+    offset_.Close(at, n);
+  }
+
+ private:
+  const StateSlot& Slot() const { return item_.block->average_offset(); }
+
+  // Finds the new parameter as the ranks that receive the update write it.
+  void FindWritten(int64_t n, const Real* w, const Real* update, const Real* value, Real* written) const {
+    const ParamDesc& desc = item_.param->desc;
+    const Dtype exchange = item_.exchange != nullptr ? item_.block->exchange_dtype : DtypeOf<Real>();
+    const bool writes_updates = item_.program->output == Output::kUpdates;
+    if (writes_updates || (item_.exchange != nullptr && !item_.exchange_params)) {
+      std::copy(update, update + n, written);
+      RoundTo(exchange, written, n);
+      if (writes_updates) RoundTo(desc.out_dtype, written, n);
+      for (int64_t i = 0; i < n; ++i) written[i] = w[i] + written[i];
+    } else {
+      std::copy(value, value + n, written);
+      RoundTo(exchange, written, n);
+    }
+    RoundTo(writes_updates ? desc.param_dtype : desc.out_dtype, written, n);
+  }
+
+  const StepItem& item_;
+  const Real* const iterate_;
+  MutableOperand<Real> offset_;
+};
+
+// Computes the step of a block with averaging: the parameter moves by lr times the direction and towards the newest
+// iterate, which decays and takes the whole step.
+template <typename Real>
+class AveragingPass {
+ public:
+  // p: the direction of the whole block, dense, read as p * scale.down * scale.up.
+  AveragingPass(const BlockContext<Real>& context, const Real* p, const DirectionScale& scale)
+      : context_(context), p_(p), scale_(scale) {}
+
+  // Writes the old parameter minus the new one, and the new iterate minus the old parameter.
+  void Run(Real* difference, Real* iterate) const {
+    const Block& block = context_.block;
+    const double lr_sum =
+        block.lr_sum.present() ? *reinterpret_cast<const double*>(context_.memory.arena + block.lr_sum.offset) : 0;
+    const AveragingStep step = MakeAveragingStep(*context_.program.settings, context_.program.lr, lr_sum);
+    PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    scope.ForEach(PartCount(block.elements),
+                  [&](int64_t i) { RunPart(PartAt(block.elements, i), step, difference, iterate); });
+  }
+
+ private:
+  void RunPart(const Range& range, const AveragingStep& step, Real* difference, Real* iterate) const {
+    StridedOperand<Real> parameter(context_.item.buffers->param, context_.item.param->desc.param_dtype,
+                                   BlockView::Of(context_.block));
+    const StateSlot& slot = context_.block.iterate_offset;
+    Operand<Real> offset(context_.memory.arena + slot.offset, slot.dtype);
+    const auto down = static_cast<Real>(scale_.down);
+    const auto up = static_cast<Real>(scale_.up);
+    const auto decay = static_cast<Real>(DecayOf(context_.program));
+    const auto lr = static_cast<Real>(context_.program.lr);
+    const auto move = static_cast<Real>(step.move * context_.program.lr);
+    const auto pull = static_cast<Real>(step.pull);
+    ForEachViewChunk(parameter.run(), range, [&](int64_t at, int64_t n) {
+      const Real* const w = parameter.Read(at, n);
+      const Real* const z = offset.Read(at, n);
+      for (int64_t i = 0; i < n; ++i) {
+        const Real direction = p_[at + i] * down * up;
+        const Real decayed = decay != 0 ? z[i] - decay * (w[i] + z[i]) : z[i];
+        difference[at + i] = move * direction - pull * decayed;
+        iterate[at + i] = decayed - lr * direction;
+      }
+    });
+  }
+
+  const BlockContext<Real>& context_;
+  const Real* const p_;
+  const DirectionScale scale_;
+};
+
+}  // namespace shampoo
