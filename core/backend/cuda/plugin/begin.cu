@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kBuffersAtOnce = 64;
 constexpr int64_t kTasksAtOnce = 2048;
-constexpr int kGroupsAtOnce = 8;
+constexpr int kGroupsAtOnce = 6;
 
 // The addresses are kernel arguments, so that no copy needs synchronization and a captured graph keeps them.
 struct SetBuffersBody {
