@@ -81,10 +81,11 @@ const Key kKeys[] = {
      .doc = "Named set of defaults. Keys that are set explicitly keep their values, regardless of the order in which "
             "keys are set. shampoo: the defaults of this table. shampoo_2024: the defaults of the July 2024 reference "
             "release. shampoo_pinv: shampoo with root_rank_handling pseudo_inverse. adamw: method adam with the "
-            "learning rate and the weight decay of torch.optim.AdamW. soap, kl_shampoo, muon: the method of this name "
-            "with its defaults. normuon, muonh: method muon with second_moment row, and with norm_control hyperball. "
-            "lion: method sign with the keys of Lion. A preset is for one method; if the key method selects another "
-            "method, the defaults of that method are used instead.",
+            "learning rate and the weight decay of torch.optim.AdamW. soap, kl_shampoo: the method of this name with "
+            "its defaults. muon: method muon with the coefficients and the weight decay of torch.optim.Muon. normuon, "
+            "muonh: method muon with second_moment row, and with norm_control hyperball. lion: method sign with the "
+            "keys of Lion. A preset is for one method; if the key method selects another method, the defaults of that "
+            "method are used instead.",
      .choices = kPresetNames},
     {.name = "method", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "How the update follows from the gradient. shampoo: Distributed Shampoo. soap: Adam in the eigenbases of "

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains the model of model.h on the text of text.h with Shampoo, SOAP, KL-Shampoo, AdamW, or with several of them side
-// by side.
+// Trains the model of model.h on the text of text.h with Shampoo, SOAP, KL-Shampoo, Muon, AdamW, or with several of
+// them side by side.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ const char program_name[] = "train_text";
 
 enum { kTextSize = 1 << 20, kValidationSize = (1 << 14) + 1 };
 
-static const char* const kNames[kOptimizers] = {"AdamW", "Shampoo", "SOAP", "KL-Shampoo"};
+static const char* const kNames[kOptimizers] = {"AdamW", "Shampoo", "SOAP", "KL-Shampoo", "Muon"};
 static const double kSearchedRates[] = {0.0005, 0.001, 0.002, 0.004, 0.008};
 enum { kRates = sizeof kSearchedRates / sizeof kSearchedRates[0] };
 
@@ -77,7 +77,7 @@ static void print_roots(const Training* training) {
   printf("\n");
   for (int c = 0; c < training->count; ++c) {
     const Contender* contender = &training->contenders[c];
-    if (contender->optimizer == kAdamw) continue;
+    if (contender->optimizer == kAdamw || contender->optimizer == kMuon) continue;
     printf("%-22s  %.0f %s, of which %.0f were retried and %.0f reused\n", contender->name,
            with_shampoo_stat(&contender->shampoo, "root_computed"),
            contender->optimizer == kShampoo ? "inverse roots" : "eigenbases",

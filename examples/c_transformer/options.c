@@ -4,12 +4,16 @@
 #include "options.h"
 
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
 static const char kAbout[] =
     "Trains a small transformer to predict the next character of a text. Prints losses and times.\n";
 
-static const char* const kNames[] = {"adamw", "shampoo", "soap", "kl_shampoo", NULL};
+static const char* const kNames[] = {"adamw", "shampoo", "soap", "kl_shampoo", "muon", NULL};
+
+static const double kLr[kOptimizers] = {
+    [kAdamw] = 0.004, [kShampoo] = 0.008, [kSoap] = 0.008, [kKlShampoo] = 0.016, [kMuon] = 0.02};
 
 // Limit of sizes and counts. Practical values are far smaller.
 enum { kLargest = 1 << 24 };
@@ -24,10 +28,10 @@ void options_parse(Options* options, int argc, char** argv) {
                        .width = 192,
                        .heads = 4,
                        .layers = 3,
-                       .lr = {[kAdamw] = 0.004, [kShampoo] = 0.008, [kSoap] = 0.008, [kKlShampoo] = 0.016},
                        .weight_decay = 0.1,
                        .seed = 1,
                        .csv = "curves.csv"};
+  memcpy(options->lr, kLr, sizeof kLr);
   const Option table[] = {
       option_choice("--optimizer", &options->optimizer, kNames, "optimizer to train with"),
       option_flag("--compare", &options->what, kCompare,
@@ -48,6 +52,7 @@ void options_parse(Options* options, int argc, char** argv) {
       option_number("--lr", &options->lr[kShampoo], "largest learning rate of Shampoo"),
       option_number("--soap-lr", &options->lr[kSoap], "largest learning rate of SOAP"),
       option_number("--kl-shampoo-lr", &options->lr[kKlShampoo], "largest learning rate of KL-Shampoo"),
+      option_number("--muon-lr", &options->lr[kMuon], "largest learning rate of Muon"),
       option_number("--adamw-lr", &options->lr[kAdamw], "largest learning rate of AdamW"),
       option_number("--weight-decay", &options->weight_decay, "decoupled weight decay of all, for matrices"),
       option_integer("--seed", &options->seed, 0, kLargest, "seed of the initial weights and of the batches"),

@@ -9,7 +9,7 @@
 
 enum { kTrainOne, kCompare, kCompareFrequencies, kSearch };
 // Optimizers. AdamW is the baseline of this example; the others are methods of libshampoo.
-enum { kAdamw, kShampoo, kSoap, kKlShampoo, kOptimizers };
+enum { kAdamw, kShampoo, kSoap, kKlShampoo, kMuon, kOptimizers };
 
 typedef struct {
   int what;       // kTrainOne, kCompare, ...

@@ -14,7 +14,7 @@
 enum { kRowsAtOnce = 512 };
 
 // Presets of libshampoo by optimizer. NULL: the library's defaults.
-static const char* const kPresets[kOptimizers] = {[kSoap] = "soap", [kKlShampoo] = "kl_shampoo"};
+static const char* const kPresets[kOptimizers] = {[kSoap] = "soap", [kKlShampoo] = "kl_shampoo", [kMuon] = "muon"};
 
 static double seconds(void) {
   struct timespec now;
@@ -38,7 +38,7 @@ void training_create(Training* training, const Options* options, const Text* tex
     model_init(model, contender->params, &random_state);
     if (contender->optimizer != kAdamw) {
       with_shampoo_create(&contender->shampoo, model, pool, contender->params, training->grads,
-                          kPresets[contender->optimizer], &options->settings, contender->frequency);
+                          kPresets[contender->optimizer], &options->settings, contender->frequency, contender->lr);
     } else {
       adamw_create(&contender->adamw, model, pool, options->weight_decay);
     }

@@ -3,6 +3,7 @@
 #include "with_shampoo.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
 #include "status.h"
@@ -10,7 +11,14 @@
 // Parameter groups. Matrices have weight decay; gains and biases do not.
 enum { kMatrices, kVectors, kGroups };
 
-static void add_param(shampoo_plan* plan, const Tensor* tensor) {
+// Muon updates the matrices inside the model. The library's Adam updates all parameters that have a role, and all gains
+// and biases. The other methods precondition all matrices here, so they get no roles.
+static int32_t role_of(const Tensor* tensor) {
+  if (strstr(tensor->name, "embedding") != NULL) return SHAMPOO_EMBEDDING;
+  return strcmp(tensor->name, "output") == 0 ? SHAMPOO_HEAD : SHAMPOO_HIDDEN;
+}
+
+static void add_param(shampoo_plan* plan, const Tensor* tensor, int has_role) {
   shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
   desc.name = tensor->name;
   desc.ndim = tensor->ndim;
@@ -18,17 +26,20 @@ static void add_param(shampoo_plan* plan, const Tensor* tensor) {
   for (int d = 0; d < tensor->ndim; ++d) desc.shape[d] = tensor->shape[d];
   desc.param_dtype = desc.grad_dtype = sizeof(real) == sizeof(double) ? SHAMPOO_F64 : SHAMPOO_F32;
   desc.group = tensor->ndim > 1 ? kMatrices : kVectors;
+  if (has_role) desc.role = role_of(tensor);
   check(shampoo_plan_add_param(plan, &desc, NULL), tensor->name);
 }
 
 void with_shampoo_create(WithShampoo* shampoo, const Model* model, Pool* pool, real* params, const real* grads,
-                         const char* preset, const Settings* settings, int frequency) {
+                         const char* preset, const Settings* settings, int frequency, double lr) {
   // 1. The hyper-parameters.
   shampoo_config *config, *vectors;
   check(shampoo_config_create(&config), "config");
   if (preset != NULL) check(shampoo_config_set_str(config, "preset", preset), "preset");
   settings_apply(settings, config);
   if (frequency > 0) check(shampoo_config_set_i64(config, "precondition_frequency", frequency), "frequency");
+  // Steps set lr again. With Muon, Adam's rate is adam_lr times lr divided by this value (key "peak_lr").
+  check(shampoo_config_set_f64(config, "lr", lr), "lr");
   check(shampoo_config_clone(&vectors, config), "config");
   check(shampoo_config_set_f64(vectors, "weight_decay", 0), "weight_decay");
 
@@ -38,7 +49,8 @@ void with_shampoo_create(WithShampoo* shampoo, const Model* model, Pool* pool, r
   plan_desc.threads = pool_threads(pool);
   check(shampoo_plan_create(&plan, config, &plan_desc), "plan");
   check(shampoo_plan_add_group(plan, vectors, NULL), "group");
-  for (int t = 0; t < model->tensor_count; ++t) add_param(plan, &model->tensors[t]);
+  const int has_roles = preset != NULL && strcmp(preset, "muon") == 0;
+  for (int t = 0; t < model->tensor_count; ++t) add_param(plan, &model->tensors[t], has_roles);
   check(shampoo_plan_finish(plan), "plan");
   check(shampoo_plan_bytes(plan, 0, "state", &shampoo->state_bytes), "plan");
   check(shampoo_plan_block_count(plan, &shampoo->blocks), "plan");

@@ -19,9 +19,9 @@ typedef struct {
 
 // Creates an optimizer for the parameters of the model, bound to params and grads [values]. Steps run on the pool. If
 // `preset` is not NULL, its defaults apply to keys that are not in the settings. If `frequency` is above 0, it replaces
-// the precondition_frequency of the settings.
+// the precondition_frequency of the settings. `lr` is the largest learning rate.
 void with_shampoo_create(WithShampoo* shampoo, const Model* model, Pool* pool, real* params, const real* grads,
-                         const char* preset, const Settings* settings, int frequency);
+                         const char* preset, const Settings* settings, int frequency, double lr);
 void with_shampoo_free(WithShampoo* shampoo);
 
 // Makes one step: reads the gradients and updates the parameters.

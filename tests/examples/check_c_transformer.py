@@ -52,7 +52,7 @@ with tempfile.TemporaryDirectory() as name:
     assert last["shampoo"] < last["adamw"], last
 
     for option, expected in (
-        ("--compare", ["AdamW", "KL-Shampoo", "SOAP", "Shampoo"]),
+        ("--compare", ["AdamW", "KL-Shampoo", "Muon", "SOAP", "Shampoo"]),
         ("--compare-frequencies", ["AdamW", "Shampoo every 10th", "Shampoo every 50th", "Shampoo every step"]),
     ):
         rows, drawing = train(folder, option)

@@ -415,6 +415,7 @@ shampoo_status shampoo_backend_describe(int32_t index, shampoo_backend_info* inf
  * Creates a config in which every key has its default.
  *
  * @param out receives the config. Release it with shampoo_config_destroy().
+ * @retval SHAMPOO_E_NOMEM out of memory.
  */
 shampoo_status shampoo_config_create(shampoo_config** out);
 
@@ -423,6 +424,7 @@ shampoo_status shampoo_config_create(shampoo_config** out);
  *
  * @param out receives the new config. Release it with shampoo_config_destroy().
  * @param config copied. The two are independent afterwards.
+ * @retval SHAMPOO_E_NOMEM out of memory.
  */
 shampoo_status shampoo_config_clone(shampoo_config** out, const shampoo_config* config);
 

@@ -559,11 +559,13 @@ extern "C" {
     /// Creates a config in which every key has its default.
     ///
     /// - `out` receives the config. Release it with shampoo_config_destroy().
+    /// - returns `SHAMPOO_E_NOMEM`: out of memory.
     pub fn shampoo_config_create(out: *mut *mut shampoo_config) -> shampoo_status;
     /// Copies a config, for example for a second parameter group that differs in two keys.
     ///
     /// - `out` receives the new config. Release it with shampoo_config_destroy().
     /// - `config` copied. The two are independent afterwards.
+    /// - returns `SHAMPOO_E_NOMEM`: out of memory.
     pub fn shampoo_config_clone(out: *mut *mut shampoo_config, config: *const shampoo_config) -> shampoo_status;
     /// Releases a config. Plans that were made from it are not affected.
     ///
