@@ -161,6 +161,18 @@ SHAMPOO_JAVA_RESULT(double, jdouble, jdoubleArray, double[])
 }
 %typemap(freearg) (int32_t count, const shampoo_buffers* buffers) ""
 
+/* Addresses to write; 0 for none. */
+%typemap(jni) (int32_t count, void* const* weights) "jlongArray"
+%typemap(jtype) (int32_t count, void* const* weights) "long[]"
+%typemap(jstype) (int32_t count, void* const* weights) "long[]"
+%typemap(javain) (int32_t count, void* const* weights) "$javainput"
+%typemap(in) (int32_t count, void* const* weights) (ShampooJavaAddresses list) {
+  if (!list.Read(jenv, $input)) return $null;
+  $1 = list.Count();
+  $2 = ($2_ltype)list.Get();
+}
+%typemap(freearg) (int32_t count, void* const* weights) ""
+
 /* Handles of optimizers. */
 %typemap(jni) (shampoo_optimizer* const* opts, int32_t count) "jlongArray"
 %typemap(jtype) (shampoo_optimizer* const* opts, int32_t count) "long[]"

@@ -113,6 +113,12 @@
 }
 %typemap(freearg) (int32_t count, const shampoo_buffers* buffers) "free((void*)$2);"
 
+/* A sequence of views or None, which are written. */
+%typemap(in) (int32_t count, void* const* weights) {
+  if (!ShampooPyAddresses($input, &$1, (void***)&$2)) SWIG_fail;
+}
+%typemap(freearg) (int32_t count, void* const* weights) "free((void*)$2);"
+
 /* A sequence of optimizers. */
 %typemap(in) (shampoo_optimizer* const* opts, int32_t count) (PyObject* items = NULL) {
   Py_ssize_t i;

@@ -37,6 +37,7 @@ const char* KeyOf(std::string_view state) {
   if (state == "second_moment") return "method";
   if (state == "momentum") return "momentum";
   if (state == "grafting") return "grafting";
+  if (state == "direction_moment") return "second_moment";
   if (state == "radius") return "norm_control";
   if (state == "iterate_offset" || state == "lr_sum") return "averaging";
   if (state == "ema_offset") return "weight_ema";
@@ -57,10 +58,19 @@ const char* DtypeKeyOf(std::string_view state) {
   if (state == "filtered_grad") return "filtered_grad_dtype";
   if (state == "momentum") return "momentum_dtype";
   if (state == "grafting") return "grafting_dtype";
-  if (state == "second_moment") return "second_moment_dtype";
+  if (state == "second_moment" || state == "direction_moment") return "second_moment_dtype";
   if (state == "iterate_offset" || state == "ema_offset") return "average_dtype";
   if (state.starts_with("snapshot")) return "computation_dtype";
   return state.starts_with("factor") ? "factor_dtype" : "inverse_dtype";
+}
+
+// A mean over rows has another meaning than one over the shorter side, and often another shape.
+Status CheckDirectionMoment(const StoredParam& param, const StoredGroup& stored, const StoredGroup& own) {
+  const std::string saved = ValueIn(stored, "second_moment");
+  const std::string here = ValueIn(own, "second_moment");
+  if (saved == here) return {};
+  return Invalid("parameter \"", param.name, "\" was saved with second_moment ", saved, ", and second_moment is ", here,
+                 " here; set it to the saved value");
 }
 
 }  // namespace
@@ -260,7 +270,7 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
     if (!is_used && stored.Find(name) != nullptr) ++unused_[std::string(name)];
   };
   for (const std::string_view name : kElementwiseStates) count_unused(name);
-  count_unused(kSnapshotStep);
+  for (const std::string_view name : {kSnapshotStep, kDirectionMoment}) count_unused(name);
   const Block& own_block = optimizer.plan().blocks[static_cast<size_t>(own.block)];
   if (!own_block.is_preconditioned && stored.HasFactors()) ++unused_["factor matrix"];
   const StoredParam& param = index.params[static_cast<size_t>(stored.param)];
@@ -288,6 +298,10 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
                      key, " ", ValueIn(index.groups[static_cast<size_t>(param.group)], key), ", and ", key, " is ",
                      ValueIn(DescribeHyperParameters(optimizer, own_block.group), key),
                      " here; set it to the saved value");
+    }
+    if (state->state() == kDirectionMoment && !only_elementwise) {
+      SHAMPOO_RETURN_IF_ERROR(CheckDirectionMoment(param, index.groups[static_cast<size_t>(param.group)],
+                                                   DescribeHyperParameters(optimizer, own_block.group)));
     }
     if (entry == nullptr && IsOfFactor(state->state()) && stored.HasFactors()) {
       return Invalid("the checkpoint has no ", state->state(), " of parameter \"", param.name,

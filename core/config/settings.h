@@ -195,7 +195,7 @@ constexpr GroupSettings RoutedSettings(const GroupSettings& group) {
   routed.method = Method::kAdam;
   routed.grafting = Grafting::kAdam;
   routed.lr = group.adam_lr * (group.lr / group.peak_lr);
-  routed.peak_lr = group.adam_lr;
+  routed.peak_lr = group.adam_lr > 0 ? group.adam_lr : group.peak_lr;  // the kinds of weight decay divide by it
   routed.beta1 = group.adam_beta1;
   routed.beta2 = group.adam_beta2;
   routed.beta3 = -1;

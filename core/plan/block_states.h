@@ -22,6 +22,9 @@ inline constexpr const char* kSnapshotStep = "snapshot_step";
 // The state that counts the gradients of a block of a method in eigenbases.
 inline constexpr const char* kGradientCount = "gradient_count";
 
+// The second moment of the orthogonalized direction (the key second_moment).
+inline constexpr const char* kDirectionMoment = "direction_moment";
+
 // The state that sums the weights of iterates with averaging schedule_free.
 inline constexpr const char* kLrSum = "lr_sum";
 
@@ -59,7 +62,7 @@ void ForEachState(AnyBlock* block, Visit&& visit) {
   visit(State{kLrSum, -1, &block->lr_sum, Shape{}});
   // In eigenbases, an element of a state does not belong to an element of the parameter.
   const bool is_elementwise = !block->is_rotated();
-  visit(State{"direction_moment", -1, &block->direction_moment, block->DirectionMomentShape(),
+  visit(State{kDirectionMoment, -1, &block->direction_moment, block->DirectionMomentShape(),
               block->moment_of_direction == DirectionMoment::kElement});
   visit(State{kElementwiseStates[0], -1, &block->filtered_grad, block->shape, is_elementwise});
   visit(State{kElementwiseStates[1], -1, &block->second_moment, block->shape, is_elementwise});

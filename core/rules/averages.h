@@ -11,7 +11,8 @@
 //
 // With averaging, the parameter W is average_train X + (1 - average_train) Z, where X is the average and Z the newest
 // iterate. Stored is Z - W, and for weight_ema the average minus W: both are 0 at the start, and bfloat16 is precise
-// enough for them. Sources: Schedule-Free (arXiv 2405.15682), GPA (arXiv 2512.17131).
+// enough for them. Weight decay shrinks Z and leaves W as it is. Sources: Schedule-Free (arXiv 2405.15682), GPA (arXiv
+// 2512.17131).
 namespace shampoo {
 
 // The coefficients of a step of averaging. With Z - W after weight decay of Z:

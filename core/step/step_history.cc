@@ -11,10 +11,14 @@ namespace shampoo {
 namespace {
 
 // Another reason for a skipped update, if the block may have it.
-std::string OtherReason(const Block& block) {
-  return block.radius.present()
-             ? ", or its parameter is 0, which norm_control hyperball cannot move without a norm_radius"
-             : "";
+std::string OtherReason(const Block& block, const Settings& settings) {
+  if (block.radius.present()) {
+    return ", or its parameter is 0, which norm_control hyperball cannot move without a norm_radius";
+  }
+  if (settings.norm_control == NormControl::kRelative && block.matrix_rows > 0) {
+    return ", or its parameter is 0, which norm_control relative cannot move";
+  }
+  return "";
 }
 
 }  // namespace
@@ -28,7 +32,8 @@ Status StepHistory::RaiseSkippedUpdate(const HyperParameters& hyper_parameters) 
   if (skipped_block_ < 0) return {};
   const Block& block = plan_.blocks[static_cast<size_t>(std::exchange(skipped_block_, -1))];
   return Numeric("the direction of block ", BlockName(plan_.param(block), block),
-                 " was not finite, or would have overflowed its parameter or states", OtherReason(block),
+                 " was not finite, or would have overflowed its parameter or states",
+                 OtherReason(block, hyper_parameters.settings(static_cast<size_t>(block.group))),
                  "; the previous step skipped the update of the block. This step has changed nothing, and training can "
                  "continue. Try a larger ",
                  hyper_parameters.settings(static_cast<size_t>(block.group)).EpsilonKey(),
@@ -66,9 +71,9 @@ bool StepHistory::Stat(std::string_view name, double* value) const {
 
 std::string StepHistory::StatNames() { return Cat("nonfinite_blocks, skipped_steps, ", RootLedger::StatNames()); }
 
-std::string SkippedUpdateText(const Param& param, const Block& block) {
+std::string SkippedUpdateText(const Param& param, const Block& block, const Settings& settings) {
   return Cat("the direction of block ", BlockName(param, block), " is not finite, or would overflow a dtype",
-             OtherReason(block), ": the update of the block is skipped");
+             OtherReason(block, settings), ": the update of the block is skipped");
 }
 
 }  // namespace shampoo

@@ -57,6 +57,6 @@ class StepHistory {
 };
 
 // Returns the log message about a block whose update was skipped.
-std::string SkippedUpdateText(const Param& param, const Block& block);
+std::string SkippedUpdateText(const Param& param, const Block& block, const Settings& settings);
 
 }  // namespace shampoo

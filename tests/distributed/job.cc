@@ -133,6 +133,17 @@ void Rank::Step() {
   Try(shampoo_optimizer_step(optimizer, stream));
 }
 
+void Rank::Export(double blend, std::vector<std::vector<float>>* weights) {
+  *weights = w;
+  static float nothing[1];
+  std::vector<void*> addresses;
+  for (std::vector<float>& one : *weights) {
+    std::fill(one.begin(), one.end(), -1.0f);
+    addresses.push_back(one.empty() ? nothing : one.data());
+  }
+  Try(shampoo_optimizer_export(optimizer, blend, static_cast<int32_t>(addresses.size()), addresses.data()));
+}
+
 void Rank::Save(const std::string& directory) { Try(shampoo_save(&optimizer, 1, world, directory.c_str(), nullptr)); }
 
 void Rank::Load(const std::string& directory) { Try(shampoo_load(&optimizer, 1, world, directory.c_str(), nullptr)); }

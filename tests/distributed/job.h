@@ -64,6 +64,8 @@ class Rank {
   Rank& operator=(const Rank&) = delete;
 
   void Step();
+  // Exports averages of the parameters, which must be bound.
+  void Export(double blend, std::vector<std::vector<float>>* weights);
   void Save(const std::string& directory);  // collective over all ranks of the job
   void Load(const std::string& directory);  // collective over all ranks of the job
   int64_t PlanBytes(const char* what, int rank) const;

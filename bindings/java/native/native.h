@@ -89,16 +89,19 @@ class ShampooJavaBuffers {
   std::vector<shampoo_buffers> buffers_;
 };
 
-// Handles of optimizers from an array.
-class ShampooJavaHandles {
+// Pointers from an array of numbers.
+template <typename Pointer>
+class ShampooJavaPointers {
  public:
-  bool Read(JNIEnv* env, jlongArray handles);
-  shampoo_optimizer* const* Get() const { return handles_.data(); }
-  int32_t Count() const { return static_cast<int32_t>(handles_.size()); }
+  bool Read(JNIEnv* env, jlongArray numbers);
+  Pointer const* Get() const { return pointers_.data(); }
+  int32_t Count() const { return static_cast<int32_t>(pointers_.size()); }
 
  private:
-  std::vector<shampoo_optimizer*> handles_;
+  std::vector<Pointer> pointers_;
 };
+using ShampooJavaHandles = ShampooJavaPointers<shampoo_optimizer*>;
+using ShampooJavaAddresses = ShampooJavaPointers<void*>;
 
 // Fills ops. They own a reference to the CommCalls until release is called.
 bool ShampooJavaCommOps(JNIEnv* env, jobject calls, shampoo_comm_ops* ops);

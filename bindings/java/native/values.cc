@@ -71,12 +71,15 @@ bool ShampooJavaBuffers::Read(JNIEnv* env, jlongArray addresses) {
   return true;
 }
 
-bool ShampooJavaHandles::Read(JNIEnv* env, jlongArray handles) {
+template <typename Pointer>
+bool ShampooJavaPointers<Pointer>::Read(JNIEnv* env, jlongArray numbers) {
   std::vector<jlong> read;
-  if (!ReadLongs(env, handles, &read)) return false;
-  for (const jlong handle : read) handles_.push_back(reinterpret_cast<shampoo_optimizer*>(handle));
+  if (!ReadLongs(env, numbers, &read)) return false;
+  for (const jlong number : read) pointers_.push_back(reinterpret_cast<Pointer>(number));
   return true;
 }
+template class ShampooJavaPointers<shampoo_optimizer*>;
+template class ShampooJavaPointers<void*>;
 
 extern "C" {
 

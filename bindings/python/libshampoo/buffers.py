@@ -56,14 +56,15 @@ class Buffers:
             for k, view in enumerate(views)
         ]
 
-    def read(self, role: int, arrays: Any, stream: int) -> Views:
+    def read(self, role: int, arrays: Any, stream: int, keeps: bool = True) -> Views:
         """Return views of the arrays of one role, from a sequence for all parameters or a mapping by name.
 
-        A mapping may be nested. A parameter that it omits has no gradient (role GRAD) or keeps its array (other roles).
+        A mapping may be nested. A parameter that it omits has no gradient (role GRAD). For other roles it keeps its
+        array, or has none if ``keeps`` is false.
         """
         items: list[Any] = [None] * len(self._shapes)
         if isinstance(arrays, Mapping):
-            if role != GRAD:
+            if role != GRAD and keeps:
                 items = list(self.views[role])
             named = list(flatten(arrays, ROLES[role]))
             if role == GRAD and not named:
@@ -97,6 +98,14 @@ class Buffers:
                 for k, array in enumerate(items)
             ],
         )
+
+    def read_weights(self, arrays: Any) -> Views:
+        """Return views of arrays that receive averages of the parameters; None for a parameter without an array."""
+        views = self.read(OUT, arrays, 0, keeps=False)
+        for label, view in zip(self._labels[PARAM], views, strict=True):
+            if view is not None and view.readonly:
+                raise ValueError(f"weights of {label}: read-only; pass a writable array")
+        return views
 
     def _unknown_name(self, name: str) -> str:
         nearest = difflib.get_close_matches(name, self._index, n=1)

@@ -235,6 +235,39 @@ class Optimizer:
             _native.shampoo_optimizer_step(handle, stream or None)
             self._buffers.release_retired()
 
+    def export(self, weights: Any, *, blend: float = 1.0) -> None:
+        """Write averages of the parameters to other arrays, for evaluation and for use after training.
+
+        The keys ``averaging`` and ``weight_ema`` select the average. Parameters of groups without one are copied. The
+        parameters and the state do not change. With several ranks, all ranks call it.
+
+        Parameters
+        ----------
+        weights
+            Arrays to write: a mapping by name, which can be nested and can omit parameters, or a sequence in the order
+            of the parameters, in which None omits one. They cannot be the parameters themselves.
+        blend
+            A number in [0, 1]: the result is (1 - blend) * parameter + blend * average.
+
+        Raises
+        ------
+        ValueError
+            If an array has the wrong dtype or shape, is read-only, or is the parameter itself.
+
+        Examples
+        --------
+        >>> import numpy as np, libshampoo
+        >>> params = {"w": np.ones((4, 3), np.float32)}
+        >>> opt = libshampoo.Optimizer(params, weight_ema=0.9)
+        >>> opt.step({"w": np.ones((4, 3), np.float32)})
+        >>> average = {"w": np.empty_like(params["w"])}
+        >>> opt.export(average)
+        >>> bool((average["w"] == params["w"]).all())  # the average starts after the first step
+        True
+        """
+        with self._using() as handle:
+            _native.shampoo_optimizer_export(handle, float(blend), self._buffers.read_weights(weights))
+
     def bind(
         self, *, params: Any = _KEEP, grads: Any = _KEEP, out: Any = _KEEP, copy: Any = _KEEP, stream: int = 0
     ) -> None:

@@ -249,20 +249,38 @@ int ShampooPyAddView(PyObject* module) {
   return view_type != nullptr && PyModule_AddObjectRef(module, "View", reinterpret_cast<PyObject*>(view_type)) == 0;
 }
 
-int ShampooPyBuffers(PyObject* object, int32_t* count, const shampoo_buffers** buffers) {
-  PyObject* const items = PySequence_Fast(object, "expected a sequence of tuples of views");
+namespace {
+
+// Converts a sequence to an array, which the caller frees. fill(item, element): returns false after it has raised an
+// exception.
+template <typename Element, typename Fill>
+int FillArray(PyObject* object, const char* expected, int32_t* count, Element** array, Fill&& fill) {
+  PyObject* const items = PySequence_Fast(object, expected);
   if (items == nullptr) return 0;
   const Py_ssize_t size = PySequence_Fast_GET_SIZE(items);
-  auto* const filled = static_cast<shampoo_buffers*>(calloc(static_cast<size_t>(size) + 1, sizeof(shampoo_buffers)));
+  auto* const filled = static_cast<Element*>(calloc(static_cast<size_t>(size) + 1, sizeof(Element)));
   bool good = filled != nullptr;
   if (!good) PyErr_NoMemory();
-  for (Py_ssize_t i = 0; good && i < size; ++i) good = FillBuffers(PySequence_Fast_GET_ITEM(items, i), &filled[i]);
+  for (Py_ssize_t i = 0; good && i < size; ++i) good = fill(PySequence_Fast_GET_ITEM(items, i), &filled[i]);
   Py_DECREF(items);
   if (!good) {
     free(filled);
     return 0;
   }
   *count = static_cast<int32_t>(size);
+  *array = filled;
+  return 1;
+}
+
+}  // namespace
+
+int ShampooPyBuffers(PyObject* object, int32_t* count, const shampoo_buffers** buffers) {
+  shampoo_buffers* filled = nullptr;
+  if (!FillArray(object, "expected a sequence of tuples of views", count, &filled, FillBuffers)) return 0;
   *buffers = filled;
   return 1;
+}
+
+int ShampooPyAddresses(PyObject* object, int32_t* count, void*** addresses) {
+  return FillArray(object, "expected a sequence of views", count, addresses, AddressOf);
 }

@@ -922,6 +922,24 @@ extern "C" {
     /// - returns `SHAMPOO_E_COMM`: a collective failed, in this step or an earlier one. Parameters may be partly written, and
     ///   every later step fails.
     pub fn shampoo_optimizer_step(opt: *mut shampoo_optimizer, stream: *mut c_void) -> shampoo_status;
+    /// Writes averages of the parameters, for evaluation and for use after training: (1 - blend) times the parameter plus
+    /// blend times its average. The keys "averaging" and "weight_ema" select the average; the parameters of groups without
+    /// one are copied. Parameters and state are unchanged, and training continues from the parameters. With several ranks
+    /// the call is collective.
+    ///
+    /// - `opt` read; on the CPU.
+    /// - `blend` in \[0, 1\]; 1 writes the averages.
+    /// - `count` the number of parameters of the plan.
+    /// - `weights` receives, by parameter, what this rank holds of it, in its out_dtype and dense, like
+    ///   shampoo_buffers.out. Not the parameter itself; the memory of its gradient will do. NULL: not wanted.
+    /// - returns `SHAMPOO_E_STATE`: as for shampoo_optimizer_step(), or another rank makes a step instead.
+    /// - returns `SHAMPOO_E_COMM`: a collective failed, in this call or an earlier one.
+    pub fn shampoo_optimizer_export(
+        opt: *mut shampoo_optimizer,
+        blend: f64,
+        count: i32,
+        weights: *const *mut c_void,
+    ) -> shampoo_status;
     /// Reports the first error of the CUDA steps that were enqueued since the last report, as shampoo_optimizer_step()
     /// would. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
     /// anything to report. On CUDA with several ranks it is collective. If wait is not 0, it blocks until all steps are

@@ -185,6 +185,11 @@ impl<'a> Buffers<'a> {
         view(self.copy.as_ref())
     }
 
+    /// Returns the address of the memory from [`with_out`](Buffers::with_out), or NULL.
+    pub(crate) fn out_address(&self) -> *mut c_void {
+        self.out.as_ref().map_or(null_mut(), |out| out.pointer)
+    }
+
     /// Checks the buffers against the plan, and returns their addresses.
     pub(crate) fn addresses(&mut self, param: &ParamInfo) -> Result<sys::shampoo_buffers> {
         let mut buffers = sys::shampoo_buffers::new();

@@ -114,13 +114,62 @@ impl Optimizer {
     /// - [`Code::State`]: the optimizer is on CUDA, where [`bind_raw`](Optimizer::bind_raw) accepts addresses of the
     ///   device, or a communicator is in use by another call.
     pub fn step(&mut self, buffers: &mut [Buffers<'_>]) -> Result<()> {
+        self.read_addresses("step", buffers)?;
+        let _using = CommUse::begin(&self.in_use)?;
+        // SAFETY: the bound memory is borrowed during this call. A later call of this function binds all parameters
+        // again. step_raw binds nothing: its contract requires that its caller has bound valid memory.
+        unsafe {
+            check(sys::shampoo_optimizer_bind(self.as_ptr(), 0, self.bound.len() as i32, self.bound.as_ptr()))?;
+            check(sys::shampoo_optimizer_step(self.as_ptr(), null_mut()))
+        }
+    }
+
+    /// Writes averages of the parameters, for evaluation and for use after training: (1 - `blend`) times the parameter
+    /// plus `blend` times its average, to the memory that [`Buffers::with_out`] has set. Parameters without such memory
+    /// are not wanted. The keys "averaging" and "weight_ema" select the average; parameters of groups without one are
+    /// copied. The parameters and the state do not change.
+    ///
+    /// ```
+    /// # use libshampoo::{Buffers, Optimizer, Param};
+    /// let mut opt = Optimizer::create("weight_ema=0.9", [Param::new("w", &[4])])?;
+    /// let (mut w, mut average) = ([1.0f32; 4], [0.0f32; 4]);
+    /// opt.step(&mut [Buffers::new(&mut w).with_grad(&[0.5f32; 4])])?;
+    /// opt.export(1.0, &mut [Buffers::read_only(&w).with_out(&mut average)])?;
+    /// assert_eq!(average, w); // the average starts after the first step
+    /// # Ok::<(), libshampoo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`Code::Invalid`]: `blend` is not in [0, 1], or a buffer does not match its parameter.
+    /// - [`Code::Comm`]: a collective failed, in this call or an earlier one.
+    /// - [`Code::State`]: another rank makes a step, the optimizer is on CUDA, or a communicator is in use by another
+    ///   call.
+    pub fn export(&mut self, blend: f64, buffers: &mut [Buffers<'_>]) -> Result<()> {
+        let weights: Vec<*mut c_void> = buffers.iter().map(Buffers::out_address).collect();
+        self.read_addresses("export", buffers)?;
+        let _using = CommUse::begin(&self.in_use)?;
+        let count = self.bound.len() as i32;
+        // SAFETY: as in step(). The buffers have checked the memory of the weights.
+        unsafe {
+            check(sys::shampoo_optimizer_bind(self.as_ptr(), 0, count, self.bound.as_ptr()))?;
+            check(sys::shampoo_optimizer_export(self.as_ptr(), blend, count, weights.as_ptr()))
+        }
+    }
+
+    /// Stores the addresses of the buffers in `self.bound`.
+    fn read_addresses(&mut self, call: &str, buffers: &mut [Buffers<'_>]) -> Result<()> {
         if self.info.device != Device::Cpu {
-            let what = "step: the optimizer is on CUDA, and slices are in host memory; use bind_raw() and step_raw()";
-            return Err(Error::new(Code::State, what));
+            return Err(Error::new(
+                Code::State,
+                format!(
+                    "{call}: the optimizer is on CUDA, and slices are in host memory; use bind_raw() and step_raw()"
+                ),
+            ));
         }
         if buffers.len() != self.info.params.len() {
             return Err(Error::invalid(format!(
-                "step: {} buffers; expected {}, one for each parameter, in the order of the plan",
+                "{call}: {} buffers; expected {}, one for each parameter, in the order of the plan",
                 buffers.len(),
                 self.info.params.len()
             )));
@@ -129,13 +178,7 @@ impl Optimizer {
         for (param, buffers) in self.info.params.iter().zip(buffers) {
             self.bound.push(buffers.addresses(param)?);
         }
-        let _using = CommUse::begin(&self.in_use)?;
-        // SAFETY: the bound memory is borrowed during this call. A later call of this function binds all parameters
-        // again. step_raw binds nothing: its contract requires that its caller has bound valid memory.
-        unsafe {
-            check(sys::shampoo_optimizer_bind(self.as_ptr(), 0, self.bound.len() as i32, self.bound.as_ptr()))?;
-            check(sys::shampoo_optimizer_step(self.as_ptr(), null_mut()))
-        }
+        Ok(())
     }
 
     /// Changes a hyper-parameter of a group, starting with the next step. Its [`Key`](crate::Key) must be changeable.

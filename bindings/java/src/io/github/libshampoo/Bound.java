@@ -69,6 +69,24 @@ final class Bound {
     }
   }
 
+  /** Writes averages of the parameters. */
+  void export(long opt, double blend, List<Memory> weights) {
+    if (weights.size() != params.size()) {
+      throw new ShampooException.Invalid(
+          "weights: " + weights.size() + " elements; expected " + params.size() + ", one for each parameter");
+    }
+    long[] addresses = new long[weights.size()];
+    for (int index = 0; index < addresses.length; ++index) {
+      Param param = params.get(index);
+      if (weights.get(index) != null) {
+        weights.get(index).check(
+            "weights of " + Role.PARAM.of(param), param.dtypeOf(Role.OUT), param.localElements(), device, true);
+      }
+      addresses[index] = Memory.addressOf(weights.get(index));
+    }
+    Raw.shampoo_optimizer_export(opt, blend, addresses);
+  }
+
   /** Throws if updates would overwrite the parameter. */
   private void checkOut(int index, Binding added) {
     if (updates.get(index) && added.param() != null && Memory.addressOf(added.param()) == Memory.addressOf(added.out())) {

@@ -7,6 +7,7 @@ import java.nio.Buffer;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.function.LongConsumer;
@@ -251,6 +252,23 @@ public final class Optimizer implements AutoCloseable {
    */
   public void step(long stream) {
     exchange(opt -> Raw.shampoo_optimizer_step(opt, stream));
+  }
+
+  /**
+   * Writes averages of the parameters to other memory, for evaluation and for use after training. The keys "averaging"
+   * and "weight_ema" select the average; parameters of groups without one are copied. The parameters and the state do
+   * not change. With several ranks all ranks must call it.
+   *
+   * @param blend a number in [0, 1]: the result is (1 - blend) * parameter + blend * average.
+   * @param weights memory for each parameter, in the order of the plan, or null for a parameter that is not wanted. It
+   *     has the out dtype of the parameter, and is not the parameter itself.
+   * @throws ShampooException.Invalid if blend is out of range, or memory does not match the plan or is the parameter.
+   * @throws ShampooException.State if a parameter has not been bound, or another rank makes a step.
+   * @throws ShampooException.Collective if an exchange failed, in this call or an earlier one.
+   */
+  public void export(double blend, List<Memory> weights) {
+    List<Memory> copy = new ArrayList<>(weights);
+    exchange(opt -> bound().export(opt, blend, copy));
   }
 
   /**

@@ -1,0 +1,286 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// The keys averaging and weight_ema, and shampoo_optimizer_export. The models here store the average itself, while the
+// library stores its difference from the parameter.
+#include <cmath>
+#include <limits>
+
+#include "tests/capi/behaviour/host.h"
+
+namespace shampoo_test {
+namespace {
+
+const Keys kSgd = {{"method", "sgd"}};
+constexpr int kSteps = 9;
+
+// Returns a learning rate that rises, is 0 for a step, and falls.
+double RateOf(int step) { return step == 3 ? 0 : 0.02 * std::min(step, 12 - step); }
+
+// Writes the export of all parameters to arrays.
+std::vector<Array> Export(Host* host, double blend) {
+  std::vector<Array> weights;
+  std::vector<void*> addresses;
+  for (const Host::Tensors& tensor : host->tensors) weights.emplace_back(tensor.w.dtype(), tensor.w.size());
+  for (Array& one : weights) addresses.push_back(one.data());
+  RequireOk(shampoo_optimizer_export(host->optimizer, blend, static_cast<int32_t>(addresses.size()), addresses.data()));
+  return weights;
+}
+
+// Averaging of one element with SGD, as the papers write it: X is the average, Z the newest iterate, and gradients are
+// those of Y = train X + (1 - train) Z.
+struct AveragedElement {
+  double x, z, lr_sum = 0;
+
+  void Step(double lr, double decay, double gradient, double train, double eval, double power) {
+    // Weight decay shrinks Z and leaves Y as it is.
+    x += lr * decay * z * (1 - train) / train;
+    z -= lr * decay * z;
+    double keep = eval;
+    if (power >= 0) {
+      const double weight = std::pow(lr, power);
+      lr_sum += weight;
+      keep = lr_sum > 0 ? 1 - weight / lr_sum : 1;
+    }
+    z -= lr * gradient;
+    x = keep * x + (1 - keep) * z;
+  }
+  double Y(double train) const { return train * x + (1 - train) * z; }
+};
+
+void CheckAveraging(const Keys& keys, double train, double eval, double power) {
+  const std::vector<shampoo_param_desc> params = {Param("w", {3, 4}, SHAMPOO_F64)};
+  Host host(kSgd + keys + Keys{{"weight_decay", "0.3"}}, params);
+  std::mt19937_64 random(1);
+  host.Fill(random);
+  std::vector<AveragedElement> model;
+  for (size_t i = 0; i < 12; ++i) model.push_back({host.tensors[0].w.Get(i), host.tensors[0].w.Get(i)});
+  for (int step = 1; step <= kSteps; ++step) {
+    host.FillGradients(random);
+    RequireOk(shampoo_optimizer_set(host.optimizer, 0, "lr", RateOf(step)));
+    host.Step();
+    const Array half = Export(&host, 0.5)[0];
+    const Array whole = Export(&host, 1)[0];
+    for (size_t i = 0; i < 12; ++i) {
+      CAPTURE(step);
+      AveragedElement& element = model[i];
+      element.Step(RateOf(step), 0.3, host.tensors[0].g.Get(i), train, eval, power);
+      const double y = element.Y(train);
+      CHECK(host.tensors[0].w.Get(i) == doctest::Approx(y).epsilon(1e-13));
+      CHECK(whole.Get(i) == doctest::Approx(element.x).epsilon(1e-12));
+      CHECK(half.Get(i) == doctest::Approx((y + element.x) / 2).epsilon(1e-12));
+    }
+  }
+}
+
+TEST_CASE("averaging gpa trains and exports the iterates of its definition") {
+  CheckAveraging({{"averaging", "gpa"}, {"average_train", "0.7"}, {"average_eval", "0.6"}}, 0.7, 0.6, -1);
+  CheckAveraging({{"averaging", "gpa"}}, 0.8, 0.9, -1);
+}
+
+TEST_CASE("averaging schedule_free trains and exports the iterates of its definition") {
+  CheckAveraging({{"averaging", "schedule_free"}, {"average_train", "0.9"}}, 0.9, 0, 2);
+  CheckAveraging({{"averaging", "schedule_free"}, {"average_lr_power", "0"}}, 0.8, 0, 0);
+}
+
+TEST_CASE("with averaging schedule_free, steps without a gradient of a parameter count for its average") {
+  const Keys keys = kSgd + Keys{{"averaging", "schedule_free"}, {"lr", "0.1"}};
+  Host host(keys, {Param("v", {2}, SHAMPOO_F64), Param("w", {2}, SHAMPOO_F64)});
+  std::mt19937_64 random(2);
+  host.Fill(random);
+  host.FillGradients(random);
+  for (int step = 1; step <= 4; ++step) {
+    host.tensors[0].has_grad = step % 2 == 1;
+    host.Step();
+  }
+  CHECK(host.Read("v/0/lr_sum") == host.Read("w/0/lr_sum"));
+  CHECK(host.Read("v/0/lr_sum").Get(0) == doctest::Approx(0.04));
+}
+
+TEST_CASE("weight_ema averages the parameter after every call of step, from weight_ema_start on") {
+  const Keys keys = {{"weight_ema", "0.75"}, {"weight_ema_start", "3"}, {"lr", "0.1"}};
+  for (const Keys& method : {kSgd, Keys{{"method", "muon"}, {"route", "off"}}, Keys{{"method", "soap"}}}) {
+    Host host(method + keys, {Param("w", {4, 3}, SHAMPOO_F64), Param("v", {4, 3}, SHAMPOO_F64)});
+    std::mt19937_64 random(3);
+    host.Fill(random);
+    std::vector<double> average;
+    int64_t step = 0;
+    for (int call = 1; call <= 8; ++call) {
+      CAPTURE(call);
+      host.FillGradients(random);
+      host.tensors[1].has_grad = call != 5;
+      host.tensors[0].has_grad = call != 6;
+      if (call == 7) host.tensors[0].has_grad = host.tensors[1].has_grad = false;
+      step += call == 7 ? 0 : 1;
+      host.Step();
+      const Array exported = Export(&host, 1)[0];
+      const Array blended = Export(&host, 0.25)[0];
+      average.resize(12);
+      for (size_t i = 0; i < 12; ++i) {
+        const double w = host.tensors[0].w.Get(i);
+        average[i] = step <= 3 && call != 7 ? w : 0.75 * average[i] + 0.25 * w;
+        CHECK(exported.Get(i) == doctest::Approx(average[i]).epsilon(1e-12));
+        CHECK(blended.Get(i) == doctest::Approx(0.75 * w + 0.25 * average[i]).epsilon(1e-12));
+      }
+    }
+    CHECK(host.Steps(0) == 7);
+  }
+}
+
+TEST_CASE("a step that skips a block lets its average approach the parameter") {
+  for (const char* const choice : {"skip_block", "skip_step"}) {
+    Host host(kSgd + Keys{{"weight_ema", "0.5"}, {"lr", "0.1"}, {"on_nonfinite", choice}},
+              {Param("w", {5}, SHAMPOO_F64)});
+    std::mt19937_64 random(4);
+    host.Fill(random);
+    for (int step = 1; step <= 2; ++step) {
+      host.FillGradients(random);
+      host.Step();
+    }
+    const Array before = host.Read("w/0/ema_offset");
+    host.tensors[0].g.Set(0, std::numeric_limits<double>::quiet_NaN());
+    host.Step();
+    const Array after = host.Read("w/0/ema_offset");
+    for (size_t i = 0; i < 5; ++i) CHECK(after.Get(i) == before.Get(i) / 2);
+  }
+}
+
+TEST_CASE("averages keep what is lost when the parameter is rounded to bfloat16") {
+  // Each update is below half a unit in the last place of the parameter, which therefore stays 1.
+  const double lr = 0.000244140625;
+  Host ema(kSgd + Keys{{"weight_ema", "0.5"}, {"lr", "0.000244140625"}}, {Param("w", {4}, SHAMPOO_BF16)});
+  Host gpa(kSgd + Keys{{"averaging", "gpa"}, {"average_eval", "0.5"}, {"lr", "0.000244140625"}},
+           {Param("w", {4}, SHAMPOO_BF16)});
+  for (Host* const host : {&ema, &gpa}) {
+    for (size_t i = 0; i < 4; ++i) host->tensors[0].w.Set(i, 1), host->tensors[0].g.Set(i, 1);
+    for (int step = 1; step <= 4; ++step) host->Step();
+    for (size_t i = 0; i < 4; ++i) CHECK(host->tensors[0].w.Get(i) == 1);
+  }
+  CHECK(ema.Read("w/0/ema_offset").Get(0) == 0);  // the average of 1 is 1
+  CHECK(gpa.Read("w/0/iterate_offset").Get(0) == -4 * lr);
+}
+
+TEST_CASE("averages follow the parameter of a host that adds the updates itself") {
+  const Keys keys = kSgd + Keys{{"weight_ema", "0.5"}, {"lr", "0.1"}};
+  const std::vector<shampoo_param_desc> params = {Param("w", {6}, SHAMPOO_F64)};
+  Host direct(keys, params);
+  Host adding(keys + Keys{{"output", "updates"}}, params);
+  std::mt19937_64 random(5);
+  direct.Fill(random);
+  adding.tensors[0].w = direct.tensors[0].w;
+  adding.tensors[0].out = Array(SHAMPOO_F64, 6);
+  for (int step = 1; step <= 4; ++step) {
+    direct.FillGradients(random);
+    direct.Step();
+    shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
+    buffers.param = adding.tensors[0].w.data();
+    buffers.grad = direct.tensors[0].g.data();
+    buffers.out = adding.tensors[0].out.data();
+    RequireOk(shampoo_optimizer_bind(adding.optimizer, 0, 1, &buffers));
+    RequireOk(shampoo_optimizer_step(adding.optimizer, nullptr));
+    for (size_t i = 0; i < 6; ++i) {
+      adding.tensors[0].w.Set(i, adding.tensors[0].w.Get(i) + adding.tensors[0].out.Get(i));
+    }
+    CHECK(adding.Read("w/0/ema_offset") == direct.Read("w/0/ema_offset"));
+  }
+}
+
+TEST_CASE("an export leaves parameters and state as they are, and leaves out what is not wanted") {
+  const std::vector<Keys> groups = {kSgd + Keys{{"averaging", "gpa"}, {"lr", "0.1"}}, kSgd + Keys{{"lr", "0.1"}}};
+  std::vector<shampoo_param_desc> params = {Param("w", {300, 300}), Param("plain", {7}), Param("unwanted", {3})};
+  params[1].group = 1;
+  Host host(groups, params, 2);
+  std::mt19937_64 random(6);
+  host.Fill(random);
+  for (int step = 1; step <= 2; ++step) {
+    host.FillGradients(random);
+    host.Step();
+  }
+  const auto before = host.Everything();
+  Array average(SHAMPOO_F32, 90000);
+  Array plain(SHAMPOO_F32, 7);
+  void* const weights[] = {average.data(), plain.data(), nullptr};
+  RequireOk(shampoo_optimizer_export(host.optimizer, 1, 3, weights));
+  CHECK(host.Everything() == before);
+  CHECK(plain == host.tensors[1].w);
+  CHECK(!(average == host.tensors[0].w));
+  // The memory of gradients may serve for the weights.
+  void* const gradients[] = {host.tensors[0].g.data(), nullptr, nullptr};
+  RequireOk(shampoo_optimizer_export(host.optimizer, 1, 3, gradients));
+  CHECK(host.tensors[0].g == average);
+}
+
+void CheckExportError(Host* host, double blend, int32_t count, void* const* weights, shampoo_status status,
+                      const char* text) {
+  CHECK(shampoo_optimizer_export(host->optimizer, blend, count, weights) == status);
+  CHECK(std::string(shampoo_last_error()) == text);
+}
+
+TEST_CASE("an export with bad arguments says which, and what is expected") {
+  Host host(kSgd + Keys{{"weight_ema", "0.9"}}, {Param("w", {4}), Param("v", {4})});
+  Array weights[2] = {Array(SHAMPOO_F32, 4), Array(SHAMPOO_F32, 4)};
+  void* addresses[] = {weights[0].data(), weights[1].data()};
+  CheckExportError(&host, 1, 2, addresses, SHAMPOO_E_STATE,
+                   "parameter \"w\" (index 0) has no buffers: call shampoo_optimizer_bind for every parameter before "
+                   "the first step (grad NULL: no gradient)");
+  host.Bind();
+  RequireOk(shampoo_optimizer_export(host.optimizer, 1, 2, addresses));
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CheckExportError(&host, 1.5, 2, addresses, SHAMPOO_E_INVALID,
+                   "blend is 1.5: expected a number in [0, 1]; 1 exports the averages");
+  CheckExportError(&host, nan, 2, addresses, SHAMPOO_E_INVALID,
+                   "blend is nan: expected a number in [0, 1]; 1 exports the averages");
+  CheckExportError(&host, 1, 1, addresses, SHAMPOO_E_INVALID,
+                   "count is 1: expected 2, the number of parameters of the plan");
+  CheckExportError(&host, 1, 2, nullptr, SHAMPOO_E_INVALID, "weights is NULL: expected a pointer");
+  addresses[1] = host.tensors[1].w.data();
+  CheckExportError(&host, 1, 2, addresses, SHAMPOO_E_INVALID,
+                   "weights[1] is the parameter \"v\" itself: expected other memory, because training continues from "
+                   "the parameter; the memory of its gradient will do");
+}
+
+TEST_CASE("averaging rejects keys that it does not work with") {
+  const auto reject = [](const Keys& keys, const char* text) {
+    const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
+    shampoo_plan* plan = nullptr;
+    const Keys all = Keys{{"averaging", "gpa"}} + keys;
+    CHECK(shampoo_plan_create(&plan, MakeConfig(all).get(), &desc) == SHAMPOO_E_INVALID);
+    CHECK(std::string(shampoo_last_error()) == text);
+  };
+  reject(kSgd + Keys{{"momentum", "0.9"}},
+         "key averaging: the value gpa is not allowed with momentum, which an average of iterates takes the place of: "
+         "expected none, or momentum 0");
+  reject(kSgd + Keys{{"norm_control", "relative"}},
+         "key averaging: the value gpa is not allowed with norm_control or update_floor, which control the norm of "
+         "another point than the steps change: expected none, or norm_control none and update_floor 0");
+  reject(kSgd + Keys{{"cautious_decay", "true"}},
+         "key averaging: the value gpa is not allowed with cautious_decay, because the newest iterate decays instead "
+         "of the parameter: expected none, or cautious_decay false");
+  reject({{"method", "soap"}, {"weight_decay_type", "decoupled_after"}},
+         "key averaging: the value gpa is not allowed with weight_decay_type decoupled_after, because the newest "
+         "iterate decays instead of the parameter: expected none, or weight_decay_type decoupled");
+  reject(kSgd + Keys{{"weight_ema", "0.9"}, {"averaging", "schedule_free"}},
+         "key averaging: the value schedule_free is not allowed with weight_ema, because there is one average to "
+         "export: expected none, or weight_ema 0");
+}
+
+TEST_CASE("averages have the same bits for every number of threads") {
+  for (const Keys& keys : {Keys{{"averaging", "schedule_free"}}, Keys{{"weight_ema", "0.9"}}}) {
+    std::vector<std::vector<char>> first;
+    for (const int32_t threads : {1, 2, 5}) {
+      Host host(Keys{{"method", "adam"}, {"lr", "0.1"}} + keys, {Param("w", {600, 500})}, threads);
+      std::mt19937_64 random(7);
+      host.Fill(random);
+      for (int step = 1; step <= 3; ++step) {
+        host.FillGradients(random);
+        host.Step();
+      }
+      std::vector<std::vector<char>> all = host.Everything();
+      all.push_back(Export(&host, 1)[0].bytes());
+      if (first.empty()) first = all;
+      CHECK(all == first);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,144 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Exports of averages on several ranks.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/distributed/require.h"
+
+namespace shampoo_test {
+namespace {
+
+// The exported averages of all ranks.
+using Exported = std::vector<Tensors>;
+
+RankSpec Spec(const Keys& more = {}) {
+  RankSpec spec;
+  spec.keys = Keys{{"method", "adam"}, {"lr", "0.1"}, {"averaging", "schedule_free"}} + more;
+  spec.groups = {{{"method", "adam"}, {"lr", "0.1"}, {"weight_ema", "0.5"}}, {{"method", "adam"}, {"lr", "0.1"}}};
+  spec.params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}, {"plain", {5}, 2}};
+  return spec;
+}
+
+void RunSteps(Grid* grid, uint64_t first, uint64_t last) {
+  for (uint64_t t = first; t <= last; ++t) {
+    grid->FillGradients(100 + t);
+    RequireStep(grid);
+  }
+}
+
+Exported Export(Grid* grid, double blend) {
+  Exported exported(static_cast<size_t>(grid->world()));
+  OnEveryRank(grid->world(), [&](int rank) { (*grid)[rank].Export(blend, &exported[static_cast<size_t>(rank)]); });
+  return exported;
+}
+
+constexpr Kind kReplicas[] = {{2, 1}, {3, 1}};
+constexpr Kind kKinds[] = {{2, 1}, {3, 1}, {1, 2, "gather"}, {1, 3, "gather", false}, {2, 2, "gather"}};
+
+TEST_CASE("every rank exports the averages of one rank") {
+  for (const Kind kind : kKinds) {
+    for (const char* const bucket : {"0", "600"}) {
+      CAPTURE(kind);
+      CAPTURE(bucket);
+      const Keys keys = {{"shard_mode", kind.shard_mode}, {"comm_bucket_bytes", bucket}};
+      Grid grid(Spec(keys), kind);
+      Grid one(Spec(), Kind{1, 1});
+      for (Grid* const each : {&grid, &one}) {
+        RequireCreate(each);
+        each->FillParams(1);
+        RunSteps(each, 1, 3);
+      }
+      for (const double blend : {1.0, 0.25}) {
+        const Exported exported = Export(&grid, blend);
+        RequireOk(grid);
+        const Exported expected = Export(&one, blend);
+        for (int rank = 0; rank < grid.world(); ++rank) {
+          CHECK(SameBits(exported[static_cast<size_t>(rank)], PartOf(grid.spec(rank).params, expected[0])));
+        }
+      }
+      CHECK(!SameBits(one[0].w, Export(&one, 1)[0]));
+      RunSteps(&grid, 4, 5);
+      RunSteps(&one, 4, 5);
+      for (int rank = 0; rank < grid.world(); ++rank) {
+        CHECK(SameBits(grid[rank].w, PartOf(grid.spec(rank).params, one[0].w)));
+      }
+    }
+  }
+}
+
+TEST_CASE("an export with a bad argument on one rank fails on all ranks, and training continues") {
+  for (const Kind kind : kKinds) {
+    for (const char* const bucket : {"0", "600"}) {
+      for (int odd = 0; odd < kind.replicas * kind.shards; ++odd) {
+        CAPTURE(kind);
+        CAPTURE(odd);
+        Grid grid(Spec({{"shard_mode", kind.shard_mode}, {"comm_bucket_bytes", bucket}}), kind);
+        RequireCreate(&grid);
+        grid.FillParams(1);
+        RunSteps(&grid, 1, 2);
+        const std::vector<Tensors> before = ParamsOf(&grid);
+        Exported exported(static_cast<size_t>(grid.world()));
+        OnEveryRank(grid.world(),
+                    [&](int rank) { grid[rank].Export(rank == odd ? 2 : 1, &exported[static_cast<size_t>(rank)]); });
+        CheckFailed(&grid, SHAMPOO_E_INVALID, {"blend is 2"});
+        CHECK(SameBits(ParamsOf(&grid), before));
+        Export(&grid, 1);
+        RequireOk(grid);
+        RunSteps(&grid, 3, 4);
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank that exports while the others make a step is an error on all replicas") {
+  for (const Kind kind : kReplicas) {
+    for (int odd = 0; odd < kind.replicas; ++odd) {
+      CAPTURE(kind);
+      CAPTURE(odd);
+      Grid grid(Spec(), kind);
+      RequireCreate(&grid);
+      grid.FillParams(1);
+      RunSteps(&grid, 1, 2);
+      const std::vector<Tensors> before = ParamsOf(&grid);
+      Tensors exported;
+      OnEveryRank(grid.world(), [&](int rank) {
+        if (rank == odd) {
+          grid[rank].Export(1, &exported);
+        } else {
+          grid[rank].Step();
+        }
+      });
+      CheckFailed(&grid, SHAMPOO_E_STATE, {"exports averages", "makes a step", "in the same order on all ranks"});
+      CHECK(SameBits(ParamsOf(&grid), before));
+      for (const std::vector<float>& one : exported) CHECK(one == std::vector<float>(one.size(), -1));
+    }
+  }
+}
+
+TEST_CASE("any collective that fails in an export fails all ranks in this and in all later calls") {
+  for (const Kind kind : kKinds) {
+    if (kind.replicas > 1 && kind.shards > 1) continue;  // Grid::comm() is one communicator
+    for (int64_t k = 1; k <= 3; ++k) {
+      CAPTURE(kind);
+      CAPTURE(k);
+      Grid grid(Spec({{"shard_mode", kind.shard_mode}}), kind);
+      RequireCreate(&grid);
+      grid.FillParams(1);
+      RunSteps(&grid, 1, 2);
+      const int64_t calls = grid.comm().calls(0);
+      grid.comm().before = [&](int, int64_t call) { return call == calls + k ? 7 : 0; };
+      Export(&grid, 1);
+      if (grid.comm().calls(0) < calls + k) continue;  // the export has fewer collectives
+      CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
+      grid.Step();
+      CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
+      CHECK(grid.timeouts() == 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
