@@ -127,7 +127,9 @@ class IndexParser {
       return Malformed("a block lacks shape, strides or offset");
     }
     place->stride = stride.dims;
-    return place->Check(elements);
+    const char* const mistake = place->FindMistake(elements);
+    if (mistake == nullptr) return {};
+    return IoFailed("the index is malformed: the position of a block is invalid: ", mistake, kLoadAnother);
   }
 
   const BlockFilter& filter_;

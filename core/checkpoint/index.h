@@ -11,10 +11,10 @@
 
 #include "core/base/dtype.h"
 #include "core/base/status.h"
-#include "core/checkpoint/block_place.h"
 #include "core/checkpoint/file.h"
 #include "core/checkpoint/index_text.h"
 #include "core/checkpoint/json.h"
+#include "core/plan/block_place.h"
 
 namespace shampoo {
 

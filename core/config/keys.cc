@@ -35,6 +35,7 @@ constexpr const char* kPreconditionDimsNames[] = {"all", "smaller", "larger"};
 constexpr const char* kRouteNames[] = {"auto", "off"};
 constexpr const char* kUpdateNormNames[] = {"none", "frobenius", "rms"};
 constexpr const char* kNormControlNames[] = {"none", "hyperball", "relative", "radial_brake", "radial"};
+constexpr const char* kRoundingNames[] = {"nearest", "stochastic"};
 constexpr const char* kAveragingNames[] = {"none", "gpa", "schedule_free"};
 constexpr const char* kShapeScaleNames[] = {"none", "muon", "rms_adam", "spectral", "sqrt_max"};
 constexpr const char* kOrthogonalizationNames[] = {"newton_schulz", "exact"};
@@ -608,6 +609,20 @@ const Key kKeys[] = {
      .doc = "Dtype in which the state of averaging or weight_ema, a difference from the parameter, is stored between "
             "steps. auto: computation_dtype.",
      .choices = kStateDtypes, .dtype = &Settings::average_dtype},
+    {.name = "state_rounding", .type = KeyType::kChoice, .default_text = "nearest",
+     .doc = "How states of the size of a parameter are rounded when they are stored in bf16: to nearest, or "
+            "stochastically, up or down with probabilities that make the expected error 0. stochastic allows a "
+            "second_moment_dtype and grafting_dtype of bf16 with a decay near 1. The random numbers depend only on "
+            "rounding_seed, the step and the position in the parameter, so runs can be repeated on any number of "
+            "ranks. Factor matrices and roots are rounded to nearest. Not supported on a GPU yet.",
+     .choices = kRoundingNames, .choose = Choose<&Settings::state_rounding>},
+    {.name = "param_rounding", .type = KeyType::kChoice, .default_text = "nearest",
+     .doc = "The same for out, the new parameter or the update, if its dtype is bf16. With parameters in bf16 and no "
+            "float32 weights, stochastic keeps updates that are too small for the spacing of bf16 numbers.",
+     .choices = kRoundingNames, .choose = Choose<&Settings::param_rounding>},
+    {.name = "rounding_seed", .type = KeyType::kI64, .default_text = "0",
+     .doc = "Seed of the random numbers of state_rounding and param_rounding.",
+     .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::rounding_seed},
     {.name = "basis_order", .type = KeyType::kChoice, .default_text = "after",
      .doc = "Whether a step updates factor matrices and eigenbases after or before it computes the direction. before "
             "uses a basis that its own gradient has determined; the first update then consists of rounding errors in "

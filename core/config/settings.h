@@ -76,6 +76,7 @@ struct NsCoefficients {
   double divisor = 1;  // X is divided by this multiple of its norm
 };
 enum class Averaging { kNone, kGpa, kScheduleFree };
+enum class Rounding { kNearest, kStochastic };
 enum class ShapeScale { kNone, kMuon, kRmsAdam, kSpectral, kSqrtMax };
 // The key second_moment: which mean of the squared direction of method muon a second moment averages.
 enum class DirectionMoment { kNone, kRow, kShort, kElement };
@@ -224,6 +225,8 @@ struct Settings : GroupSettings {
   int64_t checkpoint_keep = 0;
   int64_t status_lag = 0;
 
+  int64_t rounding_seed = 0;
+
   bool use_merge_dims = false;
   bool precondition_1d = false;
   bool allow_stalled_moments = false;
@@ -239,6 +242,8 @@ struct Settings : GroupSettings {
   NsNorm ns_norm = NsNorm::kFrobenius;
   NsCoefficients ns_coefficients;
   int64_t ns_steps = 0;
+  Rounding state_rounding = Rounding::kNearest;
+  Rounding param_rounding = Rounding::kNearest;
   PreconditionDims precondition_dims = PreconditionDims::kAll;
   Route route = Route::kAuto;
 

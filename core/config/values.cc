@@ -94,6 +94,7 @@ Status Settings::CheckMoments() const {
     const char* what;  // for the error
     std::optional<Dtype> dtype;
     double decay;
+    bool is_elementwise = true;
   };
   const bool has_average = grafting == Grafting::kRmsprop || grafting == Grafting::kAdam;
   const bool in_eigenbasis = UsesEigenbasis(method);
@@ -101,7 +102,7 @@ Status Settings::CheckMoments() const {
   // A dtype that the method does not read has no value.
   const Moment moments[] = {
       {"factor_dtype", in_eigenbasis ? "shampoo_beta" : "beta2", "the factor matrices", factor_dtype,
-       in_eigenbasis ? shampoo_beta : beta2},
+       in_eigenbasis ? shampoo_beta : beta2, false},
       {"grafting_dtype", "grafting_beta2", "the second moment", grafting_dtype, has_average ? grafting_beta2 : 0},
       {"second_moment_dtype", "beta2", "the second moment", second_moment_dtype, has_own_moment ? beta2 : 1}};
   for (const Moment& moment : moments) {
@@ -110,10 +111,13 @@ Status Settings::CheckMoments() const {
     const int bits = moment.dtype == Dtype::kBf16 ? 8 : 11;
     if (allow_stalled_moments || !is_narrow || moment.decay == 1 || 1 - moment.decay >= std::ldexp(1.0, -bits))
       continue;
+    const bool may_be_stochastic = moment.is_elementwise && moment.dtype == Dtype::kBf16;
+    if (may_be_stochastic && state_rounding == Rounding::kStochastic) continue;
     return Invalid("keys ", moment.dtype_key, " and ", moment.decay_key, ": the values ", NameOf(*moment.dtype),
                    " and ", moment.decay, " are not allowed together, because rounding would undo every decay of ",
                    moment.what, ": expected a ", moment.decay_key, " of at most ", 1 - std::ldexp(1.0, -bits),
-                   "; lower it, or use ", moment.dtype_key, " f32");
+                   may_be_stochastic ? "; lower it, or use state_rounding stochastic or " : "; lower it, or use ",
+                   moment.dtype_key, " f32");
   }
   return {};
 }

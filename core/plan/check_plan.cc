@@ -116,6 +116,11 @@ Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
         "keys averaging and weight_ema are not supported on a GPU yet (device_type SHAMPOO_CUDA): expected none and 0, "
         "or a plan for SHAMPOO_CPU");
   }
+  if (settings.state_rounding != Rounding::kNearest || settings.param_rounding != Rounding::kNearest) {
+    return Unsupported(
+        "keys state_rounding and param_rounding: the value stochastic is not supported on a GPU yet (device_type "
+        "SHAMPOO_CUDA): expected nearest, or a plan for SHAMPOO_CPU");
+  }
   const bool is_shampoo = settings.method == Method::kShampoo;
   if (is_shampoo && (settings.precondition_dims != PreconditionDims::kAll || settings.skip_dim_size > 0 ||
                      !settings.ignored_dims.empty() || settings.factor_correction != FactorTerm::kGradient)) {

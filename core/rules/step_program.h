@@ -13,11 +13,13 @@ namespace shampoo {
 // The scalars and settings with which the CPU makes one step of each block of a group.
 struct StepProgram : StepScalars {
   const Settings* settings = nullptr;  // of the group, for the computation of roots
+  uint64_t rounding_seed = 0;          // of stochastic rounding
 };
 
 // current: the settings with the values of bound scalars in this step.
-inline StepProgram MakeProgram(const Settings& settings, const GroupSettings& current, int64_t t) {
-  return {MakeStepScalars(current, t), &settings};
+inline StepProgram MakeProgram(const Settings& settings, const GroupSettings& current, int64_t t,
+                               uint64_t rounding_seed) {
+  return {MakeStepScalars(current, t), &settings, rounding_seed};
 }
 
 }  // namespace shampoo

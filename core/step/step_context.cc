@@ -29,8 +29,11 @@ StepContext::StepContext(const StepInputs& inputs, CpuBackend* backend, std::vec
   takes_part_.resize(inputs_.plan.params.size());
   for (const Settings& settings : inputs_.plan.groups) groups_.emplace_back().routed_settings = settings;
   for (size_t g = 0; g < groups_.size(); ++g) {
-    groups_[g].program.settings = &inputs_.plan.groups[g];
-    groups_[g].routed.settings = &groups_[g].routed_settings;
+    GroupStep& group = groups_[g];
+    group.program.settings = &inputs_.plan.groups[g];
+    group.routed.settings = &group.routed_settings;
+    group.program.rounding_seed = group.routed.rounding_seed =
+        static_cast<uint64_t>(inputs_.plan.groups[0].rounding_seed);
   }
   blocks_by_cost_.resize(blocks.size());
   std::iota(blocks_by_cost_.begin(), blocks_by_cost_.end(), 0);
@@ -110,11 +113,12 @@ void StepContext::Activate(size_t group, int64_t step) {
   GroupStep& made = groups_[group];
   made.active = true;
   const GroupSettings in_force = hyper_parameters.InForce(group);
-  made.program = MakeProgram(settings, in_force, step);
+  const auto seed = static_cast<uint64_t>(inputs_.plan.groups[0].rounding_seed);
+  made.program = MakeProgram(settings, in_force, step, seed);
   made.schedule = GroupScheduleOf(settings, step);
   if (settings.method != Method::kMuon) return;
   static_cast<GroupSettings&>(made.routed_settings) = RoutedSettings(in_force);
-  made.routed = MakeProgram(made.routed_settings, made.routed_settings, step);
+  made.routed = MakeProgram(made.routed_settings, made.routed_settings, step, seed);
 }
 
 RootSchedule StepContext::ScheduleOf(const Block& block) const {
@@ -234,6 +238,8 @@ void StepContext::UpdateAverages(bool step_is_skipped) {
     const auto at = static_cast<size_t>(BlockOf(item));
     is_updated_[at] = static_cast<char>(!step_is_skipped && update_skipped_[at] == 0);
   }
+  const auto* const counters = reinterpret_cast<const int64_t*>(inputs_.state.out());
+  for (size_t g = 0; g < groups_.size(); ++g) groups_[g].program.t = groups_[g].routed.t = counters[g];
   aged_.clear();
   for (const int64_t i : averaged_) {
     const Block& block = inputs_.plan.block(i);

@@ -52,6 +52,35 @@ def in_numpy(params: Any, rates: list[float], grads: list[Any], **keys: Any) -> 
     return updates
 
 
+@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16])
+@pytest.mark.parametrize("keys", [{"averaging": "gpa"}, {"weight_ema": 0.75}])
+def test_averages_are_those_of_numpy(dtype: Any, keys: dict[str, Any]) -> None:
+    tx = libshampoo.jax.shampoo(0.1, **KEYS, **keys)
+    params = draw(1, dtype)
+    leaves = [np.array(leaf) for leaf in jax.tree.leaves(params)]
+    opt = libshampoo.Optimizer(leaves, lr=0.1, **KEYS, **keys)
+    state, update = tx.init(params), jax.jit(tx.update)
+    export = jax.jit(lambda params, state: libshampoo.jax.export(tx, params, state, blend=0.75))
+    averages = [np.zeros_like(leaf) for leaf in leaves]
+    for t in range(4):
+        updates, state = update(draw(t + 2, dtype), state, params)
+        params = jax.tree.map(lambda param, change: (param + change).astype(param.dtype), params, updates)
+        opt.step([np.array(leaf) for leaf in jax.tree.leaves(draw(t + 2, dtype))])
+        opt.export(averages, blend=0.75)
+        assert same(export(params, state), averages)
+        assert same(params, leaves)
+    assert not same(params, averages)
+
+
+def test_an_export_needs_a_transformation_and_its_state() -> None:
+    tx, params = libshampoo.jax.shampoo(0.1, weight_ema=0.5), draw(1)
+    other = libshampoo.jax.GradientTransformation(lambda params: tx.init(params), lambda *args: tx.update(*args))
+    with pytest.raises(TypeError, match="tx is not a transformation of libshampoo.jax.shampoo"):
+        libshampoo.jax.export(other, params, tx.init(params))
+    with pytest.raises(ValueError, match="export: the arena of the state has shape"):
+        libshampoo.jax.export(tx, {"w": params["layer"]["w"]}, tx.init(params))
+
+
 def test_donation_steps_in_place() -> None:
     """The state is not copied: the arena keeps its address, and XLA has no buffer for a second arena."""
     tx = libshampoo.jax.shampoo(0.1, **KEYS)

@@ -206,6 +206,42 @@ def test_updates_outputs_and_copies() -> None:
     assert (w != 1).all()
 
 
+def test_averages_are_exported_to_other_arrays() -> None:
+    values = params()
+    opt = libshampoo.Optimizer(values, method="sgd", lr=0.5, weight_ema=0.75)
+    expected = {}
+    for step in range(3):
+        opt.step({name: np.full_like(value, step) for name, value in values.items()})
+        for name, value in values.items():
+            expected[name] = value.copy() if step == 0 else 0.75 * expected[name] + 0.25 * value
+    before = {name: value.copy() for name, value in values.items()}
+    averages = {name: np.full_like(value, np.nan) for name, value in values.items()}
+    opt.export(averages)
+    for name, value in averages.items():
+        np.testing.assert_allclose(value, expected[name], atol=1e-6)
+    half = np.empty_like(values["layer.bias"])
+    opt.export({"layer.bias": half}, blend=0.5)
+    np.testing.assert_allclose(half, (values["layer.bias"] + expected["layer.bias"]) / 2, atol=1e-6)
+    opt.export([None, half])
+    assert half.tobytes() == averages["layer.bias"].tobytes()
+    assert all(value.tobytes() == before[name].tobytes() for name, value in values.items())
+
+
+def test_an_export_to_a_wrong_array_is_rejected() -> None:
+    values = params()
+    opt = libshampoo.Optimizer(values, weight_ema=0.75)
+    with pytest.raises(ValueError, match=r"weights\[1\] is the parameter \"layer.bias\" itself"):
+        opt.export({"layer.bias": values["layer.bias"]})
+    with pytest.raises(ValueError, match="output of 'layer.bias': "):
+        opt.export({"layer.bias": np.zeros(3, np.float32)})
+    fixed = np.zeros_like(values["layer.bias"])
+    fixed.flags.writeable = False
+    with pytest.raises(ValueError, match="output of 'layer.bias': read-only"):
+        opt.export({"layer.bias": fixed})
+    with pytest.raises(ValueError, match=r"blend is 2: expected a number in \[0, 1\]"):
+        opt.export([None, None], blend=2)
+
+
 def test_errors_for_the_options_of_adam_name_their_counterparts() -> None:
     for name, words in (("betas", "beta1, and grafting_beta2 .* or beta2"), ("eps", "grafting_epsilon .* or epsilon")):
         with pytest.raises(TypeError, match=f'there is no key "{name}": use {words}'):

@@ -82,6 +82,32 @@ def test_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [four[1] for four in seen[-1]] == [0] * 4, "gradients must be released"
 
 
+@pytest.mark.parametrize("keys", [{"averaging": "schedule_free"}, {"weight_ema": 0.75}])
+def test_eval_shows_averages_and_train_restores_the_parameters(keys: dict[str, Any]) -> None:
+    model, reference = make(), make()
+    opt = Shampoo(model.named_parameters(), lr=0.1, **KEYS, **keys)
+    other = Shampoo(reference.named_parameters(), lr=0.1, **KEYS, **keys)
+    for step in range(4):
+        fill_grads(model, step)
+        fill_grads(reference, step)
+        opt.step()
+        other.step()
+        before = bits(model)
+        assert before == bits(reference)
+        opt.eval()
+        opt.eval()
+        averages = [torch.empty_like(param) for param in reference.parameters()]
+        other.optimizer.export([average.detach() for average in averages])
+        for param, average in zip(model.parameters(), averages, strict=True):
+            assert torch.equal(param, average)
+        assert step == 0 or before != bits(model)
+        with pytest.raises(libshampoo.StateError, match=r"eval\(\) was called; call train\(\) before a step"):
+            opt.step()
+        opt.train()
+        opt.train()
+        assert bits(model) == before
+
+
 def test_gradients_are_freed_by_zero_grad() -> None:
     model = make()
     opt = Shampoo(model.parameters(), lr=0.1)

@@ -99,14 +99,6 @@ class Buffers:
             ],
         )
 
-    def read_weights(self, arrays: Any) -> Views:
-        """Return views of arrays that receive averages of the parameters; None for a parameter without an array."""
-        views = self.read(OUT, arrays, 0, keeps=False)
-        for label, view in zip(self._labels[PARAM], views, strict=True):
-            if view is not None and view.readonly:
-                raise ValueError(f"weights of {label}: read-only; pass a writable array")
-        return views
-
     def _unknown_name(self, name: str) -> str:
         nearest = difflib.get_close_matches(name, self._index, n=1)
         if nearest:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 jnp = jax.numpy
 
-__all__ = ["GradientTransformation", "Shampoo", "ShampooState", "plan", "shampoo"]
+__all__ = ["GradientTransformation", "Shampoo", "ShampooState", "export", "plan", "shampoo"]
 
 #: Keys that cannot be passed to ``shampoo``, and what to use in their place.
 _REPLACED = {"lr": "learning_rate", "output": "the default, because update always returns the values to add"}
@@ -280,12 +280,7 @@ class _Shampoo:
                 )
         grad_dtypes = [array.dtype if grad is None else grad.dtype for array, grad in zip(arrays, gradients)]
         program = self._program(leaves, grad_dtypes) if leaves else None
-        state_bytes = program.state_bytes if program is not None else 0
-        if state.arena.shape != (state_bytes,):
-            raise ValueError(
-                f"update: the arena of the state has shape {state.arena.shape}, but these parameters and keys need "
-                f"({state_bytes},) bytes; create a new state with init"
-            )
+        _check_arena("update", state, program)
         rate, configured = self._next_learning_rates(state.count, state)
         arena = jnp.asarray(state.arena)
         updates: list[jax.Array] = []
@@ -293,6 +288,28 @@ class _Shampoo:
             out_dtypes = [self._out_dtype(leaf.name, array) for leaf, array in zip(leaves, arrays)]
             arena, updates = program.step(rate, arena, arrays, gradients, out_dtypes)
         return structure.unflatten(updates), ShampooState(state.count + 1, rate, configured, arena)
+
+
+    def export(self, params: Any, state: ShampooState, blend: float) -> Any:
+        leaves = _leaves(params)
+        if not leaves:
+            return params
+        program = self._program(leaves, [_dtype(leaf.array) for leaf in leaves])
+        _check_arena("export", state, program)
+        arrays = [jnp.asarray(leaf.array) for leaf in leaves]
+        dtypes = [self._out_dtype(leaf.name, array) for leaf, array in zip(leaves, arrays)]
+        weights = program.export(blend, jnp.asarray(state.arena), arrays, dtypes)
+        structure: Any = jax.tree_util.tree_structure(params)
+        return structure.unflatten(weight.astype(array.dtype) for weight, array in zip(weights, arrays))
+
+
+def _check_arena(function: str, state: ShampooState, program: Program | None) -> None:
+    state_bytes = program.state_bytes if program is not None else 0
+    if state.arena.shape != (state_bytes,):
+        raise ValueError(
+            f"{function}: the arena of the state has shape {state.arena.shape}, but these parameters and keys need "
+            f"({state_bytes},) bytes; create a new state with init"
+        )
 
 
 def _as_learning_rate(rate: Any) -> jax.Array:
@@ -433,3 +450,36 @@ def plan(
     if "learning_rate" in keys or "lr" in keys:
         raise TypeError("a plan does not depend on the learning rate; leave it out")
     return _Shampoo(0.0, stack_dims, describe, update_dtype, threads, dict(keys)).plan(params)
+
+
+def export(tx: GradientTransformation, params: Any, state: ShampooState, *, blend: float = 1.0) -> Any:
+    """Return averages of the parameters, for evaluation and for use after training. On the CPU.
+
+    The keys ``averaging`` and ``weight_ema`` of ``shampoo`` select the average. Without either, the parameters are
+    returned.
+
+    Parameters
+    ----------
+    tx
+        What ``shampoo`` returned.
+    params, state
+        The parameters and the state after an update.
+    blend
+        A number in [0, 1]: the result is (1 - blend) * parameter + blend * average, in the dtype of the parameter.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from libshampoo.jax import export, shampoo
+    >>> tx = shampoo(0.1, weight_ema=0.9)
+    >>> params = {"w": jnp.ones((4, 3))}
+    >>> updates, state = tx.update(params, tx.init(params), params)
+    >>> params = jax.tree.map(jnp.add, params, updates)
+    >>> bool((export(tx, params, state)["w"] == params["w"]).all())  # the average starts after the first step
+    True
+    """
+    transformation = getattr(tx.update, "__self__", None)
+    if not isinstance(transformation, _Shampoo):
+        raise TypeError("export: tx is not a transformation of libshampoo.jax.shampoo; for an optax chain, pass the "
+                        "transformation that is a part of it, and its part of the state")  # fmt: skip
+    return transformation.export(params, state, float(_constant("blend", blend)))

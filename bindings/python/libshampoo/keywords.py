@@ -109,6 +109,16 @@ class Keywords(TypedDict, total=False):
     adam_beta1: float | str | None
     adam_beta2: float | str | None
     adam_epsilon: float | str | None
+    averaging: str | None
+    average_train: float | str | None
+    average_eval: float | str | None
+    average_lr_power: float | str | None
+    weight_ema: float | str | None
+    weight_ema_start: int | None
+    average_dtype: Any
+    state_rounding: str | None
+    param_rounding: str | None
+    rounding_seed: int | None
     basis_order: str | None
     first_step: str | None
     factor_start: str | None

@@ -266,7 +266,7 @@ class Optimizer:
         True
         """
         with self._using() as handle:
-            _native.shampoo_optimizer_export(handle, float(blend), self._buffers.read_weights(weights))
+            _native.shampoo_optimizer_export(handle, float(blend), self._buffers.read(OUT, weights, 0, keeps=False))
 
     def bind(
         self, *, params: Any = _KEEP, grads: Any = _KEEP, out: Any = _KEEP, copy: Any = _KEEP, stream: int = 0

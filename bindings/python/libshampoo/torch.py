@@ -211,6 +211,7 @@ class Shampoo(torch.optim.Optimizer):
         self._grad_dtypes: list[Any] = []
         self._alone = comm is None and shard_comm is None
         self._copies: dict[Any, dict[str, Any]] | None = None
+        self._trained: list[Any] | None = None  # the parameters, while averages replace them
         super().__init__(params, {**self._keys, "maximize": maximize})
         self._create(comm, shard_comm)
         self._show_keys()
@@ -335,6 +336,8 @@ class Shampoo(torch.optim.Optimizer):
                 "add_param_group: an optimizer with comm or shard_comm, or with DTensor parameters, cannot take more "
                 "parameters, because its blocks would move to other ranks; create a new optimizer with all parameters"
             )
+        if self._trained is not None:
+            raise StateError("add_param_group: the parameters are averages, because eval() was called; call train() first")
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group: {type(param_group).__name__}; expected a dictionary")
         _check_options(param_group, "param_group")
@@ -421,15 +424,10 @@ class Shampoo(torch.optim.Optimizer):
         stepped = [param for param in self._params if param.grad is not None]
         if not stepped:
             return loss
+        if self._trained is not None:
+            raise StateError("step: the parameters are averages, because eval() was called; call train() before a step")
         stream = _stream_of(self._device)
-        layouts = _layouts(self._params)
-        if layouts != self._layouts:  # param.data was replaced, or the model was moved
-            self.optimizer.bind(
-                params=[_memory(local(param), f"parameter {name!r}")
-                        for name, param in zip(self._names, self._params, strict=True)],
-                stream=stream,
-            )  # fmt: skip
-            self._layouts = layouts
+        self._bind_params()
         try:
             self.optimizer.step([self._grad(number) for number in range(len(self._params))], stream=stream)
         finally:
@@ -438,6 +436,45 @@ class Shampoo(torch.optim.Optimizer):
         for param in stepped:
             increment_version(param)  # so that autograd raises an error if it needs the old value
         return loss
+
+    @torch.no_grad()
+    def eval(self) -> None:
+        """Replace the parameters by their averages, for evaluation (keys ``averaging`` and ``weight_ema``).
+
+        The parameters of groups without an average stay as they are. Between this call and ``train``, a step raises
+        StateError. With several ranks, all ranks call it. A second call does nothing. Takes a copy of the parameters.
+        """
+        if self._trained is not None:
+            return
+        parts = [local(param) for param in self._params]
+        weights = [torch.empty_like(part) for part in parts]
+        self._bind_params()
+        self.optimizer.export([weight.detach() for weight in weights])
+        self._trained = [part.detach().clone() for part in parts]
+        self._write(weights)
+
+    @torch.no_grad()
+    def train(self) -> None:
+        """Restore the parameters that ``eval`` has replaced. Does nothing if there are none."""
+        if self._trained is not None:
+            self._write(self._trained)
+            self._trained = None
+
+    def _write(self, values: list[Any]) -> None:
+        for param, value in zip(self._params, values, strict=True):
+            local(param).copy_(value)
+
+    def _bind_params(self) -> None:
+        """Bind the parameters again if their memory has changed."""
+        layouts = _layouts(self._params)
+        if layouts == self._layouts:  # otherwise param.data was replaced, or the model was moved
+            return
+        self.optimizer.bind(
+            params=[_memory(local(param), f"parameter {name!r}")
+                    for name, param in zip(self._names, self._params, strict=True)],
+            stream=_stream_of(self._device),
+        )  # fmt: skip
+        self._layouts = layouts
 
     def state_dict(self) -> dict[str, Any]:
         """Copy the state of this rank in PyTorch's format: for each parameter ``"step"`` and tensors by name.
@@ -550,6 +587,7 @@ class Shampoo(torch.optim.Optimizer):
         self.defaults.pop("differentiable", None)  # PyTorch adds it
         if entries is not None:  # without entries, the caller is PyTorch's load_state_dict
             self._alone, self._copies, self._options_of = True, None, None
+            self._trained = None
             self._create(entries={key: to_array(value) for key, value in entries.items()})
 
 

@@ -11,11 +11,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from . import _native
 from .params import Param
 from .plan import plan
 
-INIT, STEP = "shampoo_init", "shampoo_step"
+INIT, STEP, EXPORT = "shampoo_init", "shampoo_step", "shampoo_export"
 _LIBRARY = Path(__file__).with_name("_xla_handlers.so")
 
 try:
@@ -55,6 +57,7 @@ def _load() -> ctypes.CDLL:
     for platform, suffix in (("cpu", "Cpu"), ("CUDA", "Cuda")):
         for name, handler in ((INIT, "ShampooXlaInit"), (STEP, "ShampooXlaStep")):
             jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library[handler + suffix]), platform=platform)
+    jax.ffi.register_ffi_target(EXPORT, jax.ffi.pycapsule(library["ShampooXlaExportCpu"]), platform="cpu")
     return library
 
 
@@ -111,3 +114,11 @@ class Program:
         flags = "".join("0" if grad is None else "1" for grad in grads)
         next_arena, *updates = call(learning_rate, arena, *params, *present, plan=self.text, has_grad=flags)
         return next_arena, updates
+
+    def export(
+        self, blend: float, arena: jax.Array, params: Sequence[jax.Array], dtypes: Sequence[Any]
+    ) -> list[jax.Array]:
+        """Return averages of the parameters, in the dtypes of updates."""
+        results = [jax.ShapeDtypeStruct(param.shape, dtype) for param, dtype in zip(params, dtypes)]
+        call = jax.ffi.ffi_call(EXPORT, results, vmap_method="sequential")
+        return list(call(arena, *params, plan=self.text, blend=np.float64(blend)))

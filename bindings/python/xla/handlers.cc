@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The functions that XLA calls: a handler that initializes an arena and a handler that runs a step, each for the CPU
-// and for CUDA. They use the version of XLA's foreign function interface with whose headers they are compiled. A jaxlib
-// with this version or a later one can call them.
+// and for CUDA, and a handler that exports averages on the CPU. They use the version of XLA's foreign function
+// interface with whose headers they are compiled. A jaxlib with this version or a later one can call them.
 #include <cfenv>
 #include <cstdint>
 #include <cstring>
@@ -127,6 +127,24 @@ void StepOn(const ffi::RemainingArgs& args, const ffi::RemainingRets& rets, std:
   Check(shampoo_optimizer_step(optimizer, stream));
 }
 
+// Writes averages with the optimizer of a locked slot. Operands: arena, parameters. Results: averages.
+void ExportFrom(const ffi::RemainingArgs& args, const ffi::RemainingRets& rets, double blend, Slot* slot) {
+  shampoo_optimizer* const optimizer = slot->optimizer.get();
+  Check(shampoo_optimizer_bind_state(optimizer, nullptr, nullptr));
+  void* const arena = Argument(args, 0).untyped_data();
+  Check(shampoo_optimizer_bind_state(optimizer, arena, arena));
+  constexpr shampoo_buffers kNothing = SHAMPOO_BUFFERS_INIT;
+  slot->buffers.assign(rets.size(), kNothing);
+  std::vector<void*> weights(rets.size());
+  for (size_t p = 0; p < weights.size(); ++p) {
+    slot->buffers[p].param = AddressOf(Argument(args, 1 + p));
+    weights[p] = AddressOf(Result(rets, p));
+  }
+  const auto count = static_cast<int32_t>(weights.size());
+  Check(shampoo_optimizer_bind(optimizer, 0, count, slot->buffers.data()));
+  Check(shampoo_optimizer_export(optimizer, blend, count, weights.data()));
+}
+
 struct FreeAligned {
   void operator()(void* memory) const { ::operator delete (memory, std::align_val_t{kArenaAlignment}); }
 };
@@ -139,19 +157,30 @@ ffi::Error InitOnCpu(ffi::Result<AnyBuffer> arena, std::string_view plan) {
   });
 }
 
+// Calls use(slot) with the locked slot of a plan on the CPU, which has an optimizer then. bytes: of an arena.
+template <typename Use>
+void UseOnCpu(std::string_view plan, size_t bytes, Use&& use) {
+  const std::shared_ptr<Slot> slot = Find(plan, {});
+  const std::lock_guard lock(slot->mutex);
+  // Creating an optimizer initializes an arena. It is not used after that, because each call binds arenas of XLA.
+  std::unique_ptr<void, FreeAligned> unused;
+  if (slot->optimizer == nullptr) {
+    unused.reset(::operator new (bytes, std::align_val_t{kArenaAlignment}));
+    slot->optimizer = Make(plan, {}, unused.get(), bytes);
+  }
+  use(slot.get());
+}
+
 ffi::Error StepOnCpu(ffi::RemainingArgs args, ffi::RemainingRets rets, std::string_view plan,
                      std::string_view has_grad) {
   return Guard(kDonationNote, [&] {
-    const std::shared_ptr<Slot> slot = Find(plan, {});
-    const std::lock_guard lock(slot->mutex);
-    // Creating an optimizer initializes an arena. Steps do not use this arena, because each step binds arenas of XLA.
-    std::unique_ptr<void, FreeAligned> unused;
-    if (slot->optimizer == nullptr) {
-      const size_t bytes = Result(rets, 0).size_bytes();
-      unused.reset(::operator new (bytes, std::align_val_t{kArenaAlignment}));
-      slot->optimizer = Make(plan, {}, unused.get(), bytes);
-    }
-    StepOn(args, rets, has_grad, nullptr, slot.get());
+    UseOnCpu(plan, Result(rets, 0).size_bytes(), [&](Slot* slot) { StepOn(args, rets, has_grad, nullptr, slot); });
+  });
+}
+
+ffi::Error ExportOnCpu(ffi::RemainingArgs args, ffi::RemainingRets rets, std::string_view plan, double blend) {
+  return Guard("", [&] {
+    UseOnCpu(plan, Argument(args, 0).size_bytes(), [&](Slot* slot) { ExportFrom(args, rets, blend, slot); });
   });
 }
 
@@ -181,6 +210,9 @@ XLA_FFI_DEFINE_HANDLER(init_on_cpu, InitOnCpu, ffi::Ffi::Bind().Ret<AnyBuffer>()
 XLA_FFI_DEFINE_HANDLER(
     step_on_cpu, StepOnCpu,
     ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attr<std::string_view>("plan").Attr<std::string_view>("has_grad"));
+XLA_FFI_DEFINE_HANDLER(
+    export_on_cpu, ExportOnCpu,
+    ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attr<std::string_view>("plan").Attr<double>("blend"));
 XLA_FFI_DEFINE_HANDLER(init_on_cuda, InitOnCuda,
                        ffi::Ffi::Bind()
                            .Ctx<ffi::PlatformStream<void*>>()
@@ -201,6 +233,9 @@ XLA_FFI_DEFINE_HANDLER(step_on_cuda, StepOnCuda,
 
 SHAMPOO_XLA_EXPORT XLA_FFI_Error* ShampooXlaInitCpu(XLA_FFI_CallFrame* call) { return shampoo_xla::init_on_cpu(call); }
 SHAMPOO_XLA_EXPORT XLA_FFI_Error* ShampooXlaStepCpu(XLA_FFI_CallFrame* call) { return shampoo_xla::step_on_cpu(call); }
+SHAMPOO_XLA_EXPORT XLA_FFI_Error* ShampooXlaExportCpu(XLA_FFI_CallFrame* call) {
+  return shampoo_xla::export_on_cpu(call);
+}
 SHAMPOO_XLA_EXPORT XLA_FFI_Error* ShampooXlaInitCuda(XLA_FFI_CallFrame* call) {
   return shampoo_xla::init_on_cuda(call);
 }

@@ -12,17 +12,9 @@
  * @file
  * shampoo.h - the public C API of libshampoo.
  *
- * ====================================================================================================================
- * Introduction
- * ====================================================================================================================
- *
  * libshampoo computes the steps of Shampoo-family optimizers on raw buffers. It knows nothing of layers, automatic
  * differentiation or frameworks: the caller describes the parameters once, passes pointers to parameters and gradients,
  * and calls a function for each step.
- *
- * Shampoo divides each parameter into blocks. For every dimension of a block it keeps a symmetric factor matrix, which
- * accumulates products of gradients, and it multiplies the gradient along every dimension by an inverse root of the
- * factor matrix of that dimension.
  *
  * Sources: Distributed Shampoo, arXiv 2309.06497 (blocking, merging of dimensions, grafting, the order of a step), and
  * Shampoo, arXiv 1802.09568 (factor matrices and the exponent -1 / (2 * order)).
@@ -65,10 +57,8 @@
  * communicators of the caller. docs/ has guides, such as getting_started.md, many_ranks.md and cuda.md.
  *
  * ====================================================================================================================
- * Conventions
+ * Conventions (comments on functions mention only exceptions)
  * ====================================================================================================================
- *
- * Comments on functions mention only exceptions to these rules.
  *
  * Language. The header is C89 with <stdint.h>, and C++98. No signature has an enum, a bool, an unsigned integer other
  * than size_t, a variable argument list or a struct by value, so that every foreign-function interface can call the
@@ -1171,8 +1161,7 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * Makes one step of all groups.
  *
  * A step first checks its inputs:
- * - all parameters are bound;
- * - factor matrices whose inverse roots are due are finite;
+ * - all parameters are bound, and factor matrices whose inverse roots are due are finite;
  * - no gradient (with coupled weight decay, also no parameter) contains a NaN, an infinity or a magnitude that would
  *   overflow a state.
  *
@@ -1186,8 +1175,6 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  *   happens to a factor matrix at more refreshes in a row than "root_failure_tolerance" allows, the next step fails.
  * - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy. The update of
  *   the block is skipped ("nonfinite_blocks"). If "on_nonfinite" is error, the default, the next step fails.
- *
- * Each problem is reported by one step, which fails before it writes anything. If both occur, two steps fail.
  *
  * With several ranks the call is collective, and if one rank fails, all ranks return an error (docs/many_ranks.md). On
  * the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream and checks its
@@ -1220,7 +1207,6 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
  * @param weights receives, by parameter, what this rank holds of it, in its out_dtype and dense, like
  *     shampoo_buffers.out. Not the parameter itself; the memory of its gradient will do. NULL: not wanted.
  * @retval SHAMPOO_E_STATE as for shampoo_optimizer_step(), or another rank makes a step instead.
- * @retval SHAMPOO_E_COMM a collective failed, in this call or an earlier one.
  */
 shampoo_status shampoo_optimizer_export(shampoo_optimizer* opt, double blend, int32_t count, void* const* weights);
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/backend/cpu/average_pass.h"
+#include "core/backend/cpu/block_rounding.h"
 #include "core/base/convert.h"
 
 namespace shampoo {
@@ -13,12 +14,14 @@ namespace {
 
 // Writes the outputs from the exchanged data, in the same arithmetic as the block's owner.
 template <typename Real>
-void ApplyReceivedAs(const StepItem& item, const void* exchange, const BlockView& view, const Range& part) {
+void ApplyReceivedAs(const StepItem& item, const void* exchange, const BlockView& view, int64_t block_first,
+                     const Range& part) {
   const ParamDesc& desc = item.param->desc;
   const Buffers& buffers = *item.buffers;
   Operand<Real> received(exchange, item.block->exchange_dtype);
   StridedOperand<Real> parameter(buffers.param, desc.param_dtype, view);
-  StridedOutput<Real> out(buffers.out, desc.out_dtype, view);
+  const BlockRounding rounding = BlockRounding::OfParam(item);
+  StridedOutput<Real> out(buffers.out, desc.out_dtype, view, &rounding, block_first);
   StridedOutput<Real> copy(buffers.copy, desc.copy_dtype, view);
   const bool updates = item.program->output == Output::kUpdates;
   Real values[kChunkElements];
@@ -52,9 +55,11 @@ void ApplyDirection(const StepItem& item, const Range& part, const Real* p, cons
   const KernelsOf<Real>& kernels = BestKernels().Of<Real>();
   const BlockView view = BlockView::Of(block);
   StridedOperand<Real> parameter(buffers.param, desc.param_dtype, view);
-  StridedOutput<Real> out(buffers.out, desc.out_dtype, view);
+  const BlockRounding out_rounding = BlockRounding::OfParam(item);
+  const BlockRounding momentum_rounding = BlockRounding::OfState(item, RoundedState::kMomentum);
+  StridedOutput<Real> out(buffers.out, desc.out_dtype, view, &out_rounding);
   StridedOutput<Real> copy(buffers.copy, desc.copy_dtype, view);
-  MutableOperand<Real> momentum(arena + block.momentum.offset, block.momentum.dtype);
+  MutableOperand<Real> momentum(arena + block.momentum.offset, block.momentum.dtype, &momentum_rounding);
   MutableOperand<Real> exchange(item.exchange, block.exchange_dtype);
   const bool has_momentum = HasMomentum(item);
   const bool exchanged = item.exchange != nullptr;
@@ -89,7 +94,8 @@ namespace {
 template <typename Real>
 void AgeAverageAs(const StepItem& item, const Range& part, char* arena) {
   const StateSlot& slot = item.block->ema_offset;
-  MutableOperand<Real> offset(arena + slot.offset, slot.dtype);
+  const BlockRounding rounding = BlockRounding::OfState(item, RoundedState::kWeightEma);
+  MutableOperand<Real> offset(arena + slot.offset, slot.dtype, &rounding);
   const auto decay = static_cast<Real>(item.program->settings->weight_ema);
   ForEachChunk(part, [&](int64_t at, int64_t n) {
     Real* const elements = offset.Open(at, n);
@@ -150,14 +156,15 @@ bool OwnerSkippedUpdate(const StepItem& item) {
 }
 
 void ApplyReceived(const StepItem& item, const Range& part) {
-  ApplyReceived(item, item.exchange, BlockView::Of(*item.block), part);
+  ApplyReceived(item, item.exchange, BlockView::Of(*item.block), 0, part);
 }
 
-void ApplyReceived(const StepItem& item, const void* received, const BlockView& view, const Range& part) {
+void ApplyReceived(const StepItem& item, const void* received, const BlockView& view, int64_t block_first,
+                   const Range& part) {
   if (item.block->computation == Dtype::kF64) {
-    ApplyReceivedAs<double>(item, received, view, part);
+    ApplyReceivedAs<double>(item, received, view, block_first, part);
   } else {
-    ApplyReceivedAs<float>(item, received, view, part);
+    ApplyReceivedAs<float>(item, received, view, block_first, part);
   }
 }
 

@@ -41,8 +41,10 @@ bool IsMarkedSkipped(const void* exchange, size_t element_bytes);
 bool OwnerSkippedUpdate(const StepItem& item);
 // Writes a part of `out` and `copy` from the data in item.exchange. All ranks get bit-identical values.
 void ApplyReceived(const StepItem& item, const Range& part);
-// The same for the elements of the caller's buffers that `view` describes. received: the data for these elements.
-void ApplyReceived(const StepItem& item, const void* received, const BlockView& view, const Range& part);
+// The same for the elements of the caller's buffers that `view` describes, which are consecutive elements of the block
+// from block_first. received: the data for these elements.
+void ApplyReceived(const StepItem& item, const void* received, const BlockView& view, int64_t block_first,
+                   const Range& part);
 
 // Computes g <- gradient_scale * gradient + coupled_decay * W for a part of a block. g is dense.
 template <typename Real>

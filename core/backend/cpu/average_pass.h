@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/backend/cpu/block_context.h"
+#include "core/backend/cpu/block_rounding.h"
 #include "core/backend/cpu/step_item.h"
 #include "core/backend/cpu/strided.h"
 #include "core/rules/averages.h"
@@ -18,7 +19,14 @@ class AverageTracker {
  public:
   // iterate: with averaging, the new iterate minus the old parameter, dense; nullptr: the iterate does not move.
   AverageTracker(const StepItem& item, const Real* iterate, char* arena)
-      : item_(item), iterate_(iterate), offset_(arena + Slot().offset, Slot().dtype) {}
+      : item_(item),
+        iterate_(iterate),
+        state_rounding_(BlockRounding::OfState(
+            item, item.block->ema_offset.present() ? RoundedState::kWeightEma : RoundedState::kIterate)),
+        param_rounding_(BlockRounding::OfParam(item)),
+        offset_(arena + Slot().offset, Slot().dtype, &state_rounding_) {}
+  AverageTracker(const AverageTracker&) = delete;
+  AverageTracker& operator=(const AverageTracker&) = delete;
 
   bool is_needed() const {
     if (item_.block->iterate_offset.present()) return true;
@@ -28,7 +36,7 @@ class AverageTracker {
   // w, update and value: the old parameter, U and W + U, for n elements of the block from `at`.
   void Track(int64_t at, int64_t n, const Real* w, const Real* update, const Real* value) {
     Real written[kChunkElements];
-    FindWritten(n, w, update, value, written);
+    FindWritten(at, n, w, update, value, written);
     Real* const offset = offset_.Open(at, n);
     if (item_.block->iterate_offset.present()) {
       const Real* const iterate = iterate_ != nullptr ? iterate_ + at : offset;
@@ -44,24 +52,30 @@ class AverageTracker {
   const StateSlot& Slot() const { return item_.block->average_offset(); }
 
   // Finds the new parameter as the ranks that receive the update write it.
-  void FindWritten(int64_t n, const Real* w, const Real* update, const Real* value, Real* written) const {
+  void FindWritten(int64_t at, int64_t n, const Real* w, const Real* update, const Real* value, Real* written) const {
     const ParamDesc& desc = item_.param->desc;
     const Dtype exchange = item_.exchange != nullptr ? item_.block->exchange_dtype : DtypeOf<Real>();
     const bool writes_updates = item_.program->output == Output::kUpdates;
     if (writes_updates || (item_.exchange != nullptr && !item_.exchange_params)) {
       std::copy(update, update + n, written);
-      RoundTo(exchange, written, n);
-      if (writes_updates) RoundTo(desc.out_dtype, written, n);
+      BlockRounding().Round(exchange, written, at, n);
+      if (writes_updates) param_rounding_.Round(desc.out_dtype, written, at, n);
       for (int64_t i = 0; i < n; ++i) written[i] = w[i] + written[i];
     } else {
       std::copy(value, value + n, written);
-      RoundTo(exchange, written, n);
+      BlockRounding().Round(exchange, written, at, n);
     }
-    RoundTo(writes_updates ? desc.param_dtype : desc.out_dtype, written, n);
+    if (writes_updates) {
+      BlockRounding().Round(desc.param_dtype, written, at, n);  // by the caller
+    } else {
+      param_rounding_.Round(desc.out_dtype, written, at, n);
+    }
   }
 
   const StepItem& item_;
   const Real* const iterate_;
+  const BlockRounding state_rounding_;
+  const BlockRounding param_rounding_;
   MutableOperand<Real> offset_;
 };
 

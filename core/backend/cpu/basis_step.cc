@@ -90,7 +90,8 @@ class BasisStep {
     const auto decay = static_cast<Real>(scalars.decay);
     const auto weight = static_cast<Real>(scalars.weight);
     const int64_t row = context_.row() > 0 ? context_.row() : context_.block.elements;
-    MutableOperand<Real> moment(context_.memory.arena + slot.offset, slot.dtype);
+    const BlockRounding rounding = BlockRounding::OfState(context_.item, RoundedState::kGrafting);
+    MutableOperand<Real> moment(context_.memory.arena + slot.offset, slot.dtype, &rounding);
     for (int64_t i = 0; i * row < context_.block.elements; ++i) {
       ForEachChunk({i * row, (i + 1) * row}, [&](int64_t at, int64_t n) {
         Real* const v = moment.Open(at, n);
@@ -227,7 +228,7 @@ class BasisStep {
     const bool filters = context_.block.filtered_grad.present() && program_.filter_decay != 0;
     Real* const h = filters || !writes_direction ? d : nullptr;
     scope.ForEach(PartCount(context_.block.elements), [&](int64_t i) {
-      FilterGradient<Real>(program_, context_.block, r, PartAt(context_.block.elements, i), context_.memory.arena, h,
+      FilterGradient<Real>(program_, context_.item, r, PartAt(context_.block.elements, i), context_.memory.arena, h,
                            writes_direction ? d : nullptr);
     });
     if (copy != nullptr) std::copy_n(d, context_.block.elements, copy);
@@ -435,8 +436,8 @@ class BasisStep {
       }
       if (is_kl() && settings_.kl_eigenvalues == KlEigenvalues::kBasis) TakeEigenvalues(k, correction, memory);
     }
-    StoreState(filtered, m);
-    StoreState(moment, v);
+    StoreState(filtered, RoundedState::kTurnedFilteredGrad, m);
+    StoreState(moment, RoundedState::kTurnedSecondMoment, v);
   }
 
   // Converts the second moment and the eigenvalues of dim k to the new basis. turn: the old basis, transposed, times
@@ -486,8 +487,10 @@ class BasisStep {
   void LoadState(const StateSlot& slot, Real* to) const {
     if (to != nullptr) Widen(context_.memory.arena + slot.offset, slot.dtype, to, context_.block.elements);
   }
-  void StoreState(const StateSlot& slot, const Real* from) const {
-    if (from != nullptr) Narrow(from, context_.memory.arena + slot.offset, slot.dtype, context_.block.elements);
+  void StoreState(const StateSlot& slot, RoundedState state, const Real* from) const {
+    if (from == nullptr) return;
+    BlockRounding::OfState(context_.item, state)
+        .Store(from, context_.memory.arena + slot.offset, slot.dtype, 0, context_.block.elements);
   }
 
   // fits: whether the states could be updated.

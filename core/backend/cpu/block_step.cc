@@ -58,7 +58,7 @@ class BlockStep {
   double Filter(const BlockData<Real>& g, Real* h, Real* d) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     return SumOverParts(context_.block.elements, &scope, [&](const Range& part) {
-      return FilterGradient<Real>(context_.program, context_.block, g, part, context_.memory.arena, h, d);
+      return FilterGradient<Real>(context_.program, context_.item, g, part, context_.memory.arena, h, d);
     });
   }
 

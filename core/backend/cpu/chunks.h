@@ -65,6 +65,11 @@ inline std::array<int64_t, kMaxDims> DenseStrides(const Block& block) {
   return stride;
 }
 
+class BlockRounding;
+// Rounds elements [first, first + count) of a block, and stores them. rounding: nullptr: to nearest.
+template <typename Real>
+void StoreRounded(const BlockRounding* rounding, const Real* from, void* to, Dtype dtype, int64_t first, int64_t count);
+
 // A vector of any dtype that is read as Real, chunk by chunk. Nothing is copied if the dtype is Real.
 template <typename Real>
 class Operand {
@@ -87,7 +92,9 @@ class Operand {
 template <typename Real>
 class MutableOperand : public Operand<Real> {
  public:
-  MutableOperand(void* base, Dtype dtype) : Operand<Real>(base, dtype), target_(base) {}
+  // rounding: how Close() rounds; nullptr: to nearest.
+  MutableOperand(void* base, Dtype dtype, const BlockRounding* rounding = nullptr)
+      : Operand<Real>(base, dtype), target_(base), rounding_(rounding) {}
 
   // Returns the old elements, to be changed in place. Close() stores them.
   Real* Open(int64_t first, int64_t count) { return const_cast<Real*>(this->Read(first, count)); }
@@ -98,22 +105,13 @@ class MutableOperand : public Operand<Real> {
   }
   // Stores the elements that Open() or OpenNew() returned. Each element is rounded once.
   void Close(int64_t first, int64_t count) {
-    if (this->dtype_ != DtypeOf<Real>()) {
-      Narrow(this->buffer_, ElementAt(target_, this->dtype_, first), this->dtype_, count);
-    }
+    if (this->dtype_ == DtypeOf<Real>()) return;
+    StoreRounded(rounding_, this->buffer_, ElementAt(target_, this->dtype_, first), this->dtype_, first, count);
   }
 
  private:
   void* target_;
+  const BlockRounding* rounding_;
 };
-
-// Rounds at most kChunkElements elements to a dtype.
-template <typename Real>
-void RoundTo(Dtype dtype, Real* elements, int64_t n) {
-  if (dtype == DtypeOf<Real>()) return;
-  alignas(16) unsigned char rounded[kChunkElements * sizeof(double)];
-  Narrow(elements, rounded, dtype, n);
-  Widen(rounded, dtype, elements, n);
-}
 
 }  // namespace shampoo

@@ -5,21 +5,34 @@
 #include <algorithm>
 
 #include "core/backend/cpu/block_data_operand.h"
+#include "core/backend/cpu/block_rounding.h"
 #include "core/backend/cpu/strided.h"
 #include "core/base/kernels/kernels.h"
 #include "core/rules/update.h"
 
 namespace shampoo {
+namespace {
+
+RoundedState MomentOf(const Block& block) {
+  if (!block.second_moment.present()) return RoundedState::kGrafting;
+  return block.is_rotated() ? RoundedState::kSoapSecondMoment : RoundedState::kSecondMoment;
+}
+
+}  // namespace
+
 template <typename Real>
-double FilterGradient(const StepProgram& program, const Block& block, const BlockData<Real>& g, const Range& part,
+double FilterGradient(const StepProgram& program, const StepItem& item, const BlockData<Real>& g, const Range& part,
                       char* arena, Real* h, Real* d) {
+  const Block& block = *item.block;
   const KernelsOf<Real>& kernels = BestKernels().Of<Real>();
   const FilterScalars<Real> scalars = MakeFilterScalars<Real>(program);
   const bool filtered = block.filtered_grad.present() && program.filter_decay != 0;
   const bool has_moment = block.moment().present();
   const bool grafted = program.grafting != Grafting::kNone;
-  MutableOperand<Real> filtered_grad(arena + block.filtered_grad.offset, block.filtered_grad.dtype);
-  MutableOperand<Real> moment(arena + block.moment().offset, block.moment().dtype);
+  const BlockRounding filtered_rounding = BlockRounding::OfState(item, RoundedState::kFilteredGrad);
+  const BlockRounding moment_rounding = BlockRounding::OfState(item, MomentOf(block));
+  MutableOperand<Real> filtered_grad(arena + block.filtered_grad.offset, block.filtered_grad.dtype, &filtered_rounding);
+  MutableOperand<Real> moment(arena + block.moment().offset, block.moment().dtype, &moment_rounding);
   Real direction[kChunkElements];
   double square = 0;
 
@@ -44,9 +57,9 @@ double FilterGradient(const StepProgram& program, const Block& block, const Bloc
   return square;
 }
 
-template double FilterGradient<float>(const StepProgram&, const Block&, const BlockData<float>&, const Range&, char*,
+template double FilterGradient<float>(const StepProgram&, const StepItem&, const BlockData<float>&, const Range&, char*,
                                       float*, float*);
-template double FilterGradient<double>(const StepProgram&, const Block&, const BlockData<double>&, const Range&, char*,
-                                       double*, double*);
+template double FilterGradient<double>(const StepProgram&, const StepItem&, const BlockData<double>&, const Range&,
+                                       char*, double*, double*);
 
 }  // namespace shampoo

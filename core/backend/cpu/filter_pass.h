@@ -4,6 +4,7 @@
 
 #include "core/backend/cpu/chunks.h"
 #include "core/backend/cpu/kronecker.h"
+#include "core/backend/cpu/step_item.h"
 #include "core/plan/block.h"
 #include "core/rules/step_program.h"
 
@@ -16,8 +17,9 @@ namespace shampoo {
 // h: receives H; nullptr if H is G itself (filter_decay 0) and the caller does not need a copy.
 // d: receives D; nullptr if only its norm is needed. It may be the same memory as h.
 // Both are buffers of the whole block.
+// program: replaces item.program.
 template <typename Real>
-double FilterGradient(const StepProgram& program, const Block& block, const BlockData<Real>& g, const Range& part,
+double FilterGradient(const StepProgram& program, const StepItem& item, const BlockData<Real>& g, const Range& part,
                       char* arena, Real* h, Real* d);
 
 }  // namespace shampoo

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/backend/cpu/apply_pass.h"
+#include "core/backend/cpu/block_rounding.h"
 #include "core/backend/cpu/magnitude.h"
 #include "core/base/convert.h"
 #include "core/base/kernels/kernels.h"
@@ -89,7 +90,7 @@ class FitCheck {
       // Each rank adds the update after it was rounded to the exchange dtype.
       Real received[kChunkElements];
       std::copy(update, update + n, received);
-      RoundTo(block_.exchange_dtype, received, n);
+      BlockRounding().Round(block_.exchange_dtype, received, at, n);
       for (int64_t i = 0; i < n; ++i) value[i] = w[i] + received[i];
     }
     bool fits = true;

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/backend/cpu/block_context.h"
+#include "core/backend/cpu/block_rounding.h"
 #include "core/backend/cpu/kronecker.h"
 #include "core/base/kernels/kernels.h"
 #include "core/roots/orthogonalize.h"
@@ -72,8 +73,9 @@ class MuonDirection {
     const auto weight = static_cast<Real>(WeightFor(settings_.beta2));
     const auto epsilon = static_cast<Real>(settings_.epsilon);
     const int64_t elements = context_.block.elements;
+    const BlockRounding rounding = BlockRounding::OfState(context_.item, RoundedState::kMuonMoment);
     tiles->ForEach(PartCount(elements), [&](int64_t i) {
-      MutableOperand<Real> moment(context_.memory.arena + slot.offset, slot.dtype);
+      MutableOperand<Real> moment(context_.memory.arena + slot.offset, slot.dtype, &rounding);
       ForEachChunk(PartAt(elements, i), [&](int64_t at, int64_t n) {
         Real* const v = moment.Open(at, n);
         for (int64_t j = 0; j < n; ++j) {

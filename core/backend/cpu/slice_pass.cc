@@ -56,13 +56,13 @@ void CopySlice(const SliceCopy& copy, const Range& range) {
 void ApplySlice(const SliceItem& delivered, const Range& range) {
   const StepItem& item = delivered.item;
   const bool skipped = *item.update_skipped != 0;
-  ForEachRunOf(delivered.slice, range, [&](int64_t, int64_t local, int64_t packed, int64_t count) {
+  ForEachRunOf(delivered.slice, range, [&](int64_t dense, int64_t local, int64_t packed, int64_t count) {
     if (skipped) {
       WriteUnchangedRun(*item.param, *item.buffers, item.program->output, local, count);
     } else {
       const Shape shape = Shape::Of({count});
       const std::array<int64_t, kMaxDims> stride{1};
-      ApplyReceived(item, ElementAt(item.exchange, item.block->exchange_dtype, packed), {&shape, &stride, local},
+      ApplyReceived(item, ElementAt(item.exchange, item.block->exchange_dtype, packed), {&shape, &stride, local}, dense,
                     {0, count});
     }
   });

@@ -82,8 +82,11 @@ class StridedOperand {
 template <typename Real>
 class StridedOutput : public StridedOperand<Real> {
  public:
-  StridedOutput(void* base, Dtype dtype, const BlockView& view)
-      : StridedOperand<Real>(base, dtype, view), target_(base) {}
+  // rounding: how Close() rounds; nullptr: to nearest. block_first: the element of the block that is the first of the
+  // view.
+  StridedOutput(void* base, Dtype dtype, const BlockView& view, const BlockRounding* rounding = nullptr,
+                int64_t block_first = 0)
+      : StridedOperand<Real>(base, dtype, view), target_(base), rounding_(rounding), block_first_(block_first) {}
 
   // Returns memory for new elements. Close() stores them.
   Real* OpenNew(int64_t first, int64_t count) {
@@ -94,12 +97,15 @@ class StridedOutput : public StridedOperand<Real> {
   void Close(const Real* opened, int64_t first, int64_t count) {
     if (opened != this->buffer_) return;
     this->ForEachPiece(first, count, [&](int64_t to, int64_t from, int64_t length) {
-      Narrow(opened + from, ElementAt(target_, this->dtype_, to), this->dtype_, length);
+      StoreRounded(rounding_, opened + from, ElementAt(target_, this->dtype_, to), this->dtype_,
+                   block_first_ + first + from, length);
     });
   }
 
  private:
   void* target_;
+  const BlockRounding* rounding_;
+  int64_t block_first_;
 };
 
 }  // namespace shampoo

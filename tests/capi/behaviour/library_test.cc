@@ -48,7 +48,7 @@ TEST_CASE("the keys of this version have the expected names, types and scopes") 
       "grafting_epsilon gradient_scale shampoo_beta adam_lr");
   const std::set<std::string> of_optimizer = Words(
       "threads track_times communicate communication_dtype comm_bucket_bytes balance verify_replicas "
-      "shard_mode checkpoint_keep on_block_mismatch status_lag root_device precondition_math");
+      "shard_mode checkpoint_keep on_block_mismatch status_lag root_device precondition_math rounding_seed");
   const std::set<std::string> of_group = Words(
       "lr beta1 beta2 epsilon momentum use_nesterov weight_decay weight_decay_type "
       "max_preconditioner_dim use_merge_dims precondition_frequency start_preconditioning_step "
@@ -63,7 +63,9 @@ TEST_CASE("the keys of this version have the expected names, types and scopes") 
       "kl_init kl_cap basis_method basis_iterations basis_tolerance skip_dim_size update_norm update_norm_target "
       "max_update_rms norm_control norm_radius radial_outward radial_inward update_floor update_floor_rows "
       "shape_scale second_moment orthogonalization ns_coefficients ns_steps ns_norm dual_norm_scale muon_local "
-      "adam_lr adam_beta1 adam_beta2 adam_epsilon beta3 peak_lr cautious_decay");
+      "adam_lr adam_beta1 adam_beta2 adam_epsilon beta3 peak_lr cautious_decay "
+      "averaging average_train average_eval average_lr_power weight_ema weight_ema_start average_dtype "
+      "state_rounding param_rounding");
   const std::set<std::string> for_replay = Words(
       "basis_order first_step factor_start basis_init basis_sort basis_transport basis_epsilon inverse_exponent "
       "ignored_dims drop_weighting");

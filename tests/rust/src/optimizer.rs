@@ -13,6 +13,27 @@ fn one_param(config: &Config, param: Param) -> Optimizer {
 }
 
 #[test]
+fn averages_are_exported() {
+    let mut opt = Optimizer::create("method=sgd lr=0.5 weight_ema=0.75", [Param::new("w", &[2])]).unwrap();
+    let mut w = [1.0f32, 2.0];
+    let mut average = [0.0f32; 2];
+    for gradient in [[1.0f32, 0.0], [1.0, 2.0]] {
+        opt.step(&mut [Buffers::new(&mut w).with_grad(&gradient)]).unwrap();
+    }
+    assert_eq!(w, [0.0, 1.0]);
+    opt.export(1.0, &mut [Buffers::read_only(&w).with_out(&mut average)]).unwrap();
+    assert_eq!(average, [0.75 * 0.5, 0.75 * 2.0 + 0.25]);
+    opt.export(0.0, &mut [Buffers::read_only(&w).with_out(&mut average)]).unwrap();
+    assert_eq!(average, w);
+    opt.export(1.0, &mut [Buffers::read_only(&w)]).unwrap(); // not wanted
+
+    let error = opt.export(1.5, &mut [Buffers::read_only(&w).with_out(&mut average)]).unwrap_err();
+    assert!(error.message().contains("blend is 1.5"), "{error}");
+    let error = opt.export(1.0, &mut []).unwrap_err();
+    assert!(error.message().contains("export: 0 buffers; expected 1"), "{error}");
+}
+
+#[test]
 fn create_makes_the_optimizer_of_a_config_and_a_plan() {
     let options = "lr=0.25 beta1=0.5";
     let mut config = Config::new().unwrap();

@@ -887,8 +887,7 @@ extern "C" {
     /// Makes one step of all groups.
     ///
     /// A step first checks its inputs:
-    /// - all parameters are bound;
-    /// - factor matrices whose inverse roots are due are finite;
+    /// - all parameters are bound, and factor matrices whose inverse roots are due are finite;
     /// - no gradient (with coupled weight decay, also no parameter) contains a NaN, an infinity or a magnitude that would
     ///   overflow a state.
     ///
@@ -902,8 +901,6 @@ extern "C" {
     ///   happens to a factor matrix at more refreshes in a row than "root_failure_tolerance" allows, the next step fails.
     /// - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy. The update of
     ///   the block is skipped ("nonfinite_blocks"). If "on_nonfinite" is error, the default, the next step fails.
-    ///
-    /// Each problem is reported by one step, which fails before it writes anything. If both occur, two steps fail.
     ///
     /// With several ranks the call is collective, and if one rank fails, all ranks return an error (docs/many_ranks.md). On
     /// the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream and checks its
@@ -933,7 +930,6 @@ extern "C" {
     /// - `weights` receives, by parameter, what this rank holds of it, in its out_dtype and dense, like
     ///   shampoo_buffers.out. Not the parameter itself; the memory of its gradient will do. NULL: not wanted.
     /// - returns `SHAMPOO_E_STATE`: as for shampoo_optimizer_step(), or another rank makes a step instead.
-    /// - returns `SHAMPOO_E_COMM`: a collective failed, in this call or an earlier one.
     pub fn shampoo_optimizer_export(
         opt: *mut shampoo_optimizer,
         blend: f64,

@@ -14,6 +14,7 @@ import java.nio.ByteOrder;
 import java.nio.CharBuffer;
 import java.nio.FloatBuffer;
 import java.nio.ShortBuffer;
+import java.util.Collections;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
@@ -53,6 +54,33 @@ class OptimizerTest {
     }
     assertEquals(0, w.get(0), 0.1);
     assertEquals(0, w.get(1), 0.1);
+  }
+
+  @Test
+  void averagesAreExported() {
+    FloatBuffer w = Buffers.floats(1, 2);
+    FloatBuffer grad = Buffers.floats(1, 0);
+    FloatBuffer average = Buffers.filled(2, 7);
+    Config config = new Config().set("method", "sgd").set("lr", 0.5).set("weight_ema", 0.75);
+    try (Optimizer optimizer = make(config, new Param("w", 2))) {
+      optimizer.bind("w", w, grad);
+      optimizer.step();
+      grad.put(1, 2);
+      optimizer.step();
+      assertArrayEquals(new float[] {0, 1}, Buffers.copy(w));
+      optimizer.export(1, List.of(Memory.of(average)));
+      assertArrayEquals(new float[] {0.375f, 1.75f}, Buffers.copy(average));
+      optimizer.export(0, List.of(Memory.of(average)));
+      assertArrayEquals(new float[] {0, 1}, Buffers.copy(average));
+      optimizer.export(1, Collections.singletonList(null));
+      assertArrayEquals(new float[] {0, 1}, Buffers.copy(average));
+
+      assertRejected("blend is 1.5", () -> optimizer.export(1.5, List.of(Memory.of(average))));
+      assertRejected("weights: 0 elements; expected 1", () -> optimizer.export(1, List.of()));
+      assertRejected("is the parameter \"w\" itself", () -> optimizer.export(1, List.of(Memory.of(w))));
+      FloatBuffer small = Buffers.filled(1, 0);
+      assertRejected("weights of", () -> optimizer.export(1, List.of(Memory.of(small))));
+    }
   }
 
   /** The library gets the address of the buffer, so nothing is copied. */

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 
-#include "core/base/status.h"
 #include "core/plan/block.h"
 #include "core/plan/shape.h"
 #include "core/plan/shard_layout.h"
@@ -28,9 +27,9 @@ struct BlockPlace {
   // Returns the position of the first element in the flattened parameter. No two blocks of a parameter have the same
   // first element.
   int64_t first() const;
-  // Fails unless this is a valid block of a parameter with this number of elements. For a place that was read from a
-  // file, call this before any other function.
-  Status Check(int64_t param_elements) const;
+  // Returns what is wrong with a place that was read from a file; nullptr if it is a block of a parameter with this
+  // number of elements. Call this before any other function.
+  const char* FindMistake(int64_t param_elements) const;
 };
 
 // A piece as a strided view of the parameter.

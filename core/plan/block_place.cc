@@ -1,11 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/checkpoint/block_place.h"
+#include "core/plan/block_place.h"
 
 #include <utility>
 #include <vector>
-
-#include "core/checkpoint/file.h"
 
 namespace shampoo {
 namespace {
@@ -40,10 +38,7 @@ int64_t BlockPlace::first() const {
   return view.offset + OffsetAt(view.shape, view.stride, offset);
 }
 
-Status BlockPlace::Check(int64_t param_elements) const {
-  const auto malformed = [](const char* what) {
-    return IoFailed("the index is malformed: the position of a block is invalid: ", what, kLoadAnother);
-  };
+const char* BlockPlace::FindMistake(int64_t param_elements) const {
   int64_t product = 0;
   const auto has_elements = [&product](const Shape& dims) {
     for (const int64_t dim : dims.View()) {
@@ -51,32 +46,32 @@ Status BlockPlace::Check(int64_t param_elements) const {
     }
     return dims.ndim >= 1 && CheckedProduct(dims, &product);
   };
-  if (!has_elements(piece.shape) || product != param_elements) return malformed("its parameter has a different size");
-  if (!has_elements(piece.extent)) return malformed("its piece is empty");
+  if (!has_elements(piece.shape) || product != param_elements) return "its parameter has a different size";
+  if (!has_elements(piece.extent)) return "its piece is empty";
   const int64_t piece_elements = product;
   if (piece.offset.ndim != piece.shape.ndim || piece.extent.ndim != piece.shape.ndim)
-    return malformed("its piece has the wrong number of dims");
+    return "its piece has the wrong number of dims";
   for (int k = 0; k < piece.shape.ndim; ++k) {
     if (piece.offset[k] < 0 || piece.extent[k] > piece.shape[k] || piece.offset[k] > piece.shape[k] - piece.extent[k]) {
-      return malformed("its piece is not within the parameter");
+      return "its piece is not within the parameter";
     }
   }
   if (!has_elements(shape) || offset < 0 || offset >= piece_elements) {
-    return malformed("its shape is empty, or its offset is not within its piece");
+    return "its shape is empty, or its offset is not within its piece";
   }
   // CountBefore() requires a last stride of 1.
-  if (stride[static_cast<size_t>(shape.ndim) - 1] != 1) return malformed("its last stride is not 1");
+  if (stride[static_cast<size_t>(shape.ndim) - 1] != 1) return "its last stride is not 1";
   // Rows must not overlap, and the last element must be within the piece.
   int64_t room = piece_elements - offset - 1;
   for (int k = 0; k < shape.ndim; ++k) {
     const int64_t step = stride[static_cast<size_t>(k)];
-    if (step < 1 || shape[k] - 1 > room / step) return malformed("its strides are below 1 or leave its piece");
+    if (step < 1 || shape[k] - 1 > room / step) return "its strides are below 1 or leave its piece";
     room -= (shape[k] - 1) * step;
     if (k + 1 == shape.ndim) continue;
     const int64_t inner = stride[static_cast<size_t>(k) + 1];
-    if (inner < 1 || shape[k + 1] > step / inner) return malformed("its strides are below 1 or make rows overlap");
+    if (inner < 1 || shape[k + 1] > step / inner) return "its strides are below 1 or make rows overlap";
   }
-  return {};
+  return nullptr;
 }
 
 DenseRange Within(const BlockPlace& place, int64_t first, int64_t count) {

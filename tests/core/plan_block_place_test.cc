@@ -6,7 +6,7 @@
 
 #include <tuple>
 
-#include "core/checkpoint/block_place.h"
+#include "core/plan/block_place.h"
 #include "tests/core/status_check.h"
 #include "tests/core/step_fixture.h"
 
@@ -31,7 +31,7 @@ Runs RunsOf(const BlockPlace& place, int64_t begin, int64_t end) {
 
 TEST_CASE("a block has the same elements in each description of its piece") {
   for (const BlockPlace& place : {Corner(), RectangularPiece()}) {
-    CheckOk(place.Check(20));
+    CHECK(place.FindMistake(20) == nullptr);
     CHECK(place.elements() == 4);
     CHECK(place.first() == 7);
     CHECK(RunsOf(place, 0, 4) == Runs{{0, 7, 2}, {2, 12, 2}});
@@ -72,7 +72,7 @@ TEST_CASE("the place of a block of a plan covers the block's elements") {
   std::vector<int> owners(20);
   for (const Block& block : fixture.plan().blocks) {
     const BlockPlace place = BlockPlace::Of(fixture.plan().params[0].desc, block);
-    CheckOk(place.Check(20));
+    CHECK(place.FindMistake(20) == nullptr);
     for (const auto& [in_block, at, count] : RunsOf(place, 0, place.elements())) {
       for (int64_t i = 0; i < count; ++i) ++owners[static_cast<size_t>(at + i)];
     }
@@ -113,7 +113,7 @@ TEST_CASE("a place that is not within its parameter is malformed, and the error 
     CAPTURE(one.says);
     BlockPlace place = Corner();
     one.change(&place);
-    CheckError(place.Check(20), Code::kIo, one.says);
+    CHECK(std::string(place.FindMistake(20)) == one.says);
   }
 }
 

@@ -1,0 +1,48 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "core/backend/cpu/step_item.h"
+#include "core/plan/block_place.h"
+#include "core/rules/rounding.h"
+
+namespace shampoo {
+
+// How the elements of a block are rounded when they are stored: to nearest, or stochastically if the dtype is bfloat16.
+class BlockRounding {
+ public:
+  // To nearest.
+  BlockRounding() = default;
+
+  // Returns how the step of an item rounds a state (key state_rounding), or the parameter and the update (key
+  // param_rounding).
+  static BlockRounding OfState(const StepItem& item, RoundedState state) {
+    return item.program->settings->state_rounding == Rounding::kStochastic ? BlockRounding(item, state)
+                                                                           : BlockRounding();
+  }
+  static BlockRounding OfParam(const StepItem& item) {
+    return item.program->settings->param_rounding == Rounding::kStochastic ? BlockRounding(item, RoundedState::kParam)
+                                                                           : BlockRounding();
+  }
+
+  // Rounds elements [first, first + n) of the block to a dtype, and stores them in contiguous memory.
+  template <typename Real>
+  void Store(const Real* from, void* to, Dtype dtype, int64_t first, int64_t n) const;
+  // Rounds at most kChunkElements elements in place.
+  template <typename Real>
+  void Round(Dtype dtype, Real* elements, int64_t first, int64_t n) const;
+
+ private:
+  struct Stochastic {
+    BlockPlace place;
+    RoundingKey key;
+  };
+
+  BlockRounding(const StepItem& item, RoundedState state);
+
+  std::optional<Stochastic> stochastic_;
+};
+
+}  // namespace shampoo

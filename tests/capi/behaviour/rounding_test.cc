@@ -1,0 +1,170 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// The keys state_rounding, param_rounding and rounding_seed.
+#include <cmath>
+
+#include "tests/capi/behaviour/host.h"
+
+namespace shampoo_test {
+namespace {
+
+const Keys kStochastic = {{"state_rounding", "stochastic"}};
+
+std::vector<std::vector<char>> TrainRounded(const Keys& keys, const std::vector<shampoo_param_desc>& params,
+                                            int32_t threads) {
+  Host host(keys, params, threads);
+  std::mt19937_64 random(1);
+  host.Fill(random);
+  for (int step = 1; step <= 4; ++step) {
+    host.FillGradients(random);
+    host.Step();
+  }
+  return host.Everything();
+}
+
+const Keys kNarrow = {{"filtered_grad_dtype", "bf16"}, {"beta1", "0.9"}, {"lr", "0.01"}};
+const Keys kNarrowMethods[] = {
+    {{"method", "adam"},
+     {"beta2", "0.99"},
+     {"epsilon", "1"},
+     {"second_moment_dtype", "bf16"},
+     {"averaging", "gpa"},
+     {"average_dtype", "bf16"}},
+    {{"method", "sgd"}, {"momentum", "0.9"}, {"momentum_dtype", "bf16"}},
+    {{"method", "shampoo"}, {"grafting", "adam"}, {"grafting_beta2", "0.99"}, {"grafting_dtype", "bf16"}},
+    {{"method", "muon"}, {"route", "off"}, {"second_moment", "element"}, {"second_moment_dtype", "bf16"}},
+    {{"method", "soap"},
+     {"precondition_frequency", "2"},
+     {"second_moment_dtype", "bf16"},
+     {"weight_ema", "0.9"},
+     {"average_dtype", "bf16"}}};
+
+TEST_CASE("stochastic rounding has the same bits for every number of threads, and other bits for another seed") {
+  const std::vector<shampoo_param_desc> params = {Param("w", {300, 260}, SHAMPOO_BF16)};
+  for (const Keys& method : kNarrowMethods) {
+    const Keys keys = kNarrow + method + kStochastic + Keys{{"param_rounding", "stochastic"}};
+    const auto one = TrainRounded(keys, params, 1);
+    CHECK(TrainRounded(keys, params, 2) == one);
+    CHECK(TrainRounded(keys, params, 5) == one);
+    CHECK(TrainRounded(keys + Keys{{"rounding_seed", "1"}}, params, 1) != one);
+    CHECK(TrainRounded(kNarrow + method, params, 1) != one);
+  }
+}
+
+TEST_CASE("each state is rounded to one of the two neighbors of what rounding to nearest starts from") {
+  // The first step computes the same states, which are then rounded in another way.
+  for (const Keys& method : kNarrowMethods) {
+    Host nearest(kNarrow + method, {Param("w", {40, 30})});
+    Host stochastic(kNarrow + method + kStochastic, {Param("w", {40, 30})});
+    for (Host* const host : {&nearest, &stochastic}) {
+      std::mt19937_64 random(2);
+      host->Fill(random);
+      host->FillGradients(random);
+      host->Step();
+    }
+    for (const Host::Entry& entry : nearest.Entries()) {
+      const std::string key = entry.info.key;
+      if (entry.info.dtype != SHAMPOO_BF16) continue;
+      const Array expected = nearest.Read(key);
+      const Array found = stochastic.Read(key);
+      int differ = 0;
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const double unit = std::ldexp(1, std::ilogb(expected.Get(i)) - 7);
+        CHECK_MESSAGE(std::fabs(found.Get(i) - expected.Get(i)) <= unit, key);
+        differ += found.Get(i) != expected.Get(i) ? 1 : 0;
+      }
+      // A quarter is expected to differ.
+      const auto elements = static_cast<int>(expected.size());
+      const bool is_zero = expected.Get(0) == 0;  // such as an average that has not started
+      CHECK_MESSAGE((is_zero || (differ > elements / 8 && differ < elements / 2)), key);
+    }
+  }
+}
+
+TEST_CASE("a second moment in bf16 follows one in float32, although its decay is near 1") {
+  // Gradients three times as large for 300 steps, then ordinary ones.
+  const Keys keys = {{"method", "adam"}, {"beta1", "0"}, {"beta2", "0.999"}, {"lr", "1e-06"}};
+  const std::vector<shampoo_param_desc> params = {Param("w", {64, 64})};
+  Host wide(keys, params);
+  Host narrow(keys + kStochastic + Keys{{"second_moment_dtype", "bf16"}}, params);
+  std::mt19937_64 random(3);
+  for (int step = 1; step <= 3000; ++step) {
+    wide.FillGradients(random);
+    if (step <= 300) {
+      for (size_t i = 0; i < 4096; ++i) wide.tensors[0].g.Set(i, 3 * wide.tensors[0].g.Get(i));
+    }
+    narrow.tensors[0].g = wide.tensors[0].g;
+    wide.Step();
+    narrow.Step();
+  }
+  double sums[2] = {};
+  const Array moments[] = {wide.Read("w/0/second_moment"), narrow.Read("w/0/second_moment")};
+  for (int k = 0; k < 2; ++k) {
+    for (size_t i = 0; i < 4096; ++i) sums[k] += moments[k].Get(i);
+  }
+  CHECK(sums[1] == doctest::Approx(sums[0]).epsilon(0.01));
+}
+
+TEST_CASE("param_rounding stochastic keeps updates that are too small for bfloat16") {
+  const Keys keys = {{"method", "sgd"}, {"lr", "0.000244140625"}};
+  double means[2] = {};
+  for (const bool is_stochastic : {false, true}) {
+    Host host(keys + Keys{{"param_rounding", is_stochastic ? "stochastic" : "nearest"}},
+              {Param("w", {64, 64}, SHAMPOO_BF16)});
+    for (size_t i = 0; i < 4096; ++i) host.tensors[0].w.Set(i, 1), host.tensors[0].g.Set(i, 1);
+    for (int step = 1; step <= 100; ++step) host.Step();
+    for (size_t i = 0; i < 4096; ++i) means[is_stochastic ? 1 : 0] += host.tensors[0].w.Get(i) / 4096;
+  }
+  CHECK(means[0] == 1);
+  // Each element makes about 6.25 steps of 1/256. Four standard deviations of the mean of 4096 elements.
+  const double expected = 1 - 100 * 0.000244140625;
+  CHECK(std::fabs(means[1] - expected) < 4 * 2.5 / 256 / 64);
+}
+
+TEST_CASE("a bf16 second moment that would stall is accepted with state_rounding stochastic only") {
+  const Keys keys = {{"method", "adam"}, {"second_moment_dtype", "bf16"}};
+  const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
+  shampoo_plan* plan = nullptr;
+  CHECK(shampoo_plan_create(&plan, MakeConfig(keys).get(), &desc) == SHAMPOO_E_INVALID);
+  CHECK(std::string(shampoo_last_error()) ==
+        "keys second_moment_dtype and beta2: the values bf16 and 0.999 are not allowed together, because rounding "
+        "would undo every decay of the second moment: expected a beta2 of at most 0.99609375; lower it, or use "
+        "state_rounding stochastic or second_moment_dtype f32");
+  const PlanPtr made = MakePlan(keys + kStochastic);
+  // float16 is always rounded to nearest.
+  const Keys in_f16 = {{"method", "adam"}, {"second_moment_dtype", "f16"}, {"beta2", "0.9999"}};
+  CHECK(shampoo_plan_create(&plan, MakeConfig(in_f16 + kStochastic).get(), &desc) == SHAMPOO_E_INVALID);
+}
+
+TEST_CASE(
+    "with bf16 states and stochastic rounding, methods take the bytes for each parameter that docs/methods.md says") {
+  const Keys bf16 = kStochastic + Keys{{"filtered_grad_dtype", "bf16"}};
+  const Keys moment = {{"second_moment_dtype", "bf16"}};
+  const std::pair<Keys, double> cases[] = {
+      {{{"preset", "shampoo"}, {"grafting_dtype", "bf16"}}, 12},
+      {{{"preset", "shampoo"}, {"grafting_dtype", "bf16"}, {"factor_dtype", "bf16"}, {"inverse_dtype", "bf16"}}, 8},
+      {Keys{{"preset", "soap"}} + moment, 16},
+      {{{"preset", "kl_shampoo"}}, 14},
+      {Keys{{"preset", "adamw"}} + moment, 4},
+      {{{"preset", "muon"}}, 2}};
+  for (const auto& [keys, bytes] : cases) {
+    shampoo_config* config = nullptr;
+    RequireOk(shampoo_config_create(&config));
+    const ConfigPtr owned(config);
+    for (const auto& [key, value] : bf16 + keys) {
+      RequireOk(shampoo_config_set_str(config, key.c_str(), value.c_str()));
+    }
+    const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
+    shampoo_plan* handle = nullptr;
+    RequireOk(shampoo_plan_create(&handle, config, &desc));
+    const PlanPtr plan(handle);
+    AddParam(plan, Param("w", {1024, 1024}));
+    RequireOk(shampoo_plan_finish(plan.get()));
+    int64_t total = 0;
+    RequireOk(shampoo_plan_bytes(plan.get(), 0, "state", &total));
+    CHECK(static_cast<double>(total) / (1024 * 1024) == doctest::Approx(bytes).epsilon(0.01));
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
