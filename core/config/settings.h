@@ -188,7 +188,7 @@ constexpr GroupSettings RoutedSettings(const GroupSettings& group) {
   routed.method = Method::kAdam;
   routed.grafting = Grafting::kAdam;
   routed.lr = group.adam_lr * (group.lr / group.peak_lr);
-  routed.peak_lr = group.adam_lr;
+  routed.peak_lr = group.adam_lr > 0 ? group.adam_lr : 1;  // with a learning rate of 0, the quotient must be a number
   routed.beta1 = group.adam_beta1;
   routed.beta2 = group.adam_beta2;
   routed.beta3 = -1;

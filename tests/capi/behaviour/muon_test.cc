@@ -275,6 +275,20 @@ TEST_CASE("vectors, embeddings and heads in a group of method muon take the step
   }
 }
 
+TEST_CASE("adam_lr is in proportion to peak_lr, and adam_lr 0 keeps parameters as they are") {
+  const Keys keys = {{"method", "muon"}, {"lr", "0.5"}, {"adam_lr", "0.25"}, {"adam_epsilon", "0"}};
+  CheckNear(FirstStep(keys, {2}, {1, 1}, {3, -2}), {0.75, 1.25});
+  CheckNear(FirstStep(keys + Keys{{"peak_lr", "2"}}, {2}, {1, 1}, {3, -2}), {1 - 0.0625, 1 + 0.0625});
+  for (const char* const type : {"decoupled", "coupled", "palm", "corrected", "independent_peak"}) {
+    CAPTURE(std::string(type));
+    const Keys decay = {{"weight_decay", "0.125"}, {"weight_decay_type", type}};
+    Host host(keys + decay + Keys{{"adam_lr", "0"}}, {Param("w", {2}, SHAMPOO_F64)});
+    host.tensors[0].w = ArrayOf(SHAMPOO_F64, {1, -1});
+    CHECK(StepTo(&host, {3, -2}) == MuonValues{1, -1});
+    CHECK(host.Stat("nonfinite_blocks") == 0);
+  }
+}
+
 TEST_CASE("with route off, method muon orthogonalizes embeddings and heads") {
   for (const int32_t role : {SHAMPOO_VECTOR, SHAMPOO_EMBEDDING, SHAMPOO_HEAD}) {
     shampoo_param_desc table = Param("w", {3, 4}, SHAMPOO_F64);
