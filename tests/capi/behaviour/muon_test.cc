@@ -371,6 +371,45 @@ TEST_CASE("cautious decay leaves out elements whose direction and value have opp
   CHECK(StepTo(&tiny, {-number, number}) == MuonValues{1.5 * number, 0.375 * number});
 }
 
+// Makes a step that skips the update of the first parameter, and returns the error of the next step.
+std::string ErrorAfterSkippedUpdate(Host* host) {
+  const std::vector<char> before = host->tensors[0].w.bytes();
+  host->Step();
+  CHECK(host->tensors[0].w.bytes() == before);
+  CHECK(host->Stat("nonfinite_blocks") == 1);
+  const std::vector<std::vector<char>> after = host->Everything();
+  CHECK(shampoo_optimizer_step(host->optimizer, nullptr) == SHAMPOO_E_NUMERIC);
+  std::string error = shampoo_last_error();
+  CHECK(host->Everything() == after);
+  return error;
+}
+
+TEST_CASE("norm_control hyperball and relative report a parameter of zeros, and the other kinds move it") {
+  for (const char* const method : {"muon", "sign", "sgd", "adam"}) {
+    CAPTURE(std::string(method));
+    const Keys keys = {{"method", method}, {"lr", "0.5"}};
+    const auto control = [](const char* value) { return Keys{{"norm_control", value}}; };
+    const MuonValues g = {1, 2, 3, -4, 5, 6};
+    const MuonValues zeros(6);
+    for (const std::string kind : {"hyperball", "relative"}) {
+      CAPTURE(kind);
+      Host host(keys + control(kind.c_str()), {Param("w", {2, 3})});
+      host.tensors[0].g = ArrayOf(SHAMPOO_F32, g);
+      const std::string error = ErrorAfterSkippedUpdate(&host);
+      CHECK_MESSAGE(Has(error, {"block w/0 ", "its parameter is 0", "norm_control", kind.c_str()}), error);
+      CHECK_MESSAGE((error.find("norm_radius") != std::string::npos) == (kind == "hyperball"), error);
+    }
+    const MuonValues radius = FirstStep(keys + control("hyperball") + Keys{{"norm_radius", "2"}}, {2, 3}, zeros, g);
+    CHECK(FrobeniusNorm(radius) == doctest::Approx(2));
+    const MuonValues ordinary = FirstStep(keys, {2, 3}, zeros, g);
+    CHECK(FrobeniusNorm(ordinary) > 0.4);
+    CheckNear(FirstStep(keys + control("radial"), {2, 3}, zeros, g), ordinary);
+    MuonValues half = ordinary;  // radial_outward
+    for (double& value : half) value /= 2;
+    CheckNear(FirstStep(keys + control("radial_brake"), {2, 3}, zeros, g), half);
+  }
+}
+
 TEST_CASE("a direction of 0 leaves the norm to weight decay, except on the hyperball") {
   const MuonValues w = {3, 0, 0, 4};
   for (const char* const method : {"muon", "sign", "sgd"}) {
@@ -439,6 +478,32 @@ TEST_CASE("update_floor lengthens the direction of a matrix or of its rows, and 
   CheckNear(FirstStepOf(by_row, turned, w, {0, 1, 0, 5}), {6, -1, 0, 3});
   CheckNear(FirstStepOf(by_row, turned, w, {1, 0, 0, 5}), {3, 0, 0, 3});
   CheckNear(FirstStep(keys, {4}, w, {0, 1, 0, 1}), {6, -1, 0, 7});
+}
+
+TEST_CASE("coefficients that diverge skip the update, and the next step reports the parameter") {
+  for (const char* const moment : {"none", "row", "short", "element"}) {
+    CAPTURE(std::string(moment));
+    const Keys keys = {{"method", "muon"},          {"ns_coefficients", "1,-1,0;1e30,0,0"},
+                       {"ns_steps", "4"},           {"beta1", "0"},
+                       {"second_moment", moment},   {"epsilon", "0.5"},
+                       {"norm_control", "relative"}};
+    Host host(keys, {Param("layer.weight", {2, 2}), Param("bias", {2})});
+    std::mt19937_64 random(1);
+    host.Fill(random);
+    // Both singular values become 0.35 in the first step of the iteration, and then infinite.
+    host.tensors[0].g = ArrayOf(SHAMPOO_F32, {1, 0, 0, 1});
+    host.tensors[1].g = ArrayOf(SHAMPOO_F32, {1, 1});
+    const std::string error = ErrorAfterSkippedUpdate(&host);
+    CHECK_MESSAGE(Has(error, {"block layer.weight/0 ", "not finite", "ns_coefficients"}), error);
+    if (moment != std::string("none")) {
+      for (const double value : host.Read("layer.weight/0/direction_moment").Values()) CHECK(value == 0);
+    }
+    // One singular value becomes 0, so the direction is 0, and the run continues.
+    host.tensors[0].g = ArrayOf(SHAMPOO_F32, {1, 0, 0, 0});
+    host.Step();
+    CHECK(host.Stat("nonfinite_blocks") == 1);
+    host.Step();
+  }
 }
 
 std::vector<std::vector<char>> TrainLargeMatrix(const Keys& keys, int32_t threads, bool is_turned) {
