@@ -259,7 +259,7 @@ Status Resolver::ResolveDirection() {
   }
   if (settings_.method == Method::kMuon) {
     if (IsAuto("epsilon")) settings_.epsilon = 1e-8;
-    SHAMPOO_RETURN_IF_ERROR(settings_.Routed().CheckMoments());
+    SHAMPOO_RETURN_IF_ERROR(settings_.Routed().CheckMoments("adam_beta2"));
   }
   return {};
 }

@@ -282,7 +282,8 @@ struct Settings : GroupSettings {
   }
 
   // Checks that every second moment that is stored in 16 bits can decrease, unless allow_stalled_moments is set.
-  Status CheckMoments() const;
+  // beta2_key: the key that sets beta2, for the error.
+  Status CheckMoments(const char* beta2_key = "beta2") const;
   // Checks that no number in the arithmetic of a step overflows or underflows when it is rounded to this dtype.
   Status CheckArithmetic(Dtype computation) const;
 };

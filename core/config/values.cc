@@ -87,7 +87,7 @@ Status CheckArithmetic(const Key& key, double number, Dtype computation) {
                  ", or a wider computation_dtype");
 }
 
-Status Settings::CheckMoments() const {
+Status Settings::CheckMoments(const char* beta2_key) const {
   struct Moment {
     const char* dtype_key;
     const char* decay_key;
@@ -104,7 +104,7 @@ Status Settings::CheckMoments() const {
       {"factor_dtype", in_eigenbasis ? "shampoo_beta" : "beta2", "the factor matrices", factor_dtype,
        in_eigenbasis ? shampoo_beta : beta2, false},
       {"grafting_dtype", "grafting_beta2", "the second moment", grafting_dtype, has_average ? grafting_beta2 : 0},
-      {"second_moment_dtype", "beta2", "the second moment", second_moment_dtype, has_own_moment ? beta2 : 1}};
+      {"second_moment_dtype", beta2_key, "the second moment", second_moment_dtype, has_own_moment ? beta2 : 1}};
   for (const Moment& moment : moments) {
     const bool is_narrow = moment.dtype == Dtype::kBf16 || moment.dtype == Dtype::kF16;
     // A decrease by less than half the distance to the next number is rounded away.

@@ -211,6 +211,15 @@ Status Plan::MakeBlocks(PlanData* made) const {
                        "; set shard_mode gather, or use another group for the parameter",
                        block.is_orthogonalized ? "; or set muon_local to true to orthogonalize each shard alone" : "");
       }
+      const bool reads_rows = settings.direction_moment == DirectionMoment::kRow ||
+                              settings.direction_moment == DirectionMoment::kShort ||
+                              (settings.update_floor > 0 && settings.update_floor_rows);
+      if (block.piece_of_shard && block.is_orthogonalized && reads_rows) {
+        return Invalid("parameter \"", param.desc.name,
+                       "\" is divided among shard ranks: expected a whole parameter with second_moment row or short "
+                       "and with update_floor_rows, also with muon_local, because shards divide rows; set shard_mode "
+                       "gather, or use second_moment element or none, and update_floor_rows false");
+      }
       if (made->gathers) {
         block.gathered = true;
         block.stride = RowMajorStrides(block.shape);

@@ -271,7 +271,8 @@ void StepContext::RecordSkippedUpdates(bool logs_all) {
     inputs_.history.DeferSkippedUpdate(at, inputs_.state.hyper_parameters().settings(group).on_nonfinite);
     if (!logs_all && !inputs_.plan.Owns(*item.block)) continue;  // the owner logs it
     if (item.skip_update) continue;                              // the gradient check has logged it
-    LogText(LogLevel::kWarning, [&] { return SkippedUpdateText(*item.param, *item.block, *item.program->settings); });
+    LogText(LogLevel::kWarning,
+            [&] { return SkippedUpdateText(inputs_.plan.groups[group], *item.param, *item.block); });
   }
 }
 

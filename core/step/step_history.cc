@@ -11,14 +11,25 @@ namespace shampoo {
 namespace {
 
 // Another reason for a skipped update, if the block may have it.
-std::string OtherReason(const Block& block, const Settings& settings) {
+std::string OtherReason(const Settings& settings, const Block& block) {
+  std::string reason;
+  if (block.is_orthogonalized) {
+    reason = settings.orthogonalization == Orthogonalization::kExact
+                 ? ", or LAPACK could not compute the singular value decomposition for it"
+                 : ", or the iteration diverged with these ns_coefficients";
+  }
   if (block.radius.present()) {
-    return ", or its parameter is 0, which norm_control hyperball cannot move without a norm_radius";
+    reason += ", or its parameter is 0, which norm_control hyperball cannot move without a norm_radius";
+  } else if (settings.norm_control == NormControl::kRelative && block.matrix_rows > 0 && !block.is_routed) {
+    reason += ", or its parameter is 0, which norm_control relative cannot move";
   }
-  if (settings.norm_control == NormControl::kRelative && block.matrix_rows > 0) {
-    return ", or its parameter is 0, which norm_control relative cannot move";
-  }
-  return "";
+  return reason;
+}
+
+// Returns the first thing to try after a skipped update. A direction that depends only on the filtered gradient has no
+// epsilon that could limit it.
+std::string AdviceOnEpsilon(const Settings& settings) {
+  return IsSteepestDescent(settings.method) ? "" : Cat("a larger ", settings.EpsilonKey(), ", ");
 }
 
 }  // namespace
@@ -31,13 +42,12 @@ void StepHistory::DeferSkippedUpdate(int64_t block, OnNonFinite choice) {
 Status StepHistory::RaiseSkippedUpdate(const HyperParameters& hyper_parameters) {
   if (skipped_block_ < 0) return {};
   const Block& block = plan_.blocks[static_cast<size_t>(std::exchange(skipped_block_, -1))];
+  const Settings& settings = hyper_parameters.settings(static_cast<size_t>(block.group));
   return Numeric("the direction of block ", BlockName(plan_.param(block), block),
-                 " was not finite, or would have overflowed its parameter or states",
-                 OtherReason(block, hyper_parameters.settings(static_cast<size_t>(block.group))),
+                 " was not finite, or would have overflowed its parameter or states", OtherReason(settings, block),
                  "; the previous step skipped the update of the block. This step has changed nothing, and training can "
-                 "continue. Try a larger ",
-                 hyper_parameters.settings(static_cast<size_t>(block.group)).EpsilonKey(),
-                 ", a lower learning rate, wider dtypes, or on_nonfinite skip_block");
+                 "continue. Try ",
+                 AdviceOnEpsilon(settings), "a lower learning rate, wider dtypes, or on_nonfinite skip_block");
 }
 
 Status StepHistory::RaiseRootFailure(bool* is_forwarded) {
@@ -71,9 +81,9 @@ bool StepHistory::Stat(std::string_view name, double* value) const {
 
 std::string StepHistory::StatNames() { return Cat("nonfinite_blocks, skipped_steps, ", RootLedger::StatNames()); }
 
-std::string SkippedUpdateText(const Param& param, const Block& block, const Settings& settings) {
+std::string SkippedUpdateText(const Settings& settings, const Param& param, const Block& block) {
   return Cat("the direction of block ", BlockName(param, block), " is not finite, or would overflow a dtype",
-             OtherReason(block, settings), ": the update of the block is skipped");
+             OtherReason(settings, block), ": the update of the block is skipped");
 }
 
 }  // namespace shampoo

@@ -264,6 +264,148 @@ TEST_CASE("combinations of keys that methods in eigenbases do not have are rejec
   }
 }
 
+TEST_CASE("method muon and sign and their presets have their own defaults") {
+  const Settings muon = Resolved({{"method", "muon"}});
+  CHECK(muon.lr == 0.02);
+  CHECK(muon.peak_lr == 0.02);
+  CHECK(muon.beta1 == 0.95);
+  CHECK(muon.beta2 == 0.95);
+  CHECK(muon.beta3 == -1);
+  CHECK(muon.epsilon == 1e-8);
+  CHECK(muon.use_nesterov);
+  CHECK(muon.grafting == Grafting::kNone);
+  CHECK(muon.shape_scale == ShapeScale::kMuon);
+  CHECK(muon.direction_moment == DirectionMoment::kNone);
+  CHECK(muon.orthogonalization == Orthogonalization::kNewtonSchulz);
+  CHECK(muon.ns_coefficients.count == 5);
+  CHECK(muon.ns_coefficients.divisor == 1.02);
+  CHECK(muon.ns_steps == 5);
+  CHECK(muon.weight_decay == 0);
+  CHECK(muon.start_preconditioning_step == 1);
+  const Settings routed = muon.Routed();
+  CHECK(routed.method == Method::kAdam);
+  CHECK(routed.lr == 3e-4);
+  CHECK(routed.peak_lr == 3e-4);
+  CHECK(routed.beta1 == 0.9);
+  CHECK(routed.beta2 == 0.95);
+  CHECK(routed.epsilon == 1e-8);
+  const Settings sign = Resolved({{"method", "sign"}});
+  CHECK(sign.lr == 1e-4);
+  CHECK(sign.beta1 == 0.9);
+  CHECK(sign.grafting == Grafting::kNone);
+  CHECK(sign.shape_scale == ShapeScale::kNone);
+
+  const Settings of_torch = Resolved({{"preset", "muon"}});
+  CHECK(of_torch.method == Method::kMuon);
+  CHECK(of_torch.ns_coefficients.count == 1);
+  CHECK(of_torch.weight_decay == 0.1);
+  const Settings normuon = Resolved({{"preset", "normuon"}});
+  CHECK(normuon.direction_moment == DirectionMoment::kRow);
+  CHECK(normuon.shape_scale == ShapeScale::kSpectral);
+  CHECK(!normuon.use_nesterov);
+  CHECK(normuon.weight_decay == 0.01);
+  const Settings muonh = Resolved({{"preset", "muonh"}});
+  CHECK(muonh.lr == 0.018);
+  CHECK(muonh.norm_control == NormControl::kHyperball);
+  CHECK(muonh.ns_steps == 12);
+  const Settings lion = Resolved({{"preset", "lion"}});
+  CHECK(lion.method == Method::kSign);
+  CHECK(lion.beta1 == 0.99);
+  CHECK(lion.beta3 == 0.9);
+  CHECK(lion.weight_decay == 0.01);
+}
+
+TEST_CASE("combinations of keys that method muon, sign and the keys of norms and decay do not have are rejected") {
+  struct Rejected {
+    std::vector<std::pair<const char*, const char*>> keys;
+    const char* text;
+  };
+  const Rejected cases[] = {
+      {{{"method", "sign"}, {"beta1", "0"}, {"beta3", "0.5"}},
+       "key beta3: the value 0.5 is not allowed with beta1 0, with which there is no average: expected auto, or a "
+       "beta1 "
+       "above 0"},
+      {{{"method", "muon"}, {"use_nesterov", "true"}, {"beta3", "0.5"}},
+       "key beta3: the value 0.5 is not allowed with use_nesterov true, which means a beta3 of beta1^2: expected one "
+       "of "
+       "the keys"},
+      {{{"method", "sign"}, {"lr", "0"}, {"weight_decay_type", "corrected"}},
+       "key peak_lr: auto is not allowed with lr 0 and weight_decay_type corrected or independent_peak: expected the "
+       "largest learning rate of the schedule"},
+      {{{"lr", "0"}, {"weight_decay_type", "independent_peak"}}, "key peak_lr: auto is not allowed with lr 0 and"},
+      {{{"method", "muon"}, {"lr", "0"}},
+       "key peak_lr: auto is not allowed with lr 0 and method muon: expected the largest learning rate"},
+      {{{"method", "muon"}, {"start_preconditioning_step", "3"}},
+       "key start_preconditioning_step: the value 3 is not allowed with method muon and grafting none: expected -1, or "
+       "a grafting method"},
+      {{{"method", "sign"}, {"start_preconditioning_step", "2"}},
+       "key start_preconditioning_step: the value 2 is not allowed with method sign and grafting none"},
+      {{{"method", "muon"}, {"dual_norm_scale", "true"}, {"second_moment", "row"}},
+       "key dual_norm_scale: the value true is not allowed with second_moment, which changes the length that it "
+       "scales: "
+       "expected false, or second_moment none"},
+      {{{"method", "muon"}, {"momentum", "0.5"}},
+       "key momentum: the value 0.5 is not allowed with method muon, which does not read this key: leave the key out; "
+       "expected only with method shampoo, soap, kl_shampoo, adam, adagrad, rmsprop, sgd, sign"},
+      {{{"method", "sign"}, {"momentum", "0.5"}, {"cautious_decay", "true"}},
+       "key momentum: the value 0.5 is not allowed with norm_control, update_floor or cautious_decay"},
+      {{{"method", "sgd"}, {"momentum", "0.5"}, {"update_floor", "0.5"}},
+       "key momentum: the value 0.5 is not allowed with norm_control, update_floor or cautious_decay"},
+      {{{"method", "sgd"}, {"momentum", "0.5"}, {"norm_control", "radial"}},
+       "expected momentum 0, or norm_control none, update_floor 0 and cautious_decay false"},
+      {{{"method", "sign"}, {"momentum", "0.5"}, {"weight_decay_type", "independent"}},
+       "key momentum: the value 0.5 is not allowed with weight_decay_type independent"},
+      {{{"method", "muon"}, {"weight_decay_type", "coupled"}, {"cautious_decay", "true"}},
+       "key weight_decay_type: the value coupled is not allowed with cautious_decay: expected decoupled"},
+      {{{"method", "soap"}, {"weight_decay_type", "decoupled_after"}, {"cautious_decay", "true"}},
+       "key weight_decay_type: the value decoupled_after is not allowed with cautious_decay: expected decoupled"},
+      {{{"method", "soap"}, {"weight_decay_type", "decoupled_after"}, {"update_floor", "1"}},
+       "key weight_decay_type: the value decoupled_after is not allowed with norm_control or update_floor"},
+      {{{"method", "muon"}, {"weight_decay_type", "decoupled_after"}},
+       "key weight_decay_type: the value decoupled_after is not allowed with method muon: expected decoupled"},
+      {{{"method", "sign"}, {"weight_decay_type", "decoupled_after"}},
+       "key weight_decay_type: the value decoupled_after is not allowed with method sign"},
+      {{{"method", "muon"}, {"second_moment", "element"}, {"second_moment_dtype", "bf16"}, {"beta2", "0.999"}},
+       "keys second_moment_dtype and beta2: the values bf16 and 0.999 are not allowed together"},
+      {{{"method", "muon"}, {"second_moment_dtype", "bf16"}, {"adam_beta2", "0.999"}},
+       "keys second_moment_dtype and adam_beta2: the values bf16 and 0.999 are not allowed together"},
+      {{{"method", "muon"}, {"grafting", "adam"}, {"grafting_dtype", "bf16"}, {"adam_beta2", "0.5"}},
+       "keys grafting_dtype and grafting_beta2"},
+      {{{"method", "sign"}, {"second_moment", "row"}},
+       "key second_moment: the value row is not allowed with method sign, which does not read this key: leave the key "
+       "out; expected only with method muon"},
+      {{{"method", "sign"}, {"route", "off"}}, "key route: the value off is not allowed with method sign"},
+      {{{"method", "sgd"}, {"dual_norm_scale", "true"}}, "expected only with method muon, sign"},
+      {{{"method", "adam"}, {"adam_lr", "0.5"}}, "key adam_lr: the value 0.5 is not allowed with method adam"},
+      {{{"ns_coefficients", "jordan"}}, "key ns_coefficients: the value jordan is not allowed with method shampoo"},
+      {{{"method", "soap"}, {"beta3", "0.5"}}, "key beta3: the value 0.5 is not allowed with method soap"},
+      {{{"method", "muon"}, {"precondition_1d", "true"}}, "key precondition_1d: the value true is not allowed with"},
+  };
+  for (const Rejected& rejected : cases) {
+    CAPTURE(rejected.text);
+    Config config;
+    for (const auto& [key, value] : rejected.keys) CheckOk(config.SetText(key, value));
+    Settings settings;
+    CheckError(config.Resolve(&settings), Code::kInvalid, rejected.text);
+  }
+}
+
+TEST_CASE("combinations of keys of method muon and sign that look like rejected ones are accepted") {
+  CHECK(Resolved({{"method", "muon"}, {"use_nesterov", "false"}, {"beta3", "0.5"}}).beta3 == 0.5);
+  CHECK(Resolved({{"method", "muon"}, {"beta3", "0.5"}}).beta3 == 0.5);  // use_nesterov has its default
+  CHECK(Resolved({{"method", "muon"}, {"lr", "0"}, {"peak_lr", "0.5"}}).peak_lr == 0.5);
+  CHECK(Resolved({{"method", "muon"}, {"lr", "0"}, {"route", "off"}}).lr == 0);
+  CHECK(Resolved({{"method", "sign"}, {"lr", "0"}, {"weight_decay_type", "independent"}}).lr == 0);
+  CHECK(Resolved({{"method", "sign"}, {"grafting", "adam"}, {"start_preconditioning_step", "3"}})
+            .start_preconditioning_step == 3);
+  CHECK(Resolved({{"method", "sign"}, {"momentum", "0.5"}, {"weight_decay_type", "corrected"}}).momentum == 0.5);
+  CHECK(Resolved({{"method", "muon"}, {"weight_decay_type", "coupled"}, {"norm_control", "radial"}}).norm_control ==
+        NormControl::kRadial);
+  // Means of rows are never stored in 16 bits.
+  CHECK(Resolved({{"method", "muon"}, {"second_moment", "row"}, {"second_moment_dtype", "bf16"}, {"beta2", "0.999"}})
+            .beta2 == 0.999);
+}
+
 TEST_CASE("independent weight decay is rejected with momentum") {
   Config config;
   CheckOk(config.SetText("weight_decay_type", "independent"));

@@ -44,10 +44,6 @@ class MuonDirection {
  private:
   void DivideByMoment(Real* d) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
-    if (settings_.direction_moment == DirectionMoment::kElement) {
-      DivideByElements(d, &scope);
-      return;
-    }
     const int64_t elements = context_.block.elements;
     const auto norm = [&] {
       return std::sqrt(SumOverParts(elements, &scope, [&](const Range& part) {
@@ -55,6 +51,11 @@ class MuonDirection {
       }));
     };
     const double before = norm();
+    if (!std::isfinite(before)) return;  // it will be rejected, and the second moment must stay finite
+    if (settings_.direction_moment == DirectionMoment::kElement) {
+      DivideByElements(d, &scope);
+      return;
+    }
     DivideByMeans(d, &scope);
     const double after = norm();
     if (!(after > 0)) return;

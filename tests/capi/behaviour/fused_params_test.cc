@@ -22,6 +22,13 @@ const std::vector<Keys> kMethods = {
     {{"method", "soap"}, {"update_norm", "rms"}},
     {{"method", "kl_shampoo"}, {"precondition_frequency", "2"}},
     {{"method", "adam"}, {"norm_control", "hyperball"}},
+    {{"method", "muon"}, {"weight_decay", "0.1"}, {"second_moment", "row"}, {"shape_scale", "sqrt_max"}},
+    {{"method", "muon"}, {"second_moment", "short"}, {"norm_control", "relative"}, {"cautious_decay", "true"}},
+    {{"method", "muon"}, {"second_moment", "element"}, {"norm_control", "radial"}, {"update_floor", "0.5"}},
+    {{"method", "muon"}, {"orthogonalization", "exact"}, {"dual_norm_scale", "true"}, {"grafting", "adam"}},
+    {{"method", "muon"}, {"update_floor", "2"}, {"update_floor_rows", "true"}, {"norm_control", "radial_brake"}},
+    {{"method", "sign"}, {"beta3", "0.5"}, {"weight_decay", "0.1"}},
+    {{"method", "sign"}, {"dual_norm_scale", "true"}, {"norm_control", "hyperball"}, {"shape_scale", "spectral"}},
 };
 
 void SetRowSplits(const std::vector<int64_t>& sizes, shampoo_param_desc* desc) {
@@ -102,7 +109,8 @@ TEST_CASE("with fan in_out, the last dim is divided") {
         params.push_back(Param(names.back().c_str(), shape));
       }
       const Keys unmerged = keys + Keys{{"use_merge_dims", "false"}};
-      const bool merges = keys[0].second != "adam";  // adam does not read the key
+      const std::string method = keys[0].second;  // only methods with factor matrices read the key
+      const bool merges = method != "adam" && method != "muon" && method != "sign";
       Host one(merges ? unmerged : keys, {fused});
       Host many(merges ? unmerged : keys, params);
       CheckSame(&one, &many, ElementsOfParts({4, 2, 3}, inputs.size() == 2 ? 10 : 5, 1));

@@ -1,0 +1,538 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Methods muon and sign, norm_control and the kinds of weight decay: invariants, and numbers that are computed by hand.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/capi/behaviour/host.h"
+
+namespace shampoo_test {
+namespace {
+
+using MuonValues = std::vector<double>;
+
+const char* const kNormControls[] = {"none", "hyperball", "relative", "radial_brake", "radial"};
+const Keys kExactMuon = {{"method", "muon"}, {"orthogonalization", "exact"}, {"beta1", "0"}, {"lr", "1"}};
+
+void SetKey(Host* host, const char* key, double value) {
+  RequireOk(shampoo_optimizer_set(host->optimizer, 0, key, value));
+}
+
+// Makes one step of the first parameter and returns its new value.
+MuonValues StepTo(Host* host, const MuonValues& gradient) {
+  Host::Tensors& tensor = host->tensors[0];
+  tensor.g = ArrayOf(tensor.g.dtype(), gradient);
+  host->Step();
+  return tensor.w.Values();
+}
+
+// Makes the first step of a float64 tensor, and returns its new value.
+MuonValues FirstStepOf(const Keys& keys, const shampoo_param_desc& desc, const MuonValues& w, const MuonValues& g) {
+  Host host(keys, {desc});
+  host.tensors[0].w = ArrayOf(SHAMPOO_F64, w);
+  return StepTo(&host, g);
+}
+MuonValues FirstStep(const Keys& keys, const std::vector<int64_t>& shape, const MuonValues& w, const MuonValues& g) {
+  return FirstStepOf(keys, Param("w", shape, SHAMPOO_F64), w, g);
+}
+
+// Returns the direction of the first step. The learning rate must be 1.
+MuonValues FirstDirection(const Keys& keys, const shampoo_param_desc& desc, const MuonValues& g) {
+  MuonValues direction = FirstStepOf(keys, desc, MuonValues(g.size()), g);
+  for (double& value : direction) value = -value;
+  return direction;
+}
+
+void CheckNear(const MuonValues& values, const MuonValues& expected, double tolerance = 1e-13) {
+  REQUIRE(values.size() == expected.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::fabs(values[i] - expected[i]) <= tolerance * std::max(1.0, std::fabs(expected[i])));
+  }
+}
+
+double FrobeniusNorm(const MuonValues& values) {
+  double square = 0;
+  for (const double value : values) square += value * value;
+  return std::sqrt(square);
+}
+
+MuonValues Transposed(const MuonValues& matrix, size_t rows) {
+  const size_t columns = matrix.size() / rows;
+  MuonValues turned(matrix.size());
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t j = 0; j < columns; ++j) turned[j * rows + i] = matrix[i * columns + j];
+  }
+  return turned;
+}
+
+// Returns the parameters after four steps whose gradients are multiplied by 2^exponent.
+std::vector<std::vector<char>> ParametersAfterScaledSteps(const Keys& keys, int32_t dtype, int exponent) {
+  Host host(keys, {Param("w", {7, 5}, dtype), Param("u", {3, 2, 4}, dtype)});
+  std::mt19937_64 random(17);
+  host.Fill(random);
+  for (int t = 0; t < 4; ++t) {
+    host.FillGradients(random);
+    for (Host::Tensors& tensor : host.tensors) {
+      for (size_t i = 0; i < tensor.g.size(); ++i) tensor.g.Set(i, std::ldexp(tensor.g.Get(i), exponent));
+    }
+    host.Step();
+  }
+  return {host.tensors[0].w.bytes(), host.tensors[1].w.bytes()};
+}
+
+TEST_CASE("gradients multiplied by a power of two give the same bits with method muon and sign") {
+  std::vector<Keys> methods = {{{"method", "sign"}, {"lr", "0.01"}},
+                               {{"method", "muon"}, {"ns_norm", "schatten4"}, {"ns_coefficients", "jordan"}},
+                               {{"method", "muon"}, {"orthogonalization", "exact"}, {"update_norm", "rms"}}};
+  for (const char* const moment : {"none", "row", "short", "element"}) {
+    methods.push_back({{"method", "muon"}, {"second_moment", moment}});
+  }
+  for (const Keys& method : methods) {
+    CAPTURE(method[0].second);
+    CAPTURE(method[1].second);
+    std::vector<std::vector<char>> without;
+    for (const char* const control : kNormControls) {
+      CAPTURE(std::string(control));
+      const Keys keys = method + Keys{{"norm_control", control}, {"weight_decay", "0.1"}, {"cautious_decay", "true"}};
+      for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
+        const auto expected = ParametersAfterScaledSteps(keys, dtype, 0);
+        CHECK(ParametersAfterScaledSteps(keys, dtype, 60) == expected);
+        CHECK(ParametersAfterScaledSteps(keys, dtype, -60) == expected);
+        if (dtype != SHAMPOO_F32) continue;
+        if (without.empty()) without = expected;
+        CHECK((expected == without) == (control == kNormControls[0]));
+      }
+      const Keys floor = keys + Keys{{"update_floor", "0.7"}, {"update_floor_rows", "true"}};
+      const auto expected = ParametersAfterScaledSteps(floor, SHAMPOO_F32, 0);
+      CHECK(ParametersAfterScaledSteps(floor, SHAMPOO_F32, 60) == expected);
+      CHECK(ParametersAfterScaledSteps(floor, SHAMPOO_F32, -60) == expected);
+    }
+  }
+}
+
+TEST_CASE("the dual norm scale gives an orthogonal matrix times its size, a single row itself, and signs their sum") {
+  const Keys keys = kExactMuon + Keys{{"dual_norm_scale", "true"}};
+  // A Householder reflection I - 2 v v^T.
+  const MuonValues v = {1.0 / 3, 2.0 / 3, -2.0 / 3};
+  MuonValues reflection(9);
+  for (size_t i = 0; i < 9; ++i) reflection[i] = (i % 4 == 0 ? 1 : 0) - 2 * v[i / 3] * v[i % 3];
+  MuonValues three = reflection;
+  for (double& value : three) value *= 3;
+  CheckNear(FirstDirection(keys, Param("w", {3, 3}, SHAMPOO_F64), reflection), three);
+  const MuonValues row = {3, -1, 0, 2, 0.5};
+  CheckNear(FirstDirection(keys, Param("w", {1, 5}, SHAMPOO_F64), row), row);
+  CheckNear(FirstDirection(keys + Keys{{"shape_scale", "none"}}, Param("w", {5, 1}, SHAMPOO_F64), row), row);
+  // The filtered gradient is corrected unless use_bias_correction is false.
+  const Keys sign = {{"method", "sign"}, {"dual_norm_scale", "true"}, {"beta1", "0.75"}, {"lr", "1"}};
+  CheckNear(FirstDirection(sign, Param("w", {5}, SHAMPOO_F64), row), {6.5, -6.5, 0, 6.5, 6.5});
+  CheckNear(FirstDirection(sign + Keys{{"use_bias_correction", "false"}}, Param("w", {5}, SHAMPOO_F64), row),
+            {1.625, -1.625, 0, 1.625, 1.625});
+}
+
+TEST_CASE("an orthogonalized direction does not depend on the bias correction, which cancels") {
+  const MuonValues g = {2, 1, -1, 0.5, 3, 1};
+  const shampoo_param_desc desc = Param("w", {2, 3}, SHAMPOO_F64);
+  const Keys keys = {{"method", "muon"}, {"orthogonalization", "exact"}, {"lr", "1"}};
+  const MuonValues corrected = FirstDirection(keys, desc, g);
+  CheckNear(FirstDirection(keys + Keys{{"use_bias_correction", "false"}}, desc, g), corrected, 1e-12);
+  CheckNear(FirstDirection(kExactMuon, desc, g), corrected, 1e-12);
+  double product = 0;
+  for (size_t j = 0; j < 3; ++j) product += corrected[j] * corrected[3 + j];
+  CHECK(std::fabs(product) < 1e-13);
+  CHECK(FrobeniusNorm(corrected) == doctest::Approx(std::sqrt(2.0)));
+}
+
+TEST_CASE("use_nesterov is a beta3 of the square of beta1, and beta3 weighs the old average") {
+  const auto after = [](const Keys& more) {
+    Host host(Keys{{"method", "muon"}, {"beta1", "0.75"}} + more, {Param("w", {4, 3})});
+    std::mt19937_64 random(5);
+    host.Fill(random);
+    for (int t = 0; t < 3; ++t) {
+      host.FillGradients(random);
+      host.Step();
+    }
+    return host.tensors[0].w;
+  };
+  CHECK(after({}) == after({{"use_nesterov", "true"}}));
+  CHECK(after({}) == after({{"beta3", "0.5625"}}));
+  CHECK(after({{"use_nesterov", "false"}}) == after({{"beta3", "0.75"}}));
+  CHECK(!(after({}) == after({{"use_nesterov", "false"}})));
+  // H = 0.5 E + 0.5 G and E <- 0.75 E + 0.25 G.
+  Host host(Keys{{"method", "sign"},
+                 {"beta1", "0.75"},
+                 {"beta3", "0.5"},
+                 {"lr", "1"},
+                 {"dual_norm_scale", "true"},
+                 {"use_bias_correction", "false"}},
+            {Param("w", {1}, SHAMPOO_F64)});
+  CHECK(StepTo(&host, {2}) == MuonValues{-1});          // H = 1, E = 0.5
+  CHECK(StepTo(&host, {-1}) == MuonValues{-1 + 0.25});  // H = -0.25, E = 0.125
+  CHECK(StepTo(&host, {1}) == MuonValues{-0.75 - 0.5625});
+  // With a bias correction, equal gradients give the gradient itself.
+  Host constant(Keys{{"method", "sign"}, {"beta1", "0.75"}, {"beta3", "0.5"}, {"lr", "1"}, {"dual_norm_scale", "true"}},
+                {Param("w", {1}, SHAMPOO_F64)});
+  for (int t = 1; t <= 4; ++t) CHECK(StepTo(&constant, {2})[0] == doctest::Approx(-2 * t).epsilon(1e-14));
+}
+
+TEST_CASE("a second moment of the direction divides rows, the lines of the longer side, or elements") {
+  const Keys keys = kExactMuon + Keys{{"beta2", "0.75"}, {"epsilon", "0"}, {"shape_scale", "none"}};
+  const MuonValues first = {1, 0, 0, 0.6, 0, 0.8};  // 3 x 2 with orthonormal columns, so the direction is the gradient
+  const MuonValues second = {0.6, 0, 0, 1, 0.8, 0};
+  // The means of the squares of rows are 0.5, 0.18, 0.32, then 0.18, 0.5, 0.32.
+  const double v[] = {0.75 * 0.125 + 0.045, 0.75 * 0.045 + 0.125, 0.75 * 0.08 + 0.08};
+  const double equal = std::sqrt(2.0 / 3);
+  MuonValues divided = {0.6 / std::sqrt(v[0]), 0, 0, 1 / std::sqrt(v[1]), 0.8 / std::sqrt(v[2]), 0};
+  const double scale = std::sqrt(2.0) / FrobeniusNorm(divided);
+  for (double& value : divided) value *= scale;
+  for (const char* const moment : {"row", "short"}) {
+    CAPTURE(std::string(moment));
+    const Keys with_moment = keys + Keys{{"second_moment", moment}};
+    for (const bool is_turned : {false, true}) {  // 2 x 3 with fan in_out is the same matrix
+      CAPTURE(is_turned);
+      shampoo_param_desc desc =
+          Param("w", is_turned ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{3, 2}, SHAMPOO_F64);
+      if (is_turned) desc.fan = SHAMPOO_IN_OUT;
+      const auto stored = [&](const MuonValues& matrix) { return is_turned ? Transposed(matrix, 3) : matrix; };
+      Host host(with_moment, {desc});
+      const MuonValues w = StepTo(&host, stored(first));
+      MuonValues moved = stored({equal, 0, 0, equal, 0, equal});
+      for (double& value : moved) value = -value;
+      CheckNear(w, moved);
+      CheckNear(host.Read("w/0/direction_moment").Values(), {0.125, 0.045, 0.08});
+      const MuonValues expected = stored(divided);
+      for (size_t i = 0; i < 6; ++i) moved[i] -= expected[i];
+      CheckNear(StepTo(&host, stored(second)), moved);
+      CheckNear(host.Read("w/0/direction_moment").Values(), {v[0], v[1], v[2]});
+    }
+  }
+  // Of a wide matrix, short has one mean for each column, and row one for each of the two rows.
+  Host wide(keys + Keys{{"second_moment", "short"}}, {Param("w", {2, 3}, SHAMPOO_F64)});
+  CheckNear(StepTo(&wide, Transposed(first, 3)), {-equal, 0, 0, 0, -equal, -equal});
+  CHECK(wide.Read("w/0/direction_moment").size() == 3);
+  Host of_rows(keys + Keys{{"second_moment", "row"}}, {Param("w", {2, 3}, SHAMPOO_F64)});
+  CheckNear(StepTo(&of_rows, Transposed(first, 3)), {-1, 0, 0, 0, -0.6, -0.8});
+  CHECK(of_rows.Read("w/0/direction_moment").size() == 2);
+  // Elements keep the length that the division gives them. Where the divisor is 0, the direction is 0.
+  const Keys by_element = keys + Keys{{"second_moment", "element"}};
+  const shampoo_param_desc tall = Param("w", {3, 2}, SHAMPOO_F64);
+  CheckNear(FirstDirection(by_element, tall, first), {2, 0, 0, 2, 0, 2});
+  CheckNear(FirstDirection(by_element + Keys{{"epsilon", "0.5"}}, tall, first), {1, 0, 0, 0.75, 0, 0.8 / 0.9});
+}
+
+TEST_CASE("a direction of 0 stays 0 with every second moment") {
+  for (const char* const moment : {"none", "row", "short", "element"}) {
+    CAPTURE(std::string(moment));
+    const Keys keys = kExactMuon + Keys{{"second_moment", moment}, {"epsilon", "0"}, {"weight_decay", "0.25"}};
+    CHECK(FirstStep(keys, {2, 2}, {1, -2, 4, 8}, {0, 0, 0, 0}) == MuonValues{0.75, -1.5, 3, 6});
+  }
+}
+
+TEST_CASE("vectors, embeddings and heads in a group of method muon take the steps of method adam with adam_lr") {
+  const Keys adam_keys = {{"adam_lr", "0.01"}, {"adam_beta1", "0.8"}, {"adam_beta2", "0.97"}, {"adam_epsilon", "1e-5"}};
+  const Keys as_adam = {{"method", "adam"}, {"lr", "0.01"}, {"beta1", "0.8"}, {"beta2", "0.97"}, {"epsilon", "1e-5"}};
+  // Keys that method adam does not share: they act on the matrices only.
+  const Keys of_matrices = {
+      {"method", "muon"},         {"lr", "0.25"},        {"second_moment", "row"},  {"update_norm", "rms"},
+      {"norm_control", "radial"}, {"update_floor", "3"}, {"max_update_rms", "0.1"}, {"shape_scale", "sqrt_max"}};
+  std::vector<Keys> decays = {{}};
+  for (const char* const type : {"decoupled", "coupled", "independent", "palm", "corrected", "independent_peak"}) {
+    decays.push_back({{"weight_decay", "0.01"}, {"weight_decay_type", type}});
+  }
+  decays.push_back({{"weight_decay", "0.1"}, {"cautious_decay", "true"}});
+  decays.push_back({{"use_bias_correction", "false"}, {"gradient_scale", "0.5"}});
+  std::vector<shampoo_param_desc> params = {Param("vector", {37}), Param("scalar", {}), Param("embedding", {9, 4}),
+                                            Param("head", {4, 9}, SHAMPOO_F64), Param("stack", {3, 5})};
+  params[2].role = SHAMPOO_EMBEDDING;
+  params[3].role = SHAMPOO_HEAD;
+  params[4].stack_dims = 1;
+  std::vector<shampoo_param_desc> with_matrix = params;
+  with_matrix.push_back(Param("matrix", {6, 5}));
+  for (const Keys& decay : decays) {
+    CAPTURE(decay.empty() ? std::string() : decay.back().second);
+    Host muon(of_matrices + adam_keys + decay, with_matrix);
+    Host adam(as_adam + decay, params);
+    std::mt19937_64 random(8);
+    muon.Fill(random);
+    for (size_t p = 0; p < params.size(); ++p) adam.tensors[p].w = muon.tensors[p].w;
+    const Array matrix = muon.tensors[5].w;
+    for (const double lr : {0.25, 0.25, 0.125, 0.05, 0.0, 0.3}) {
+      SetKey(&muon, "lr", lr);
+      SetKey(&adam, "lr", 0.01 * (lr / 0.25));
+      muon.FillGradients(random);
+      for (size_t p = 0; p < params.size(); ++p) adam.tensors[p].g = muon.tensors[p].g;
+      muon.Step();
+      adam.Step();
+      for (size_t p = 0; p < params.size(); ++p) {
+        CAPTURE(p);
+        CHECK(muon.tensors[p].w == adam.tensors[p].w);
+      }
+    }
+    CHECK(muon.Read("embedding/0/second_moment") == adam.Read("embedding/0/second_moment"));
+    CHECK(!(muon.tensors[5].w == matrix));
+  }
+}
+
+TEST_CASE("adam_lr is in proportion to peak_lr, and adam_lr 0 keeps parameters as they are") {
+  const Keys keys = {{"method", "muon"}, {"lr", "0.5"}, {"adam_lr", "0.25"}, {"adam_epsilon", "0"}};
+  CheckNear(FirstStep(keys, {2}, {1, 1}, {3, -2}), {0.75, 1.25});
+  CheckNear(FirstStep(keys + Keys{{"peak_lr", "2"}}, {2}, {1, 1}, {3, -2}), {1 - 0.0625, 1 + 0.0625});
+  for (const char* const type : {"decoupled", "coupled", "palm", "corrected", "independent_peak"}) {
+    CAPTURE(std::string(type));
+    const Keys decay = {{"weight_decay", "0.125"}, {"weight_decay_type", type}};
+    Host host(keys + decay + Keys{{"adam_lr", "0"}}, {Param("w", {2}, SHAMPOO_F64)});
+    host.tensors[0].w = ArrayOf(SHAMPOO_F64, {1, -1});
+    CHECK(StepTo(&host, {3, -2}) == MuonValues{1, -1});
+    CHECK(host.Stat("nonfinite_blocks") == 0);
+  }
+}
+
+TEST_CASE("with route off, method muon orthogonalizes embeddings and heads") {
+  for (const int32_t role : {SHAMPOO_VECTOR, SHAMPOO_EMBEDDING, SHAMPOO_HEAD}) {
+    shampoo_param_desc table = Param("w", {3, 4}, SHAMPOO_F64);
+    const MuonValues g = {1, 2, 0, 1, 0, 1, 1, 0, 3, 0, 0, 1};
+    const MuonValues hidden = FirstDirection(kExactMuon, table, g);
+    table.role = role;
+    CHECK(FirstDirection(kExactMuon + Keys{{"route", "off"}}, table, g) == hidden);
+    CHECK(FirstDirection(kExactMuon, table, g) != hidden);
+  }
+}
+
+TEST_CASE("each kind of weight decay gives the numbers of its formula") {
+  const struct {
+    const char* type;
+    double fraction;
+  } kinds[] = {{"decoupled", 0.0625}, {"corrected", 0.03125}, {"independent_peak", 0.125},
+               {"independent", 0.25}, {"palm", 0.015625},     {"coupled", 0}};
+  const Keys keys = {{"method", "sign"}, {"weight_decay", "0.25"}};
+  for (const auto& kind : kinds) {
+    CAPTURE(std::string(kind.type));
+    const Keys of_kind = keys + Keys{{"weight_decay_type", kind.type}};
+    const MuonValues expected = {2 - 2 * kind.fraction - 0.25, -4 + 4 * kind.fraction - 0.25};
+    CHECK(FirstStep(of_kind + Keys{{"lr", "0.25"}, {"peak_lr", "0.5"}}, {2}, {2, -4}, {3, 2}) == expected);
+    // auto is the learning rate at creation, also after a change.
+    Host host(of_kind + Keys{{"lr", "0.5"}}, {Param("w", {2}, SHAMPOO_F64)});
+    SetKey(&host, "lr", 0.25);
+    host.tensors[0].w = ArrayOf(SHAMPOO_F64, {2, -4});
+    CHECK(StepTo(&host, {3, 2}) == expected);
+    // Only independent decay does not depend on the learning rate.
+    SetKey(&host, "lr", 0);
+    const bool decays = kind.type == std::string("independent");
+    MuonValues later = expected;
+    for (double& value : later) value *= decays ? 0.75 : 1;
+    CHECK(StepTo(&host, {1, -1}) == later);
+  }
+  // Coupled decay is a part of the gradient, and so of its sign.
+  const Keys coupled = keys + Keys{{"weight_decay_type", "coupled"}, {"lr", "0.25"}};
+  CHECK(FirstStep(coupled, {2}, {2, 2}, {-0.25, -0.75}) == MuonValues{1.75, 2.25});
+}
+
+TEST_CASE("momentum accumulates corrected decay with the direction") {
+  Host host(Keys{{"method", "sgd"},
+                 {"lr", "0.25"},
+                 {"peak_lr", "0.5"},
+                 {"weight_decay", "0.25"},
+                 {"weight_decay_type", "corrected"},
+                 {"momentum", "0.5"}},
+            {Param("w", {1}, SHAMPOO_F64)});
+  host.tensors[0].w.Set(0, 2);
+  CHECK(StepTo(&host, {1}) == MuonValues{1.6875});       // P = 1 + 0.125 * 2
+  CHECK(StepTo(&host, {1}) == MuonValues{1.228515625});  // P = 1 + 0.125 * 1.6875 + 0.5 * 1.25
+}
+
+TEST_CASE("cautious decay leaves out elements whose direction and value have opposite signs, but no zeros") {
+  const MuonValues w = {1, -1, 1, -1, 0, 0, 2, -2};
+  const MuonValues g = {1, 1, -1, -1, 1, 0, 0, 0};
+  const MuonValues expected = {0.375, -1.5, 1.5, -0.375, -0.5, 0, 1.75, -1.75};  // decay 0.125, step 0.5
+  const Keys keys = {{"method", "sign"}, {"lr", "0.5"}, {"peak_lr", "0.25"}, {"cautious_decay", "true"}};
+  const struct {
+    const char* type;
+    const char* decay;
+  } kinds[] = {{"decoupled", "0.25"},
+               {"corrected", "0.125"},
+               {"independent_peak", "0.0625"},
+               {"independent", "0.125"},
+               {"palm", "0.5"}};
+  for (const auto& kind : kinds) {
+    CAPTURE(std::string(kind.type));
+    const Keys of_kind = keys + Keys{{"weight_decay_type", kind.type}, {"weight_decay", kind.decay}};
+    CHECK(FirstStep(of_kind, {8}, w, g) == expected);
+    // The same mask is in the pass of norm_control, which changes nothing here.
+    const Keys free = {{"norm_control", "radial_brake"}, {"radial_outward", "1"}, {"radial_inward", "1"}};
+    CheckNear(FirstStep(of_kind + free, {2, 4}, w, g), expected);
+  }
+  // The product of the two numbers underflows.
+  Host tiny(Keys{{"method", "sgd"}, {"lr", "0.5"}, {"weight_decay", "0.25"}, {"cautious_decay", "true"}},
+            {Param("w", {2})});
+  const double number = std::ldexp(1, -100);
+  tiny.tensors[0].w = ArrayOf(SHAMPOO_F32, {number, number});
+  CHECK(StepTo(&tiny, {-number, number}) == MuonValues{1.5 * number, 0.375 * number});
+}
+
+// Makes a step that skips the update of the first parameter, and returns the error of the next step.
+std::string ErrorAfterSkippedUpdate(Host* host) {
+  const std::vector<char> before = host->tensors[0].w.bytes();
+  host->Step();
+  CHECK(host->tensors[0].w.bytes() == before);
+  CHECK(host->Stat("nonfinite_blocks") == 1);
+  const std::vector<std::vector<char>> after = host->Everything();
+  CHECK(shampoo_optimizer_step(host->optimizer, nullptr) == SHAMPOO_E_NUMERIC);
+  std::string error = shampoo_last_error();
+  CHECK(host->Everything() == after);
+  return error;
+}
+
+TEST_CASE("norm_control hyperball and relative report a parameter of zeros, and the other kinds move it") {
+  for (const char* const method : {"muon", "sign", "sgd", "adam"}) {
+    CAPTURE(std::string(method));
+    const Keys keys = {{"method", method}, {"lr", "0.5"}};
+    const auto control = [](const char* value) { return Keys{{"norm_control", value}}; };
+    const MuonValues g = {1, 2, 3, -4, 5, 6};
+    const MuonValues zeros(6);
+    for (const std::string kind : {"hyperball", "relative"}) {
+      CAPTURE(kind);
+      Host host(keys + control(kind.c_str()), {Param("w", {2, 3})});
+      host.tensors[0].g = ArrayOf(SHAMPOO_F32, g);
+      const std::string error = ErrorAfterSkippedUpdate(&host);
+      CHECK_MESSAGE(Has(error, {"block w/0 ", "its parameter is 0", "norm_control", kind.c_str()}), error);
+      CHECK_MESSAGE((error.find("norm_radius") != std::string::npos) == (kind == "hyperball"), error);
+    }
+    const MuonValues radius = FirstStep(keys + control("hyperball") + Keys{{"norm_radius", "2"}}, {2, 3}, zeros, g);
+    CHECK(FrobeniusNorm(radius) == doctest::Approx(2));
+    const MuonValues ordinary = FirstStep(keys, {2, 3}, zeros, g);
+    CHECK(FrobeniusNorm(ordinary) > 0.4);
+    CheckNear(FirstStep(keys + control("radial"), {2, 3}, zeros, g), ordinary);
+    MuonValues half = ordinary;  // radial_outward
+    for (double& value : half) value /= 2;
+    CheckNear(FirstStep(keys + control("radial_brake"), {2, 3}, zeros, g), half);
+  }
+}
+
+TEST_CASE("a direction of 0 leaves the norm to weight decay, except on the hyperball") {
+  const MuonValues w = {3, 0, 0, 4};
+  for (const char* const method : {"muon", "sign", "sgd"}) {
+    for (const char* const control : kNormControls) {
+      CAPTURE(std::string(method));
+      CAPTURE(std::string(control));
+      const Keys keys = {{"method", method}, {"lr", "0.5"}, {"norm_control", control}, {"radial_inward", "0.5"}};
+      CheckNear(FirstStep(keys, {2, 2}, w, {0, 0, 0, 0}), w);
+      const bool returns = control == std::string("hyperball");
+      const MuonValues decayed = FirstStep(keys + Keys{{"weight_decay", "0.5"}}, {2, 2}, w, {0, 0, 0, 0});
+      CheckNear(decayed, returns ? w : MuonValues{2.25, 0, 0, 3});
+    }
+  }
+}
+
+TEST_CASE("norm_control gives a matrix the numbers of its formulas, after weight decay") {
+  // Decay leaves (3, 0; 0, 4) of norm 5. The direction is (0, 2; -1, 2) of norm 3, and <D, W> = 8.
+  const Keys keys = {{"method", "sgd"}, {"lr", "0.5"}, {"weight_decay", "0.5"}};
+  const MuonValues w = {4, 0, 0, 16.0 / 3};
+  const MuonValues d = {0, 2, -1, 2};
+  const auto after = [&](const Keys& more) { return FirstStep(keys + more, {2, 2}, w, d); };
+  const auto moved = [&](double keep, double length) {
+    return MuonValues{3 * keep, -2 * length, length, 4 * keep - 2 * length};
+  };
+  const auto scaled = [](MuonValues values, double norm) {
+    const double ratio = norm / FrobeniusNorm(values);
+    for (double& value : values) value *= ratio;
+    return values;
+  };
+  CheckNear(after({}), moved(1, 0.5));
+  CheckNear(after({{"norm_control", "relative"}}), moved(1, 0.5 * 5 / 3));
+  const double radius = 20.0 / 3;  // the norm before the decay
+  CheckNear(after({{"norm_control", "hyperball"}}), scaled(moved(1, 0.5 * radius / 3), radius));
+  CheckNear(after({{"norm_control", "hyperball"}, {"norm_radius", "2"}}), scaled(moved(1, 0.5 * 2 / 3), 2));
+  const double free = FrobeniusNorm(moved(1, 0.5));
+  REQUIRE(free < 5);
+  CheckNear(after({{"norm_control", "radial_brake"}, {"radial_inward", "0.25"}}),
+            scaled(moved(1, 0.5), 5 + 0.25 * (free - 5)));
+  // The part of D along W is 8 / 25 W, of which a quarter remains.
+  const double inward = 0.75 * 8 / 25;
+  CheckNear(after({{"norm_control", "radial"}, {"radial_inward", "0.25"}}),
+            scaled(moved(1 + 0.5 * inward, 0.5), 5 - 0.5 * 0.25 * 8 / 5));
+  // Away from the origin, the other key applies.
+  const auto away = [&](const Keys& more) {
+    MuonValues opposite = d;
+    for (double& value : opposite) value = -value;
+    return FirstStep(keys + more + Keys{{"radial_outward", "0.25"}}, {2, 2}, w, opposite);
+  };
+  CheckNear(away({{"norm_control", "radial"}}), scaled(moved(1 - 0.5 * inward, -0.5), 5 + 0.5 * 0.25 * 8 / 5));
+  CheckNear(away({{"norm_control", "radial_brake"}}),
+            scaled(moved(1, -0.5), 5 + 0.25 * (FrobeniusNorm(moved(1, -0.5)) - 5)));
+}
+
+TEST_CASE("update_floor lengthens the direction of a matrix or of its rows, and no direction of a vector") {
+  const Keys keys = {{"method", "sgd"}, {"lr", "1"}, {"update_floor", "0.5"}};
+  const MuonValues w = {6, 0, 0, 8};  // of norm 10
+  CheckNear(FirstStep(keys, {2, 2}, w, {0, 3, 0.0, 0.4}),
+            {6, -3 * 5 / std::hypot(3, 0.4), 0, 8 - 0.4 * 5 / std::hypot(3, 0.4)});
+  CheckNear(FirstStep(keys, {2, 2}, w, {0, 3, 0, 4.5}), {6, -3, 0, 3.5});
+  const Keys by_row = keys + Keys{{"update_floor_rows", "true"}};
+  CheckNear(FirstStep(by_row, {2, 2}, w, {0, 1, 0, 5}), {6, -3, 0, 3});
+  CheckNear(FirstStep(by_row, {2, 2}, w, {0, 0, 0, 1}), {6, 0, 0, 4});
+  // Rows are the outputs: with fan in_out, the columns.
+  shampoo_param_desc turned = Param("w", {2, 2}, SHAMPOO_F64);
+  turned.fan = SHAMPOO_IN_OUT;
+  CheckNear(FirstStepOf(by_row, turned, w, {0, 1, 0, 5}), {6, -1, 0, 3});
+  CheckNear(FirstStepOf(by_row, turned, w, {1, 0, 0, 5}), {3, 0, 0, 3});
+  CheckNear(FirstStep(keys, {4}, w, {0, 1, 0, 1}), {6, -1, 0, 7});
+}
+
+TEST_CASE("coefficients that diverge skip the update, and the next step reports the parameter") {
+  for (const char* const moment : {"none", "row", "short", "element"}) {
+    CAPTURE(std::string(moment));
+    const Keys keys = {{"method", "muon"},          {"ns_coefficients", "1,-1,0;1e30,0,0"},
+                       {"ns_steps", "4"},           {"beta1", "0"},
+                       {"second_moment", moment},   {"epsilon", "0.5"},
+                       {"norm_control", "relative"}};
+    Host host(keys, {Param("layer.weight", {2, 2}), Param("bias", {2})});
+    std::mt19937_64 random(1);
+    host.Fill(random);
+    // Both singular values become 0.35 in the first step of the iteration, and then infinite.
+    host.tensors[0].g = ArrayOf(SHAMPOO_F32, {1, 0, 0, 1});
+    host.tensors[1].g = ArrayOf(SHAMPOO_F32, {1, 1});
+    const std::string error = ErrorAfterSkippedUpdate(&host);
+    CHECK_MESSAGE(Has(error, {"block layer.weight/0 ", "not finite", "ns_coefficients"}), error);
+    if (moment != std::string("none")) {
+      for (const double value : host.Read("layer.weight/0/direction_moment").Values()) CHECK(value == 0);
+    }
+    // One singular value becomes 0, so the direction is 0, and the run continues.
+    host.tensors[0].g = ArrayOf(SHAMPOO_F32, {1, 0, 0, 0});
+    host.Step();
+    CHECK(host.Stat("nonfinite_blocks") == 1);
+    host.Step();
+  }
+}
+
+std::vector<std::vector<char>> TrainLargeMatrix(const Keys& keys, int32_t threads, bool is_turned) {
+  shampoo_param_desc desc = Param("w", {420, 330});
+  if (is_turned) desc.fan = SHAMPOO_IN_OUT;
+  Host host(keys, {desc, Param("u", {64, 40})}, threads);
+  std::mt19937_64 random(5);
+  host.Fill(random);
+  for (int t = 0; t < 2; ++t) {
+    host.FillGradients(random);
+    host.Step();
+  }
+  return host.Everything();
+}
+
+TEST_CASE("every number of threads gives the same bits for a large matrix under norms and second moments") {
+  const Keys floor = {{"update_floor", "0.1"}, {"update_floor_rows", "true"}, {"weight_decay", "0.1"}};
+  for (const Keys& keys : {Keys{{"method", "muon"}, {"second_moment", "row"}, {"norm_control", "radial"}} + floor,
+                           Keys{{"method", "muon"}, {"second_moment", "element"}, {"norm_control", "hyperball"}},
+                           Keys{{"method", "sign"}, {"dual_norm_scale", "true"}, {"norm_control", "radial_brake"}}}) {
+    for (const bool is_turned : {false, true}) {
+      CAPTURE(keys[1].second);
+      CAPTURE(is_turned);
+      const auto expected = TrainLargeMatrix(keys, 1, is_turned);
+      CHECK(TrainLargeMatrix(keys, 2, is_turned) == expected);
+      CHECK(TrainLargeMatrix(keys, 5, is_turned) == expected);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
