@@ -190,7 +190,9 @@ Status DeviceStep::Prepare(bool captured) {
   }
   ListTasks(captured);
   if (!captured) {
-    Status prepared = PrepareAsyncRoots();
+    // Waits until the step can be enqueued without waiting for async roots. Their errors are returned here, before the
+    // step joins its collectives.
+    Status prepared = host_roots_ ? PrepareHostRoots() : engine_->AwaitAsyncRoots(next_.tasks);
     if (!prepared.ok()) started_roots_.Forget();
     return prepared;
   }
@@ -240,12 +242,6 @@ void DeviceStep::ListTasks(bool captured) {
     }
     if (has_task && next_.first_task < 0) next_.first_task = static_cast<int64_t>(b);
   }
-}
-
-// Waits until the step can be enqueued without waiting for async roots. Their errors are returned here, before the step
-// joins its collectives.
-Status DeviceStep::PrepareAsyncRoots() {
-  return host_roots_ ? PrepareHostRoots() : engine_->AwaitAsyncRoots(next_.tasks);
 }
 
 // Waits until the host has computed the roots that the step uses. Roots of snapshots that are not available, for

@@ -16,6 +16,7 @@ namespace shampoo {
 struct NormControlRow {
   NormSums sums;
   ControlledMove move;
+  double moved_square = 0;
 };
 
 // Computes the update of a block whose norm a step controls (NormControlStep). The block is a whole tensor.
@@ -146,7 +147,7 @@ class NormControlPass {
   }
 
   // Returns |W1|^2.
-  double SquareOfMoved(const NormControlRow* rows, Tiles* tiles) const {
+  double SquareOfMoved(NormControlRow* rows, Tiles* tiles) const {
     if (!by_row_) {
       const ControlledMove move = rows->move;
       return SumOverParts(context_.block.elements, tiles, [&](const Range& part) {
@@ -162,11 +163,14 @@ class NormControlPass {
         return square;
       });
     }
-    double square = 0;  // rows are added in order, on one thread
-    ForEachOfRows({0, context_.block.matrix_rows}, [&](int64_t row, int64_t at, Real w) {
-      const double moved = Moved(rows[row].move, w, p_[at]);
-      square += moved * moved;
+    ForEachRowTile(tiles, [&](const Range& range) {
+      ForEachOfRows(range, [&](int64_t row, int64_t at, Real w) {
+        const double moved = Moved(rows[row].move, w, p_[at]);
+        rows[row].moved_square += moved * moved;
+      });
     });
+    double square = 0;
+    for (int64_t row = 0; row < context_.block.matrix_rows; ++row) square += rows[row].moved_square;
     return square;
   }
 
