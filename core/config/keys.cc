@@ -51,6 +51,7 @@ constexpr const char* kFactorStartNames[] = {"zero", "first"};
 constexpr const char* kFactorTermNames[] = {"none", "kl"};
 constexpr const char* kKlEigenvaluesNames[] = {"ema", "basis"};
 constexpr const char* kStateDtypes[] = {"auto", "f32", "f64", "f16", "bf16"};
+constexpr const char* kAverageDtypes[] = {"auto", "f32", "f64", "bf16"};
 constexpr const char* kComputationDtypes[] = {"auto", "f32", "f64"};
 
 constexpr double kNoLimit = std::numeric_limits<double>::max();
@@ -607,8 +608,9 @@ const Key kKeys[] = {
      .least = 1, .most = kLargestInteger, .integer = &Settings::weight_ema_start},
     {.name = "average_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which the state of averaging or weight_ema, a difference from the parameter, is stored between "
-            "steps. auto: computation_dtype.",
-     .choices = kStateDtypes, .dtype = &Settings::average_dtype},
+            "steps. auto: computation_dtype. bf16 needs state_rounding stochastic with averaging schedule_free, and "
+            "with a decay above 0.99609375.",
+     .choices = kAverageDtypes, .dtype = &Settings::average_dtype},
     {.name = "state_rounding", .type = KeyType::kChoice, .default_text = "nearest",
      .doc = "How states of the size of a parameter are rounded when they are stored in bf16: to nearest, or "
             "stochastically, up or down with probabilities that make the expected error 0. stochastic allows a "

@@ -131,7 +131,7 @@ TEST_CASE("a bf16 second moment that would stall is accepted with state_rounding
   CHECK(shampoo_plan_create(&plan, MakeConfig(keys).get(), &desc) == SHAMPOO_E_INVALID);
   CHECK(std::string(shampoo_last_error()) ==
         "keys second_moment_dtype and beta2: the values bf16 and 0.999 are not allowed together, because rounding "
-        "would undo every decay of the second moment: expected a beta2 of at most 0.99609375; lower it, or use "
+        "would undo every decay of the second moment: expected beta2 of at most 0.99609375; lower it, or use "
         "state_rounding stochastic or second_moment_dtype f32");
   const PlanPtr made = MakePlan(keys + kStochastic);
   // float16 is always rounded to nearest.
