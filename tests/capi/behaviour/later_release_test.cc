@@ -14,7 +14,11 @@ namespace {
 
 const Keys kMomentum = {{"method", "sgd"}, {"lr", "1"}, {"momentum", "0.5"}, {"momentum_dampening", "0.25"}};
 // Shampoo with sums as factor matrices and the gradient as it is.
-const Keys kSums = {{"preset", "shampoo_2024"}, {"lr", "1"}, {"beta1", "0"}, {"initial_inverse", "identity"}};
+const Keys kSums = {{"preset", "shampoo_2024"},
+                    {"lr", "1"},
+                    {"beta1", "0"},
+                    {"initial_inverse", "identity"},
+                    {"use_merge_dims", "false"}};
 // The same with averages.
 const Keys kAverages = kSums + Keys{{"beta2", "0.5"}};
 
