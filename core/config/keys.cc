@@ -136,8 +136,8 @@ const Key kKeys[] = {
             "keys are set to numbers above 0.",
      .methods = kShampoo, .least = 0, .number = &Settings::root_relative_epsilon, .changeable = true},
     {.name = "momentum", .type = KeyType::kF64, .default_text = "0",
-     .doc = "Momentum of the direction, applied after preconditioning and grafting, without dampening. 0: no momentum, "
-            "and none is stored.",
+     .doc = "Momentum of the direction, applied after preconditioning and grafting, without dampening unless "
+            "momentum_dampening is set. 0: no momentum, and none is stored.",
      .methods = kAllMethods & ~kMuon, .least = 0, .most = 1, .most_open = true, .number = &Settings::momentum,
      .changeable = true},
     {.name = "use_nesterov", .type = KeyType::kBool, .default_text = "false",
@@ -666,9 +666,20 @@ const Key kKeys[] = {
      .doc = "Exponent of the second moment in the divisor of the direction.",
      .methods = kSoap, .for_replay = true, .least = 0, .least_open = true, .number = &Settings::inverse_exponent},
     {.name = "drop_weighting", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Add new terms of the factor matrices and the second moment with weight 1 instead of 1 minus the decay, "
-            "and do not correct their bias.",
-     .methods = kSoap, .for_replay = true, .flag = &Settings::drop_weighting},
+     .doc = "Add new terms of the factor matrices and the second moment, also that of grafting, with weight 1 instead "
+            "of 1 minus the decay, and do not correct their bias.",
+     .methods = kShampoo | kSoap, .for_replay = true, .flag = &Settings::drop_weighting},
+    {.name = "trace_scaling", .type = KeyType::kF64, .default_text = "0",
+     .doc = "Exponent e of a scale of factor matrices: before its inverse root is computed, a factor matrix A is "
+            "divided by max(trace(A), epsilon)^e. 0: off. Not supported on a GPU yet.",
+     .methods = kShampoo, .for_replay = true, .least = 0, .most = 1, .number = &Settings::trace_scaling},
+    {.name = "momentum_dampening", .type = KeyType::kF64, .default_text = "0",
+     .doc = "The direction is multiplied by 1 minus this number before momentum adds it. Requires a momentum above 0.",
+     .methods = kAllMethods & ~kMuon, .for_replay = true, .least = 0, .most = 1, .most_open = true,
+     .number = &Settings::momentum_dampening},
+    {.name = "count_empty_steps", .type = KeyType::kBool, .default_text = "false",
+     .doc = "A group counts the steps in which none of its parameters has a gradient. Not supported on a GPU yet.",
+     .for_replay = true, .flag = &Settings::count_empty_steps},
 };
 // clang-format on
 

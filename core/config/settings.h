@@ -100,6 +100,7 @@ struct GroupSettings {
   double epsilon = 0;                // 0 with root_relative_epsilon
   double root_relative_epsilon = 0;  // 0: the absolute epsilon is used
   double momentum = 0;
+  double momentum_dampening = 0;
   double weight_decay = 0;
   double exponent_multiplier = 0;
   double grafting_beta2 = 0;
@@ -112,6 +113,7 @@ struct GroupSettings {
   double shampoo_beta = 0;
   double relative_epsilon = 0;  // -1: auto, which depends on the computation dtype
   double inverse_exponent = 0;
+  double trace_scaling = 0;  // 0: factor matrices are not scaled
   double basis_tolerance = 0;
   double basis_epsilon = 0;
   double kl_init = 0;
@@ -171,6 +173,7 @@ struct GroupSettings {
   bool root_spread = false;
   bool track_root_residuals = false;
   bool drop_weighting = false;
+  bool count_empty_steps = false;
   bool cautious_decay = false;
   bool dual_norm_scale = false;
   bool update_floor_rows = false;

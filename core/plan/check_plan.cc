@@ -121,6 +121,11 @@ Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
         "keys state_rounding and param_rounding: the value stochastic is not supported on a GPU yet (device_type "
         "SHAMPOO_CUDA): expected nearest, or a plan for SHAMPOO_CPU");
   }
+  if (settings.trace_scaling > 0 || settings.count_empty_steps) {
+    return Unsupported(
+        "keys trace_scaling and count_empty_steps are not supported on a GPU yet (device_type SHAMPOO_CUDA): expected "
+        "0 and false, or a plan for SHAMPOO_CPU");
+  }
   const bool is_shampoo = settings.method == Method::kShampoo;
   if (is_shampoo && (settings.precondition_dims != PreconditionDims::kAll || settings.skip_dim_size > 0 ||
                      !settings.ignored_dims.empty() || settings.factor_correction != FactorTerm::kGradient)) {

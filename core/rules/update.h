@@ -26,6 +26,7 @@ constexpr ApplyScalars<Real> MakeApplyScalars(const StepScalars& step, double do
           static_cast<Real>(up),
           static_cast<Real>(step.decoupled_decay),
           static_cast<Real>(step.momentum),
+          static_cast<Real>(step.momentum_weight),
           static_cast<Real>(step.lr),
           static_cast<Real>(step.shrinkage),
           step.nesterov,

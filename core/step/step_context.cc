@@ -63,7 +63,7 @@ Status StepContext::List() {
   }
   const auto* const counters = reinterpret_cast<const int64_t*>(inputs_.state.in());
   for (size_t g = 0; g < groups_.size(); ++g) {
-    if (!groups_[g].active) continue;
+    if (!groups_[g].active && !inputs_.plan.groups[g].count_empty_steps) continue;
     if (!IsStepCounter(counters[g])) return RejectCounter(g, counters[g]);
     Activate(g, counters[g] + 1);
   }
@@ -184,7 +184,7 @@ void StepContext::RecordRoots() {
 
 void StepContext::Finish(bool logs_all) {
   StepHistory::Counts& counts = inputs_.history.counts();
-  // A group in which no parameter takes part does not count the step.
+  // A group in which no parameter takes part does not count the step, unless count_empty_steps is set.
   auto* const counters = reinterpret_cast<int64_t*>(inputs_.state.out());
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].active) counters[g] = groups_[g].program.t;

@@ -150,6 +150,18 @@ TEST_CASE("a plan for a GPU rejects method muon and sign and kinds of norm contr
   CheckOk(PlanStatusOf({{"cautious_decay", "true"}}, ParamOf(Shape::Of({6, 5})), gpu));
 }
 
+TEST_CASE("a plan for a GPU rejects trace_scaling and count_empty_steps") {
+  Placement gpu;
+  gpu.device = DeviceType::kCuda;
+  for (const PlanKeys& keys : {PlanKeys{{"trace_scaling", "0.5"}}, {{"count_empty_steps", "true"}}}) {
+    CheckError(PlanStatusOf(keys, ParamOf(Shape::Of({6, 5})), gpu), Code::kUnsupported,
+               "keys trace_scaling and count_empty_steps are not supported on a GPU yet (device_type SHAMPOO_CUDA): "
+               "expected 0 and false, or a plan for SHAMPOO_CPU");
+  }
+  CheckOk(PlanStatusOf({{"momentum", "0.5"}, {"momentum_dampening", "0.5"}}, ParamOf(Shape::Of({6, 5})), gpu));
+  CheckOk(PlanStatusOf({{"drop_weighting", "true"}}, ParamOf(Shape::Of({6, 5})), gpu));
+}
+
 TEST_CASE("matrices of method muon have one filtered gradient, and other tensors have the states of method adam") {
   using Names = std::vector<std::string>;
   const ParamDesc matrix = ParamOf(Shape::Of({6, 5}));

@@ -89,6 +89,8 @@ inline constexpr ScalarCase kScalarCases[] = {
     {&GroupSettings::root_relative_epsilon, 1e-6, 1, &StepScalars::norm_guard, 1e-37},
     {&GroupSettings::lr, 0.25, 1, &StepScalars::lr, 0.25},
     {&GroupSettings::momentum, 0.25, 1, &StepScalars::momentum, 0.25},
+    {&GroupSettings::momentum, 0.25, 1, &StepScalars::momentum_weight, 1},
+    {&GroupSettings::momentum_dampening, 0.25, 1, &StepScalars::momentum_weight, 0.75},
 };
 
 // A check whether a step can use a number that the caller has bound.
@@ -202,12 +204,19 @@ struct ElementCase {
   double expected;
   double shrinkage = 0;
   bool cautious = false;
+  double momentum_weight = 1;
 
   template <typename Real>
   SHAMPOO_HD double RunAs() const {
-    const ApplyScalars<Real> scalars{Real{2},   Real{0.5},  static_cast<Real>(decay),
-                                     Real{0.5}, Real{0.25}, static_cast<Real>(shrinkage),
-                                     nesterov,  cautious};
+    const ApplyScalars<Real> scalars{Real{2},
+                                     Real{0.5},
+                                     static_cast<Real>(decay),
+                                     Real{0.5},
+                                     static_cast<Real>(momentum_weight),
+                                     Real{0.25},
+                                     static_cast<Real>(shrinkage),
+                                     nesterov,
+                                     cautious};
     const auto real = [](double value) { return static_cast<Real>(value); };
     const AppliedElement<Real> applied = has_momentum ? ApplyElement<true>(scalars, real(p), real(w), real(m))
                                                       : ApplyElement<false>(scalars, real(p), real(w), real(m));
@@ -246,6 +255,11 @@ inline constexpr ElementCase kElementCases[] = {
     {kUpdate, false, false, 0, 4, 8, 0, -3, 0.25},
     {kValue, false, false, 0, 4, 8, 0, 5, 0.25},
     {kUpdate, false, false, 0, 0, kInfinite, 0, -kInfinite, 0.25},
+    // Dampening: 0.5 * 8 + 0.75 * 4, and 0.75 * 4 + 0.5 * 7 with Nesterov momentum
+    {kMoved, true, false, 0, 4, 1, 8, 7, 0, false, 0.75},
+    {kUpdate, true, false, 0, 4, 1, 8, -1.75, 0, false, 0.75},
+    {kUpdate, true, true, 0, 4, 1, 8, -1.625, 0, false, 0.75},
+    {kUpdate, false, false, 0, 4, 1, 0, -1, 0, false, 0.75},
 };
 
 // The direction of an elementwise method or of grafting. Values are exact in both dtypes.

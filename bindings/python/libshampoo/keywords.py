@@ -129,3 +129,6 @@ class Keywords(TypedDict, total=False):
     ignored_dims: int | str | Sequence[int] | None
     inverse_exponent: float | str | None
     drop_weighting: bool | None
+    trace_scaling: float | str | None
+    momentum_dampening: float | str | None
+    count_empty_steps: bool | None

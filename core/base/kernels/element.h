@@ -30,6 +30,7 @@ struct ApplyScalars {
   Real down, up;  // the direction is p * down * up
   Real decay;     // + decay W, if not 0
   Real momentum;
+  Real momentum_weight;  // of the direction in M
   Real lr;
   Real shrinkage;  // - shrinkage W, if not 0
   bool nesterov;
@@ -120,6 +121,7 @@ SHAMPOO_HD_ELEMENT AppliedElement<Real> ApplyElement(const ApplyScalars<Real>& s
   direction = s.decay != 0 && decays ? direction + s.decay * w : direction;
   Real moved = 0;
   if constexpr (kMomentum) {
+    direction = s.momentum_weight * direction;
     moved = s.momentum * m + direction;
     direction = s.nesterov ? direction + s.momentum * moved : moved;
   }
