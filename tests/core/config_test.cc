@@ -406,6 +406,22 @@ TEST_CASE("combinations of keys of method muon and sign that look like rejected 
             .beta2 == 0.999);
 }
 
+TEST_CASE("state_rounding stochastic does not allow factor matrices that stall, which are rounded to nearest") {
+  for (const char* const rounding : {"nearest", "stochastic"}) {
+    CAPTURE(std::string(rounding));
+    Config config;
+    CheckOk(config.SetText("state_rounding", rounding));
+    CheckOk(config.SetText("factor_dtype", "bf16"));
+    CheckOk(config.SetText("beta2", "0.999"));
+    Settings settings;
+    CheckError(
+        config.Resolve(&settings), Code::kInvalid,
+        "keys factor_dtype and beta2: the values bf16 and 0.999 are not allowed together, because rounding would "
+        "undo every decay of the factor matrices: expected a beta2 of at most 0.99609375; lower it, or use "
+        "factor_dtype f32");
+  }
+}
+
 TEST_CASE("independent weight decay is rejected with momentum") {
   Config config;
   CheckOk(config.SetText("weight_decay_type", "independent"));

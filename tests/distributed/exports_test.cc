@@ -69,6 +69,58 @@ TEST_CASE("every rank exports the averages of one rank") {
   }
 }
 
+// Returns a float32 state of this rank, or nothing if another rank owns it.
+std::vector<float> StateOf(const Rank& rank, const std::string& key) {
+  int64_t count = 0;
+  REQUIRE(shampoo_state_count(rank.optimizer, &count) == SHAMPOO_OK);
+  for (int64_t i = 0; i < count; ++i) {
+    shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+    REQUIRE(shampoo_state_describe(rank.optimizer, i, &entry) == SHAMPOO_OK);
+    if (key != entry.key) continue;
+    size_t elements = 1;
+    for (int k = 0; k < entry.ndim; ++k) elements *= static_cast<size_t>(entry.shape[k]);
+    std::vector<float> values(elements);
+    REQUIRE(shampoo_state_read(rank.optimizer, i, 0, static_cast<int64_t>(elements), values.data(),
+                               elements * sizeof(float), SHAMPOO_CPU, nullptr) == SHAMPOO_OK);
+    return values;
+  }
+  return {};
+}
+
+TEST_CASE("averages are those of the parameters that all ranks have, also with a narrow communication dtype") {
+  for (const char* const communicate : {"updates", "params"}) {
+    CAPTURE(communicate);
+    RankSpec spec;
+    spec.keys = {{"method", "adam"},
+                 {"lr", "0.1"},
+                 {"weight_ema", "0.5"},
+                 {"communicate", communicate},
+                 {"communication_dtype", "bf16"}};
+    spec.params = {{"matrix", {9, 7}}, {"vector", {12}}};
+    Grid grid(spec, 2, 1);
+    RequireCreate(&grid);
+    grid.FillParams(1);
+    Tensors average = grid[0].w;
+    for (uint64_t t = 1; t <= 3; ++t) {
+      RunSteps(&grid, t, t);
+      for (size_t p = 0; p < average.size(); ++p) {
+        for (size_t i = 0; i < average[p].size(); ++i) average[p][i] = (average[p][i] + grid[0].w[p][i]) / 2;
+      }
+    }
+    CHECK(SameBits(grid[0].w, grid[1].w));
+    int checked = 0;
+    for (int rank = 0; rank < 2; ++rank) {
+      for (size_t p = 0; p < average.size(); ++p) {
+        const std::vector<float> offset = StateOf(grid[rank], spec.params[p].name + "/0/ema_offset");
+        for (size_t i = 0; i < offset.size(); ++i, ++checked) {
+          CHECK(std::fabs(grid[0].w[p][i] + offset[i] - average[p][i]) < 1e-6F);
+        }
+      }
+    }
+    CHECK(checked == 9 * 7 + 12);
+  }
+}
+
 TEST_CASE("an export with a bad argument on one rank fails on all ranks, and training continues") {
   for (const Kind kind : kKinds) {
     for (const char* const bucket : {"0", "600"}) {

@@ -96,6 +96,39 @@ TEST_CASE("with averaging schedule_free, steps without a gradient of a parameter
   CHECK(host.Read("v/0/lr_sum").Get(0) == doctest::Approx(0.04));
 }
 
+TEST_CASE("with averaging schedule_free, a step counts only for the groups that have gradients") {
+  const Keys keys = kSgd + Keys{{"averaging", "schedule_free"}, {"lr", "0.1"}};
+  std::vector<shampoo_param_desc> params = {Param("v", {2}, SHAMPOO_F64), Param("w", {2}, SHAMPOO_F64)};
+  params[1].group = 1;
+  Host host(std::vector<Keys>{keys, keys}, params);
+  std::mt19937_64 random(2);
+  host.Fill(random);
+  host.FillGradients(random);
+  for (int step = 1; step <= 4; ++step) {
+    host.tensors[1].has_grad = step % 2 == 1;
+    host.Step();
+  }
+  CHECK(host.Read("v/0/lr_sum").Get(0) == doctest::Approx(0.04));
+  CHECK(host.Read("w/0/lr_sum").Get(0) == doctest::Approx(0.02));
+}
+
+TEST_CASE("with averaging schedule_free, a skipped step does not count, and a skipped block does not stop the count") {
+  for (const bool skips_step : {true, false}) {
+    CAPTURE(skips_step);
+    Host host(kSgd + Keys{{"averaging", "schedule_free"},
+                          {"lr", "0.1"},
+                          {"on_nonfinite", skips_step ? "skip_step" : "skip_block"}},
+              {Param("w", {5}, SHAMPOO_F64)});
+    std::mt19937_64 random(4);
+    host.Fill(random);
+    host.FillGradients(random);
+    host.Step();
+    host.tensors[0].g.Set(0, std::numeric_limits<double>::quiet_NaN());
+    host.Step();
+    CHECK(host.Read("w/0/lr_sum").Get(0) == doctest::Approx(skips_step ? 0.01 : 0.02));
+  }
+}
+
 TEST_CASE("weight_ema averages the parameter after every call of step, from weight_ema_start on") {
   const Keys keys = {{"weight_ema", "0.75"}, {"weight_ema_start", "3"}, {"lr", "0.1"}};
   for (const Keys& method : {kSgd, Keys{{"method", "muon"}, {"route", "off"}}, Keys{{"method", "soap"}}}) {

@@ -480,6 +480,63 @@ TEST_CASE("update_floor lengthens the direction of a matrix or of its rows, and 
   CheckNear(FirstStep(keys, {4}, w, {0, 1, 0, 1}), {6, -1, 0, 7});
 }
 
+TEST_CASE("update_norm and max_update_rms see the length that dual_norm_scale gives the direction") {
+  // A reflection I - 2 v v^T. dual_norm_scale gives it a norm of 3 sqrt(3), which is an RMS of sqrt(3).
+  const MuonValues v = {1.0 / 3, 2.0 / 3, -2.0 / 3};
+  MuonValues reflection(9);
+  for (size_t i = 0; i < 9; ++i) reflection[i] = (i % 4 == 0 ? 1 : 0) - 2 * v[i / 3] * v[i % 3];
+  const auto of_norm = [&](double norm) {
+    MuonValues scaled = reflection;
+    for (double& value : scaled) value *= norm / std::sqrt(3.0);
+    return scaled;
+  };
+  const auto direction = [&](const Keys& more) {
+    return FirstDirection(kExactMuon + Keys{{"dual_norm_scale", "true"}} + more, Param("w", {3, 3}, SHAMPOO_F64),
+                          reflection);
+  };
+  CheckNear(direction({{"max_update_rms", "1"}}), of_norm(3));
+  CheckNear(direction({{"max_update_rms", "2"}}), of_norm(3 * std::sqrt(3.0)));
+  CheckNear(direction({{"update_norm", "frobenius"}, {"update_norm_target", "2"}}), of_norm(2));
+  CheckNear(direction({{"shape_scale", "sqrt_max"}}), of_norm(9));
+}
+
+TEST_CASE("max_update_rms limits the direction after update_norm and shape_scale, and a direction of 0 stays 0") {
+  const Keys sgd = {{"method", "sgd"}, {"lr", "1"}};
+  const Keys limit = {{"max_update_rms", "0.25"}};
+  for (const Keys& norm : {Keys{{"update_norm", "rms"}, {"update_norm_target", "0.5"}},
+                           Keys{{"update_norm", "frobenius"}, {"update_norm_target", "1"}}}) {
+    CAPTURE(norm[0].second);
+    const Keys keys = sgd + norm + Keys{{"shape_scale", "sqrt_max"}};
+    const double root = std::sqrt(2.0);
+    CheckNear(FirstStep(keys, {2, 2}, {0, 0, 0, 0}, {0, 3, 0, 4}), {0, -0.6 * root, 0, -0.8 * root});
+    CheckNear(FirstStep(keys + limit, {2, 2}, {0, 0, 0, 0}, {0, 3, 0, 4}), {0, -0.3, 0, -0.4});
+    Host host(keys + limit + Keys{{"weight_decay", "0.5"}}, {Param("w", {2, 2}, SHAMPOO_F64)});
+    host.tensors[0].w = ArrayOf(SHAMPOO_F64, {2, -4, 0, 8});
+    CHECK(StepTo(&host, {0, 0, 0, 0}) == MuonValues{1, -2, 0, 4});
+    CHECK(host.Stat("nonfinite_blocks") == 0);
+  }
+}
+
+TEST_CASE("norm_control radial ends at the origin if a step would go beyond it") {
+  const Keys keys = {{"method", "sgd"}, {"norm_control", "radial"}, {"radial_inward", "1"}};
+  const MuonValues w = {3, 0, 0, 4};
+  CheckNear(FirstStep(keys + Keys{{"lr", "0.5"}}, {2, 2}, w, w), {1.5, 0, 0, 2});
+  CheckNear(FirstStep(keys + Keys{{"lr", "2"}}, {2, 2}, w, w), {0, 0, 0, 0});
+}
+
+TEST_CASE("the hyperball has the norm that the parameter had in the first step that updated it") {
+  const Keys keys = {{"method", "sgd"}, {"lr", "1"}, {"norm_control", "hyperball"}};
+  Host host(keys, {Param("w", {2, 2}, SHAMPOO_F16)});
+  // On the hyperball, the first element would be larger than float16 allows.
+  host.tensors[0].w = ArrayOf(SHAMPOO_F16, {60000, 60000, 60000, 60000});
+  host.tensors[0].g = ArrayOf(SHAMPOO_F16, {-1, 0, 0, 0});
+  ErrorAfterSkippedUpdate(&host);
+  host.tensors[0].w = ArrayOf(SHAMPOO_F16, {3, 0, 0, 4});
+  CHECK(FrobeniusNorm(StepTo(&host, {-1, 0, 0, 0})) == doctest::Approx(5).epsilon(0.001));
+  host.tensors[0].w = ArrayOf(SHAMPOO_F16, {1.5, 0, 0, 2});
+  CHECK(FrobeniusNorm(StepTo(&host, {-1, 0, 0, 0})) == doctest::Approx(5).epsilon(0.001));
+}
+
 TEST_CASE("coefficients that diverge skip the update, and the next step reports the parameter") {
   for (const char* const moment : {"none", "row", "short", "element"}) {
     CAPTURE(std::string(moment));

@@ -1,0 +1,146 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which random numbers stochastic rounding takes for the elements of a block and of a slice.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "core/backend/cpu/block_rounding.h"
+#include "core/backend/cpu/slice_pass.h"
+#include "core/base/convert.h"
+
+namespace shampoo {
+namespace {
+
+constexpr uint64_t kSeed = 77;
+constexpr int64_t kStep = 3;
+
+std::vector<float> SomeValues(int64_t n) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < n; ++i) values.push_back(std::sin(static_cast<float>(i + 1)));
+  return values;
+}
+
+// A step of the block that consists of rows 1 to 3 and columns 1 to 3 of a parameter of 4 rows and 5 columns.
+struct RoundedStep {
+  Settings settings;
+  StepProgram program;
+  Param param;
+  Block block;
+
+  RoundedStep() {
+    settings.state_rounding = settings.param_rounding = Rounding::kStochastic;
+    program.settings = &settings;
+    program.rounding_seed = kSeed;
+    program.t = kStep;
+    param.desc.shape = Shape::Of({4, 5});
+    block.param = 2;
+    block.index = 1;
+    block.shape = Shape::Of({3, 3});
+    block.elements = 9;
+    block.tensor_stride = {5, 1};
+    block.tensor_offset = 6;
+  }
+  StepItem Item() const {
+    return {
+        .param = &param, .block = &block, .buffers = nullptr, .program = &program, .schedule = {}, .roots = nullptr};
+  }
+};
+
+uint16_t Expected(float value, RoundedState state, int64_t place) {
+  const auto at = static_cast<uint64_t>(place);
+  return RoundToBf16(value, RandomOf(RandomBits({kSeed, state, 2, uint64_t{kStep}}, at >> 3), at));
+}
+
+TEST_CASE("a block rounds each element with the random numbers of its place, its parameter, its state and the step") {
+  const std::vector<float> values = SomeValues(9);
+  RoundedStep whole;
+  // The same block of a rank that holds only these rows.
+  RoundedStep of_rows;
+  of_rows.param.desc.form = ShardForm::kRectangle;
+  of_rows.param.desc.local_offset = Shape::Of({1, 0});
+  of_rows.param.desc.local_shape = Shape::Of({3, 5});
+  of_rows.block.piece_of_shard = true;
+  of_rows.block.tensor_offset = 1;
+  for (const RoundedStep* const step : {&whole, &of_rows}) {
+    const StepItem item = step->Item();
+    const struct {
+      BlockRounding rounding;
+      RoundedState state;
+    } cases[] = {{BlockRounding::OfState(item, RoundedState::kMomentum), RoundedState::kMomentum},
+                 {BlockRounding::OfParam(item), RoundedState::kParam}};
+    for (const auto& [rounding, state] : cases) {
+      for (int64_t first = 0; first < 9; ++first) {
+        std::vector<uint16_t> rounded(9);
+        rounding.Store(values.data() + first, rounded.data(), Dtype::kBf16, first, 9 - first);
+        std::vector<float> in_place(values.begin() + first, values.end());
+        rounding.Round(Dtype::kBf16, in_place.data(), first, 9 - first);
+        for (int64_t i = first; i < 9; ++i) {
+          const auto at = static_cast<size_t>(i - first);
+          const uint16_t expected = Expected(values[static_cast<size_t>(i)], state, 6 + i / 3 * 5 + i % 3);
+          CHECK(rounded[at] == expected);
+          CHECK(in_place[at] == Bf16ToFloat(expected));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("numbers are rounded to nearest in float16, and without the keys of stochastic rounding") {
+  const std::vector<float> values = SomeValues(9);
+  RoundedStep step;
+  const auto check = [&](const BlockRounding& rounding, Dtype dtype) {
+    uint16_t rounded[9];
+    uint16_t nearest[9];
+    rounding.Store(values.data(), rounded, dtype, 0, 9);
+    Narrow(values.data(), nearest, dtype, 9);
+    for (int i = 0; i < 9; ++i) CHECK(rounded[i] == nearest[i]);
+  };
+  check(BlockRounding::OfParam(step.Item()), Dtype::kF16);
+  step.settings.param_rounding = Rounding::kNearest;
+  check(BlockRounding::OfParam(step.Item()), Dtype::kBf16);
+  step.settings.param_rounding = Rounding::kStochastic;
+  step.settings.state_rounding = Rounding::kNearest;
+  check(BlockRounding::OfState(step.Item(), RoundedState::kMomentum), Dtype::kBf16);
+}
+
+TEST_CASE("a slice that another rank computed is rounded with the random numbers of its place in the parameter") {
+  RoundedStep step;
+  step.param.desc.shape = Shape::Of({40});
+  step.param.desc.out_dtype = Dtype::kBf16;
+  step.block.shape = Shape::Of({40});
+  step.block.elements = 40;
+  step.block.tensor_stride = step.block.stride = {1};
+  step.block.tensor_offset = step.block.offset = 0;
+  step.block.gathered = true;
+  constexpr int64_t kFirst = 13;
+  constexpr int64_t kCount = 21;
+  std::vector<float> sent = SomeValues(kCount);
+  const std::vector<float> held(kCount);
+  std::vector<uint16_t> out(kCount);
+  const Buffers buffers{held.data(), nullptr, out.data(), nullptr};
+  char update_skipped = 0;
+  SliceItem delivered{step.Item(), {}};
+  delivered.item.buffers = &buffers;
+  delivered.item.update_skipped = &update_skipped;
+  delivered.item.exchange = reinterpret_cast<char*>(sent.data());
+  delivered.item.exchange_params = true;
+  const Region region = Region::Interval(kFirst, kCount, 40);
+  delivered.slice = {&step.block, &region, kCount};
+  for (const int64_t middle : {int64_t{0}, int64_t{6}}) {
+    CAPTURE(middle);
+    std::fill(out.begin(), out.end(), uint16_t{0});
+    if (middle > 0) ApplySlice(delivered, {0, middle});
+    ApplySlice(delivered, {middle, kCount});
+    for (int64_t i = 0; i < kCount; ++i) {
+      const auto at = static_cast<size_t>(i);
+      CHECK(out[at] == Expected(sent[at], RoundedState::kParam, kFirst + i));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo
