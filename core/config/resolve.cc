@@ -307,6 +307,8 @@ Status Resolver::ResolveBasis() {
   if (IsAuto("relative_epsilon")) settings_.relative_epsilon = -1;
   if (settings_.method == Method::kKlShampoo) settings_.relative_epsilon = 0;
   if (IsAuto("kl_cap")) settings_.kl_cap = -1;
+  const bool orthogonalizes = settings_.soap_post == SoapPost::kOrthogonalize;
+  if (orthogonalizes && !config_.IsSet(*FindKey("shape_scale"))) settings_.shape_scale = ShapeScale::kMuon;
 
   const bool is_before = settings_.basis_order == BasisOrder::kBefore;
   // The keys that only one order reads, with their values if it does not read them.

@@ -64,6 +64,7 @@ enum class UpdateNorm { kNone, kFrobenius, kRms };
 enum class NormControl { kNone, kHyperball, kRelative, kRadialBrake, kRadial };
 enum class Orthogonalization { kNewtonSchulz, kExact };
 enum class NsNorm { kFrobenius, kSchatten4 };
+enum class SoapPost { kNone, kOrthogonalize };
 // The coefficients of the steps of a Newton-Schulz iteration (the key ns_coefficients): X <- a X + (b A + c A A) X with
 // A = X X^T. The last entry repeats.
 struct NsCoefficients {
@@ -157,6 +158,7 @@ struct GroupSettings {
   NormControl norm_control = NormControl::kNone;
   ShapeScale shape_scale = ShapeScale::kNone;
   DirectionMoment direction_moment = DirectionMoment::kNone;
+  SoapPost soap_post = SoapPost::kNone;
   Averaging averaging = Averaging::kNone;
   BasisMethod basis_method = BasisMethod::kEigen;
   BasisSort basis_sort = BasisSort::kBefore;
@@ -184,12 +186,13 @@ struct GroupSettings {
   // of the blocks of Shampoo.
   constexpr bool uses_norms() const {
     return update_norm != UpdateNorm::kNone || max_update_rms > 0 || controls_norm() || dual_norm_scale ||
-           (method == Method::kSign && grafting != Grafting::kNone);
+           soap_post != SoapPost::kNone || (method == Method::kSign && grafting != Grafting::kNone);
   }
 };
 // The keys with which a tensor must be one block, for error texts.
 inline constexpr const char* kNormKeys =
-    "update_norm, max_update_rms, norm_control, update_floor, dual_norm_scale, and grafting with method sign";
+    "update_norm, max_update_rms, norm_control, update_floor, dual_norm_scale, soap_post, and grafting with method "
+    "sign";
 static_assert(std::is_trivially_copyable_v<GroupSettings>);
 
 // Returns the settings of the blocks that method adam updates in a group of method muon (Block::is_routed). lr follows

@@ -111,6 +111,11 @@ Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
         "keys norm_control, update_floor and shape_scale are not supported on a GPU yet, except norm_control hyperball "
         "without cautious_decay (device_type SHAMPOO_CUDA): expected none, 0 and none, or a plan for SHAMPOO_CPU");
   }
+  if (settings.soap_post != SoapPost::kNone) {
+    return Unsupported(
+        "key soap_post: the value orthogonalize is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected "
+        "none, or a plan for SHAMPOO_CPU");
+  }
   if (settings.averaging != Averaging::kNone || settings.weight_ema != 0) {
     return Unsupported(
         "keys averaging and weight_ema are not supported on a GPU yet (device_type SHAMPOO_CUDA): expected none and 0, "

@@ -169,13 +169,4 @@ SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int
   return scalars;
 }
 
-// Return whether a step can use this value of the key lr or gradient_scale. A caller may bind either key to memory
-// whose value changes.
-constexpr bool IsUsableLr(double lr, Dtype narrowest) {
-  return lr >= 0 && FitOfScalar(lr, narrowest, true) == ScalarFit::kFits;
-}
-constexpr bool IsUsableGradientScale(double scale, Dtype narrowest) {
-  return FitOfScalar(scale, narrowest, false) == ScalarFit::kFits;
-}
-
 }  // namespace shampoo

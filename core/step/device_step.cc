@@ -153,11 +153,9 @@ bool DeviceStep::TakesPart(const Param& param) const {
 void DeviceStep::SetSettings() {
   const HyperParameters& hyper_parameters = inputs_.state.hyper_parameters();
   for (size_t g = 0; g < next_.settings.size(); ++g) {
-    const BoundScalar& lr = hyper_parameters.bound_lr(g);
-    const BoundScalar& gradient_scale = hyper_parameters.bound_gradient_scale(g);
     next_.settings[g] = cuda::DeviceSettingsOf(hyper_parameters.settings(g));
-    next_.settings[g].bound_lr = {lr.value, lr.dtype};
-    next_.settings[g].bound_gradient_scale = {gradient_scale.value, gradient_scale.dtype};
+    const std::span<const BoundScalar> bound = hyper_parameters.bound(g);
+    for (size_t key = 0; key < bound.size(); ++key) next_.settings[g].bound[key] = {bound[key].value, bound[key].dtype};
   }
 }
 

@@ -264,6 +264,21 @@ TEST_CASE("combinations of keys that methods in eigenbases do not have are rejec
   }
 }
 
+TEST_CASE("the presets soap_h and kl_soap_h are method soap on the hyperball") {
+  const Settings soap = Resolved({{"preset", "soap_h"}});
+  const Settings kl = Resolved({{"preset", "kl_soap_h"}});
+  for (const Settings* const settings : {&soap, &kl}) {
+    CHECK(settings->method == Method::kSoap);
+    CHECK(settings->lr == 0.018);
+    CHECK(settings->beta2 == 0.9);
+    CHECK(settings->precondition_frequency == 1);
+    CHECK(!settings->use_bias_correction);
+    CHECK(settings->norm_control == NormControl::kHyperball);
+  }
+  CHECK(soap.factor_correction == FactorTerm::kGradient);
+  CHECK(kl.factor_correction == FactorTerm::kKl);
+}
+
 TEST_CASE("method muon and sign and their presets have their own defaults") {
   const Settings muon = Resolved({{"method", "muon"}});
   CHECK(muon.lr == 0.02);

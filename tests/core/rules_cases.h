@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 
+#include "core/rules/bound_scalars.h"
 #include "core/rules/coupled.h"
 #include "core/rules/eigenvalue.h"
 #include "core/rules/growth.h"
@@ -95,23 +96,42 @@ inline constexpr ScalarCase kScalarCases[] = {
 
 // A check whether a step can use a number that the caller has bound.
 struct BoundCase {
-  bool is_lr;  // otherwise gradient_scale
+  const char* key;
   Dtype narrowest;
   double value;
   double expected;  // 1: usable
 
-  SHAMPOO_HD double Run() const {
-    return (is_lr ? IsUsableLr(value, narrowest) : IsUsableGradientScale(value, narrowest)) ? 1 : 0;
-  }
+  SHAMPOO_HD double Run() const { return IsUsable(number, value, narrowest) ? 1 : 0; }
+  int number = BindableKey(key);
 };
 
 inline constexpr BoundCase kBoundCases[] = {
-    {true, Dtype::kF32, 3e38, 1},    {true, Dtype::kF32, 1e39, 0},         {true, Dtype::kF64, 1e39, 1},
-    {true, Dtype::kF64, 1e300, 1},   {true, Dtype::kF64, kInfinite, 0},    {true, Dtype::kF64, kNotANumber, 0},
-    {true, Dtype::kF64, -1e-300, 0}, {true, Dtype::kF32, 1e-50, 1},        {true, Dtype::kF32, 0, 1},
-    {false, Dtype::kF32, -1e39, 0},  {false, Dtype::kF64, -1e39, 1},       {false, Dtype::kF32, 1e-50, 0},
-    {false, Dtype::kF32, -1e-50, 0}, {false, Dtype::kF32, 1e-40, 1},       {false, Dtype::kF64, 1e-50, 1},
-    {false, Dtype::kF32, 0, 1},      {false, Dtype::kF64, kNotANumber, 0}, {false, Dtype::kF64, -kInfinite, 0},
+    {"lr", Dtype::kF32, 3e38, 1},
+    {"lr", Dtype::kF32, 1e39, 0},
+    {"lr", Dtype::kF64, 1e39, 1},
+    {"lr", Dtype::kF64, 1e300, 1},
+    {"lr", Dtype::kF64, kInfinite, 0},
+    {"lr", Dtype::kF64, kNotANumber, 0},
+    {"lr", Dtype::kF64, -1e-300, 0},
+    {"lr", Dtype::kF32, 1e-50, 1},
+    {"lr", Dtype::kF32, 0, 1},
+    {"weight_decay", Dtype::kF32, 1e39, 0},
+    {"weight_decay", Dtype::kF64, -1e-300, 0},
+    {"weight_decay", Dtype::kF32, 1e-50, 1},
+    {"beta1", Dtype::kF32, 0, 1},
+    {"beta1", Dtype::kF32, 0.999, 1},
+    {"beta1", Dtype::kF32, 1, 0},
+    {"beta1", Dtype::kF64, -1e-300, 0},
+    {"beta1", Dtype::kF64, kNotANumber, 0},
+    {"gradient_scale", Dtype::kF32, -1e39, 0},
+    {"gradient_scale", Dtype::kF64, -1e39, 1},
+    {"gradient_scale", Dtype::kF32, 1e-50, 0},
+    {"gradient_scale", Dtype::kF32, -1e-50, 0},
+    {"gradient_scale", Dtype::kF32, 1e-40, 1},
+    {"gradient_scale", Dtype::kF64, 1e-50, 1},
+    {"gradient_scale", Dtype::kF32, 0, 1},
+    {"gradient_scale", Dtype::kF64, kNotANumber, 0},
+    {"gradient_scale", Dtype::kF64, -kInfinite, 0},
 };
 
 // A block with two factor matrices and a second moment. The largest element of each state is known.

@@ -13,6 +13,7 @@
 #include "core/plan/block.h"
 #include "core/plan/slice_runs.h"
 #include "core/roots/root.h"
+#include "core/rules/bound_scalars.h"
 #include "core/rules/schedule.h"
 
 // The interface between libshampoo.so and libshampoo_cuda.so: one table of C functions over plain structs. Both
@@ -38,7 +39,7 @@ struct DeviceScalar {
 
 // The current settings of a group, and the device memory from which a step reads some of them instead.
 struct DeviceSettings : GroupSettings {
-  DeviceScalar bound_lr, bound_gradient_scale;
+  DeviceScalar bound[kBindableKeys];
 };
 static_assert(std::is_trivially_copyable_v<DeviceSettings>);
 
@@ -195,10 +196,9 @@ enum class Rejection : int32_t {
   // The step was prepared for another step counter than `value`. If `block` is not -1, the state of the block requires
   // another task than the step was prepared for.
   kSchedule,
-  kLearningRate,   // the bound learning rate of the group is `value`, which is not valid
-  kGradientScale,  // the same for the bound gradient scale
-  kStale,          // an earlier step was rejected, and the host has not acknowledged it yet
-  kOtherRank,      // `rank` rejected the step, or its inputs differ; see `difference`
+  kBoundScalar,  // the bound scalar number `dim` (BindableName) of the group is `value`, which is not valid
+  kStale,        // an earlier step was rejected, and the host has not acknowledged it yet
+  kOtherRank,    // `rank` rejected the step, or its inputs differ; see `difference`
 };
 
 // The difference that a rank found in the headers of the other replica ranks or of the other shard ranks.

@@ -63,8 +63,10 @@ SHAMPOO_DEVICE inline double ScalarValue(const DeviceScalar& bound, double own) 
 
 SHAMPOO_DEVICE inline GroupSettings InForce(const DeviceSettings& settings) {
   GroupSettings in_force = settings;
-  in_force.lr = ScalarValue(settings.bound_lr, settings.lr);
-  in_force.gradient_scale = ScalarValue(settings.bound_gradient_scale, settings.gradient_scale);
+  for (int key = 0; key < kBindableKeys; ++key) {
+    double& value = BindableValue(in_force, key);
+    value = ScalarValue(settings.bound[key], value);
+  }
   return in_force;
 }
 
@@ -77,12 +79,14 @@ SHAMPOO_DEVICE inline DeviceGroup StepOf(const DeviceSettings& settings, int64_t
   return step;
 }
 
-SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, int32_t group, double value) {
+SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, int32_t group, double value,
+                                       int32_t key = 0) {
   if (state->rejected != 0) return;
   CountRejection(state);
   state->report.rejection = rejection;
   state->report.group = group;
   state->report.value = value;
+  state->report.dim = key;
   state->report.block = -1;
 }
 
@@ -119,9 +123,10 @@ struct BeginGroupsBody {
       return RejectGroup(state, Rejection::kCounter, group, static_cast<double>(counter));
     }
     step = StepOf(settings[i], counter + 1);
-    if (!IsUsableLr(step.lr, narrowest[i])) return RejectGroup(state, Rejection::kLearningRate, group, step.lr);
-    if (!IsUsableGradientScale(step.gradient_scale, narrowest[i])) {
-      return RejectGroup(state, Rejection::kGradientScale, group, step.gradient_scale);
+    for (int key = 0; key < kBindableKeys; ++key) {
+      const double value = BindableValue(step.settings, key);
+      if (IsUsable(key, value, narrowest[i])) continue;
+      return RejectGroup(state, Rejection::kBoundScalar, group, value, key);
     }
     // The host or the capture has prepared the following launches for one step. It must be this step.
     if (!IsPreparedFor(i, counter + 1)) {
