@@ -50,7 +50,7 @@ struct RoundedStep {
   }
 };
 
-uint16_t Expected(float value, RoundedState state, int64_t place) {
+uint16_t ExpectedBits(float value, RoundedState state, int64_t place) {
   const auto at = static_cast<uint64_t>(place);
   return RoundToBf16(value, RandomOf(RandomBits({kSeed, state, 2, uint64_t{kStep}}, at >> 3), at));
 }
@@ -80,7 +80,7 @@ TEST_CASE("a block rounds each element with the random numbers of its place, its
         rounding.Round(Dtype::kBf16, in_place.data(), first, 9 - first);
         for (int64_t i = first; i < 9; ++i) {
           const auto at = static_cast<size_t>(i - first);
-          const uint16_t expected = Expected(values[static_cast<size_t>(i)], state, 6 + i / 3 * 5 + i % 3);
+          const uint16_t expected = ExpectedBits(values[static_cast<size_t>(i)], state, 6 + i / 3 * 5 + i % 3);
           CHECK(rounded[at] == expected);
           CHECK(in_place[at] == Bf16ToFloat(expected));
         }
@@ -137,7 +137,7 @@ TEST_CASE("a slice that another rank computed is rounded with the random numbers
     ApplySlice(delivered, {middle, kCount});
     for (int64_t i = 0; i < kCount; ++i) {
       const auto at = static_cast<size_t>(i);
-      CHECK(out[at] == Expected(sent[at], RoundedState::kParam, kFirst + i));
+      CHECK(out[at] == ExpectedBits(sent[at], RoundedState::kParam, kFirst + i));
     }
   }
 }

@@ -14,7 +14,7 @@
 namespace shampoo::cuda {
 
 // Returns the settings of a group without bound scalars.
-inline DeviceSettings DeviceSettingsOf(const GroupSettings& settings) { return {settings, {}, {}}; }
+inline DeviceSettings DeviceSettingsOf(const GroupSettings& settings) { return {settings, {}}; }
 
 // The pinned memory of an engine through which steps exchange data over communicators that take host memory.
 class ExchangeMemory {
