@@ -681,6 +681,10 @@ const Key kKeys[] = {
      .doc = "Exponent e of a scale of factor matrices: before its inverse root is computed, a factor matrix A is "
             "divided by max(trace(A), epsilon)^e. 0: off. Not supported on a GPU yet.",
      .methods = kShampoo, .for_replay = true, .least = 0, .most = 1, .number = &Settings::trace_scaling},
+    {.name = "row_sum_epsilon", .type = KeyType::kBool, .default_text = "false",
+     .doc = "With root_method higher_order, epsilon is relative to the largest row sum of magnitudes of a factor matrix "
+            "instead of a smaller bound on its largest eigenvalue.",
+     .methods = kShampoo, .for_replay = true, .flag = &Settings::row_sum_epsilon},
     {.name = "momentum_dampening", .type = KeyType::kF64, .default_text = "0",
      .doc = "The direction is multiplied by 1 minus this number before momentum adds it. Requires a momentum above 0.",
      .methods = kAllMethods & ~kMuon, .for_replay = true, .least = 0, .most = 1, .most_open = true,

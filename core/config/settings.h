@@ -176,6 +176,7 @@ struct GroupSettings {
   bool track_root_residuals = false;
   bool drop_weighting = false;
   bool count_empty_steps = false;
+  bool row_sum_epsilon = false;
   bool cautious_decay = false;
   bool dual_norm_scale = false;
   bool update_floor_rows = false;

@@ -134,12 +134,12 @@ double LargestRowSum(int64_t n, const Root* a) {
 }
 
 template <typename Root>
-double BoundEigenvalues(int64_t n, const Root* a, Root* square, Root* fourth) {
+double BoundEigenvalues(const RootSpec& spec, int64_t n, const Root* a, Root* square, Root* fourth) {
   blas::Syrk(false, n, n, Root{1}, a, n, Root{0}, square, n);
   Mirror(n, square);
   blas::Syrk(false, n, n, Root{1}, square, n, Root{0}, fourth, n);
   Mirror(n, fourth);
-  return EigenvalueBound(LargestRowSum(n, a), LargestRowSum(n, fourth));
+  return EigenvalueBound(spec, LargestRowSum(n, a), LargestRowSum(n, fourth));
 }
 
 template <typename Root>
@@ -193,7 +193,7 @@ CoupledResult<Root> HigherOrderRoot(const RootSpec& spec, int64_t n, int scale, 
   const int64_t p = spec.numerator;
   Iteration<Root> iteration(n, workspace);
   CoupledResult<Root> result;
-  const double bound = BoundEigenvalues(n, iteration.y(), iteration.spare(), iteration.t());
+  const double bound = BoundEigenvalues(spec, n, iteration.y(), iteration.spare(), iteration.t());
   const CoupledStart start = StartHigherOrder(spec, scale, bound);
   result.shift = start.shift;
   iteration.AddToDiagonal(iteration.y(), start.shift);

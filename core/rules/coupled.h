@@ -41,10 +41,11 @@ SHAMPOO_HD inline CoupledStart StartHigherOrder(const RootSpec& spec, int scale,
   return start;
 }
 
-// Returns min(|A|, |A^4|^(1/4)) of the largest row sums of magnitudes, a bound on the largest eigenvalue.
-SHAMPOO_HD inline double EigenvalueBound(double row_sum, double row_sum_of_fourth) {
+// Returns a bound on the largest eigenvalue: min(|A|, |A^4|^(1/4)) of the largest row sums of magnitudes or, with
+// row_sum_epsilon, |A|.
+SHAMPOO_HD inline double EigenvalueBound(const RootSpec& spec, double row_sum, double row_sum_of_fourth) {
   const double of_fourth = std::pow(row_sum_of_fourth, 0.25);
-  return of_fourth < row_sum ? of_fourth : row_sum;
+  return of_fourth < row_sum && !spec.row_sum_epsilon ? of_fourth : row_sum;
 }
 
 // Returns z^(1/p), the first X as a multiple of I.

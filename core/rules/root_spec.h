@@ -43,6 +43,7 @@ struct RootSpec {
   double tolerance = 1e-6;
   int64_t max_iterations = 100;
   int64_t order = 3;                // of convergence, with method higher_order
+  bool row_sum_epsilon = false;     // method higher_order: epsilon is relative to the largest row sum of magnitudes
   bool accept_unconverged = false;  // accept the result of max_iterations instead of trying the next rung
   // Pseudo-inverse: eigenvalues at or below max(rank_rtol * largest, rank_atol) count as 0, and their directions are
   // omitted.
@@ -89,6 +90,7 @@ constexpr RootSpec MakeRootSpec(const GroupSettings& settings, int64_t numerator
   spec.tolerance = settings.root_tolerance;
   spec.max_iterations = settings.root_max_iterations;
   spec.order = settings.root_order;
+  spec.row_sum_epsilon = settings.row_sum_epsilon;
   spec.pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
   spec.rank_rtol =
       settings.root_rank_rtol >= 0 ? settings.root_rank_rtol : static_cast<double>(n) * MachineEpsilon(root_dtype);

@@ -80,6 +80,7 @@ void SetRoots(const json& recorded, Config* config) {
     if (!is_newton) {
       config->Set("root_order", options.Take("order", 3));
       config->Set("epsilon", options.Take("rel_epsilon", 0.0));
+      config->Set("row_sum_epsilon", true);
       (void)options.Take("abs_epsilon", 0.0);  // less than the relative epsilon in the recorded cases
     }
   } else {

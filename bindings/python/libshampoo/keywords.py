@@ -130,5 +130,6 @@ class Keywords(TypedDict, total=False):
     inverse_exponent: float | str | None
     drop_weighting: bool | None
     trace_scaling: float | str | None
+    row_sum_epsilon: bool | None
     momentum_dampening: float | str | None
     count_empty_steps: bool | None

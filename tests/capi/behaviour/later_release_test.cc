@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The keys that exist for trajectories of a later release of the reference: momentum_dampening, trace_scaling,
-// count_empty_steps, and drop_weighting with method shampoo. The numbers are computed by hand.
+// row_sum_epsilon, count_empty_steps, and drop_weighting with method shampoo. The numbers are computed by hand.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -108,6 +108,21 @@ TEST_CASE("trace_scaling divides by a trace that float32 cannot represent") {
   for (size_t i = 0; i < 16; ++i) {
     CAPTURE(i);
     CHECK(std::fabs(host.tensors[0].w.Get(i) + (i % 5 == 0 ? root : 0)) <= 1e-5 * root);
+  }
+}
+
+TEST_CASE("with row_sum_epsilon, the epsilon of higher_order is relative to the largest row sum") {
+  const ConfigPtr config = MakeConfig(
+      {{"root_method", "higher_order"}, {"root_tolerance", "1e-14"}, {"epsilon", "1"}, {"row_sum_epsilon", "true"}});
+  const double a[] = {2, 1, 1, 1};
+  double x[4] = {};
+  shampoo_root_info info = SHAMPOO_ROOT_INFO_INIT;
+  RequireOk(shampoo_matrix_inverse_root(config.get(), 2, SHAMPOO_F64, a, x, 1, 1, &info));
+  // The inverse of A + 3 I.
+  const double expected[] = {4.0 / 19, -1.0 / 19, -1.0 / 19, 5.0 / 19};
+  for (size_t i = 0; i < 4; ++i) {
+    CAPTURE(i);
+    CHECK(std::fabs(x[i] - expected[i]) <= 1e-13);
   }
 }
 

@@ -68,7 +68,7 @@ TEST_CASE("the keys of this version have the expected names, types and scopes") 
       "state_rounding param_rounding");
   const std::set<std::string> for_replay = Words(
       "basis_order first_step factor_start basis_init basis_sort basis_transport basis_epsilon inverse_exponent "
-      "ignored_dims drop_weighting trace_scaling momentum_dampening count_empty_steps");
+      "ignored_dims drop_weighting trace_scaling row_sum_epsilon momentum_dampening count_empty_steps");
   std::set<std::string> names;
   for (int32_t i = 0; i < shampoo_config_key_count(); ++i) {
     shampoo_key_info info = SHAMPOO_KEY_INFO_INIT;

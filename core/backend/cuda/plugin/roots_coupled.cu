@@ -65,7 +65,7 @@ struct StartBody {
     if (higher) {
       bound = LargestOfPieces(cta, chunk, strips);
       const uint64_t fourth = cta.Largest(strips, [&](int64_t i) { return partials[i].second_magnitude; });
-      bound = EigenvalueBound(bound, BitsAs<double>(fourth));
+      bound = EigenvalueBound(chunk.spec, bound, BitsAs<double>(fourth));
     } else {
       sum = cta.Sum(chunk.pieces, [&](int64_t i) { return partials[i].sum; });
     }
