@@ -113,7 +113,7 @@ TEST_CASE("a place that is not within its parameter is malformed, and the error 
     CAPTURE(one.says);
     BlockPlace place = Corner();
     one.change(&place);
-    CHECK(std::string(place.FindMistake(20)) == one.says);
+    CHECK(std::string(place.FindMistake(20)).find(one.says) == 0);
   }
 }
 

@@ -35,7 +35,7 @@ use_area() {
       build=$tree/build/core
       options=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0) # optimization would take most of the time
       targets=(shampoo_core_tests shampoo_capi_tests shampoo_root_faults shampoo_checkpoint_reshard_tests shampoo_replay
-        shampoo_replay_cuda shampoo_cuda_fake shampoo_cuda_contract_tests shampoo_cuda_faults_tests
+        shampoo_distributed_tests shampoo_replay_cuda shampoo_cuda_fake shampoo_cuda_contract_tests shampoo_cuda_faults_tests
         shampoo_cuda_against_cpu_tests shampoo_cuda_tests)
       ;;
     python)
