@@ -21,7 +21,7 @@
 namespace shampoo::cuda {
 
 // Raise this number if anything in this file, or in the structs of the plan that it refers to, changes.
-inline constexpr int32_t kInterface = 16;
+inline constexpr int32_t kInterface = 17;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -46,6 +46,7 @@ struct ParamOfPlan {
   int64_t elements;
   Dtype param_dtype, grad_dtype, out_dtype, copy_dtype;
   int32_t group;
+  Fan fan;
 };
 
 // One exchange between shard ranks. Positions are offsets in the engine's exchange buffers.
@@ -93,6 +94,13 @@ struct GatherView {
   int64_t bytes;  // in the exchange buffers
 };
 
+// How the directions of a group are orthogonalized, with method muon.
+struct NewtonSchulz {
+  NsCoefficients coefficients;
+  NsNorm norm;
+  int64_t steps;
+};
+
 // A view of a plan. The plan must outlive the engine.
 struct PlanView {
   const Block* blocks;
@@ -101,7 +109,8 @@ struct PlanView {
   const ParamOfPlan* params;
   int32_t param_count;
   int32_t group_count;
-  const DeviceSettings* groups;  // as planned
+  const DeviceSettings* groups;       // as planned
+  const NewtonSchulz* newton_schulz;  // by group
   int64_t state_bytes;
   int32_t bucket_count;  // at least 1
   // By bucket: bytes of one rank's segment in its exchange. Empty with one replica.
