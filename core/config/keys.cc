@@ -431,9 +431,10 @@ const Key kKeys[] = {
             "always computed on the GPU. Has no effect on the CPU.",
      .scope = Scope::kOptimizer, .choices = kRootDeviceNames, .choose = Choose<&Settings::root_device>},
     {.name = "precondition_math", .type = KeyType::kChoice, .default_text = "f32",
-     .doc = "On a GPU, the arithmetic of float32 products of gradients with inverse roots or eigenbases. f32: float32. "
-            "tf32: operands are rounded to TF32, which has a 10-bit mantissa, so that tensor cores can be used. Factor "
-            "matrices, inverse roots and eigenbases are always computed in full precision. Has no effect on the CPU.",
+     .doc = "On a GPU, the arithmetic of float32 products of gradients with inverse roots or eigenbases, and of the "
+            "products of method muon. f32: float32. tf32: operands are rounded to TF32, which has a 10-bit mantissa, so "
+            "that tensor cores can be used. Factor matrices, inverse roots and eigenbases are always computed in full "
+            "precision. Has no effect on the CPU.",
      .scope = Scope::kOptimizer, .choices = kMathNames, .choose = Choose<&Settings::precondition_math>},
     {.name = "track_times", .type = KeyType::kBool, .default_text = "false",
      .doc = "Measure the time of each part of a step, for shampoo_optimizer_stat. On a GPU this is the time in the "
@@ -547,8 +548,9 @@ const Key kKeys[] = {
             "is set. Not supported on a GPU yet.",
      .methods = kSoap, .choices = kSoapPostNames, .choose = Choose<&Settings::soap_post>},
     {.name = "orthogonalization", .type = KeyType::kChoice, .default_text = "newton_schulz",
-     .doc = "How method muon and soap_post orthogonalize a matrix U diag(s) V^T. newton_schulz: approximately, by matrix products. "
-            "exact: U V^T, by a singular value decomposition in float64, which takes much longer.",
+     .doc = "How method muon and soap_post orthogonalize a matrix U diag(s) V^T. newton_schulz: approximately, by "
+            "matrix products. exact: U V^T, by a singular value decomposition in float64, which takes much longer. "
+            "exact is not supported on a GPU yet.",
      .methods = kMuon | kSoap, .choices = kOrthogonalizationNames, .choose = Choose<&Settings::orthogonalization>},
     {.name = "ns_coefficients", .type = KeyType::kText, .default_text = "polar_express",
      .doc = "Coefficients of the steps of newton_schulz, X <- a X + (b A + c A A) X with A = X X^T. polar_express: "

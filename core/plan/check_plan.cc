@@ -98,18 +98,10 @@ Status CheckPlacement(const Placement& placement) {
 
 Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
   if (placement.device == DeviceType::kCpu) return {};
-  if (IsSteepestDescent(settings.method)) {
-    return Unsupported("key method: the value ", NameOf(settings.method),
-                       " is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected another method, or a plan "
-                       "for SHAMPOO_CPU");
-  }
-  const bool controls_more =
-      settings.norm_control != NormControl::kNone && settings.norm_control != NormControl::kHyperball;
-  if (controls_more || settings.update_floor > 0 || settings.shape_scale != ShapeScale::kNone ||
-      (settings.norm_control == NormControl::kHyperball && settings.cautious_decay)) {
+  if (settings.method == Method::kMuon && settings.orthogonalization != Orthogonalization::kNewtonSchulz) {
     return Unsupported(
-        "keys norm_control, update_floor and shape_scale are not supported on a GPU yet, except norm_control hyperball "
-        "without cautious_decay (device_type SHAMPOO_CUDA): expected none, 0 and none, or a plan for SHAMPOO_CPU");
+        "key orthogonalization: the value exact is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected "
+        "newton_schulz, or a plan for SHAMPOO_CPU");
   }
   if (settings.soap_post != SoapPost::kNone) {
     return Unsupported(

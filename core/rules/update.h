@@ -48,6 +48,13 @@ constexpr DirectionScale ScaleDirection(const StepScalars& step, bool is_grafted
   return {1 / (norm + step.norm_guard), graft_norm, is_finite ? graft_norm : norm};
 }
 
+// The key dual_norm_scale: multiplies the direction of a method of steepest descent by the dual norm of the filtered
+// gradient. dual_norm: the inner product of the filtered gradient and the direction.
+constexpr void ScaleByDualNorm(double dual_norm, DirectionScale* scale) {
+  scale->up *= dual_norm;
+  scale->size *= dual_norm;
+}
+
 // The values of a block that a step writes, and their dtypes.
 struct UpdateTargets {
   Dtype computation;

@@ -432,7 +432,7 @@ TEST_CASE("state_rounding stochastic does not allow factor matrices that stall, 
     CheckError(
         config.Resolve(&settings), Code::kInvalid,
         "keys factor_dtype and beta2: the values bf16 and 0.999 are not allowed together, because rounding would "
-        "undo every decay of the factor matrices: expected a beta2 of at most 0.99609375; lower it, or use "
+        "undo every decay of the factor matrices: expected beta2 of at most 0.99609375; lower it, or use "
         "factor_dtype f32");
   }
 }

@@ -99,6 +99,7 @@ class Keywords(TypedDict, total=False):
     update_floor_rows: bool | None
     shape_scale: str | None
     second_moment: str | None
+    soap_post: str | None
     orthogonalization: str | None
     ns_coefficients: str | Sequence[Sequence[float]] | None
     ns_steps: int | None

@@ -12,13 +12,6 @@
 
 namespace shampoo {
 
-// What a step computes for a row with update_floor_rows, otherwise for the whole tensor.
-struct NormControlRow {
-  NormSums sums;
-  ControlledMove move;
-  double moved_square = 0;
-};
-
 // Computes the update of a block whose norm a step controls (NormControlStep). The block is a whole tensor.
 template <typename Real>
 class NormControlPass {
@@ -28,7 +21,7 @@ class NormControlPass {
       : context_(context),
         settings_(*context.program.settings),
         decay_(DecayOf(context.program)),
-        by_row_(settings_.update_floor > 0 && settings_.update_floor_rows),
+        by_row_(ControlsRows(settings_)),
         p_(p),
         scale_(scale) {}
 
@@ -77,11 +70,7 @@ class NormControlPass {
                                 BlockView::Of(context_.block));
   }
 
-  // Returns W after weight decay.
-  double Decayed(Real w, Real p) const {
-    const bool decays = decay_ != 0 && Decays(settings_.cautious_decay, p, w);
-    return decays ? static_cast<double>(w) - decay_ * static_cast<double>(w) : static_cast<double>(w);
-  }
+  double Decayed(Real w, Real p) const { return DecayedElement(settings_, decay_, w, p); }
   double Moved(const ControlledMove& move, Real w, Real p) const {
     return move.keep * Decayed(w, p) - move.move * static_cast<double>(p);
   }

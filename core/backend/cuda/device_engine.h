@@ -101,6 +101,7 @@ class DeviceEngine {
   std::vector<unsigned char> owned_;
   std::vector<ParamOfPlan> params_;
   std::vector<DeviceSettings> groups_;
+  std::vector<NewtonSchulz> newton_schulz_;     // by group
   std::unique_ptr<const GatherTables> gather_;  // nullptr unless blocks are gathered
   Engine* engine_ = nullptr;
 };

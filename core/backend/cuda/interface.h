@@ -47,6 +47,7 @@ struct ParamOfPlan {
   int64_t elements;
   Dtype param_dtype, grad_dtype, out_dtype, copy_dtype;
   int32_t group;
+  Fan fan;
 };
 
 // One exchange between shard ranks. Positions are offsets in the engine's exchange buffers.
@@ -94,6 +95,13 @@ struct GatherView {
   int64_t bytes;  // in the exchange buffers
 };
 
+// How the directions of a group are orthogonalized, with method muon.
+struct NewtonSchulz {
+  NsCoefficients coefficients;
+  NsNorm norm;
+  int64_t steps;
+};
+
 // A view of a plan. The plan must outlive the engine.
 struct PlanView {
   const Block* blocks;
@@ -102,7 +110,8 @@ struct PlanView {
   const ParamOfPlan* params;
   int32_t param_count;
   int32_t group_count;
-  const DeviceSettings* groups;  // as planned
+  const DeviceSettings* groups;       // as planned
+  const NewtonSchulz* newton_schulz;  // by group
   int64_t state_bytes;
   int32_t bucket_count;  // at least 1
   // By bucket: bytes of one rank's segment in its exchange. Empty with one replica.

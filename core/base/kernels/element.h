@@ -103,6 +103,12 @@ SHAMPOO_HD_ELEMENT Real MomentDirection(const FilterScalars<Real>& s, Real h, Re
   return (divisor == 0 ? Real{0} : h) / (divisor == 0 ? Real{1} : divisor);
 }
 
+// Returns the sign of an element: 1, -1 or, for zeros and NaN, 0.
+template <typename Real>
+SHAMPOO_HD_ELEMENT Real SignOf(Real x) {
+  return Real(x > 0) - Real(x < 0);
+}
+
 // Returns whether an element of the parameter decays. With cautious decay, it does not where P and W have opposite
 // signs, because the step increases its magnitude there (cautious weight decay, arXiv 2510.12402). The signs are
 // compared, because a product may underflow.

@@ -143,10 +143,11 @@ TEST_CASE("a bound scalar changes only its own group") {
     CHECK(now == static_cast<double>(lr));
   }
   for (const char* const key : {"beta1", "weight_decay"}) {
-    RequireOk(shampoo_optimizer_bind_scalar(both.all.optimizer, 0, key, SHAMPOO_F64, &scale));
+    double value = 0;
+    RequireOk(shampoo_optimizer_bind_scalar(both.all.optimizer, 0, key, SHAMPOO_F64, &value));
     for (uint64_t t = 50; t < 53; ++t) {
-      scale = 0.25 * static_cast<double>(t - 49);
-      RequireOk(shampoo_optimizer_set(both.alone[0]->optimizer, 0, key, scale));
+      value = 0.25 * static_cast<double>(t - 49);
+      RequireOk(shampoo_optimizer_set(both.alone[0]->optimizer, 0, key, value));
       both.Step(t);
     }
     RequireOk(shampoo_optimizer_bind_scalar(both.all.optimizer, 0, key, 0, nullptr));

@@ -70,11 +70,12 @@ SHAMPOO_DEVICE inline GroupSettings InForce(const DeviceSettings& settings) {
   return in_force;
 }
 
-SHAMPOO_DEVICE inline DeviceGroup StepOf(const DeviceSettings& settings, int64_t t) {
+// in_force: the settings with the values of bound scalars.
+SHAMPOO_DEVICE inline DeviceGroup StepOf(const GroupSettings& in_force, int64_t t) {
   DeviceGroup step;
-  step.settings = InForce(settings);
+  step.settings = in_force;
   static_cast<StepScalars&>(step) = MakeStepScalars(step.settings, t);
-  step.schedule = GroupScheduleOf(settings, t);
+  step.schedule = GroupScheduleOf(step.settings, t);
   step.active = 1;
   return step;
 }
@@ -122,7 +123,10 @@ struct BeginGroupsBody {
     if (!IsStepCounter(counter)) {
       return RejectGroup(state, Rejection::kCounter, group, static_cast<double>(counter));
     }
-    step = StepOf(settings[i], counter + 1);
+    step = StepOf(step.settings, counter + 1);
+    if (step.settings.method == Method::kMuon) {
+      tables.groups[tables.group_count + group] = StepOf(RoutedSettings(step.settings), counter + 1);
+    }
     for (int key = 0; key < kBindableKeys; ++key) {
       const double value = BindableValue(step.settings, key);
       if (IsUsable(key, value, narrowest[i])) continue;
@@ -140,6 +144,8 @@ struct BeginGroupsBody {
     if (UsesEigenbasis(settings[i].method)) return true;  // CheckBlocks checks each block
     const GroupSchedule schedule = GroupScheduleOf(settings[i], t);
     const RefreshKeys& keys = schedule.keys;
+    if (GraftingOf(settings[i].method) != Grafting::kNone) return true;  // an elementwise method has no schedule
+    if (IsSteepestDescent(settings[i].method)) return (t >= keys.start) == (expected[i] >= keys.start);
     if (keys.spread) return false;  // each step may have different tasks
     // CheckBlocks checks for each block whether the step uses the roots of a snapshot.
     return !IsDue(schedule, 0) && (t >= keys.start) == (expected[i] >= keys.start);
