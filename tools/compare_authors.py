@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Compares SOAP and KL-Shampoo of libshampoo with the code that their authors publish.
+"""Compares SOAP, KL-Shampoo, Muon and NorMuon of libshampoo with the code that their authors or PyTorch publish.
 
 Both sides get the same float32 parameters and gradients, on the same number of threads. The script prints how far the
 parameters of the two differ after one refresh interval. Beside it stands how far the authors' code differs from itself
@@ -13,10 +13,12 @@ Requires NumPy, PyTorch, libshampoo's Python package, and copies of the authors'
 
     git clone https://github.com/nikhilvyas/SOAP
     git clone https://github.com/yorkerlin/KL-Methods
-    python3 tools/compare_authors.py --soap SOAP/soap.py --kl KL-Methods/optim/kl_opt.py
+    git clone https://github.com/zichongli5/NorMuon
+    python3 tools/compare_authors.py --soap SOAP/soap.py --kl KL-Methods/optim/kl_opt.py \\
+        --muon --normuon NorMuon/normuon.py
 
-The authors' KL-Shampoo computes in bfloat16 by default. It runs twice: with this cast removed (cast_dtype float32),
-which is what libshampoo is compared with, and as published.
+Muon is torch.optim.Muon. The authors' KL-Shampoo, Muon and NorMuon compute products in bfloat16. They run twice: with
+the cast removed, which is what libshampoo is compared with, and as published.
 """
 from __future__ import annotations
 
@@ -25,6 +27,7 @@ import contextlib
 import importlib.util
 import io
 import time
+import unittest.mock
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +49,13 @@ KL_RULES = {
     "max_preconditioner_dim": 10000, "skip_dim_size": 10000,
 }  # fmt: skip
 
+# Keys of torch.optim.Muon, and of NorMuon in the code of its authors.
+MUON_RULES = {
+    "method": "muon", "route": "off", "lr": 1e-3, "beta1": 0.95, "use_nesterov": True, "ns_coefficients": "jordan",
+    "ns_steps": 5, "shape_scale": "muon", "weight_decay": 0.1, "weight_decay_type": "decoupled",
+}  # fmt: skip
+NORMUON_RULES = {**MUON_RULES, "lr": 0.02, "second_moment": "row", "beta2": 0.95, "epsilon": 1e-10}
+
 
 def load_class(path: Path, name: str) -> Any:
     """Return a class of a Python file."""
@@ -62,7 +72,7 @@ class Ours:
 
     def __init__(self, start: list[np.ndarray], threads: int, keys: dict[str, Any]) -> None:
         self.params = [value.copy() for value in start]
-        self.optimizer = libshampoo.Optimizer(self.params, threads=threads, precondition_frequency=FREQUENCY, **keys)
+        self.optimizer = libshampoo.Optimizer(self.params, threads=threads, **keys)
 
     def step(self, grads: list[np.ndarray]) -> None:
         self.optimizer.step(grads)
@@ -72,12 +82,12 @@ class Ours:
 
 
 class Theirs:
-    """An optimizer of the authors."""
+    """An optimizer of the authors. It may write to the gradients."""
 
     def __init__(self, start: list[np.ndarray], make: Any, **options: Any) -> None:
         self.params = [torch.nn.Parameter(torch.from_numpy(value.copy())) for value in start]
         with contextlib.redirect_stdout(io.StringIO()):
-            self.optimizer = make(self.params, precondition_frequency=FREQUENCY, **options)
+            self.optimizer = make(self.params, **options)
 
     def step(self, grads: list[np.ndarray]) -> None:
         for param, grad in zip(self.params, grads):
@@ -86,6 +96,14 @@ class Theirs:
 
     def values(self) -> list[np.ndarray]:
         return [param.detach().numpy() for param in self.params]
+
+
+class TheirsInFloat32(Theirs):
+    """An optimizer whose casts to bfloat16 have no effect."""
+
+    def step(self, grads: list[np.ndarray]) -> None:
+        with unittest.mock.patch.object(torch.Tensor, "bfloat16", torch.Tensor.clone):
+            super().step(grads)
 
 
 def drift(first: Any, second: Any, start: list[np.ndarray]) -> float:
@@ -116,8 +134,9 @@ def compare(
             for _ in range(FREQUENCY)
         ]
         for key, optimizer in rows.items():
+            own = [[value.copy() for value in grad] for grad in grads]
             began = time.perf_counter()
-            for grad in grads:
+            for grad in own:
                 optimizer.step(grad)
             seconds[key].append((time.perf_counter() - began) / FREQUENCY)
         if interval == 0:
@@ -134,17 +153,35 @@ def compare(
         print(f"| {key} | {1e3 * best[key]:.1f} | {best[first_theirs] / best[key]:.2f} |", flush=True)
 
 
+def compare_muon(
+    name: str, source: str, make: Any, rules: dict[str, Any], defaults: dict[str, Any], start: list[np.ndarray], args: Any
+) -> None:
+    """Print the rows of Muon or NorMuon."""
+    options = {"lr": rules["lr"], "weight_decay": rules["weight_decay"]}
+    ours = {
+        "the same rules": Ours(start, args.threads, rules),
+        "its defaults": Ours(start, args.threads, defaults | {"route": "off"}),
+    }
+    theirs = {
+        f"{source}, float32": TheirsInFloat32(start, make, **options),
+        f"{source}, bfloat16": Theirs(start, make, **options),
+    }
+    compare(name, ours, theirs, TheirsInFloat32(start, make, **options), start, args)
+
+
 def main() -> None:
     """Parse arguments and print the comparison."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--soap", type=Path, help="soap.py of nikhilvyas/SOAP")
     parser.add_argument("--kl", type=Path, help="optim/kl_opt.py of yorkerlin/KL-Methods")
+    parser.add_argument("--muon", action="store_true", help="torch.optim.Muon")
+    parser.add_argument("--normuon", type=Path, help="normuon.py of zichongli5/NorMuon")
     parser.add_argument("--shapes", default="512x512*24", help="shapes of the parameters, such as 512x512*8,2048x512")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--intervals", type=int, default=4, help=f"number of intervals of {FREQUENCY} steps, at least 2")
     args = parser.parse_args()
-    if args.soap is None and args.kl is None:
-        parser.error("expected --soap, --kl or both; see the top of this file")
+    if args.soap is None and args.kl is None and not args.muon and args.normuon is None:
+        parser.error("expected --soap, --kl, --muon or --normuon; see the top of this file")
     torch.set_num_threads(args.threads)
     random = np.random.default_rng(0)
     start = []
@@ -156,25 +193,33 @@ def main() -> None:
     total = sum(value.size for value in start)
     print(f"{len(start)} parameters, {total / 1e6:.2f} M elements, {args.threads} threads, PyTorch {torch.__version__}, "
           f"libshampoo {libshampoo.__version__}", flush=True)
+    frequency = {"precondition_frequency": FREQUENCY}
     if args.soap is not None:
         soap = load_class(args.soap, "SOAP")
         ours = {
-            "the authors' rules": Ours(start, args.threads, SOAP_RULES),
-            "its defaults": Ours(start, args.threads, {"preset": "soap", "weight_decay": 0.01}),
+            "the authors' rules": Ours(start, args.threads, SOAP_RULES | frequency),
+            "its defaults": Ours(start, args.threads, {"preset": "soap", "weight_decay": 0.01} | frequency),
         }
-        compare("SOAP", ours, {"SOAP of the authors": Theirs(start, soap)}, Theirs(start, soap), start, args)
+        theirs = {"SOAP of the authors": Theirs(start, soap, **frequency)}
+        compare("SOAP", ours, theirs, Theirs(start, soap, **frequency), start, args)
     if args.kl is not None:
         kl = load_class(args.kl, "KLOpt")
         ours = {
-            "the authors' rules": Ours(start, args.threads, KL_RULES),
-            "its defaults": Ours(start, args.threads, {"preset": "kl_shampoo", "weight_decay": 0.01}),
+            "the authors' rules": Ours(start, args.threads, KL_RULES | frequency),
+            "its defaults": Ours(start, args.threads, {"preset": "kl_shampoo", "weight_decay": 0.01} | frequency),
         }
         theirs = {
-            "KL-Shampoo of the authors, float32": Theirs(start, kl, cast_dtype=torch.float32),
-            "KL-Shampoo of the authors, bfloat16": Theirs(start, kl),
+            "KL-Shampoo of the authors, float32": Theirs(start, kl, cast_dtype=torch.float32, **frequency),
+            "KL-Shampoo of the authors, bfloat16": Theirs(start, kl, **frequency),
         }
-        control = Theirs(start, kl, cast_dtype=torch.float32)
+        control = Theirs(start, kl, cast_dtype=torch.float32, **frequency)
         compare("KL-Shampoo", ours, theirs, control, start, args)
+    if args.muon:
+        compare_muon("Muon", "torch.optim.Muon", torch.optim.Muon, MUON_RULES, {"preset": "muon"}, start, args)
+    if args.normuon is not None:
+        normuon = load_class(args.normuon, "SingleDeviceNorMuon")
+        options = {"preset": "normuon"}
+        compare_muon("NorMuon", "NorMuon of the authors", normuon, NORMUON_RULES, options, start, args)
 
 
 if __name__ == "__main__":

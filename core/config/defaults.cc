@@ -68,12 +68,29 @@ constexpr Default kMuonhPreset[] = {
 // The defaults of Lion (arXiv 2302.06675) with the weight decay of microsoft/dion.
 constexpr Default kLionPreset[] = {{"beta1", "0.99"}, {"beta3", "0.9"}, {"weight_decay", "0.01"}};
 
+// SOAP on the hyperball, as in KellerJordan/modded-nanogpt.
+constexpr Default kSoapHPreset[] = {{"lr", "0.018"},
+                                    {"beta1", "0.95"},
+                                    {"beta2", "0.9"},
+                                    {"use_bias_correction", "false"},
+                                    {"precondition_frequency", "1"},
+                                    {"norm_control", "hyperball"}};
+constexpr Default kKlSoapHPreset[] = {{"lr", "0.018"},
+                                      {"beta1", "0.95"},
+                                      {"beta2", "0.9"},
+                                      {"use_bias_correction", "false"},
+                                      {"precondition_frequency", "1"},
+                                      {"norm_control", "hyperball"},
+                                      {"factor_correction", "kl"}};
+
 constexpr Preset kPresets[] = {
     {"shampoo", Method::kShampoo, {}},
     {"shampoo_2024", Method::kShampoo, kShampoo2024},
     {"shampoo_pinv", Method::kShampoo, kShampooPinv},
     {"adamw", Method::kAdam, kAdamw},
     {"soap", Method::kSoap, {}},
+    {"soap_h", Method::kSoap, kSoapHPreset},
+    {"kl_soap_h", Method::kSoap, kKlSoapHPreset},
     {"kl_shampoo", Method::kKlShampoo, {}},
     {"muon", Method::kMuon, kMuonPreset},
     {"normuon", Method::kMuon, kNormuonPreset},

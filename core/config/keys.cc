@@ -13,8 +13,8 @@
 namespace shampoo {
 namespace {
 
-constexpr const char* kPresetNames[] = {"shampoo",    "shampoo_2024", "shampoo_pinv", "adamw", "soap",
-                                        "kl_shampoo", "muon",         "normuon",      "muonh", "lion"};
+constexpr const char* kPresetNames[] = {"shampoo",   "shampoo_2024", "shampoo_pinv", "adamw",   "soap",  "soap_h",
+                                        "kl_soap_h", "kl_shampoo",   "muon",         "normuon", "muonh", "lion"};
 constexpr const char* kMethodNames[] = {"shampoo", "soap",    "kl_shampoo", "muon", "adam",
                                         "adagrad", "rmsprop", "sgd",        "sign"};
 constexpr const char* kGraftingNames[] = {"none", "sgd", "adagrad", "rmsprop", "adam"};
@@ -40,6 +40,7 @@ constexpr const char* kAveragingNames[] = {"none", "gpa", "schedule_free"};
 constexpr const char* kShapeScaleNames[] = {"none", "muon", "rms_adam", "spectral", "sqrt_max"};
 constexpr const char* kOrthogonalizationNames[] = {"newton_schulz", "exact"};
 constexpr const char* kNsNormNames[] = {"frobenius", "schatten4"};
+constexpr const char* kSoapPostNames[] = {"none", "orthogonalize"};
 constexpr const char* kDirectionMomentNames[] = {"none", "row", "short", "element"};
 constexpr const char* kBasisMethodNames[] = {"eigen", "qr"};
 constexpr const char* kBasisSortNames[] = {"before", "after", "ascending", "none"};
@@ -51,6 +52,7 @@ constexpr const char* kFactorStartNames[] = {"zero", "first"};
 constexpr const char* kFactorTermNames[] = {"none", "kl"};
 constexpr const char* kKlEigenvaluesNames[] = {"ema", "basis"};
 constexpr const char* kStateDtypes[] = {"auto", "f32", "f64", "f16", "bf16"};
+constexpr const char* kAverageDtypes[] = {"auto", "f32", "f64", "bf16"};
 constexpr const char* kComputationDtypes[] = {"auto", "f32", "f64"};
 
 constexpr double kNoLimit = std::numeric_limits<double>::max();
@@ -83,10 +85,11 @@ const Key kKeys[] = {
             "keys are set. shampoo: the defaults of this table. shampoo_2024: the defaults of the July 2024 reference "
             "release. shampoo_pinv: shampoo with root_rank_handling pseudo_inverse. adamw: method adam with the "
             "learning rate and the weight decay of torch.optim.AdamW. soap, kl_shampoo: the method of this name with "
-            "its defaults. muon: method muon with the coefficients and the weight decay of torch.optim.Muon. normuon, "
-            "muonh: method muon with second_moment row, and with norm_control hyperball. lion: method sign with the "
-            "keys of Lion. A preset is for one method; if the key method selects another method, the defaults of that "
-            "method are used instead.",
+            "its defaults. soap_h, kl_soap_h: method soap with norm_control hyperball; kl_soap_h also with "
+            "factor_correction kl. muon: method muon with the coefficients and the weight decay of torch.optim.Muon. "
+            "normuon, muonh: method muon with second_moment row, and with norm_control hyperball. lion: method sign "
+            "with the keys of Lion. A preset is for one method; if the key method selects another method, the defaults "
+            "of that method are used instead.",
      .choices = kPresetNames},
     {.name = "method", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "How the update follows from the gradient. shampoo: Distributed Shampoo. soap: Adam in the eigenbases of "
@@ -135,8 +138,8 @@ const Key kKeys[] = {
             "keys are set to numbers above 0.",
      .methods = kShampoo, .least = 0, .number = &Settings::root_relative_epsilon, .changeable = true},
     {.name = "momentum", .type = KeyType::kF64, .default_text = "0",
-     .doc = "Momentum of the direction, applied after preconditioning and grafting, without dampening. 0: no momentum, "
-            "and none is stored.",
+     .doc = "Momentum of the direction, applied after preconditioning and grafting, without dampening unless "
+            "momentum_dampening is set. 0: no momentum, and none is stored.",
      .methods = kAllMethods & ~kMuon, .least = 0, .most = 1, .most_open = true, .number = &Settings::momentum,
      .changeable = true},
     {.name = "use_nesterov", .type = KeyType::kBool, .default_text = "false",
@@ -428,9 +431,10 @@ const Key kKeys[] = {
             "always computed on the GPU. Has no effect on the CPU.",
      .scope = Scope::kOptimizer, .choices = kRootDeviceNames, .choose = Choose<&Settings::root_device>},
     {.name = "precondition_math", .type = KeyType::kChoice, .default_text = "f32",
-     .doc = "On a GPU, the arithmetic of float32 products of gradients with inverse roots or eigenbases. f32: float32. "
-            "tf32: operands are rounded to TF32, which has a 10-bit mantissa, so that tensor cores can be used. Factor "
-            "matrices, inverse roots and eigenbases are always computed in full precision. Has no effect on the CPU.",
+     .doc = "On a GPU, the arithmetic of float32 products of gradients with inverse roots or eigenbases, and of the "
+            "products of method muon. f32: float32. tf32: operands are rounded to TF32, which has a 10-bit mantissa, so "
+            "that tensor cores can be used. Factor matrices, inverse roots and eigenbases are always computed in full "
+            "precision. Has no effect on the CPU.",
      .scope = Scope::kOptimizer, .choices = kMathNames, .choose = Choose<&Settings::precondition_math>},
     {.name = "track_times", .type = KeyType::kBool, .default_text = "false",
      .doc = "Measure the time of each part of a step, for shampoo_optimizer_stat. On a GPU this is the time in the "
@@ -530,31 +534,38 @@ const Key kKeys[] = {
             "more dimensions is a matrix whose columns are all dimensions but the one of the outputs "
             "(shampoo_param_desc.fan). none: 1. muon: sqrt(max(1, r / c)). rms_adam: 0.2 sqrt(max(r, c)), which gives "
             "an orthogonalized direction the size of a direction of Adam. spectral: sqrt(r / c). sqrt_max: sqrt(max(r, "
-            "c)). The default is muon for method muon.",
+            "c)). The default is muon for method muon and with soap_post orthogonalize.",
      .choices = kShapeScaleNames, .choose = Choose<&Settings::shape_scale>},
     {.name = "second_moment", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Divides the orthogonalized direction by the square root of a second moment of itself. none: off. row: one "
             "mean for each row (NorMuon, arXiv 2510.05491). short: one mean for each row or column of the longer side. "
             "element: one for each element (AdaMuon, arXiv 2507.11005). row and short keep the norm of the direction.",
      .methods = kMuon, .choices = kDirectionMomentNames, .choose = Choose<&Settings::direction_moment>},
+    {.name = "soap_post", .type = KeyType::kChoice, .default_text = "none",
+     .doc = "What method soap does with the direction of a matrix, or of a tensor of more dimensions as a matrix, that "
+            "has factor matrices. none: nothing. orthogonalize: the direction is orthogonalized as by method muon, "
+            "before grafting. max_preconditioner_dim must then not divide the tensor, and shape_scale is muon unless it "
+            "is set. Not supported on a GPU yet.",
+     .methods = kSoap, .choices = kSoapPostNames, .choose = Choose<&Settings::soap_post>},
     {.name = "orthogonalization", .type = KeyType::kChoice, .default_text = "newton_schulz",
-     .doc = "How method muon orthogonalizes a matrix U diag(s) V^T. newton_schulz: approximately, by matrix products. "
-            "exact: U V^T, by a singular value decomposition in float64, which takes much longer.",
-     .methods = kMuon, .choices = kOrthogonalizationNames, .choose = Choose<&Settings::orthogonalization>},
+     .doc = "How method muon and soap_post orthogonalize a matrix U diag(s) V^T. newton_schulz: approximately, by "
+            "matrix products. exact: U V^T, by a singular value decomposition in float64, which takes much longer. "
+            "exact is not supported on a GPU yet.",
+     .methods = kMuon | kSoap, .choices = kOrthogonalizationNames, .choose = Choose<&Settings::orthogonalization>},
     {.name = "ns_coefficients", .type = KeyType::kText, .default_text = "polar_express",
      .doc = "Coefficients of the steps of newton_schulz, X <- a X + (b A + c A A) X with A = X X^T. polar_express: "
             "minimax polynomials (arXiv 2505.16932). jordan: those of torch.optim.Muon. quintic, cubic5: those of "
             "Emerging-Optimizers; cubic5 needs one product less in each step. A list has at most 16 entries. The last "
             "entry repeats if ns_steps is larger.",
-     .methods = kMuon, .choices = kNsScheduleNames, .parse = ParseCoefficients},
+     .methods = kMuon | kSoap, .choices = kNsScheduleNames, .parse = ParseCoefficients},
     {.name = "ns_steps", .type = KeyType::kI64, .default_text = "5",
      .doc = "Number of steps of newton_schulz.",
-     .methods = kMuon, .least = 1, .most = 100, .integer = &Settings::ns_steps},
+     .methods = kMuon | kSoap, .least = 1, .most = 100, .integer = &Settings::ns_steps},
     {.name = "ns_norm", .type = KeyType::kChoice, .default_text = "frobenius",
      .doc = "Norm by which a matrix is divided before newton_schulz. frobenius: the root of the sum of squares. "
             "schatten4: the fourth root of the sum of fourth powers of the singular values, which is smaller, so that "
             "small singular values grow faster.",
-     .methods = kMuon, .choices = kNsNormNames, .choose = Choose<&Settings::ns_norm>},
+     .methods = kMuon | kSoap, .choices = kNsNormNames, .choose = Choose<&Settings::ns_norm>},
     {.name = "dual_norm_scale", .type = KeyType::kBool, .default_text = "false",
      .doc = "Multiplies the direction by its inner product with the filtered gradient, which is the nuclear norm with "
             "method muon (PolarGrad, arXiv 2505.21799) and the sum of magnitudes with method sign. Not allowed with "
@@ -607,8 +618,9 @@ const Key kKeys[] = {
      .least = 1, .most = kLargestInteger, .integer = &Settings::weight_ema_start},
     {.name = "average_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which the state of averaging or weight_ema, a difference from the parameter, is stored between "
-            "steps. auto: computation_dtype.",
-     .choices = kStateDtypes, .dtype = &Settings::average_dtype},
+            "steps. auto: computation_dtype. bf16 needs state_rounding stochastic with averaging schedule_free, and "
+            "with a decay above 0.99609375.",
+     .choices = kAverageDtypes, .dtype = &Settings::average_dtype},
     {.name = "state_rounding", .type = KeyType::kChoice, .default_text = "nearest",
      .doc = "How states of the size of a parameter are rounded when they are stored in bf16: to nearest, or "
             "stochastically, up or down with probabilities that make the expected error 0. stochastic allows a "
@@ -664,9 +676,20 @@ const Key kKeys[] = {
      .doc = "Exponent of the second moment in the divisor of the direction.",
      .methods = kSoap, .for_replay = true, .least = 0, .least_open = true, .number = &Settings::inverse_exponent},
     {.name = "drop_weighting", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Add new terms of the factor matrices and the second moment with weight 1 instead of 1 minus the decay, "
-            "and do not correct their bias.",
-     .methods = kSoap, .for_replay = true, .flag = &Settings::drop_weighting},
+     .doc = "Add new terms of the factor matrices and the second moment, also that of grafting, with weight 1 instead "
+            "of 1 minus the decay, and do not correct their bias.",
+     .methods = kShampoo | kSoap, .for_replay = true, .flag = &Settings::drop_weighting},
+    {.name = "trace_scaling", .type = KeyType::kF64, .default_text = "0",
+     .doc = "Exponent e of a scale of factor matrices: before its inverse root is computed, a factor matrix A is "
+            "divided by max(trace(A), epsilon)^e. 0: off. Not supported on a GPU yet.",
+     .methods = kShampoo, .for_replay = true, .least = 0, .most = 1, .number = &Settings::trace_scaling},
+    {.name = "momentum_dampening", .type = KeyType::kF64, .default_text = "0",
+     .doc = "The direction is multiplied by 1 minus this number before momentum adds it. Requires a momentum above 0.",
+     .methods = kAllMethods & ~kMuon, .for_replay = true, .least = 0, .most = 1, .most_open = true,
+     .number = &Settings::momentum_dampening},
+    {.name = "count_empty_steps", .type = KeyType::kBool, .default_text = "false",
+     .doc = "A group counts the steps in which none of its parameters has a gradient. Not supported on a GPU yet.",
+     .for_replay = true, .flag = &Settings::count_empty_steps},
 };
 // clang-format on
 

@@ -54,6 +54,13 @@ Status CheckDecay(const Settings& settings) {
                  "another weight_decay_type");
 }
 
+Status CheckDampening(const Settings& settings) {
+  if (settings.momentum_dampening == 0 || settings.momentum != 0) return {};
+  return Invalid("key momentum_dampening: the value ", settings.momentum_dampening,
+                 " is not allowed with momentum 0, because there is no momentum to dampen: expected 0, or a momentum "
+                 "above 0");
+}
+
 // Checks keys that change the update of a parameter after its direction is known.
 Status CheckNorms(const Settings& settings) {
   const bool controls_norm = settings.controls_norm();
@@ -147,6 +154,7 @@ Status Resolver::Run(Settings* settings) {
   SHAMPOO_RETURN_IF_ERROR(CheckMethod());
   SHAMPOO_RETURN_IF_ERROR(TakeValues());
   SHAMPOO_RETURN_IF_ERROR(CheckDecay(settings_));
+  SHAMPOO_RETURN_IF_ERROR(CheckDampening(settings_));
   SHAMPOO_RETURN_IF_ERROR(CheckNorms(settings_));
   SHAMPOO_RETURN_IF_ERROR(CheckAverages(settings_));
   SHAMPOO_RETURN_IF_ERROR(ResolveIgnoredDims());
@@ -299,6 +307,8 @@ Status Resolver::ResolveBasis() {
   if (IsAuto("relative_epsilon")) settings_.relative_epsilon = -1;
   if (settings_.method == Method::kKlShampoo) settings_.relative_epsilon = 0;
   if (IsAuto("kl_cap")) settings_.kl_cap = -1;
+  const bool orthogonalizes = settings_.soap_post == SoapPost::kOrthogonalize;
+  if (orthogonalizes && !config_.IsSet(*FindKey("shape_scale"))) settings_.shape_scale = ShapeScale::kMuon;
 
   const bool is_before = settings_.basis_order == BasisOrder::kBefore;
   // The keys that only one order reads, with their values if it does not read them.

@@ -64,6 +64,7 @@ enum class UpdateNorm { kNone, kFrobenius, kRms };
 enum class NormControl { kNone, kHyperball, kRelative, kRadialBrake, kRadial };
 enum class Orthogonalization { kNewtonSchulz, kExact };
 enum class NsNorm { kFrobenius, kSchatten4 };
+enum class SoapPost { kNone, kOrthogonalize };
 // The coefficients of the steps of a Newton-Schulz iteration (the key ns_coefficients): X <- a X + (b A + c A A) X with
 // A = X X^T. The last entry repeats.
 struct NsCoefficients {
@@ -100,6 +101,7 @@ struct GroupSettings {
   double epsilon = 0;                // 0 with root_relative_epsilon
   double root_relative_epsilon = 0;  // 0: the absolute epsilon is used
   double momentum = 0;
+  double momentum_dampening = 0;
   double weight_decay = 0;
   double exponent_multiplier = 0;
   double grafting_beta2 = 0;
@@ -112,6 +114,7 @@ struct GroupSettings {
   double shampoo_beta = 0;
   double relative_epsilon = 0;  // -1: auto, which depends on the computation dtype
   double inverse_exponent = 0;
+  double trace_scaling = 0;  // 0: factor matrices are not scaled
   double basis_tolerance = 0;
   double basis_epsilon = 0;
   double kl_init = 0;
@@ -155,6 +158,7 @@ struct GroupSettings {
   NormControl norm_control = NormControl::kNone;
   ShapeScale shape_scale = ShapeScale::kNone;
   DirectionMoment direction_moment = DirectionMoment::kNone;
+  SoapPost soap_post = SoapPost::kNone;
   Averaging averaging = Averaging::kNone;
   BasisMethod basis_method = BasisMethod::kEigen;
   BasisSort basis_sort = BasisSort::kBefore;
@@ -171,6 +175,7 @@ struct GroupSettings {
   bool root_spread = false;
   bool track_root_residuals = false;
   bool drop_weighting = false;
+  bool count_empty_steps = false;
   bool cautious_decay = false;
   bool dual_norm_scale = false;
   bool update_floor_rows = false;
@@ -181,12 +186,13 @@ struct GroupSettings {
   // of the blocks of Shampoo.
   constexpr bool uses_norms() const {
     return update_norm != UpdateNorm::kNone || max_update_rms > 0 || controls_norm() || dual_norm_scale ||
-           (method == Method::kSign && grafting != Grafting::kNone);
+           soap_post != SoapPost::kNone || (method == Method::kSign && grafting != Grafting::kNone);
   }
 };
 // The keys with which a tensor must be one block, for error texts.
 inline constexpr const char* kNormKeys =
-    "update_norm, max_update_rms, norm_control, update_floor, dual_norm_scale, and grafting with method sign";
+    "update_norm, max_update_rms, norm_control, update_floor, dual_norm_scale, soap_post, and grafting with method "
+    "sign";
 static_assert(std::is_trivially_copyable_v<GroupSettings>);
 
 // Returns the settings of the blocks that method adam updates in a group of method muon (Block::is_routed). lr follows

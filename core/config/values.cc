@@ -104,7 +104,10 @@ Status Settings::CheckMoments(const char* beta2_key) const {
       {"factor_dtype", in_eigenbasis ? "shampoo_beta" : "beta2", "the factor matrices", factor_dtype,
        in_eigenbasis ? shampoo_beta : beta2, false},
       {"grafting_dtype", "grafting_beta2", "the second moment", grafting_dtype, has_average ? grafting_beta2 : 0},
-      {"second_moment_dtype", beta2_key, "the second moment", second_moment_dtype, has_own_moment ? beta2 : 1}};
+      {"second_moment_dtype", beta2_key, "the second moment", second_moment_dtype, has_own_moment ? beta2 : 1},
+      {"average_dtype", averaging == Averaging::kGpa ? "average_eval" : "weight_ema",
+       "the difference between average and parameter", average_dtype,
+       averaging == Averaging::kGpa ? average_eval : weight_ema}};
   for (const Moment& moment : moments) {
     const bool is_narrow = moment.dtype == Dtype::kBf16 || moment.dtype == Dtype::kF16;
     // A decrease by less than half the distance to the next number is rounded away.
@@ -115,9 +118,16 @@ Status Settings::CheckMoments(const char* beta2_key) const {
     if (may_be_stochastic && state_rounding == Rounding::kStochastic) continue;
     return Invalid("keys ", moment.dtype_key, " and ", moment.decay_key, ": the values ", NameOf(*moment.dtype),
                    " and ", moment.decay, " are not allowed together, because rounding would undo every decay of ",
-                   moment.what, ": expected a ", moment.decay_key, " of at most ", 1 - std::ldexp(1.0, -bits),
+                   moment.what, ": expected ", moment.decay_key, " of at most ", 1 - std::ldexp(1.0, -bits),
                    may_be_stochastic ? "; lower it, or use state_rounding stochastic or " : "; lower it, or use ",
                    moment.dtype_key, " f32");
+  }
+  const bool rounds_average = average_dtype == Dtype::kBf16 && state_rounding == Rounding::kNearest;
+  if (averaging == Averaging::kScheduleFree && rounds_average && !allow_stalled_moments) {
+    return Invalid(
+        "keys average_dtype and averaging: the values bf16 and schedule_free are not allowed together, because after "
+        "some hundred steps rounding would undo every change of the average: expected state_rounding stochastic, or "
+        "average_dtype f32");
   }
   return {};
 }

@@ -125,6 +125,10 @@ struct Block {
   int64_t exchange_offset = 0;
   Dtype exchange_dtype = Dtype::kF32;
 
+  // Returns the number of rows of the dense tensor as a matrix that soap_post orthogonalizes. Its rows are the outputs
+  // or, if those are the last dim, the inputs.
+  int64_t PostRows(Fan fan) const { return fan == Fan::kInOut ? matrix_columns : matrix_rows; }
+
   // Returns the shape of direction_moment.
   Shape DirectionMomentShape() const {
     if (moment_of_direction == DirectionMoment::kElement) return shape;
@@ -145,6 +149,11 @@ constexpr const char* NameOf(Role role) {
   constexpr const char* kNames[] = {"hidden", "vector", "embedding", "head"};
   return kNames[static_cast<int32_t>(role)];
 }
+// Returns whether soap_post orthogonalizes the direction of a block. Such a block is a whole tensor.
+constexpr bool OrthogonalizesDirection(const Block& block, const GroupSettings& settings) {
+  return settings.soap_post == SoapPost::kOrthogonalize && block.is_rotated() && block.matrix_rows > 0;
+}
+
 constexpr const char* NameOf(Fan fan) { return fan == Fan::kOutIn ? "out_in" : "in_out"; }
 
 // Returns "<parameter>/<block>", the prefix of the names of a block's states.

@@ -98,18 +98,15 @@ Status CheckPlacement(const Placement& placement) {
 
 Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
   if (placement.device == DeviceType::kCpu) return {};
-  if (IsSteepestDescent(settings.method)) {
-    return Unsupported("key method: the value ", NameOf(settings.method),
-                       " is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected another method, or a plan "
-                       "for SHAMPOO_CPU");
-  }
-  const bool controls_more =
-      settings.norm_control != NormControl::kNone && settings.norm_control != NormControl::kHyperball;
-  if (controls_more || settings.update_floor > 0 || settings.shape_scale != ShapeScale::kNone ||
-      (settings.norm_control == NormControl::kHyperball && settings.cautious_decay)) {
+  if (settings.method == Method::kMuon && settings.orthogonalization != Orthogonalization::kNewtonSchulz) {
     return Unsupported(
-        "keys norm_control, update_floor and shape_scale are not supported on a GPU yet, except norm_control hyperball "
-        "without cautious_decay (device_type SHAMPOO_CUDA): expected none, 0 and none, or a plan for SHAMPOO_CPU");
+        "key orthogonalization: the value exact is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected "
+        "newton_schulz, or a plan for SHAMPOO_CPU");
+  }
+  if (settings.soap_post != SoapPost::kNone) {
+    return Unsupported(
+        "key soap_post: the value orthogonalize is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected "
+        "none, or a plan for SHAMPOO_CPU");
   }
   if (settings.averaging != Averaging::kNone || settings.weight_ema != 0) {
     return Unsupported(
@@ -120,6 +117,11 @@ Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
     return Unsupported(
         "keys state_rounding and param_rounding: the value stochastic is not supported on a GPU yet (device_type "
         "SHAMPOO_CUDA): expected nearest, or a plan for SHAMPOO_CPU");
+  }
+  if (settings.trace_scaling > 0 || settings.count_empty_steps) {
+    return Unsupported(
+        "keys trace_scaling and count_empty_steps are not supported on a GPU yet (device_type SHAMPOO_CUDA): expected "
+        "0 and false, or a plan for SHAMPOO_CPU");
   }
   const bool is_shampoo = settings.method == Method::kShampoo;
   if (is_shampoo && (settings.precondition_dims != PreconditionDims::kAll || settings.skip_dim_size > 0 ||

@@ -27,6 +27,13 @@ struct SymmetricView {
   }
 };
 
+template <typename Real>
+double TraceOf(const SymmetricView<Real>& matrix) {
+  double trace = 0;
+  for (int64_t i = 0; i < matrix.n; ++i) trace += matrix.At(i, i);
+  return trace;
+}
+
 // The destination of a symmetric matrix, of which the upper triangle or all elements are written.
 template <typename Real>
 struct SymmetricTarget {

@@ -14,6 +14,7 @@
 #include "core/blas/mirror.h"
 #include "core/blas/rank_update.h"
 #include "core/blas/scratch.h"
+#include "core/rules/muon.h"
 
 namespace shampoo {
 namespace {
@@ -53,7 +54,7 @@ bool ScaleToOne(int64_t n, Real* x, Tiles* tiles) {
     largest = std::max(largest, LargestMagnitude(x + at, DtypeOf<Real>(), std::min(kPiece, n - at)));
   }
   if (largest == 0) return false;
-  const int exponent = std::isfinite(largest) ? std::ilogb(largest) : 0;
+  const int exponent = ScaleExponent(largest);
   // Two factors, because one might overflow.
   const int half = exponent / 2;
   Scale(n, std::ldexp(Real{1}, -half), x, tiles);
@@ -149,7 +150,7 @@ void ByNewtonSchulz(const Settings& settings, int64_t rows, int64_t columns, Rea
   Scale(n, static_cast<Real>(1 / (coefficients.divisor * norm)), x, memory.tiles);
   for (int64_t step = 0; step < settings.ns_steps; ++step) {
     iteration.ComputeGram();
-    iteration.Step(coefficients.entries[std::min<int64_t>(step, coefficients.count - 1)]);
+    iteration.Step(EntryOf(coefficients, step));
   }
   if (iteration.result() != x) std::copy_n(iteration.result(), n, x);
 }

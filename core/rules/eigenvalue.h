@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/base/host_device.h"
+#include "core/config/settings.h"
 #include "core/rules/root_spec.h"
 
 // How a matrix is scaled, how its eigenvalues become eigenvalues of the root, and when a result is accepted.
@@ -19,6 +20,15 @@ inline constexpr double kLargestResidual = 0.1;
 // Returns the epsilon that is added to the eigenvalues of a matrix with this mean eigenvalue.
 SHAMPOO_HD inline double ResolvedEpsilon(const RootSpec& spec, double mean_eigenvalue) {
   return spec.relative_epsilon > 0 ? spec.relative_epsilon * std::fmax(mean_eigenvalue, 0) : spec.epsilon;
+}
+
+// Returns the number by which the key trace_scaling divides a matrix with this trace, which may be infinite, before its
+// root is computed: max(trace, epsilon)^trace_scaling.
+SHAMPOO_HD inline double TraceDivisor(const GroupSettings& settings, double trace) {
+  if (settings.trace_scaling == 0) return 1;
+  // The limits keep the product with a bias correction a normal number.
+  const double size = std::fmin(std::fmax(std::fmax(trace, settings.epsilon), 1e-290), DBL_MAX);
+  return std::pow(size, settings.trace_scaling);
 }
 
 // Returns whether a factor matrix counts as a zero matrix because none of its elements is a normal number of its dtype.
@@ -78,8 +88,8 @@ class ElementScaling {
  public:
   // Two factors, because 2^-k may be out of the range of float64: k is between -1074 and 1024. If the product is in
   // range, so is each intermediate result.
-  SHAMPOO_HD ElementScaling(int k, double divisor)
-      : half_(std::ldexp(1.0, -k / 2)), rest_(std::ldexp(1.0, -(k - k / 2))), divisor_(static_cast<Root>(divisor)) {}
+  // The exponent of the divisor is a part of k, because the divisor may be out of the range of Root.
+  SHAMPOO_HD ElementScaling(int k, double divisor) : ElementScaling(k, divisor, std::ilogb(divisor)) {}
 
   template <typename Real>
   SHAMPOO_HD Root operator()(Real value) const {
@@ -87,6 +97,11 @@ class ElementScaling {
   }
 
  private:
+  SHAMPOO_HD ElementScaling(int k, double divisor, int exponent)
+      : half_(std::ldexp(1.0, -(k + exponent) / 2)),
+        rest_(std::ldexp(1.0, -(k + exponent - (k + exponent) / 2))),
+        divisor_(static_cast<Root>(std::ldexp(divisor, -exponent))) {}
+
   double half_;
   double rest_;
   Root divisor_;

@@ -72,10 +72,30 @@ struct ControlledMove {
   double move = 0;
 };
 
+// Returns an element of W after weight decay. decay: DecayOf() the step.
+template <typename Real>
+SHAMPOO_HD double DecayedElement(const GroupSettings& settings, double decay, Real w, Real p) {
+  const auto wide = static_cast<double>(w);
+  return decay != 0 && Decays(settings.cautious_decay, p, w) ? wide - decay * wide : wide;
+}
+
+// What a step computes for a row with update_floor_rows, otherwise for the whole tensor.
+struct NormControlRow {
+  NormSums sums;
+  ControlledMove move;
+  double moved_square = 0;  // of the row after the move; the CPU adds these in order
+};
+
+// Returns whether a step computes one NormControlRow for each row of a matrix.
+constexpr bool ControlsRows(const GroupSettings& settings) {
+  return settings.update_floor > 0 && settings.update_floor_rows;
+}
+
 // A step of norm_control and update_floor on one tensor. Sources: Hyperball optimization (MuonH); the hooks of
 // Emerging-Optimizers (relative, radial_brake); the update floor and the radial control of modded-nanogpt's records.
 //
-// Call Add() for each row, then MoveOf() for each row, compute |W1|, and scale W1 by Ratio().
+// Call Add() with each row or with the sums of their terms, then MoveOf() for each row, compute |W1|, and scale W1 by
+// Ratio().
 class NormControlStep {
  public:
   // total: the sums over the whole tensor. radius: the norm that hyperball maintains. scale: of the direction.
@@ -88,11 +108,19 @@ class NormControlStep {
     radial_ = (1 - (along < 0 ? settings.radial_outward : settings.radial_inward)) * along;
   }
 
-  SHAMPOO_HD void Add(const NormSums& row) {
+  // Return the terms of a row in |D|^2 and <D, W>.
+  SHAMPOO_HD double SquareTerm(const NormSums& row) const {
     const double floor = FloorOf(row);
-    square_ += floor * floor * SquareOf(row);
-    product_ += floor * (scale_ * row.pw - radial_ * row.ww);
+    return floor * floor * SquareOf(row);
   }
+  SHAMPOO_HD double ProductTerm(const NormSums& row) const {
+    return FloorOf(row) * (scale_ * row.pw - radial_ * row.ww);
+  }
+  SHAMPOO_HD void Add(double square, double product) {
+    square_ += square;
+    product_ += product;
+  }
+  SHAMPOO_HD void Add(const NormSums& row) { Add(SquareTerm(row), ProductTerm(row)); }
 
   SHAMPOO_HD ControlledMove MoveOf(const NormSums& row) const {
     const double length = Length() * FloorOf(row);

@@ -47,8 +47,9 @@ struct StepScalars {
   // P <- P + decoupled_decay * W
   double decoupled_decay = 0;
 
-  // M <- momentum * M + P; P <- P + momentum * M (Nesterov) or M
+  // P <- momentum_weight * P, M <- momentum * M + P; P <- P + momentum * M (Nesterov) or M, if there is an M
   double momentum = 0;
+  double momentum_weight = 1;
 
   // U = -lr P - shrinkage * W; out = W + U, or U
   double lr = 0;
@@ -90,7 +91,7 @@ constexpr int64_t FactorUpdates(const GroupSettings& settings, int64_t t) {
 
 // Returns the divisor of the factor matrices in step t. It is 1 without a bias correction.
 SHAMPOO_HD inline double FactorCorrection(const GroupSettings& settings, int64_t t) {
-  const bool corrects = settings.use_bias_correction && settings.beta2 < 1;
+  const bool corrects = settings.use_bias_correction && !settings.drop_weighting && settings.beta2 < 1;
   return corrects ? BiasCorrection(settings.beta2, FactorUpdates(settings, t)) : 1;
 }
 
@@ -127,7 +128,8 @@ SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int
   if (settings.use_bias_correction)
     scalars.filter_correction = FilterCorrection(settings.beta1, scalars.ahead_decay, t);
   // Grafting always corrects Adam's second moment.
-  if (settings.grafting == Grafting::kAdam && moment_decay < 1 && (grafts || settings.use_bias_correction)) {
+  const bool corrects_moment = (grafts || settings.use_bias_correction) && !settings.drop_weighting;
+  if (settings.grafting == Grafting::kAdam && moment_decay < 1 && corrects_moment) {
     scalars.moment_correction = BiasCorrection(moment_decay, t);
   }
   scalars.moment_epsilon = grafts ? settings.grafting_epsilon : settings.epsilon;
@@ -157,6 +159,7 @@ SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int
       break;
   }
   scalars.momentum = settings.momentum;
+  scalars.momentum_weight = 1 - settings.momentum_dampening;
   scalars.lr = settings.lr;
   if (settings.weight_decay_type == WeightDecayType::kDecoupledAfter) scalars.lr *= 1 - scalars.shrinkage;
   scalars.grafting = settings.grafting;
@@ -164,15 +167,6 @@ SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int
   scalars.nesterov = settings.use_nesterov;
   scalars.cautious = settings.cautious_decay;
   return scalars;
-}
-
-// Return whether a step can use this value of the key lr or gradient_scale. A caller may bind either key to memory
-// whose value changes.
-constexpr bool IsUsableLr(double lr, Dtype narrowest) {
-  return lr >= 0 && FitOfScalar(lr, narrowest, true) == ScalarFit::kFits;
-}
-constexpr bool IsUsableGradientScale(double scale, Dtype narrowest) {
-  return FitOfScalar(scale, narrowest, false) == ScalarFit::kFits;
 }
 
 }  // namespace shampoo

@@ -26,6 +26,7 @@ constexpr ApplyScalars<Real> MakeApplyScalars(const StepScalars& step, double do
           static_cast<Real>(up),
           static_cast<Real>(step.decoupled_decay),
           static_cast<Real>(step.momentum),
+          static_cast<Real>(step.momentum_weight),
           static_cast<Real>(step.lr),
           static_cast<Real>(step.shrinkage),
           step.nesterov,
@@ -45,6 +46,13 @@ constexpr DirectionScale ScaleDirection(const StepScalars& step, bool is_grafted
   // Dividing by an infinite norm would hide it: finite elements of P would become 0.
   const bool is_finite = norm - norm == 0;
   return {1 / (norm + step.norm_guard), graft_norm, is_finite ? graft_norm : norm};
+}
+
+// The key dual_norm_scale: multiplies the direction of a method of steepest descent by the dual norm of the filtered
+// gradient. dual_norm: the inner product of the filtered gradient and the direction.
+constexpr void ScaleByDualNorm(double dual_norm, DirectionScale* scale) {
+  scale->up *= dual_norm;
+  scale->size *= dual_norm;
 }
 
 // The values of a block that a step writes, and their dtypes.

@@ -38,6 +38,15 @@ Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
                  is_in_use ? "for an optimizer: expected > 0" : Cat("while ", used, " is in use: expected 0"));
 }
 
+// beta1 and momentum need a state to be other than 0.
+Status CheckHasState(const Settings& planned, const Key& key) {
+  const bool has_state = key.number == &Settings::beta1 || key.number == &Settings::momentum;
+  if (!has_state || planned.*key.number != 0) return {};
+  return WrongState("key ", key.name,
+                    " was 0 when the plan was made, so there is no state for it: make the plan with a value above 0, "
+                    "and set the key to 0 until it is needed");
+}
+
 }  // namespace
 
 double BoundScalar::Read() const {
@@ -62,8 +71,10 @@ HyperParameters::HyperParameters(const PlanData& plan, size_t scalar_alignment)
 GroupSettings HyperParameters::InForce(size_t group) const {
   const Group& of = groups_[group];
   GroupSettings settings = of.settings;
-  if (of.lr.value != nullptr) settings.lr = of.lr.Read();
-  if (of.gradient_scale.value != nullptr) settings.gradient_scale = of.gradient_scale.Read();
+  for (int key = 0; key < kBindableKeys; ++key) {
+    const BoundScalar& scalar = of.bound[static_cast<size_t>(key)];
+    if (scalar.value != nullptr) BindableValue(settings, key) = scalar.Read();
+  }
   return settings;
 }
 
@@ -87,13 +98,7 @@ Status HyperParameters::Set(int group, const char* name, double value, bool* roo
   if (!Reads(settings.method, *key)) return RejectUnread(settings.method, *key, Cat(value));
   const Settings& planned = plan_.groups[static_cast<size_t>(group)];
   SHAMPOO_RETURN_IF_ERROR(CheckEpsilon(settings, *key, value));
-  for (double Settings::*with_state : {&Settings::beta1, &Settings::momentum}) {
-    if (key->number == with_state && planned.*with_state == 0 && value != 0) {
-      return WrongState("key ", name,
-                        " was 0 when the plan was made, so there is no state for it: make the plan with a value "
-                        "above 0, and set the key to 0 until it is needed");
-    }
-  }
+  if (value != 0) SHAMPOO_RETURN_IF_ERROR(CheckHasState(planned, *key));
   if (key->number == &Settings::grafting_beta2 && settings.grafting == Grafting::kAdagrad && value != 1) {
     return Invalid(
         "key grafting_beta2: the value ", value,
@@ -154,15 +159,15 @@ Status HyperParameters::Get(int group, const char* name, double* value) const {
 
 Status HyperParameters::Bind(int group, const char* name, int dtype, const void* value) {
   SHAMPOO_RETURN_IF_ERROR(CheckGroup(group));
-  if (name == nullptr) return Invalid("key is NULL: expected lr or gradient_scale");
-  Group& target = groups_[static_cast<size_t>(group)];
-  const std::string_view key = name;
-  BoundScalar* scalar = key == "lr" ? &target.lr : key == "gradient_scale" ? &target.gradient_scale : nullptr;
-  if (scalar == nullptr) return Invalid("key is \"", key, "\": expected lr or gradient_scale");
+  if (name == nullptr) return Invalid("key is NULL: expected ", kBindableNames);
+  const int number = BindableKey(name);
+  if (number < 0) return Invalid("key is \"", name, "\": expected ", kBindableNames);
+  BoundScalar& scalar = groups_[static_cast<size_t>(group)].bound[static_cast<size_t>(number)];
   if (value == nullptr) {
-    *scalar = {};
+    scalar = {};
     return {};
   }
+  SHAMPOO_RETURN_IF_ERROR(CheckHasState(plan_.groups[static_cast<size_t>(group)], *FindKey(name)));
   if (dtype != static_cast<int>(Dtype::kF32) && dtype != static_cast<int>(Dtype::kF64)) {
     return Invalid("dtype is ", dtype, ": expected SHAMPOO_F32 (1) or SHAMPOO_F64 (2)");
   }
@@ -171,23 +176,23 @@ Status HyperParameters::Bind(int group, const char* name, int dtype, const void*
     return Invalid("value is not aligned: expected an address that is a multiple of ", alignment,
                    ", because the optimizer is on a GPU");
   }
-  *scalar = {value, static_cast<Dtype>(dtype)};
+  scalar = {value, static_cast<Dtype>(dtype)};
   return {};
 }
 
 Status HyperParameters::CheckScalar(const Group& group, const char* name, double value) const {
   const Key& key = *FindKey(name);
   SHAMPOO_RETURN_IF_ERROR(CheckNumber(key, value));
-  return CheckArithmetic(key, value, group.narrowest);
+  return key.arithmetic ? CheckArithmetic(key, value, group.narrowest) : Status();
 }
 
 Status HyperParameters::CheckBoundScalars() const {
   for (size_t g = 0; g < groups_.size(); ++g) {
     const Group& group = groups_[g];
     Status status;
-    if (group.lr.value != nullptr) status = CheckScalar(group, "lr", group.lr.Read());
-    if (status.ok() && group.gradient_scale.value != nullptr) {
-      status = CheckScalar(group, "gradient_scale", group.gradient_scale.Read());
+    for (int key = 0; key < kBindableKeys && status.ok(); ++key) {
+      const BoundScalar& scalar = group.bound[static_cast<size_t>(key)];
+      if (scalar.value != nullptr) status = CheckScalar(group, BindableName(key), scalar.Read());
     }
     if (!status.ok()) return std::move(status).Within(Cat("the scalar bound to group ", g));
   }
@@ -207,12 +212,12 @@ void HyperParameters::StoreBoundScalars() {
 uint64_t HyperParameters::Hash(bool reads_bound_scalars) const {
   uint64_t hash = 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
-    const GroupSettings in_force = reads_bound_scalars ? InForce(g) : GroupSettings(groups_[g].settings);
+    GroupSettings in_force = reads_bound_scalars ? InForce(g) : GroupSettings(groups_[g].settings);
     for (const Key& key : Keys()) {
       if (!key.changeable || key.number == nullptr) continue;
       double value = groups_[g].settings.*key.number;
-      if (key.number == &Settings::lr) value = in_force.lr;
-      if (key.number == &Settings::gradient_scale) value = in_force.gradient_scale;
+      const int number = BindableKey(key.name);
+      if (number >= 0) value = BindableValue(in_force, number);
       hash = HashBytes(&value, sizeof value, hash);
     }
   }

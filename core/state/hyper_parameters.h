@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/base/status.h"
 #include "core/config/settings.h"
 #include "core/plan/plan.h"
+#include "core/rules/bound_scalars.h"
 
 namespace shampoo {
 
@@ -29,15 +32,15 @@ class HyperParameters {
   size_t group_count() const { return groups_.size(); }
   // The reference stays valid as long as this object.
   const Settings& settings(size_t group) const { return groups_[group].settings; }
-  const BoundScalar& bound_lr(size_t group) const { return groups_[group].lr; }
-  const BoundScalar& bound_gradient_scale(size_t group) const { return groups_[group].gradient_scale; }
+  // By number of the key (core/rules/bound_scalars.h).
+  std::span<const BoundScalar> bound(size_t group) const { return groups_[group].bound; }
   // Returns what a step would use now. Reads bound scalars, which must be in host memory.
   GroupSettings InForce(size_t group) const;
 
   Status Get(int group, const char* name, double* value) const;
   // roots_depend_on_it: whether the value is new and inverse roots depend on it.
   Status Set(int group, const char* name, double value, bool* roots_depend_on_it);
-  // Binds lr or gradient_scale to memory of the caller. value nullptr: removes the binding.
+  // Binds a key of core/rules/bound_scalars.h to memory of the caller. value nullptr: removes the binding.
   Status Bind(int group, const char* name, int dtype, const void* value);
 
   // Checks the values of all bound scalars in host memory.
@@ -54,8 +57,7 @@ class HyperParameters {
   struct Group {
     Settings settings;
     Dtype narrowest = Dtype::kF64;  // the narrowest computation dtype of its blocks
-    BoundScalar lr;
-    BoundScalar gradient_scale;
+    std::array<BoundScalar, kBindableKeys> bound;
   };
   Status CheckGroup(int group) const;
   Status CheckScalar(const Group& group, const char* name, double value) const;

@@ -74,10 +74,8 @@ Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std
       return RejectCounter(group, static_cast<int64_t>(report.value));
     case Rejection::kSchedule:
       return RejectSchedule(inputs, report, expected_steps, last_ticket);
-    case Rejection::kLearningRate:
-      return inputs.state.hyper_parameters().RejectScalar(group, "lr", report.value);
-    case Rejection::kGradientScale:
-      return inputs.state.hyper_parameters().RejectScalar(group, "gradient_scale", report.value);
+    case Rejection::kBoundScalar:
+      return inputs.state.hyper_parameters().RejectScalar(group, BindableName(report.dim), report.value);
     case Rejection::kGradientNotFinite:
     case Rejection::kParamNotFinite:
     case Rejection::kElementTooLarge:

@@ -153,11 +153,9 @@ bool DeviceStep::TakesPart(const Param& param) const {
 void DeviceStep::SetSettings() {
   const HyperParameters& hyper_parameters = inputs_.state.hyper_parameters();
   for (size_t g = 0; g < next_.settings.size(); ++g) {
-    const BoundScalar& lr = hyper_parameters.bound_lr(g);
-    const BoundScalar& gradient_scale = hyper_parameters.bound_gradient_scale(g);
     next_.settings[g] = cuda::DeviceSettingsOf(hyper_parameters.settings(g));
-    next_.settings[g].bound_lr = {lr.value, lr.dtype};
-    next_.settings[g].bound_gradient_scale = {gradient_scale.value, gradient_scale.dtype};
+    const std::span<const BoundScalar> bound = hyper_parameters.bound(g);
+    for (size_t key = 0; key < bound.size(); ++key) next_.settings[g].bound[key] = {bound[key].value, bound[key].dtype};
   }
 }
 
@@ -190,7 +188,9 @@ Status DeviceStep::Prepare(bool captured) {
   }
   ListTasks(captured);
   if (!captured) {
-    Status prepared = PrepareAsyncRoots();
+    // Waits until the step can be enqueued without waiting for async roots. Their errors are returned here, before the
+    // step joins its collectives.
+    Status prepared = host_roots_ ? PrepareHostRoots() : engine_->AwaitAsyncRoots(next_.tasks);
     if (!prepared.ok()) started_roots_.Forget();
     return prepared;
   }
@@ -240,12 +240,6 @@ void DeviceStep::ListTasks(bool captured) {
     }
     if (has_task && next_.first_task < 0) next_.first_task = static_cast<int64_t>(b);
   }
-}
-
-// Waits until the step can be enqueued without waiting for async roots. Their errors are returned here, before the step
-// joins its collectives.
-Status DeviceStep::PrepareAsyncRoots() {
-  return host_roots_ ? PrepareHostRoots() : engine_->AwaitAsyncRoots(next_.tasks);
 }
 
 // Waits until the host has computed the roots that the step uses. Roots of snapshots that are not available, for

@@ -132,7 +132,6 @@ class DeviceStep final : public StepStrategy {
   Status Prepare(bool captured);
   bool TakesPartInReplays(const Param& param) const;
   void ListTasks(bool captured);
-  Status PrepareAsyncRoots();
   Status PrepareHostRoots();
   Status StartHostRoots(RootTask task);
   Status Enqueue(bool captured, const Status& checked);

@@ -65,7 +65,7 @@ void GatheredStep::CheckShards(StepDecision* decision) {
     for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
       const Param& param = inputs_.plan.params[p];
       const bool may_have_gradient = param.elements == 0 || inputs_.buffers.HasGradient(param);
-      context_.takes_part()[p] = static_cast<char>(param.block_count > 0 && may_have_gradient);
+      context_.participants().flags()[p] = static_cast<char>(param.block_count > 0 && may_have_gradient);
     }
     SHAMPOO_RETURN_IF_ERROR(context_.List());
     SHAMPOO_RETURN_IF_ERROR(checker_.CheckFactors(context_.items()));
@@ -77,7 +77,7 @@ void GatheredStep::CheckShards(StepDecision* decision) {
 void GatheredStep::TakeAgreedGradients() {
   for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
-    context_.takes_part()[p] = static_cast<char>(shards_->HasGradient(p));
+    context_.participants().flags()[p] = static_cast<char>(shards_->HasGradient(p));
     // The owner of a block may hold no element of the parameter. It still needs to know whether the step writes a copy
     // of the parameter.
     for (int64_t i = param.first_block; i < param.first_block + param.block_count; ++i) {
@@ -96,7 +96,7 @@ void GatheredStep::CheckWholeBlocks(StepDecision* decision) {
     // Begin with the first pass of a step, because a rank on which the agreement failed reports that when the blocks of
     // this pass are collected.
     const size_t pass = (OwnPass(0) + i) % passes;
-    Status failure = gather_->Collect(pass, inputs_.buffers.all(), context_.takes_part());
+    Status failure = gather_->Collect(pass, inputs_.buffers.all(), context_.participants().flags());
     if (!failure.ok()) {
       if (i + 1 < passes) {
         gather_->ReportInCollect((pass + 1) % passes, failure);
@@ -128,7 +128,7 @@ void GatheredStep::ListPass(size_t pass) {
   pass_items_.clear();
   for (const WholeBlock& whole : gather_->PassAt(pass).whole) {
     const Block& block = inputs_.plan.block(whole.block);
-    if (!context_.TakesPart(inputs_.plan.param(block))) continue;
+    if (!context_.participants().Contains(inputs_.plan.param(block))) continue;
     StepItem& item = context_.ItemOf(whole.block);
     if (!item.skip_update) pass_items_.push_back(&item);
   }
@@ -169,7 +169,8 @@ Status GatheredStep::Export(Status caller_status, double blend, std::span<void* 
   SHAMPOO_RETURN_IF_ERROR(ReportPriorFailure(shards_.get(), replicas_.get()));
   StepDecision decision{.status = std::move(caller_status), .exports = true};
   if (decision.status.ok()) decision.status = export_.Check(weights);
-  context_.TakeAll();
+  context_.participants().ChooseAll();
+  context_.ClearExcluded();
   shards_->AgreeOnCode(&decision, nullptr);
   if (!decision.status.ok()) return JoinRejected(std::move(decision));
   export_.Begin(blend, weights);
@@ -185,7 +186,8 @@ Status GatheredStep::ExportBucket(int64_t bucket, const StepDecision& decision) 
   Status status = gather_->Collect(pass, inputs_.buffers.all(), none_);
   if (!status.ok()) return Fail(std::move(status), bucket, Phase::kCollect);
   export_.Compute(bucket);
-  status = gather_->Deliver(pass, context_.takes_part(), export_.update_skipped(), ArrivedFromOwnReplica(bucket));
+  status =
+      gather_->Deliver(pass, context_.participants().flags(), export_.update_skipped(), ArrivedFromOwnReplica(bucket));
   if (!status.ok()) return Fail(std::move(status), bucket, Phase::kDeliver);
   status = replicas_->Share(bucket, decision, context_, shards_.get());
   if (!status.ok()) return Fail(std::move(status), bucket, Phase::kShare);
@@ -199,18 +201,19 @@ Status GatheredStep::ExportBucket(int64_t bucket, const StepDecision& decision) 
 
 Status GatheredStep::StepBucket(int64_t bucket, const StepDecision& decision) {
   const size_t pass = OwnPass(bucket);
-  Status status = gather_->Collect(pass, inputs_.buffers.all(), context_.takes_part());
+  Status status = gather_->Collect(pass, inputs_.buffers.all(), context_.participants().flags());
   if (!status.ok()) return Fail(std::move(status), bucket, Phase::kCollect);
   CheckOwnedStates(pass);
   context_.Compute(context_.ItemsOfBucket(bucket, true));
   if (bucket + 1 == bucket_count()) context_.RecordRoots();
-  status = gather_->Deliver(pass, context_.takes_part(), context_.update_skipped(), ArrivedFromOwnReplica(bucket));
+  status =
+      gather_->Deliver(pass, context_.participants().flags(), context_.update_skipped(), ArrivedFromOwnReplica(bucket));
   if (!status.ok()) return Fail(std::move(status), bucket, Phase::kDeliver);
   status = replicas_->Share(bucket, decision, context_, shards_.get());
   if (!status.ok()) return Fail(std::move(status), bucket, Phase::kShare);
   ApplyDelivered(bucket, [this](const Block& block, int64_t index, SliceItem* applied) {
     const auto param = static_cast<size_t>(block.param);
-    if (!context_.TakesPart(inputs_.plan.params[param])) return false;
+    if (!context_.participants().Contains(inputs_.plan.params[param])) return false;
     applied->item = context_.ItemOf(index);
     applied->item.buffers = &inputs_.buffers.all()[param];
     return true;

@@ -60,7 +60,7 @@ CheckResult HostStep::CheckOwnGradients(StepDecision* decision) {
   CheckResult result;
   decision->status = CatchExceptions([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(std::move(decision->status), &decision->is_forwarded));
-    context_.TakeOwnGradients();
+    context_.participants().ChooseOwnGradients(inputs_.buffers);
     SHAMPOO_RETURN_IF_ERROR(context_.List());
     SHAMPOO_RETURN_IF_ERROR(checker_.CheckFactors(context_.items()));
     return checker_.CheckGradients(&context_, &result);
@@ -136,7 +136,8 @@ Status ReplicatedStep::Export(Status caller_status, double blend, std::span<void
   SHAMPOO_RETURN_IF_ERROR(ReportPriorFailure(shards_.get(), replicas_.get()));
   StepDecision decision{.status = std::move(caller_status), .exports = true};
   if (decision.status.ok()) decision.status = export_.Check(weights);
-  context_.TakeAll();
+  context_.participants().ChooseAll();
+  context_.ClearExcluded();
   if (decision.status.ok()) export_.Begin(blend, weights);
   if (!decision.status.ok()) return replicas_->Share(0, decision, context_, shards_.get());
   for (int64_t bucket = 0; bucket < replicas_->buckets(); ++bucket) {

@@ -67,7 +67,8 @@ SegmentHeader ReplicaExchange::HeaderFor(int64_t bucket, const StepDecision& dec
   if (bucket > 0 || !decision.status.ok()) return header;
 
   const auto* const counters = reinterpret_cast<const int64_t*>(inputs_.state.in());
-  compared_inputs_.Set([&](const Param& param) { return context.TakesPart(param); }, context.excluded(), counters,
+  compared_inputs_.Set([&](const Param& param) { return context.participants().Contains(param); }, context.excluded(),
+                       counters,
                        decision.exports     ? ReplicaInputs::kExports
                        : decision.skip_step ? ReplicaInputs::kSkips
                                             : ReplicaInputs::kSteps);

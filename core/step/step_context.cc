@@ -24,9 +24,8 @@ int64_t GradientsOf(const OptimizerState& state, const Block& block) {
 }  // namespace
 
 StepContext::StepContext(const StepInputs& inputs, CpuBackend* backend, std::vector<BlockTarget> targets)
-    : inputs_(inputs), backend_(backend), targets_(std::move(targets)) {
+    : inputs_(inputs), backend_(backend), targets_(std::move(targets)), participants_(inputs.plan) {
   const std::vector<Block>& blocks = inputs_.plan.blocks;
-  takes_part_.resize(inputs_.plan.params.size());
   for (const Settings& settings : inputs_.plan.groups) groups_.emplace_back().routed_settings = settings;
   for (size_t g = 0; g < groups_.size(); ++g) {
     GroupStep& group = groups_[g];
@@ -57,29 +56,14 @@ StepContext::StepContext(const StepInputs& inputs, CpuBackend* backend, std::vec
   update_skipped_.resize(blocks.size());
 }
 
-bool StepContext::TakesPart(const Param& param) const {
-  return takes_part_[static_cast<size_t>(&param - inputs_.plan.params.data())] != 0;
-}
-
-void StepContext::TakeOwnGradients() {
-  for (size_t p = 0; p < takes_part_.size(); ++p) {
-    takes_part_[p] = static_cast<char>(inputs_.buffers.HasGradient(inputs_.plan.params[p]));
-  }
-}
-
-void StepContext::TakeAll() {
-  std::fill(takes_part_.begin(), takes_part_.end(), char{1});
-  excluded_.clear();
-}
-
 Status StepContext::List() {
   for (GroupStep& group : groups_) group.active = false;
   for (const Param& param : inputs_.plan.params) {
-    if (TakesPart(param)) groups_[static_cast<size_t>(param.desc.group)].active = true;
+    if (participants_.Contains(param)) groups_[static_cast<size_t>(param.desc.group)].active = true;
   }
   const auto* const counters = reinterpret_cast<const int64_t*>(inputs_.state.in());
   for (size_t g = 0; g < groups_.size(); ++g) {
-    if (!groups_[g].active) continue;
+    if (!groups_[g].active && !inputs_.plan.groups[g].count_empty_steps) continue;
     if (!IsStepCounter(counters[g])) return RejectCounter(g, counters[g]);
     Activate(g, counters[g] + 1);
   }
@@ -89,7 +73,7 @@ Status StepContext::List() {
     const auto at = static_cast<size_t>(i);
     const Block& block = inputs_.plan.blocks[at];
     const Param& param = inputs_.plan.param(block);
-    if (!TakesPart(param)) continue;
+    if (!participants_.Contains(param)) continue;
     if (block.gradient_count.present() && inputs_.plan.Owns(block) && !IsStepCounter(GradientsOf(inputs_.state, block)))
       return RejectGradientCount(param, block, GradientsOf(inputs_.state, block));
     item_of_block_[at] = items_.size();
@@ -200,7 +184,7 @@ void StepContext::RecordRoots() {
 
 void StepContext::Finish(bool logs_all) {
   StepHistory::Counts& counts = inputs_.history.counts();
-  // A group in which no parameter takes part does not count the step.
+  // A group in which no parameter takes part does not count the step, unless count_empty_steps is set.
   auto* const counters = reinterpret_cast<int64_t*>(inputs_.state.out());
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].active) counters[g] = groups_[g].program.t;
@@ -220,10 +204,10 @@ void StepContext::Finish(bool logs_all) {
 // Outputs are complete after every step: parameters that took no part, or all parameters if the step is skipped, are
 // copied to their outputs.
 void StepContext::PassThroughParams(bool step_is_skipped) {
-  for (size_t p = 0; p < takes_part_.size(); ++p) {
+  for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
     const Buffers& buffers = inputs_.buffers.all()[p];
-    const bool is_stepped = TakesPart(param) && !step_is_skipped;
+    const bool is_stepped = participants_.Contains(param) && !step_is_skipped;
     if (is_stepped || param.elements == 0 || buffers.param == nullptr) continue;
     backend_->PassThrough(param, nullptr, buffers, inputs_.plan.group(param).output);
   }

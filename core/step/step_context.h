@@ -9,6 +9,7 @@
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/rules/schedule.h"
 #include "core/rules/step_program.h"
+#include "core/step/participants.h"
 #include "core/step/step_strategy.h"
 
 namespace shampoo {
@@ -42,14 +43,9 @@ class StepContext {
   // targets: by block.
   StepContext(const StepInputs& inputs, CpuBackend* backend, std::vector<BlockTarget> targets);
 
-  // By parameter: whether it takes part in the step. The caller sets these flags before List().
-  std::span<char> takes_part() { return takes_part_; }
-  bool TakesPart(const Param& param) const;
-  // Marks the parameters that have a gradient on this rank as taking part in the step.
-  void TakeOwnGradients();
-
-  // Marks all parameters as taking part in an export of averages.
-  void TakeAll();
+  // The parameters that take part in the step. The caller chooses them before List().
+  Participants& participants() { return participants_; }
+  const Participants& participants() const { return participants_; }
 
   // Computes the programs of the active groups and lists the blocks, the most expensive first.
   Status List();
@@ -96,7 +92,7 @@ class StepContext {
   StepInputs inputs_;
   CpuBackend* backend_;
   std::vector<BlockTarget> targets_;
-  std::vector<char> takes_part_;
+  Participants participants_;
   std::vector<GroupStep> groups_;
   std::vector<int64_t> blocks_by_cost_;
   std::vector<StepItem> items_;

@@ -13,7 +13,7 @@ namespace {
 // Another reason for a skipped update, if the block may have it.
 std::string OtherReason(const Settings& settings, const Block& block) {
   std::string reason;
-  if (block.is_orthogonalized) {
+  if (block.is_orthogonalized || OrthogonalizesDirection(block, settings)) {
     reason = settings.orthogonalization == Orthogonalization::kExact
                  ? ", or LAPACK could not compute the singular value decomposition for it"
                  : ", or the iteration diverged with these ns_coefficients";

@@ -47,9 +47,15 @@ KernelInputs<Real> DrawInputs(std::mt19937_64& random, int64_t n, int variant) {
   inputs.filter = {
       Real(0.9),  Real(0.1),  Real(0.8), Real(0.2), flag(1) ? Real(0.8) : Real(0.7), flag(1) ? Real(0.2) : Real(0.3),
       Real(0.36), Real(0.19), Real(1e-3)};
-  inputs.apply = {Real(0.7), Real(1.3), flag(0) ? Real(0.01) : Real(0),
-                  Real(0.9), Real(0.1), flag(2) ? Real(0.03) : Real(0),
-                  flag(1),   flag(3)};
+  inputs.apply = {Real(0.7),
+                  Real(1.3),
+                  flag(0) ? Real(0.01) : Real(0),
+                  Real(0.9),
+                  flag(2) ? Real(0.75) : Real(1),
+                  Real(0.1),
+                  flag(2) ? Real(0.03) : Real(0),
+                  flag(1),
+                  flag(3)};
   for (auto* values : {&inputs.g, &inputs.e, &inputs.w, &inputs.m, &inputs.p}) *values = Draw<Real>(random, n);
   inputs.v = Draw<Real>(random, n);
   for (Real& value : inputs.v) value = value * value;
@@ -73,6 +79,7 @@ Expected<Real> Expect(const KernelInputs<Real>& in, bool moment, bool filtered, 
         !(in.apply.cautious && direction != 0 && in.w[i] != 0 && std::signbit(direction) != std::signbit(in.w[i]));
     if (in.apply.decay != 0 && decays) direction += in.apply.decay * in.w[i];
     if (momentum) {
+      direction *= in.apply.momentum_weight;
       out.m[i] = in.apply.momentum * in.m[i] + direction;
       direction = in.apply.nesterov ? direction + in.apply.momentum * out.m[i] : out.m[i];
     }

@@ -264,6 +264,21 @@ TEST_CASE("combinations of keys that methods in eigenbases do not have are rejec
   }
 }
 
+TEST_CASE("the presets soap_h and kl_soap_h are method soap on the hyperball") {
+  const Settings soap = Resolved({{"preset", "soap_h"}});
+  const Settings kl = Resolved({{"preset", "kl_soap_h"}});
+  for (const Settings* const settings : {&soap, &kl}) {
+    CHECK(settings->method == Method::kSoap);
+    CHECK(settings->lr == 0.018);
+    CHECK(settings->beta2 == 0.9);
+    CHECK(settings->precondition_frequency == 1);
+    CHECK(!settings->use_bias_correction);
+    CHECK(settings->norm_control == NormControl::kHyperball);
+  }
+  CHECK(soap.factor_correction == FactorTerm::kGradient);
+  CHECK(kl.factor_correction == FactorTerm::kKl);
+}
+
 TEST_CASE("method muon and sign and their presets have their own defaults") {
   const Settings muon = Resolved({{"method", "muon"}});
   CHECK(muon.lr == 0.02);
@@ -417,7 +432,7 @@ TEST_CASE("state_rounding stochastic does not allow factor matrices that stall, 
     CheckError(
         config.Resolve(&settings), Code::kInvalid,
         "keys factor_dtype and beta2: the values bf16 and 0.999 are not allowed together, because rounding would "
-        "undo every decay of the factor matrices: expected a beta2 of at most 0.99609375; lower it, or use "
+        "undo every decay of the factor matrices: expected beta2 of at most 0.99609375; lower it, or use "
         "factor_dtype f32");
   }
 }

@@ -188,7 +188,7 @@ class FakeDevice {
     Step& step = steps.emplace_back();
     step.expected_step.assign(args.expected_step, args.expected_step + groups_);
     step.tasks.assign(args.tasks, args.tasks + blocks_);
-    for (size_t g = 0; g < groups_; ++g) step.bound_lr.push_back(args.groups[g].bound_lr.value);
+    for (size_t g = 0; g < groups_; ++g) step.bound_lr.push_back(args.groups[g].bound[BindableKey("lr")].value);
     step.buffers_changed = args.buffers_changed != 0;
     step.captured = args.captured != 0;
     step.failure = args.failure;

@@ -125,29 +125,31 @@ TEST_CASE("means of rows and floors of rows are rejected for parts of a paramete
   CheckOk(status({{"update_floor_rows", "true"}}));  // without a floor
 }
 
-TEST_CASE("a plan for a GPU rejects method muon and sign and kinds of norm control that it does not support") {
+TEST_CASE("a plan for a GPU rejects exact orthogonalization, and no method and no kind of norm control") {
   Placement gpu;
   gpu.device = DeviceType::kCuda;
-  for (const char* const method : {"muon", "sign"}) {
-    CheckError(PlanStatusOf({{"method", method}}, ParamOf(Shape::Of({6, 5})), gpu), Code::kUnsupported,
-               Cat("key method: the value ", method,
-                   " is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected another method, or a plan for "
-                   "SHAMPOO_CPU"));
+  const auto status = [&](const PlanKeys& keys) { return PlanStatusOf(keys, ParamOf(Shape::Of({6, 5})), gpu); };
+  CheckError(status({{"method", "muon"}, {"orthogonalization", "exact"}}), Code::kUnsupported,
+             "key orthogonalization: the value exact is not supported on a GPU yet (device_type SHAMPOO_CUDA): "
+             "expected newton_schulz, or a plan for SHAMPOO_CPU");
+  CheckOk(status({{"method", "muon"}}));
+  CheckOk(status({{"method", "sign"}}));
+  for (const char* const control : {"hyperball", "relative", "radial_brake", "radial"}) {
+    CheckOk(status({{"norm_control", control}, {"cautious_decay", "true"}, {"update_floor", "0.5"}}));
   }
-  for (const PlanKeys& keys : {PlanKeys{{"norm_control", "relative"}},
-                               {{"norm_control", "radial_brake"}},
-                               {{"norm_control", "radial"}},
-                               {{"update_floor", "0.5"}},
-                               {{"shape_scale", "muon"}},
-                               {{"norm_control", "hyperball"}, {"cautious_decay", "true"}}}) {
-    CAPTURE(keys[0].second);
+  CheckOk(status({{"shape_scale", "muon"}}));
+}
+
+TEST_CASE("a plan for a GPU rejects trace_scaling and count_empty_steps") {
+  Placement gpu;
+  gpu.device = DeviceType::kCuda;
+  for (const PlanKeys& keys : {PlanKeys{{"trace_scaling", "0.5"}}, {{"count_empty_steps", "true"}}}) {
     CheckError(PlanStatusOf(keys, ParamOf(Shape::Of({6, 5})), gpu), Code::kUnsupported,
-               "keys norm_control, update_floor and shape_scale are not supported on a GPU yet, except norm_control "
-               "hyperball without cautious_decay (device_type SHAMPOO_CUDA): expected none, 0 and none, or a plan for "
-               "SHAMPOO_CPU");
+               "keys trace_scaling and count_empty_steps are not supported on a GPU yet (device_type SHAMPOO_CUDA): "
+               "expected 0 and false, or a plan for SHAMPOO_CPU");
   }
-  CheckOk(PlanStatusOf({{"norm_control", "hyperball"}}, ParamOf(Shape::Of({6, 5})), gpu));
-  CheckOk(PlanStatusOf({{"cautious_decay", "true"}}, ParamOf(Shape::Of({6, 5})), gpu));
+  CheckOk(PlanStatusOf({{"momentum", "0.5"}, {"momentum_dampening", "0.5"}}, ParamOf(Shape::Of({6, 5})), gpu));
+  CheckOk(PlanStatusOf({{"drop_weighting", "true"}}, ParamOf(Shape::Of({6, 5})), gpu));
 }
 
 TEST_CASE("matrices of method muon have one filtered gradient, and other tensors have the states of method adam") {

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 
+#include "core/rules/bound_scalars.h"
 #include "core/rules/coupled.h"
 #include "core/rules/eigenvalue.h"
 #include "core/rules/growth.h"
@@ -89,27 +90,48 @@ inline constexpr ScalarCase kScalarCases[] = {
     {&GroupSettings::root_relative_epsilon, 1e-6, 1, &StepScalars::norm_guard, 1e-37},
     {&GroupSettings::lr, 0.25, 1, &StepScalars::lr, 0.25},
     {&GroupSettings::momentum, 0.25, 1, &StepScalars::momentum, 0.25},
+    {&GroupSettings::momentum, 0.25, 1, &StepScalars::momentum_weight, 1},
+    {&GroupSettings::momentum_dampening, 0.25, 1, &StepScalars::momentum_weight, 0.75},
 };
 
 // A check whether a step can use a number that the caller has bound.
 struct BoundCase {
-  bool is_lr;  // otherwise gradient_scale
+  const char* key;
   Dtype narrowest;
   double value;
   double expected;  // 1: usable
 
-  SHAMPOO_HD double Run() const {
-    return (is_lr ? IsUsableLr(value, narrowest) : IsUsableGradientScale(value, narrowest)) ? 1 : 0;
-  }
+  SHAMPOO_HD double Run() const { return IsUsable(number, value, narrowest) ? 1 : 0; }
+  int number = BindableKey(key);
 };
 
 inline constexpr BoundCase kBoundCases[] = {
-    {true, Dtype::kF32, 3e38, 1},    {true, Dtype::kF32, 1e39, 0},         {true, Dtype::kF64, 1e39, 1},
-    {true, Dtype::kF64, 1e300, 1},   {true, Dtype::kF64, kInfinite, 0},    {true, Dtype::kF64, kNotANumber, 0},
-    {true, Dtype::kF64, -1e-300, 0}, {true, Dtype::kF32, 1e-50, 1},        {true, Dtype::kF32, 0, 1},
-    {false, Dtype::kF32, -1e39, 0},  {false, Dtype::kF64, -1e39, 1},       {false, Dtype::kF32, 1e-50, 0},
-    {false, Dtype::kF32, -1e-50, 0}, {false, Dtype::kF32, 1e-40, 1},       {false, Dtype::kF64, 1e-50, 1},
-    {false, Dtype::kF32, 0, 1},      {false, Dtype::kF64, kNotANumber, 0}, {false, Dtype::kF64, -kInfinite, 0},
+    {"lr", Dtype::kF32, 3e38, 1},
+    {"lr", Dtype::kF32, 1e39, 0},
+    {"lr", Dtype::kF64, 1e39, 1},
+    {"lr", Dtype::kF64, 1e300, 1},
+    {"lr", Dtype::kF64, kInfinite, 0},
+    {"lr", Dtype::kF64, kNotANumber, 0},
+    {"lr", Dtype::kF64, -1e-300, 0},
+    {"lr", Dtype::kF32, 1e-50, 1},
+    {"lr", Dtype::kF32, 0, 1},
+    {"weight_decay", Dtype::kF32, 1e39, 0},
+    {"weight_decay", Dtype::kF64, -1e-300, 0},
+    {"weight_decay", Dtype::kF32, 1e-50, 1},
+    {"beta1", Dtype::kF32, 0, 1},
+    {"beta1", Dtype::kF32, 0.999, 1},
+    {"beta1", Dtype::kF32, 1, 0},
+    {"beta1", Dtype::kF64, -1e-300, 0},
+    {"beta1", Dtype::kF64, kNotANumber, 0},
+    {"gradient_scale", Dtype::kF32, -1e39, 0},
+    {"gradient_scale", Dtype::kF64, -1e39, 1},
+    {"gradient_scale", Dtype::kF32, 1e-50, 0},
+    {"gradient_scale", Dtype::kF32, -1e-50, 0},
+    {"gradient_scale", Dtype::kF32, 1e-40, 1},
+    {"gradient_scale", Dtype::kF64, 1e-50, 1},
+    {"gradient_scale", Dtype::kF32, 0, 1},
+    {"gradient_scale", Dtype::kF64, kNotANumber, 0},
+    {"gradient_scale", Dtype::kF64, -kInfinite, 0},
 };
 
 // A block with two factor matrices and a second moment. The largest element of each state is known.
@@ -202,12 +224,19 @@ struct ElementCase {
   double expected;
   double shrinkage = 0;
   bool cautious = false;
+  double momentum_weight = 1;
 
   template <typename Real>
   SHAMPOO_HD double RunAs() const {
-    const ApplyScalars<Real> scalars{Real{2},   Real{0.5},  static_cast<Real>(decay),
-                                     Real{0.5}, Real{0.25}, static_cast<Real>(shrinkage),
-                                     nesterov,  cautious};
+    const ApplyScalars<Real> scalars{Real{2},
+                                     Real{0.5},
+                                     static_cast<Real>(decay),
+                                     Real{0.5},
+                                     static_cast<Real>(momentum_weight),
+                                     Real{0.25},
+                                     static_cast<Real>(shrinkage),
+                                     nesterov,
+                                     cautious};
     const auto real = [](double value) { return static_cast<Real>(value); };
     const AppliedElement<Real> applied = has_momentum ? ApplyElement<true>(scalars, real(p), real(w), real(m))
                                                       : ApplyElement<false>(scalars, real(p), real(w), real(m));
@@ -246,6 +275,11 @@ inline constexpr ElementCase kElementCases[] = {
     {kUpdate, false, false, 0, 4, 8, 0, -3, 0.25},
     {kValue, false, false, 0, 4, 8, 0, 5, 0.25},
     {kUpdate, false, false, 0, 0, kInfinite, 0, -kInfinite, 0.25},
+    // Dampening: 0.5 * 8 + 0.75 * 4, and 0.75 * 4 + 0.5 * 7 with Nesterov momentum
+    {kMoved, true, false, 0, 4, 1, 8, 7, 0, false, 0.75},
+    {kUpdate, true, false, 0, 4, 1, 8, -1.75, 0, false, 0.75},
+    {kUpdate, true, true, 0, 4, 1, 8, -1.625, 0, false, 0.75},
+    {kUpdate, false, false, 0, 4, 1, 0, -1, 0, false, 0.75},
 };
 
 // The direction of an elementwise method or of grafting. Values are exact in both dtypes.

@@ -138,9 +138,10 @@ void CheckKernels(const KernelsOf<Real>& kernels) {
       for (const bool has_momentum : {false, true}) {
         for (const double shrinkage : {0.0, 0.01}) {
           for (const bool cautious : {false, true}) {
-            CheckApply<Real>(
-                kernels, {Real(0.7), Real(1.3), Real(decay), Real(0.9), Real(0.1), Real(shrinkage), nesterov, cautious},
-                has_momentum);
+            CheckApply<Real>(kernels,
+                             {Real(0.7), Real(1.3), Real(decay), Real(0.9), Real(0.75), Real(0.1), Real(shrinkage),
+                              nesterov, cautious},
+                             has_momentum);
           }
         }
       }

@@ -148,15 +148,20 @@ TEST_CASE("Bind rejects other keys, other dtypes, and addresses that a device ca
   TwoGroups groups({}, {}, sizeof(double));
   alignas(double) char memory[16] = {};
   const int f32 = static_cast<int>(Dtype::kF32);
-  CheckError(groups.values.Bind(0, nullptr, f32, memory), Code::kInvalid, "key is NULL: expected lr or gradient_scale");
-  CheckError(groups.values.Bind(0, "beta1", f32, memory), Code::kInvalid, "key is \"beta1\"");
+  CheckError(groups.values.Bind(0, nullptr, f32, memory), Code::kInvalid, "key is NULL: expected lr, beta1");
+  CheckError(groups.values.Bind(0, "beta2", f32, memory), Code::kInvalid,
+             "key is \"beta2\": expected lr, beta1, weight_decay or gradient_scale");
   CheckError(groups.values.Bind(5, "lr", f32, memory), Code::kInvalid, "group is 5");
   CheckError(groups.values.Bind(0, "lr", 99, memory), Code::kInvalid, "dtype is 99: expected SHAMPOO_F32");
   CheckError(groups.values.Bind(0, "lr", f32, memory + 2), Code::kInvalid,
              "expected an address that is a multiple of 4");
   CheckError(groups.values.Bind(0, "lr", static_cast<int>(Dtype::kF64), memory + 4), Code::kInvalid,
              "expected an address that is a multiple of 8");
-  CHECK(groups.values.bound_lr(0).value == nullptr);
+  CHECK(groups.values.bound(0)[0].value == nullptr);
+  TwoGroups without(KeyValues{{"beta1", "0"}});
+  CheckError(without.values.Bind(0, "beta1", f32, memory), Code::kState,
+             "key beta1 was 0 when the plan was made, so there is no state for it");
+  CheckOk(without.values.Bind(0, "beta1", f32, nullptr));
   CheckOk(TwoGroups().values.Bind(0, "lr", f32, memory + 1));  // the host copies the number
 }
 

@@ -22,7 +22,7 @@ struct Descent : StepFixture {
       : StepFixture(setup), context(inputs(), backend().get(), TargetsInBuffers(inputs())) {}
 
   Status List() {
-    context.TakeOwnGradients();
+    context.participants().ChooseOwnGradients(inputs().buffers);
     return context.List();
   }
   void Step() {
@@ -46,8 +46,8 @@ TEST_CASE("the parameters with a gradient take part, and their groups are active
   descent.Bind(2, nullptr);
   CheckOk(descent.List());
   const std::vector<Param>& params = descent.plan().params;
-  CHECK(descent.context.TakesPart(params[0]));
-  CHECK(!descent.context.TakesPart(params[1]));
+  CHECK(descent.context.participants().Contains(params[0]));
+  CHECK(!descent.context.participants().Contains(params[1]));
   CHECK(descent.context.group(0).active);
   CHECK(!descent.context.group(1).active);
   CHECK(descent.context.items().size() == 1);

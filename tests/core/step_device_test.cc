@@ -106,8 +106,7 @@ TEST_CASE("each reason for which a device rejects a step has its own error") {
         Case{Rejection::kFactorTooLarge, 1e30, Code::kNumeric, "is too large: factor.1 would overflow f32"},
         Case{Rejection::kFactorNotFinite, infinity, Code::kNumeric, "the factor matrix p0/0/factor.1 has an infinity"},
         Case{Rejection::kCounter, -3, Code::kState, "the state \"group.0/step\" is -3"},
-        Case{Rejection::kLearningRate, -1, Code::kInvalid, "the scalar bound to group 0: key lr: the value -1"},
-        Case{Rejection::kGradientScale, infinity, Code::kInvalid, "the scalar bound to group 0: key gradient_scale"},
+        Case{Rejection::kBoundScalar, -1, Code::kInvalid, "the scalar bound to group 0: key beta1: the value -1"},
         Case{Rejection::kNone, 0, Code::kInternal, "for the unknown reason 0"},
         Case{Rejection::kStale, 0, Code::kInternal, "rejected a step for the unknown reason"},
         Case{Rejection::kOtherRank, 0, Code::kInternal, "rejected a step for the unknown reason"}}) {

@@ -32,7 +32,7 @@ struct Checked : StepFixture {
   }
 
   Status List() {
-    context.TakeOwnGradients();
+    context.participants().ChooseOwnGradients(inputs().buffers);
     return context.List();
   }
   Status CheckGradients() {
@@ -208,7 +208,7 @@ TEST_CASE("an inverse root that shares its array with a factor matrix may have a
   REQUIRE(inverse.form == SymmetricForm::kUpper);
   StepContext context(fixture.inputs(), fixture.backend().get(), TargetsInBuffers(fixture.inputs()));
   GradientChecker checker(fixture.inputs(), fixture.backend().get(), false);
-  context.TakeOwnGradients();
+  context.participants().ChooseOwnGradients(fixture.inputs().buffers);
   CheckOk(context.List());
   float* const shared = fixture.StateOf("p0/0/inverse.0");
   shared[KeptAt(inverse.form, 130, 3, 9)] = kNan;
@@ -259,7 +259,7 @@ TEST_CASE("large parameters are scanned in spans, to the last element") {
   CHECK(ScanSpans(3 * kScanElements + 1) == 4);
   StepContext context(fixture.inputs(), fixture.backend().get(), TargetsInBuffers(fixture.inputs()));
   GradientChecker checker(fixture.inputs(), fixture.backend().get(), false);
-  context.TakeOwnGradients();
+  context.participants().ChooseOwnGradients(fixture.inputs().buffers);
   CheckOk(context.List());
   CheckResult result;
   CheckOk(checker.CheckGradients(&context, &result));

@@ -168,7 +168,7 @@ struct Replica {
       targets.push_back({&buffers, exchange->UpdateOf(block)});
     }
     context = std::make_unique<StepContext>(fixture.inputs(), fixture.backend().get(), std::move(targets));
-    context->TakeOwnGradients();
+    context->participants().ChooseOwnGradients(fixture.inputs().buffers);
     StepFixture::Ok(context->List());
   }
   Status Share(StepDecision decision = {}) { return exchange->Share(0, decision, *context, &shards); }
@@ -254,7 +254,7 @@ struct Shard {
       targets.push_back({&fixture.inputs().buffers.all()[static_cast<size_t>(block.param)], nullptr});
     }
     context = std::make_unique<StepContext>(fixture.inputs(), fixture.backend().get(), std::move(targets));
-    context->TakeOwnGradients();
+    context->participants().ChooseOwnGradients(fixture.inputs().buffers);
     StepFixture::Ok(context->List());
   }
   Status Agree() {
@@ -306,7 +306,7 @@ TEST_CASE("shards compare hyper-parameters, gradients and steps, and count steps
         "shard rank 1 is at step 9 of group 0 and shard rank 0 at step 1");
 
   Shard other;  // another rank has a gradient, and this rank holds no part of its parameter
-  other.context->takes_part()[0] = other.context->takes_part()[1] = 0;
+  other.context->participants().flags()[0] = other.context->participants().flags()[1] = 0;
   StepFixture::Ok(other.context->List());
   other.comm.change = [&](int64_t, int from, char* segment, size_t) {
     if (from == 1) Put(segment, kStepsAt, int64_t{1});

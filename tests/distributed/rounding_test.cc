@@ -4,10 +4,72 @@
 // Stochastic rounding on several ranks.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
+#include "tests/checkpoint/faults/files.h"
 #include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
+
+RankSpec Spec(const Keys& method) {
+  RankSpec spec;
+  spec.keys =
+      Keys{{"lr", "0.1"}, {"beta1", "0.9"}, {"state_rounding", "stochastic"}, {"filtered_grad_dtype", "bf16"}} + method;
+  spec.params = {{"matrix", {9, 7}}, {"vector", {12}}, {"tensor", {6, 4, 2}}, {"large", {24, 20}}};
+  return spec;
+}
+
+const Keys kElementwise = {{"method", "adam"}, {"second_moment_dtype", "bf16"}};
+const Keys kMethods[] = {
+    kElementwise,
+    {{"method", "shampoo"}, {"grafting", "adam"}, {"grafting_dtype", "bf16"}, {"precondition_frequency", "2"}},
+    {{"method", "soap"}, {"second_moment_dtype", "bf16"}, {"precondition_frequency", "2"}},
+    {{"method", "muon"}, {"second_moment", "element"}, {"second_moment_dtype", "bf16"}}};
+
+void RunSteps(Grid* grid, uint64_t first, uint64_t last) {
+  for (uint64_t t = first; t <= last; ++t) {
+    grid->FillGradients(t);
+    RequireStep(grid);
+  }
+}
+
+// Checks that a job whose ranks change after two steps has the parameters of one rank.
+void CheckKinds(const Keys& method, const Kind& first, const Kind& second) {
+  CAPTURE(method[0].second);
+  CAPTURE(first);
+  CAPTURE(second);
+  const Scratch directory;
+  Grid one(Spec(method), Kind{1, 1});
+  Grid before(Spec(method + Keys{{"shard_mode", first.shard_mode}}), first);
+  Grid after(Spec(method + Keys{{"shard_mode", second.shard_mode}}), second);
+  for (Grid* const grid : {&one, &before, &after}) RequireCreate(grid);
+  one.FillParams(1);
+  before.FillParams(1);
+  RunSteps(&one, 11, 12);
+  RunSteps(&before, 11, 12);
+  RequireSave(&before, directory.path());
+  RequireLoad(&after, directory.path());
+  for (int rank = 0; rank < after.world(); ++rank) {
+    const Tensors part = PartOf(after.spec(rank).params, one[0].w);
+    for (size_t p = 0; p < part.size(); ++p) std::copy(part[p].begin(), part[p].end(), after[rank].w[p].begin());
+  }
+  RunSteps(&one, 13, 15);
+  RunSteps(&after, 13, 15);
+  for (int rank = 0; rank < after.world(); ++rank) {
+    CHECK(SameBits(after[rank].w, PartOf(after.spec(rank).params, one[0].w)));
+  }
+}
+
+TEST_CASE("stochastic rounding has the same bits on one and on eight ranks, and after a resume on others") {
+  for (const Keys& method : kMethods) {
+    CheckKinds(method, Kind{8, 1}, Kind{1, 8, "gather"});
+    CheckKinds(method, Kind{1, 1}, Kind{2, 4, "gather", false});
+    CheckKinds(method, Kind{2, 2, "gather"}, Kind{3, 1});
+  }
+  CheckKinds(kElementwise, Kind{1, 8}, Kind{2, 4});
+  CheckKinds(kElementwise, Kind{1, 3}, Kind{8, 1});
+}
 
 TEST_CASE("stochastic rounding of states gives the bits of one rank, on any replicas and shards") {
   RankSpec spec;

@@ -68,14 +68,61 @@ void SetIgnoredDims(const json& by_order, Config* config) {
   if (!pairs.empty()) config->Set("ignored_dims", pairs);
 }
 
-// Root-inverse KL-Shampoo: exponents are those of the order of the tensor, also if a dim is left out.
-void SetKlShampoo(Options* options, int order, Config* config) {
-  config->Set("factor_correction", "kl");
+// Sets the keys of inverse roots. The class of the configuration that computes them selects the method.
+void SetRoots(const json& recorded, Config* config) {
+  Options options(recorded);
+  const auto name = options.Take("class", "EigenConfig").get<std::string>();
+  if (name == "CoupledNewtonConfig" || name == "CoupledHigherOrderConfig") {
+    const bool is_newton = name == "CoupledNewtonConfig";
+    config->Set("root_method", is_newton ? "newton" : "higher_order");
+    config->Set("root_max_iterations", options.Take("max_iterations", 100));
+    config->Set("root_tolerance", options.Take("tolerance", is_newton ? 1e-6 : 1e-8));
+    if (!is_newton) {
+      config->Set("root_order", options.Take("order", 3));
+      config->Set("epsilon", options.Take("rel_epsilon", 0.0));
+      (void)options.Take("abs_epsilon", 0.0);  // less than the relative epsilon in the recorded cases
+    }
+  } else {
+    if (name != "EigenConfig") Expect("class", name, "EighEigendecompositionConfig");
+    Expect("tolerance", options.Take("tolerance", 0.0), 0.0);
+    Options rank(options.Take("rank_deficient_stability_config", json::object()));
+    if (rank.Take("class", "PerturbationConfig") == "PseudoInverseConfig") {
+      config->Set("root_rank_handling", "pseudo_inverse");
+      config->Set("root_rank_rtol", rank.Take("rank_rtol", nullptr));
+      config->Set("root_rank_atol", rank.Take("rank_atol", 0.0));
+    }
+    // The two orders differ only by rounding.
+    (void)rank.Take("perturb_before_computation", true);
+    rank.Done();
+  }
+  options.Done();
+}
+
+// Shampoo with inverse roots of factor matrices. The release has two forms, which store the roots or the
+// eigendecompositions from which each step forms them. With a new eigendecomposition at each refresh, their results
+// differ only by rounding.
+void SetShampoo(const std::string& name, Options* options, int order, Config* config) {
   config->Set("initial_inverse", "identity");
+  if (name.find("KLShampoo") != std::string::npos) config->Set("factor_correction", "kl");
+  // Exponents are those of the order of the tensor, also if a dim is left out.
   const json exponents = options->Take("inverse_exponent_override", json::object());
   SetIgnoredDims(exponents, config);
   if (!exponents.empty()) config->Set("inverse_root_override", 2 * order);
-  (void)options->Take("inv_factor_matrix_dtype", nullptr);
+  SetRoots(options->Take("amortized_computation_config", json::object()), config);
+  config->Set("factor_dtype", options->Take("factor_matrix_dtype", "auto"));
+  const json dtype = options->Take("inv_factor_matrix_dtype", "auto");
+  config->Set("inverse_dtype", dtype);
+  if (dtype == "f64") config->Set("root_dtype", dtype);
+  for (const char* const unused : {"factor_matrix_eigenvectors_dtype", "factor_matrix_eigenvalues_dtype"}) {
+    (void)options->Take(unused, nullptr);
+  }
+  (void)options->Take("use_symmetric_packing", true);  // how matrices are stored
+  config->Set("drop_weighting", options->Take("drop_weighting_factor_on_gsquare", false));
+  if (options->Take("use_trace_scaling", false) == true) {
+    config->Set("trace_scaling", options->Take("trace_scaling_exponent", nullptr));
+  }
+  // The counter of a group advances in every step. Blocks of method soap count their own gradients.
+  config->Set("count_empty_steps", true);
 }
 
 // Eigenvalue-corrected Shampoo, which is SOAP with the bases before the direction.
@@ -85,6 +132,7 @@ void SetSoap(Options* options, const json& epsilon, Config* config) {
   config->Set("basis_sort", "ascending");
   config->Set("basis_transport", "none");
   config->Set("relative_epsilon", "0");
+  config->Set("skip_dim_size", 0);
   Options basis(options->Take("amortized_computation_config", json::object()));
   const bool is_qr = basis.Take("class", "EighEigendecompositionConfig") == "QREigendecompositionConfig";
   config->Set("basis_method", is_qr ? "qr" : "eigen");
@@ -98,9 +146,79 @@ void SetSoap(Options* options, const json& epsilon, Config* config) {
   }
   SetIgnoredDims(options->Take("ignored_basis_change_dims", json::object()), config);
   config->Set("drop_weighting", options->Take("drop_weighting_factor_on_gsquare", false));
-  for (const char* const dtype : {"factor_matrix_eigenvectors_dtype", "corrected_eigenvalues_dtype"}) {
+  // Matrices that differ by a factor have the same eigenvectors.
+  (void)options->Take("use_trace_scaling", false);
+  for (const char* const dtype :
+       {"factor_matrix_dtype", "factor_matrix_eigenvectors_dtype", "corrected_eigenvalues_dtype"}) {
     (void)options->Take(dtype, nullptr);
   }
+}
+
+// Spectral descent, which is method muon without Nesterov's form of the filtered gradient.
+void SetMuon(Options* options, Config* config) {
+  config->Set("use_nesterov", false);
+  Options orthogonalization(options->Take("orthogonalization_config", json::object()));
+  const bool is_exact = orthogonalization.Take("class", "") == "SVDOrthogonalizationConfig";
+  config->Set("orthogonalization", is_exact ? "exact" : "newton_schulz");
+  if (is_exact) {
+    config->Set("dual_norm_scale", orthogonalization.Take("scale_by_nuclear_norm", false));
+  } else {
+    config->Set("ns_steps", orthogonalization.Take("num_iterations", 5));
+    std::string coefficients;
+    for (const json& one : orthogonalization.Take("coefficients", {3.4445, -4.7750, 2.0315})) {
+      coefficients += (coefficients.empty() ? "" : ",") + one.dump();
+    }
+    config->Set("ns_coefficients", coefficients);
+  }
+  const json scale = orthogonalization.Take("scale_by_dims_fn", nullptr);
+  if (scale.is_null()) {
+    config->Set("shape_scale", "none");
+  } else if (scale == "0.2 * sqrt(max(rows, columns))") {
+    config->Set("shape_scale", "rms_adam");
+  } else {
+    Expect("scale_by_dims_fn", scale, "sqrt(max(1, rows / columns))");
+    config->Set("shape_scale", "muon");
+  }
+  orthogonalization.Done();
+}
+
+void SetAveraging(const json& recorded, Config* config) {
+  if (recorded.is_null()) return;
+  Options options(recorded);
+  const auto name = options.Take("class", "").get<std::string>();
+  if (name == "ClassicMomentumConfig") {
+    config->Set("momentum", options.Take("momentum", nullptr));
+    config->Set("momentum_dampening", options.Take("dampening", 0.0));
+    config->Set("use_nesterov", options.Take("use_nesterov", false));
+  } else if (name == "ScheduleFreeConfig") {
+    config->Set("averaging", "schedule_free");
+    config->Set("average_lr_power", options.Take("eval_coeff_lr_power", nullptr));
+  } else {
+    Expect("class", name, "GeneralizedPrimalAveragingConfig");
+    config->Set("averaging", "gpa");
+    config->Set("average_eval", options.Take("eval_interp_coeff", nullptr));
+  }
+  if (name != "ClassicMomentumConfig") config->Set("average_train", options.Take("train_interp_coeff", nullptr));
+  options.Done();
+}
+
+const char* DecayOf(const json& type) {
+  if (type == "L2") return "coupled";
+  if (type == "CORRECTED") return "corrected";
+  if (type == "INDEPENDENT") return "independent_peak";
+  Expect("weight_decay_type", type, "DECOUPLED");
+  return "decoupled";
+}
+
+// Sets the keys of blocks of methods with factor matrices.
+void SetBlocks(Options* options, Config* config) {
+  for (const char* const key : {"max_preconditioner_dim", "precondition_frequency"}) {
+    config->Set(key, options->Take(key, nullptr));
+  }
+  // Dims are merged until this many are left. The recorded shapes that have more are recorded without merging.
+  const json dims = options->Take("target_parameter_dimensionality", "inf");
+  config->Set("use_merge_dims", dims == 1);
+  config->Set("precondition_1d", true);
 }
 
 }  // namespace
@@ -111,38 +229,40 @@ Config LaterReleaseConfig(const json& group, int order) {
   (void)options.Take("params", nullptr);
   Options preconditioner(options.Take("preconditioner_config", json::object()));
   const auto name = preconditioner.Take("class", "").get<std::string>();
-  const bool is_soap = name == "EigenvalueCorrectedShampooPreconditionerConfig";
-  if (!is_soap) Expect("class", name, "RootInvKLShampooPreconditionerConfig");
-  if (is_soap) {
-    config.Set("method", "soap");
-  } else {
-    config.Set("preset", "shampoo_2024");
-  }
   const json epsilon = options.Take("epsilon", 0.0);
-  config.Set("epsilon", epsilon);
   const json betas = options.Take("betas", nullptr);
+  if (name == "SpectralDescentPreconditionerConfig") {
+    config.Set("method", "muon");
+    SetMuon(&preconditioner, &config);
+  } else if (name == "SignDescentPreconditionerConfig") {
+    config.Set("method", "sign");
+    // The other scale, the sum of the magnitudes of a block, is supported for whole tensors only (dual_norm_scale).
+    Expect("scale_fn", preconditioner.Take("scale_fn", nullptr), nullptr);
+  } else {
+    const bool is_soap = name == "EigenvalueCorrectedShampooPreconditionerConfig";
+    config.Set(is_soap ? "method" : "preset", is_soap ? "soap" : "shampoo_2024");
+    config.Set("beta2", betas.at(1));
+    config.Set("epsilon", epsilon);
+    SetBlocks(&options, &config);
+    if (is_soap) {
+      SetSoap(&preconditioner, epsilon, &config);
+    } else {
+      SetShampoo(name, &preconditioner, order, &config);
+    }
+  }
+  for (const char* const unused :
+       {"max_preconditioner_dim", "precondition_frequency", "target_parameter_dimensionality"}) {
+    (void)options.Take(unused, nullptr);  // of other methods
+  }
   config.Set("beta1", betas.at(0));
-  config.Set("beta2", betas.at(1));
-  Expect("beta3", options.Take("beta3", -1.0), -1.0);
-  Expect("iterate_averaging_config", options.Take("iterate_averaging_config", nullptr), nullptr);
-  const json decay = options.Take("weight_decay_type", "DECOUPLED");
-  config.Set("weight_decay_type", decay == "L2" ? "coupled" : "decoupled");
-  for (const char* const key : {"lr", "weight_decay", "max_preconditioner_dim", "precondition_frequency",
-                                "start_preconditioning_step", "use_bias_correction"}) {
+  const json beta3 = options.Take("beta3", -1.0);
+  if (beta3 != -1.0) config.Set("beta3", beta3);
+  config.Set("weight_decay_type", DecayOf(options.Take("weight_decay_type", "DECOUPLED")));
+  for (const char* const key : {"lr", "weight_decay", "start_preconditioning_step", "use_bias_correction"}) {
     config.Set(key, options.Take(key, nullptr));
   }
-  // Dims of the recorded shapes are not merged.
-  (void)options.Take("target_parameter_dimensionality", nullptr);
-  config.Set("use_merge_dims", false);
-  config.Set("precondition_1d", true);
-  if (is_soap) {
-    SetSoap(&preconditioner, epsilon, &config);
-    config.Set("skip_dim_size", 0);
-  } else {
-    SetKlShampoo(&preconditioner, order, &config);
-  }
+  SetAveraging(options.Take("iterate_averaging_config", nullptr), &config);
   SetGrafting(options.Take("grafting_config", nullptr), &config);
-  (void)preconditioner.Take("factor_matrix_dtype", nullptr);
   preconditioner.Done();
   options.Done();
   return config;

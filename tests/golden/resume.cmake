@@ -10,6 +10,7 @@
 #   elementwise     all cases of data/elementwise, in the short tier
 #   eigenbasis      all cases of data/eigenbasis, in the short tier
 #   muon            all cases of data/muon
+#   later_release   all cases of data/later_release
 set(resume_out ${CMAKE_CURRENT_BINARY_DIR}/out/resume)
 set(resume_sample_cases "")
 foreach(case bf16_params_wd_mom betas_0.9_1_bc0 empty_param_no_merge f16_params f32_all_states_f16
@@ -20,6 +21,7 @@ set(resume_rules_cases ${rules_cases})
 set(resume_elementwise_cases ${elementwise_cases})
 set(resume_eigenbasis_cases ${eigenbasis_cases})
 set(resume_muon_cases ${muon_cases})
+set(resume_later_release_cases ${later_release_cases})
 set(resume_rules_sample_cases "")
 foreach(case merged short_spread_async_late short_two_groups zeros_newton)
   list(APPEND resume_rules_sample_cases ${CMAKE_CURRENT_SOURCE_DIR}/data/rules/${case}.safetensors)
@@ -146,7 +148,7 @@ golden_resume(rules_sample flat2 SAVES OPTIONS ${gathered_flat} 2)
 golden_resume(rules_sample flat2_to_rect2x2 FROM flat2 OPTIONS ${gathered_rect} 2 --ranks 2)
 golden_resume_same_bits(rules_sample 4)
 
-foreach(suite elementwise eigenbasis muon)
+foreach(suite elementwise eigenbasis muon later_release)
   golden_resume(${suite} ranks1 SAVES)
   golden_resume(${suite} ranks1_to_ranks4_threads2 FROM ranks1 OPTIONS --ranks 4 --threads 2)
   golden_resume(${suite} flat3 SAVES OPTIONS ${gathered_flat} 3)
@@ -156,6 +158,7 @@ foreach(suite elementwise eigenbasis muon)
 endforeach()
 golden_resume_same_bits(elementwise 16 ${CMAKE_CURRENT_BINARY_DIR}/out/elementwise/1 golden.elementwise.threads1)
 golden_resume_same_bits(muon 87 ${CMAKE_CURRENT_BINARY_DIR}/out/muon/1 golden.muon.threads1)
+golden_resume_same_bits(later_release 62 ${CMAKE_CURRENT_BINARY_DIR}/out/later_release/1 golden.later_release.threads1)
 golden_resume_same_bits(eigenbasis 73 ${CMAKE_CURRENT_BINARY_DIR}/out/eigenbasis/1 golden.eigenbasis.threads1)
 
 foreach(from 1 2 3 4)

@@ -94,6 +94,7 @@ def test_eval_shows_averages_and_train_restores_the_parameters(keys: dict[str, A
         other.step()
         before = bits(model)
         assert before == bits(reference)
+        saved = opt.state_dict()
         opt.eval()
         opt.eval()
         averages = [torch.empty_like(param) for param in reference.parameters()]
@@ -101,11 +102,22 @@ def test_eval_shows_averages_and_train_restores_the_parameters(keys: dict[str, A
         for param, average in zip(model.parameters(), averages, strict=True):
             assert torch.equal(param, average)
         assert step == 0 or before != bits(model)
-        with pytest.raises(libshampoo.StateError, match=r"eval\(\) was called; call train\(\) before a step"):
-            opt.step()
+        for method in (opt.step, lambda: opt.load_state_dict(saved), lambda: copy.deepcopy(opt)):
+            with pytest.raises(libshampoo.StateError, match=r"eval\(\) was called; call train\(\) first"):
+                method()
         opt.train()
         opt.train()
         assert bits(model) == before
+
+
+def test_eval_without_averages_does_nothing() -> None:
+    model = make()
+    opt = Shampoo(model.parameters(), lr=0.1, **KEYS)
+    before = bits(model)
+    opt.eval()
+    assert bits(model) == before
+    fill_grads(model, 1)
+    opt.step()
 
 
 def test_gradients_are_freed_by_zero_grad() -> None:

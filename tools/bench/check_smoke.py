@@ -133,6 +133,11 @@ def main() -> None:
         sizes = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| ")]
         require(sizes == ["n", "32", "64", "96", "128", "192", "256", "384", "512"], f"wrong sizes of roots: {sizes}")
 
+        table = subprocess.run([options.program, "--orthogonalize", "--min-runs", "1"], check=True,
+                               stdout=subprocess.PIPE, text=True).stdout
+        shares = [float(line.split("|")[4].strip(" %")) for line in table.splitlines() if line.endswith("% |")]
+        require(len(shares) == 8 and min(shares) > 0, f"wrong rates of the Newton-Schulz iteration: {shares}")
+
         svg = os.path.join(folder, "grid.svg")
         report, text = run("grid.json", "--grid", "--shapes", shapes, "--block", "20,40", "--threads", "1", "--svg", svg)
         require([row["block"] for row in report["rows"]] == [20, 40], "wrong blocks in the grid")

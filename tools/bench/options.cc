@@ -4,6 +4,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <string>
 
 #include "tools/bench/arguments.h"
 #include "tools/bench/fail.h"
@@ -22,6 +24,7 @@ what
                              step, and the longest step. --set root_spread and root_async may be used
   --grid                     a table of step time and memory by block size and frequency
   --roots                    time of one inverse square root by size, on one thread, compared with matrix products
+  --orthogonalize            time of a Newton-Schulz iteration by shape, on one thread
   --simulate                 efficiency of the schedule on many threads, for gpt2 and resnet50 or --case
 how (each list gives a row for every value)
   --device cpu|cuda          default: cpu. On cuda, "ordinary ms" and "with roots" are times of the device, and "its call"
@@ -41,6 +44,12 @@ output
 
 Unset the environment variables OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE, because they change the results.
 )";
+
+// Options without a value that choose what is measured.
+const std::map<std::string, Mode> kModes = {{"--grid", Mode::kGrid},
+                                            {"--simulate", Mode::kSimulate},
+                                            {"--roots", Mode::kInverseRoots},
+                                            {"--orthogonalize", Mode::kOrthogonalization}};
 
 void CheckKey(const std::pair<std::string, std::string>& pair, Mode mode) {
   // Keys that vary between rows, or that the measurement sets.
@@ -62,8 +71,8 @@ void CheckTogether(const Options& options) {
   if (options.mode == Mode::kGrid && !shapes && options.cases.size() != 1) {
     Fail("--grid needs --shapes, --shapes-file or one --case");
   }
-  if (options.mode == Mode::kInverseRoots && (shapes || !options.cases.empty()))
-    Fail("--roots takes neither cases nor shapes");
+  const bool is_fixed = options.mode == Mode::kInverseRoots || options.mode == Mode::kOrthogonalization;
+  if (is_fixed && (shapes || !options.cases.empty())) Fail("--roots and --orthogonalize take neither cases nor shapes");
   if (options.mode == Mode::kSimulate && shapes) Fail("--simulate takes cases, not shapes");
   if (options.device != "cpu" && options.mode != Mode::kRows && options.mode != Mode::kPeriod) {
     Fail("--device " + options.device + " goes with cases, shapes and --period");
@@ -86,8 +95,9 @@ Options ReadOptions(int argc, char** argv) {
       std::fputs(kUsage, stdout);
       std::exit(0);
     }
-    if (name == "--grid" || name == "--simulate" || name == "--roots") {
-      options.mode = name == "--grid" ? Mode::kGrid : name == "--roots" ? Mode::kInverseRoots : Mode::kSimulate;
+    const auto mode = kModes.find(name);
+    if (mode != kModes.end()) {
+      options.mode = mode->second;
       continue;
     }
     const std::string value = i + 1 < argc ? argv[++i] : "";

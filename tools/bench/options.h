@@ -9,7 +9,7 @@
 
 namespace bench {
 
-enum class Mode { kRows, kGrid, kSimulate, kList, kInverseRoots, kPeriod };
+enum class Mode { kRows, kGrid, kSimulate, kList, kInverseRoots, kOrthogonalization, kPeriod };
 
 // The command line. Lists are empty if their options are not used.
 struct Options {

@@ -6,7 +6,6 @@
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
-#include <ctime>
 #include <limits>
 #include <random>
 #include <vector>
@@ -16,24 +15,13 @@
 #include "core/blas/scratch.h"
 #include "core/roots/ladder.h"
 #include "tools/bench/fail.h"
+#include "tools/bench/thread_time.h"
 #include "tools/bench/work.h"
 
 namespace bench {
 namespace {
 
 using FloatVector = std::vector<float>;
-
-double ThreadSeconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-double Median(std::vector<double>* values) {
-  const auto middle = values->begin() + static_cast<int64_t>(values->size() / 2);
-  std::nth_element(values->begin(), middle, values->end());
-  return *middle;
-}
 
 // Returns G G^T / n for an n x 2n matrix G of normal random numbers.
 FloatVector RandomFactor(int64_t n) {

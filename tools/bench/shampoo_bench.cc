@@ -12,6 +12,7 @@
 #include "tools/bench/grid.h"
 #include "tools/bench/json_report.h"
 #include "tools/bench/options.h"
+#include "tools/bench/orthogonalize.h"
 #include "tools/bench/report.h"
 #include "tools/bench/roots.h"
 #include "tools/bench/runner.h"
@@ -108,6 +109,9 @@ void Run(const Options& options) {
     case Mode::kInverseRoots:
       PrintLibrary(false);
       return MeasureRoots(options.min_runs);
+    case Mode::kOrthogonalization:
+      PrintLibrary(false);
+      return MeasureOrthogonalization(options.min_runs);
     case Mode::kSimulate: {
       const Machines machines = MeasureMachines({1});
       PrintLibrary(false);

@@ -99,6 +99,7 @@ class Keywords(TypedDict, total=False):
     update_floor_rows: bool | None
     shape_scale: str | None
     second_moment: str | None
+    soap_post: str | None
     orthogonalization: str | None
     ns_coefficients: str | Sequence[Sequence[float]] | None
     ns_steps: int | None
@@ -129,3 +130,6 @@ class Keywords(TypedDict, total=False):
     ignored_dims: int | str | Sequence[int] | None
     inverse_exponent: float | str | None
     drop_weighting: bool | None
+    trace_scaling: float | str | None
+    momentum_dampening: float | str | None
+    count_empty_steps: bool | None

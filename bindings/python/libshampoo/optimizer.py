@@ -359,7 +359,7 @@ class Optimizer:
         Parameters
         ----------
         name
-            "lr" or "gradient_scale".
+            "lr", "beta1", "weight_decay" or "gradient_scale". beta1 must be above 0 in the plan.
         value
             Array of float32 or float64; on CUDA in the memory of the device. None: stop reading an array. On the CPU,
             the value that was read last stays in effect until the key is set. On CUDA, the value that was set last

@@ -336,8 +336,7 @@ class Shampoo(torch.optim.Optimizer):
                 "add_param_group: an optimizer with comm or shard_comm, or with DTensor parameters, cannot take more "
                 "parameters, because its blocks would move to other ranks; create a new optimizer with all parameters"
             )
-        if self._trained is not None:
-            raise StateError("add_param_group: the parameters are averages, because eval() was called; call train() first")
+        self._refuse_averages("add_param_group")
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group: {type(param_group).__name__}; expected a dictionary")
         _check_options(param_group, "param_group")
@@ -424,8 +423,7 @@ class Shampoo(torch.optim.Optimizer):
         stepped = [param for param in self._params if param.grad is not None]
         if not stepped:
             return loss
-        if self._trained is not None:
-            raise StateError("step: the parameters are averages, because eval() was called; call train() before a step")
+        self._refuse_averages("step")
         stream = _stream_of(self._device)
         self._bind_params()
         try:
@@ -444,7 +442,7 @@ class Shampoo(torch.optim.Optimizer):
         The parameters of groups without an average stay as they are. Between this call and ``train``, a step raises
         StateError. With several ranks, all ranks call it. A second call does nothing. Takes a copy of the parameters.
         """
-        if self._trained is not None:
+        if self._trained is not None or not self._has_averages():
             return
         parts = [local(param) for param in self._params]
         weights = [torch.empty_like(part) for part in parts]
@@ -459,6 +457,13 @@ class Shampoo(torch.optim.Optimizer):
         if self._trained is not None:
             self._write(self._trained)
             self._trained = None
+
+    def _has_averages(self) -> bool:
+        return any(group["averaging"] != "none" or group["weight_ema"] != 0 for group in self.optimizer.param_groups)
+
+    def _refuse_averages(self, method: str) -> None:
+        if self._trained is not None:
+            raise StateError(f"{method}: the parameters are averages, because eval() was called; call train() first")
 
     def _write(self, values: list[Any]) -> None:
         for param, value in zip(self._params, values, strict=True):
@@ -510,6 +515,7 @@ class Shampoo(torch.optim.Optimizer):
             If the parameters are DTensors. ``optimizer.load`` loads the state of all ranks.
         """
         self._refuse_if_sharded("load_state_dict")
+        self._refuse_averages("load_state_dict")
         # PyTorch would convert floating-point state to the dtype of its parameter. Therefore this hook, which runs
         # after all others, writes the state to the library and returns a dictionary without state.
         hook = self.register_load_state_dict_pre_hook(lambda _, state_dict: self._load(state_dict))
@@ -566,6 +572,7 @@ class Shampoo(torch.optim.Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what copy.deepcopy, pickle and torch.save store: parameters, groups and state, but no hooks."""
+        self._refuse_averages("a copy of the optimizer")
         if not self._alone:
             raise TypeError(
                 "a Shampoo optimizer with comm or shard_comm cannot be copied or pickled, because its communicator "

@@ -1097,7 +1097,7 @@ shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int
  *
  * @param opt changed.
  * @param group a group of the plan; 0 is the group of the plan's own config.
- * @param key "lr" or "gradient_scale".
+ * @param key "lr", "beta1", "weight_decay" or "gradient_scale". beta1 must be above 0 in the plan.
  * @param dtype of the number: SHAMPOO_F32 or SHAMPOO_F64. Ignored if value is NULL.
  * @param value address of the number; on the CPU it needs no alignment. Steps check the range of the number. NULL
  *     unbinds it: on the CPU later steps use the value that was read last, on CUDA the value that was set last.

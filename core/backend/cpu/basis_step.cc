@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/backend/cpu/basis_states.h"
@@ -13,6 +14,7 @@
 #include "core/backend/cpu/magnitude.h"
 #include "core/backend/cpu/tensor_dims.h"
 #include "core/roots/eigenbasis.h"
+#include "core/roots/orthogonalize.h"
 #include "core/rules/basis.h"
 #include "core/rules/growth.h"
 
@@ -112,8 +114,10 @@ class BasisStep {
     Real* const x = back.own != nullptr ? back.own : h;
     if (context_.block.grafting.present()) DivideByGrafting(MakeGraftingScalars(settings_, update), x);
     const double length = io_.Norm(x);
-    if (update < settings_.start_preconditioning_step) return Apply(x, fits);
-    const Real* const direction = Back();
+    if (update < settings_.start_preconditioning_step) {
+      return fits ? io_.Apply(x, {1, 1, length}) : SkipUpdate(context_.item);
+    }
+    const Real* const direction = Post(Back());
     if (!fits) return SkipUpdate(context_.item);
     io_.Apply(direction, ScaleDirection(program_, true, io_.Norm(direction), length));
   }
@@ -494,9 +498,25 @@ class BasisStep {
   }
 
   // fits: whether the states could be updated.
+  // Applies a direction that was not grafted.
   void Apply(const Real* direction, bool fits) const {
     if (!fits) return SkipUpdate(context_.item);
+    direction = Post(direction);
     io_.Apply(direction, {1, 1, io_.Norm(direction)});
+  }
+
+  // Returns the direction after soap_post. The memory of the factor matrices is free.
+  const Real* Post(const Real* direction) const {
+    if (!OrthogonalizesDirection(context_.block, settings_)) return direction;
+    PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);
+    Real* const d = spare();
+    std::copy_n(direction, context_.block.elements, d);
+    const int64_t rows = context_.block.PostRows(context_.item.param->desc.fan);
+    const OrthogonalizeMemory<Real> memory{Buffer(context_.layout.pairs), &scope};
+    // A direction of NaN is rejected before it is applied.
+    const bool done = Orthogonalize(settings_, rows, context_.block.elements / rows, d, memory);
+    if (!done) d[0] = std::numeric_limits<Real>::quiet_NaN();
+    return d;
   }
 
   const BlockContext<Real> context_;

@@ -17,14 +17,16 @@ class BlockRounding {
   BlockRounding() = default;
 
   // Returns how the step of an item rounds a state (key state_rounding), or the parameter and the update (key
-  // param_rounding).
+  // param_rounding). An export of averages is not a step, and rounds to nearest.
   static BlockRounding OfState(const StepItem& item, RoundedState state) {
     return item.program->settings->state_rounding == Rounding::kStochastic ? BlockRounding(item, state)
                                                                            : BlockRounding();
   }
   static BlockRounding OfParam(const StepItem& item) {
-    return item.program->settings->param_rounding == Rounding::kStochastic ? BlockRounding(item, RoundedState::kParam)
-                                                                           : BlockRounding();
+    const bool is_step = item.program->t > 0;
+    return is_step && item.program->settings->param_rounding == Rounding::kStochastic
+               ? BlockRounding(item, RoundedState::kParam)
+               : BlockRounding();
   }
 
   // Rounds elements [first, first + n) of the block to a dtype, and stores them in contiguous memory.

@@ -69,9 +69,7 @@ class BlockStep {
     const bool is_grafted = context_.program.grafting != Grafting::kNone;
     DirectionScale scale = ScaleDirection(context_.program, is_grafted, io_.Norm(p.data), std::sqrt(graft_square));
     if (context_.program.settings->dual_norm_scale && !is_grafted) {
-      const double dual_norm = InnerProduct(filtered, p);
-      scale.up *= dual_norm;
-      scale.size *= dual_norm;
+      ScaleByDualNorm(InnerProduct(filtered, p), &scale);
     }
     io_.Apply(p.data, scale);
   }

@@ -11,6 +11,7 @@
 #include "core/backend/cpu/kronecker.h"
 #include "core/base/kernels/kernels.h"
 #include "core/roots/orthogonalize.h"
+#include "core/rules/muon.h"
 
 namespace shampoo {
 
@@ -66,8 +67,6 @@ class MuonDirection {
     });
   }
 
-  static Real Divided(Real d, Real divisor) { return divisor == 0 ? Real{0} : d / divisor; }
-
   void DivideByElements(Real* d, Tiles* tiles) const {
     const StateSlot& slot = context_.block.direction_moment;
     const auto decay = static_cast<Real>(settings_.beta2);
@@ -81,7 +80,7 @@ class MuonDirection {
         Real* const v = moment.Open(at, n);
         for (int64_t j = 0; j < n; ++j) {
           v[j] = NextAverage(decay, v[j], weight, d[at + j] * d[at + j]);
-          d[at + j] = Divided(d[at + j], SquareRootOf(v[j]) + epsilon);
+          d[at + j] = DividedByMoment(d[at + j], SquareRootOf(v[j]) + epsilon);
         }
         moment.Close(at, n);
       });
@@ -90,8 +89,8 @@ class MuonDirection {
 
   // Returns whether each mean is that of a row of the block, as it is stored.
   bool MeansAreOfStoredRows() const {
-    const bool of_outputs = settings_.direction_moment == DirectionMoment::kRow ||
-                            context_.block.matrix_rows >= context_.block.matrix_columns;
+    const bool of_outputs =
+        MeansAreOfOutputs(settings_.direction_moment, context_.block.matrix_rows, context_.block.matrix_columns);
     return of_outputs == (context_.item.param->desc.fan == Fan::kOutIn);
   }
 
@@ -102,7 +101,7 @@ class MuonDirection {
         for (int64_t row = i * kLines; row < std::min(rows_, (i + 1) * kLines); ++row) {
           Real* const line = d + row * columns_;
           const Real divisor = NextDivisor(row, BestKernels().Of<Real>().sum_of_squares(line, columns_), columns_);
-          for (int64_t j = 0; j < columns_; ++j) line[j] = Divided(line[j], divisor);
+          for (int64_t j = 0; j < columns_; ++j) line[j] = DividedByMoment(line[j], divisor);
         }
       });
       return;
@@ -118,7 +117,7 @@ class MuonDirection {
       for (int64_t j = 0; j < count; ++j) divisors[j] = NextDivisor(first + j, sums[j], rows_);
       for (int64_t row = 0; row < rows_; ++row) {
         Real* const line = d + row * columns_ + first;
-        for (int64_t j = 0; j < count; ++j) line[j] = Divided(line[j], divisors[j]);
+        for (int64_t j = 0; j < count; ++j) line[j] = DividedByMoment(line[j], divisors[j]);
       }
     });
   }

@@ -12,12 +12,6 @@
 
 namespace shampoo {
 
-// What a step computes for a row with update_floor_rows, otherwise for the whole tensor.
-struct NormControlRow {
-  NormSums sums;
-  ControlledMove move;
-};
-
 // Computes the update of a block whose norm a step controls (NormControlStep). The block is a whole tensor.
 template <typename Real>
 class NormControlPass {
@@ -27,7 +21,7 @@ class NormControlPass {
       : context_(context),
         settings_(*context.program.settings),
         decay_(DecayOf(context.program)),
-        by_row_(settings_.update_floor > 0 && settings_.update_floor_rows),
+        by_row_(ControlsRows(settings_)),
         p_(p),
         scale_(scale) {}
 
@@ -76,11 +70,7 @@ class NormControlPass {
                                 BlockView::Of(context_.block));
   }
 
-  // Returns W after weight decay.
-  double Decayed(Real w, Real p) const {
-    const bool decays = decay_ != 0 && Decays(settings_.cautious_decay, p, w);
-    return decays ? static_cast<double>(w) - decay_ * static_cast<double>(w) : static_cast<double>(w);
-  }
+  double Decayed(Real w, Real p) const { return DecayedElement(settings_, decay_, w, p); }
   double Moved(const ControlledMove& move, Real w, Real p) const {
     return move.keep * Decayed(w, p) - move.move * static_cast<double>(p);
   }
@@ -146,7 +136,7 @@ class NormControlPass {
   }
 
   // Returns |W1|^2.
-  double SquareOfMoved(const NormControlRow* rows, Tiles* tiles) const {
+  double SquareOfMoved(NormControlRow* rows, Tiles* tiles) const {
     if (!by_row_) {
       const ControlledMove move = rows->move;
       return SumOverParts(context_.block.elements, tiles, [&](const Range& part) {
@@ -162,11 +152,14 @@ class NormControlPass {
         return square;
       });
     }
-    double square = 0;  // rows are added in order, on one thread
-    ForEachOfRows({0, context_.block.matrix_rows}, [&](int64_t row, int64_t at, Real w) {
-      const double moved = Moved(rows[row].move, w, p_[at]);
-      square += moved * moved;
+    ForEachRowTile(tiles, [&](const Range& range) {
+      ForEachOfRows(range, [&](int64_t row, int64_t at, Real w) {
+        const double moved = Moved(rows[row].move, w, p_[at]);
+        rows[row].moved_square += moved * moved;
+      });
     });
+    double square = 0;
+    for (int64_t row = 0; row < context_.block.matrix_rows; ++row) square += rows[row].moved_square;
     return square;
   }
 

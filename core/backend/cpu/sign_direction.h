@@ -5,6 +5,7 @@
 #include "core/backend/cpu/block_context.h"
 #include "core/backend/cpu/block_data_operand.h"
 #include "core/backend/cpu/kronecker.h"
+#include "core/base/kernels/element.h"
 
 namespace shampoo {
 
@@ -24,7 +25,7 @@ class SignDirection {
       BlockDataOperand<Real> filtered(h, context_.block);
       ForEachViewChunk(filtered.run(), PartAt(context_.block.elements, part), [&](int64_t at, int64_t n) {
         const Real* const from = filtered.Read(at, n);
-        for (int64_t i = 0; i < n; ++i) p[at + i] = Real(from[i] > 0) - Real(from[i] < 0);
+        for (int64_t i = 0; i < n; ++i) p[at + i] = SignOf(from[i]);
       });
     });
     return {p, context_.row()};

@@ -39,7 +39,14 @@ int64_t PairBytes(const Block& block, const Settings& settings) {
     return OrthogonalizeMemory<Real>::Elements(settings.orthogonalization, block.shape[0], block.shape[1]) *
            static_cast<int64_t>(sizeof(Real));
   }
-  if (block.is_rotated()) return BasisStates<Real>::FactorElements(block) * static_cast<int64_t>(sizeof(Real));
+  if (block.is_rotated()) {
+    int64_t elements = BasisStates<Real>::FactorElements(block);
+    if (OrthogonalizesDirection(block, settings)) {
+      elements = std::max(elements, OrthogonalizeMemory<Real>::Elements(settings.orthogonalization, block.matrix_rows,
+                                                                        block.matrix_columns));
+    }
+    return elements * static_cast<int64_t>(sizeof(Real));
+  }
   int64_t bytes = 0;
   for (int k = 0; k < block.factor_count(); ++k) {
     if (block.has_factor(k)) bytes += FactorPair<Real>::WorkingBytes(block, k);
@@ -83,8 +90,10 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
     }
     pairs = std::max(pairs, block->computation == Dtype::kF64 ? PairBytes<double>(*block, settings)
                                                               : PairBytes<float>(*block, settings));
-    if (block->is_orthogonalized) {
-      const int64_t smaller = std::min(block->shape[0], block->shape[1]);
+    const bool is_post = OrthogonalizesDirection(*block, settings);
+    if (block->is_orthogonalized || is_post) {
+      const int64_t smaller =
+          is_post ? std::min(block->matrix_rows, block->matrix_columns) : std::min(block->shape[0], block->shape[1]);
       layout.scratch.Add(smaller, block->elements / smaller, SizeOf(block->computation));
       layout.scratch.Add(smaller, smaller, SizeOf(block->computation));
       if (settings.orthogonalization == Orthogonalization::kExact) {

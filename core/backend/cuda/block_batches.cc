@@ -16,15 +16,22 @@ constexpr int64_t kElementAlignment = 64;
 
 // Returns the properties that all blocks of a shape group have in common.
 auto KindOf(const Block& block) {
-  return std::tuple(block.bucket, block.computation, block.gradient_count.present(), block.group, block.root_dtype,
-                    block.root, block.factor_count(), block.skipped_dims, block.shape.ndim, block.shape.dims,
-                    block.inverse[0].dtype);
+  return std::tuple(block.bucket, block.computation, block.gradient_count.present(), block.is_orthogonalized,
+                    block.group, block.root_dtype, block.root, block.factor_count(), block.skipped_dims,
+                    block.shape.ndim, block.shape.dims, block.inverse[0].dtype);
 }
 
+// Returns the distance between matrices of this size.
+int64_t MatrixStride(int64_t d) { return RoundUp(d * d, kElementAlignment); }
+
+// Return the smaller and the larger dim of a matrix.
+int64_t SmallerDim(const Block& block) { return std::min(block.shape[0], block.shape[1]); }
+int64_t LargerDim(const Block& block) { return std::max(block.shape[0], block.shape[1]); }
+
 int64_t MatrixElements(const Block& block) {
+  if (block.is_orthogonalized) return 2 * MatrixStride(SmallerDim(block));
   int64_t elements = 0;
-  for (int k = 0; k < block.factor_count(); ++k)
-    elements += block.has_factor(k) ? RoundUp(block.shape[k] * block.shape[k], kElementAlignment) : 0;
+  for (int k = 0; k < block.factor_count(); ++k) elements += block.has_factor(k) ? MatrixStride(block.shape[k]) : 0;
   return elements;
 }
 
@@ -32,6 +39,7 @@ int64_t MatrixElements(const Block& block) {
 bool IsAlike(const BlockBatch& batch, const Block& block) {
   const bool in_basis = block.gradient_count.present();
   return batch.bucket == block.bucket && batch.computation == block.computation && batch.in_basis == in_basis &&
+         batch.is_orthogonalized == block.is_orthogonalized &&
          (!in_basis || batch.items[0].block->group == block.group);
 }
 
@@ -54,16 +62,29 @@ void AddShapeGroup(const std::vector<const Block*>& blocks, size_t first, size_t
     const auto at = static_cast<size_t>(k);
     vector_base[at] = batch->vector_elements;
     batch->vector_elements += number * block.shape[k];
-    shape_group.matrix_stride[at] = RoundUp(block.shape[k] * block.shape[k], kElementAlignment);
+    shape_group.matrix_stride[at] = MatrixStride(block.shape[k]);
     matrix_base[at] = batch->matrix_elements;
     batch->matrix_elements += number * shape_group.matrix_stride[at];
     batch->matrix_tiles += number * MatrixTileCount(block.shape[k]);
+  }
+  if (block.is_orthogonalized) {
+    for (size_t i : {0, 1}) {
+      shape_group.matrix_stride[i] = MatrixStride(SmallerDim(block));
+      matrix_base[i] = batch->matrix_elements;
+      batch->matrix_elements += number * shape_group.matrix_stride[i];
+    }
+    vector_base[0] = batch->vector_elements;
+    batch->vector_elements += number * LargerDim(block);
   }
   for (int64_t i = 0; i < number; ++i) {
     BatchItem item{blocks[first + static_cast<size_t>(i)], batch->elements + i * shape_group.stride};
     for (size_t k = 0; k < static_cast<size_t>(block.factor_count()); ++k) {
       item.matrix_at[k] = matrix_base[k] + i * shape_group.matrix_stride[k];
       item.vector_at[k] = vector_base[k] + i * block.shape[static_cast<int>(k)];
+    }
+    if (block.is_orthogonalized) {
+      for (size_t k : {0, 1}) item.matrix_at[k] = matrix_base[k] + i * shape_group.matrix_stride[k];
+      item.vector_at[0] = vector_base[0] + i * LargerDim(block);
     }
     batch->items.push_back(item);
   }
@@ -100,6 +121,7 @@ std::vector<BlockBatch> MakeBatches(const std::vector<const Block*>& blocks) {
         batches.back().bucket = block.bucket;
         batches.back().computation = block.computation;
         batches.back().in_basis = block.gradient_count.present();
+        batches.back().is_orthogonalized = block.is_orthogonalized;
         room = std::max<int64_t>(1, std::min(kMaxBatchElements / elements, kMaxBatchMatrixElements / matrix_elements));
       }
       const size_t taken = std::min(alike, static_cast<size_t>(room));

@@ -43,6 +43,9 @@ struct ShapeGroup {
 struct BlockBatch {
   int bucket = 0;
   bool in_basis = false;  // a method in eigenbases steps the blocks, which then all belong to one group
+  // Method muon orthogonalizes the blocks. A block then has two matrices, whose size is its smaller dim, and a vector
+  // of its larger dim.
+  bool is_orthogonalized = false;
   Dtype computation = Dtype::kF32;
   std::vector<BatchItem> items;
   std::vector<ShapeGroup> shape_groups;

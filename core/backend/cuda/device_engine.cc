@@ -25,9 +25,13 @@ DeviceEngine::DeviceEngine(std::shared_ptr<const PlanData> plan, const Table* ta
   for (const Block& block : plan_->blocks) owned_.push_back(plan_->Owns(block) ? 1 : 0);
   for (const Param& param : plan_->params) {
     const ParamDesc& desc = param.desc;
-    params_.push_back({param.elements, desc.param_dtype, desc.grad_dtype, desc.out_dtype, desc.copy_dtype, desc.group});
+    params_.push_back(
+        {param.elements, desc.param_dtype, desc.grad_dtype, desc.out_dtype, desc.copy_dtype, desc.group, desc.fan});
   }
-  for (const Settings& settings : plan_->groups) groups_.push_back(DeviceSettingsOf(settings));
+  for (const Settings& settings : plan_->groups) {
+    groups_.push_back(DeviceSettingsOf(settings));
+    newton_schulz_.push_back({settings.ns_coefficients, settings.ns_norm, settings.ns_steps});
+  }
 }
 
 EngineDesc DeviceEngine::DescOf(const Desc& desc) {
@@ -39,6 +43,7 @@ EngineDesc DeviceEngine::DescOf(const Desc& desc) {
   view.param_count = static_cast<int32_t>(params_.size());
   view.group_count = static_cast<int32_t>(groups_.size());
   view.groups = groups_.data();
+  view.newton_schulz = newton_schulz_.data();
   view.state_bytes = plan_->state_bytes();
   view.bucket_segment_bytes = plan_->bucket_segment_bytes.data();
   view.bucket_count = static_cast<int32_t>(plan_->bucket_count);

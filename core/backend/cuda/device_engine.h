@@ -14,7 +14,7 @@
 namespace shampoo::cuda {
 
 // Returns the settings of a group without bound scalars.
-inline DeviceSettings DeviceSettingsOf(const GroupSettings& settings) { return {settings, {}, {}}; }
+inline DeviceSettings DeviceSettingsOf(const GroupSettings& settings) { return {settings, {}}; }
 
 // The pinned memory of an engine through which steps exchange data over communicators that take host memory.
 class ExchangeMemory {
@@ -101,6 +101,7 @@ class DeviceEngine {
   std::vector<unsigned char> owned_;
   std::vector<ParamOfPlan> params_;
   std::vector<DeviceSettings> groups_;
+  std::vector<NewtonSchulz> newton_schulz_;     // by group
   std::unique_ptr<const GatherTables> gather_;  // nullptr unless blocks are gathered
   Engine* engine_ = nullptr;
 };

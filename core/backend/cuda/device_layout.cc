@@ -35,6 +35,11 @@ struct BasisBytes {
 
 }  // namespace
 
+int64_t NormRowsOf(const Block& block, const DeviceSettings& group) {
+  if (!group.controls_norm() || block.matrix_rows == 0 || block.is_routed) return 0;
+  return ControlsRows(group) ? block.matrix_rows : 1;
+}
+
 bool ComparesBases(const DeviceSettings& group) { return group.basis_tolerance > 0; }
 
 bool HasAsyncRoots(const BlockBatch& batch, const DeviceSettings* groups) {
@@ -56,21 +61,40 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   int64_t items = 0;
   int64_t tiles = 0;
   int64_t max_tiles = 0;
+  int64_t max_norm_rows = 0;
+  int64_t row_tiles = 0;
   int64_t tensor_bytes = 0;
   int64_t matrix_bytes = 0;
   int64_t async_matrix_bytes = 0;
   int64_t root_bytes = 0;
   int64_t meter_bytes = 0;
   BasisBytes basis;
+  int64_t muon_tensor_bytes = 0;
+  int64_t muon_vectors = 0;
   for (const BlockBatch& batch : layout.batches) {
     items += static_cast<int64_t>(batch.items.size());
     tiles += batch.tiles;
     layout.matrix_tile_count += batch.matrix_tiles;
     max_tiles = std::max(max_tiles, batch.tiles);
+    int64_t norm_rows = 0;
+    for (const BatchItem& item : batch.items) {
+      const DeviceSettings& group = groups[item.block->group];
+      const int64_t rows = NormRowsOf(*item.block, group);
+      norm_rows += rows;
+      row_tiles += ControlsRows(group) ? rows : 0;
+    }
+    max_norm_rows = std::max(max_norm_rows, norm_rows);
     tensor_bytes = std::max(tensor_bytes, batch.elements * static_cast<int64_t>(SizeOf(batch.computation)));
     matrix_bytes = std::max(matrix_bytes, batch.matrix_bytes());
     if (HasAsyncRoots(batch, groups)) async_matrix_bytes += batch.matrix_bytes();
     if (batch.in_basis) basis.Add(batch, groups);
+    if (batch.is_orthogonalized) {
+      const auto scales = [&](const BatchItem& item) { return groups[item.block->group].dual_norm_scale; };
+      if (std::any_of(batch.items.begin(), batch.items.end(), scales))
+        muon_tensor_bytes =
+            std::max(muon_tensor_bytes, batch.elements * static_cast<int64_t>(SizeOf(batch.computation)));
+      muon_vectors = std::max(muon_vectors, batch.vector_elements);
+    }
     for (const ShapeGroup& shape_group : batch.shape_groups) {
       const Block& block = *batch.items[shape_group.first].block;
       const auto count = static_cast<int64_t>(shape_group.count);
@@ -105,7 +129,7 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.blocks = place(TableBytes<DeviceBlock>(counts.blocks));
   layout.params = place(TableBytes<DeviceParam>(counts.params));
   layout.buffers = place(TableBytes<Buffers>(counts.params + counts.whole_blocks));
-  layout.groups = place(TableBytes<DeviceGroup>(counts.groups));
+  layout.groups = place(TableBytes<DeviceGroup>(2 * counts.groups));
   layout.initial = place(TableBytes<InitialStates>(counts.groups));
   layout.work = place(TableBytes<BlockWork>(counts.blocks));
   layout.state = place(TableBytes<StepState>(1));
@@ -127,7 +151,11 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.matrix_tiles = place(TableBytes<DeviceMatrixTile>(layout.matrix_tile_count));
   layout.scanned_factors = place(TableBytes<uint64_t>(layout.matrix_tile_count));
   layout.sums = place(TableBytes<double>(max_tiles * 2));
+  layout.products = place(TableBytes<double>(max_tiles));
   layout.fits = place(TableBytes<int32_t>(max_tiles));
+  layout.control_sums = place(max_norm_rows > 0 ? TableBytes<ControlSums>(max_tiles) : 0);
+  layout.norm_rows = place(TableBytes<NormControlRow>(max_norm_rows));
+  layout.row_tiles = place(TableBytes<DeviceTile>(row_tiles));
   layout.first = place(tensor_bytes);
   layout.second = place(tensor_bytes);
   layout.matrices = place(matrix_bytes);
@@ -141,6 +169,8 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.basis.rotated = place(basis.rotated);
   layout.basis.sums = place(basis.vectors * 2 * static_cast<int64_t>(sizeof(double)));
   layout.basis.orders = place(TableBytes<int32_t>(basis.vectors));
+  layout.muon.third = place(muon_tensor_bytes);
+  layout.muon.divisors = place(TableBytes<double>(muon_vectors));
   layout.blas = place(static_cast<int64_t>(HandleCount(layout.batches)) * layout.blas_bytes);
   layout.root_workspace = place(layout.root_workspace_bytes);
   const bool has_async_roots = async_matrix_bytes > 0;

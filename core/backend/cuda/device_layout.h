@@ -23,7 +23,8 @@ struct DeviceLayout {
   int64_t blocks, params, buffers, groups, initial, work, state, roots, flags;
   int64_t scan_tiles, scanned, hash_tiles, tile_hashes, hashes;
   int64_t slices, series, slice_tiles;  // with shard_mode gather
-  int64_t batch_blocks, tiles, matrix_tiles, scanned_factors, sums, fits;
+  int64_t batch_blocks, tiles, matrix_tiles, scanned_factors, sums, products, fits;
+  int64_t control_sums, norm_rows, row_tiles;  // with norm_control or update_floor
   int64_t first, second, matrices;
   int64_t tasks;             // with async roots or methods in eigenbases
   int64_t blas, blas_bytes;  // blas_bytes: for each handle
@@ -40,6 +41,11 @@ struct DeviceLayout {
     int64_t third, fourth, moved;
     int64_t bases, turns, products, rotated;
   } basis;
+  // Memory for method muon: a third buffer of tensors, with dual_norm_scale, and the divisors of rows or columns, with
+  // second_moment row and short.
+  struct MuonLayout {
+    int64_t third, divisors;
+  } muon;
   int64_t bytes;
 
   int64_t root_count;
@@ -56,6 +62,9 @@ struct PlanCounts {
   int64_t whole_blocks = 0;  // blocks that have their own row in the table of buffers
   int64_t slices = 0, series = 0, slice_tiles = 0;
 };
+
+// Returns the number of NormControlRow of a block: 0 if steps do not control its norm.
+int64_t NormRowsOf(const Block& block, const DeviceSettings& group);
 
 // Returns whether a basis of this group may be compared with the previous one (basis_tolerance).
 bool ComparesBases(const DeviceSettings& group);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/backend/cuda/interface.h"
+#include "core/rules/norms.h"
 #include "core/rules/schedule.h"
 #include "core/rules/update.h"
 
@@ -27,10 +28,24 @@ struct DeviceBlock {
   int32_t factors;  // order; 0: the block is not preconditioned
   int32_t param;
   int32_t group;
+  int32_t scalars;  // index in Tables::groups: its group or, if method adam updates it in a group of method muon, a
+                    // row after those of all groups
   int32_t owned;
   int32_t dense;  // its elements are contiguous in the caller's buffers
   Dtype computation;
   int64_t phase;
+  int64_t matrix_rows, matrix_columns;  // as in Block
+  int32_t rows_are_contiguous;          // of that matrix, in the row-major order of the block
+  // Of method muon: whether it is orthogonalized, where the iteration begins, and the second moment of the direction.
+  int32_t orthogonalized;
+  int32_t starts_in_second;
+  NsNorm ns_norm;
+  double ns_divisor;
+  DirectionMoment moment_of_direction;
+  int32_t means_are_of_stored_rows;  // row and short; otherwise they are those of columns
+  StateSlot direction_moment;
+  // With norm_control or update_floor: the number of its rows in BatchTables::norm_rows, and the first of them.
+  int64_t norm_rows, norm_row_at;
   StateSlot factor[kMaxDims];
   StateSlot inverse[kMaxDims];
   StateSlot snapshot[kMaxDims];
@@ -49,11 +64,12 @@ struct DeviceBlock {
   int64_t first_scan_tile;      // index in the tiles of all blocks
   int64_t first_matrix_tile;  // index in the matrix tiles of all batches; the block's tiles of all dims are consecutive
   int64_t tiles;
-  int32_t direction_in_second;  // the products with the inverse roots leave P in the second buffer of tensors
-  int64_t root_at[kMaxDims];    // index in the device's roots, where the roots of a shape group are consecutive
-  int64_t plan_root;            // index of its first root in the order of the plan
-  int64_t exchange_at;          // offset of its update in the exchange buffers, in bytes; -1: there is no exchange
-  int32_t buffers;              // index of its gradient, parameter and outputs in Tables::buffers
+  int32_t
+      direction_in_second;    // a preconditioned direction, or that of method sign, is in the second buffer of tensors
+  int64_t root_at[kMaxDims];  // index in the device's roots, where the roots of a shape group are consecutive
+  int64_t plan_root;          // index of its first root in the order of the plan
+  int64_t exchange_at;        // offset of its update in the exchange buffers, in bytes; -1: there is no exchange
+  int32_t buffers;            // index of its gradient, parameter and outputs in Tables::buffers
   // Offsets of the whole block's gradient and parameter in the exchange buffers, if the block is gathered on this rank.
   int64_t gradient_at, param_at;
   Dtype exchange_dtype;
@@ -104,9 +120,15 @@ struct BlockWork {
   int32_t update_skipped;   // its direction is unusable: parameter and momentum do not change
   int32_t states_fit;       // 0: a state would overflow, so the update is skipped
   int32_t keeps_parameter;  // the direction is 0, and the parameter does not decay: the gradient initializes the block
-  // norm_control: the radius, the move to W1 = keep W - move P, and the scalars of the update that also scales W1.
-  int32_t on_hyperball;
-  double radius, keep, move, lr, shrinkage;
+  // norm_control and update_floor: P has been replaced by the old parameter minus the new one.
+  int32_t is_difference;
+  double radius;                  // that hyperball maintains
+  NormSums control;               // of the whole tensor
+  double square, product, ratio;  // see NormControlStep
+  // Method muon: the matrix is divided by 2^ns_exponent and multiplied by ns_factor before the iteration.
+  int32_t ns_exponent;
+  double ns_factor;
+  double orthogonal_norm;  // with second_moment: the norm of the direction before it
   FitCheckMode check;
   DirectionRule rule;
   DirectionScale scale;
@@ -165,6 +187,12 @@ struct DeviceSlice {
   int64_t first_series, series_count;
   int64_t gradient_at, param_at;  // in the exchange in which the block is collected
   int64_t update_at;              // in the exchange in which its update is delivered
+};
+
+// The sums over a tile of a block whose norm a step controls.
+struct ControlSums {
+  NormSums of_tile;  // unless the sums are those of rows
+  double param = 0;  // |W|^2, if hyperball has no radius yet
 };
 
 struct DeviceMatrixTile {

@@ -13,6 +13,7 @@
 #include "core/plan/block.h"
 #include "core/plan/slice_runs.h"
 #include "core/roots/root.h"
+#include "core/rules/bound_scalars.h"
 #include "core/rules/schedule.h"
 
 // The interface between libshampoo.so and libshampoo_cuda.so: one table of C functions over plain structs. Both
@@ -21,7 +22,7 @@
 namespace shampoo::cuda {
 
 // Raise this number if anything in this file, or in the structs of the plan that it refers to, changes.
-inline constexpr int32_t kInterface = 16;
+inline constexpr int32_t kInterface = 17;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -38,7 +39,7 @@ struct DeviceScalar {
 
 // The current settings of a group, and the device memory from which a step reads some of them instead.
 struct DeviceSettings : GroupSettings {
-  DeviceScalar bound_lr, bound_gradient_scale;
+  DeviceScalar bound[kBindableKeys];
 };
 static_assert(std::is_trivially_copyable_v<DeviceSettings>);
 
@@ -46,6 +47,7 @@ struct ParamOfPlan {
   int64_t elements;
   Dtype param_dtype, grad_dtype, out_dtype, copy_dtype;
   int32_t group;
+  Fan fan;
 };
 
 // One exchange between shard ranks. Positions are offsets in the engine's exchange buffers.
@@ -93,6 +95,13 @@ struct GatherView {
   int64_t bytes;  // in the exchange buffers
 };
 
+// How the directions of a group are orthogonalized, with method muon.
+struct NewtonSchulz {
+  NsCoefficients coefficients;
+  NsNorm norm;
+  int64_t steps;
+};
+
 // A view of a plan. The plan must outlive the engine.
 struct PlanView {
   const Block* blocks;
@@ -101,7 +110,8 @@ struct PlanView {
   const ParamOfPlan* params;
   int32_t param_count;
   int32_t group_count;
-  const DeviceSettings* groups;  // as planned
+  const DeviceSettings* groups;       // as planned
+  const NewtonSchulz* newton_schulz;  // by group
   int64_t state_bytes;
   int32_t bucket_count;  // at least 1
   // By bucket: bytes of one rank's segment in its exchange. Empty with one replica.
@@ -195,10 +205,9 @@ enum class Rejection : int32_t {
   // The step was prepared for another step counter than `value`. If `block` is not -1, the state of the block requires
   // another task than the step was prepared for.
   kSchedule,
-  kLearningRate,   // the bound learning rate of the group is `value`, which is not valid
-  kGradientScale,  // the same for the bound gradient scale
-  kStale,          // an earlier step was rejected, and the host has not acknowledged it yet
-  kOtherRank,      // `rank` rejected the step, or its inputs differ; see `difference`
+  kBoundScalar,  // the bound scalar number `dim` (BindableName) of the group is `value`, which is not valid
+  kStale,        // an earlier step was rejected, and the host has not acknowledged it yet
+  kOtherRank,    // `rank` rejected the step, or its inputs differ; see `difference`
 };
 
 // The difference that a rank found in the headers of the other replica ranks or of the other shard ranks.

@@ -30,6 +30,7 @@ struct ApplyScalars {
   Real down, up;  // the direction is p * down * up
   Real decay;     // + decay W, if not 0
   Real momentum;
+  Real momentum_weight;  // of the direction in M
   Real lr;
   Real shrinkage;  // - shrinkage W, if not 0
   bool nesterov;
@@ -102,6 +103,12 @@ SHAMPOO_HD_ELEMENT Real MomentDirection(const FilterScalars<Real>& s, Real h, Re
   return (divisor == 0 ? Real{0} : h) / (divisor == 0 ? Real{1} : divisor);
 }
 
+// Returns the sign of an element: 1, -1 or, for zeros and NaN, 0.
+template <typename Real>
+SHAMPOO_HD_ELEMENT Real SignOf(Real x) {
+  return Real(x > 0) - Real(x < 0);
+}
+
 // Returns whether an element of the parameter decays. With cautious decay, it does not where P and W have opposite
 // signs, because the step increases its magnitude there (cautious weight decay, arXiv 2510.12402). The signs are
 // compared, because a product may underflow.
@@ -120,6 +127,7 @@ SHAMPOO_HD_ELEMENT AppliedElement<Real> ApplyElement(const ApplyScalars<Real>& s
   direction = s.decay != 0 && decays ? direction + s.decay * w : direction;
   Real moved = 0;
   if constexpr (kMomentum) {
+    direction = s.momentum_weight * direction;
     moved = s.momentum * m + direction;
     direction = s.nesterov ? direction + s.momentum * moved : moved;
   }

@@ -107,6 +107,7 @@ TEST_CASE("with fan in_out, the last dim is divided") {
         shape.back() = size;
         names.push_back(std::to_string(size));
         params.push_back(Param(names.back().c_str(), shape));
+        params.back().fan = SHAMPOO_IN_OUT;
       }
       const Keys unmerged = keys + Keys{{"use_merge_dims", "false"}};
       const std::string method = keys[0].second;  // only methods with factor matrices read the key

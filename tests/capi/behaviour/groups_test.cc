@@ -142,6 +142,16 @@ TEST_CASE("a bound scalar changes only its own group") {
     RequireOk(shampoo_optimizer_get(both.all.optimizer, 2, "lr", &now));
     CHECK(now == static_cast<double>(lr));
   }
+  for (const char* const key : {"beta1", "weight_decay"}) {
+    double value = 0;
+    RequireOk(shampoo_optimizer_bind_scalar(both.all.optimizer, 0, key, SHAMPOO_F64, &value));
+    for (uint64_t t = 50; t < 53; ++t) {
+      value = 0.25 * static_cast<double>(t - 49);
+      RequireOk(shampoo_optimizer_set(both.alone[0]->optimizer, 0, key, value));
+      both.Step(t);
+    }
+    RequireOk(shampoo_optimizer_bind_scalar(both.all.optimizer, 0, key, 0, nullptr));
+  }
   RequireOk(shampoo_optimizer_bind_scalar(both.all.optimizer, 2, "lr", 0, nullptr));
   lr = 77;
   both.Step(100);  // the value that was read last still applies

@@ -49,7 +49,11 @@ TEST_CASE("decays, momentum, bias correction") {
     CheckKeys({{"weight_decay", "0.2"}, {"weight_decay_type", type}});
     CheckKeys({{"weight_decay", "0.2"}, {"weight_decay_type", type}, {"grafting", "adagrad"}, {"momentum", "0.5"}});
   }
-  for (const char* nesterov : {"false", "true"}) CheckKeys({{"momentum", "0.9"}, {"use_nesterov", nesterov}});
+  for (const char* nesterov : {"false", "true"}) {
+    CheckKeys({{"momentum", "0.9"}, {"use_nesterov", nesterov}});
+    CheckKeys({{"momentum", "0.9"}, {"use_nesterov", nesterov}, {"momentum_dampening", "0.25"}});
+  }
+  CheckKeys({{"drop_weighting", "true"}});
   for (const char* correction : {"false", "true"}) {
     for (const char* beta1 : {"0", "0.9"}) {
       for (const char* beta2 : {"0.9", "1"}) {

@@ -109,10 +109,25 @@ const char* const kKernels[] = {"SetBuffersBody",
                                 "CheckVectorsBody",
                                 "DeliverVectorsBody",
                                 "SetTasksBody",
+                                "TileSumsBody",
+                                "RowSumsBody",
+                                "MoveBody",
                                 "MovedNormBody",
-                                "RadiusBody",
-                                "ReturnBody",
-                                "DecideCheckBody"};
+                                "RatioBody",
+                                "DifferenceBody",
+                                "ReplaceBody",
+                                "DecideCheckBody",
+                                "TileMagnitudeBody",
+                                "BlockMagnitudeBody",
+                                "ScaleMatrixBody",
+                                "MirrorBody",
+                                "PolynomialBody",
+                                "GramNormBody",
+                                "CompleteNormBody",
+                                "OrthogonalNormBody",
+                                "KeepNormBody",
+                                "LineBody",
+                                "DivideDirectionBody"};
 const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBatched", "cusolverDnXsyevBatched"};
 
 // Kernels whose loss may change nothing, because they handle exceptional cases or write the same data as in the
@@ -188,6 +203,13 @@ std::vector<Trial> Trials() {
     for (const std::vector<int64_t>& shape : shapes) made.params.push_back({shape});
     return made;
   };
+  const auto spec_of_method = [](const Keys& keys) {
+    ModelSpec made;
+    made.keys = keys + Keys{{"status_lag", "0"}};
+    made.params = {{{4, 3}}};
+    return made;
+  };
+  const Keys muon = {{"method", "muon"}, {"second_moment", "row"}, {"beta2", "0.8"}};
   const Keys rich = {{"grafting", "adam"}, {"momentum", "0.9"}};
   const Keys newton = {{"root_method", "newton"}};
   const Keys higher = {{"root_method", "higher_order"}, {"root_order", "4"}};
@@ -246,6 +268,16 @@ std::vector<Trial> Trials() {
        .target = 2},
       {.name = "hyperball without a radius", .spec = spec(hyperball, {{4, 3}}), .zero_param = true},
       {.name = "hyperball", .spec = spec(hyperball, {{4, 3}}), .target = 2},
+      {.name = "radial with a floor of rows",
+       .spec = spec({{"norm_control", "radial"}, {"update_floor", "0.5"}, {"update_floor_rows", "true"}}, {{4, 3}}),
+       .target = 2},
+      {.name = "sign", .spec = spec_of_method({{"method", "sign"}, {"dual_norm_scale", "true"}}), .strict = true},
+      {.name = "muon", .spec = spec_of_method(muon), .target = 2, .strict = true},
+      {.name = "muon by schatten4",
+       .spec = spec_of_method(muon + Keys{{"ns_norm", "schatten4"}, {"ns_coefficients", "cubic5"}}),
+       .target = 2,
+       .strict = true},
+      {.name = "muon by elements", .spec = spec_of_method(muon + Keys{{"second_moment", "element"}}), .target = 2},
       {.name = "out of range", .spec = spec({{"lr", "1e7"}, {"on_nonfinite", "skip_block"}}, {{4, 3}, {5}})},
   };
   trials.back().spec.params[0].out_dtype = SHAMPOO_F16;
@@ -310,8 +342,9 @@ TEST_CASE("dropping any launch of a step changes a result" * NeedsFake()) {
     // InitializeFactorsBody runs only at create. SignsBody writes constants that create has already written.
     // SubtractProductBody subtracts a product from the residual of a root: without it, the check of the root has the
     // same outcome. CheckVectorsBody detects errors of the eigensolver, which makes none here (eigen_test.cc).
+    // MirrorBody runs only with large matrices.
     const bool has_no_effect = name == "InitializeFactorsBody" || name == "SignsBody" ||
-                               name == "SubtractProductBody" || name == "CheckVectorsBody";
+                               name == "SubtractProductBody" || name == "CheckVectorsBody" || name == "MirrorBody";
     CHECK((noticed[name] > 0) != has_no_effect);
   }
   for (const char* call : kCalls) CHECK(noticed[call] > 0);

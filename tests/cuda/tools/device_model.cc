@@ -100,6 +100,9 @@ PlanPtr MakePlan(const ModelSpec& spec) {
     desc.ndim = static_cast<int32_t>(param.shape.size());
     desc.stack_dims = param.stack_dims;
     desc.group = param.group;
+    desc.fan = param.fan;
+    desc.role = param.role;
+    for (size_t i = 0; i < param.row_splits.size(); ++i) desc.row_splits[i] = param.row_splits[i];
     for (size_t k = 0; k < param.shape.size(); ++k) desc.shape[k] = param.shape[k];
     desc.param_dtype = param.param_dtype;
     desc.grad_dtype = param.grad_dtype;

@@ -50,6 +50,9 @@ struct ParamSpec {
   int32_t copy_dtype = 0;  // 0: no copy
   int32_t group = 0;       // 0: the default group; 1: the first of ModelSpec::groups
   int32_t stack_dims = 0;
+  int32_t fan = 0;  // 0: outputs in the first dim; 1: in the last one
+  int32_t role = SHAMPOO_HIDDEN;
+  std::vector<int64_t> row_splits = {};
 };
 
 struct ModelSpec {

@@ -816,7 +816,7 @@ extern "C" {
     ///
     /// - `opt` changed.
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
-    /// - `key` "lr" or "gradient_scale".
+    /// - `key` "lr", "beta1", "weight_decay" or "gradient_scale". beta1 must be above 0 in the plan.
     /// - `dtype` of the number: SHAMPOO_F32 or SHAMPOO_F64. Ignored if value is NULL.
     /// - `value` address of the number; on the CPU it needs no alignment. Steps check the range of the number. NULL
     ///   unbinds it: on the CPU later steps use the value that was read last, on CUDA the value that was set last.

@@ -74,8 +74,8 @@ impl Optimizer {
         check(sys::shampoo_optimizer_bind_state(self.as_ptr(), state_in, state_out))
     }
 
-    /// Makes each step read "lr" or "gradient_scale" of a group from a number in memory; on CUDA from memory of the
-    /// device. After NULL, steps stop reading memory.
+    /// Makes each step read "lr", "beta1", "weight_decay" or "gradient_scale" of a group from a number in memory; on
+    /// CUDA from memory of the device. After NULL, steps stop reading memory.
     ///
     /// # Safety
     ///

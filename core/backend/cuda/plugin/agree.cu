@@ -25,9 +25,7 @@ struct WriteShardSegmentBody {
       header.round = {static_cast<int32_t>(CodeOf(state)), skips ? kSkipsStep : 0, place};
       header.hyper_parameters = scalars_hash;
       for (int32_t g = 0; g < tables.group_count; ++g) {
-        const GroupSettings& settings = tables.groups[g].settings;
-        header.hyper_parameters = Mixed(Mixed(header.hyper_parameters, BitsAs<uint64_t>(settings.lr)),
-                                        BitsAs<uint64_t>(settings.gradient_scale));
+        header.hyper_parameters = MixedWithScalars(header.hyper_parameters, tables.groups[g].settings);
       }
     });
     cta.ForEach(tables.group_count, [&](int64_t g) {

@@ -13,6 +13,13 @@ SHAMPOO_DEVICE inline uint64_t Mixed(uint64_t hash, uint64_t value) {
   return hash * 0xff51afd7ed558ccdu;
 }
 
+// Mixes the values of the hyper-parameters that may be bound into a hash.
+SHAMPOO_DEVICE inline uint64_t MixedWithScalars(uint64_t hash, const GroupSettings& settings) {
+  GroupSettings copy = settings;
+  for (int key = 0; key < kBindableKeys; ++key) hash = Mixed(hash, BitsAs<uint64_t>(BindableValue(copy, key)));
+  return hash;
+}
+
 // Returns the Code with which this rank rejects the step; 0: it does not.
 SHAMPOO_DEVICE inline int64_t CodeOf(const StepState& state) {
   if (state.rejected == 0) return 0;
@@ -21,8 +28,7 @@ SHAMPOO_DEVICE inline int64_t CodeOf(const StepState& state) {
     case Rejection::kCounter:
     case Rejection::kSchedule:
       return static_cast<int64_t>(Code::kState);
-    case Rejection::kLearningRate:
-    case Rejection::kGradientScale:
+    case Rejection::kBoundScalar:
       return static_cast<int64_t>(Code::kInvalid);
     default:
       return static_cast<int64_t>(Code::kNumeric);

@@ -63,26 +63,31 @@ SHAMPOO_DEVICE inline double ScalarValue(const DeviceScalar& bound, double own) 
 
 SHAMPOO_DEVICE inline GroupSettings InForce(const DeviceSettings& settings) {
   GroupSettings in_force = settings;
-  in_force.lr = ScalarValue(settings.bound_lr, settings.lr);
-  in_force.gradient_scale = ScalarValue(settings.bound_gradient_scale, settings.gradient_scale);
+  for (int key = 0; key < kBindableKeys; ++key) {
+    double& value = BindableValue(in_force, key);
+    value = ScalarValue(settings.bound[key], value);
+  }
   return in_force;
 }
 
-SHAMPOO_DEVICE inline DeviceGroup StepOf(const DeviceSettings& settings, int64_t t) {
+// in_force: the settings with the values of bound scalars.
+SHAMPOO_DEVICE inline DeviceGroup StepOf(const GroupSettings& in_force, int64_t t) {
   DeviceGroup step;
-  step.settings = InForce(settings);
+  step.settings = in_force;
   static_cast<StepScalars&>(step) = MakeStepScalars(step.settings, t);
-  step.schedule = GroupScheduleOf(settings, t);
+  step.schedule = GroupScheduleOf(step.settings, t);
   step.active = 1;
   return step;
 }
 
-SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, int32_t group, double value) {
+SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, int32_t group, double value,
+                                       int32_t key = 0) {
   if (state->rejected != 0) return;
   CountRejection(state);
   state->report.rejection = rejection;
   state->report.group = group;
   state->report.value = value;
+  state->report.dim = key;
   state->report.block = -1;
 }
 
@@ -118,10 +123,14 @@ struct BeginGroupsBody {
     if (!IsStepCounter(counter)) {
       return RejectGroup(state, Rejection::kCounter, group, static_cast<double>(counter));
     }
-    step = StepOf(settings[i], counter + 1);
-    if (!IsUsableLr(step.lr, narrowest[i])) return RejectGroup(state, Rejection::kLearningRate, group, step.lr);
-    if (!IsUsableGradientScale(step.gradient_scale, narrowest[i])) {
-      return RejectGroup(state, Rejection::kGradientScale, group, step.gradient_scale);
+    step = StepOf(step.settings, counter + 1);
+    if (step.settings.method == Method::kMuon) {
+      tables.groups[tables.group_count + group] = StepOf(RoutedSettings(step.settings), counter + 1);
+    }
+    for (int key = 0; key < kBindableKeys; ++key) {
+      const double value = BindableValue(step.settings, key);
+      if (IsUsable(key, value, narrowest[i])) continue;
+      return RejectGroup(state, Rejection::kBoundScalar, group, value, key);
     }
     // The host or the capture has prepared the following launches for one step. It must be this step.
     if (!IsPreparedFor(i, counter + 1)) {
@@ -135,6 +144,8 @@ struct BeginGroupsBody {
     if (UsesEigenbasis(settings[i].method)) return true;  // CheckBlocks checks each block
     const GroupSchedule schedule = GroupScheduleOf(settings[i], t);
     const RefreshKeys& keys = schedule.keys;
+    if (GraftingOf(settings[i].method) != Grafting::kNone) return true;  // an elementwise method has no schedule
+    if (IsSteepestDescent(settings[i].method)) return (t >= keys.start) == (expected[i] >= keys.start);
     if (keys.spread) return false;  // each step may have different tasks
     // CheckBlocks checks for each block whether the step uses the roots of a snapshot.
     return !IsDue(schedule, 0) && (t >= keys.start) == (expected[i] >= keys.start);

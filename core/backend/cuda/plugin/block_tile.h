@@ -6,6 +6,19 @@
 
 namespace shampoo::cuda {
 
+// Return the buffer of tensors that P is in, and the other one. The buffer depends on whether the step has multiplied P
+// by inverse roots, and on whether norm_control has replaced it.
+SHAMPOO_DEVICE inline bool IsInSecond(const DeviceBlock& block, const BlockWork& work) {
+  const bool is_in_second = work.rule == DirectionRule::kPrecondition && block.direction_in_second != 0;
+  return is_in_second != (work.is_difference != 0);
+}
+SHAMPOO_DEVICE inline void* DirectionBuffer(const BatchTables& batch, const DeviceBlock& block, const BlockWork& work) {
+  return IsInSecond(block, work) ? batch.second : batch.first;
+}
+SHAMPOO_DEVICE inline void* OtherBuffer(const BatchTables& batch, const DeviceBlock& block, const BlockWork& work) {
+  return IsInSecond(block, work) ? batch.first : batch.second;
+}
+
 // A block, and the tile of the block that a CTA works on.
 template <typename Real>
 struct BlockTile {
@@ -19,27 +32,26 @@ struct BlockTile {
   SHAMPOO_DEVICE BlockTile(const Tables& tables, const BatchTables& batch, int64_t index)
       : tile(batch.tiles[index]),
         block(tables.blocks[tile.block]),
-        group(tables.groups[block.group]),
+        group(tables.groups[block.scalars]),
         work(tables.work[tile.block]),
         begin(TileBegin(tile)),
         size(TileSize(block, tile)) {}
 
   SHAMPOO_DEVICE Real* In(void* buffer) const { return static_cast<Real*>(buffer) + block.at + begin; }
-  // Returns P. The buffer depends on whether the step has multiplied it by inverse roots.
+  // Returns P.
   SHAMPOO_DEVICE const Real* Direction(const BatchTables& batch) const {
-    const bool in_second = work.rule == DirectionRule::kPrecondition && block.direction_in_second != 0;
-    return In(in_second ? batch.second : batch.first);
+    return In(DirectionBuffer(batch, block, work));
   }
   SHAMPOO_DEVICE bool has_momentum() const { return block.momentum.present() && group.momentum != 0; }
 };
 
-// Returns the scalars of the step of a block: those of its group, except where norm_control replaces them.
+// Returns the scalars of the step of a block: those of its group, unless the direction is the whole difference.
 SHAMPOO_DEVICE inline StepScalars ScalarsOfBlock(const DeviceGroup& group, const BlockWork& work) {
   StepScalars scalars = group;
-  if (work.on_hyperball != 0) {
+  if (work.is_difference != 0) {
     scalars.decoupled_decay = 0;
-    scalars.lr = work.lr;
-    scalars.shrinkage = work.shrinkage;
+    scalars.lr = 1;
+    scalars.shrinkage = 0;
   }
   return scalars;
 }

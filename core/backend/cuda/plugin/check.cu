@@ -28,7 +28,7 @@ struct ScanBody {
     };
     const DeviceParam& param = tables.params[block.param];
     const double of_gradient = largest(buffers.grad, param.grad_dtype);
-    const bool decays = tables.groups[block.group].coupled_decay != 0;
+    const bool decays = tables.groups[block.scalars].coupled_decay != 0;
     const double of_param = decays ? largest(buffers.param, param.param_dtype) : 0.0;
     cta.Once([&] {
       tables.scanned[2 * cta.index()] = of_gradient;
@@ -50,7 +50,7 @@ struct ScanFactorsBody {
     const DeviceMatrixTile& tile = tables.matrix_tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
     if (!TakesPart(tables, block)) return;
-    if (!ReadsFactors(ScheduleFor(tables.groups[block.group], block, tables.state_in).task)) return;
+    if (!ReadsFactors(ScheduleFor(tables.groups[block.scalars], block, tables.state_in).task)) return;
     const MatrixTile part(tile, block.shape[tile.dim]);
     const StateSlot& slot = block.factor[tile.dim];
     const char* const factor = tables.state_in + slot.offset;
@@ -93,7 +93,7 @@ class BlockCheck {
         any_task_(any_task),
         has_tasks_(has_tasks),
         block_(tables.blocks[b]),
-        group_(tables.groups[block_.group]),
+        group_(tables.groups[block_.scalars]),
         buffers_(tables.buffers[block_.buffers]),
         work_(tables.work[b]) {}
 

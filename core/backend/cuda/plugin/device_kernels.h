@@ -104,9 +104,9 @@ cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const Bat
 // Applies decay, momentum and the update, and writes the outputs or the data of the exchange.
 cudaError_t ApplyDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 
-// hyperball.cu
-// With norm_control: computes the rate and the decay that move a parameter to its radius. CheckDirections calls it.
-cudaError_t MoveOnHyperballs(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
+// norm_control.cu
+// With norm_control or update_floor: replaces P by the old parameter minus the new one. CheckDirections calls it.
+cudaError_t ControlNorms(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 
 // exchange.cu
 struct ExchangeArgs {

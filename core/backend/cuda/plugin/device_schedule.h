@@ -31,6 +31,7 @@ SHAMPOO_DEVICE inline RootSchedule ScheduleFor(const DeviceGroup& group, const D
     if (block.owned == 0 || !block.is_rotated()) return {};
     return {BasisTaskOf(group.settings, GradientCountOf(block, arena)), DirectionRule::kPrecondition};
   }
+  if (IsSteepestDescent(group.settings.method)) return {RootTask::kNone, RuleWithoutRoots(group.schedule)};
   return BlockScheduleOf(group.schedule, block.phase, block.factors > 0, SnapshotStepOf(block, arena));
 }
 

@@ -22,7 +22,9 @@ struct FilterBody {
     const bool has_moment = v.present();
     const FilterScalars<Real> scalars = MakeFilterScalars<Real>(group);
     const DirectionRule rule = part.work.rule;
+    const bool takes_signs = group.settings.method == Method::kSign && rule == DirectionRule::kPrecondition;
     Real* const h = part.In(batch.first);
+    Real* const signs = part.In(batch.second);
     char* const average = tables.state_out + e.offset;
     char* const moment = tables.state_out + v.offset;
     struct Loaded {
@@ -46,11 +48,19 @@ struct FilterBody {
         grafted = MomentDirection(scalars, direction, next);
       }
       h[i] = rule == DirectionRule::kGraft ? grafted : rule == DirectionRule::kZero ? Real{0} : direction;
+      if (takes_signs) signs[i] = SignOf(direction);
       return static_cast<double>(grafted) * static_cast<double>(grafted);
     });
     cta.Once([&] { batch.sums[2 * cta.index()] = square; });
   }
 };
+
+// Returns whether the length of a block's direction is multiplied by the dual norm of the filtered gradient, which is
+// then still in the first buffer of tensors.
+SHAMPOO_DEVICE inline bool ScalesByDualNorm(const DeviceGroup& group, const BlockWork& work) {
+  return group.settings.dual_norm_scale && work.rule == DirectionRule::kPrecondition &&
+         group.grafting == Grafting::kNone;
+}
 
 template <typename Real>
 struct NormBody {
@@ -65,12 +75,17 @@ struct NormBody {
         part.size, [&](int64_t i) { return p[i]; },
         [&](int64_t, Real value) { return static_cast<double>(value) * static_cast<double>(value); });
     cta.Once([&] { batch.sums[2 * cta.index() + 1] = square; });
+    if (!ScalesByDualNorm(part.group, part.work)) return;
+    const Real* const h = part.In(batch.first);
+    const double product =
+        cta.Sum(part.size, [&](int64_t i) { return static_cast<double>(h[i]) * static_cast<double>(p[i]); });
+    cta.Once([&] { batch.products[cta.index()] = product; });
   }
 };
 
 SHAMPOO_DEVICE inline UpdateTargets TargetsOf(const Tables& tables, const DeviceBlock& block) {
   const DeviceParam& param = tables.params[block.param];
-  const DeviceGroup& group = tables.groups[block.group];
+  const DeviceGroup& group = tables.groups[block.scalars];
   return {.computation = block.computation,
           .param = param.param_dtype,
           .out = param.out_dtype,
@@ -97,7 +112,7 @@ SHAMPOO_DEVICE inline FitCheckMode CheckFor(const UpdateTargets& targets, const 
 SHAMPOO_DEVICE inline void DecideCheck(const Tables& tables, int32_t b) {
   const DeviceBlock& block = tables.blocks[b];
   BlockWork& work = tables.work[b];
-  const StepScalars scalars = ScalarsOfBlock(tables.groups[block.group], work);
+  const StepScalars scalars = ScalarsOfBlock(tables.groups[block.scalars], work);
   const bool fits = work.states_fit != 0 && DirectionFits(scalars, block.computation, work.scale.size);
   work.update_skipped = fits ? 0 : 1;
   work.check =
@@ -115,16 +130,28 @@ struct ScaleBody {
     const DeviceBlock& block = tables.blocks[b];
     BlockWork& work = tables.work[b];
     if (tables.state->go == 0 || work.go == 0) return;
-    const DeviceGroup& group = tables.groups[block.group];
+    const DeviceGroup& group = tables.groups[block.scalars];
     const auto norm_of = [&](int64_t which) {
       return sqrt(cta.Sum(block.tiles, [&](int64_t i) { return batch.sums[2 * (block.first_tile + i) + which]; }));
     };
     const double of_graft = norm_of(0);
     const double norm = norm_of(1);
     const bool is_grafted = work.rule == DirectionRule::kPrecondition && group.grafting != Grafting::kNone;
+    double dual_norm = 1;
+    if (ScalesByDualNorm(group, work)) {
+      dual_norm = cta.Sum(block.tiles, [&](int64_t i) { return batch.products[block.first_tile + i]; });
+    }
+    // second_moment row and short of method muon keep the norm of the direction.
+    const bool keeps_norm = work.rule == DirectionRule::kPrecondition && block.direction_moment.present() &&
+                            block.moment_of_direction != DirectionMoment::kElement && norm > 0 && IsFinite(norm);
     cta.Once([&] {
-      work.scale = ScaleDirection(group, is_grafted, norm, of_graft);
-      if (IsFinite(work.scale.size)) work.scale = LimitNorm(group.settings, block.elements, 0, 0, work.scale);
+      const double kept = keeps_norm ? work.orthogonal_norm : norm;
+      work.scale = ScaleDirection(group, is_grafted, kept, of_graft);
+      if (keeps_norm) work.scale.down *= kept / norm;
+      if (ScalesByDualNorm(group, work)) ScaleByDualNorm(dual_norm, &work.scale);
+      if (IsFinite(work.scale.size)) {
+        work.scale = LimitNorm(group.settings, block.elements, block.matrix_rows, block.matrix_columns, work.scale);
+      }
       DecideCheck(tables, b);
     });
   }
@@ -252,7 +279,7 @@ struct ApplyBody {
     const ApplyScalars<Real> scalars = ScalarsOf(part);
     const bool updates = part.group.output == Output::kUpdates;
     const bool exchanged = part.block.exchange_at >= 0;
-    if (part.work.on_hyperball != 0 && part.begin == 0) {
+    if (part.work.is_difference != 0 && part.block.radius.present() && part.begin == 0) {
       cta.Once([&] { *reinterpret_cast<double*>(tables.state_out + part.block.radius.offset) = part.work.radius; });
     }
     char* const sent = exchanged ? tables.exchange_buffers + part.block.exchange_at : nullptr;
@@ -290,8 +317,8 @@ cudaError_t FilterGradients(cudaStream_t stream, const Tables& tables, const Bat
 cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
   cudaError_t error = LaunchOver<NormBody>(stream, batch.tile_count, tables, batch, computation);
   if (error == cudaSuccess) error = LaunchOver<ScaleBody>(stream, batch.block_count, tables, batch, computation);
-  if (error == cudaSuccess && batch.has_radius != 0) {
-    error = MoveOnHyperballs(stream, tables, batch, computation);
+  if (error == cudaSuccess && batch.norm_rows != nullptr) {
+    error = ControlNorms(stream, tables, batch, computation);
     if (error == cudaSuccess) error = Launch(stream, 1, DecideCheckBody{tables, batch});
   }
   if (error == cudaSuccess) error = LaunchOver<FitBody>(stream, batch.tile_count, tables, batch, computation);

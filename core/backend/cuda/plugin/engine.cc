@@ -78,8 +78,10 @@ Engine::Engine(const EngineDesc& desc)
       allocator_(desc.allocator),
       tf32_(desc.tf32 != 0),
       planned_(desc.plan.groups, desc.plan.groups + desc.plan.group_count),
+      newton_schulz_(desc.plan.newton_schulz, desc.plan.newton_schulz + desc.plan.group_count),
       narrowest_(planned_.size(), Dtype::kF64) {
   plan_.groups = planned_.data();
+  plan_.newton_schulz = newton_schulz_.data();
   for (int64_t b = 0; b < plan_.block_count; ++b) {
     const Block& block = plan_.blocks[b];
     if (block.computation == Dtype::kF32) narrowest_[static_cast<size_t>(block.group)] = Dtype::kF32;
@@ -151,6 +153,9 @@ Status Engine::Build(const EngineDesc& desc) {
   if (has_bases) {
     basis_step_ = std::make_unique<BasisStep>(plan_, layout_, workspace_.data(), streams_, roots_.get(), tf32_);
   }
+  const bool orthogonalizes = std::any_of(layout_.batches.begin(), layout_.batches.end(),
+                                          [](const BlockBatch& batch) { return batch.is_orthogonalized; });
+  if (orthogonalizes) muon_step_ = std::make_unique<MuonStep>(plan_, layout_, workspace_.data(), streams_, tf32_);
   if (desc.state == nullptr) {
     SHAMPOO_RETURN_IF_ERROR(own_state_.Allocate(source, DeviceMemory::Access::kOwnDevice, plan_.state_bytes, "state"));
     state_ = own_state_.data();
@@ -212,6 +217,10 @@ Status Engine::PreloadLibraries() {
     const BlockBatch& batch = layout_.batches[b];
     if (batch.in_basis) {
       SHAMPOO_RETURN_IF_ERROR(basis_step_->Preload(tables_, batch_tables_[b], batch));
+      continue;
+    }
+    if (batch.is_orthogonalized) {
+      SHAMPOO_RETURN_IF_ERROR(muon_step_->Preload(tables_, batch_tables_[b], batch));
       continue;
     }
     for (size_t i = 0; i < batch.shape_groups.size(); ++i) {

@@ -15,6 +15,7 @@
 #include "core/backend/cuda/plugin/host_exchange.h"
 #include "core/backend/cuda/plugin/host_root_transfer.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
+#include "core/backend/cuda/plugin/muon_step.h"
 #include "core/backend/cuda/plugin/phase_timer.h"
 #include "core/backend/cuda/plugin/rank_exchanges.h"
 #include "core/backend/cuda/plugin/root_solver.h"
@@ -111,7 +112,8 @@ struct Engine {
   HostAllocator allocator_;
   bool tf32_;
   std::vector<DeviceSettings> planned_;
-  std::vector<Dtype> narrowest_;  // by group: the narrowest computation dtype of its blocks, of all owners
+  std::vector<NewtonSchulz> newton_schulz_;  // by group
+  std::vector<Dtype> narrowest_;             // by group: the narrowest computation dtype of its blocks, of all owners
   DeviceLayout layout_;
   OwnedStream copies_;  // memory is also freed in its order, so it is destroyed after the memory
   DeviceMemory workspace_;
@@ -137,6 +139,7 @@ struct Engine {
   OwnedEvent done_;
   std::unique_ptr<RootSolver> roots_;
   std::unique_ptr<BasisStep> basis_step_;  // nullptr: no method works in eigenbases
+  std::unique_ptr<MuonStep> muon_step_;    // nullptr: method muon orthogonalizes no block
   // Async roots on the device or on the host; at most one of the two exists.
   std::unique_ptr<AsyncRoots> async_roots_;
   std::unique_ptr<HostRootTransfer> host_root_transfer_;

@@ -98,6 +98,7 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
   const BatchTables& work = batch_tables_[index];
   const Dtype computation = batch.computation;
   if (batch.in_basis) return basis_step_->Step({args, ticket, phases}, tables, work, batch);
+  if (batch.is_orthogonalized) return muon_step_->Step(args, phases, tables, work, batch);
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
   SHAMPOO_CUDA_TRY(LoadGradients(stream, tables, work, computation));
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kFactorUpdate));

@@ -8,6 +8,7 @@
 
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/engine.h"
+#include "core/rules/muon.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -32,10 +33,14 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   made.factors = block.factor_count();
   made.param = block.param;
   made.group = block.group;
+  made.scalars = block.is_routed ? plan.group_count + block.group : block.group;
   made.owned = plan.owned[index] != 0 ? 1 : 0;
   made.dense = IsDense(block) ? 1 : 0;
   made.computation = block.computation;
   made.phase = block.phase;
+  made.matrix_rows = block.matrix_rows;
+  made.matrix_columns = block.matrix_columns;
+  made.rows_are_contiguous = plan.params[block.param].fan == Fan::kOutIn ? 1 : 0;
   for (int k = 0; k < block.factor_count(); ++k) {
     made.factor[k] = block.factor[static_cast<size_t>(k)];
     made.inverse[k] = block.inverse[static_cast<size_t>(k)];
@@ -53,8 +58,21 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   made.radius = block.radius;
   made.momentum = block.momentum;
   made.tiles = TileCount(block.elements);
-  // A method in eigenbases always leaves P in the second buffer.
-  made.direction_in_second = block.gradient_count.present() ? 1 : block.order() % 2;
+  const NewtonSchulz& newton_schulz = plan.newton_schulz[block.group];
+  made.orthogonalized = block.is_orthogonalized ? 1 : 0;
+  made.starts_in_second = newton_schulz.steps % 2 == 0 ? 1 : 0;
+  made.ns_norm = newton_schulz.norm;
+  made.ns_divisor = newton_schulz.coefficients.divisor;
+  made.moment_of_direction = block.moment_of_direction;
+  made.means_are_of_stored_rows =
+      MeansAreOfOutputs(block.moment_of_direction, block.matrix_rows, block.matrix_columns) ==
+              (plan.params[block.param].fan == Fan::kOutIn)
+          ? 1
+          : 0;
+  made.direction_moment = block.direction_moment;
+  // Methods in eigenbases, muon and sign always leave P in the second buffer.
+  const bool always = block.gradient_count.present() || IsSteepestDescent(plan.groups[block.group].method);
+  made.direction_in_second = always ? 1 : block.order() % 2;
   made.exchange_at = -1;
   made.exchange_dtype = block.exchange_dtype;
   made.bucket = block.bucket;
@@ -90,6 +108,7 @@ struct HostTables {
   std::vector<DeviceTile> hash_tiles;
   std::vector<int32_t> batch_blocks;
   std::vector<DeviceTile> tiles;
+  std::vector<DeviceTile> row_tiles;
   std::vector<DeviceMatrixTile> matrix_tiles;
   std::vector<const int32_t*> async_flags;
 };
@@ -140,11 +159,12 @@ Status Engine::FillTables(cudaStream_t stream) {
       async_matrix_bytes += batch.matrix_bytes();
     }
     tables.sums = reinterpret_cast<double*>(base + layout_.sums);
+    tables.products = reinterpret_cast<double*>(base + layout_.products);
     tables.fits = reinterpret_cast<int32_t*>(base + layout_.fits);
-    const auto has_radius = [](const BatchItem& item) { return item.block->radius.present(); };
-    tables.has_radius = std::any_of(batch.items.begin(), batch.items.end(), has_radius) ? 1 : 0;
-    batch_tables_.push_back(tables);
-
+    tables.control_sums = reinterpret_cast<ControlSums*>(base + layout_.control_sums);
+    tables.row_tiles = reinterpret_cast<const DeviceTile*>(base + layout_.row_tiles) + host.row_tiles.size();
+    const size_t first_row_tile = host.row_tiles.size();
+    int64_t norm_rows = 0;
     int64_t first_tile = 0;
     for (const ShapeGroup& shape_group : batch.shape_groups) {
       const auto count = static_cast<int64_t>(shape_group.count);
@@ -157,7 +177,14 @@ Status Engine::FillTables(cudaStream_t stream) {
         first_tile += block.tiles;
         host.batch_blocks.push_back(b);
         for (int64_t tile = 0; tile < block.tiles; ++tile) host.tiles.push_back({b, static_cast<int32_t>(tile)});
+        const DeviceSettings& group = planned_[static_cast<size_t>(block.group)];
+        block.norm_rows = NormRowsOf(*item.block, group);
+        block.norm_row_at = norm_rows;
+        norm_rows += block.norm_rows;
+        for (int64_t row = 0; ControlsRows(group) && row < block.norm_rows; ++row)
+          host.row_tiles.push_back({b, static_cast<int32_t>(row)});
         block.first_matrix_tile = static_cast<int64_t>(host.matrix_tiles.size());
+        if (item.block->is_orthogonalized) block.vector_at[0] = item.vector_at[0];
         for (int k = 0; k < block.factors; ++k) {
           block.root_at[k] = shape_group.first_root + k * count + i;
           if (!item.block->has_factor(k)) continue;
@@ -175,6 +202,9 @@ Status Engine::FillTables(cudaStream_t stream) {
         }
       }
     }
+    tables.norm_rows = norm_rows > 0 ? reinterpret_cast<NormControlRow*>(base + layout_.norm_rows) : nullptr;
+    tables.row_tile_count = static_cast<int64_t>(host.row_tiles.size() - first_row_tile);
+    batch_tables_.push_back(tables);
   }
 
   for (int64_t i = 0; has_async_roots() && i < layout_.root_count; ++i)
@@ -206,6 +236,7 @@ Status Engine::FillTables(cudaStream_t stream) {
       SHAMPOO_RETURN_IF_ERROR(clear(layout_.buffers, TableBytes<Buffers>(plan_.param_count + plan_.block_count)));
     }
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.tiles, host.tiles));
+    SHAMPOO_RETURN_IF_ERROR(upload(layout_.row_tiles, host.row_tiles));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.matrix_tiles, host.matrix_tiles));
     if (has_async_roots()) {
       // Clear everything from the matrices to the statuses, so that no kernel reads uninitialized memory even if the
@@ -217,7 +248,7 @@ Status Engine::FillTables(cudaStream_t stream) {
     }
     if (counts_blocks()) SHAMPOO_RETURN_IF_ERROR(clear(layout_.tasks, TableBytes<RootTask>(plan_.block_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.work, TableBytes<BlockWork>(plan_.block_count)));
-    SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, TableBytes<DeviceGroup>(plan_.group_count)));
+    SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, TableBytes<DeviceGroup>(2 * plan_.group_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.state, TableBytes<StepState>(1)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.roots, TableBytes<RootStatus>(layout_.root_count)));
     // PreloadLibraries() reads these buffers. Bytes of 0xff are NaN in every dtype.

@@ -44,8 +44,7 @@ struct WriteHeaderBody {
         header.step = group.active != 0 && group.t > header.step ? group.t : header.step;
         header.inputs = Mixed(header.inputs, group.active != 0 ? static_cast<uint64_t>(group.t) : 0);
         if (group.active == 0) continue;
-        header.hyper_parameters =
-            Mixed(Mixed(header.hyper_parameters, BitsAs<uint64_t>(group.lr)), BitsAs<uint64_t>(group.gradient_scale));
+        header.hyper_parameters = MixedWithScalars(header.hyper_parameters, group.settings);
       }
       *reinterpret_cast<SegmentHeader*>(tables.exchange_buffers + args.at + tables.replica_rank * args.segment_bytes) =
           header;

@@ -21,7 +21,7 @@ struct LoadGradientBody {
     Real* const to = static_cast<Real*>(batch.first) + block.at + begin;
     // Products always cover whole shape groups. A block that is not stepped gets a gradient of zeros.
     if (!IsStepped(tables, tile.block)) return cta.ForEach(size, [&](int64_t i) { to[i] = 0; });
-    const DeviceGroup& group = tables.groups[block.group];
+    const DeviceGroup& group = tables.groups[block.scalars];
     const DeviceParam& param = tables.params[block.param];
     const Buffers& buffers = tables.buffers[block.buffers];
     const Real scale = static_cast<Real>(group.gradient_scale);

@@ -14,9 +14,8 @@ namespace {
 // failed.
 constexpr int64_t kMaxMatrices = 32768;
 
-// If d is at least this, only the parts of kPanels row panels that intersect the lower triangle are computed: 5/8 of
-// the product.
-constexpr int64_t kPanelsFrom = 512;
+// Large products are computed in this number of row panels, of which only the parts that intersect the lower triangle
+// are computed: 5/8 of the product.
 constexpr int64_t kPanels = 4;
 
 }  // namespace
@@ -58,7 +57,7 @@ Status LowerProductWithTransposed(cublasHandle_t handle, GemmOptions options, in
                                   const GemmOutput& c, int64_t batch) {
   options.transpose_b = !options.transpose_a;
   const auto element = static_cast<int64_t>(SizeOf(options.dtype));
-  const int64_t panels = d >= kPanelsFrom ? kPanels : 1;
+  const int64_t panels = d >= kLowerProductPanelsFrom ? kPanels : 1;
   for (int64_t i = 0; i < panels; ++i) {
     const int64_t begin = d * i / panels;
     const int64_t end = d * (i + 1) / panels;

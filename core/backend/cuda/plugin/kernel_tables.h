@@ -16,9 +16,9 @@ namespace shampoo::cuda {
 struct Tables {
   const DeviceBlock* blocks;
   const DeviceParam* params;
-  Buffers* buffers;  // by parameter; with shard_mode gather, followed by those of whole blocks, by block
-  DeviceGroup* groups;
-  BlockWork* work;  // by block
+  Buffers* buffers;     // by parameter; with shard_mode gather, followed by those of whole blocks, by block
+  DeviceGroup* groups;  // by group; then, by group of method muon, those of the parameters that method adam updates
+  BlockWork* work;      // by block
   StepState* state;
   RootStatus* roots;
   HostReport* host_report;
@@ -77,8 +77,13 @@ struct BatchTables {
   void* matrices;
   void* async_matrices;  // buffer of matrices for async roots; nullptr without root_async
   double* sums;          // by tile: |D|^2 and |P|^2
+  double* products;      // by tile: the inner product of the filtered gradient and P; with dual_norm_scale
   int32_t* fits;         // by tile: 1 if the result fits
-  int32_t has_radius;    // some block has the state radius
+  // With norm_control or update_floor; norm_rows is nullptr if no block of the batch has them.
+  ControlSums* control_sums;    // by tile
+  NormControlRow* norm_rows;    // of all blocks
+  const DeviceTile* row_tiles;  // with update_floor_rows: the rows; their `index` is that in the block
+  int64_t row_tile_count;
 };
 
 }  // namespace shampoo::cuda

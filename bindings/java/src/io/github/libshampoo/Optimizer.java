@@ -203,7 +203,7 @@ public final class Optimizer implements AutoCloseable {
    * Binds memory from which each step reads a hyper-parameter. The value in memory overrides {@link #set}.
    *
    * @param group number of the parameter group.
-   * @param key "lr" or "gradient_scale".
+   * @param key "lr", "beta1", "weight_decay" or "gradient_scale". beta1 must be above 0 in the plan.
    * @param dtype type of the number, F32 or F64. Ignored if value is null.
    * @param value memory of one number, or null to stop reading memory. After null, the CPU keeps the value that it
    *     read last until the key is set. On CUDA the value that was set last applies again.

@@ -1,0 +1,359 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/plugin/block_tile.h"
+#include "core/backend/cuda/plugin/matrix_tile.h"
+#include "core/backend/cuda/plugin/muon_kernels.h"
+#include "core/rules/muon.h"
+
+namespace shampoo::cuda {
+namespace {
+
+// Returns whether the step orthogonalizes a block.
+SHAMPOO_DEVICE inline bool IsOrthogonalized(const Tables& tables, int32_t b) {
+  return IsStepped(tables, b) && tables.blocks[b].orthogonalized != 0 &&
+         tables.work[b].rule == DirectionRule::kPrecondition;
+}
+
+// Computes the largest magnitude of a tile of H, and the sum of its squares divided by the power of two of that
+// magnitude, so that no square overflows or underflows.
+template <typename Real>
+struct TileMagnitudeBody {
+  MuonArgs args;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const BlockTile<Real> part(args.tables, args.batch, cta.index());
+    if (!IsOrthogonalized(args.tables, part.tile.block)) return;
+    const Real* const h = part.In(args.batch.first);
+    const double largest =
+        BitsAs<double>(cta.Largest(part.size, [&](int64_t i) { return MagnitudeBits(static_cast<double>(h[i])); }));
+    const double scale = largest == 0 ? 1 : ldexp(1.0, -ScaleExponent(largest));
+    const double square = cta.Sum(part.size, [&](int64_t i) {
+      const double scaled = static_cast<double>(h[i]) * scale;
+      return scaled * scaled;
+    });
+    cta.Once([&] {
+      args.batch.sums[2 * cta.index() + 1] = largest;
+      args.batch.products[cta.index()] = square;
+    });
+  }
+};
+
+// Determines the factors of a block from those of its tiles.
+struct BlockMagnitudeBody {
+  MuonArgs args;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const int32_t b = args.batch.blocks[cta.index()];
+    if (!IsOrthogonalized(args.tables, b)) return;
+    const DeviceBlock& block = args.tables.blocks[b];
+    const auto largest_of = [&](int64_t i) { return args.batch.sums[2 * (block.first_tile + i) + 1]; };
+    const double largest =
+        BitsAs<double>(cta.Largest(block.tiles, [&](int64_t i) { return MagnitudeBits(largest_of(i)); }));
+    const int exponent = largest == 0 ? 0 : ScaleExponent(largest);
+    const double square = cta.Sum(block.tiles, [&](int64_t i) {
+      const double of_tile = largest_of(i);
+      const double scale = of_tile == 0 ? 1 : ldexp(1.0, ScaleExponent(of_tile) - exponent);
+      return args.batch.products[block.first_tile + i] * scale * scale;
+    });
+    cta.Once([&] {
+      BlockWork& work = args.tables.work[b];
+      const double divisor = block.ns_norm == NsNorm::kFrobenius ? block.ns_divisor : 1;
+      work.ns_exponent = exponent;
+      work.ns_factor = largest == 0 ? 0 : 1 / (divisor * sqrt(square));
+    });
+  }
+};
+
+template <typename Real>
+struct ScaleMatrixBody {
+  MuonArgs args;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const BlockTile<Real> part(args.tables, args.batch, cta.index());
+    const Real* const h = part.In(args.batch.first);
+    void* const other = args.third != nullptr && part.group.settings.dual_norm_scale ? args.third : args.batch.first;
+    Real* const x = part.In(part.block.starts_in_second != 0 ? args.batch.second : other);
+    // The products cover whole shape groups, so a block that is not stepped gets zeros.
+    if (!IsOrthogonalized(args.tables, part.tile.block)) {
+      if (part.work.go == 0) cta.ForEach(part.size, [&](int64_t i) { x[i] = 0; });
+      return;
+    }
+    // Two powers of two, because one might overflow.
+    const int half = part.work.ns_exponent / 2;
+    const auto first = static_cast<Real>(ldexp(1.0, -half));
+    const auto second = static_cast<Real>(ldexp(1.0, half - part.work.ns_exponent));
+    const auto factor = static_cast<Real>(part.work.ns_factor);
+    cta.ForEachLoaded(
+        part.size, [&](int64_t i) { return h[i]; },
+        [&](int64_t i, Real value) { x[i] = value * first * second * factor; });
+  }
+};
+
+// A tile of one of several equal matrices, which have a square grid of tiles each.
+struct EqualTile {
+  int64_t matrix;
+  bool is_lower;
+  MatrixTile tile;
+
+  SHAMPOO_DEVICE EqualTile(const EqualMatrices& matrices, int64_t index)
+      : matrix(index / (Across(matrices.size) * Across(matrices.size))),
+        is_lower(RowOf(matrices, index) >= ColumnOf(matrices, index)),
+        tile({0, 0, static_cast<uint16_t>(RowOf(matrices, index)), static_cast<uint16_t>(ColumnOf(matrices, index))},
+             matrices.size) {}
+
+  SHAMPOO_DEVICE static int64_t Across(int64_t size) { return (size + kMatrixTile - 1) / kMatrixTile; }
+
+ private:
+  SHAMPOO_DEVICE static int64_t RowOf(const EqualMatrices& matrices, int64_t index) {
+    return index / Across(matrices.size) % Across(matrices.size);
+  }
+  SHAMPOO_DEVICE static int64_t ColumnOf(const EqualMatrices& matrices, int64_t index) {
+    return index % Across(matrices.size);
+  }
+};
+
+int64_t TilesOf(const EqualMatrices& matrices) {
+  const int64_t across = (matrices.size + kMatrixTile - 1) / kMatrixTile;
+  return matrices.count * across * across;
+}
+
+template <typename Real>
+struct MirrorBody {
+  EqualMatrices matrices;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const EqualTile part(matrices, cta.index());
+    if (part.is_lower) part.tile.Mirror(cta, static_cast<Real*>(matrices.data) + part.matrix * matrices.stride);
+  }
+};
+
+template <typename Real>
+struct PolynomialBody {
+  EqualMatrices gram;
+  void* polynomial;
+  PolynomialTerms terms;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const EqualTile part(gram, cta.index());
+    if (!part.is_lower) return;
+    const Real* const from = static_cast<const Real*>(gram.data) + part.matrix * gram.stride;
+    Real* const to = static_cast<Real*>(polynomial) + part.matrix * gram.stride;
+    const auto a = static_cast<Real>(terms.a);
+    const auto b = static_cast<Real>(terms.b);
+    const int64_t d = part.tile.d;
+    part.tile.ForEachLower(cta, [&](int64_t r, int64_t c) {
+      Real value = b * from[r * d + c];
+      if (terms.has_square) value = to[r * d + c] + value;
+      to[r * d + c] = r == c ? value + a : value;
+    });
+    part.tile.Mirror(cta, to);
+  }
+};
+
+// Computes the factor that completes schatten4, with one CTA for each matrix.
+template <typename Real>
+struct GramNormBody {
+  MuonArgs args;
+  EqualMatrices gram;
+  int64_t first_item;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const int32_t b = args.batch.blocks[first_item + cta.index()];
+    if (!IsOrthogonalized(args.tables, b)) return;
+    const Real* const a = static_cast<const Real*>(gram.data) + cta.index() * gram.stride;
+    const double square = cta.SumLoaded(
+        gram.size * gram.size, [&](int64_t i) { return a[i]; },
+        [&](int64_t, Real value) { return static_cast<double>(value) * static_cast<double>(value); });
+    const double norm = sqrt(sqrt(square));
+    cta.Once([&] {
+      BlockWork& work = args.tables.work[b];
+      work.ns_factor = work.ns_factor == 0 ? 0 : 1 / (args.tables.blocks[b].ns_divisor * norm);
+    });
+  }
+};
+
+template <typename Real>
+struct CompleteNormBody {
+  MuonArgs args;
+  EqualTensors tensors;
+  int64_t first_item;
+  int64_t tiles;  // of each tensor
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const int64_t item = cta.index() / tiles;
+    const int32_t b = args.batch.blocks[first_item + item];
+    if (!IsOrthogonalized(args.tables, b)) return;
+    const int64_t begin = cta.index() % tiles * kTileElements;
+    const int64_t left = tensors.elements - begin;
+    Real* const x = static_cast<Real*>(tensors.data) + item * tensors.stride + begin;
+    const auto factor = static_cast<Real>(args.tables.work[b].ns_factor);
+    cta.ForEach(left < kTileElements ? left : kTileElements, [&](int64_t i) { x[i] *= factor; });
+  }
+};
+
+SHAMPOO_DEVICE inline bool HasMomentOfDirection(const Tables& tables, int32_t b) {
+  return IsOrthogonalized(tables, b) && tables.blocks[b].direction_moment.present();
+}
+
+template <typename Real>
+struct OrthogonalNormBody {
+  MuonArgs args;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const BlockTile<Real> part(args.tables, args.batch, cta.index());
+    if (!HasMomentOfDirection(args.tables, part.tile.block)) return;
+    const Real* const d = part.In(args.batch.second);
+    const double square = cta.SumLoaded(
+        part.size, [&](int64_t i) { return d[i]; },
+        [&](int64_t, Real value) { return static_cast<double>(value) * static_cast<double>(value); });
+    cta.Once([&] { args.batch.sums[2 * cta.index() + 1] = square; });
+  }
+};
+
+struct KeepNormBody {
+  MuonArgs args;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const int32_t b = args.batch.blocks[cta.index()];
+    if (!HasMomentOfDirection(args.tables, b)) return;
+    const DeviceBlock& block = args.tables.blocks[b];
+    const double square =
+        cta.Sum(block.tiles, [&](int64_t i) { return args.batch.sums[2 * (block.first_tile + i) + 1]; });
+    cta.Once([&] { args.tables.work[b].orthogonal_norm = sqrt(square); });
+  }
+};
+
+// A direction that is not finite will be rejected, and its second moment must stay finite.
+SHAMPOO_DEVICE inline bool DividesDirection(const Tables& tables, int32_t b) {
+  return HasMomentOfDirection(tables, b) && IsFinite(tables.work[b].orthogonal_norm);
+}
+
+template <typename Real>
+struct MomentScalars {
+  Real decay, weight, epsilon;
+
+  SHAMPOO_DEVICE explicit MomentScalars(const GroupSettings& settings)
+      : decay(static_cast<Real>(settings.beta2)),
+        weight(static_cast<Real>(WeightFor(settings.beta2))),
+        epsilon(static_cast<Real>(settings.epsilon)) {}
+};
+
+// Updates the second moments of rows, with one CTA for each, or of groups of columns. Writes their divisors.
+template <typename Real>
+struct LineBody {
+  MuonArgs args;
+  int64_t lines;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const int32_t b = args.batch.blocks[cta.index() / lines];
+    const DeviceBlock& block = args.tables.blocks[b];
+    if (!DividesDirection(args.tables, b) || block.moment_of_direction == DirectionMoment::kElement) return;
+    const Real* const d = static_cast<const Real*>(args.batch.second) + block.at;
+    const int64_t line = cta.index() % lines;
+    const int64_t rows = block.shape[0];
+    const int64_t columns = block.shape[1];
+    if (block.means_are_of_stored_rows != 0) {
+      if (line >= rows) return;
+      const double square = cta.SumLoaded(
+          columns, [&](int64_t i) { return d[line * columns + i]; },
+          [&](int64_t, Real value) { return static_cast<double>(value) * static_cast<double>(value); });
+      return cta.Once([&] { Update(block, line, square, columns); });
+    }
+    const int64_t first = line * kColumnsOfLine;
+    if (first >= columns) return;
+    const int64_t count = columns - first < kColumnsOfLine ? columns - first : kColumnsOfLine;
+    cta.ForEach(count, [&](int64_t i) {
+      double square = 0;
+      for (int64_t row = 0; row < rows; ++row) {
+        const auto value = static_cast<double>(d[row * columns + first + i]);
+        square += value * value;
+      }
+      Update(block, first + i, square, rows);
+    });
+  }
+
+  SHAMPOO_DEVICE void Update(const DeviceBlock& block, int64_t line, double square, int64_t count) const {
+    const MomentScalars<Real> scalars(args.tables.groups[block.scalars].settings);
+    Real* const moment = reinterpret_cast<Real*>(args.tables.state_out + block.direction_moment.offset) + line;
+    *moment =
+        NextAverage(scalars.decay, *moment, scalars.weight, static_cast<Real>(square / static_cast<double>(count)));
+    args.divisors[block.vector_at[0] + line] = static_cast<double>(SquareRootOf(*moment) + scalars.epsilon);
+  }
+};
+
+template <typename Real>
+struct DivideDirectionBody {
+  MuonArgs args;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const BlockTile<Real> part(args.tables, args.batch, cta.index());
+    if (!DividesDirection(args.tables, part.tile.block)) return;
+    Real* const d = part.In(args.batch.second);
+    const DeviceBlock& block = part.block;
+    if (block.moment_of_direction == DirectionMoment::kElement) return DivideElements(cta, part, d);
+    const double* const divisors = args.divisors + block.vector_at[0];
+    const auto columns = static_cast<uint32_t>(block.shape[1]);
+    cta.ForEach(part.size, [&](int64_t i) {
+      const auto at = static_cast<uint32_t>(part.begin + i);  // a block has less than 2^31 elements
+      const uint32_t line = block.means_are_of_stored_rows != 0 ? at / columns : at % columns;
+      d[i] = DividedByMoment(d[i], static_cast<Real>(divisors[line]));
+    });
+  }
+
+  SHAMPOO_DEVICE void DivideElements(const Cta& cta, const BlockTile<Real>& part, Real* d) const {
+    const MomentScalars<Real> scalars(part.group.settings);
+    const StateSlot& v = part.block.direction_moment;
+    char* const moment = args.tables.state_out + v.offset;
+    cta.ForEach(part.size, [&](int64_t i) {
+      const Real next =
+          NextAverage(scalars.decay, ReadAs<Real>(moment, v.dtype, part.begin + i), scalars.weight, d[i] * d[i]);
+      WriteAs(moment, v.dtype, part.begin + i, next);
+      d[i] = DividedByMoment(d[i], SquareRootOf(next) + scalars.epsilon);
+    });
+  }
+};
+
+template <template <typename> typename Body, typename... Args>
+cudaError_t LaunchReal(cudaStream_t stream, Dtype computation, int64_t ctas, const Args&... args) {
+  return computation == Dtype::kF64 ? Launch(stream, ctas, Body<double>{args...})
+                                    : Launch(stream, ctas, Body<float>{args...});
+}
+
+}  // namespace
+
+cudaError_t ScaleForIteration(cudaStream_t stream, const MuonArgs& args) {
+  cudaError_t error = LaunchReal<TileMagnitudeBody>(stream, args.computation, args.batch.tile_count, args);
+  if (error == cudaSuccess) error = Launch(stream, args.batch.block_count, BlockMagnitudeBody{args});
+  if (error == cudaSuccess) error = LaunchReal<ScaleMatrixBody>(stream, args.computation, args.batch.tile_count, args);
+  return error;
+}
+
+cudaError_t MirrorMatrices(cudaStream_t stream, Dtype computation, const EqualMatrices& matrices) {
+  return LaunchReal<MirrorBody>(stream, computation, TilesOf(matrices), matrices);
+}
+
+cudaError_t CompletePolynomials(cudaStream_t stream, Dtype computation, const EqualMatrices& gram, void* polynomial,
+                                const PolynomialTerms& terms) {
+  return LaunchReal<PolynomialBody>(stream, computation, TilesOf(gram), gram, polynomial, terms);
+}
+
+cudaError_t CompleteSchatten(cudaStream_t stream, const MuonArgs& args, int64_t first_item, const EqualMatrices& gram,
+                             const EqualTensors& tensors) {
+  const cudaError_t error = LaunchReal<GramNormBody>(stream, args.computation, gram.count, args, gram, first_item);
+  if (error != cudaSuccess) return error;
+  const int64_t tiles = TileCount(tensors.elements);
+  return LaunchReal<CompleteNormBody>(stream, args.computation, gram.count * tiles, args, tensors, first_item, tiles);
+}
+
+cudaError_t DivideByMoments(cudaStream_t stream, const MuonArgs& args, int64_t lines) {
+  cudaError_t error = LaunchReal<OrthogonalNormBody>(stream, args.computation, args.batch.tile_count, args);
+  if (error == cudaSuccess) error = Launch(stream, args.batch.block_count, KeepNormBody{args});
+  if (error == cudaSuccess) {
+    error = LaunchReal<LineBody>(stream, args.computation, args.batch.block_count * lines, args, lines);
+  }
+  if (error == cudaSuccess)
+    error = LaunchReal<DivideDirectionBody>(stream, args.computation, args.batch.tile_count, args);
+  return error;
+}
+
+}  // namespace shampoo::cuda

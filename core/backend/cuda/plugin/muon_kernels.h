@@ -1,0 +1,58 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/backend/cuda/plugin/kernel_tables.h"
+
+// The kernels of method muon. MuonDirection and Orthogonalize (core/backend/cpu, core/roots) are the same on the CPU;
+// muon_step.cc gives the order of the kernels and the contents of the buffers.
+namespace shampoo::cuda {
+
+struct MuonArgs {
+  Tables tables;
+  BatchTables batch;
+  void* third;       // a buffer of tensors; with dual_norm_scale
+  double* divisors;  // one vector for each block of the batch
+  Dtype computation;
+};
+
+// Copies the filtered gradients to the buffers in which the iteration begins, divided by a power of two and by their
+// norms.
+cudaError_t ScaleForIteration(cudaStream_t stream, const MuonArgs& args);
+
+// Equal matrices of a shape group.
+struct EqualMatrices {
+  void* data;
+  int64_t stride;  // elements between the starts of consecutive ones
+  int64_t size;
+  int64_t count;
+};
+// Copies the lower triangles to the upper ones.
+cudaError_t MirrorMatrices(cudaStream_t stream, Dtype computation, const EqualMatrices& matrices);
+// Replaces P, of which the lower triangles are used, by P + b A + a I, both triangles. has_square: otherwise P counts
+// as 0. The matrices of `gram` are at the same distances.
+struct PolynomialTerms {
+  double a, b;
+  bool has_square;
+};
+cudaError_t CompletePolynomials(cudaStream_t stream, Dtype computation, const EqualMatrices& gram, void* polynomial,
+                                const PolynomialTerms& terms);
+
+// With ns_norm schatten4: multiplies the tensors of a shape group by the number that completes this norm. gram: the
+// products of the tensors with themselves, both triangles. first_item: of the shape group, in the batch.
+struct EqualTensors {
+  void* data;
+  int64_t stride;
+  int64_t elements;
+};
+cudaError_t CompleteSchatten(cudaStream_t stream, const MuonArgs& args, int64_t first_item, const EqualMatrices& gram,
+                             const EqualTensors& tensors);
+
+// Updates the second moments of the orthogonalized directions, which are in `second`, and divides the directions by
+// their square roots. lines: the largest number of rows or of groups of columns of a block.
+cudaError_t DivideByMoments(cudaStream_t stream, const MuonArgs& args, int64_t lines);
+// Columns of a group.
+inline constexpr int64_t kColumnsOfLine = 256;
+
+}  // namespace shampoo::cuda

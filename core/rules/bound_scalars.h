@@ -1,0 +1,52 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/base/dtype.h"
+#include "core/base/host_device.h"
+#include "core/config/settings.h"
+
+// The hyper-parameters that a step can read from memory of the caller (shampoo_optimizer_bind_scalar).
+namespace shampoo {
+
+inline constexpr int kBindableKeys = 4;
+inline constexpr const char* kBindableNames = "lr, beta1, weight_decay or gradient_scale";
+
+// The names of the keys, by number.
+constexpr const char* BindableName(int key) {
+  constexpr const char* kNames[kBindableKeys] = {"lr", "beta1", "weight_decay", "gradient_scale"};
+  return kNames[key];
+}
+
+// Returns the number of a key, or -1.
+constexpr int BindableKey(std::string_view name) {
+  for (int key = 0; key < kBindableKeys; ++key) {
+    if (name == BindableName(key)) return key;
+  }
+  return -1;
+}
+
+SHAMPOO_HD constexpr double& BindableValue(GroupSettings& settings, int key) {
+  switch (key) {
+    case 0:
+      return settings.lr;
+    case 1:
+      return settings.beta1;
+    case 2:
+      return settings.weight_decay;
+    default:
+      return settings.gradient_scale;
+  }
+}
+
+// Returns whether a step can use this value. narrowest: the narrowest computation dtype of the group.
+SHAMPOO_HD constexpr bool IsUsable(int key, double value, Dtype narrowest) {
+  if (key == 1) return value >= 0 && value < 1;
+  const bool may_be_negative = key == 3;
+  return (may_be_negative || value >= 0) && FitOfScalar(value, narrowest, !may_be_negative) == ScalarFit::kFits;
+}
+
+}  // namespace shampoo

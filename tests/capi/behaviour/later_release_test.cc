@@ -1,0 +1,150 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The keys that exist for trajectories of a later release of the reference: momentum_dampening, trace_scaling,
+// count_empty_steps, and drop_weighting with method shampoo. The numbers are computed by hand.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/capi/behaviour/host.h"
+
+namespace shampoo_test {
+namespace {
+
+const Keys kMomentum = {{"method", "sgd"}, {"lr", "1"}, {"momentum", "0.5"}, {"momentum_dampening", "0.25"}};
+// Shampoo with sums as factor matrices and the gradient as it is.
+const Keys kSums = {{"preset", "shampoo_2024"},
+                    {"lr", "1"},
+                    {"beta1", "0"},
+                    {"initial_inverse", "identity"},
+                    {"use_merge_dims", "false"}};
+// The same with averages.
+const Keys kAverages = kSums + Keys{{"beta2", "0.5"}};
+
+// Makes one step of the first parameter, a matrix with this diagonal as its gradient, and returns the diagonal of the
+// parameter.
+std::vector<double> StepDiagonal(Host* host, const std::vector<double>& gradient) {
+  Host::Tensors& tensor = host->tensors[0];
+  const size_t n = gradient.size();
+  std::vector<double> matrix(n * n);
+  for (size_t i = 0; i < n; ++i) matrix[i * n + i] = gradient[i];
+  tensor.g = ArrayOf(tensor.g.dtype(), matrix);
+  host->Step();
+  std::vector<double> diagonal;
+  for (size_t i = 0; i < n; ++i) diagonal.push_back(tensor.w.Get(i * n + i));
+  return diagonal;
+}
+
+void CheckDiagonal(const std::vector<double>& values, const std::vector<double>& expected, double tolerance = 1e-9) {
+  REQUIRE(values.size() == expected.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::fabs(values[i] - expected[i]) <= tolerance * std::fabs(expected[i]));
+  }
+}
+
+TEST_CASE("momentum_dampening scales the direction, with weight decay, before momentum and Nesterov momentum add it") {
+  const std::vector<shampoo_param_desc> one = {Param("w", {1, 1}, SHAMPOO_F64)};
+  Host plain(kMomentum, one);
+  CHECK(StepDiagonal(&plain, {4}) == std::vector<double>{-3});    // M = 3
+  CHECK(StepDiagonal(&plain, {4}) == std::vector<double>{-7.5});  // M = 1.5 + 3
+  Host nesterov(kMomentum + Keys{{"use_nesterov", "true"}}, one);
+  CHECK(StepDiagonal(&nesterov, {4}) == std::vector<double>{-4.5});   // 3 + 0.5 * 3
+  CHECK(StepDiagonal(&nesterov, {4}) == std::vector<double>{-9.75});  // 3 + 0.5 * 4.5
+  Host decays(kMomentum + Keys{{"weight_decay", "0.5"}}, one);
+  CHECK(StepDiagonal(&decays, {4}) == std::vector<double>{-3});
+  CHECK(StepDiagonal(&decays, {4}) == std::vector<double>{-6.375});  // M = 1.5 + 0.75 (4 - 1.5)
+}
+
+TEST_CASE("momentum_dampening is rejected without momentum") {
+  const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
+  shampoo_plan* plan = nullptr;
+  CHECK(shampoo_plan_create(&plan, MakeConfig({{"momentum_dampening", "0.25"}}).get(), &desc) == SHAMPOO_E_INVALID);
+  CHECK(
+      std::string(shampoo_last_error()) ==
+      "key momentum_dampening: the value 0.25 is not allowed with momentum 0, because there is no momentum to dampen: "
+      "expected 0, or a momentum above 0");
+}
+
+TEST_CASE("trace_scaling divides a factor matrix by a power of its trace, or of epsilon if that is larger") {
+  const std::vector<shampoo_param_desc> matrix = {Param("w", {2, 2}, SHAMPOO_F64)};
+  // The factor matrices are diag(4, 1), and the direction of gradient g is g / sqrt(their element).
+  for (const auto& [exponent, power] : {std::pair{"0.5", 0.5}, {"1", 1.0}, {"0", 0.0}}) {
+    CAPTURE(std::string(exponent));
+    const double root = std::pow(5.0, power / 2);
+    Host host(kSums + Keys{{"trace_scaling", exponent}}, matrix);
+    CheckDiagonal(StepDiagonal(&host, {2, 1}), {-root, -root});
+    const double size = std::pow(100.0, power);
+    Host large(kSums + Keys{{"trace_scaling", exponent}, {"epsilon", "100"}}, matrix);
+    CheckDiagonal(StepDiagonal(&large, {2, 1}), {-2 / std::sqrt(4 / size + 100), -1 / std::sqrt(1 / size + 100)});
+  }
+}
+
+TEST_CASE("trace_scaling takes the trace after bias correction, also of a snapshot") {
+  const std::vector<shampoo_param_desc> matrix = {Param("w", {2, 2}, SHAMPOO_F64)};
+  Host host(kAverages + Keys{{"trace_scaling", "1"}}, matrix);
+  CheckDiagonal(StepDiagonal(&host, {2, 1}), {-std::sqrt(5.0), -std::sqrt(5.0)});
+  // The roots of step 4 are used from step 5 on.
+  const Keys keys = kAverages + Keys{{"trace_scaling", "1"}, {"precondition_frequency", "2"}};
+  Host async(keys + Keys{{"root_async", "1"}}, matrix);
+  Host now(keys, matrix);
+  for (int step = 1; step <= 4; ++step) {
+    StepDiagonal(&async, {2.0 * step, 1});
+    StepDiagonal(&now, {2.0 * step, 1});
+  }
+  CHECK(!(async.Read("w/0/inverse.0") == now.Read("w/0/inverse.0")));
+  StepDiagonal(&async, {1, 3});
+  CHECK(async.Read("w/0/inverse.0") == now.Read("w/0/inverse.0"));
+}
+
+TEST_CASE("trace_scaling divides by a trace that float32 cannot represent") {
+  Host host(kSums + Keys{{"trace_scaling", "1"}}, {Param("w", {4, 4}, SHAMPOO_F32)});
+  const double g = 1.4e19 / 4;
+  host.tensors[0].g = ArrayOf(SHAMPOO_F32, {3 * g, g, 0, 0, g, 3 * g, 0, 0, 0, 0, 3 * g, g, 0, 0, g, 3 * g});
+  host.Step();
+  // The gradient G is symmetric, so the direction is G (G^2 / trace)^(-1/2), a multiple of the identity.
+  const double root = std::sqrt(40.0) * g;  // the trace is its square, 4.9e38
+  for (size_t i = 0; i < 16; ++i) {
+    CAPTURE(i);
+    CHECK(std::fabs(host.tensors[0].w.Get(i) + (i % 5 == 0 ? root : 0)) <= 1e-5 * root);
+  }
+}
+
+TEST_CASE("drop_weighting adds terms with weight 1 and corrects no bias, also in method shampoo and its grafting") {
+  const std::vector<shampoo_param_desc> matrix = {Param("w", {2, 2}, SHAMPOO_F64)};
+  const Keys keys = kAverages + Keys{{"drop_weighting", "true"}};
+  Host host(keys, matrix);
+  CheckDiagonal(StepDiagonal(&host, {2, 1}), {-1, -1});
+  const double second = 1 + 1 / std::sqrt(1.5);
+  CheckDiagonal(StepDiagonal(&host, {2, 1}), {-second, -second});
+  CHECK(host.Read("w/0/factor.0").Get(0) == 6);  // 0.5 * 4 + 4
+  // Adam's direction is used before start_preconditioning_step.
+  Host grafted(keys + Keys{{"grafting", "adam"}, {"grafting_beta2", "0.5"}, {"start_preconditioning_step", "9"}},
+               matrix);
+  CheckDiagonal(StepDiagonal(&grafted, {2, 1}), {-1, -1}, 1e-7);
+  CheckDiagonal(StepDiagonal(&grafted, {2, 1}), {-second, -second}, 1e-7);
+}
+
+TEST_CASE("count_empty_steps counts the steps in which no parameter of a group has a gradient") {
+  const Keys keys = kAverages + Keys{{"precondition_frequency", "2"}};
+  const std::vector<shampoo_param_desc> matrix = {Param("w", {2, 2}, SHAMPOO_F64)};
+  Host counts(keys + Keys{{"count_empty_steps", "true"}}, matrix);
+  Host skips(keys, matrix);
+  for (Host* const host : {&counts, &skips}) {
+    host->tensors[0].has_grad = false;
+    host->Step();
+    host->tensors[0].has_grad = true;
+    CHECK(host->tensors[0].w.Get(0) == 0);
+  }
+  CHECK(counts.Steps(0) == 1);
+  CHECK(skips.Steps(0) == 0);
+  // The first refresh is in step 2. The factor matrix is 0.5 * 4 / (1 - 0.5^2).
+  CheckDiagonal(StepDiagonal(&counts, {2, 1}), {-2 / std::sqrt(8.0 / 3), -1 / std::sqrt(2.0 / 3)});
+  CheckDiagonal(StepDiagonal(&skips, {2, 1}), {-2, -1});
+  CHECK(counts.Steps(0) == 2);
+  CHECK(skips.Steps(0) == 1);
+}
+
+}  // namespace
+}  // namespace shampoo_test

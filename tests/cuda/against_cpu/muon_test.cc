@@ -1,0 +1,201 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Method muon.
+#include <cmath>
+
+#include "tests/cuda/against_cpu/course.h"
+#include "tests/cuda/tools/stage.h"
+
+namespace shampoo_test {
+namespace {
+
+// Wide, tall and square matrices, convolution kernels, stacked matrices, fused parameters, and parameters that method
+// adam updates.
+std::vector<ParamSpec> MuonParams(int32_t dtype) {
+  std::vector<ParamSpec> params;
+  const auto add = [&](const std::vector<int64_t>& shape) -> ParamSpec& {
+    params.push_back({shape, dtype, dtype, dtype});
+    return params.back();
+  };
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{9, 7}, {7, 12}, {3, 4, 5}}) {
+    add(shape);
+    add(shape).fan = 1;
+  }
+  add({6, 6});  // a shape group of several matrices
+  add({6, 6}).fan = 1;
+  add({1, 5});
+  add({2, 5, 4}).stack_dims = 1;
+  add({12, 5}).row_splits = {4, 2, 6};
+  ParamSpec& heads = add({5, 6});
+  heads.row_splits = {3};
+  heads.fan = 1;
+  add({7});
+  add({6, 6}).role = SHAMPOO_EMBEDDING;
+  add({8, 3}).role = SHAMPOO_HEAD;
+  return params;
+}
+
+void CheckMuonKeys(const Keys& keys, int64_t steps = 3) {
+  for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
+    Course course{.spec = {}, .steps = steps};
+    course.spec.keys = Keys{{"method", "muon"}, {"adam_lr", "0.01"}} + keys;
+    course.spec.params = MuonParams(dtype);
+    if (dtype == SHAMPOO_F32) course.tolerance = 1e-3;  // the iteration multiplies rounding errors
+    std::string text;
+    for (const auto& [key, value] : keys) text += key + "=" + value + " ";
+    CAPTURE(text);
+    CAPTURE(dtype);
+    CHECK(Difference(course) == "");
+  }
+}
+
+TEST_CASE("every schedule and norm of the iteration takes the steps of the CPU") {
+  for (const char* coefficients : {"polar_express", "jordan", "quintic", "cubic5", "2,-1.5,0.5", "3,-3.2,1.2;2,-1,0"}) {
+    for (const char* steps : {"1", "5", "6"}) {
+      CheckMuonKeys({{"ns_coefficients", coefficients}, {"ns_steps", steps}}, 2);
+    }
+    CheckMuonKeys({{"ns_coefficients", coefficients}, {"ns_norm", "schatten4"}}, 2);
+  }
+}
+
+TEST_CASE("forms of momentum, decays and lengths of method muon are those of the CPU") {
+  for (const char* nesterov : {"false", "true"}) {
+    CheckMuonKeys({{"use_nesterov", nesterov}, {"weight_decay", "0.1"}});
+    CheckMuonKeys({{"use_nesterov", nesterov}, {"beta1", "0"}, {"shape_scale", "rms_adam"}});
+  }
+  CheckMuonKeys({{"beta3", "0.4"}, {"use_nesterov", "false"}, {"use_bias_correction", "false"}});
+  for (const char* type : {"coupled", "independent", "palm", "corrected", "independent_peak"}) {
+    CheckMuonKeys(
+        {{"weight_decay", "0.1"}, {"weight_decay_type", type}, {"peak_lr", "0.1"}, {"shape_scale", "spectral"}});
+  }
+  CheckMuonKeys({{"cautious_decay", "true"}, {"weight_decay", "0.2"}, {"max_update_rms", "0.2"}});
+  for (const char* correction : {"false", "true"}) {
+    CheckMuonKeys({{"dual_norm_scale", "true"}, {"use_bias_correction", correction}});
+    CheckMuonKeys({{"dual_norm_scale", "true"}, {"use_bias_correction", correction}, {"ns_steps", "4"}});
+  }
+  CheckMuonKeys({{"update_norm", "rms"}, {"update_norm_target", "0.3"}});
+  for (const char* grafting : {"sgd", "adagrad", "rmsprop", "adam"}) {
+    CheckMuonKeys({{"grafting", grafting}, {"start_preconditioning_step", "3"}, {"shape_scale", "none"}});
+  }
+}
+
+TEST_CASE("matrices of several tiles take the steps of the CPU with method muon") {
+  for (const char* moment : {"row", "short", "element"}) {
+    for (const char* norm : {"frobenius", "schatten4"}) {
+      Course course{.spec = {}, .steps = 2, .tolerance = 1e-3};
+      course.spec.keys = {{"method", "muon"}, {"second_moment", moment}, {"ns_norm", norm}};
+      course.spec.params = {{{130, 70}}, {{70, 300}}, {{130, 70}}};
+      course.spec.params[2].fan = 1;
+      CHECK(Difference(course) == "");
+    }
+  }
+}
+
+// Such products are computed in panels, without all elements above the diagonal.
+TEST_CASE("matrices with large products take the steps of the CPU with method muon") {
+  const Stage stage;
+  fake_cuda_set_protection(0);
+  for (const char* coefficients : {"jordan", "cubic5"}) {
+    Course course{.spec = {}, .steps = 1, .tolerance = 1e-3};
+    course.spec.keys = {{"method", "muon"}, {"ns_coefficients", coefficients}, {"ns_steps", "2"}};
+    course.spec.params = {{{515, 520}}, {{520, 515}}};
+    CHECK(Difference(course) == "");
+  }
+}
+
+TEST_CASE("second moments of orthogonalized directions are those of the CPU") {
+  for (const char* moment : {"row", "short", "element"}) {
+    CheckMuonKeys({{"second_moment", moment}});
+    CheckMuonKeys({{"second_moment", moment}, {"beta2", "0.9"}, {"epsilon", "0"}, {"shape_scale", "spectral"}});
+    CheckMuonKeys({{"second_moment", moment}, {"beta2", "0.9"}, {"grafting", "adam"}});
+    CheckMuonKeys({{"second_moment", moment}, {"norm_control", "hyperball"}});
+  }
+  CheckMuonKeys({{"second_moment", "element"}, {"beta2", "1"}});
+}
+
+TEST_CASE("norms of parameters are those of the CPU with method muon") {
+  for (const char* control : {"hyperball", "relative", "radial_brake", "radial"}) {
+    for (const char* rows : {"false", "true"}) {
+      CheckMuonKeys({{"norm_control", control},
+                     {"weight_decay", "0.1"},
+                     {"update_floor", "0.3"},
+                     {"update_floor_rows", rows},
+                     {"cautious_decay", rows}});
+    }
+  }
+}
+
+TEST_CASE("gradients of zeros, of any scale and of low rank take the steps of the CPU with method muon") {
+  for (const char* moment : {"none", "row", "short", "element"}) {
+    for (const char* norm : {"frobenius", "schatten4"}) {
+      for (const double scale : {1e-30, 1.0, 1e30}) {
+        CAPTURE(std::string(moment));
+        CAPTURE(std::string(norm));
+        CAPTURE(scale);
+        Course course{.spec = {}, .steps = 4, .tolerance = 1e-3};
+        course.spec.keys = {{"method", "muon"}, {"second_moment", moment}, {"ns_norm", norm}, {"grafting", "none"}};
+        course.spec.params = {{{5, 7}}, {{7, 5}}, {{5, 7}}};
+        course.gradient = [scale](int64_t t, size_t p, size_t elements) {
+          std::vector<double> gradient(elements);
+          if (p == 2 || t == 1) return gradient;  // the first gradients are zero, and those of one matrix always
+          for (size_t i = 0; i < elements; ++i) {
+            gradient[i] = scale * (static_cast<double>(i / 7 + 1) * std::sin(static_cast<double>(i % 7 + 1)) +
+                                   std::cos(static_cast<double>(i * i)));
+          }
+          return gradient;
+        };
+        CHECK(Difference(course) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("a direction has the same bits if all gradients are multiplied by a power of two") {
+  const auto params_after = [](double scale) {
+    Course course{.spec = {}, .steps = 3};
+    course.spec.keys = {{"method", "muon"}, {"ns_norm", "schatten4"}, {"second_moment", "row"}};
+    course.spec.params = {{{5, 7}}, {{70, 9}}};
+    course.gradient = [scale](int64_t t, size_t p, size_t elements) {
+      std::vector<double> gradient(elements);
+      for (size_t i = 0; i < elements; ++i)
+        gradient[i] = scale * static_cast<float>(std::sin(static_cast<double>(i * i + p + static_cast<size_t>(t))));
+      return gradient;
+    };
+    const Results results = Run(course, SHAMPOO_CUDA);
+    return std::vector<std::vector<double>>{results.Of("p0"), results.Of("p1")};
+  };
+  const auto plain = params_after(1);
+  CHECK(params_after(0x1p60) == plain);
+  CHECK(params_after(0x1p-60) == plain);
+}
+
+TEST_CASE("matrices whose gradients are missing in different steps take the steps of the CPU with method muon") {
+  Course course{.spec = {}, .steps = 7};
+  course.spec.keys = {{"method", "muon"}, {"second_moment", "short"}, {"weight_decay", "0.1"}};
+  course.spec.params.assign(4, {{6, 4}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+  course.spec.params.push_back({{4}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+  course.has_gradient = [](int64_t t, size_t p) { return (t + static_cast<int64_t>(p)) % 3 != 0; };
+  CHECK(Difference(course) == "");
+}
+
+TEST_CASE("dtypes of states, and scheduled rates, are those of the CPU with method muon") {
+  for (const char* dtype : {"bf16", "f16", "f32"}) {
+    Course course{.spec = {}, .steps = 4, .tolerance = 3e-2};
+    course.spec.keys = {{"method", "muon"},
+                        {"filtered_grad_dtype", dtype},
+                        {"second_moment", "element"},
+                        {"second_moment_dtype", dtype},
+                        {"allow_stalled_moments", "true"},
+                        {"beta2", "0.9"}};
+    course.spec.params = MuonParams(SHAMPOO_F32);
+    course.before = [](int64_t t, Model* model) {
+      Must(shampoo_optimizer_set(model->optimizer, 0, "lr", 0.1 / static_cast<double>(t)));
+      Must(shampoo_optimizer_set(model->optimizer, 0, "adam_lr", 0.01));
+    };
+    CHECK(Difference(course) == "");
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

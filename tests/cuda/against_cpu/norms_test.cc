@@ -1,0 +1,130 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Method sign, and the keys that control norms with each method.
+#include "tests/cuda/against_cpu/course.h"
+
+namespace shampoo_test {
+namespace {
+
+// Tensors of one to four dims, with outputs in the first or the last dim, and stacked ones.
+std::vector<ParamSpec> NormParams(int32_t dtype) {
+  std::vector<ParamSpec> params;
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{9, 7}, {3, 4, 5}}) {
+    params.push_back({shape, dtype, dtype, dtype});
+    params.push_back({shape, dtype, dtype, dtype});
+    params.back().fan = 1;
+  }
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{6}, {4, 3, 2, 5}, {1}}) {
+    params.push_back({shape, dtype, dtype, dtype});
+  }
+  params.push_back({{3, 5, 4}, dtype, dtype, dtype});
+  params.back().stack_dims = 1;
+  // Several tiles.
+  params.push_back({{90, 70}, dtype, dtype, dtype});
+  params.back().fan = 1;
+  return params;
+}
+
+void CheckNormKeys(const Keys& keys, int64_t steps = 3) {
+  for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
+    Course course{.spec = {}, .steps = steps};
+    course.spec.keys = keys;
+    course.spec.params = NormParams(dtype);
+    std::string text;
+    for (const auto& [key, value] : keys) text += key + "=" + value + " ";
+    CAPTURE(text);
+    CAPTURE(dtype);
+    CHECK(Difference(course) == "");
+  }
+}
+
+const Keys kSign = {{"method", "sign"}};
+// Shampoo with roots that do not depend on the solver.
+const Keys kShampoo = {{"method", "shampoo"}, {"epsilon", "0.1"}, {"grafting", "adam"}, {"use_merge_dims", "false"}};
+
+TEST_CASE("method sign takes the steps of the CPU") {
+  CheckNormKeys(kSign);
+  CheckNormKeys(kSign + Keys{{"beta1", "0"}});
+  CheckNormKeys(kSign + Keys{{"beta1", "0.99"}, {"beta3", "0.9"}, {"weight_decay", "0.1"}});
+  CheckNormKeys(kSign + Keys{{"momentum", "0.8"}, {"use_nesterov", "true"}, {"weight_decay", "0.1"}});
+  CheckNormKeys(kSign +
+                Keys{{"cautious_decay", "true"}, {"weight_decay", "0.3"}, {"weight_decay_type", "independent"}});
+  CheckNormKeys(kSign +
+                Keys{{"weight_decay", "0.3"}, {"weight_decay_type", "coupled"}, {"use_bias_correction", "false"}});
+  for (const char* correction : {"false", "true"}) {
+    CheckNormKeys(kSign + Keys{{"dual_norm_scale", "true"}, {"use_bias_correction", correction}});
+  }
+  CheckNormKeys(kSign + Keys{{"dual_norm_scale", "true"}, {"beta1", "0"}, {"max_update_rms", "0.5"}});
+  for (const char* grafting : {"sgd", "adagrad", "rmsprop", "adam"}) {
+    CheckNormKeys(kSign + Keys{{"grafting", grafting}, {"start_preconditioning_step", "3"}});
+    CheckNormKeys(kSign + Keys{{"grafting", grafting}, {"dual_norm_scale", "true"}, {"beta1", "0"}});
+  }
+  CheckNormKeys(kSign + Keys{{"filtered_grad_dtype", "bf16"}, {"output", "updates"}});
+}
+
+TEST_CASE("an element whose filtered gradient is 0 does not move with method sign") {
+  Course course{.spec = {}, .steps = 3};
+  course.spec.keys = kSign + Keys{{"dual_norm_scale", "true"}};
+  course.spec.params = {{{5, 4}}, {{3}}};
+  course.gradient = [](int64_t t, size_t p, size_t elements) {
+    std::vector<double> gradient(elements);
+    for (size_t i = 0; p == 0 && i < elements; i += 3) gradient[i] = i % 2 == 0 ? 0.5 * static_cast<double>(t) : -1.0;
+    return gradient;
+  };
+  CHECK(Difference(course) == "");
+}
+
+TEST_CASE("the length of a direction by its shape is that of the CPU") {
+  for (const char* scale : {"muon", "rms_adam", "spectral", "sqrt_max"}) {
+    for (const Keys& method : {kSign, kShampoo, Keys{{"method", "adam"}}, Keys{{"method", "sgd"}}}) {
+      CheckNormKeys(method + Keys{{"shape_scale", scale}, {"weight_decay", "0.1"}}, 2);
+    }
+    CheckNormKeys(kSign + Keys{{"shape_scale", scale}, {"update_norm", "frobenius"}, {"max_update_rms", "0.3"}}, 2);
+  }
+}
+
+TEST_CASE("norms of parameters are those of the CPU with each kind of control and each method") {
+  for (const Keys& method : {kSign, kShampoo, Keys{{"method", "adam"}}}) {
+    for (const char* control : {"hyperball", "relative", "radial_brake", "radial"}) {
+      const Keys keys = method + Keys{{"norm_control", control}, {"lr", "0.1"}};
+      CheckNormKeys(keys + Keys{{"weight_decay", "0.2"}});
+      CheckNormKeys(keys + Keys{{"weight_decay", "0.2"}, {"cautious_decay", "true"}});
+      CheckNormKeys(keys + Keys{{"update_floor", "0.3"}, {"radial_outward", "0.25"}, {"radial_inward", "0.75"}});
+      CheckNormKeys(keys + Keys{{"update_floor", "0.3"},
+                                {"update_floor_rows", "true"},
+                                {"weight_decay", "0.2"},
+                                {"cautious_decay", "true"}});
+    }
+    CheckNormKeys(method + Keys{{"norm_control", "hyperball"}, {"norm_radius", "2"}, {"shape_scale", "spectral"}});
+    CheckNormKeys(method + Keys{{"update_floor", "0.3"}, {"weight_decay", "0.1"}});
+    CheckNormKeys(method + Keys{{"update_floor", "0.3"}, {"update_floor_rows", "true"}, {"lr", "0.1"}});
+    CheckNormKeys(method + Keys{{"update_floor_rows", "true"}});  // without a floor
+  }
+}
+
+TEST_CASE("gradients and parameters of zeros take the steps of the CPU under norm control") {
+  for (const char* control : {"hyperball", "relative", "radial_brake", "radial", "none"}) {
+    for (const bool in_param : {false, true}) {
+      CAPTURE(std::string(control));
+      CAPTURE(in_param);
+      Course course{.spec = {}, .steps = 4};
+      course.spec.keys = kSign + Keys{{"norm_control", control},
+                                      {"update_floor", "0.2"},
+                                      {"on_nonfinite", "skip_block"},
+                                      {"weight_decay", "0.1"}};
+      course.spec.params = {{{6, 4}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64}, {{3, 2}}};
+      course.gradient = [&](int64_t t, size_t p, size_t elements) {
+        const double value = in_param || p == 1 || t == 3 ? 1.5 : 0;
+        return std::vector<double>(elements, value);
+      };
+      course.before = [&](int64_t t, Model* model) {
+        if (in_param && t == 1) model->SetParam(0, std::vector<double>(24));
+      };
+      CHECK(Difference(course) == "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

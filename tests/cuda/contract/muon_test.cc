@@ -1,0 +1,216 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Method muon and sign, and norms: launches, memory, captured steps, parts and ranks.
+#include "tests/cuda/contract/rank_steps.h"
+#include "tests/cuda/contract/sizes.h"
+#include "tests/cuda/tools/graph.h"
+
+namespace shampoo_test {
+namespace {
+
+const Keys kMuon = {{"method", "muon"}, {"adam_lr", "0.01"}};
+const Keys kSign = {{"method", "sign"}};
+const Keys kNormed = {{"norm_control", "radial"}, {"update_floor", "0.2"}, {"update_floor_rows", "true"}};
+
+// Matrices of several shapes, a vector and a head.
+ModelSpec MatricesOf(const Keys& keys) {
+  ModelSpec spec;
+  spec.keys = keys;
+  spec.params = {{{4, 3}}, {{5}}, {{2, 3, 4}}, {{6, 6}}, {{3, 7}}, {{4, 3}}};
+  if (keys[0].second == "muon") spec.params[3].role = SHAMPOO_HEAD;
+  return spec;
+}
+
+const std::vector<Keys> kCases = {kMuon,
+                                  kMuon + kNormed,
+                                  kMuon + Keys{{"second_moment", "row"}, {"ns_norm", "schatten4"}, {"ns_steps", "4"}},
+                                  kMuon + Keys{{"dual_norm_scale", "true"}, {"precondition_math", "tf32"}},
+                                  kMuon + Keys{{"grafting", "adam"}, {"ns_coefficients", "3,-2,1;2,-1,0"}},
+                                  kSign + Keys{{"dual_norm_scale", "true"}},
+                                  kSign + kNormed,
+                                  Keys{{"method", "adam"}, {"norm_control", "hyperball"}}};
+
+TEST_CASE("steps of method muon and sign load no kernel, allocate nothing and wait for nothing" * NeedsFake()) {
+  for (const Keys& keys : kCases) {
+    const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+    ModelSpec spec = MatricesOf(keys);
+    spec.params.push_back({{70, 33}});
+    spec.params.push_back({{40, 40}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+    Model model(spec, stream);
+    model.FillParams(1);
+    model.FillGradients(1);
+    fake_cuda_mark();
+    Must(model.TryStep());
+    CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
+    CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
+    CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);
+    CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) > 0);
+  }
+}
+
+TEST_CASE("the planned workspace includes the memory of method muon and of norms") {
+  for (const Keys& keys : kCases) {
+    const Stage stage;
+    Sizes sizes;
+    const shampoo_allocator allocator = sizes.allocator();
+    ModelSpec spec = MatricesOf(keys);
+    spec.params.push_back({{70, 33}});
+    spec.allocator = &allocator;
+    const Model model(spec);
+    REQUIRE(sizes.all.size() == 2);
+    const auto workspace = static_cast<size_t>(PlannedBytes(model.plan.get(), "workspace"));
+    CHECK(sizes.all[0] <= workspace);
+    CHECK(sizes.all[0] * 10 >= workspace);
+  }
+}
+
+TEST_CASE("a step of a thousand equal matrices takes as many launches and products as one of ten" * NeedsFake()) {
+  const auto counts = [](const Keys& keys, size_t matrices) {
+    const Stage stage;
+    fake_cuda_set_protection(0);
+    ModelSpec spec;
+    spec.keys = keys;
+    spec.params = std::vector<ParamSpec>(matrices, ParamSpec{{4, 3}});
+    Model model(spec);
+    model.FillParams(1);
+    model.Step(1);
+    fake_cuda_mark();
+    Must(shampoo_optimizer_step(model.optimizer, model.stream));
+    return std::pair(fake_cuda_count(FAKE_CUDA_LAUNCHES), fake_cuda_count(FAKE_CUDA_PRODUCTS));
+  };
+  for (const Keys& keys : kCases) {
+    const auto of_ten = counts(keys, 10);
+    if (keys[0].second == "muon") CHECK(of_ten.second >= 8);
+    CHECK(counts(keys, 1000) == of_ten);
+  }
+}
+
+TEST_CASE("each step of the iteration takes three products of a shape, or two if c is 0" * NeedsFake()) {
+  for (const auto& [coefficients, products] : {std::pair{"jordan", 15}, {"cubic5", 10}}) {
+    const Stage stage;
+    ModelSpec spec;
+    spec.keys = kMuon + Keys{{"ns_coefficients", coefficients}};
+    spec.params = {{{4, 3}}, {{4, 3}}};
+    Model model(spec);
+    model.FillParams(1);
+    fake_cuda_mark();
+    model.Step(1);
+    CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) == products);
+  }
+}
+
+TEST_CASE("replays of a captured step are steps with methods without roots") {
+  std::vector<Keys> cases = kCases;
+  cases.push_back({{"method", "adam"}});
+  cases.push_back({{"method", "sgd"}, {"momentum", "0.9"}});
+  for (const Keys& keys : cases) {
+    CAPTURE(keys[0].second);
+    const StageWithStream stream;
+    Model plain(MatricesOf(keys), stream);
+    Model captured(MatricesOf(keys), stream);
+    for (Model* model : {&plain, &captured}) {
+      model->FillParams(1);
+      model->Step(1);
+    }
+    captured.FillGradients(2);
+    const Graph graph(&captured);
+    for (uint64_t t = 2; t <= 30; ++t) {
+      plain.Step(t);
+      captured.FillGradients(t);
+      graph.Launch();
+    }
+    Must(shampoo_optimizer_status(captured.optimizer, 1, nullptr));
+    CHECK(captured.Stat("steps") == 30);
+    CHECK(captured.Bits() == plain.Bits());
+  }
+}
+
+TEST_CASE("the device rejects a replay of a step of the grafting method as a step of method muon or sign") {
+  for (const Keys& method : {kMuon, kSign}) {
+    const StageWithStream stream;
+    Model model(MatricesOf(method + Keys{{"grafting", "adam"}, {"start_preconditioning_step", "4"}}), stream);
+    model.FillParams(1);
+    model.Step(1);
+    const Graph graph(&model);
+    graph.Launch();
+    graph.Launch();
+    const std::vector<char> before = BitsOf(model);
+    graph.Launch();
+    CHECK(BitsOf(model) == before);
+    CheckError(model.TryStep(), SHAMPOO_E_STATE, "a captured step was replayed as step 4 of group 0");
+    model.Step(4);
+    CHECK(model.State("group.0/step")[0] == 4);
+  }
+}
+
+TEST_CASE("the parts of a fused parameter take the steps of separate parameters") {
+  const Stage stage;
+  for (const Keys& keys : {kMuon + Keys{{"second_moment", "short"}}, kMuon + kNormed, kSign + kNormed}) {
+    ModelSpec fused;
+    fused.keys = keys;
+    fused.params = {{{9, 5}}};
+    fused.params[0].row_splits = {2, 3, 4};
+    ModelSpec separate = fused;
+    separate.params = {{{2, 5}}, {{3, 5}}, {{4, 5}}};
+    Model one(fused);
+    Model three(separate);
+    one.FillParams(1);
+    const std::vector<double> whole = one.ParamValues(0);
+    const auto part = [](const std::vector<double>& of, size_t p) {
+      constexpr std::ptrdiff_t kBegin[] = {0, 10, 25, 45};
+      return std::vector<double>(of.begin() + kBegin[p], of.begin() + kBegin[p + 1]);
+    };
+    for (size_t p = 0; p < 3; ++p) three.SetParam(p, part(whole, p));
+    for (uint64_t t = 1; t <= 4; ++t) {
+      std::vector<double> gradient(45);
+      for (size_t i = 0; i < 45; ++i) gradient[i] = std::sin(static_cast<double>(i * i + t));
+      one.SetGradient(0, gradient);
+      for (size_t p = 0; p < 3; ++p) three.SetGradient(p, part(gradient, p));
+      one.Step();
+      three.Step();
+    }
+    for (size_t p = 0; p < 3; ++p) CHECK(part(one.ParamValues(0), p) == three.ParamValues(p));
+  }
+}
+
+TEST_CASE("a direction that diverges is skipped, and its states stay finite") {
+  const Stage stage;
+  ModelSpec spec;
+  spec.keys = kMuon + Keys{{"ns_coefficients", "9,9,9"}, {"ns_steps", "9"}, {"second_moment", "row"}};
+  spec.keys.emplace_back("on_nonfinite", "skip_block");
+  spec.params = {{{4, 3}}, {{3}}};
+  Model model(spec);
+  model.FillParams(1);
+  const std::vector<double> before = model.ParamValues(0);
+  model.Train(1, 3);
+  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  CHECK(model.ParamValues(0) == before);
+  CHECK(model.State("p0/0/direction_moment") == std::vector<double>(4));
+  CHECK(model.Stat("nonfinite_blocks") == 3);
+}
+
+TEST_CASE("gathered shards of method muon and of norms give the parameters of one rank") {
+  for (const Keys& keys : {kMuon + Keys{{"second_moment", "row"}}, kMuon + kNormed, kSign + kNormed}) {
+    for (const auto& [copies, shards] : {std::pair{1, 2}, {2, 2}}) {
+      CAPTURE(copies);
+      CAPTURE(shards);
+      const Stage stage;
+      const ModelSpec spec = MatricesOf(keys + Keys{{"shard_mode", "gather"}});
+      Model alone(spec);
+      alone.FillParams(1);
+      DeviceRanks ranks(spec, copies, shards);
+      for (uint64_t t = 1; t <= 4; ++t) {
+        alone.FillGradients(t);
+        ranks.SetFrom(alone);
+        ranks.Step();
+        CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+        alone.Step();
+      }
+      ranks.CheckShardsOf(alone, 1e-4);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
