@@ -24,7 +24,13 @@ std::vector<float> SomeValues(int64_t n) {
   return values;
 }
 
-// A step of the block that consists of rows 1 to 3 and columns 1 to 3 of a parameter of 4 rows and 5 columns.
+constexpr int64_t kRows = 3;
+constexpr int64_t kColumns = 21;
+constexpr int64_t kElements = kRows * kColumns;
+constexpr int64_t kRow = 25;  // of the parameter
+
+// A step of the block that consists of rows 1 to 3 and columns 1 to 21 of a parameter of 4 rows and 25 columns. Most of
+// its rows begin and end within 8 elements that share their random numbers.
 struct RoundedStep {
   Settings settings;
   StepProgram program;
@@ -36,13 +42,13 @@ struct RoundedStep {
     program.settings = &settings;
     program.rounding_seed = kSeed;
     program.t = kStep;
-    param.desc.shape = Shape::Of({4, 5});
+    param.desc.shape = Shape::Of({4, kRow});
     block.param = 2;
     block.index = 1;
-    block.shape = Shape::Of({3, 3});
-    block.elements = 9;
-    block.tensor_stride = {5, 1};
-    block.tensor_offset = 6;
+    block.shape = Shape::Of({kRows, kColumns});
+    block.elements = kElements;
+    block.tensor_stride = {kRow, 1};
+    block.tensor_offset = kRow + 1;
   }
   StepItem Item() const {
     return {
@@ -56,13 +62,13 @@ uint16_t ExpectedBits(float value, RoundedState state, int64_t place) {
 }
 
 TEST_CASE("a block rounds each element with the random numbers of its place, its parameter, its state and the step") {
-  const std::vector<float> values = SomeValues(9);
+  const std::vector<float> values = SomeValues(kElements);
   RoundedStep whole;
   // The same block of a rank that holds only these rows.
   RoundedStep of_rows;
   of_rows.param.desc.form = ShardForm::kRectangle;
   of_rows.param.desc.local_offset = Shape::Of({1, 0});
-  of_rows.param.desc.local_shape = Shape::Of({3, 5});
+  of_rows.param.desc.local_shape = Shape::Of({kRows, kRow});
   of_rows.block.piece_of_shard = true;
   of_rows.block.tensor_offset = 1;
   for (const RoundedStep* const step : {&whole, &of_rows}) {
@@ -73,14 +79,15 @@ TEST_CASE("a block rounds each element with the random numbers of its place, its
     } cases[] = {{BlockRounding::OfState(item, RoundedState::kMomentum), RoundedState::kMomentum},
                  {BlockRounding::OfParam(item), RoundedState::kParam}};
     for (const auto& [rounding, state] : cases) {
-      for (int64_t first = 0; first < 9; ++first) {
-        std::vector<uint16_t> rounded(9);
-        rounding.Store(values.data() + first, rounded.data(), Dtype::kBf16, first, 9 - first);
+      for (int64_t first = 0; first < kElements; ++first) {
+        std::vector<uint16_t> rounded(kElements);
+        rounding.Store(values.data() + first, rounded.data(), Dtype::kBf16, first, kElements - first);
         std::vector<float> in_place(values.begin() + first, values.end());
-        rounding.Round(Dtype::kBf16, in_place.data(), first, 9 - first);
-        for (int64_t i = first; i < 9; ++i) {
+        rounding.Round(Dtype::kBf16, in_place.data(), first, kElements - first);
+        for (int64_t i = first; i < kElements; ++i) {
           const auto at = static_cast<size_t>(i - first);
-          const uint16_t expected = ExpectedBits(values[static_cast<size_t>(i)], state, 6 + i / 3 * 5 + i % 3);
+          const uint16_t expected =
+              ExpectedBits(values[static_cast<size_t>(i)], state, kRow + 1 + i / kColumns * kRow + i % kColumns);
           CHECK(rounded[at] == expected);
           CHECK(in_place[at] == Bf16ToFloat(expected));
         }
@@ -90,14 +97,14 @@ TEST_CASE("a block rounds each element with the random numbers of its place, its
 }
 
 TEST_CASE("numbers are rounded to nearest in float16, and without the keys of stochastic rounding") {
-  const std::vector<float> values = SomeValues(9);
+  const std::vector<float> values = SomeValues(kElements);
   RoundedStep step;
   const auto check = [&](const BlockRounding& rounding, Dtype dtype) {
-    uint16_t rounded[9];
-    uint16_t nearest[9];
-    rounding.Store(values.data(), rounded, dtype, 0, 9);
-    Narrow(values.data(), nearest, dtype, 9);
-    for (int i = 0; i < 9; ++i) CHECK(rounded[i] == nearest[i]);
+    uint16_t rounded[kElements];
+    uint16_t nearest[kElements];
+    rounding.Store(values.data(), rounded, dtype, 0, kElements);
+    Narrow(values.data(), nearest, dtype, kElements);
+    for (int64_t i = 0; i < kElements; ++i) CHECK(rounded[i] == nearest[i]);
   };
   check(BlockRounding::OfParam(step.Item()), Dtype::kF16);
   step.settings.param_rounding = Rounding::kNearest;
