@@ -60,8 +60,14 @@ def chosen(names: Iterable[str]) -> list[Method]:
     return [by_name(name) for name in names]
 
 
+def single(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of the only method of a run."""
+    return result["methods"][0] if "methods" in result else result
+
+
 def loss_of(result: dict[str, Any]) -> float:
-    """Return the loss of a run, infinity if it diverged."""
+    """Return the loss of a run of one method, infinity if it diverged."""
+    result = single(result)
     loss = result["validation_loss"]
     return math.inf if result["diverged"] or loss is None else loss
 

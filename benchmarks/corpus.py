@@ -11,7 +11,7 @@ from typing import Any
 
 from machine import ROOT
 
-sys.path.insert(0, str(ROOT / "docs" / "measure"))
+sys.path.append(str(ROOT / "docs" / "measure"))
 import stdlib_text  # noqa: E402
 
 PARTS = ("training", "tuning", "judging")

@@ -130,7 +130,8 @@ class Runner:
             record = self.store.add(settings, *self.execute(run))
         self.progress.count(run.label)
         if is_new:
-            loss = record["result"].get("validation_loss")
+            result = record["result"]
+            loss = result.get("validation_loss", result.get("methods", [{}])[0].get("validation_loss"))
             shown = "" if loss is None else f": {loss:.5g}"
             steps = f", {run.steps} steps" if run.steps else ""
             self.progress.show(f"{run.label}, seed {run.seed}{steps}{shown}, {duration(record['seconds'])}")

@@ -17,11 +17,11 @@ class LanguageModel(NamedTuple):
     """The language model."""
 
     steps: int = 400  # T0, the horizon of AdamW that defines the target
-    ladder: tuple[float, ...] = (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5)
-    batch: int = 16
+    ladder: tuple[float, ...] = (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 1.0, 1.1, 1.25)
+    batch: int = 12
     context: int = 128
-    width: int = 128
-    heads: int = 4
+    width: int = 96
+    heads: int = 3
     layers: int = 3
     windows: int = 256
     decay: float = 0.1
@@ -60,7 +60,7 @@ class Transfer(NamedTuple):
 class KnownAnswers(NamedTuple):
     """Problems whose answer is known."""
 
-    steps: int = 500
+    steps: int = 1000
     tries: int = 11
     factor: float = 2.0
     tuning_seeds: tuple[int, ...] = (101, 102)
@@ -72,7 +72,7 @@ class Cost(NamedTuple):
     """Times of steps."""
 
     steps: int = 300
-    batches: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
+    batches: tuple[int, ...] = (1, 2, 4, 8, 12, 24, 48, 96)
     seeds: tuple[int, ...] = (1, 2, 3)  # interleaved runs
     methods: tuple[str, ...] = ALL
 

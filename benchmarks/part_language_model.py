@@ -7,7 +7,7 @@ from typing import Any
 
 import student
 import tuning
-from context import Context, chosen, loss_of, mean
+from context import Context, chosen, loss_of, mean, single
 from methods import Method
 from runner import Run
 from sizes import LanguageModel
@@ -80,7 +80,7 @@ def losses_row(results: list[dict[str, Any]], steps: int, seeds: tuple[int, ...]
     """Return the losses of a horizon."""
     losses = [loss_of(result) for result in results]
     return {"steps": steps, "seeds": seeds, "losses": losses, "mean": mean(losses),
-            "curves": [result["curve"] for result in results]}  # fmt: skip
+            "curves": [single(result)["curve"] for result in results]}  # fmt: skip
 
 
 def method_row(method: Method, search: tuning.Search, race: Race) -> dict[str, Any]:
