@@ -55,32 +55,45 @@ def language_model(summary: Summary, others: dict[str, Summary], path: Path) -> 
     curves(summary, cost, path.with_name("language_model_curves.svg"))
 
 
+def ranges(row: Summary) -> list[tuple[int, float, float, float]]:
+    """Return the steps of the evaluations, with the mean, the least and the largest loss of the unseen seeds.
+
+    They are those of the horizon that reaches the target, or of AdamW's horizon.
+    """
+    judged = row["horizons"][-1] if row["horizons"] and row["reached"] else row["at_t0"]
+    found = []
+    for place in zip(*judged["curves"]):
+        losses = finite([loss for _, loss in place])
+        if all(map(math.isfinite, losses)):
+            found.append((place[0][0], sum(losses) / len(losses), min(losses), max(losses)))
+    return found
+
+
 def curves(summary: Summary, cost: Summary | None, path: Path) -> None:
-    """Draw the mean validation loss of the unseen seeds by steps and by seconds, for the horizon of each method."""
-    by_steps: dict[str, list[tuple[float, float]]] = {}
-    by_seconds: dict[str, list[tuple[float, float]]] = {}
-    for row in summary["methods"]:
-        judged = row["horizons"][-1] if row["horizons"] and row["reached"] else row["at_t0"]
-        points = []
-        for place in zip(*judged["curves"]):
-            values = [loss for _, loss in place]
-            points.append((place[0][0], math.nan if None in values else sum(values) / len(values)))
-        by_steps[row["label"]] = points
-        times = [costs.seconds(cost, row["name"], step) if cost else None for step, _ in points]
-        by_seconds[row["label"]] = [(time, loss) for time, (_, loss) in zip(times, points) if time is not None]
-    losses = [loss for points in by_steps.values() for _, loss in points[len(points) // 3 :] if math.isfinite(loss)]
-    if not losses:
+    """Draw the validation losses of the unseen seeds by steps and by seconds, for the horizon of each method."""
+    rows = {row["label"]: (row["name"], ranges(row)) for row in summary["methods"]}
+    late = [most for _, points in rows.values() for _, _, _, most in points[len(points) // 3 :]]
+    if not late:
         return
-    axis = plot.Axis(min(losses) - 0.02, max(losses) + 0.02, label="{:.2f}".format)
+    least = min(low for _, points in rows.values() for _, _, low, _ in points)
+    axis = plot.Axis(least - 0.02, max(late) + 0.02, label="{:.2f}".format)
     panels = []
-    for title, name, lines in (("Validation loss by steps", "step", by_steps),
-                               ("Validation loss by time of training", "seconds", by_seconds)):  # fmt: skip
-        if all(lines.values()):
-            end = max(points[-1][0] for points in lines.values())
-            target = [(0.0, summary["target"]), (end, summary["target"])]
-            panels.append(plot.Panel(title, name, lines, plot.Axis(0, end), axis, reference=target))
-    notes = ["Each method at the shortest horizon that reaches AdamW's final loss (dashed), or at AdamW's horizon;",
-             "means of unseen seeds"]  # fmt: skip
+    for title, unit in (("Validation loss by steps", "step"), ("Validation loss by time of training", "seconds")):
+        if unit == "seconds" and not cost:
+            continue
+        lines: dict[str, list[tuple[float, float]]] = {}
+        bands: dict[str, tuple[list[tuple[float, float]], list[tuple[float, float]]]] = {}
+        for label, (name, points) in rows.items():
+            places = [float(step) if unit == "step" else costs.seconds(cost, name, step) or 0.0
+                      for step, _, _, _ in points]  # fmt: skip
+            lines[label] = [(x, mean) for x, (_, mean, _, _) in zip(places, points)]
+            bands[label] = ([(x, low) for x, (_, _, low, _) in zip(places, points)],
+                            [(x, high) for x, (_, _, _, high) in zip(places, points)])  # fmt: skip
+        end = max(points[-1][0] for points in lines.values() if points)
+        panels.append(plot.Panel(title, unit, lines, plot.Axis(0, end), axis, bands=bands,
+                                 reference=[(0.0, summary["target"]), (end, summary["target"])]))  # fmt: skip
+    notes = ["Each method at the shortest horizon that reaches AdamW's final loss (dashed), or at AdamW's horizon",
+             "Lines are means of unseen seeds; areas are their ranges"]  # fmt: skip
     path.write_text(plot.picture(panels, "A language model", notes), encoding="utf-8")
 
 

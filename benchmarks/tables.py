@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -36,6 +37,11 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
+def with_notes(content: str, notes: Sequence[str]) -> str:
+    """Return a table with notes below it."""
+    return content + "\n\n" + textwrap.fill(" ".join(notes), 120, break_long_words=False, break_on_hyphens=False)
+
+
 def seeds_text(seeds: Sequence[int]) -> str:
     """Return seeds as text, such as "1 to 10"."""
     if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
@@ -64,9 +70,9 @@ def tuning_runs(row: Summary, seeds: Sequence[int]) -> int:
 
 def text_line(text: Summary) -> str:
     """Return what the text is."""
-    parts = ", ".join(f"{name} {text[name]['files']} files, {text[name]['bytes']} bytes, SHA-256 {text[name]['sha256']}"
+    parts = "; ".join(f"{name}, {text[name]['files']} files, {text[name]['bytes']} bytes, {text[name]['sha256']}"
                       for name in ("training", "tuning", "judging"))  # fmt: skip
-    return f"Text: {text['source']}. {parts}."
+    return f"Text: {text['source']}, with the first digits of SHA-256: {parts}."
 
 
 def language_model(summary: Summary, others: dict[str, Summary]) -> str:
@@ -100,7 +106,7 @@ def language_model(summary: Summary, others: dict[str, Summary]) -> str:
         f"{seeds_text(settings['seeds'])}. Horizons: {', '.join(map(str, summary['horizons']))}.",
         timed, text_line(summary["text"]),
     ]  # fmt: skip
-    return table(heads, rows) + "\n\n" + "\n".join(notes)
+    return with_notes(table(heads, rows), notes)
 
 
 def convolution(summary: Summary, others: dict[str, Summary]) -> str:
@@ -116,7 +122,7 @@ def convolution(summary: Summary, others: dict[str, Summary]) -> str:
     note = (f"{images['training']} training images; {images['tuning']} others for tuning, with the seeds "
             f"{seeds_text(settings['tuning_seeds'])}; {images['judging']} others for the test, with the seeds "
             f"{seeds_text(settings['seeds'])}. p is that of Welch's test.")  # fmt: skip
-    return table(heads, rows) + f"\n\n{origin(summary)}\n{note}"
+    return with_notes(table(heads, rows), [origin(summary), note])
 
 
 def transfer(summary: Summary, others: dict[str, Summary]) -> str:
@@ -133,7 +139,7 @@ def transfer(summary: Summary, others: dict[str, Summary]) -> str:
     note = (f"Best learning rates after {settings['steps']} steps: the minimum of the parabola through the best of "
             f"{settings['tries']} rates and its neighbors. Seeds {seeds_text(settings['seeds'])}. AdamW updates "
             f"everything else, at rate {settings['rest_rate']:g}.")  # fmt: skip
-    return table(heads, rows) + f"\n\n{origin(summary)}\n{note}"
+    return with_notes(table(heads, rows), [origin(summary), note])
 
 
 def known_answers(summary: Summary, others: dict[str, Summary]) -> str:
@@ -151,7 +157,7 @@ def known_answers(summary: Summary, others: dict[str, Summary]) -> str:
             f"{limits['kronecker']:g}; {limits['scaled']:g} times the mean without scaling; {limits['low_rank']:g}; "
             f"{limits['rank_deficient']:g}; {limits['span']:g}. Rates: the best of {settings['tries']} with the seeds "
             f"{seeds_text(settings['tuning_seeds'])}, after {settings['steps']} steps.")  # fmt: skip
-    return table(["method", *PROBLEMS.values()], rows) + f"\n\n{origin(summary)}\n{note}"
+    return with_notes(table(["method", *PROBLEMS.values()], rows), [origin(summary), note])
 
 
 def cost(summary: Summary, others: dict[str, Summary]) -> str:
@@ -173,7 +179,7 @@ def cost(summary: Summary, others: dict[str, Summary]) -> str:
             f"{summary['parameters']} parameters. The columns with tokens are the share of the update in a training "
             f"step with so many tokens per batch. The last column uses the steps of the part language_model, measured "
             f"with {summary['model']['batch'] * context} tokens per batch.")  # fmt: skip
-    return table(heads, rows) + f"\n\n{origin(summary)}\n{note}"
+    return with_notes(table(heads, rows), [origin(summary), note])
 
 
 TABLES: dict[str, Callable[[Summary, dict[str, Summary]], str]] = {
