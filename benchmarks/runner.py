@@ -19,6 +19,8 @@ from store import Store
 # These variables would change the kernels of the BLAS.
 LEFT_OUT = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OPENBLAS_NUM_THREADS")
 
+SHORT = 5.0  # seconds of a run that is measured as a whole
+
 
 class Run(NamedTuple):
     """A run of a trainer."""
@@ -56,12 +58,13 @@ class Progress:
         self.part = ""
         self.left: dict[str, int] = {}
         self.seconds: dict[str, float] = {}
+        self.measured: dict[str, list[float]] = {}
         self.done = self.total = 0
 
     def begin(self, part: str, counts: dict[str, int], seconds: dict[str, float]) -> None:
         """Start a part and print its budget: the largest number of runs, and the measured seconds of one."""
         self.part, self.left, self.seconds = part, dict(counts), dict(seconds)
-        self.done, self.total = 0, sum(counts.values())
+        self.done, self.total, self.measured = 0, sum(counts.values()), {}
         print(f"\n{part}: at most {self.total} runs, {duration(self.remaining())}")
         for label, count in counts.items():
             print(f"  {label:<28} {count:>4} runs of {duration(seconds[label])}")
@@ -71,10 +74,13 @@ class Progress:
         """Return the largest remaining time in seconds, if all runs are still to be made."""
         return sum(count * self.seconds[label] for label, count in self.left.items())
 
-    def count(self, label: str) -> None:
-        """Count a finished run."""
+    def count(self, label: str, seconds: float | None = None) -> None:
+        """Count a finished run. The measured seconds of new runs replace the estimate."""
         self.done += 1
         self.left[label] = max(self.left.get(label, 0) - 1, 0)
+        if seconds is not None:
+            self.measured.setdefault(label, []).append(seconds)
+            self.seconds[label] = sum(self.measured[label]) / len(self.measured[label])
 
     def finish(self, label: str) -> None:
         """Say that a method needs no more runs."""
@@ -128,7 +134,7 @@ class Runner:
         is_new = record is None
         if record is None:
             record = self.store.add(settings, *self.execute(run))
-        self.progress.count(run.label)
+        self.progress.count(run.label, record["seconds"] if is_new else None)
         if is_new:
             result = record["result"]
             loss = result.get("validation_loss", result.get("methods", [{}])[0].get("validation_loss"))
@@ -147,7 +153,10 @@ class Runner:
             return record["seconds"]
         short = run.shortened(max(2, round(run.steps * fraction)))
         record = self.store.find(self.settings(short)) or self.store.add(self.settings(short), *self.execute(short))
-        return record["seconds"] * run.steps / short.steps
+        estimate = record["seconds"] * run.steps / short.steps
+        if estimate > SHORT:
+            return estimate
+        return self.store.add(self.settings(run), *self.execute(run))["seconds"]  # the start takes most of a short run
 
     def repeat(self, part: str, files: Sequence[Path], count: int) -> int:
         """Repeat stored runs of a part and compare their losses. Return the number of runs that differ."""

@@ -6,7 +6,7 @@
 //   kronecker       least squares: the target is x' W* z, where x and z are independent normal vectors whose covariance
 //                   matrices have condition number 100 in random bases. Each step draws 64 pairs. The answer is W*.
 //   low_rank        U V' = M, a 40 x 60 matrix of rank 4. The answer is M.
-//   rank_deficient  W P = W* P, where P projects to 4 of 24 dims. All gradients are in these dims. The answer is the
+//   rank_deficient  W P = W* P, where P projects to 4 of 32 dims. All gradients are in these dims. The answer is the
 //                   solution that is nearest to the start.
 #ifndef BENCHMARKS_PROBLEMS_H
 #define BENCHMARKS_PROBLEMS_H
@@ -16,7 +16,7 @@
 #include "real.h"
 
 enum { kKronecker, kLowRank, kRankDeficient, kProblems };
-enum { kRows = 32, kColumns = 24, kLowRows = 40, kLowColumns = 60, kRank = 4 };
+enum { kRows = 48, kColumns = 32, kLowRows = 40, kLowColumns = 60, kRank = 4 };
 enum { kMaxProblemValues = kLowRows * kRank + kLowColumns * kRank + kRows * kColumns };
 
 typedef struct {
