@@ -90,7 +90,7 @@ class Size(NamedTuple):
 
 def small(steps: int, methods: tuple[str, ...], **model: Any) -> dict[str, Any]:
     """Return changes that make the language model small."""
-    return {"steps": steps, "batch": 4, "context": 32, "width": 32, "heads": 2, "layers": 1, "windows": 16, "tries": 2,
+    return {"steps": steps, "batch": 4, "context": 32, "width": 48, "heads": 2, "layers": 1, "windows": 16, "tries": 2,
             "tuning_seeds": (101,), "target_seeds": (1, 2), "seeds": (11, 12), "ladder": (0.5, 1.0), "points": 2,
             "methods": methods, **model}  # fmt: skip
 
@@ -102,7 +102,7 @@ SIZES = {
         "quick",
         LanguageModel(**small(40, ALL, ladder=(0.5, 0.75, 1.0), tries=3)),
         Convolution(epochs=2, tries=3, tuning_seeds=(101,), seeds=(1, 2)),
-        Transfer(widths=(32, 64), steps=20, tries=3, seeds=(101,)),
+        Transfer(widths=(48, 64), steps=20, tries=3, seeds=(101,)),
         KnownAnswers(steps=100, tries=4, tuning_seeds=(101,), seeds=(1, 2)),
         Cost(steps=10, batches=(1, 4, 16), seeds=(1,)),
     ),
@@ -110,7 +110,7 @@ SIZES = {
         "smoke",
         LanguageModel(**small(10, SOME)),
         Convolution(epochs=1, tries=2, tuning_seeds=(101,), seeds=(1, 2), methods=SOME),
-        Transfer(widths=(32, 64), steps=4, tries=2, seeds=(101,)),
+        Transfer(widths=(48, 64), steps=4, tries=2, seeds=(101,)),
         KnownAnswers(steps=20, tries=2, tuning_seeds=(101,), seeds=(1, 2), methods=SOME),
         Cost(steps=3, batches=(1, 2), seeds=(1,), methods=SOME),
     ),

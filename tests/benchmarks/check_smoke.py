@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_smoke.py TRAINERS SIZE: runs all parts of the benchmarks in a small size, with the trainers of a folder.
+"""check_smoke.py TRAINERS: runs all parts of the benchmarks in very small sizes, with the trainers of a folder.
 
 All parts have results, a table and a picture. Repeated runs have the same losses. A second start makes no runs.
 """
@@ -20,7 +20,7 @@ from sizes import SIZES  # noqa: E402
 
 def main() -> None:
     """Run the benchmarks and check what they write."""
-    trainers, size = sys.argv[1], sys.argv[2]
+    trainers, size = sys.argv[1], "smoke"
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, str(ROOT / "benchmarks" / "measure.py"), "--trainers", trainers, "--size", size,
                    "--out", folder]  # fmt: skip
