@@ -24,12 +24,13 @@ def update_seconds(cost: Summary, name: str, steps: int) -> float | None:
         return None
     times = row["update_ms_of_steps"]
     late = statistics.fmean(times[len(times) // 2 :])
-    return 1e-3 * (sum(times[:steps]) + late * max(0, steps - len(times)))
+    return float(1e-3 * (sum(times[:steps]) + late * max(0, steps - len(times))))
 
 
 def gradient_ms(cost: Summary, tokens: float) -> float:
     """Return the time of a gradient by linear interpolation of the tokens per batch."""
-    points = [(batch * cost["model"]["context"], time) for batch, time in cost["gradients_ms"]]
+    context: int = cost["model"]["context"]
+    points: list[tuple[int, float]] = [(batch * context, time) for batch, time in cost["gradients_ms"]]
     for (x0, y0), (x1, y1) in zip(points, points[1:]):
         if tokens <= x1 or (x1, y1) == points[-1]:
             return y0 + (y1 - y0) * (tokens - x0) / (x1 - x0)

@@ -53,8 +53,11 @@ def measure(context: Context) -> dict[str, Any]:
     contest.begin()
     size, rows = contest.size, []
     for method in chosen(size.methods):
-        search = tuning.search_rate(lambda rate, method=method: contest.tuning_loss(method, rate), method.usual_rate,
-                                    size.tries, size.factor)  # fmt: skip
+
+        def loss(rate: float, method: Method = method) -> float:
+            return contest.tuning_loss(method, rate)
+
+        search = tuning.search_rate(loss, method.usual_rate, size.tries, size.factor)
         if method.name == "adamw":
             contest.rest_rate = search.rate
         results = [context.runner.result(contest.run(method, search.rate, seed, True)) for seed in size.seeds]

@@ -31,10 +31,12 @@ def solve(context: Context, method: Method) -> dict[str, Any]:
     size, runner = context.size.known_answers, context.runner
     row: dict[str, Any] = {"name": method.name, "label": method.label, "options": method.options, "problems": {}}
     for problem, tolerance in TOLERANCES.items():
-        search = tuning.search_rate(
-            lambda rate, problem=problem: mean(loss_of(runner.result(make_run(context, method, problem, rate, seed)))
-                                               for seed in size.tuning_seeds),
-            method.usual_rate, size.tries, size.factor)  # fmt: skip
+
+        def tuning_loss(rate: float, problem: str = problem) -> float:
+            runs = [make_run(context, method, problem, rate, seed) for seed in size.tuning_seeds]
+            return mean(loss_of(runner.result(run)) for run in runs)
+
+        search = tuning.search_rate(tuning_loss, method.usual_rate, size.tries, size.factor)
         results = [runner.result(make_run(context, method, problem, search.rate, seed)) for seed in size.seeds]
         distances = [loss_of(result) for result in results]
         row["problems"][problem] = {
@@ -61,4 +63,5 @@ def measure(context: Context) -> dict[str, Any]:
     runner.progress.begin(PART, {method.label: count for method in methods},
                           {run.label: runner.measured_seconds(run) for run in runs})  # fmt: skip
     tolerances = {**TOLERANCES, "scaled": SCALED_FACTOR, "span": OUTSIDE}
-    return {**context.head(PART, size), "tolerances": tolerances, "methods": [solve(context, method) for method in methods]}
+    rows = [solve(context, method) for method in methods]
+    return {**context.head(PART, size), "tolerances": tolerances, "methods": rows}

@@ -95,13 +95,14 @@ def compete(race: Race, method: Method, search: tuning.Search, tuning_target: fl
     """Return the row of a method: the shortest horizon whose unseen seeds are significantly below the target."""
     size, target = race.size, mean(baseline)
     row = method_row(method, search, race)
-    row["tuning_horizons"] = {}
+    found: dict[int, float] = {}
 
     def horizon_loss(steps: int) -> float:
-        row["tuning_horizons"][steps] = race.tuning_loss(method, search.rate, steps)
-        return row["tuning_horizons"][steps]
+        found[steps] = race.tuning_loss(method, search.rate, steps)
+        return found[steps]
 
     candidates = tuning.candidate_horizons(horizon_loss, tuning_target, race.ladder)
+    row["tuning_horizons"] = found
     row["at_t0"] = losses_row(race.judge(method, search.rate, size.steps, size.seeds), size.steps, size.seeds)
     row["horizons"], row["reached"] = [], None
     for steps in candidates:

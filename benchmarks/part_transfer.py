@@ -7,8 +7,8 @@ from typing import Any
 
 import tuning
 from context import Context, loss_of, mean
-from part_language_model import horizon_arguments, model_arguments
 from methods import Method
+from part_language_model import horizon_arguments, model_arguments
 from runner import Run
 
 PART = "transfer"

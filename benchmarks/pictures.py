@@ -19,6 +19,9 @@ import plot  # noqa: E402
 Summary = dict[str, Any]
 
 
+Lines = dict[str, plot.Points]
+
+
 class Row(NamedTuple):
     """A row of a chart."""
 
@@ -81,10 +84,10 @@ def curves(summary: Summary, cost: Summary | None, path: Path) -> None:
     for title, unit in (("Validation loss by steps", "step"), ("Validation loss by time of training", "seconds")):
         if unit == "seconds" and not cost:
             continue
-        lines: dict[str, list[tuple[float, float]]] = {}
-        bands: dict[str, tuple[list[tuple[float, float]], list[tuple[float, float]]]] = {}
+        lines: Lines = {}
+        bands: dict[str, tuple[plot.Points, plot.Points]] = {}
         for label, (name, points) in rows.items():
-            places = [float(step) if unit == "step" else costs.seconds(cost, name, step) or 0.0
+            places = [float(step) if unit == "step" or not cost else costs.seconds(cost, name, step) or 0.0
                       for step, _, _, _ in points]  # fmt: skip
             lines[label] = [(x, mean) for x, (_, mean, _, _) in zip(places, points)]
             bands[label] = ([(x, low) for x, (_, _, low, _) in zip(places, points)],
@@ -102,16 +105,17 @@ def convolution(summary: Summary, others: dict[str, Summary], path: Path) -> Non
     del others
     panels = [ablation_chart.Panel("test error in %", [row["errors"] for row in summary["methods"]]),
               ablation_chart.Panel("test loss", [finite(row["losses"]) for row in summary["methods"]])]  # fmt: skip
-    ablation_chart.write(str(path), rows_of(summary), panels, title="A convolutional network that learns from 300 digits",
-                         note=f"a bar: least to largest of {len(summary['settings']['seeds'])} seeds; a line across it:"
-                         " the median; an arrow: beyond the axis; dashed: AdamW")  # fmt: skip
+    note = (f"a bar: least to largest of {len(summary['settings']['seeds'])} seeds; a line across it: the median; an"
+            " arrow: beyond the axis; dashed: AdamW")  # fmt: skip
+    ablation_chart.write(str(path), rows_of(summary), panels, note=note,
+                         title="A convolutional network that learns from 300 digits")  # fmt: skip
 
 
 def transfer(summary: Summary, others: dict[str, Summary], path: Path) -> None:
     """Draw the best learning rate over the width, and what the rate of the narrowest model costs."""
     del others
-    rates: dict[str, list[tuple[float, float]]] = {}
-    excess: dict[str, list[tuple[float, float]]] = {}
+    rates: Lines = {}
+    excess: Lines = {}
     for rule in summary["rules"]:
         widths = list(rule["widths"].items())
         rates[rule["label"]] = [(float(width), one["smooth_rate"]) for width, one in widths]
@@ -131,31 +135,38 @@ def transfer(summary: Summary, others: dict[str, Summary], path: Path) -> None:
     path.write_text(plot.picture(panels, "Learning rates of Muon over the width of the model"), encoding="utf-8")
 
 
+def relative_seconds(cost: Summary, race: Summary, name: str) -> list[tuple[float, float]]:
+    """Return the seconds to the target relative to AdamW, by tokens per batch. Empty if it is not reached."""
+    row, base = costs.row_of(race, name), race["methods"][0]
+    points: list[tuple[float, float]] = []
+    if row is None or row["reached"] is None:
+        return points
+    for batch, _ in cost["gradients_ms"]:
+        tokens = batch * cost["model"]["context"]
+        own = costs.seconds(cost, name, row["reached"], tokens)
+        other = costs.seconds(cost, base["name"], base["reached"], tokens)
+        if own and other:
+            points.append((tokens, own / other))
+    return points
+
+
 def cost(summary: Summary, others: dict[str, Summary], path: Path) -> None:
     """Draw the share of the update, and the seconds to the target relative to AdamW, over the tokens per batch."""
     context, race = summary["model"]["context"], others.get("language_model")
-    shares: dict[str, list[tuple[float, float]]] = {}
-    relative: dict[str, list[tuple[float, float]]] = {}
+    shares: Lines = {}
+    relative: Lines = {}
     for row in summary["methods"]:
         shares[row["label"]] = [(batch * context, 100 * row["update_ms"] / (row["update_ms"] + gradient))
                                 for batch, gradient in summary["gradients_ms"]]  # fmt: skip
-        relative[row["label"]] = []
-        reached = costs.row_of(race, row["name"]) if race else None
-        if not race or not reached or not reached["reached"]:
-            continue
-        base = race["methods"][0]
-        for batch, _ in summary["gradients_ms"]:
-            own = costs.seconds(summary, row["name"], reached["reached"], batch * context)
-            other = costs.seconds(summary, base["name"], base["reached"], batch * context)
-            if own and other:
-                relative[row["label"]].append((batch * context, own / other))
+        relative[row["label"]] = relative_seconds(summary, race, row["name"]) if race else []
     tokens = [batch * context for batch, _ in summary["gradients_ms"]]
     x = plot.Axis(tokens[0], tokens[-1], logarithmic=True)
     panels = [plot.Panel("Share of the update in a step, in %", "tokens per batch", shares, x, plot.Axis(0, 100))]
     ratios = [ratio for points in relative.values() for _, ratio in points]
     if ratios:
+        equal = [(tokens[0], 1.0), (tokens[-1], 1.0)]
         panels.append(plot.Panel("Seconds to AdamW's loss, relative to AdamW", "tokens per batch", relative, x,
-                                 plot.Axis(0, min(max(ratios), 4.0)), reference=[(tokens[0], 1), (tokens[-1], 1)]))  # fmt: skip
+                                 plot.Axis(0, min(max(ratios), 4.0)), reference=equal))  # fmt: skip
     path.write_text(plot.picture(panels, "The cost of a step"), encoding="utf-8")
 
 

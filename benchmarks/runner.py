@@ -89,7 +89,10 @@ class Progress:
     def show(self, text: str) -> None:
         """Print a line about a run. On a terminal, it replaces the previous one."""
         line = f"[{self.part} {self.done}/{self.total}] {text}; at most {duration(self.remaining())} left"
-        print(f"\r\033[K{line[:118]}" if sys.stdout.isatty() else line, end="" if sys.stdout.isatty() else "\n", flush=True)
+        if sys.stdout.isatty():
+            print(f"\r\033[K{line[:118]}", end="", flush=True)
+        else:
+            print(line, flush=True)
 
 
 class Runner:
@@ -134,29 +137,29 @@ class Runner:
         is_new = record is None
         if record is None:
             record = self.store.add(settings, *self.execute(run))
+        result: dict[str, Any] = record["result"]
         self.progress.count(run.label, record["seconds"] if is_new else None)
         if is_new:
-            result = record["result"]
             loss = result.get("validation_loss", result.get("methods", [{}])[0].get("validation_loss"))
             shown = "" if loss is None else f": {loss:.5g}"
             steps = f", {run.steps} steps" if run.steps else ""
             self.progress.show(f"{run.label}, seed {run.seed}{steps}{shown}, {duration(record['seconds'])}")
-        return record["result"]
+        return result
 
     def measured_seconds(self, run: Run, fraction: float = 0.1) -> float:
         """Return the seconds of a run: measured if it is in the store, otherwise estimated from a shorter run."""
         record = self.store.find(self.settings(run))
-        if record is not None:
-            return record["seconds"]
-        if "--steps" not in run.arguments:
+        if record is None and "--steps" not in run.arguments:
             record = self.store.add(self.settings(run), *self.execute(run))
-            return record["seconds"]
+        if record is not None:
+            return float(record["seconds"])
         short = run.shortened(max(2, round(run.steps * fraction)))
         record = self.store.find(self.settings(short)) or self.store.add(self.settings(short), *self.execute(short))
-        estimate = record["seconds"] * run.steps / short.steps
+        estimate = float(record["seconds"]) * run.steps / short.steps
         if estimate > SHORT:
             return estimate
-        return self.store.add(self.settings(run), *self.execute(run))["seconds"]  # the start takes most of a short run
+        # The start takes most of a short run.
+        return float(self.store.add(self.settings(run), *self.execute(run))["seconds"])
 
     def repeat(self, part: str, files: Sequence[Path], count: int) -> int:
         """Repeat stored runs of a part and compare their losses. Return the number of runs that differ."""

@@ -65,7 +65,7 @@ def grid_text(row: Summary) -> str:
 
 def tuning_runs(row: Summary, seeds: Sequence[int]) -> int:
     """Return the number of tuning runs of a method. The longest common horizon is not trained twice."""
-    return (row["tries"] + len(row.get("tuning_horizons", {}))) * len(seeds)
+    return (len(row["grid"]) + len(row.get("tuning_horizons", {}))) * len(seeds)
 
 
 def text_line(text: Summary) -> str:
@@ -77,15 +77,17 @@ def text_line(text: Summary) -> str:
 
 def language_model(summary: Summary, others: dict[str, Summary]) -> str:
     """Return the table of the part language_model."""
-    settings, cost, rows = summary["settings"], others.get("cost"), []
+    settings, cost = summary["settings"], others.get("cost")
+    rows: list[list[str]] = []
     base = summary["methods"][0]
     base_seconds = costs.seconds(cost, base["name"], base["reached"]) if cost else None
     for row in summary["methods"]:
-        reached, judged = row["reached"], row["horizons"][-1] if row["horizons"] else None
+        reached = row["reached"]
         seconds = costs.seconds(cost, row["name"], reached) if cost and reached else None
         if row is base:
             steps, p = f"{reached}, the target", ""
         elif reached:
+            judged = row["horizons"][-1]
             steps, p = f"{reached} ({reached / base['reached']:.2f})", f"{judged['p']:.2g}, {judged['p_welch']:.2g}"
         else:
             steps = "not reached"
@@ -97,7 +99,8 @@ def language_model(summary: Summary, others: dict[str, Summary]) -> str:
     heads = ["method", f"loss after {settings['steps']} steps: mean (least to largest)",
              "steps to the target (of AdamW's)", "p, p of Welch's test", "seconds (of AdamW's)", "best rate",
              "runs: tuning + judging"]  # fmt: skip
-    timed = (f"Seconds are steps times the times of `{cost['command']}` on {cost['processor']}, commit {cost['commit']}."
+    timed = (f"Seconds are steps times the times of `{cost['command']}` on {cost['processor']}, commit "
+             f"{cost['commit']}."
              if cost else "Seconds need the part cost: `bash benchmarks/run.sh cost`.")  # fmt: skip
     notes = [
         origin(summary),
@@ -152,8 +155,8 @@ def known_answers(summary: Summary, others: dict[str, Summary]) -> str:
         return f"{'pass' if found['passes'] else '**fail**'}, {number(worst, '.2g')}"
 
     rows = [[row["label"], *[cell(row["problems"][name]) for name in PROBLEMS]] for row in summary["methods"]]
-    note = (f"Numbers are the largest of the seeds {seeds_text(settings['seeds'])}. The first four are distances to the "
-            f"answer, relative to that of the start; the last one is a share of the movement. Limits: "
+    note = (f"Numbers are the largest of the seeds {seeds_text(settings['seeds'])}. The first four are distances to "
+            f"the answer, relative to that of the start; the last one is a share of the movement. Limits: "
             f"{limits['kronecker']:g}; {limits['scaled']:g} times the mean without scaling; {limits['low_rank']:g}; "
             f"{limits['rank_deficient']:g}; {limits['span']:g}. Rates: the best of {settings['tries']} with the seeds "
             f"{seeds_text(settings['tuning_seeds'])}, after {settings['steps']} steps.")  # fmt: skip

@@ -4,15 +4,24 @@
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
-
-from ablation_plan import Config
+from typing import NamedTuple, Protocol
 
 WIDTH, TOP, ROW, GAP = 1040, 112, 22, 10
 LEFT, PANELS = 262, 760  # start of the panels, and their total width
 SHAMPOO, OTHER = "#0072b2", "#d55e00"  # color-blind people can distinguish them
 STYLE = (".tick{font-size:11.5px;fill:#555}.row{font-size:12.5px}.head{font-size:14px;font-weight:bold}"
          ".note{font-size:12px;fill:#555}")
+
+
+class Row(Protocol):
+    """What a row shows. Rows of one group, which is not empty, are close together."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def optimizer(self) -> str: ...
 
 
 class Panel(NamedTuple):
@@ -66,7 +75,7 @@ class Axis:
         yield from (i * step for i in range(math.ceil(self.least / step), int(self.most / step + 1e-9) + 1))
 
 
-def row_places(configs: Sequence[Config]) -> list[float]:
+def row_places(configs: Sequence[Row]) -> list[float]:
     """Returns the middle of each row. There is a gap between groups."""
     places, y = [], float(TOP + ROW)
     for i, config in enumerate(configs):
@@ -106,7 +115,7 @@ def draw_panel(axis: Axis, panel: Panel, colors: Sequence[str], places: Sequence
     return parts
 
 
-def write(path: str, configs: Sequence[Config], panels: Sequence[Panel], *, title: str, note: str) -> None:
+def write(path: str, configs: Sequence[Row], panels: Sequence[Panel], *, title: str, note: str) -> None:
     places = row_places(configs)
     colors = [SHAMPOO if config.optimizer == "shampoo" else OTHER for config in configs]
     height = places[-1] + ROW + 34

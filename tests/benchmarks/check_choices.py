@@ -1,6 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks how the benchmarks choose learning rates and horizons, and that tuning and judging share no seed and no file."""
+"""Checks how the benchmarks choose learning rates and horizons.
+
+Also checks that tuning and judging share no seed and no file, and the computation of seconds.
+"""
 import math
 import random
 import sys
@@ -18,7 +21,7 @@ FACTOR = 2**0.5
 
 
 def check_rates() -> None:
-    """Every search makes the same number of tries, and finds the best of its neighboring rates."""
+    """Check that every search makes the same number of tries, and finds the best of its neighboring rates."""
     for tries in range(1, 12):
         for best in (-6, -3, 0, 1, 4, 20):
             asked: list[float] = []
@@ -45,7 +48,7 @@ def check_rates() -> None:
 
 
 def check_horizons() -> None:
-    """The candidates begin with the shortest horizon whose loss is at or below the target."""
+    """Check that the candidates begin with the shortest horizon whose loss is at or below the target."""
     numbers = random.Random(1)
     for length in range(1, 20):
         ladder = [10 * (i + 1) for i in range(length)]
@@ -64,10 +67,11 @@ def check_horizons() -> None:
 
 
 def check_seeds() -> None:
-    """Tuning and judging use different seeds."""
+    """Check that tuning and judging use different seeds."""
     for size in SIZES.values():
         race = size.language_model
-        assert not set(race.tuning_seeds) & {*race.target_seeds, *race.seeds} and not set(race.target_seeds) & set(race.seeds)
+        assert not set(race.tuning_seeds) & {*race.target_seeds, *race.seeds}
+        assert not set(race.target_seeds) & set(race.seeds)
         for part in (size.convolution, size.known_answers):
             assert not set(part.tuning_seeds) & set(part.seeds)
     full = SIZES["full"]
@@ -76,7 +80,7 @@ def check_seeds() -> None:
 
 
 def check_files() -> None:
-    """Each file is in one part of the text, and each image in one part of the digits."""
+    """Check that each file is in one part of the text, and each image in one part of the digits."""
     for count in (3, 4, 19, 20, 21, 700):
         files = [Path(f"{i:03}") for i in range(count)]
         parts = split_files(files)

@@ -65,7 +65,7 @@ def check_results(found: dict[str, object]) -> None:
 
 
 def check_store(folder: Path) -> None:
-    """A line that was cut off is removed, and the order of the settings does not matter."""
+    """Check that a line that was cut off is removed, and that the order of the settings does not matter."""
     path = folder / "store" / "runs.jsonl"
     store = Store(path)
     store.add({"a": 1, "b": [2]}, {"loss": 3.0}, 0.5)
@@ -79,10 +79,11 @@ def check_store(folder: Path) -> None:
 
 
 def check_pages() -> None:
-    """Sections of pages receive tables."""
+    """Check that sections of pages receive tables."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "cost.md").write_text("| x |\n", encoding="utf-8")
-        page = "a\n<!-- BENCHMARK cost -->\nold\n<!-- END BENCHMARK -->\nb <!-- BENCHMARK transfer -->\n<!-- END BENCHMARK -->\n"
+        page = ("a\n<!-- BENCHMARK cost -->\nold\n<!-- END BENCHMARK -->\nb <!-- BENCHMARK transfer -->\n"
+                "<!-- END BENCHMARK -->\n")  # fmt: skip
         text = report.filled(page, Path(folder))
         assert "a\n<!-- BENCHMARK cost -->\n| x |\n<!-- END BENCHMARK -->\nb" in text, text
         assert "Not measured yet: `bash benchmarks/run.sh transfer`" in text, text
