@@ -42,8 +42,19 @@ class Context:
         self.results.mkdir(parents=True, exist_ok=True)
         path = self.results / f"{summary['part']}.json"
         whole = path.with_suffix(".new")
-        whole.write_text(json.dumps(plain(summary), indent=1) + "\n", encoding="utf-8")
+        whole.write_text(json_text(plain(summary)), encoding="utf-8")
         whole.replace(path)
+
+
+def json_text(summary: dict[str, Any]) -> str:
+    """Return JSON with a line for each value, and for each element of a list of objects."""
+    lines = []
+    for name, value in summary.items():
+        text = json.dumps(value)
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            text = "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
+        lines.append(f" {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 import tempfile
@@ -51,16 +52,26 @@ def write_all(results: Path, folder: Path) -> list[str]:
     return found
 
 
-def filled(text: str, results: Path) -> str:
-    """Return a page with the tables in its sections."""
+def content_of(part: str, results: Path, folder: Path) -> str:
+    """Return the table and the pictures of a part, for a page in the folder."""
+    path, command = results / f"{part}.md", f"`bash benchmarks/run.sh {part}`"
+    if not path.exists():
+        return f"Not measured yet: {command} makes this table.\n"
+    text = path.read_text(encoding="utf-8")
+    for picture in sorted(results.glob(f"{part}*.svg")):
+        where = os.path.relpath(picture, folder)
+        text += f"\n![{picture.stem.replace('_', ' ')}]({where})\n\n({command} draws `{picture.name}`.)\n"
+    return text
+
+
+def filled(text: str, results: Path, folder: Path) -> str:
+    """Return the text of a page in the folder, with tables and pictures in its sections."""
 
     def section(match: re.Match[str]) -> str:
-        path = results / f"{match.group(2)}.md"
-        if match.group(2) not in tables.TABLES:
-            raise SystemExit(f"unknown section BENCHMARK {match.group(2)}; expected one of: {', '.join(tables.TABLES)}")
-        missing = f"Not measured yet: `bash benchmarks/run.sh {match.group(2)}` makes this table.\n"
-        content = path.read_text(encoding="utf-8") if path.exists() else missing
-        return f"{match.group(1)}{content}{match.group(4)}"
+        part = match.group(2)
+        if part not in tables.TABLES:
+            raise SystemExit(f"unknown section BENCHMARK {part}; expected one of: {', '.join(tables.TABLES)}")
+        return f"{match.group(1)}{content_of(part, results, folder)}{match.group(4)}"
 
     return SECTION.sub(section, text)
 
@@ -73,7 +84,7 @@ def outdated(results: Path) -> list[Path]:
     found = [results / name for name, content in made.items()
              if not (results / name).exists() or (results / name).read_bytes() != content]  # fmt: skip
     pages = [(page, page.read_text(encoding="utf-8")) for page in PAGES if page.exists()]
-    return found + [page for page, text in pages if filled(text, results) != text]
+    return found + [page for page, text in pages if filled(text, results, page.parent) != text]
 
 
 def main() -> int:
@@ -89,7 +100,7 @@ def main() -> int:
         return min(1, len(found))
     print("made: " + ", ".join(write_all(RESULTS, RESULTS)))
     for page in PAGES if options.fill else ():
-        page.write_text(filled(page.read_text(encoding="utf-8"), RESULTS), encoding="utf-8")
+        page.write_text(filled(page.read_text(encoding="utf-8"), RESULTS, page.parent), encoding="utf-8")
     return 0
 
 

@@ -84,10 +84,12 @@ def check_pages() -> None:
         (Path(folder) / "cost.md").write_text("| x |\n", encoding="utf-8")
         page = ("a\n<!-- BENCHMARK cost -->\nold\n<!-- END BENCHMARK -->\nb <!-- BENCHMARK transfer -->\n"
                 "<!-- END BENCHMARK -->\n")  # fmt: skip
-        text = report.filled(page, Path(folder))
-        assert "a\n<!-- BENCHMARK cost -->\n| x |\n<!-- END BENCHMARK -->\nb" in text, text
+        (Path(folder) / "cost.svg").write_text("<svg/>", encoding="utf-8")
+        pages = Path(folder, "pages")
+        text = report.filled(page, Path(folder), pages)
+        assert "a\n<!-- BENCHMARK cost -->\n| x |\n\n![cost](../cost.svg)\n" in text and "\nold\n" not in text, text
         assert "Not measured yet: `bash benchmarks/run.sh transfer`" in text, text
-        assert report.filled(text, Path(folder)) == text
+        assert report.filled(text, Path(folder), pages) == text
 
 
 def main() -> None:
