@@ -25,7 +25,7 @@ WIDTH = 880  # about the width of a page on GitHub, so text keeps its size
 PANEL_LEFTS, PANEL_WIDTH, PANEL_HEIGHT = (52, 496), 316, 268
 NAMES = {"shampoo": "Shampoo", "adamw": "AdamW"}
 # Color-blind people can distinguish these colors. AdamW always has the second one.
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#56b4e9", "#cc79a7", "#e69f00")
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#56b4e9", "#cc79a7", "#e69f00", "#000000", "#882255", "#999933", "#44aa99")
 STYLE = ("text{font-family:'DejaVu Sans',Verdana,Arial,sans-serif;font-size:13px;fill:#222}.tick,.note{fill:#555}"
          ".title{font-size:18px;font-weight:bold}.head{font-size:14px;font-weight:bold}"
          ".value{font-weight:bold}")  # fmt: skip
@@ -90,6 +90,7 @@ class Panel:
     value: str = ""  # format of the last values, which are shown at the ends of the curves; "": not shown
     dots: bool = False  # whether each point has a dot
     reference: Points = field(default_factory=list)  # a dashed curve
+    bands: dict[str, tuple[Points, Points]] = field(default_factory=dict)  # lower and upper ends of ranges by name
 
     def pixel(self, left: float, top: float, point: tuple[float, float]) -> tuple[float, float]:
         """Return the pixel of a point."""
@@ -113,6 +114,10 @@ class Panel:
         parts.append(f'<clipPath id="frame{left}">{frame}</clipPath><g clip-path="url(#frame{left})">')
         if self.reference:
             parts.append(polyline([self.pixel(left, top, p) for p in self.reference], "#999", 'stroke-dasharray="5 4"'))
+        for name, (lower, upper) in self.bands.items():
+            places = " ".join(f"{x:.1f},{y:.1f}" for x, y in
+                              (self.pixel(left, top, p) for p in [*lower, *reversed(upper)]))  # fmt: skip
+            parts.append(f'<polygon points="{places}" fill="{colors[name]}" fill-opacity="0.15"/>')
         ends, dots = [], []
         for name in reversed(self.curves):  # the first curve is drawn last, on top
             points = finite(self.curves[name])

@@ -3,7 +3,7 @@
 #
 # The long tier in stages; sourced by run.sh, whose build_and_test, tally and variables it uses.
 
-readonly stages=(dev asan tsan system-blas clang-tidy arm64 fuzz mutations)
+readonly stages=(dev asan tsan system-blas clang-tidy benchmarks arm64 fuzz mutations)
 readonly mutation_areas=(core cuda python java rust bindings docs c_host) # each is also a stage, such as mutations/core
 
 # run_stage NAME: runs one stage and appends its results to `table`.
@@ -14,6 +14,7 @@ run_stage() {
     asan | tsan) build_and_test "$1" --label-exclude long ;;
     system-blas) build_and_test system-blas --label-exclude 'private-blas|long' ;;
     clang-tidy) run_clang_tidy ;;
+    benchmarks) run_benchmarks ;;
     arm64) source tests/arm64/run.sh ;;
     fuzz) source tests/fuzz/run.sh ;;
     mutations) for area in "${mutation_areas[@]}"; do run_mutations "$area"; done ;;
@@ -38,6 +39,17 @@ run_clang_tidy() {
   tally clang-tidy "$tidy_passed" "$tidy_failed"
 }
 
+# All parts of the benchmarks with small sizes, from the start, then a comparison of repeated runs.
+run_benchmarks() {
+  printf '== benchmarks\n'
+  rm -rf out/benchmarks/quick
+  if bash benchmarks/run.sh --quick && bash benchmarks/run.sh --quick --check 2; then
+    tally benchmarks 1 0
+  else
+    tally benchmarks 0 1
+  fi
+}
+
 # run_mutations AREA
 run_mutations() {
   local last output=build/mutations_$1.log
@@ -56,7 +68,7 @@ run_mutations() {
 record_stage() {
   local page=docs/verification.md where rows="^| ${1/\// | }[ (]"
   where=$(date -u +%F)" | $(git rev-parse --short HEAD)"
-  git diff --quiet HEAD -- core capi bindings tests tools cmake examples || where+=" with uncommitted changes"
+  git diff --quiet HEAD -- core capi bindings tests tools cmake examples benchmarks || where+=" with uncommitted changes"
   where+=" | $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
   {
     grep -v "$rows" "$page"

@@ -4,9 +4,7 @@
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
-
-from ablation_plan import Config
+from typing import NamedTuple, Protocol
 
 WIDTH, TOP, ROW, GAP = 1040, 112, 22, 10
 LEFT, PANELS = 262, 760  # start of the panels, and their total width
@@ -15,10 +13,22 @@ STYLE = (".tick{font-size:11.5px;fill:#555}.row{font-size:12.5px}.head{font-size
          ".note{font-size:12px;fill:#555}")
 
 
+class Row(Protocol):
+    """What a row shows. Rows of one group, which is not empty, are close together."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def optimizer(self) -> str: ...
+
+
 class Panel(NamedTuple):
     title: str
     values: list[list[float]]  # for each configuration and seed; infinity: target not reached
     logarithmic: bool = False
+    from_zero: bool = True  # a linear axis begins at 0; otherwise at the least value
 
 
 def text(x: float, y: float, attributes: str, content: str) -> str:
@@ -41,6 +51,9 @@ class Axis:
             # A single slow configuration must not compress the others.
             medians = [m for m in (statistics.median(values) for values in panel.values) if math.isfinite(m)]
             self.least, self.most = 0.0, min(max(finite), 2.5 * statistics.median(medians))
+            if not panel.from_zero:
+                self.most = min(max(finite), 1.2 * statistics.median(medians))
+                self.least = min(finite) - 0.05 * (self.most - min(finite))
 
     def place(self, value: float) -> float:
         return math.log10(value) if self.logarithmic else value
@@ -56,12 +69,13 @@ class Axis:
         if self.logarithmic:
             yield from (10.0**e for e in range(math.ceil(self.least), math.floor(self.most) + 1))
             return
-        step = 10.0**math.floor(math.log10(self.most))
-        step = next(s for s in (step / 5, step / 2, step, 2 * step, 5 * step) if self.most / s <= 6)
-        yield from (i * step for i in range(int(self.most / step + 1e-9) + 1))
+        width = self.most - self.least
+        step = 10.0**math.floor(math.log10(width))
+        step = next(s for s in (step / 5, step / 2, step, 2 * step, 5 * step) if width / s <= 6)
+        yield from (i * step for i in range(math.ceil(self.least / step), int(self.most / step + 1e-9) + 1))
 
 
-def row_places(configs: Sequence[Config]) -> list[float]:
+def row_places(configs: Sequence[Row]) -> list[float]:
     """Returns the middle of each row. There is a gap between groups."""
     places, y = [], float(TOP + ROW)
     for i, config in enumerate(configs):
@@ -101,7 +115,7 @@ def draw_panel(axis: Axis, panel: Panel, colors: Sequence[str], places: Sequence
     return parts
 
 
-def write(path: str, configs: Sequence[Config], panels: Sequence[Panel], *, note: str) -> None:
+def write(path: str, configs: Sequence[Row], panels: Sequence[Panel], *, title: str, note: str) -> None:
     places = row_places(configs)
     colors = [SHAMPOO if config.optimizer == "shampoo" else OTHER for config in configs]
     height = places[-1] + ROW + 34
@@ -109,7 +123,7 @@ def write(path: str, configs: Sequence[Config], panels: Sequence[Panel], *, note
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}"',
         f' height="{height:.0f}" font-family="DejaVu Sans, Verdana, Arial, sans-serif" font-size="13" fill="#222">',
         f'<style>{STYLE}</style>', '<rect width="100%" height="100%" fill="#ffffff"/>',
-        text(24, 34, 'font-size="19" font-weight="bold"', "A small convolutional network: choices of Shampoo, SGD and AdamW"),
+        text(24, 34, 'font-size="19" font-weight="bold"', title),
         text(24, 57, 'class="note"', note)]
     for config, color, y in zip(configs, colors, places):
         parts.append(text(LEFT - 14, y + 4.5, f'class="row" text-anchor="end" fill="{color}"', config.label))

@@ -94,6 +94,7 @@ def main() -> None:
                    for target in options.targets]
         panels.append(ablation_chart.Panel(f"seconds to loss {last:g}", [row.seconds(last) for row in rows]))
         ablation_chart.write(options.svg, [row.config for row in rows], panels,
+                             title="A small convolutional network: choices of Shampoo, SGD and AdamW",
                              note=f"a bar: least to largest of {len(plan.SEEDS)} seeds; a line across it: the median;"
                              " an arrow: not reached, or beyond the axis; dashed: the median of the base")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from anchors import lines_with_code
 
 #: Patterns of the pages, relative to the root of the repository.
-PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/adr/*.md", "examples/**/*.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/adr/*.md", "examples/**/*.md", "benchmarks/README.md")
 #: Folder of the pages that only the site has. Its root is the root of the site.
 SITE_PAGES = Path("docs/site/pages")
 IMAGES = (".svg", ".png")

@@ -25,6 +25,7 @@ def pages(root):
     yield root / "CONTRIBUTING.md"
     yield from sorted((root / "docs").rglob("*.md"))
     yield from sorted((root / "examples").rglob("README.md"))
+    yield root / "benchmarks" / "README.md"
 
 
 def blocks(page):

@@ -11,7 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-FOLDERS = ("core", "capi", "bindings", "docs", "examples", "tests", "tools", "cmake", "README.md", "CONTRIBUTING.md")
+FOLDERS = (
+    "core", "capi", "bindings", "docs", "examples", "benchmarks", "tests", "tools", "cmake", "README.md", "CONTRIBUTING.md",
+)  # fmt: skip
 LEFT_OUT = ("docs/style.md", "tests/golden/data", "tests/style/check_words.py")
 
 # A pattern, and what to write instead.

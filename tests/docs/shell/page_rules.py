@@ -70,6 +70,11 @@ PAGES = {
         Instead(r"--label-exclude long", r"--label-exclude long --tests-regex '^docs\.(keys|links)$'",
                 "the programs of the other tests are not built"),
     )),
+    "benchmarks/README.md": Page(rules=(
+        Instead(r"bash benchmarks/run\.sh", "bash -n benchmarks/run.sh", "all parts take hours; the stage benchmarks of "
+                "the long tier runs them with small sizes"),
+        Instead(r"report\.py( --fill)?", "report.py --check", "the test does not change files"),
+    )),
     GUIDE: Page(program="trainer.c", rules=(
         Then(r"^cc .*trainer\.c", "./a.out | grep -F 'w = '", "the program that was linked runs"),
         Then(r"cmake --install .* --prefix /usr/local", 'test -e "$SHELL_ROOT/usr/local/include/shampoo/shampoo.h"',

@@ -1,0 +1,89 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What all parts of the benchmarks share."""
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import machine
+from corpus import Corpus
+from methods import Method, by_name
+from runner import Runner
+from sizes import Size
+
+
+class Context:
+    """The runner, the sizes, and the folders of data and results."""
+
+    def __init__(self, runner: Runner, size: Size, results: Path, data: Path, texts: list[Path]) -> None:
+        self.runner, self.size, self.results, self.data, self.texts = runner, size, results, data, texts
+        self.known_corpus: Corpus | None = None
+
+    @property
+    def corpus(self) -> Corpus:
+        """Return the text. It is read when a part first needs it."""
+        if self.known_corpus is None:
+            self.known_corpus = Corpus(self.data / "text", self.texts)
+        return self.known_corpus
+
+    def head(self, part: str, size: Any) -> dict[str, Any]:
+        """Return what every file of results begins with."""
+        return {"part": part, "command": f"bash benchmarks/run.sh {part}", "size": self.size.name,
+                "commit": self.runner.commit, "processor": self.runner.processor,
+                "processors": machine.processor_count(), "settings": size._asdict()}  # fmt: skip
+
+    def write(self, summary: dict[str, Any]) -> None:
+        """Write the results of a part."""
+        self.results.mkdir(parents=True, exist_ok=True)
+        path = self.results / f"{summary['part']}.json"
+        whole = path.with_suffix(".new")
+        whole.write_text(json_text(plain(summary)), encoding="utf-8")
+        whole.replace(path)
+
+
+def json_text(summary: dict[str, Any]) -> str:
+    """Return JSON with a line for each value, and for each element of a list of objects."""
+    lines = []
+    for name, value in summary.items():
+        text = json.dumps(value)
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            text = "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
+        lines.append(f" {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def plain(value: Any) -> Any:
+    """Return a value for JSON, with null for numbers that are not finite."""
+    if isinstance(value, dict):
+        return {str(name): plain(content) for name, content in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(content) for content in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def chosen(names: Iterable[str]) -> list[Method]:
+    """Return methods by their names."""
+    return [by_name(name) for name in names]
+
+
+def single(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of the only method of a run."""
+    return result["methods"][0] if "methods" in result else result
+
+
+def loss_of(result: dict[str, Any]) -> float:
+    """Return the loss of a run of one method, infinity if it diverged."""
+    result = single(result)
+    loss = result["validation_loss"]
+    return math.inf if result["diverged"] or loss is None else loss
+
+
+def mean(values: Iterable[float]) -> float:
+    """Return the mean, infinity if a value is."""
+    listed = list(values)
+    return statistics.fmean(listed) if all(map(math.isfinite, listed)) else math.inf

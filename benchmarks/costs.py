@@ -1,0 +1,69 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Seconds of a training, from the times of the part cost."""
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+Summary = dict[str, Any]
+
+
+def row_of(summary: Summary, name: str) -> Summary | None:
+    """Return the row of a method."""
+    return next((row for row in summary["methods"] if row["name"] == name), None)
+
+
+def update_seconds(cost: Summary, name: str, steps: int) -> float | None:
+    """Return the seconds of all updates of a training.
+
+    Steps that were not measured take the mean of the second half of those that were.
+    """
+    row = row_of(cost, name)
+    if row is None or not row["update_ms_of_steps"]:
+        return None
+    times = row["update_ms_of_steps"]
+    late = statistics.fmean(times[len(times) // 2 :])
+    return float(1e-3 * (sum(times[:steps]) + late * max(0, steps - len(times))))
+
+
+def gradient_ms(cost: Summary, tokens: float) -> float:
+    """Return the time of a gradient by linear interpolation of the tokens per batch."""
+    context: int = cost["model"]["context"]
+    points: list[tuple[int, float]] = [(batch * context, time) for batch, time in cost["gradients_ms"]]
+    for (x0, y0), (x1, y1) in zip(points, points[1:]):
+        if tokens <= x1 or (x1, y1) == points[-1]:
+            return y0 + (y1 - y0) * (tokens - x0) / (x1 - x0)
+    return points[0][1]
+
+
+def seconds(cost: Summary, name: str, steps: int, tokens: float | None = None) -> float | None:
+    """Return the seconds of a training: gradients and updates. `tokens` are those of a batch."""
+    updates = update_seconds(cost, name, steps)
+    gradient = cost["gradient_ms"] if tokens is None else gradient_ms(cost, tokens)
+    return None if updates is None else updates + 1e-3 * gradient * steps
+
+
+def crossing(cost: Summary, race: Summary, name: str) -> str | None:
+    """Return from how many tokens per batch on a method reaches the target sooner than AdamW."""
+    row, base = row_of(race, name), race["methods"][0]
+    if row is None or row is base:
+        return None
+    if row["reached"] is None:
+        return "never: target not reached"
+    own = update_seconds(cost, name, row["reached"])
+    other = update_seconds(cost, base["name"], base["reached"])
+    if own is None or other is None:
+        return None
+    saved = base["reached"] - row["reached"]
+    if saved <= 0:
+        return "never" if own >= other else "any number of tokens"
+    least = 1e3 * (own - other) / saved  # the gradient must take at least so long
+    context = cost["model"]["context"]
+    points = [(batch * context, time) for batch, time in cost["gradients_ms"]]
+    if points[0][1] >= least:
+        return f"{points[0][0]} tokens or fewer"
+    for (x0, y0), (x1, y1) in zip(points, points[1:]):
+        if y1 >= least:
+            return f"{round(x0 + (x1 - x0) * (least - y0) / (y1 - y0))} tokens"
+    return f"more than {points[-1][0]} tokens"

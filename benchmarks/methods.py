@@ -1,0 +1,48 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The methods that the benchmarks compare, as options of the library."""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# AdamW with the second decay that is usual for language models.
+ADAMW = "preset=adamw beta2=0.95"
+
+
+class Method(NamedTuple):
+    """A method: the options of its matrices, and whether AdamW updates everything else."""
+
+    name: str
+    label: str
+    options: str
+    usual_rate: float  # the middle of the first grid of learning rates, in the language model
+    adamw_rest: bool = False  # AdamW updates embeddings, output layer and vectors
+    decays: bool = True  # whether the weight decay of a benchmark applies to its matrices
+
+    def arguments(self, rate: float, decay: float, rest_rate: float) -> list[str]:
+        """Return the arguments of a trainer."""
+        options = f"{self.options} lr={rate:.6g} weight_decay={decay if self.decays else 0:g}"
+        listed = ["--optimizer", options]
+        if self.adamw_rest:
+            listed += ["--rest", f"{ADAMW} lr={rest_rate:.6g} weight_decay={decay:g}"]
+        return listed
+
+
+METHODS = (
+    Method("adamw", "AdamW", ADAMW, 0.004),
+    Method("muon", "Muon, AdamW for the rest", "preset=muon", 0.02, adamw_rest=True),
+    Method("normuon", "NorMuon, AdamW for the rest", "preset=normuon", 0.02, adamw_rest=True),
+    Method("shampoo_2024", "Shampoo, preset shampoo_2024", "preset=shampoo_2024", 0.01),
+    Method("shampoo", "Shampoo, defaults", "preset=shampoo", 0.008),
+    Method("soap", "SOAP", "preset=soap", 0.008),
+    Method("kl_shampoo", "KL-Shampoo", "preset=kl_shampoo", 0.016),
+    Method("adamw_h", "AdamW on the hyperball", f"{ADAMW} norm_control=hyperball", 0.02, adamw_rest=True, decays=False),
+    Method("muon_h", "Muon on the hyperball", "preset=muonh", 0.02, adamw_rest=True, decays=False),
+    Method("soap_h", "SOAP on the hyperball", "preset=soap_h", 0.02, adamw_rest=True, decays=False),
+)
+BASELINE = METHODS[0]
+
+
+def by_name(name: str) -> Method:
+    """Return a method."""
+    return next(method for method in METHODS if method.name == name)

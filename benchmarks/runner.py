@@ -1,0 +1,190 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Runs trainers, one after another. Runs that are in the store are not repeated."""
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import machine
+from store import Store
+
+# These variables would change the kernels of the BLAS.
+LEFT_OUT = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OPENBLAS_NUM_THREADS")
+
+SHORT = 5.0  # seconds of a run that is measured as a whole
+
+
+class Run(NamedTuple):
+    """A run of a trainer."""
+
+    part: str
+    label: str  # of the method
+    program: str
+    arguments: tuple[str, ...]
+    files: tuple[tuple[str, Path], ...]  # options whose values are files
+    seed: int
+    steps: int
+
+    def shortened(self, steps: int) -> Run:
+        """Return the same run with fewer steps. All trainers but one have the option --steps."""
+        arguments = list(self.arguments)
+        if "--steps" in arguments:
+            arguments[arguments.index("--steps") + 1] = str(steps)
+        if "--warmup" in arguments:
+            arguments[arguments.index("--warmup") + 1] = str(min(1, steps - 1))
+        return self._replace(arguments=tuple(arguments), steps=steps)
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as text."""
+    if seconds < 99.5:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+class Progress:
+    """Counts runs and estimates the remaining time."""
+
+    def __init__(self) -> None:
+        self.part = ""
+        self.left: dict[str, int] = {}
+        self.seconds: dict[str, float] = {}
+        self.measured: dict[str, list[float]] = {}
+        self.done = self.total = 0
+
+    def begin(self, part: str, counts: dict[str, int], seconds: dict[str, float]) -> None:
+        """Start a part and print its budget: the largest number of runs, and the measured seconds of one."""
+        self.part, self.left, self.seconds = part, dict(counts), dict(seconds)
+        self.done, self.total, self.measured = 0, sum(counts.values()), {}
+        print(f"\n{part}: at most {self.total} runs, {duration(self.remaining())}")
+        for label, count in counts.items():
+            print(f"  {label:<28} {count:>4} runs of {duration(seconds[label])}")
+        sys.stdout.flush()
+
+    def remaining(self) -> float:
+        """Return the largest remaining time in seconds, if all runs are still to be made."""
+        return sum(count * self.seconds[label] for label, count in self.left.items())
+
+    def count(self, label: str, seconds: float | None = None) -> None:
+        """Count a finished run. The measured seconds of new runs replace the estimate."""
+        self.done += 1
+        self.left[label] = max(self.left.get(label, 0) - 1, 0)
+        if seconds is not None:
+            self.measured.setdefault(label, []).append(seconds)
+            self.seconds[label] = sum(self.measured[label]) / len(self.measured[label])
+
+    def finish(self, label: str) -> None:
+        """Say that a method needs no more runs."""
+        self.left[label] = 0
+
+    def show(self, text: str) -> None:
+        """Print a line about a run. On a terminal, it replaces the previous one."""
+        line = f"[{self.part} {self.done}/{self.total}] {text}; at most {duration(self.remaining())} left"
+        if sys.stdout.isatty():
+            print(f"\r\033[K{line[:118]}", end="", flush=True)
+        else:
+            print(line, flush=True)
+
+
+class Runner:
+    """Makes runs and stores them."""
+
+    def __init__(self, trainers: Path, store: Store) -> None:
+        self.trainers, self.store, self.progress = trainers, store, Progress()
+        self.commit, self.processor = machine.commit(), machine.processor()
+        self.hashes: dict[Path, str] = {}
+
+    def hash_of(self, path: Path) -> str:
+        """Return a hash of a file."""
+        if path not in self.hashes:
+            self.hashes[path] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        return self.hashes[path]
+
+    def settings(self, run: Run) -> dict[str, Any]:
+        """Return everything on which the result of a run depends."""
+        return {
+            "part": run.part, "method": run.label, "program": run.program, "arguments": list(run.arguments),
+            "files": {option: self.hash_of(path) for option, path in run.files}, "seed": run.seed, "steps": run.steps,
+            "commit": self.commit, "processor": self.processor,
+        }  # fmt: skip
+
+    def execute(self, run: Run) -> tuple[dict[str, Any], float]:
+        """Return the result of a run and its seconds."""
+        command = [str(self.trainers / run.program), *run.arguments]
+        for option, path in run.files:
+            command += [option, str(path)]
+        environment = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
+        start = time.monotonic()
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            quoted = " ".join(f"'{word}'" if " " in word else word for word in command)
+            raise SystemExit(f"\n{quoted}\nended with status {done.returncode}: {done.stderr.strip()}")
+        return json.loads(done.stdout), time.monotonic() - start
+
+    def result(self, run: Run) -> dict[str, Any]:
+        """Return the result of a run, from the store if it is there."""
+        settings = self.settings(run)
+        record = self.store.find(settings)
+        is_new = record is None
+        if record is None:
+            record = self.store.add(settings, *self.execute(run))
+        result: dict[str, Any] = record["result"]
+        self.progress.count(run.label, record["seconds"] if is_new else None)
+        if is_new:
+            loss = result.get("validation_loss", result.get("methods", [{}])[0].get("validation_loss"))
+            shown = "" if loss is None else f": {loss:.5g}"
+            steps = f", {run.steps} steps" if run.steps else ""
+            self.progress.show(f"{run.label}, seed {run.seed}{steps}{shown}, {duration(record['seconds'])}")
+        return result
+
+    def measured_seconds(self, run: Run, fraction: float = 0.1) -> float:
+        """Return the seconds of a run: measured if it is in the store, otherwise estimated from a shorter run."""
+        record = self.store.find(self.settings(run))
+        if record is None and "--steps" not in run.arguments:
+            record = self.store.add(self.settings(run), *self.execute(run))
+        if record is not None:
+            return float(record["seconds"])
+        short = run.shortened(max(2, round(run.steps * fraction)))
+        record = self.store.find(self.settings(short)) or self.store.add(self.settings(short), *self.execute(short))
+        estimate = float(record["seconds"]) * run.steps / short.steps
+        if estimate > SHORT:
+            return estimate
+        # The start takes most of a short run.
+        return float(self.store.add(self.settings(run), *self.execute(run))["seconds"])
+
+    def repeat(self, part: str, files: Sequence[Path], count: int) -> int:
+        """Repeat stored runs of a part and compare their losses. Return the number of runs that differ."""
+        known = {self.hash_of(path): path for path in files}
+        records = [
+            record for record in self.store.records.values()
+            if record["settings"]["part"] == part and record["settings"]["commit"] == self.commit
+            and record["settings"]["processor"] == self.processor
+            and all(digest in known for digest in record["settings"]["files"].values())
+        ]  # fmt: skip
+        step = max(1, len(records) // count)
+        failures = 0
+        for record in records[::step][:count]:
+            kept = record["settings"]
+            run = Run(part, kept["method"], kept["program"], tuple(kept["arguments"]),
+                      tuple((option, known[digest]) for option, digest in kept["files"].items()), kept["seed"],
+                      kept["steps"])  # fmt: skip
+            new = losses(self.execute(run)[0])
+            same = new == losses(record["result"])
+            failures += not same
+            print(f"{part}: {run.label}, seed {run.seed}: {'the same losses' if same else 'OTHER LOSSES'}", flush=True)
+        return failures
+
+
+def losses(result: dict[str, Any]) -> list[Any]:
+    """Return the losses of a result, without times."""
+    found = [result.get(name) for name in ("validation_loss", "training_loss", "accuracy", "outside", "curve")]
+    return found + [losses(method) for method in result.get("methods", [])]

@@ -1,0 +1,191 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the Markdown tables of the benchmarks from their JSON."""
+from __future__ import annotations
+
+import math
+import statistics
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import costs
+
+Summary = dict[str, Any]
+PROBLEMS = {
+    "kronecker": "Kronecker least squares", "scaled": "the same, gradients times 1e-6", "low_rank": "low rank",
+    "rank_deficient": "rank-deficient gradients", "span": "no movement outside of them",
+}  # fmt: skip
+
+
+def number(value: float | None, digits: str = ".4f") -> str:
+    """Return a number as text; "diverged" if it is not finite."""
+    return "diverged" if value is None or not math.isfinite(value) else format(value, digits)
+
+
+def spread(values: Sequence[float | None], digits: str = ".4f") -> str:
+    """Return the mean, the least and the largest value."""
+    if any(value is None for value in values):
+        return f"diverged in {sum(value is None for value in values)} of {len(values)}"
+    known = [value for value in values if value is not None]
+    return f"{statistics.fmean(known):{digits}} ({min(known):{digits}} to {max(known):{digits}})"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table."""
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def with_notes(content: str, notes: Sequence[str]) -> str:
+    """Return a table with notes below it."""
+    return content + "\n\n" + textwrap.fill(" ".join(notes), 120, break_long_words=False, break_on_hyphens=False)
+
+
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Return seeds as text, such as "1 to 10"."""
+    if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]} to {seeds[-1]}"
+    return ", ".join(map(str, seeds))
+
+
+def origin(summary: Summary) -> str:
+    """Return the line that says how the numbers were made."""
+    size = "" if summary["size"] == "full" else f", with the sizes of --{summary['size']}, which show nothing"
+    return (f"Made by `{summary['command']}` on {summary['processors']} processors ({summary['processor']}), commit "
+            f"{summary['commit']}{size}.")  # fmt: skip
+
+
+def grid_text(row: Summary) -> str:
+    """Return the chosen learning rate and the grid."""
+    rates = sorted(map(float, row["grid"]))
+    mark = ", at an end" if row["is_at_end"] else ""
+    return f"{row['rate']:g} of {len(rates)} from {rates[0]:g} to {rates[-1]:g}{mark}"
+
+
+def tuning_runs(row: Summary, seeds: Sequence[int]) -> int:
+    """Return the number of tuning runs of a method. The longest common horizon is not trained twice."""
+    return (len(row["grid"]) + len(row.get("tuning_horizons", {}))) * len(seeds)
+
+
+def text_line(text: Summary) -> str:
+    """Return what the text is."""
+    parts = "; ".join(f"{name}, {text[name]['files']} files, {text[name]['bytes']} bytes, {text[name]['sha256']}"
+                      for name in ("training", "tuning", "judging"))  # fmt: skip
+    return f"Text: {text['source']}, with the first digits of SHA-256: {parts}."
+
+
+def language_model(summary: Summary, others: dict[str, Summary]) -> str:
+    """Return the table of the part language_model."""
+    settings, cost = summary["settings"], others.get("cost")
+    rows: list[list[str]] = []
+    base = summary["methods"][0]
+    base_seconds = costs.seconds(cost, base["name"], base["reached"]) if cost else None
+    for row in summary["methods"]:
+        reached = row["reached"]
+        seconds = costs.seconds(cost, row["name"], reached) if cost and reached else None
+        if row is base:
+            steps, p = f"{reached}, the target", ""
+        elif reached:
+            judged = row["horizons"][-1]
+            steps, p = f"{reached} ({reached / base['reached']:.2f})", f"{judged['p']:.2g}, {judged['p_welch']:.2g}"
+        else:
+            steps = "not reached"
+            p = ", ".join(f"{one['p']:.2g} at {one['steps']}" for one in row["horizons"])
+        shown = f"{seconds:.1f} ({seconds / base_seconds:.2f})" if seconds and base_seconds else ""
+        judging_runs = len(row["at_t0"]["seeds"]) + sum(len(one["seeds"]) for one in row["horizons"])
+        rows.append([row["label"], spread(row["at_t0"]["losses"]), steps, p, shown, grid_text(row),
+                     f"{tuning_runs(row, settings['tuning_seeds'])} + {judging_runs}"])  # fmt: skip
+    heads = ["method", f"loss after {settings['steps']} steps: mean (least to largest)",
+             "steps to the target (of AdamW's)", "p, p of Welch's test", "seconds (of AdamW's)", "best rate",
+             "runs: tuning + judging"]  # fmt: skip
+    timed = (f"Seconds are steps times the times of `{cost['command']}` on {cost['processor']}, commit "
+             f"{cost['commit']}."
+             if cost else "Seconds need the part cost: `bash benchmarks/run.sh cost`.")  # fmt: skip
+    notes = [
+        origin(summary),
+        f"Target: {summary['target']:.4f}, the mean of AdamW's seeds {seeds_text(settings['target_seeds'])}. "
+        f"Tuning seeds: {seeds_text(settings['tuning_seeds'])}. Other methods are judged with the seeds "
+        f"{seeds_text(settings['seeds'])}. Horizons: {', '.join(map(str, summary['horizons']))}.",
+        timed, text_line(summary["text"]),
+    ]  # fmt: skip
+    return with_notes(table(heads, rows), notes)
+
+
+def convolution(summary: Summary, others: dict[str, Summary]) -> str:
+    """Return the table of the part convolution."""
+    del others
+    settings, images = summary["settings"], summary["images"]
+    rows = [[row["label"], spread(row["errors"], ".2f"), "" if index == 0 else f"{row['p_welch']:.2g}",
+             spread(row["losses"]), spread(row["training_losses"], ".2g"), grid_text(row),
+             f"{tuning_runs(row, settings['tuning_seeds'])} + {len(row['losses'])}"]
+            for index, row in enumerate(summary["methods"])]  # fmt: skip
+    heads = ["method", "test error in %: mean (least to largest)", "p that it is below AdamW's", "test loss",
+             "training loss", "best rate", "runs: tuning + judging"]  # fmt: skip
+    note = (f"{images['training']} training images; {images['tuning']} others for tuning, with the seeds "
+            f"{seeds_text(settings['tuning_seeds'])}; {images['judging']} others for the test, with the seeds "
+            f"{seeds_text(settings['seeds'])}. p is that of Welch's test.")  # fmt: skip
+    return with_notes(table(heads, rows), [origin(summary), note])
+
+
+def transfer(summary: Summary, others: dict[str, Summary]) -> str:
+    """Return the table of the part transfer."""
+    del others
+    settings = summary["settings"]
+    rows = []
+    for rule in summary["rules"]:
+        rates = [one["smooth_rate"] for one in rule["widths"].values()]
+        rows.append([rule["label"], *[f"{one['smooth_rate']:.3g}{' (end of the grid)' if one['is_at_end'] else ''}"
+                                      for one in rule["widths"].values()],
+                     f"{max(rates) / min(rates):.2f}"])  # fmt: skip
+    heads = ["Muon with", *[f"width {width}" for width in settings["widths"]], "largest / smallest"]
+    note = (f"Best learning rates after {settings['steps']} steps: the minimum of the parabola through the best of "
+            f"{settings['tries']} rates and its neighbors. Seeds {seeds_text(settings['seeds'])}. AdamW updates "
+            f"everything else, at rate {settings['rest_rate']:g}.")  # fmt: skip
+    return with_notes(table(heads, rows), [origin(summary), note])
+
+
+def known_answers(summary: Summary, others: dict[str, Summary]) -> str:
+    """Return the table of the part known_answers."""
+    del others
+    settings, limits = summary["settings"], summary["tolerances"]
+
+    def cell(found: Summary) -> str:
+        worst = None if None in found["distances"] else max(found["distances"])
+        return f"{'pass' if found['passes'] else '**fail**'}, {number(worst, '.2g')}"
+
+    rows = [[row["label"], *[cell(row["problems"][name]) for name in PROBLEMS]] for row in summary["methods"]]
+    note = (f"Numbers are the largest of the seeds {seeds_text(settings['seeds'])}. The first four are distances to "
+            f"the answer, relative to that of the start; the last one is a share of the movement. Limits: "
+            f"{limits['kronecker']:g}; {limits['scaled']:g} times the mean without scaling; {limits['low_rank']:g}; "
+            f"{limits['rank_deficient']:g}; {limits['span']:g}. Rates: the best of {settings['tries']} with the seeds "
+            f"{seeds_text(settings['tuning_seeds'])}, after {settings['steps']} steps.")  # fmt: skip
+    return with_notes(table(["method", *PROBLEMS.values()], rows), [origin(summary), note])
+
+
+def cost(summary: Summary, others: dict[str, Summary]) -> str:
+    """Return the table of the part cost."""
+    settings, context = summary["settings"], summary["model"]["context"]
+    race = others.get("language_model")
+    batches = [batch for batch, _ in summary["gradients_ms"]]
+    rows = []
+    for row in summary["methods"]:
+        shares = [f"{100 * row['update_ms'] / (row['update_ms'] + gradient):.0f} %"
+                  for _, gradient in summary["gradients_ms"]]  # fmt: skip
+        crossing = costs.crossing(summary, race, row["name"]) if race else None
+        rows.append([row["label"], number(row["update_ms"], ".2f"),
+                     f"{min(row['update_ms_of_runs']):.2f} to {max(row['update_ms_of_runs']):.2f}",
+                     f"{row['state_bytes'] / summary['parameters']:.1f}", *shares, crossing or ""])  # fmt: skip
+    heads = ["method", "update, ms", "of the runs", "bytes of state per parameter",
+             *[f"{batch * context} tokens" for batch in batches], "faster than AdamW from"]  # fmt: skip
+    note = (f"Means over {settings['steps']} steps of {len(settings['seeds'])} runs in which all methods take turns; "
+            f"{summary['parameters']} parameters. The columns with tokens are the share of the update in a training "
+            f"step with so many tokens per batch. The last column uses the steps of the part language_model, measured "
+            f"with {summary['model']['batch'] * context} tokens per batch.")  # fmt: skip
+    return with_notes(table(heads, rows), [origin(summary), note])
+
+
+TABLES: dict[str, Callable[[Summary, dict[str, Summary]], str]] = {
+    "language_model": language_model, "convolution": convolution, "transfer": transfer,
+    "known_answers": known_answers, "cost": cost,
+}  # fmt: skip

@@ -1,0 +1,62 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// An optimizer of libshampoo that two strings of options describe. All trainers of the benchmarks use it, so that a
+// method is the same in all of them.
+#ifndef BENCHMARKS_OPTIMIZER_H
+#define BENCHMARKS_OPTIMIZER_H
+
+#include <shampoo/shampoo.h>
+
+#include "real.h"
+
+// A method, with the keys of docs/keys.md. Options are strings such as "preset=soap lr=0.003 weight_decay=0.1".
+typedef struct {
+  const char* options;  // of the matrices inside the model, and of everything that `rest` does not cover
+  const char* rest;     // of embeddings, output layers and vectors; NULL: they use `options`
+} Method;
+
+// A parameter. Vectors have no weight decay.
+typedef struct {
+  const char* name;
+  int is_rest;  // 1: an embedding or an output layer
+  int stacked;  // 1: the first dim stacks separate matrices
+  int ndim;
+  int shape[4];
+  real* param;
+  const real* grad;
+} BoundTensor;
+
+enum { kInside, kEnds, kVectors, kOptimizerGroups };
+
+typedef struct {
+  shampoo_optimizer* handle;
+  double peak[kOptimizerGroups];  // largest learning rate of each group, from its options
+  int64_t state_bytes;
+} Optimizer;
+
+// Creates an optimizer that is bound to the parameters. Steps run on the executor, or on `threads` threads of the
+// library if it is NULL.
+void optimizer_create(Optimizer* optimizer, const Method* method, int count, const BoundTensor* tensors,
+                      const shampoo_executor* executor, int threads);
+void optimizer_free(Optimizer* optimizer);
+
+// Makes one step with `share` times the largest learning rates. Returns 0 if a gradient or an update is not finite;
+// nothing has changed then.
+int optimizer_step(Optimizer* optimizer, double share);
+
+// Returns the share of the largest learning rate at a step, counted from 0: a linear warmup, then half a cosine to 0.
+double schedule_share(int step, int steps, int warmup);
+
+// Option values of the command line: `--optimizer OPTIONS` starts a method, `--rest OPTIONS` belongs to the newest one.
+enum { kMaxMethods = 32 };
+
+typedef struct {
+  int count;
+  Method methods[kMaxMethods];
+} MethodList;
+
+void method_list_add(void* list, const char* options);
+void method_list_set_rest(void* list, const char* options);
+
+#endif

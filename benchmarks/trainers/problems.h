@@ -1,0 +1,50 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Problems whose answer is known. A seed draws an instance.
+//
+//   kronecker       least squares: the target is x' W* z, where x and z are independent normal vectors whose covariance
+//                   matrices have condition number 100 in random bases. Each step draws 64 pairs. The answer is W*.
+//   low_rank        U V' = M, a 40 x 60 matrix of rank 4. The answer is M.
+//   rank_deficient  W P = W* P, where P projects to 4 of 32 dims. All gradients are in these dims. The answer is the
+//                   solution that is nearest to the start.
+#ifndef BENCHMARKS_PROBLEMS_H
+#define BENCHMARKS_PROBLEMS_H
+
+#include <stdint.h>
+
+#include "real.h"
+
+enum { kKronecker, kLowRank, kRankDeficient, kProblems };
+enum { kRows = 48, kColumns = 32, kLowRows = 40, kLowColumns = 60, kRank = 4 };
+enum { kMaxProblemValues = kLowRows * kRank + kLowColumns * kRank + kRows * kColumns };
+
+typedef struct {
+  int kind;
+  int tensor_count;
+  int shapes[2][2];
+  int offsets[2];
+  real params[kMaxProblemValues];
+  real grads[kMaxProblemValues];
+  real start[kRows * kColumns];
+  double answer[kLowRows * kLowColumns];
+  double left[kRows * kRows];  // square roots of the covariance matrices; rank_deficient: [kRank][kColumns] basis
+  double right[kColumns * kColumns];
+  double first_distance;
+  uint64_t random_state;
+} Problem;
+
+void problem_create(Problem* problem, int kind, int seed);
+
+// Draws a batch and writes `scale` times the gradient to problem->grads.
+void problem_gradient(Problem* problem, double scale);
+
+// Returns the distance to the answer, relative to that of the start. In rank_deficient, only the dims of the gradients
+// count.
+double problem_distance(const Problem* problem);
+
+// Returns the share of the norm of the movement that is outside of the dims of the gradients. 0 for other problems than
+// rank_deficient.
+double problem_outside(const Problem* problem);
+
+#endif
