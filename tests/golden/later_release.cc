@@ -103,8 +103,13 @@ void SetRoots(const json& recorded, Config* config) {
 // eigendecompositions from which each step forms them. With a new eigendecomposition at each refresh, their results
 // differ only by rounding.
 void SetShampoo(const std::string& name, Options* options, int order, Config* config) {
+  const bool is_kl =
+      name == "RootInvKLShampooPreconditionerConfig" || name == "EigendecomposedKLShampooPreconditionerConfig";
+  if (!is_kl && name != "EigendecomposedShampooPreconditionerConfig") {
+    Expect("class", name, "RootInvShampooPreconditionerConfig");
+  }
   config->Set("initial_inverse", "identity");
-  if (name.find("KLShampoo") != std::string::npos) config->Set("factor_correction", "kl");
+  if (is_kl) config->Set("factor_correction", "kl");
   // Exponents are those of the order of the tensor, also if a dim is left out.
   const json exponents = options->Take("inverse_exponent_override", json::object());
   SetIgnoredDims(exponents, config);
