@@ -45,12 +45,11 @@ TEST_CASE("a bound number out of range is rejected with the error text of the CP
     int32_t dtype;
     double value;
   };
-  for (const Case& one :
-       {Case{"lr", SHAMPOO_F32, -1}, Case{"lr", SHAMPOO_F64, NAN}, Case{"lr", SHAMPOO_F32, HUGE_VAL},
-        Case{"lr", SHAMPOO_F64, 1e39}, Case{"gradient_scale", SHAMPOO_F64, NAN},
-        Case{"gradient_scale", SHAMPOO_F32, -HUGE_VAL}, Case{"gradient_scale", SHAMPOO_F64, -1e200},
-        Case{"beta1", SHAMPOO_F32, 1}, Case{"beta1", SHAMPOO_F64, NAN}, Case{"weight_decay", SHAMPOO_F32, -0.5},
-        Case{"weight_decay", SHAMPOO_F64, 1e39}}) {
+  for (const Case& one : {Case{"lr", SHAMPOO_F32, -1}, Case{"lr", SHAMPOO_F64, NAN}, Case{"lr", SHAMPOO_F32, HUGE_VAL},
+                          Case{"lr", SHAMPOO_F64, 1e39}, Case{"gradient_scale", SHAMPOO_F64, NAN},
+                          Case{"gradient_scale", SHAMPOO_F32, -HUGE_VAL}, Case{"gradient_scale", SHAMPOO_F64, -1e200},
+                          Case{"beta1", SHAMPOO_F32, 1}, Case{"beta1", SHAMPOO_F64, NAN},
+                          Case{"weight_decay", SHAMPOO_F32, -0.5}, Case{"weight_decay", SHAMPOO_F64, 1e39}}) {
     for (const char* lag : kLags) {
       CAPTURE(std::string(one.key));
       CAPTURE(one.value);
