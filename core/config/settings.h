@@ -75,6 +75,7 @@ struct NsCoefficients {
   int count = 0;
   double divisor = 1;  // X is divided by this multiple of its norm
 };
+enum class MuonMath { kF32, kBf16 };
 enum class Averaging { kNone, kGpa, kScheduleFree };
 enum class Rounding { kNearest, kStochastic };
 enum class ShapeScale { kNone, kMuon, kRmsAdam, kSpectral, kSqrtMax };
@@ -155,6 +156,7 @@ struct GroupSettings {
   NormControl norm_control = NormControl::kNone;
   ShapeScale shape_scale = ShapeScale::kNone;
   DirectionMoment direction_moment = DirectionMoment::kNone;
+  MuonMath muon_math = MuonMath::kF32;
   Averaging averaging = Averaging::kNone;
   BasisMethod basis_method = BasisMethod::kEigen;
   BasisSort basis_sort = BasisSort::kBefore;

@@ -62,7 +62,8 @@ TEST_CASE("the keys of this version have the expected names, types and scopes") 
       "factor_update_frequency precondition_dims shampoo_beta relative_epsilon factor_correction kl_eigenvalues "
       "kl_init kl_cap basis_method basis_iterations basis_tolerance skip_dim_size update_norm update_norm_target "
       "max_update_rms norm_control norm_radius radial_outward radial_inward update_floor update_floor_rows "
-      "shape_scale second_moment orthogonalization ns_coefficients ns_steps ns_norm dual_norm_scale muon_local "
+      "shape_scale second_moment orthogonalization ns_coefficients ns_steps ns_norm muon_math dual_norm_scale "
+      "muon_local "
       "adam_lr adam_beta1 adam_beta2 adam_epsilon beta3 peak_lr cautious_decay "
       "averaging average_train average_eval average_lr_power weight_ema weight_ema_start average_dtype "
       "state_rounding param_rounding");
