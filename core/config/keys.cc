@@ -39,6 +39,7 @@ constexpr const char* kRoundingNames[] = {"nearest", "stochastic"};
 constexpr const char* kAveragingNames[] = {"none", "gpa", "schedule_free"};
 constexpr const char* kShapeScaleNames[] = {"none", "muon", "rms_adam", "spectral", "sqrt_max"};
 constexpr const char* kOrthogonalizationNames[] = {"newton_schulz", "exact"};
+constexpr const char* kMuonMathNames[] = {"f32", "bf16"};
 constexpr const char* kNsNormNames[] = {"frobenius", "schatten4"};
 constexpr const char* kSoapPostNames[] = {"none", "orthogonalize"};
 constexpr const char* kDirectionMomentNames[] = {"none", "row", "short", "element"};
@@ -566,6 +567,11 @@ const Key kKeys[] = {
             "schatten4: the fourth root of the sum of fourth powers of the singular values, which is smaller, so that "
             "small singular values grow faster.",
      .methods = kMuon | kSoap, .choices = kNsNormNames, .choose = Choose<&Settings::ns_norm>},
+    {.name = "muon_math", .type = KeyType::kChoice, .default_text = "f32",
+     .doc = "On a GPU, the arithmetic of the products of newton_schulz. f32: that of precondition_math. bf16: operands "
+            "and results are rounded to bfloat16, which has an 8-bit mantissa, and sums are float32. Not allowed with a "
+            "computation_dtype of f64, and not supported on the CPU.",
+     .methods = kMuon, .choices = kMuonMathNames, .choose = Choose<&Settings::muon_math>},
     {.name = "dual_norm_scale", .type = KeyType::kBool, .default_text = "false",
      .doc = "Multiplies the direction by its inner product with the filtered gradient, which is the nuclear norm with "
             "method muon (PolarGrad, arXiv 2505.21799) and the sum of magnitudes with method sign. Not allowed with "

@@ -76,6 +76,7 @@ struct NsCoefficients {
   int count = 0;
   double divisor = 1;  // X is divided by this multiple of its norm
 };
+enum class MuonMath { kF32, kBf16 };
 enum class Averaging { kNone, kGpa, kScheduleFree };
 enum class Rounding { kNearest, kStochastic };
 enum class ShapeScale { kNone, kMuon, kRmsAdam, kSpectral, kSqrtMax };
@@ -159,6 +160,7 @@ struct GroupSettings {
   ShapeScale shape_scale = ShapeScale::kNone;
   DirectionMoment direction_moment = DirectionMoment::kNone;
   SoapPost soap_post = SoapPost::kNone;
+  MuonMath muon_math = MuonMath::kF32;
   Averaging averaging = Averaging::kNone;
   BasisMethod basis_method = BasisMethod::kEigen;
   BasisSort basis_sort = BasisSort::kBefore;

@@ -97,7 +97,12 @@ Status CheckPlacement(const Placement& placement) {
 }
 
 Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
-  if (placement.device == DeviceType::kCpu) return {};
+  if (placement.device == DeviceType::kCpu) {
+    if (settings.muon_math == MuonMath::kF32) return {};
+    return Unsupported(
+        "key muon_math: the value bf16 is not supported on the CPU: expected f32, or a plan for a GPU (device_type "
+        "SHAMPOO_CUDA)");
+  }
   if (settings.method == Method::kMuon && settings.orthogonalization != Orthogonalization::kNewtonSchulz) {
     return Unsupported(
         "key orthogonalization: the value exact is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected "

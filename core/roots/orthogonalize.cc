@@ -197,6 +197,9 @@ bool Orthogonalize(const Settings& settings, int64_t rows, int64_t columns, Real
 
 template <typename Real>
 Status OrthogonalizeMatrix(const Settings& settings, int64_t rows, int64_t columns, const Real* a, Real* x) {
+  if (settings.muon_math != MuonMath::kF32) {
+    return Unsupported("key muon_math: the value bf16 is not supported on the CPU: expected f32");
+  }
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
   const int64_t n = rows * columns;
   if (!std::isfinite(LargestMagnitude(a, DtypeOf<Real>(), n))) {

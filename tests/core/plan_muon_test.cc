@@ -132,7 +132,7 @@ TEST_CASE("a plan for a GPU rejects exact orthogonalization, and no method and n
   CheckError(status({{"method", "muon"}, {"orthogonalization", "exact"}}), Code::kUnsupported,
              "key orthogonalization: the value exact is not supported on a GPU yet (device_type SHAMPOO_CUDA): "
              "expected newton_schulz, or a plan for SHAMPOO_CPU");
-  CheckOk(status({{"method", "muon"}}));
+  CheckOk(status({{"method", "muon"}, {"muon_math", "bf16"}}));
   CheckOk(status({{"method", "sign"}}));
   for (const char* const control : {"hyperball", "relative", "radial_brake", "radial"}) {
     CheckOk(status({{"norm_control", control}, {"cautious_decay", "true"}, {"update_floor", "0.5"}}));
@@ -150,6 +150,22 @@ TEST_CASE("a plan for a GPU rejects trace_scaling and count_empty_steps") {
   }
   CheckOk(PlanStatusOf({{"momentum", "0.5"}, {"momentum_dampening", "0.5"}}, ParamOf(Shape::Of({6, 5})), gpu));
   CheckOk(PlanStatusOf({{"drop_weighting", "true"}}, ParamOf(Shape::Of({6, 5})), gpu));
+}
+
+TEST_CASE("products in bfloat16 need a GPU and float32") {
+  Placement gpu;
+  gpu.device = DeviceType::kCuda;
+  const PlanKeys keys = {{"method", "muon"}, {"muon_math", "bf16"}};
+  CheckError(PlanStatusOf(keys, ParamOf(Shape::Of({6, 5}))), Code::kUnsupported,
+             "key muon_math: the value bf16 is not supported on the CPU: expected f32, or a plan for a GPU "
+             "(device_type SHAMPOO_CUDA)");
+  PlanKeys wide = keys;
+  wide.push_back({"computation_dtype", "f64"});
+  CheckError(
+      PlanStatusOf(wide, ParamOf(Shape::Of({6, 5})), gpu), Code::kInvalid,
+      "key muon_math: the value bf16 is not allowed for parameter \"w\", whose computation dtype is f64: expected "
+      "f32, or computation_dtype f32");
+  CheckOk(PlanStatusOf(wide, ParamOf(Shape::Of({6})), gpu));  // a vector is not orthogonalized
 }
 
 TEST_CASE("matrices of method muon have one filtered gradient, and other tensors have the states of method adam") {

@@ -104,6 +104,7 @@ class Keywords(TypedDict, total=False):
     ns_coefficients: str | Sequence[Sequence[float]] | None
     ns_steps: int | None
     ns_norm: str | None
+    muon_math: str | None
     dual_norm_scale: bool | None
     muon_local: bool | None
     adam_lr: float | str | None

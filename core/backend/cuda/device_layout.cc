@@ -35,6 +35,10 @@ struct BasisBytes {
 
 }  // namespace
 
+bool NeedsThirdBuffer(const DeviceSettings& group) {
+  return group.dual_norm_scale || group.muon_math == MuonMath::kBf16;
+}
+
 int64_t NormRowsOf(const Block& block, const DeviceSettings& group) {
   if (!group.controls_norm() || block.matrix_rows == 0 || block.is_routed) return 0;
   return ControlsRows(group) ? block.matrix_rows : 1;
@@ -89,8 +93,8 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
     if (HasAsyncRoots(batch, groups)) async_matrix_bytes += batch.matrix_bytes();
     if (batch.in_basis) basis.Add(batch, groups);
     if (batch.is_orthogonalized) {
-      const auto scales = [&](const BatchItem& item) { return groups[item.block->group].dual_norm_scale; };
-      if (std::any_of(batch.items.begin(), batch.items.end(), scales))
+      const auto needs_third = [&](const BatchItem& item) { return NeedsThirdBuffer(groups[item.block->group]); };
+      if (std::any_of(batch.items.begin(), batch.items.end(), needs_third))
         muon_tensor_bytes =
             std::max(muon_tensor_bytes, batch.elements * static_cast<int64_t>(SizeOf(batch.computation)));
       muon_vectors = std::max(muon_vectors, batch.vector_elements);

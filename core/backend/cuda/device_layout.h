@@ -41,8 +41,8 @@ struct DeviceLayout {
     int64_t third, fourth, moved;
     int64_t bases, turns, products, rotated;
   } basis;
-  // Memory for method muon: a third buffer of tensors, with dual_norm_scale, and the divisors of rows or columns, with
-  // second_moment row and short.
+  // Memory for method muon: a third buffer of tensors, if some group needs it (NeedsThirdBuffer), and the divisors of
+  // rows or columns, with second_moment row and short.
   struct MuonLayout {
     int64_t third, divisors;
   } muon;
@@ -62,6 +62,9 @@ struct PlanCounts {
   int64_t whole_blocks = 0;  // blocks that have their own row in the table of buffers
   int64_t slices = 0, series = 0, slice_tiles = 0;
 };
+
+// Returns whether the iteration of method muon needs a third buffer of tensors.
+bool NeedsThirdBuffer(const DeviceSettings& group);
 
 // Returns the number of NormControlRow of a block: 0 if steps do not control its norm.
 int64_t NormRowsOf(const Block& block, const DeviceSettings& group);

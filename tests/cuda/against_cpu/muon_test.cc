@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Method muon.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/cuda/against_cpu/course.h"
@@ -101,6 +102,36 @@ TEST_CASE("matrices with large products take the steps of the CPU with method mu
     course.spec.keys = {{"method", "muon"}, {"ns_coefficients", coefficients}, {"ns_steps", "2"}};
     course.spec.params = {{{515, 520}}, {{520, 515}}};
     CHECK(Difference(course) == "");
+  }
+}
+
+TEST_CASE("products in bfloat16 give the directions of the CPU except for their rounding") {
+  for (const char* norm : {"frobenius", "schatten4"}) {
+    for (const char* steps : {"4", "5"}) {
+      for (const char* scales : {"false", "true"}) {
+        CAPTURE(std::string(norm));
+        CAPTURE(std::string(steps));
+        CAPTURE(std::string(scales));
+        Course course{.spec = {}, .steps = 3};
+        course.spec.keys = {{"method", "muon"}, {"ns_norm", norm}, {"ns_steps", steps}, {"dual_norm_scale", scales}};
+        course.spec.params = MuonParams(SHAMPOO_F32);
+        course.spec.params.push_back({{130, 70}});
+        course.has_gradient = [](int64_t t, size_t p) { return t != 2 || p != 1; };
+        const Results exact = Run(course, SHAMPOO_CPU);
+        course.spec.keys.emplace_back("muon_math", "bf16");
+        const Results rounded = Run(course, SHAMPOO_CUDA);
+        REQUIRE(rounded.names == exact.names);
+        double largest = 0;
+        for (size_t i = 0; i < exact.names.size(); ++i) {
+          if (exact.names[i].find('/') != std::string::npos) continue;
+          CAPTURE(exact.names[i]);
+          const double distance = Distance(rounded.values[i], exact.values[i]);
+          CHECK(distance < (scales == std::string("true") ? 0.1 : 0.02));
+          largest = std::max(largest, distance);
+        }
+        CHECK(largest > 1e-4);
+      }
+    }
   }
 }
 

@@ -26,6 +26,7 @@ const std::vector<Keys> kCases = {kMuon,
                                   kMuon + kNormed,
                                   kMuon + Keys{{"second_moment", "row"}, {"ns_norm", "schatten4"}, {"ns_steps", "4"}},
                                   kMuon + Keys{{"dual_norm_scale", "true"}, {"precondition_math", "tf32"}},
+                                  kMuon + Keys{{"muon_math", "bf16"}, {"ns_norm", "schatten4"}},
                                   kMuon + Keys{{"grafting", "adam"}, {"ns_coefficients", "3,-2,1;2,-1,0"}},
                                   kSign + Keys{{"dual_norm_scale", "true"}},
                                   kSign + kNormed,
@@ -37,6 +38,7 @@ TEST_CASE("steps of method muon and sign load no kernel, allocate nothing and wa
     ModelSpec spec = MatricesOf(keys);
     spec.params.push_back({{70, 33}});
     spec.params.push_back({{40, 40}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+    if (keys.size() > 2 && keys[2].first == "muon_math") spec.keys.emplace_back("computation_dtype", "f32");
     Model model(spec, stream);
     model.FillParams(1);
     model.FillGradients(1);

@@ -1,9 +1,12 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+#include <cuda_bf16.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "tests/cuda/fake/dense.h"
 #include "tests/cuda/fake/state.h"
@@ -34,6 +37,25 @@ struct Batch {
   void* workspace;
   size_t workspace_bytes;
 };
+
+// Multiplies matrices of bfloat16, with sums in float32. No code here adds to C.
+void Multiply(const Product& how, const __nv_bfloat16* a, int64_t lda, const __nv_bfloat16* b, int64_t ldb,
+              __nv_bfloat16* c, int64_t ldc) {
+  const auto widened = [](const __nv_bfloat16* from, int64_t rows, int64_t columns, int64_t ld) {
+    std::vector<float> wide(static_cast<size_t>(MatrixSpan(rows, columns, ld)));
+    std::transform(from, from + wide.size(), wide.begin(), [](__nv_bfloat16 value) { return __bfloat162float(value); });
+    return wide;
+  };
+  const std::vector<float> wide_a = widened(a, how.transpose_a ? how.k : how.m, how.transpose_a ? how.m : how.k, lda);
+  const std::vector<float> wide_b = widened(b, how.transpose_b ? how.n : how.k, how.transpose_b ? how.k : how.n, ldb);
+  std::vector<float> product(static_cast<size_t>(how.m * how.n));
+  Multiply(how, wide_a.data(), lda, wide_b.data(), ldb, product.data(), how.m);
+  for (int64_t column = 0; column < how.n; ++column) {
+    for (int64_t row = 0; row < how.m; ++row) {
+      c[column * ldc + row] = __float2bfloat16_rn(product[static_cast<size_t>(column * how.m + row)]);
+    }
+  }
+}
 
 template <typename Real>
 void RunBatch(const Batch& batch) {
@@ -86,10 +108,11 @@ void CheckOverlap(const Batch& batch, size_t element) {
 constexpr int kMaxProducts = 65535;
 
 // Returns the name of the kernel of a product. cuBLAS may choose another kernel for each size.
-std::string NameOfProduct(std::array<int, 3> sizes, bool ta, bool tb, cublasComputeType_t compute) {
+std::string NameOfProduct(std::array<int, 3> sizes, bool ta, bool tb, cudaDataType type, cublasComputeType_t compute) {
   std::string name = "the kernel of cuBLAS for";
   for (const int size : sizes) name += " " + std::to_string(size);
-  return name + (ta ? " T" : " N") + (tb ? " T" : " N") + " in " + std::to_string(compute);
+  return name + (ta ? " T" : " N") + (tb ? " T" : " N") + " of " + std::to_string(type) + " in " +
+         std::to_string(compute);
 }
 
 bool IsOperation(cublasOperation_t op) { return op == CUBLAS_OP_N || op == CUBLAS_OP_T || op == CUBLAS_OP_C; }
@@ -202,7 +225,8 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
   const bool f64 = computeType == CUBLAS_COMPUTE_64F || computeType == CUBLAS_COMPUTE_64F_PEDANTIC;
   const bool tf32 = computeType == CUBLAS_COMPUTE_32F_FAST_TF32;
   const bool f32 = tf32 || computeType == CUBLAS_COMPUTE_32F || computeType == CUBLAS_COMPUTE_32F_PEDANTIC;
-  const cudaDataType type = f64 ? CUDA_R_64F : CUDA_R_32F;
+  const bool bf16 = computeType == CUBLAS_COMPUTE_32F && Atype == CUDA_R_16BF;
+  const cudaDataType type = f64 ? CUDA_R_64F : bf16 ? CUDA_R_16BF : CUDA_R_32F;
   if ((!f64 && !f32) || Atype != type || Btype != type || Ctype != type) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (algo != CUBLAS_GEMM_DEFAULT && algo != CUBLAS_GEMM_DEFAULT_TENSOR_OP) return CUBLAS_STATUS_NOT_SUPPORTED;
   const bool ta = transa != CUBLAS_OP_N;
@@ -218,7 +242,8 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
   if (stream == nullptr || stream->device != found->device || found->device != CurrentDevice()) {
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
-  if (!state.Load(found->device, NameOfProduct({m, n, k}, ta, tb, computeType))) return CUBLAS_STATUS_EXECUTION_FAILED;
+  if (!state.Load(found->device, NameOfProduct({m, n, k}, ta, tb, type, computeType)))
+    return CUBLAS_STATUS_EXECUTION_FAILED;
   ++state.counts[FAKE_CUDA_PRODUCTS];
   if (found->workspace == nullptr) ++state.counts[FAKE_CUDA_PRODUCTS_WITHOUT_WORKSPACE];
   if (m == 0 || n == 0 || batchCount == 0) return CUBLAS_STATUS_SUCCESS;
@@ -230,9 +255,10 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
   batch.device = found->device;
   batch.workspace = found->workspace;
   batch.workspace_bytes = found->workspace_bytes;
-  CheckOverlap(batch, f64 ? sizeof(double) : sizeof(float));
-  return FromCuda(
-      state.streams.Enqueue(stream, [batch, f64] { f64 ? RunBatch<double>(batch) : RunBatch<float>(batch); }));
+  if (bf16 && batch.how.beta != 0) return CUBLAS_STATUS_NOT_SUPPORTED;  // the fake does not implement it
+  CheckOverlap(batch, f64 ? sizeof(double) : bf16 ? sizeof(__nv_bfloat16) : sizeof(float));
+  const auto run = f64 ? RunBatch<double> : bf16 ? RunBatch<__nv_bfloat16> : RunBatch<float>;
+  return FromCuda(state.streams.Enqueue(stream, [batch, run] { run(batch); }));
 }
 
 }  // extern "C"

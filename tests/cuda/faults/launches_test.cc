@@ -127,7 +127,8 @@ const char* const kKernels[] = {"SetBuffersBody",
                                 "OrthogonalNormBody",
                                 "KeepNormBody",
                                 "LineBody",
-                                "DivideDirectionBody"};
+                                "DivideDirectionBody",
+                                "WidenBody"};
 const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBatched", "cusolverDnXsyevBatched"};
 
 // Kernels whose loss may change nothing, because they handle exceptional cases or write the same data as in the
@@ -277,6 +278,7 @@ std::vector<Trial> Trials() {
        .spec = spec_of_method(muon + Keys{{"ns_norm", "schatten4"}, {"ns_coefficients", "cubic5"}}),
        .target = 2,
        .strict = true},
+      {.name = "muon in bfloat16", .spec = spec_of_method(muon + Keys{{"muon_math", "bf16"}}), .strict = true},
       {.name = "muon by elements", .spec = spec_of_method(muon + Keys{{"second_moment", "element"}}), .target = 2},
       {.name = "out of range", .spec = spec({{"lr", "1e7"}, {"on_nonfinite", "skip_block"}}, {{4, 3}, {5}})},
   };

@@ -29,7 +29,7 @@ Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_
   }
   const auto element = static_cast<int64_t>(SizeOf(options.dtype));
   const bool f64 = options.dtype == Dtype::kF64;
-  const cudaDataType_t type = f64 ? CUDA_R_64F : CUDA_R_32F;
+  const cudaDataType_t type = f64 ? CUDA_R_64F : options.dtype == Dtype::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
   const cublasComputeType_t compute = f64            ? CUBLAS_COMPUTE_64F
                                       : options.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                      : CUBLAS_COMPUTE_32F;

@@ -13,7 +13,7 @@ namespace shampoo::cuda {
 
 // Options of a product.
 struct GemmOptions {
-  Dtype dtype = Dtype::kF32;  // of all three matrices, and of the sums: kF32 or kF64
+  Dtype dtype = Dtype::kF32;  // of all three matrices, and of the sums: kF32 or kF64; or kBf16, with sums in float32
   bool tf32 = false;          // for kF32 only: round factors to TF32
   bool transpose_a = false;
   bool transpose_b = false;

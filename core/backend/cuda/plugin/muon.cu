@@ -64,6 +64,22 @@ struct BlockMagnitudeBody {
   }
 };
 
+// The arithmetic of matrices that are stored as Stored.
+template <typename Stored>
+struct ArithmeticOf {
+  using Real = Stored;
+};
+template <>
+struct ArithmeticOf<__nv_bfloat16> {
+  using Real = float;
+};
+SHAMPOO_DEVICE inline double Widened(double value) { return value; }
+SHAMPOO_DEVICE inline float Widened(float value) { return value; }
+SHAMPOO_DEVICE inline float Widened(__nv_bfloat16 value) { return __bfloat162float(value); }
+SHAMPOO_DEVICE inline void Store(double value, double* to) { *to = value; }
+SHAMPOO_DEVICE inline void Store(float value, float* to) { *to = value; }
+SHAMPOO_DEVICE inline void Store(float value, __nv_bfloat16* to) { *to = ToBf16(value); }
+
 template <typename Real>
 struct ScaleMatrixBody {
   MuonArgs args;
@@ -71,11 +87,21 @@ struct ScaleMatrixBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const BlockTile<Real> part(args.tables, args.batch, cta.index());
     const Real* const h = part.In(args.batch.first);
-    void* const other = args.third != nullptr && part.group.settings.dual_norm_scale ? args.third : args.batch.first;
-    Real* const x = part.In(part.block.starts_in_second != 0 ? args.batch.second : other);
+    if (part.group.settings.muon_math == MuonMath::kBf16) {
+      // Each tensor has room for two tensors of bfloat16; the iteration begins in the first of them.
+      auto* const first = reinterpret_cast<__nv_bfloat16*>(static_cast<Real*>(args.third) + part.block.at);
+      return Write(cta, part, h, first + part.begin);
+    }
+    void* const other = part.group.settings.dual_norm_scale ? args.third : args.batch.first;
+    Write(cta, part, h, part.In(part.block.starts_in_second != 0 ? args.batch.second : other));
+  }
+
+ private:
+  template <typename Stored>
+  SHAMPOO_DEVICE void Write(const Cta& cta, const BlockTile<Real>& part, const Real* h, Stored* x) const {
     // The products cover whole shape groups, so a block that is not stepped gets zeros.
     if (!IsOrthogonalized(args.tables, part.tile.block)) {
-      if (part.work.go == 0) cta.ForEach(part.size, [&](int64_t i) { x[i] = 0; });
+      if (part.work.go == 0) cta.ForEach(part.size, [&](int64_t i) { Store(Real{0}, &x[i]); });
       return;
     }
     // Two powers of two, because one might overflow.
@@ -85,7 +111,7 @@ struct ScaleMatrixBody {
     const auto factor = static_cast<Real>(part.work.ns_factor);
     cta.ForEachLoaded(
         part.size, [&](int64_t i) { return h[i]; },
-        [&](int64_t i, Real value) { x[i] = value * first * second * factor; });
+        [&](int64_t i, Real value) { Store(value * first * second * factor, &x[i]); });
   }
 };
 
@@ -117,41 +143,42 @@ int64_t TilesOf(const EqualMatrices& matrices) {
   return matrices.count * across * across;
 }
 
-template <typename Real>
+template <typename Stored>
 struct MirrorBody {
   EqualMatrices matrices;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const EqualTile part(matrices, cta.index());
-    if (part.is_lower) part.tile.Mirror(cta, static_cast<Real*>(matrices.data) + part.matrix * matrices.stride);
+    if (part.is_lower) part.tile.Mirror(cta, static_cast<Stored*>(matrices.data) + part.matrix * matrices.stride);
   }
 };
 
-template <typename Real>
+template <typename Stored>
 struct PolynomialBody {
   EqualMatrices gram;
   void* polynomial;
   PolynomialTerms terms;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    using Real = typename ArithmeticOf<Stored>::Real;
     const EqualTile part(gram, cta.index());
     if (!part.is_lower) return;
-    const Real* const from = static_cast<const Real*>(gram.data) + part.matrix * gram.stride;
-    Real* const to = static_cast<Real*>(polynomial) + part.matrix * gram.stride;
+    const Stored* const from = static_cast<const Stored*>(gram.data) + part.matrix * gram.stride;
+    Stored* const to = static_cast<Stored*>(polynomial) + part.matrix * gram.stride;
     const auto a = static_cast<Real>(terms.a);
     const auto b = static_cast<Real>(terms.b);
     const int64_t d = part.tile.d;
     part.tile.ForEachLower(cta, [&](int64_t r, int64_t c) {
-      Real value = b * from[r * d + c];
-      if (terms.has_square) value = to[r * d + c] + value;
-      to[r * d + c] = r == c ? value + a : value;
+      Real value = b * Widened(from[r * d + c]);
+      if (terms.has_square) value = Widened(to[r * d + c]) + value;
+      Store(r == c ? value + a : value, &to[r * d + c]);
     });
     part.tile.Mirror(cta, to);
   }
 };
 
 // Computes the factor that completes schatten4, with one CTA for each matrix.
-template <typename Real>
+template <typename Stored>
 struct GramNormBody {
   MuonArgs args;
   EqualMatrices gram;
@@ -160,10 +187,10 @@ struct GramNormBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const int32_t b = args.batch.blocks[first_item + cta.index()];
     if (!IsOrthogonalized(args.tables, b)) return;
-    const Real* const a = static_cast<const Real*>(gram.data) + cta.index() * gram.stride;
+    const Stored* const a = static_cast<const Stored*>(gram.data) + cta.index() * gram.stride;
     const double square = cta.SumLoaded(
-        gram.size * gram.size, [&](int64_t i) { return a[i]; },
-        [&](int64_t, Real value) { return static_cast<double>(value) * static_cast<double>(value); });
+        gram.size * gram.size, [&](int64_t i) { return static_cast<double>(Widened(a[i])); },
+        [](int64_t, double value) { return value * value; });
     const double norm = sqrt(sqrt(square));
     cta.Once([&] {
       BlockWork& work = args.tables.work[b];
@@ -172,22 +199,44 @@ struct GramNormBody {
   }
 };
 
-template <typename Real>
+// A tile of one of several equal tensors.
+struct TensorTile {
+  int64_t tensor, begin, size;
+
+  SHAMPOO_DEVICE TensorTile(int64_t elements, int64_t index) {
+    const int64_t tiles = (elements + kTileElements - 1) / kTileElements;
+    tensor = index / tiles;
+    begin = index % tiles * kTileElements;
+    size = elements - begin < kTileElements ? elements - begin : kTileElements;
+  }
+};
+
+template <typename Stored>
 struct CompleteNormBody {
   MuonArgs args;
   EqualTensors tensors;
   int64_t first_item;
-  int64_t tiles;  // of each tensor
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    const int64_t item = cta.index() / tiles;
-    const int32_t b = args.batch.blocks[first_item + item];
+    const TensorTile tile(tensors.elements, cta.index());
+    const int32_t b = args.batch.blocks[first_item + tile.tensor];
     if (!IsOrthogonalized(args.tables, b)) return;
-    const int64_t begin = cta.index() % tiles * kTileElements;
-    const int64_t left = tensors.elements - begin;
-    Real* const x = static_cast<Real*>(tensors.data) + item * tensors.stride + begin;
-    const auto factor = static_cast<Real>(args.tables.work[b].ns_factor);
-    cta.ForEach(left < kTileElements ? left : kTileElements, [&](int64_t i) { x[i] *= factor; });
+    Stored* const x = static_cast<Stored*>(tensors.data) + tile.tensor * tensors.stride + tile.begin;
+    const auto factor = static_cast<typename ArithmeticOf<Stored>::Real>(args.tables.work[b].ns_factor);
+    cta.ForEach(tile.size, [&](int64_t i) { Store(Widened(x[i]) * factor, &x[i]); });
+  }
+};
+
+struct WidenBody {
+  EqualTensors from;
+  float* to;
+  int64_t to_stride;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const TensorTile tile(from.elements, cta.index());
+    const auto* const x = static_cast<const __nv_bfloat16*>(from.data) + tile.tensor * from.stride + tile.begin;
+    float* const wide = to + tile.tensor * to_stride + tile.begin;
+    cta.ForEach(tile.size, [&](int64_t i) { wide[i] = __bfloat162float(x[i]); });
   }
 };
 
@@ -319,6 +368,13 @@ cudaError_t LaunchReal(cudaStream_t stream, Dtype computation, int64_t ctas, con
                                     : Launch(stream, ctas, Body<float>{args...});
 }
 
+// Launches a body over matrices of this dtype.
+template <template <typename> typename Body, typename... Args>
+cudaError_t LaunchStored(cudaStream_t stream, Dtype dtype, int64_t ctas, const Args&... args) {
+  return dtype == Dtype::kBf16 ? Launch(stream, ctas, Body<__nv_bfloat16>{args...})
+                               : LaunchReal<Body>(stream, dtype, ctas, args...);
+}
+
 }  // namespace
 
 cudaError_t ScaleForIteration(cudaStream_t stream, const MuonArgs& args) {
@@ -328,21 +384,25 @@ cudaError_t ScaleForIteration(cudaStream_t stream, const MuonArgs& args) {
   return error;
 }
 
-cudaError_t MirrorMatrices(cudaStream_t stream, Dtype computation, const EqualMatrices& matrices) {
-  return LaunchReal<MirrorBody>(stream, computation, TilesOf(matrices), matrices);
+cudaError_t MirrorMatrices(cudaStream_t stream, Dtype dtype, const EqualMatrices& matrices) {
+  return LaunchStored<MirrorBody>(stream, dtype, TilesOf(matrices), matrices);
 }
 
-cudaError_t CompletePolynomials(cudaStream_t stream, Dtype computation, const EqualMatrices& gram, void* polynomial,
+cudaError_t CompletePolynomials(cudaStream_t stream, Dtype dtype, const EqualMatrices& gram, void* polynomial,
                                 const PolynomialTerms& terms) {
-  return LaunchReal<PolynomialBody>(stream, computation, TilesOf(gram), gram, polynomial, terms);
+  return LaunchStored<PolynomialBody>(stream, dtype, TilesOf(gram), gram, polynomial, terms);
 }
 
-cudaError_t CompleteSchatten(cudaStream_t stream, const MuonArgs& args, int64_t first_item, const EqualMatrices& gram,
-                             const EqualTensors& tensors) {
-  const cudaError_t error = LaunchReal<GramNormBody>(stream, args.computation, gram.count, args, gram, first_item);
+cudaError_t CompleteSchatten(cudaStream_t stream, const MuonArgs& args, Dtype dtype, int64_t first_item,
+                             const EqualMatrices& gram, const EqualTensors& tensors) {
+  const cudaError_t error = LaunchStored<GramNormBody>(stream, dtype, gram.count, args, gram, first_item);
   if (error != cudaSuccess) return error;
-  const int64_t tiles = TileCount(tensors.elements);
-  return LaunchReal<CompleteNormBody>(stream, args.computation, gram.count * tiles, args, tensors, first_item, tiles);
+  return LaunchStored<CompleteNormBody>(stream, dtype, gram.count * TileCount(tensors.elements), args, tensors,
+                                        first_item);
+}
+
+cudaError_t WidenTensors(cudaStream_t stream, const EqualTensors& from, int64_t count, void* to, int64_t to_stride) {
+  return Launch(stream, count * TileCount(from.elements), WidenBody{from, static_cast<float*>(to), to_stride});
 }
 
 cudaError_t DivideByMoments(cudaStream_t stream, const MuonArgs& args, int64_t lines) {

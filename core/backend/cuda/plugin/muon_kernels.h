@@ -12,7 +12,7 @@ namespace shampoo::cuda {
 struct MuonArgs {
   Tables tables;
   BatchTables batch;
-  void* third;       // a buffer of tensors; with dual_norm_scale
+  void* third;       // a buffer of tensors; with dual_norm_scale and muon_math bf16
   double* divisors;  // one vector for each block of the batch
   Dtype computation;
 };
@@ -21,7 +21,7 @@ struct MuonArgs {
 // norms.
 cudaError_t ScaleForIteration(cudaStream_t stream, const MuonArgs& args);
 
-// Equal matrices of a shape group.
+// Equal matrices of a shape group, in the dtype of the iteration.
 struct EqualMatrices {
   void* data;
   int64_t stride;  // elements between the starts of consecutive ones
@@ -29,14 +29,14 @@ struct EqualMatrices {
   int64_t count;
 };
 // Copies the lower triangles to the upper ones.
-cudaError_t MirrorMatrices(cudaStream_t stream, Dtype computation, const EqualMatrices& matrices);
+cudaError_t MirrorMatrices(cudaStream_t stream, Dtype dtype, const EqualMatrices& matrices);
 // Replaces P, of which the lower triangles are used, by P + b A + a I, both triangles. has_square: otherwise P counts
 // as 0. The matrices of `gram` are at the same distances.
 struct PolynomialTerms {
   double a, b;
   bool has_square;
 };
-cudaError_t CompletePolynomials(cudaStream_t stream, Dtype computation, const EqualMatrices& gram, void* polynomial,
+cudaError_t CompletePolynomials(cudaStream_t stream, Dtype dtype, const EqualMatrices& gram, void* polynomial,
                                 const PolynomialTerms& terms);
 
 // With ns_norm schatten4: multiplies the tensors of a shape group by the number that completes this norm. gram: the
@@ -46,8 +46,10 @@ struct EqualTensors {
   int64_t stride;
   int64_t elements;
 };
-cudaError_t CompleteSchatten(cudaStream_t stream, const MuonArgs& args, int64_t first_item, const EqualMatrices& gram,
-                             const EqualTensors& tensors);
+cudaError_t CompleteSchatten(cudaStream_t stream, const MuonArgs& args, Dtype dtype, int64_t first_item,
+                             const EqualMatrices& gram, const EqualTensors& tensors);
+// Converts tensors from bfloat16 to float32.
+cudaError_t WidenTensors(cudaStream_t stream, const EqualTensors& from, int64_t count, void* to, int64_t to_stride);
 
 // Updates the second moments of the orthogonalized directions, which are in `second`, and divides the directions by
 // their square roots. lines: the largest number of rows or of groups of columns of a block.

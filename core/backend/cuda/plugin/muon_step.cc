@@ -9,6 +9,9 @@
 //   iteration  X, or H              X                 X if H is in `first`
 //   moments                         direction
 //
+// With muon_math bf16, X alternates between the halves of the tensors in `third`, and is converted to `second` at the
+// end.
+//
 // Each shape group has two buffers of matrices: A, the product of X with itself, and the polynomial a I + b A + c A A
 // that X is multiplied by. Both have the size of the smaller dim of X.
 #include "core/backend/cuda/plugin/muon_step.h"
@@ -47,17 +50,16 @@ int64_t LinesOf(const BlockBatch& batch) {
 }  // namespace
 
 MuonArgs MuonStep::ArgsOf(const Tables& tables, const BatchTables& work, const BlockBatch& batch) const {
-  const bool has_third = std::any_of(batch.items.begin(), batch.items.end(), [&](const BatchItem& item) {
-    return plan_.groups[item.block->group].dual_norm_scale;
-  });
-  return {tables, work, has_third ? workspace_ + layout_.muon.third : nullptr,
-          reinterpret_cast<double*>(workspace_ + layout_.muon.divisors), batch.computation};
+  return {tables, work, workspace_ + layout_.muon.third, reinterpret_cast<double*>(workspace_ + layout_.muon.divisors),
+          batch.computation};
 }
 
 auto MuonStep::WorkOf(const MuonArgs& args, const BlockBatch& batch, const ShapeGroup& shape_group) const -> Work {
   const BatchItem& item = batch.items[shape_group.first];
   const Block& block = *item.block;
   const auto element = static_cast<int64_t>(SizeOf(batch.computation));
+  const Dtype dtype = plan_.groups[block.group].muon_math == MuonMath::kBf16 ? Dtype::kBf16 : batch.computation;
+  const auto fraction = static_cast<int64_t>(SizeOf(batch.computation) / SizeOf(dtype));
   const auto at = [&](size_t i) { return static_cast<char*>(args.batch.matrices) + item.matrix_at[i] * element; };
   return {args,
           batch,
@@ -65,7 +67,9 @@ auto MuonStep::WorkOf(const MuonArgs& args, const BlockBatch& batch, const Shape
           plan_.newton_schulz[block.group],
           block.shape[0],
           block.shape[1],
-          {at(0), shape_group.matrix_stride[0], std::min(block.shape[0], block.shape[1]),
+          dtype,
+          fraction * shape_group.stride,
+          {at(0), fraction * shape_group.matrix_stride[0], std::min(block.shape[0], block.shape[1]),
            static_cast<int64_t>(shape_group.count)},
           at(1)};
 }
@@ -110,19 +114,29 @@ Status MuonStep::Iterate(const Handles& handles, const Work& work, int64_t steps
   const BatchItem& item = work.batch.items[work.shape_group.first];
   const auto element = static_cast<int64_t>(SizeOf(work.batch.computation));
   const auto in = [&](void* buffer) { return static_cast<char*>(buffer) + item.at * element; };
-  const bool keeps_gradient = plan_.groups[item.block->group].dual_norm_scale;
-  void* x = in(keeps_gradient ? work.args.third : work.args.batch.first);
-  void* next = in(work.args.batch.second);
-  if (work.how.steps % 2 == 0) std::swap(x, next);
+  const int64_t elements = work.rows * work.columns;
+  void* x = in(work.args.third);
+  void* next = in(work.args.third) + work.shape_group.stride * static_cast<int64_t>(SizeOf(work.dtype));
+  if (!work.is_narrow()) {
+    const bool keeps_gradient = plan_.groups[item.block->group].dual_norm_scale;
+    x = in(keeps_gradient ? work.args.third : work.args.batch.first);
+    next = in(work.args.batch.second);
+    if (work.how.steps % 2 == 0) std::swap(x, next);
+  }
   if (work.how.norm == NsNorm::kSchatten4) {
     SHAMPOO_RETURN_IF_ERROR(MultiplyGram(handles, work, x));
-    SHAMPOO_CUDA_TRY(CompleteSchatten(handles.stream, work.args, static_cast<int64_t>(work.shape_group.first),
-                                      work.gram, {x, work.shape_group.stride, work.rows * work.columns}));
+    SHAMPOO_CUDA_TRY(CompleteSchatten(handles.stream, work.args, work.dtype,
+                                      static_cast<int64_t>(work.shape_group.first), work.gram,
+                                      {x, work.stride, elements}));
   }
   for (int64_t step = 0; step < steps; ++step) {
     SHAMPOO_RETURN_IF_ERROR(MultiplyGram(handles, work, x));
     SHAMPOO_RETURN_IF_ERROR(MultiplyPolynomial(handles, work, EntryOf(work.how.coefficients, step), x, next));
     std::swap(x, next);
+  }
+  if (work.is_narrow()) {
+    SHAMPOO_CUDA_TRY(WidenTensors(handles.stream, {x, work.stride, elements}, work.gram.count,
+                                  in(work.args.batch.second), work.shape_group.stride));
   }
   return {};
 }
@@ -130,12 +144,12 @@ Status MuonStep::Iterate(const Handles& handles, const Work& work, int64_t steps
 // A <- X X^T, or X^T X if X is tall.
 Status MuonStep::MultiplyGram(const Handles& handles, const Work& work, const void* x) const {
   const EqualMatrices& gram = work.gram;
-  SHAMPOO_RETURN_IF_ERROR(LowerProductWithTransposed(
-      handles.blas, {.dtype = work.batch.computation, .tf32 = tf32_, .transpose_a = !work.is_wide()}, gram.size,
-      work.larger(), {x, work.columns, work.shape_group.stride}, {gram.data, gram.size, gram.stride}, gram.count));
-  if (gram.size >= kLowerProductPanelsFrom) {
-    SHAMPOO_CUDA_TRY(MirrorMatrices(handles.stream, work.batch.computation, gram));
-  }
+  GemmOptions options = OptionsOf(work);
+  options.transpose_a = !work.is_wide();
+  SHAMPOO_RETURN_IF_ERROR(LowerProductWithTransposed(handles.blas, options, gram.size, work.larger(),
+                                                     {x, work.columns, work.stride},
+                                                     {gram.data, gram.size, gram.stride}, gram.count));
+  if (gram.size >= kLowerProductPanelsFrom) SHAMPOO_CUDA_TRY(MirrorMatrices(handles.stream, work.dtype, gram));
   return {};
 }
 
@@ -144,20 +158,19 @@ Status MuonStep::MultiplyPolynomial(const Handles& handles, const Work& work, co
                                     const void* x, void* next) const {
   const EqualMatrices& gram = work.gram;
   const int64_t d = gram.size;
-  const Dtype dtype = work.batch.computation;
   if (entry.c != 0) {
-    SHAMPOO_RETURN_IF_ERROR(LowerProductWithTransposed(handles.blas, {.dtype = dtype, .tf32 = tf32_, .alpha = entry.c},
-                                                       d, d, {gram.data, d, gram.stride},
+    GemmOptions options = OptionsOf(work);
+    options.alpha = entry.c;
+    SHAMPOO_RETURN_IF_ERROR(LowerProductWithTransposed(handles.blas, options, d, d, {gram.data, d, gram.stride},
                                                        {work.polynomial, d, gram.stride}, gram.count));
   }
-  SHAMPOO_CUDA_TRY(CompletePolynomials(handles.stream, dtype, gram, work.polynomial,
+  SHAMPOO_CUDA_TRY(CompletePolynomials(handles.stream, work.dtype, gram, work.polynomial,
                                        {.a = entry.a, .b = entry.b, .has_square = entry.c != 0}));
-  const GemmOptions options{.dtype = dtype, .tf32 = tf32_};
   const GemmInput polynomial{work.polynomial, d, gram.stride};
-  const GemmInput from{x, work.columns, work.shape_group.stride};
-  const GemmOutput to{next, work.columns, work.shape_group.stride};
-  return work.is_wide() ? Gemm(handles.blas, options, d, work.columns, d, polynomial, from, to, gram.count)
-                        : Gemm(handles.blas, options, work.rows, d, d, from, polynomial, to, gram.count);
+  const GemmInput from{x, work.columns, work.stride};
+  const GemmOutput to{next, work.columns, work.stride};
+  return work.is_wide() ? Gemm(handles.blas, OptionsOf(work), d, work.columns, d, polynomial, from, to, gram.count)
+                        : Gemm(handles.blas, OptionsOf(work), work.rows, d, d, from, polynomial, to, gram.count);
 }
 
 }  // namespace shampoo::cuda

@@ -5,6 +5,7 @@
 #include "core/backend/cuda/device_layout.h"
 #include "core/backend/cuda/interface.h"
 #include "core/backend/cuda/plugin/cuda_handles.h"
+#include "core/backend/cuda/plugin/gemm.h"
 #include "core/backend/cuda/plugin/muon_kernels.h"
 #include "core/backend/cuda/plugin/phase_timer.h"
 #include "core/backend/cuda/plugin/shape_group_streams.h"
@@ -34,14 +35,18 @@ class MuonStep {
     const ShapeGroup& shape_group;
     const NewtonSchulz& how;
     int64_t rows, columns;
+    Dtype dtype;     // of the iteration
+    int64_t stride;  // between tensors, in elements of this dtype
     EqualMatrices gram;
     void* polynomial;
+    bool is_narrow() const { return dtype == Dtype::kBf16; }
     bool is_wide() const { return rows <= columns; }
     int64_t larger() const { return is_wide() ? columns : rows; }
   };
 
   MuonArgs ArgsOf(const Tables& tables, const BatchTables& work, const BlockBatch& batch) const;
   Work WorkOf(const MuonArgs& args, const BlockBatch& batch, const ShapeGroup& shape_group) const;
+  GemmOptions OptionsOf(const Work& work) const { return {.dtype = work.dtype, .tf32 = tf32_ && !work.is_narrow()}; }
   // Takes `steps` steps of the iteration.
   Status Iterate(const Handles& handles, const Work& work, int64_t steps) const;
   Status MultiplyGram(const Handles& handles, const Work& work, const void* x) const;
