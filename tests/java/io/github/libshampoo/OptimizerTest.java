@@ -298,7 +298,7 @@ class OptimizerTest {
       assertThrows(ShampooException.Invalid.class, () -> optimizer.step(64)); // the CPU has no streams
       assertRejected("lr", () -> optimizer.bindScalar(0, "lr", DType.F64, Memory.of(rate)));
       assertThrows(
-          ShampooException.Invalid.class, () -> optimizer.bindScalar(0, "beta1", DType.F32, Memory.of(rate)));
+          ShampooException.Invalid.class, () -> optimizer.bindScalar(0, "beta2", DType.F32, Memory.of(rate)));
     }
   }
 
