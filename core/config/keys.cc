@@ -367,9 +367,9 @@ const Key kKeys[] = {
      .doc = "Accept a decay so close to 1 that a second moment in 16 bits never decreases, because rounding undoes "
             "each decrease. This is the case if 1 - decay is below 2^-8 (bf16) or 2^-11 (f16). The decay is "
             "grafting_beta2 for grafting_dtype, beta2 for factor_dtype and second_moment_dtype, and weight_ema or "
-            "average_eval for average_dtype. Intended only for comparisons with other implementations. In f16, a moment stops decreasing at about 3e-8 / (1 - decay) "
-            "even with a smaller decay, because the spacing of f16 numbers is never finer than 6e-8: at 3e-5 with a "
-            "decay of 0.999.",
+            "average_eval for average_dtype. Intended only for comparisons with other implementations. In f16, a "
+            "moment stops decreasing at about 3e-8 / (1 - decay) even with a smaller decay, because the spacing of f16 "
+            "numbers is never finer than 6e-8: at 3e-5 with a decay of 0.999.",
      .flag = &Settings::allow_stalled_moments},
     {.name = "gradient_scale", .type = KeyType::kF64, .default_text = "1",
      .doc = "Every gradient is multiplied by this number when it is read (loss scaling, averaging over a batch).",
