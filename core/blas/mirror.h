@@ -9,14 +9,21 @@ namespace shampoo {
 // Copies the lower triangle to the upper one.
 template <typename Real>
 void Mirror(int64_t n, Real* a) {
-  // In tiles, because the upper triangle is written column by column.
+  // In tiles that are transposed in a buffer: in a matrix whose rows are a power of two apart, the elements of a column
+  // share few cache lines.
   constexpr int64_t kTile = 32;
+  Real buffer[kTile * kTile];
   for (int64_t row = 0; row < n; row += kTile) {
     const int64_t row_end = row + kTile < n ? row + kTile : n;
     for (int64_t column = 0; column <= row; column += kTile) {
       const int64_t column_end = column + kTile < n ? column + kTile : n;
       for (int64_t i = row; i < row_end; ++i) {
-        for (int64_t j = column; j < column_end && j < i; ++j) a[j * n + i] = a[i * n + j];
+        for (int64_t j = column; j < column_end; ++j) buffer[(j - column) * kTile + (i - row)] = a[i * n + j];
+      }
+      for (int64_t j = column; j < column_end; ++j) {
+        for (int64_t i = column < row ? row : j + 1; i < row_end; ++i) {
+          a[j * n + i] = buffer[(j - column) * kTile + (i - row)];
+        }
       }
     }
   }

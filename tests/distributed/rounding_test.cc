@@ -14,8 +14,12 @@ namespace {
 
 RankSpec Spec(const Keys& method) {
   RankSpec spec;
-  spec.keys =
-      Keys{{"lr", "0.1"}, {"beta1", "0.9"}, {"state_rounding", "stochastic"}, {"filtered_grad_dtype", "bf16"}} + method;
+  spec.keys = Keys{{"lr", "0.1"},
+                   {"beta1", "0.9"},
+                   {"state_rounding", "stochastic"},
+                   {"filtered_grad_dtype", "bf16"},
+                   {"on_block_mismatch", "reset"}} +
+              method;
   spec.params = {{"matrix", {9, 7}}, {"vector", {12}}, {"tensor", {6, 4, 2}}, {"large", {24, 20}}};
   return spec;
 }

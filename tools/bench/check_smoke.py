@@ -135,7 +135,7 @@ def main() -> None:
 
         table = subprocess.run([options.program, "--orthogonalize", "--min-runs", "1"], check=True,
                                stdout=subprocess.PIPE, text=True).stdout
-        shares = [float(line.split("|")[4].strip(" %")) for line in table.splitlines() if line.endswith("% |")]
+        shares = [float(line.split("|")[4].strip(" %")) for line in table.splitlines() if line.endswith("% |") and "x" in line.split("|")[1]]
         require(len(shares) == 8 and min(shares) > 0, f"wrong rates of the Newton-Schulz iteration: {shares}")
 
         svg = os.path.join(folder, "grid.svg")
