@@ -19,6 +19,11 @@ class Method(NamedTuple):
     adamw_rest: bool = False  # AdamW updates embeddings, output layer and vectors
     decays: bool = True  # whether the weight decay of a benchmark applies to its matrices
 
+    @property
+    def alone(self) -> Method:
+        """Return the method without AdamW next to it."""
+        return self._replace(label=self.label.replace(", AdamW for the rest", ""), adamw_rest=False)
+
     def arguments(self, rate: float, decay: float, rest_rate: float) -> list[str]:
         """Return the arguments of a trainer."""
         options = f"{self.options} lr={rate:.6g} weight_decay={decay if self.decays else 0:g}"
