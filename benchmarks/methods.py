@@ -35,12 +35,12 @@ class Method(NamedTuple):
 
 METHODS = (
     Method("adamw", "AdamW", ADAMW, 0.004),
-    Method("muon", "Muon, AdamW for the rest", "preset=muon", 0.02, adamw_rest=True),
-    Method("normuon", "NorMuon, AdamW for the rest", "preset=normuon", 0.02, adamw_rest=True),
-    Method("shampoo_2024", "Shampoo, preset shampoo_2024", "preset=shampoo_2024", 0.01),
-    Method("shampoo", "Shampoo, defaults", "preset=shampoo", 0.008),
+    Method("muon", "Muon, AdamW for the rest", "preset=muon", 0.03, adamw_rest=True),
+    Method("normuon", "NorMuon, AdamW for the rest", "preset=normuon", 0.03, adamw_rest=True),
+    Method("shampoo_2024", "Shampoo, preset shampoo_2024", "preset=shampoo_2024", 0.4),
+    Method("shampoo", "Shampoo, defaults", "preset=shampoo", 0.016),
     Method("soap", "SOAP", "preset=soap", 0.008),
-    Method("kl_shampoo", "KL-Shampoo", "preset=kl_shampoo", 0.016),
+    Method("kl_shampoo", "KL-Shampoo", "preset=kl_shampoo", 0.032),
     Method("adamw_h", "AdamW on the hyperball", f"{ADAMW} norm_control=hyperball", 0.02, adamw_rest=True, decays=False),
     Method("muon_h", "Muon on the hyperball", "preset=muonh", 0.02, adamw_rest=True, decays=False),
     Method("soap_h", "SOAP on the hyperball", "preset=soap_h", 0.02, adamw_rest=True, decays=False),

@@ -63,9 +63,15 @@ def grid_text(row: Summary) -> str:
     return f"{row['rate']:g} of {len(rates)} from {rates[0]:g} to {rates[-1]:g}{mark}"
 
 
-def tuning_runs(row: Summary, seeds: Sequence[int]) -> int:
-    """Return the number of tuning runs of a method. The longest common horizon is not trained twice."""
-    return (len(row["grid"]) + len(row.get("tuning_horizons", {}))) * len(seeds)
+def tuning_runs(row: Summary, seeds: Sequence[int], steps: int = 0) -> int:
+    """Return the number of tuning runs of a method. The grid was trained with the horizon `steps`."""
+    horizons = {int(horizon) for horizon in row.get("tuning_horizons", {})} - {steps}
+    return (len(row["grid"]) + len(horizons)) * len(seeds)
+
+
+def judging_runs(row: Summary) -> int:
+    """Return the number of judging runs of a method."""
+    return sum({one["steps"]: len(one["seeds"]) for one in [row["at_t0"], *row["horizons"]]}.values())
 
 
 def text_line(text: Summary) -> str:
@@ -93,9 +99,9 @@ def language_model(summary: Summary, others: dict[str, Summary]) -> str:
             steps = "not reached"
             p = ", ".join(f"{one['p']:.2g} at {one['steps']}" for one in row["horizons"])
         shown = f"{seconds:.1f} ({seconds / base_seconds:.2f})" if seconds and base_seconds else ""
-        judging_runs = len(row["at_t0"]["seeds"]) + sum(len(one["seeds"]) for one in row["horizons"])
+        tuned = tuning_runs(row, settings["tuning_seeds"], settings["steps"])
         rows.append([row["label"], spread(row["at_t0"]["losses"]), steps, p, shown, grid_text(row),
-                     f"{tuning_runs(row, settings['tuning_seeds'])} + {judging_runs}"])  # fmt: skip
+                     f"{tuned} + {judging_runs(row)}"])  # fmt: skip
     heads = ["method", f"loss after {settings['steps']} steps: mean (least to largest)",
              "steps to the target (of AdamW's)", "p, p of Welch's test", "seconds (of AdamW's)", "best rate",
              "runs: tuning + judging"]  # fmt: skip
