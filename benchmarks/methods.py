@@ -45,7 +45,6 @@ METHODS = (
     Method("muon_h", "Muon on the hyperball", "preset=muonh", 0.04, adamw_rest=True, decays=False),
     Method("soap_h", "SOAP on the hyperball", "preset=soap_h", 0.03, adamw_rest=True, decays=False),
 )
-BASELINE = METHODS[0]
 
 
 def by_name(name: str) -> Method:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import costs
+import student
 
 Summary = dict[str, Any]
 PROBLEMS = {
@@ -29,6 +30,13 @@ def spread(values: Sequence[float | None], digits: str = ".4f") -> str:
         return f"diverged in {sum(value is None for value in values)} of {len(values)}"
     known = [value for value in values if value is not None]
     return f"{statistics.fmean(known):{digits}} ({min(known):{digits}} to {max(known):{digits}})"
+
+
+def with_interval(values: Sequence[float | None], digits: str = ".4f") -> str:
+    """Return the mean with its 95 % confidence interval, and the least and the largest value."""
+    known = [value for value in values if value is not None]
+    mean, separator, rest = spread(values, digits).partition(" (")
+    return f"{mean} ± {student.half_interval(known):{digits}} ({rest}" if separator else mean
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -100,9 +108,9 @@ def language_model(summary: Summary, others: dict[str, Summary]) -> str:
             p = ", ".join(f"{one['p']:.2g} at {one['steps']}" for one in row["horizons"])
         shown = f"{seconds:.1f} ({seconds / base_seconds:.2f})" if seconds and base_seconds else ""
         tuned = tuning_runs(row, settings["tuning_seeds"], settings["steps"])
-        rows.append([row["label"], spread(row["at_t0"]["losses"]), steps, p, shown, grid_text(row),
+        rows.append([row["label"], with_interval(row["at_t0"]["losses"]), steps, p, shown, grid_text(row),
                      f"{tuned} + {judging_runs(row)}"])  # fmt: skip
-    heads = ["method", f"loss after {settings['steps']} steps: mean (least to largest)",
+    heads = ["method", f"loss after {settings['steps']} steps: mean ± 95 % interval (least to largest)",
              "steps to the target (of AdamW's)", "p, p of Welch's test", "seconds (of AdamW's)", "best rate",
              "runs: tuning + judging"]  # fmt: skip
     timed = (f"Seconds are steps times the times of `{cost['command']}` on {cost['processor']}, commit "
