@@ -22,7 +22,7 @@ import part_transfer
 import report
 from context import Context
 from machine import ROOT
-from runner import Runner, duration
+from runner import OnlyBudgetError, Runner, duration
 from sizes import SIZES
 from store import Store
 
@@ -47,6 +47,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "benchmarks", help="folder of runs and data")
     parser.add_argument("--results", type=Path, help="folder of results; full: benchmarks/results")
     parser.add_argument("--check", type=int, metavar="N", help="repeat N stored runs of each part, compare losses")
+    parser.add_argument("--budget", action="store_true", help="only print the budgets")
     options = parser.parse_args()
     for name in options.parts:
         if name not in PARTS:
@@ -54,7 +55,7 @@ def main() -> int:
     is_full = options.size == "full"
     folder = options.out if is_full else options.out / options.size
     results = options.results or (ROOT / "benchmarks" / "results" if is_full else folder / "results")
-    runner = Runner(options.trainers, Store(folder / "runs.jsonl"))
+    runner = Runner(options.trainers, Store(folder / "runs.jsonl"), options.budget)
     context = Context(runner, SIZES[options.size], results, options.out / "data", options.text)
     parts = options.parts or list(PARTS)
     print(f"processor   {runner.processor}\nmeasured    commit {runner.commit}\nruns        {runner.store.path}: "
@@ -63,7 +64,10 @@ def main() -> int:
         return min(1, check(context, parts, options.check))
     for name in parts:
         start = time.monotonic()
-        context.write(PARTS[name].measure(context))
+        try:
+            context.write(PARTS[name].measure(context))
+        except OnlyBudgetError:
+            continue
         report.write_all(results, results)  # some tables use the results of other parts
         print(f"\n{name}: finished in {duration(time.monotonic() - start)}: {results / name}.json, .md and .svg")
     return 0

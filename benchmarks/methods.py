@@ -19,6 +19,11 @@ class Method(NamedTuple):
     adamw_rest: bool = False  # AdamW updates embeddings, output layer and vectors
     decays: bool = True  # whether the weight decay of a benchmark applies to its matrices
 
+    @property
+    def alone(self) -> Method:
+        """Return the method without AdamW next to it."""
+        return self._replace(label=self.label.replace(", AdamW for the rest", ""), adamw_rest=False)
+
     def arguments(self, rate: float, decay: float, rest_rate: float) -> list[str]:
         """Return the arguments of a trainer."""
         options = f"{self.options} lr={rate:.6g} weight_decay={decay if self.decays else 0:g}"
@@ -30,17 +35,16 @@ class Method(NamedTuple):
 
 METHODS = (
     Method("adamw", "AdamW", ADAMW, 0.004),
-    Method("muon", "Muon, AdamW for the rest", "preset=muon", 0.02, adamw_rest=True),
-    Method("normuon", "NorMuon, AdamW for the rest", "preset=normuon", 0.02, adamw_rest=True),
-    Method("shampoo_2024", "Shampoo, preset shampoo_2024", "preset=shampoo_2024", 0.01),
-    Method("shampoo", "Shampoo, defaults", "preset=shampoo", 0.008),
+    Method("muon", "Muon, AdamW for the rest", "preset=muon", 0.03, adamw_rest=True),
+    Method("normuon", "NorMuon, AdamW for the rest", "preset=normuon", 0.03, adamw_rest=True),
+    Method("shampoo_2024", "Shampoo, preset shampoo_2024", "preset=shampoo_2024", 0.4),
+    Method("shampoo", "Shampoo, defaults", "preset=shampoo", 0.016),
     Method("soap", "SOAP", "preset=soap", 0.008),
-    Method("kl_shampoo", "KL-Shampoo", "preset=kl_shampoo", 0.016),
-    Method("adamw_h", "AdamW on the hyperball", f"{ADAMW} norm_control=hyperball", 0.02, adamw_rest=True, decays=False),
-    Method("muon_h", "Muon on the hyperball", "preset=muonh", 0.02, adamw_rest=True, decays=False),
-    Method("soap_h", "SOAP on the hyperball", "preset=soap_h", 0.02, adamw_rest=True, decays=False),
+    Method("kl_shampoo", "KL-Shampoo", "preset=kl_shampoo", 0.032),
+    Method("adamw_h", "AdamW on the hyperball", f"{ADAMW} norm_control=hyperball", 0.01, adamw_rest=True, decays=False),
+    Method("muon_h", "Muon on the hyperball", "preset=muonh", 0.04, adamw_rest=True, decays=False),
+    Method("soap_h", "SOAP on the hyperball", "preset=soap_h", 0.03, adamw_rest=True, decays=False),
 )
-BASELINE = METHODS[0]
 
 
 def by_name(name: str) -> Method:

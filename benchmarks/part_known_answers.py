@@ -21,7 +21,7 @@ OUTSIDE = 0.01  # share of the movement that may be outside of the dims of the g
 def make_run(context: Context, method: Method, problem: str, rate: float, seed: int, scale: str = "1") -> Run:
     """Return a run."""
     steps = context.size.known_answers.steps
-    arguments = (*method._replace(adamw_rest=False).arguments(rate, 0, 0), "--problem", problem, "--scale", scale,
+    arguments = (*method.arguments(rate, 0, 0), "--problem", problem, "--scale", scale,
                  "--steps", str(steps), "--seed", str(seed))  # fmt: skip
     return Run(PART, method.label, "solve_problem", arguments, (), seed, steps)
 
@@ -57,7 +57,7 @@ def solve(context: Context, method: Method) -> dict[str, Any]:
 def measure(context: Context) -> dict[str, Any]:
     """Make all runs and return the results."""
     size, runner = context.size.known_answers, context.runner
-    methods = chosen(size.methods)
+    methods = [method.alone for method in chosen(size.methods)]
     count = len(TOLERANCES) * (size.tries * len(size.tuning_seeds) + len(size.seeds)) + len(size.seeds)
     runs = [make_run(context, method, "kronecker", method.usual_rate, size.tuning_seeds[0]) for method in methods]
     runner.progress.begin(PART, {method.label: count for method in methods},

@@ -52,9 +52,10 @@ def language_model(summary: Summary, others: dict[str, Summary], path: Path) -> 
         times = [costs.seconds(cost, row["name"], row["reached"]) if row["reached"] else None
                  for row in summary["methods"]]  # fmt: skip
         panels.append(ablation_chart.Panel("seconds to AdamW's loss", [finite([time]) for time in times]))
-    ablation_chart.write(str(path), rows_of(summary), panels, title="A language model: ten methods and AdamW's loss",
-                         note="a bar: least to largest of the seeds; a line across it: the median; an arrow: not"
-                         " reached, or beyond the axis; dashed: AdamW")  # fmt: skip
+    note = ("a bar: least to largest of the seeds; a line across it: the median; an arrow: not reached, or beyond the"
+            " axis; dashed: AdamW")  # fmt: skip
+    ablation_chart.write(str(path), rows_of(summary), panels, note=note,
+                         title="A language model: steps and seconds to AdamW's loss")  # fmt: skip
     curves(summary, cost, path.with_name("language_model_curves.svg"))
 
 
@@ -130,8 +131,8 @@ def transfer(summary: Summary, others: dict[str, Summary], path: Path) -> None:
     x = plot.Axis(ends[0] / 1.1, ends[-1] * 1.1, logarithmic=True)
     panels = [plot.Panel("Best learning rate", "width", rates, x,
                          plot.Axis(min(values) / 1.5, max(values) * 1.5, logarithmic=True), dots=True),
-              plot.Panel("Loss above the best, at the rate of the narrowest", "width", excess, x,
-                         plot.Axis(0, max(losses) * 1.1 + 1e-6), dots=True)]  # fmt: skip
+              plot.Panel("Excess loss at the rate of the narrowest", "width", excess, x,
+                         plot.Axis(0, max(*losses, 0.005) * 1.1), dots=True)]  # fmt: skip
     path.write_text(plot.picture(panels, "Learning rates of Muon over the width of the model"), encoding="utf-8")
 
 

@@ -11,6 +11,7 @@
 #   --quick           all parts with small sizes, in five minutes; the results show nothing
 #   --text FILE...    the text of the language model; default: the sources of Python's standard library
 #   --check N         instead of a benchmark: repeats N finished runs of each part and compares their losses
+#   --budget          instead of a benchmark: prints the largest number of runs and the measured seconds of one
 #   --list            instead of a benchmark: prints the parts
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,7 +20,7 @@ log=$folder/log
 
 case "${1:-}" in
   --list) printf '%s\n' known_answers convolution cost language_model transfer; exit 0 ;;
-  -h | --help) sed -n '5,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -h | --help) sed -n '5,16s/^# \{0,1\}//p' "$0"; exit 0 ;;
 esac
 
 # The kernels of the BLAS are those of this processor.

@@ -51,10 +51,15 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+class OnlyBudgetError(Exception):
+    """Raised after the budget of a part was printed, if nothing else is wanted."""
+
+
 class Progress:
     """Counts runs and estimates the remaining time."""
 
-    def __init__(self) -> None:
+    def __init__(self, only_budget: bool = False) -> None:
+        self.only_budget = only_budget
         self.part = ""
         self.left: dict[str, int] = {}
         self.seconds: dict[str, float] = {}
@@ -67,8 +72,10 @@ class Progress:
         self.done, self.total, self.measured = 0, sum(counts.values()), {}
         print(f"\n{part}: at most {self.total} runs, {duration(self.remaining())}")
         for label, count in counts.items():
-            print(f"  {label:<28} {count:>4} runs of {duration(seconds[label])}")
+            print(f"  {label:<32} {count:>4} runs of {duration(seconds[label])}")
         sys.stdout.flush()
+        if self.only_budget:
+            raise OnlyBudgetError
 
     def remaining(self) -> float:
         """Return the largest remaining time in seconds, if all runs are still to be made."""
@@ -98,8 +105,8 @@ class Progress:
 class Runner:
     """Makes runs and stores them."""
 
-    def __init__(self, trainers: Path, store: Store) -> None:
-        self.trainers, self.store, self.progress = trainers, store, Progress()
+    def __init__(self, trainers: Path, store: Store, only_budget: bool = False) -> None:
+        self.trainers, self.store, self.progress = trainers, store, Progress(only_budget)
         self.commit, self.processor = machine.commit(), machine.processor()
         self.hashes: dict[Path, str] = {}
 

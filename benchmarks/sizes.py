@@ -16,7 +16,7 @@ ALL = tuple(method.name for method in METHODS)
 class LanguageModel(NamedTuple):
     """The language model."""
 
-    steps: int = 360  # T0, the horizon of AdamW that defines the target
+    steps: int = 300  # T0, the horizon of AdamW that defines the target
     ladder: tuple[float, ...] = (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 1.0, 1.1, 1.25)
     batch: int = 12
     context: int = 128

@@ -42,5 +42,6 @@ class Store:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
             file.flush()
-            os.fsync(file.fileno())
+            if seconds > 1:  # waiting for the disk may take longer than a short run
+                os.fsync(file.fileno())
         return record

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import costs
+import student
 
 Summary = dict[str, Any]
 PROBLEMS = {
@@ -29,6 +30,13 @@ def spread(values: Sequence[float | None], digits: str = ".4f") -> str:
         return f"diverged in {sum(value is None for value in values)} of {len(values)}"
     known = [value for value in values if value is not None]
     return f"{statistics.fmean(known):{digits}} ({min(known):{digits}} to {max(known):{digits}})"
+
+
+def with_interval(values: Sequence[float | None], digits: str = ".4f") -> str:
+    """Return the mean with its 95 % confidence interval, and the least and the largest value."""
+    known = [value for value in values if value is not None]
+    mean, separator, rest = spread(values, digits).partition(" (")
+    return f"{mean} ± {student.half_interval(known):{digits}} ({rest}" if separator else mean
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -63,9 +71,15 @@ def grid_text(row: Summary) -> str:
     return f"{row['rate']:g} of {len(rates)} from {rates[0]:g} to {rates[-1]:g}{mark}"
 
 
-def tuning_runs(row: Summary, seeds: Sequence[int]) -> int:
-    """Return the number of tuning runs of a method. The longest common horizon is not trained twice."""
-    return (len(row["grid"]) + len(row.get("tuning_horizons", {}))) * len(seeds)
+def tuning_runs(row: Summary, seeds: Sequence[int], steps: int = 0) -> int:
+    """Return the number of tuning runs of a method. The grid was trained with the horizon `steps`."""
+    horizons = {int(horizon) for horizon in row.get("tuning_horizons", {})} - {steps}
+    return (len(row["grid"]) + len(horizons)) * len(seeds)
+
+
+def judging_runs(row: Summary) -> int:
+    """Return the number of judging runs of a method."""
+    return sum({one["steps"]: len(one["seeds"]) for one in [row["at_t0"], *row["horizons"]]}.values())
 
 
 def text_line(text: Summary) -> str:
@@ -93,10 +107,10 @@ def language_model(summary: Summary, others: dict[str, Summary]) -> str:
             steps = "not reached"
             p = ", ".join(f"{one['p']:.2g} at {one['steps']}" for one in row["horizons"])
         shown = f"{seconds:.1f} ({seconds / base_seconds:.2f})" if seconds and base_seconds else ""
-        judging_runs = len(row["at_t0"]["seeds"]) + sum(len(one["seeds"]) for one in row["horizons"])
-        rows.append([row["label"], spread(row["at_t0"]["losses"]), steps, p, shown, grid_text(row),
-                     f"{tuning_runs(row, settings['tuning_seeds'])} + {judging_runs}"])  # fmt: skip
-    heads = ["method", f"loss after {settings['steps']} steps: mean (least to largest)",
+        tuned = tuning_runs(row, settings["tuning_seeds"], settings["steps"])
+        rows.append([row["label"], with_interval(row["at_t0"]["losses"]), steps, p, shown, grid_text(row),
+                     f"{tuned} + {judging_runs(row)}"])  # fmt: skip
+    heads = ["method", f"loss after {settings['steps']} steps: mean ± 95 % interval (least to largest)",
              "steps to the target (of AdamW's)", "p, p of Welch's test", "seconds (of AdamW's)", "best rate",
              "runs: tuning + judging"]  # fmt: skip
     timed = (f"Seconds are steps times the times of `{cost['command']}` on {cost['processor']}, commit "
