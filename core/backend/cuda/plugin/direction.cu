@@ -328,7 +328,7 @@ class NoAverage {
 };
 
 template <typename Real, template <typename> typename Average>
-struct ApplyTileBody {
+struct ApplyBody {
   Tables tables;
   BatchTables batch;
 
@@ -384,9 +384,9 @@ struct ApplyTileBody {
 };
 
 template <typename Real>
-using ApplyBody = ApplyTileBody<Real, NoAverage>;
+using PlainApplyBody = ApplyBody<Real, NoAverage>;
 template <typename Real>
-using ApplyAveragedBody = ApplyTileBody<Real, AverageTracker>;
+using AveragedApplyBody = ApplyBody<Real, AverageTracker>;
 
 }  // namespace
 
@@ -410,8 +410,8 @@ cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const Bat
 }
 
 cudaError_t ApplyDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
-  return batch.has_averages != 0 ? LaunchOver<ApplyAveragedBody>(stream, batch.tile_count, tables, batch, computation)
-                                 : LaunchOver<ApplyBody>(stream, batch.tile_count, tables, batch, computation);
+  return batch.has_averages != 0 ? LaunchOver<AveragedApplyBody>(stream, batch.tile_count, tables, batch, computation)
+                                 : LaunchOver<PlainApplyBody>(stream, batch.tile_count, tables, batch, computation);
 }
 
 }  // namespace shampoo::cuda
