@@ -601,7 +601,7 @@ const Key kKeys[] = {
             "(arXiv 2512.17131). schedule_free: an average weighted by powers of lr, which replaces a schedule that "
             "lets lr decay (arXiv 2405.15682). Takes one state of the size of the parameter. Requires momentum 0, and "
             "does not work with norm_control, update_floor, cautious_decay, weight_ema and weight_decay_type "
-            "decoupled_after. Not supported on a GPU yet.",
+            "decoupled_after. Not supported yet on GPUs with several replicas or gathered shards.",
      .choices = kAveragingNames, .choose = Choose<&Settings::averaging>},
     {.name = "average_train", .type = KeyType::kF64, .default_text = "0.8",
      .doc = "Weight of the average in the parameter during training, with averaging gpa and schedule_free.",
@@ -617,7 +617,8 @@ const Key kKeys[] = {
     {.name = "weight_ema", .type = KeyType::kF64, .default_text = "0",
      .doc = "Decay of an exponential moving average of the parameter, which does not change training and which "
             "shampoo_optimizer_export returns. Every call of a step updates it, also for parameters without a "
-            "gradient. Takes one state of the size of the parameter. 0: off. Not supported on a GPU yet.",
+            "gradient. Takes one state of the size of the parameter. 0: off. Not supported yet on GPUs with several "
+            "replicas or gathered shards.",
      .least = 0, .most = 1, .most_open = true, .number = &Settings::weight_ema},
     {.name = "weight_ema_start", .type = KeyType::kI64, .default_text = "1",
      .doc = "Step of the group after which the average of weight_ema starts: it is then the parameter.",

@@ -96,7 +96,7 @@ Status CheckPlacement(const Placement& placement) {
   return {};
 }
 
-Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
+Status CheckDeviceKeys(const Settings& default_group, const Settings& settings, const Placement& placement) {
   if (placement.device == DeviceType::kCpu) {
     if (settings.muon_math == MuonMath::kF32) return {};
     return Unsupported(
@@ -113,9 +113,12 @@ Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
         "key soap_post: the value orthogonalize is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected "
         "none, or a plan for SHAMPOO_CPU");
   }
-  if (settings.averaging != Averaging::kNone || settings.weight_ema != 0) {
+  const bool gathers = placement.shard_world > 1 && default_group.shard_mode == ShardMode::kGather;
+  const bool has_average = settings.averaging != Averaging::kNone || settings.weight_ema != 0;
+  if (has_average && (placement.replica_world > 1 || gathers)) {
     return Unsupported(
-        "keys averaging and weight_ema are not supported on a GPU yet (device_type SHAMPOO_CUDA): expected none and 0, "
+        "keys averaging and weight_ema are not supported yet on GPUs (device_type SHAMPOO_CUDA) with replica_world "
+        "above 1 or with several shards in shard_mode gather: expected none and 0, or one rank, or shard_mode local, "
         "or a plan for SHAMPOO_CPU");
   }
   if (settings.state_rounding != Rounding::kNearest || settings.param_rounding != Rounding::kNearest) {

@@ -11,8 +11,9 @@ namespace shampoo {
 // Checks ranks and threads.
 Status CheckPlacement(const Placement& placement);
 
-// Checks that the keys of a group are supported on the plan's device.
-Status CheckDeviceKeys(const Settings& settings, const Placement& placement);
+// Checks that the keys of a group are supported on the plan's device. shard_mode is in the settings of the default
+// group.
+Status CheckDeviceKeys(const Settings& default_group, const Settings& settings, const Placement& placement);
 // Checks the keys of a group that root_device restricts. root_device is in the settings of the default group.
 Status CheckRootDevice(const Settings& default_group, const Settings& settings, const Placement& placement);
 

@@ -6,6 +6,9 @@
 
 #include "core/base/host_device.h"
 #include "core/config/settings.h"
+#include "core/rules/norms.h"
+#include "core/rules/step_scalars.h"
+#include "core/rules/update.h"
 
 // Averages of iterates (the key averaging) and of the parameter (weight_ema).
 //
@@ -38,6 +41,36 @@ SHAMPOO_HD inline AveragingStep MakeAveragingStep(const GroupSettings& settings,
   }
   return {1 - decay, 1 - decay * settings.average_train};
 }
+
+// What a step of averaging does with an element: the old parameter minus the new one, and the new iterate minus the old
+// parameter.
+template <typename Real>
+struct AveragedElement {
+  Real difference, iterate;
+};
+
+// A step of averaging on the elements of a block, whose direction is read as p * scale.down * scale.up.
+template <typename Real>
+class AveragedMove {
+ public:
+  SHAMPOO_HD AveragedMove(const AveragingStep& averaging, const StepScalars& step, const DirectionScale& scale)
+      : down_(static_cast<Real>(scale.down)),
+        up_(static_cast<Real>(scale.up)),
+        decay_(static_cast<Real>(DecayOf(step))),
+        lr_(static_cast<Real>(step.lr)),
+        move_(static_cast<Real>(averaging.move * step.lr)),
+        pull_(static_cast<Real>(averaging.pull)) {}
+
+  // z: Z - W before the step.
+  SHAMPOO_HD AveragedElement<Real> Of(Real p, Real w, Real z) const {
+    const Real direction = p * down_ * up_;
+    const Real decayed = decay_ != 0 ? z - decay_ * (w + z) : z;
+    return {move_ * direction - pull_ * decayed, decayed - lr_ * direction};
+  }
+
+ private:
+  Real down_, up_, decay_, lr_, move_, pull_;
+};
 
 // Returns the multiple of the stored difference that, added to W, gives (1 - blend) W + blend * average.
 SHAMPOO_HD inline double ExportFactor(const GroupSettings& settings, double blend) {

@@ -12,6 +12,7 @@
 #include "core/step/device_errors.h"
 #include "core/step/device_roots.h"
 #include "core/step/rejections.h"
+#include "core/step/weight_export.h"
 
 namespace shampoo {
 namespace {
@@ -431,10 +432,21 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
   return {};
 }
 
-Status DeviceStep::Export(Status caller_status, double /*blend*/, std::span<void* const> /*weights*/) {
+// Enqueues an export on the stream of the last call. Needs no exchange with other ranks: plans with averages have one
+// replica, and every rank has the averages of what it holds.
+Status DeviceStep::Export(Status caller_status, double blend, std::span<void* const> weights) {
   SHAMPOO_RETURN_IF_ERROR(std::move(caller_status));
-  return Unsupported(
-      "averages cannot be exported on a GPU yet, where averaging is none and weight_ema is 0: use the parameters");
+  SHAMPOO_RETURN_IF_ERROR(memory_->CheckReadable("the state of the averages"));
+  const bool is_spread = inputs_.plan.placement.replica_world > 1 || inputs_.plan.gathers;
+  if (is_spread) {
+    return Unsupported(
+        "averages cannot be exported on a GPU yet with several copies of the parameters or with shard_mode gather, "
+        "where averaging is none and weight_ema is 0: use the parameters");
+  }
+  // A pending step may write a state that is not usable yet.
+  if (!inputs_.state.CheckUsable(inputs_.state.out()).ok()) SHAMPOO_RETURN_IF_ERROR(FinishSteps());
+  SHAMPOO_RETURN_IF_ERROR(CheckExport(inputs_, weights));
+  return engine_->Export({memory_->stream(), inputs_.buffers.all().data(), weights.data(), inputs_.state.out(), blend});
 }
 
 Status DeviceStep::ReportSteps(bool wait, int64_t* failed_call) {

@@ -21,12 +21,12 @@ bool WeightExport::HasAverage(int group) const {
   return settings.averaging != Averaging::kNone || settings.weight_ema != 0;
 }
 
-Status WeightExport::Check(std::span<void* const> weights) const {
-  SHAMPOO_RETURN_IF_ERROR(inputs_.state.CheckUsable(inputs_.state.out()));
-  SHAMPOO_RETURN_IF_ERROR(inputs_.buffers.CheckAllBound());
+Status CheckExport(const StepInputs& inputs, std::span<void* const> weights) {
+  SHAMPOO_RETURN_IF_ERROR(inputs.state.CheckUsable(inputs.state.out()));
+  SHAMPOO_RETURN_IF_ERROR(inputs.buffers.CheckAllBound());
   for (size_t p = 0; p < weights.size(); ++p) {
-    if (weights[p] == nullptr || weights[p] != inputs_.buffers.all()[p].param) continue;
-    return Invalid("weights[", p, "] is the parameter \"", inputs_.plan.params[p].desc.name,
+    if (weights[p] == nullptr || weights[p] != inputs.buffers.all()[p].param) continue;
+    return Invalid("weights[", p, "] is the parameter \"", inputs.plan.params[p].desc.name,
                    "\" itself: expected other memory, because training continues from the parameter; the memory of its "
                    "gradient will do");
   }

@@ -12,6 +12,9 @@
 
 namespace shampoo {
 
+// Checks the arguments and the state of an export. weights: by parameter; nullptr: not wanted.
+Status CheckExport(const StepInputs& inputs, std::span<void* const> weights);
+
 // Writes the averages of the parameters to memory of the caller (shampoo_optimizer_export). The owner of a block adds a
 // multiple of its state to the parameter or, with several ranks, sends that multiple as a step sends an update.
 class WeightExport {
@@ -19,8 +22,7 @@ class WeightExport {
   // targets: of a step, by block.
   WeightExport(const StepInputs& inputs, CpuBackend* backend, const std::vector<BlockTarget>& targets);
 
-  // Checks the arguments and the state of an export. weights: by parameter; nullptr: not wanted.
-  Status Check(std::span<void* const> weights) const;
+  Status Check(std::span<void* const> weights) const { return CheckExport(inputs_, weights); }
   // Prepares an export. weights: by parameter, in its out_dtype.
   void Begin(double blend, std::span<void* const> weights);
   // Computes the averages of the blocks of a bucket that this rank owns.

@@ -152,6 +152,31 @@ TEST_CASE("a plan for a GPU rejects trace_scaling and count_empty_steps") {
   CheckOk(PlanStatusOf({{"drop_weighting", "true"}}, ParamOf(Shape::Of({6, 5})), gpu));
 }
 
+TEST_CASE("a plan for GPUs rejects averages with several copies of the parameters and with gathered shards") {
+  const char* const text =
+      "keys averaging and weight_ema are not supported yet on GPUs (device_type SHAMPOO_CUDA) with replica_world above "
+      "1 or with several shards in shard_mode gather: expected none and 0, or one rank, or shard_mode local, or a plan "
+      "for SHAMPOO_CPU";
+  for (const PlanKeys& keys :
+       {PlanKeys{{"averaging", "gpa"}}, {{"averaging", "schedule_free"}}, {{"weight_ema", "0.9"}}}) {
+    PlanKeys gathered = keys;
+    gathered.push_back({"shard_mode", "gather"});
+    Placement copies;
+    copies.device = DeviceType::kCuda;
+    copies.replica_world = 2;
+    CheckError(PlanStatusOf(keys, ParamOf(Shape::Of({6, 5})), copies), Code::kUnsupported, text);
+    Placement shards;
+    shards.device = DeviceType::kCuda;
+    shards.shard_world = 2;
+    CheckError(PlanStatusOf(gathered, ParamOf(Shape::Of({6, 5})), shards), Code::kUnsupported, text);
+    CheckOk(PlanStatusOf(keys, ParamOf(Shape::Of({6, 5})), shards));
+    Placement one;
+    one.device = DeviceType::kCuda;
+    CheckOk(PlanStatusOf(keys, ParamOf(Shape::Of({6, 5})), one));
+    CheckOk(PlanStatusOf(gathered, ParamOf(Shape::Of({6, 5})), one));
+  }
+}
+
 TEST_CASE("products in bfloat16 need a GPU and float32") {
   Placement gpu;
   gpu.device = DeviceType::kCuda;

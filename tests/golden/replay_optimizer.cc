@@ -238,13 +238,19 @@ void ReplayOptimizer::Step(const std::vector<const void*>& gradients) {
 void ReplayOptimizer::Export(double blend) {
   exported_ = params_;
   std::vector<void*> weights;
-  for (Tensor& exported : exported_) {
+  for (size_t p = 0; p < exported_.size(); ++p) {
+    Tensor& exported = exported_[p];
     std::fill(exported.bytes.begin(), exported.bytes.end(), std::byte{0xff});
     exported.bytes.reserve(sizeof(double));  // a shard without elements also needs an address
-    weights.push_back(exported.bytes.data());
+    weights.push_back(placement_.device == nullptr ? exported.bytes.data() : on_device_[p].grad);
+    if (placement_.device == nullptr) continue;
+    placement_.device->CopyTo(weights[p], exported.bytes.data(), exported.bytes.size());
   }
   Check(shampoo_optimizer_export(optimizer_, blend, static_cast<int32_t>(weights.size()), weights.data()),
         "shampoo_optimizer_export");
+  for (size_t p = 0; p < on_device_.size(); ++p) {
+    placement_.device->CopyFrom(exported_[p].bytes.data(), weights[p], exported_[p].bytes.size());
+  }
 }
 
 void ReplayOptimizer::PerturbFactors(std::mt19937_64* random) {

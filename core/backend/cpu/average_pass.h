@@ -9,7 +9,6 @@
 #include "core/backend/cpu/step_item.h"
 #include "core/backend/cpu/strided.h"
 #include "core/rules/averages.h"
-#include "core/rules/norms.h"
 
 namespace shampoo {
 
@@ -105,20 +104,14 @@ class AveragingPass {
                                    BlockView::Of(context_.block));
     const StateSlot& slot = context_.block.iterate_offset;
     Operand<Real> offset(context_.memory.arena + slot.offset, slot.dtype);
-    const auto down = static_cast<Real>(scale_.down);
-    const auto up = static_cast<Real>(scale_.up);
-    const auto decay = static_cast<Real>(DecayOf(context_.program));
-    const auto lr = static_cast<Real>(context_.program.lr);
-    const auto move = static_cast<Real>(step.move * context_.program.lr);
-    const auto pull = static_cast<Real>(step.pull);
+    const AveragedMove<Real> move(step, context_.program, scale_);
     ForEachViewChunk(parameter.run(), range, [&](int64_t at, int64_t n) {
       const Real* const w = parameter.Read(at, n);
       const Real* const z = offset.Read(at, n);
       for (int64_t i = 0; i < n; ++i) {
-        const Real direction = p_[at + i] * down * up;
-        const Real decayed = decay != 0 ? z[i] - decay * (w[i] + z[i]) : z[i];
-        difference[at + i] = move * direction - pull * decayed;
-        iterate[at + i] = decayed - lr * direction;
+        const AveragedElement<Real> moved = move.Of(p_[at + i], w[i], z[i]);
+        difference[at + i] = moved.difference;
+        iterate[at + i] = moved.iterate;
       }
     });
   }

@@ -112,6 +112,10 @@ Status DeviceEngine::Step(const StepArgs& args, int64_t* ticket) const {
   return StatusOfResult(table_->step(engine_, &args, ticket));
 }
 
+Status DeviceEngine::Export(const ExportArgs& args) const {
+  return StatusOfResult(table_->export_averages(engine_, &args));
+}
+
 Status DeviceEngine::ReadReport(int64_t ticket, StepReport* out) const {
   return StatusOfResult(table_->read_report(engine_, ticket, out));
 }

@@ -77,6 +77,7 @@ class DeviceEngine {
   // See Table::await_async_roots.
   Status AwaitAsyncRoots(const std::vector<RootTask>& tasks) const;
   Status Step(const StepArgs& args, int64_t* ticket) const;
+  Status Export(const ExportArgs& args) const;
   Status ReadReport(int64_t ticket, StepReport* out) const;
   const RootStatus* roots() const { return table_->roots(engine_); }
   const int64_t* counted_steps() const { return table_->counted_steps(engine_); }

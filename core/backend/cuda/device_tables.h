@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/backend/cuda/interface.h"
+#include "core/rules/averages.h"
 #include "core/rules/norms.h"
 #include "core/rules/schedule.h"
 #include "core/rules/update.h"
@@ -57,6 +58,7 @@ struct DeviceBlock {
   StateSlot gradient_count;
   StateSlot second_moment, grafting;  // `v` is one of them
   StateSlot radius;
+  StateSlot iterate_offset, lr_sum, ema_offset;
   int64_t at;                   // first element in the tensors of its batch
   int64_t matrix_at[kMaxDims];  // first element in the matrices of its batch
   int64_t vector_at[kMaxDims];  // first element in the vectors of its batch
@@ -78,6 +80,7 @@ struct DeviceBlock {
   constexpr int factor_count() const { return factors; }
   constexpr bool is_rotated() const { return factors > 0 && gradient_count.present(); }
   constexpr const StateSlot& moment() const { return v; }
+  constexpr const StateSlot& average_offset() const { return ema_offset.present() ? ema_offset : iterate_offset; }
 };
 
 // The values with which the states of a group start.
@@ -120,11 +123,14 @@ struct BlockWork {
   int32_t update_skipped;   // its direction is unusable: parameter and momentum do not change
   int32_t states_fit;       // 0: a state would overflow, so the update is skipped
   int32_t keeps_parameter;  // the direction is 0, and the parameter does not decay: the gradient initializes the block
-  // norm_control and update_floor: P has been replaced by the old parameter minus the new one.
+  // norm_control, update_floor and averaging: P has been replaced by the old parameter minus the new one.
   int32_t is_difference;
   double radius;                  // that hyperball maintains
   NormSums control;               // of the whole tensor
   double square, product, ratio;  // see NormControlStep
+  // averaging: of the direction before it is replaced.
+  AveragingStep averaging;
+  DirectionScale averaged_scale;
   // Method muon: the matrix is divided by 2^ns_exponent and multiplied by ns_factor before the iteration.
   int32_t ns_exponent;
   double ns_factor;

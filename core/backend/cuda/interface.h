@@ -22,7 +22,7 @@
 namespace shampoo::cuda {
 
 // Raise this number if anything in this file, or in the structs of the plan that it refers to, changes.
-inline constexpr int32_t kInterface = 17;
+inline constexpr int32_t kInterface = 18;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -191,6 +191,15 @@ struct StepArgs {
   Code failure;
 };
 
+// An export of averages (shampoo_optimizer_export).
+struct ExportArgs {
+  void* stream;
+  const Buffers* buffers;  // by parameter: device addresses
+  void* const* weights;    // by parameter: device addresses; nullptr: not wanted
+  const void* state;       // the arena that is read
+  double blend;
+};
+
 // The reason why a step was rejected and changed nothing.
 enum class Rejection : int32_t {
   kNone,
@@ -326,6 +335,8 @@ struct Table {
   Result (*await_async_roots)(Engine* engine, const RootTask* tasks);
   // Enqueues a step and writes its number to *ticket. Does not allocate. Waits only where the caller's collectives do.
   Result (*step)(Engine* engine, const StepArgs* args, int64_t* ticket);
+  // Enqueues an export. Only for plans of one replica whose blocks are not gathered.
+  Result (*export_averages)(Engine* engine, const ExportArgs* args);
   Result (*is_capturing)(Engine* engine, void* stream, int32_t* captured);
   // Waits for the step with this ticket (0: does not wait), and copies the report of the steps so far.
   Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);

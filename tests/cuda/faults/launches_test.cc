@@ -128,7 +128,10 @@ const char* const kKernels[] = {"SetBuffersBody",
                                 "KeepNormBody",
                                 "LineBody",
                                 "DivideDirectionBody",
-                                "WidenBody"};
+                                "WidenBody",
+                                "AveragedDifferenceBody",
+                                "AveragedDirectionBody",
+                                "AdvanceAveragesBody"};
 const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBatched", "cusolverDnXsyevBatched"};
 
 // Kernels whose loss may change nothing, because they handle exceptional cases or write the same data as in the
@@ -280,6 +283,13 @@ std::vector<Trial> Trials() {
        .strict = true},
       {.name = "muon in bfloat16", .spec = spec_of_method(muon + Keys{{"muon_math", "bf16"}}), .strict = true},
       {.name = "muon by elements", .spec = spec_of_method(muon + Keys{{"second_moment", "element"}}), .target = 2},
+      {.name = "schedule_free",
+       .spec = spec_of_method({{"method", "sign"}, {"averaging", "schedule_free"}}),
+       .target = 2},
+      {.name = "weight_ema of a skipped step",
+       .spec = spec_of_method({{"method", "sign"}, {"weight_ema", "0.5"}, {"on_nonfinite", "skip_step"}}),
+       .target = 3,
+       .bad = 3},
       {.name = "out of range", .spec = spec({{"lr", "1e7"}, {"on_nonfinite", "skip_block"}}, {{4, 3}, {5}})},
   };
   trials.back().spec.params[0].out_dtype = SHAMPOO_F16;

@@ -7,7 +7,7 @@
 namespace shampoo::cuda {
 
 // Return the buffer of tensors that P is in, and the other one. The buffer depends on whether the step has multiplied P
-// by inverse roots, and on whether norm_control has replaced it.
+// by inverse roots, and on whether norm_control or averaging has replaced it.
 SHAMPOO_DEVICE inline bool IsInSecond(const DeviceBlock& block, const BlockWork& work) {
   const bool is_in_second = work.rule == DirectionRule::kPrecondition && block.direction_in_second != 0;
   return is_in_second != (work.is_difference != 0);

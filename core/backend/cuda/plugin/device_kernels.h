@@ -108,6 +108,22 @@ cudaError_t ApplyDirections(cudaStream_t stream, const Tables& tables, const Bat
 // With norm_control or update_floor: replaces P by the old parameter minus the new one. CheckDirections calls it.
 cudaError_t ControlNorms(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 
+// average.cu
+// With averaging: replaces P by the old parameter minus the new one. CheckDirections calls it.
+cudaError_t MoveIterates(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
+// Adds the weight of the step's iterates to the states lr_sum, and makes the averages of weight_ema of blocks that the
+// step has not updated approach the parameter. Called only with averaging schedule_free and weight_ema.
+cudaError_t AdvanceAverages(cudaStream_t stream, const Tables& tables);
+// An output of an export.
+struct ExportedParam {
+  const void* param;
+  void* weights;  // nullptr: not wanted
+  double factor;  // of the difference that the state of the average has
+};
+// Writes averages of the parameters, or the parameters of groups without an average. params: by parameter.
+cudaError_t ExportAverages(cudaStream_t stream, const Tables& tables, const char* arena, const ExportedParam* params,
+                           int32_t count);
+
 // exchange.cu
 struct ExchangeArgs {
   int64_t at;  // offset of the segments in the exchange buffers

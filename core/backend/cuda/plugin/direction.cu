@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/plugin/block_tile.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/rules/averages.h"
 #include "core/rules/norms.h"
 
 namespace shampoo::cuda {
@@ -119,6 +120,15 @@ SHAMPOO_DEVICE inline void DecideCheck(const Tables& tables, int32_t b) {
       work.update_skipped != 0 ? FitCheckMode::kNone : CheckFor(TargetsOf(tables, block), scalars, work.scale.size);
 }
 
+// Determines how the step of a block with averaging moves the parameter and the newest iterate.
+SHAMPOO_DEVICE inline void SetAveraging(const Tables& tables, const DeviceBlock& block, const DeviceGroup& group,
+                                        BlockWork* work) {
+  const double lr_sum =
+      block.lr_sum.present() ? *reinterpret_cast<const double*>(tables.state_out + block.lr_sum.offset) : 0;
+  work->averaging = MakeAveragingStep(group.settings, group.lr, lr_sum);
+  work->averaged_scale = work->scale;
+}
+
 // Computes the scale of a block's direction, with one CTA for each block.
 template <typename Real>
 struct ScaleBody {
@@ -152,6 +162,7 @@ struct ScaleBody {
       if (IsFinite(work.scale.size)) {
         work.scale = LimitNorm(group.settings, block.elements, block.matrix_rows, block.matrix_columns, work.scale);
       }
+      if (block.iterate_offset.present()) SetAveraging(tables, block, group, &work);
       DecideCheck(tables, b);
     });
   }
@@ -254,7 +265,69 @@ struct DecideSkipBody {
   }
 };
 
+// Writes the average of a block while a step writes the parameter. AverageTracker (core/backend/cpu) is the same on the
+// CPU.
 template <typename Real>
+class AverageTracker {
+ public:
+  SHAMPOO_DEVICE AverageTracker(const Tables& tables, const BatchTables& batch, const BlockTile<Real>& part)
+      : tables_(tables),
+        part_(part),
+        param_(tables.params[part.block.param]),
+        slot_(part.block.average_offset()),
+        offset_(tables.state_out + slot_.offset),
+        move_(part.work.averaging, part.group, part.work.averaged_scale),
+        p_(part.In(OtherBuffer(batch, part.block, part.work))),
+        is_needed_(part.block.iterate_offset.present() ||
+                   (part.block.ema_offset.present() && part.group.t > part.group.settings.weight_ema_start)) {}
+
+  // w: the old element i of the parameter. applied: what the step adds to it, and the sum.
+  SHAMPOO_DEVICE void Track(int64_t i, Real w, const AppliedElement<Real>& applied) const {
+    if (!is_needed_) return;
+    const Real old = ReadAs<Real>(offset_, slot_.dtype, part_.begin + i);
+    const Real moved = Written(w, applied) - w;
+    WriteAs(offset_, slot_.dtype, part_.begin + i, Next(i, w, old, moved));
+  }
+
+ private:
+  SHAMPOO_DEVICE Real Next(int64_t i, Real w, Real old, Real moved) const {
+    if (!part_.block.iterate_offset.present())
+      return static_cast<Real>(part_.group.settings.weight_ema) * (old - moved);
+    // Without a difference, the iterate stays.
+    return (part_.work.is_difference != 0 ? move_.Of(p_[i], w, old).iterate : old) - moved;
+  }
+
+  // Returns the new element of the parameter as the ranks that receive the update write it.
+  SHAMPOO_DEVICE Real Written(Real w, const AppliedElement<Real>& applied) const {
+    const bool is_exchanged = part_.block.exchange_at >= 0;
+    const auto sent = [&](Real value) { return is_exchanged ? RoundedTo(part_.block.exchange_dtype, value) : value; };
+    if (part_.group.output == Output::kUpdates) {
+      const Real update = RoundedTo(param_.out_dtype, sent(applied.update));
+      return RoundedTo(param_.param_dtype, w + update);  // by the caller
+    }
+    const bool sends_update = is_exchanged && tables_.exchange_params == 0;
+    return RoundedTo(param_.out_dtype, sends_update ? w + sent(applied.update) : sent(applied.value));
+  }
+
+  const Tables& tables_;
+  const BlockTile<Real>& part_;
+  const DeviceParam& param_;
+  const StateSlot& slot_;
+  char* const offset_;
+  const AveragedMove<Real> move_;
+  const Real* const p_;
+  const bool is_needed_;
+};
+
+// The step of blocks without an average.
+template <typename Real>
+class NoAverage {
+ public:
+  SHAMPOO_DEVICE NoAverage(const Tables&, const BatchTables&, const BlockTile<Real>&) {}
+  SHAMPOO_DEVICE void Track(int64_t, Real, const AppliedElement<Real>&) const {}
+};
+
+template <typename Real, template <typename> typename Average>
 struct ApplyBody {
   Tables tables;
   BatchTables batch;
@@ -279,6 +352,7 @@ struct ApplyBody {
     const ApplyScalars<Real> scalars = ScalarsOf(part);
     const bool updates = part.group.output == Output::kUpdates;
     const bool exchanged = part.block.exchange_at >= 0;
+    const Average<Real> average(tables, batch, part);
     if (part.work.is_difference != 0 && part.block.radius.present() && part.begin == 0) {
       cta.Once([&] { *reinterpret_cast<double*>(tables.state_out + part.block.radius.offset) = part.work.radius; });
     }
@@ -297,6 +371,7 @@ struct ApplyBody {
       const int64_t place = old.place;
       const AppliedElement<Real> applied = Applied(part, scalars, old.direction, old.param, old.moment);
       if (part.has_momentum()) WriteAs(moment, m.dtype, part.begin + i, applied.moved);
+      average.Track(i, old.param, applied);
       if (exchanged) {
         WriteAs(sent, part.block.exchange_dtype, part.begin + i,
                 tables.exchange_params != 0 ? applied.value : applied.update);
@@ -307,6 +382,11 @@ struct ApplyBody {
     });
   }
 };
+
+template <typename Real>
+using PlainApplyBody = ApplyBody<Real, NoAverage>;
+template <typename Real>
+using AveragedApplyBody = ApplyBody<Real, AverageTracker>;
 
 }  // namespace
 
@@ -319,7 +399,10 @@ cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const Bat
   if (error == cudaSuccess) error = LaunchOver<ScaleBody>(stream, batch.block_count, tables, batch, computation);
   if (error == cudaSuccess && batch.norm_rows != nullptr) {
     error = ControlNorms(stream, tables, batch, computation);
-    if (error == cudaSuccess) error = Launch(stream, 1, DecideCheckBody{tables, batch});
+  }
+  if (error == cudaSuccess && batch.has_iterates != 0) error = MoveIterates(stream, tables, batch, computation);
+  if (error == cudaSuccess && (batch.norm_rows != nullptr || batch.has_iterates != 0)) {
+    error = Launch(stream, 1, DecideCheckBody{tables, batch});
   }
   if (error == cudaSuccess) error = LaunchOver<FitBody>(stream, batch.tile_count, tables, batch, computation);
   if (error == cudaSuccess) error = Launch(stream, batch.block_count, DecideSkipBody{tables, batch});
@@ -327,7 +410,8 @@ cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const Bat
 }
 
 cudaError_t ApplyDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
-  return LaunchOver<ApplyBody>(stream, batch.tile_count, tables, batch, computation);
+  return batch.has_averages != 0 ? LaunchOver<AveragedApplyBody>(stream, batch.tile_count, tables, batch, computation)
+                                 : LaunchOver<PlainApplyBody>(stream, batch.tile_count, tables, batch, computation);
 }
 
 }  // namespace shampoo::cuda

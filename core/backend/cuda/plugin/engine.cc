@@ -82,6 +82,9 @@ Engine::Engine(const EngineDesc& desc)
       narrowest_(planned_.size(), Dtype::kF64) {
   plan_.groups = planned_.data();
   plan_.newton_schulz = newton_schulz_.data();
+  for (const DeviceSettings& group : planned_) {
+    if (group.averaging == Averaging::kScheduleFree || group.weight_ema != 0) advances_averages_ = true;
+  }
   for (int64_t b = 0; b < plan_.block_count; ++b) {
     const Block& block = plan_.blocks[b];
     if (block.computation == Dtype::kF32) narrowest_[static_cast<size_t>(block.group)] = Dtype::kF32;

@@ -36,6 +36,7 @@ struct Engine {
   Status Initialize(char* arena, int64_t block, cudaStream_t stream);
   Status AwaitAsyncRoots(const RootTask* tasks);
   Status Step(const StepArgs& args, int64_t* ticket);
+  Status Export(const ExportArgs& args);
   Status IsCapturing(cudaStream_t stream, int32_t* captured);
   Status ReadReport(int64_t ticket, StepReport* out);
   Status RetryRoot(const RootRetry& retry, RootStatus* out);  // see engine_roots.cc
@@ -146,8 +147,9 @@ struct Engine {
   std::unique_ptr<HostExchange> host_exchange_;  // nullptr: all communicators take device memory
   std::unique_ptr<PhaseTimer> timer_;            // nullptr: no times are measured
   int64_t tickets_ = 0;
-  int64_t recorded_ = 0;   // the last ticket that done_ covers
-  bool has_work_ = false;  // done_ has been recorded, for a step or for another call
+  bool advances_averages_ = false;  // some group has averaging schedule_free or weight_ema
+  int64_t recorded_ = 0;            // the last ticket that done_ covers
+  bool has_work_ = false;           // done_ has been recorded, for a step or for another call
   bool buffers_are_set_ = false;
   bool was_captured_ = false;  // some step was captured
   bool lost_work_ = false;     // a call has failed, and work may be running that done_ does not cover

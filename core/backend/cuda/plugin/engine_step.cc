@@ -11,6 +11,7 @@
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/engine.h"
 #include "core/backend/cuda/plugin/gemm.h"
+#include "core/rules/averages.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -45,6 +46,25 @@ Status Engine::Step(const StepArgs& args, int64_t* ticket) {
   recorded_ = *ticket;
   // Async roots are enqueued last, so that no work of this step waits for them.
   return async_roots_ ? async_roots_->Submit(args, plan_) : Status();
+}
+
+Status Engine::Export(const ExportArgs& args) {
+  const DeviceScope scope(device_);
+  SHAMPOO_RETURN_IF_ERROR(scope.status());
+  const auto stream = static_cast<cudaStream_t>(args.stream);
+  std::vector<ExportedParam> exported;
+  for (int32_t p = 0; p < plan_.param_count; ++p) {
+    const DeviceSettings& group = planned_[static_cast<size_t>(plan_.params[p].group)];
+    exported.push_back({args.buffers[p].param, args.weights[p], ExportFactor(group, args.blend)});
+  }
+  const auto enqueue = [&]() -> Status {
+    SHAMPOO_CUDA_TRY(
+        ExportAverages(stream, tables_, static_cast<const char*>(args.state), exported.data(), plan_.param_count));
+    return {};
+  };
+  Status status = enqueue();
+  lost_work_ = lost_work_ || !status.ok();
+  return status.ok() ? RecordWork(stream) : std::move(status);
 }
 
 Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables) {
@@ -87,6 +107,7 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
     if (bucket > 0) SHAMPOO_RETURN_IF_ERROR(exchanges_.Receive(args, tables, bucket - 1, phases));
   }
   SHAMPOO_RETURN_IF_ERROR(exchanges_.Receive(args, tables, exchanges_.bucket_count() - 1, phases));
+  if (advances_averages_) SHAMPOO_CUDA_TRY(AdvanceAverages(stream, tables));
   SHAMPOO_CUDA_TRY(EndStep(stream, tables, has_tasks || basis_step_, refreshes));
   return phases.End();
 }

@@ -56,6 +56,9 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   made.second_moment = block.second_moment;
   made.grafting = block.grafting;
   made.radius = block.radius;
+  made.iterate_offset = block.iterate_offset;
+  made.lr_sum = block.lr_sum;
+  made.ema_offset = block.ema_offset;
   made.momentum = block.momentum;
   made.tiles = TileCount(block.elements);
   const NewtonSchulz& newton_schulz = plan.newton_schulz[block.group];
@@ -178,6 +181,8 @@ Status Engine::FillTables(cudaStream_t stream) {
         host.batch_blocks.push_back(b);
         for (int64_t tile = 0; tile < block.tiles; ++tile) host.tiles.push_back({b, static_cast<int32_t>(tile)});
         const DeviceSettings& group = planned_[static_cast<size_t>(block.group)];
+        if (block.iterate_offset.present()) tables.has_iterates = 1;
+        if (block.average_offset().present()) tables.has_averages = 1;
         block.norm_rows = NormRowsOf(*item.block, group);
         block.norm_row_at = norm_rows;
         norm_rows += block.norm_rows;

@@ -84,6 +84,8 @@ struct BatchTables {
   NormControlRow* norm_rows;    // of all blocks
   const DeviceTile* row_tiles;  // with update_floor_rows: the rows; their `index` is that in the block
   int64_t row_tile_count;
+  int32_t has_iterates;  // some block has averaging
+  int32_t has_averages;  // some block has averaging or weight_ema
 };
 
 }  // namespace shampoo::cuda

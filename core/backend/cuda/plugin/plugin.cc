@@ -114,6 +114,8 @@ const Table kTable = {
                             const RootTask* tasks) { return Guarded([&] { return engine->AwaitAsyncRoots(tasks); }); },
     .step = [](Engine* engine, const StepArgs* args,
                int64_t* ticket) { return Guarded([&] { return engine->Step(*args, ticket); }); },
+    .export_averages = [](Engine* engine,
+                          const ExportArgs* args) { return Guarded([&] { return engine->Export(*args); }); },
     .is_capturing =
         [](Engine* engine, void* stream, int32_t* captured) {
           return Guarded([&] { return engine->IsCapturing(static_cast<cudaStream_t>(stream), captured); });

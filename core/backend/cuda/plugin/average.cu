@@ -1,0 +1,176 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// averaging and weight_ema (core/rules/averages.h). ApplyDirections writes the averages of the blocks that it updates.
+// core/backend/cpu/average_pass.h is the same on the CPU.
+#include "core/backend/cuda/plugin/block_tile.h"
+#include "core/backend/cuda/plugin/device_kernels.h"
+
+namespace shampoo::cuda {
+namespace {
+
+SHAMPOO_DEVICE inline bool MovesIterate(const Tables& tables, int32_t b) {
+  const BlockWork& work = tables.work[b];
+  return IsStepped(tables, b) && tables.blocks[b].iterate_offset.present() && work.keeps_parameter == 0 &&
+         IsFinite(work.scale.size);
+}
+
+// Writes the old parameter minus the new one, and computes the square of its norm.
+template <typename Real>
+struct AveragedDifferenceBody {
+  Tables tables;
+  BatchTables batch;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const BlockTile<Real> part(tables, batch, cta.index());
+    if (!MovesIterate(tables, part.tile.block)) return;
+    const AveragedMove<Real> move(part.work.averaging, part.group, part.work.averaged_scale);
+    const Real* const p = part.Direction(batch);
+    Real* const difference = part.In(OtherBuffer(batch, part.block, part.work));
+    const void* const param = tables.buffers[part.block.buffers].param;
+    const Dtype param_dtype = tables.params[part.block.param].param_dtype;
+    const StateSlot& slot = part.block.iterate_offset;
+    const char* const offset = tables.state_out + slot.offset;
+    const double square = cta.Sum(part.size, [&](int64_t i) {
+      const Real w = ReadAs<Real>(param, param_dtype, PlaceOf(part.block, part.begin + i));
+      difference[i] = move.Of(p[i], w, ReadAs<Real>(offset, slot.dtype, part.begin + i)).difference;
+      return static_cast<double>(difference[i]) * static_cast<double>(difference[i]);
+    });
+    cta.Once([&] { batch.sums[2 * cta.index()] = square; });
+  }
+};
+
+// Makes the difference the direction.
+struct AveragedDirectionBody {
+  Tables tables;
+  BatchTables batch;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const int32_t b = batch.blocks[cta.index()];
+    if (!MovesIterate(tables, b)) return;
+    const DeviceBlock& block = tables.blocks[b];
+    const double norm = sqrt(cta.Sum(block.tiles, [&](int64_t i) { return batch.sums[2 * (block.first_tile + i)]; }));
+    cta.Once([&] {
+      tables.work[b].scale = {1, 1, norm};
+      tables.work[b].is_difference = 1;
+    });
+  }
+};
+
+// Returns the weight of this step's iterate of a block. The scalars of routed blocks are not set if only other shard
+// ranks have gradients of the group.
+SHAMPOO_DEVICE inline double WeightOfStep(const DeviceGroup& group, bool is_routed) {
+  const GroupSettings settings = is_routed ? RoutedSettings(group.settings) : group.settings;
+  return WeightOfIterate(settings, settings.lr);
+}
+
+struct AdvanceAveragesBody {
+  Tables tables;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceTile& tile = tables.scan_tiles[cta.index()];
+    const DeviceBlock& block = tables.blocks[tile.block];
+    const StepState& state = *tables.state;
+    if (state.rejected != 0 || block.owned == 0) return;
+    const DeviceGroup& group = tables.groups[block.group];
+    if (tile.index == 0 && block.lr_sum.present() && state.go != 0 && group.active != 0) {
+      cta.Once([&] {
+        *reinterpret_cast<double*>(tables.state_out + block.lr_sum.offset) +=
+            WeightOfStep(group, block.scalars != block.group);
+      });
+    }
+    const bool is_updated = IsStepped(tables, tile.block) && tables.work[tile.block].update_skipped == 0;
+    if (!block.ema_offset.present() || is_updated) return;
+    if (block.computation == Dtype::kF64) {
+      Age<double>(cta, tile, block, group);
+    } else {
+      Age<float>(cta, tile, block, group);
+    }
+  }
+
+  template <typename Real>
+  SHAMPOO_DEVICE void Age(const Cta& cta, const DeviceTile& tile, const DeviceBlock& block,
+                          const DeviceGroup& group) const {
+    const StateSlot& slot = block.ema_offset;
+    char* const offset = tables.state_out + slot.offset;
+    const auto decay = static_cast<Real>(group.settings.weight_ema);
+    const int64_t begin = TileBegin(tile);
+    cta.ForEach(TileSize(block, tile), [&](int64_t i) {
+      WriteAs(offset, slot.dtype, begin + i, ReadAs<Real>(offset, slot.dtype, begin + i) * decay);
+    });
+  }
+};
+
+constexpr int kExportsAtOnce = 64;
+
+struct ExportBody {
+  Tables tables;
+  const char* arena;
+  ExportedParam values[kExportsAtOnce];
+  int32_t first;
+  int32_t count;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceTile& tile = tables.scan_tiles[cta.index()];
+    const DeviceBlock& block = tables.blocks[tile.block];
+    const int32_t at = block.param - first;
+    if (at < 0 || at >= count || values[at].weights == nullptr) return;
+    if (block.computation == Dtype::kF64) {
+      Export<double>(cta, tile, block, values[at]);
+    } else {
+      Export<float>(cta, tile, block, values[at]);
+    }
+  }
+
+  template <typename Real>
+  SHAMPOO_DEVICE void Export(const Cta& cta, const DeviceTile& tile, const DeviceBlock& block,
+                             const ExportedParam& exported) const {
+    const DeviceParam& param = tables.params[block.param];
+    const StateSlot& slot = block.average_offset();
+    const char* const offset = arena + slot.offset;
+    const auto factor = static_cast<Real>(exported.factor);
+    const int64_t begin = TileBegin(tile);
+    cta.ForEach(TileSize(block, tile), [&](int64_t i) {
+      const int64_t place = PlaceOf(block, begin + i);
+      if (slot.present()) {
+        const Real difference = factor * ReadAs<Real>(offset, slot.dtype, begin + i);
+        WriteAs(exported.weights, param.out_dtype, place,
+                ReadAs<Real>(exported.param, param.param_dtype, place) + difference);
+      } else {
+        WriteAs(exported.weights, param.out_dtype, place, ReadAs<double>(exported.param, param.param_dtype, place));
+      }
+    });
+  }
+};
+
+}  // namespace
+
+cudaError_t MoveIterates(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
+  const cudaError_t error = LaunchOver<AveragedDifferenceBody>(stream, batch.tile_count, tables, batch, computation);
+  return error != cudaSuccess ? error : Launch(stream, batch.block_count, AveragedDirectionBody{tables, batch});
+}
+
+cudaError_t AdvanceAverages(cudaStream_t stream, const Tables& tables) {
+  return Launch(stream, tables.scan_tile_count, AdvanceAveragesBody{tables});
+}
+
+cudaError_t ExportAverages(cudaStream_t stream, const Tables& tables, const char* arena, const ExportedParam* params,
+                           int32_t count) {
+  for (int32_t first = 0; first < count; first += kExportsAtOnce) {
+    ExportBody body{};
+    body.tables = tables;
+    body.arena = arena;
+    body.first = first;
+    body.count = count - first < kExportsAtOnce ? count - first : kExportsAtOnce;
+    bool is_wanted = false;
+    for (int32_t i = 0; i < body.count; ++i) {
+      body.values[i] = params[first + i];
+      is_wanted = is_wanted || body.values[i].weights != nullptr;
+    }
+    const cudaError_t error = is_wanted ? Launch(stream, tables.scan_tile_count, body) : cudaSuccess;
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace shampoo::cuda

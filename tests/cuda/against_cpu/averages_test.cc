@@ -1,0 +1,200 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The keys averaging and weight_ema, and shampoo_optimizer_export.
+#include <cmath>
+
+#include "tests/cuda/against_cpu/course.h"
+#include "tests/cuda/fake/control.h"
+
+namespace shampoo_test {
+namespace {
+
+const std::vector<Keys> kAverages = {
+    {{"averaging", "gpa"}, {"average_train", "0.7"}, {"average_eval", "0.6"}},
+    {{"averaging", "schedule_free"}},
+    {{"averaging", "schedule_free"}, {"average_lr_power", "0.5"}, {"average_train", "0.9"}},
+    {{"weight_ema", "0.75"}},
+    {{"weight_ema", "0.9"}, {"weight_ema_start", "2"}}};
+const std::vector<Keys> kMethods = {
+    {{"method", "sgd"}},
+    {{"method", "adam"}, {"max_update_rms", "0.5"}},
+    {{"method", "sign"}},
+    {{"method", "muon"}, {"adam_lr", "0.02"}, {"precondition_math", "f32"}},
+    {{"method", "shampoo"}, {"epsilon", "0.1"}, {"grafting", "adam"}, {"use_merge_dims", "false"}}};
+
+// Tensors of one to three dims, some with several tiles, and with outputs in other dtypes.
+std::vector<ParamSpec> AveragedParams(int32_t dtype) {
+  std::vector<ParamSpec> params;
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{9, 7}, {3, 4, 5}, {6}, {1}, {90, 70}}) {
+    params.push_back({shape, dtype, dtype, dtype});
+  }
+  params.push_back({{5, 8}, dtype, dtype, SHAMPOO_F64, false, SHAMPOO_F32});
+  params.back().role = SHAMPOO_HEAD;
+  return params;
+}
+
+double RateOf(int64_t t) { return t == 3 ? 0 : 0.02 * static_cast<double>(t); }
+void SetRate(int64_t t, Model* model) { Must(shampoo_optimizer_set(model->optimizer, 0, "lr", RateOf(t))); }
+
+TEST_CASE("averages with each method are those of the CPU") {
+  for (const Keys& method : kMethods) {
+    for (const Keys& average : kAverages) {
+      for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
+        CAPTURE(method[0].second);
+        CAPTURE(average[0].second);
+        CAPTURE(dtype);
+        Course course{.spec = {}, .steps = 5};
+        course.spec.keys = method + average + Keys{{"weight_decay", "0.3"}};
+        course.spec.params = AveragedParams(dtype);
+        course.has_gradient = [](int64_t t, size_t p) { return t != 4 || p % 2 == 1; };
+        course.before = SetRate;
+        CHECK(Difference(course) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("averages with other keys are those of the CPU") {
+  const std::vector<Keys> others = {{{"weight_decay", "0.2"}, {"weight_decay_type", "coupled"}},
+                                    {{"weight_decay", "0.2"}, {"weight_decay_type", "independent"}},
+                                    {{"output", "updates"}},
+                                    {{"average_dtype", "f32"}},
+                                    {{"shape_scale", "spectral"}, {"update_norm", "rms"}},
+                                    {{"status_lag", "0"}}};
+  for (const Keys& other : others) {
+    for (const Keys& average : kAverages) {
+      CAPTURE(other[0].second);
+      CAPTURE(average[0].second);
+      Course course{.spec = {}, .steps = 4};
+      course.spec.keys = Keys{{"method", "sign"}, {"lr", "0.05"}} + average + other;
+      course.spec.params = AveragedParams(SHAMPOO_F64);
+      CHECK(Difference(course) == "");
+    }
+  }
+  for (const Keys& other : {Keys{{"momentum", "0.9"}}, Keys{{"norm_control", "hyperball"}},
+                            Keys{{"weight_decay", "0.2"}, {"weight_decay_type", "palm"}}}) {
+    CAPTURE(other[0].second);
+    Course course{.spec = {}, .steps = 4};
+    course.spec.keys = Keys{{"method", "adam"}, {"lr", "0.05"}, {"weight_ema", "0.8"}} + other;
+    course.spec.params = AveragedParams(SHAMPOO_F64);
+    CHECK(Difference(course) == "");
+  }
+}
+
+// The first gradient of a block only initializes its eigenbases, whose signs are those of a solver.
+TEST_CASE("averages of method soap are those of the CPU") {
+  for (const Keys& average : kAverages) {
+    CAPTURE(average[0].second);
+    Course course{.spec = {}, .steps = 4};
+    course.spec.keys = Keys{{"method", "soap"}, {"lr", "0.05"}, {"weight_decay", "0.3"}} + average;
+    course.spec.params = {{{3, 4}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64}};
+    const Results device = Run(course, SHAMPOO_CUDA);
+    const Results host = Run(course, SHAMPOO_CPU);
+    const bool is_ema = average[0].first == "weight_ema";
+    for (const std::string& name : {std::string("p0"), std::string(is_ema ? "p0/0/ema_offset" : "p0/0/iterate_offset")})
+      CHECK(Distance(device.Of(name), host.Of(name)) < 1e-8);
+  }
+}
+
+TEST_CASE("averages keep what is lost when parameters are rounded, as on the CPU") {
+  // Each update is below half a unit in the last place of the parameter, which therefore stays 1.
+  for (const Keys& average : {Keys{{"averaging", "gpa"}, {"average_eval", "0.5"}}, Keys{{"weight_ema", "0.5"}}}) {
+    for (const bool in_place : {true, false}) {
+      Course course{.spec = {}, .steps = 4, .tolerance = 1e-10};
+      course.spec.keys = Keys{{"method", "sgd"}, {"lr", "0.000244140625"}} + average;
+      course.spec.params = {{{4}, SHAMPOO_BF16, SHAMPOO_F32, SHAMPOO_BF16, in_place}};
+      course.gradient = [](int64_t, size_t, size_t elements) { return std::vector<double>(elements, 1); };
+      course.before = [](int64_t, Model* model) { model->SetParam(0, std::vector<double>(4, 1)); };
+      CHECK(Difference(course) == "");
+      const bool moves = average[0].first == "averaging";
+      const std::string state = moves ? "p0/0/iterate_offset" : "p0/0/ema_offset";
+      CHECK(Run(course, SHAMPOO_CUDA).Of(state) == std::vector<double>(4, moves ? -4 * 0.000244140625 : 0));
+    }
+  }
+}
+
+TEST_CASE("groups without gradients, and steps and blocks that are skipped, count for averages as on the CPU") {
+  for (const Keys& average : kAverages) {
+    for (const char* choice : {"skip_block", "skip_step"}) {
+      CAPTURE(average[0].second);
+      CAPTURE(std::string(choice));
+      Course course{.spec = {}, .steps = 8};
+      course.spec.keys = Keys{{"method", "sgd"}, {"lr", "0.1"}, {"on_nonfinite", choice}} + average;
+      course.spec.params = {{{6, 4}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64},
+                            {{3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64},
+                            {{7}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64}};
+      course.spec.params[2].group = 1;
+      course.spec.groups = {{{"lr", "0.2"}}};
+      course.has_gradient = [](int64_t t, size_t p) { return t != 6 && (p != 2 || t % 2 == 1); };
+      course.before = [](int64_t t, Model* model) {
+        if (t == 4) model->SpoilGradient(1, 2, NAN);
+      };
+      CHECK(Difference(course) == "");
+    }
+  }
+}
+
+TEST_CASE("updates that do not fit leave averages as on the CPU") {
+  for (const Keys& average : kAverages) {
+    CAPTURE(average[0].second);
+    Course course{.spec = {}, .steps = 4};
+    course.spec.keys = Keys{{"method", "sgd"}, {"lr", "0.1"}, {"on_nonfinite", "skip_block"}} + average;
+    course.spec.params = {{{6}, SHAMPOO_F32, SHAMPOO_F32, SHAMPOO_F32}, {{5}}};
+    course.before = [](int64_t t, Model* model) {
+      Must(shampoo_optimizer_set(model->optimizer, 0, "lr", t == 2 ? 1e38 : 0.1));
+      if (t == 2) model->SetGradient(0, std::vector<double>(6, 1e3));
+    };
+    CHECK(Difference(course) == "");
+  }
+}
+
+// Writes the export of all parameters to the memory of their gradients.
+std::vector<std::vector<double>> Export(Model* model, double blend) {
+  std::vector<void*> weights;
+  for (size_t p = 0; p < model->params(); ++p) weights.push_back(model->grad(p));
+  Must(shampoo_optimizer_export(model->optimizer, blend, static_cast<int32_t>(weights.size()), weights.data()));
+  std::vector<std::vector<double>> exported;
+  for (size_t p = 0; p < model->params(); ++p) exported.push_back(model->GradientValues(p));
+  return exported;
+}
+
+TEST_CASE("exports are those of the CPU, and leave parameters and state as they are") {
+  for (const Keys& average : kAverages) {
+    for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
+      for (const double blend : {1.0, 0.25}) {
+        CAPTURE(average[0].second);
+        CAPTURE(dtype);
+        ModelSpec spec;
+        spec.keys = Keys{{"method", "sgd"}, {"lr", "0.1"}} + average;
+        // More parameters than one launch takes, and a group without an average.
+        for (int64_t p = 0; p < 70; ++p) spec.params.push_back({{2, p + 1}, dtype, dtype, dtype});
+        spec.params.push_back({{90, 70}, dtype, dtype, dtype});
+        spec.params[69].group = 1;
+        spec.groups = {{{"averaging", "none"}, {"weight_ema", "0"}}};
+        Model device(spec);
+        spec.device_type = SHAMPOO_CPU;
+        Model host(spec);
+        for (Model* const model : {&host, &device}) {
+          model->FillParams(1);
+          model->Train(1, 3);
+          // An average that has not been started by a step is the parameter.
+          model->Wait();
+        }
+        const std::string before = device.Bits();
+        const std::vector<std::vector<double>> of_device = Export(&device, blend);
+        const std::vector<std::vector<double>> of_host = Export(&host, blend);
+        for (size_t p = 0; p < of_host.size(); ++p) CHECK(Distance(of_device[p], of_host[p]) < 1e-6);
+        CHECK(of_device[69] == device.ParamValues(69));
+        CHECK(of_device[70] != device.ParamValues(70));
+        CHECK(device.Bits() == before);
+        for (Model* const model : {&host, &device}) model->Step(4);
+        CHECK(Distance(device.ParamValues(70), host.ParamValues(70)) < 1e-6);
+        CHECK(std::string(fake_cuda_problems()).empty());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
