@@ -545,8 +545,8 @@ const Key kKeys[] = {
     {.name = "soap_post", .type = KeyType::kChoice, .default_text = "none",
      .doc = "What method soap does with the direction of a matrix, or of a tensor of more dimensions as a matrix, that "
             "has factor matrices. none: nothing. orthogonalize: the direction is orthogonalized as by method muon, "
-            "before grafting. max_preconditioner_dim must then not divide the tensor, and shape_scale is muon unless it "
-            "is set. Not supported on a GPU yet.",
+            "before grafting. max_preconditioner_dim must then not divide the tensor. shape_scale then scales only these "
+            "directions, and is muon unless it is set. Not supported on a GPU yet.",
      .methods = kSoap, .choices = kSoapPostNames, .choose = Choose<&Settings::soap_post>},
     {.name = "orthogonalization", .type = KeyType::kChoice, .default_text = "newton_schulz",
      .doc = "How method muon and soap_post orthogonalize a matrix U diag(s) V^T. newton_schulz: approximately, by "

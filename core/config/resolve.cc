@@ -208,6 +208,11 @@ Status Resolver::ResolveShampoo() {
         "matrices at zero: expected initial_inverse identity, or factor_correction none");
   }
   SHAMPOO_RETURN_IF_ERROR(ResolveEpsilon());
+  if (settings_.row_sum_epsilon && settings_.root_method != RootMethod::kHigherOrder) {
+    return Invalid(
+        "key row_sum_epsilon: the value true is not allowed with another root_method than higher_order, which alone "
+        "reads it: expected false, or root_method higher_order");
+  }
   SHAMPOO_RETURN_IF_ERROR(CheckRootMethod(settings_));
   return ResolveSchedule();
 }

@@ -125,8 +125,8 @@ Status Settings::CheckMoments(const char* beta2_key) const {
   const bool rounds_average = average_dtype == Dtype::kBf16 && state_rounding == Rounding::kNearest;
   if (averaging == Averaging::kScheduleFree && rounds_average && !allow_stalled_moments) {
     return Invalid(
-        "keys average_dtype and averaging: the values bf16 and schedule_free are not allowed together, because after "
-        "some hundred steps rounding would undo every change of the average: expected state_rounding stochastic, or "
+        "keys average_dtype and averaging: the values bf16 and schedule_free are not allowed together, because after a "
+        "few hundred steps rounding would undo every change of the average: expected state_rounding stochastic, or "
         "average_dtype f32");
   }
   return {};

@@ -86,10 +86,10 @@ SHAMPOO_HD inline double RootFactor(int scale, double exponent) {
 template <typename Root>
 class ElementScaling {
  public:
-  // Two factors, because 2^-k may be out of the range of float64: k is between -1074 and 1024. If the product is in
-  // range, so is each intermediate result.
-  // The exponent of the divisor is a part of k, because the divisor may be out of the range of Root.
-  SHAMPOO_HD ElementScaling(int k, double divisor) : ElementScaling(k, divisor, std::ilogb(divisor)) {}
+  // 2^-(k + e), with e the exponent of the divisor, is split into two factors because it may be out of the range of
+  // float64. If the product is in range, so is each intermediate result. e is a part of it because the divisor may be
+  // out of the range of Root.
+  SHAMPOO_HD ElementScaling(int k, double divisor) : ElementScaling(k, divisor, ExponentOf(divisor)) {}
 
   template <typename Real>
   SHAMPOO_HD Root operator()(Real value) const {
@@ -97,6 +97,11 @@ class ElementScaling {
   }
 
  private:
+  // 0 for a divisor without an exponent.
+  SHAMPOO_HD static int ExponentOf(double divisor) {
+    return divisor > 0 && divisor - divisor == 0 ? std::ilogb(divisor) : 0;
+  }
+
   SHAMPOO_HD ElementScaling(int k, double divisor, int exponent)
       : half_(std::ldexp(1.0, -(k + exponent) / 2)),
         rest_(std::ldexp(1.0, -(k + exponent - (k + exponent) / 2))),

@@ -34,8 +34,8 @@ SHAMPOO_HD inline double ShapeFactor(ShapeScale scale, int64_t rows, int64_t col
 }
 
 // Returns the scale of the direction of a tensor with this many elements after update_norm, shape_scale and
-// max_update_rms. scale.size: the norm of the direction, which is finite. matrix_rows: 0 if the tensor has fewer than
-// two dims.
+// max_update_rms. scale.size: the norm of the direction, which is finite. matrix_rows: 0 if shape_scale does not apply,
+// for example because the tensor has fewer than two dims.
 SHAMPOO_HD inline DirectionScale LimitNorm(const GroupSettings& settings, int64_t elements, int64_t matrix_rows,
                                            int64_t matrix_columns, const DirectionScale& scale) {
   const double root = std::sqrt(static_cast<double>(elements));

@@ -102,7 +102,7 @@ def test_eval_shows_averages_and_train_restores_the_parameters(keys: dict[str, A
         for param, average in zip(model.parameters(), averages, strict=True):
             assert torch.equal(param, average)
         assert step == 0 or before != bits(model)
-        for method in (opt.step, lambda: opt.load_state_dict(saved), lambda: copy.deepcopy(opt)):
+        for method in (opt.step, opt.state_dict, lambda: opt.load_state_dict(saved), lambda: copy.deepcopy(opt)):
             with pytest.raises(libshampoo.StateError, match=r"eval\(\) was called; call train\(\) first"):
                 method()
         opt.train()

@@ -421,7 +421,7 @@ class Shampoo(torch.optim.Optimizer):
                 loss = closure()
         self._send_keys()
         stepped = [param for param in self._params if param.grad is not None]
-        if not stepped:
+        if not stepped and not self._counts_empty_steps():
             return loss
         self._refuse_averages("step")
         stream = _stream_of(self._device)
@@ -447,7 +447,9 @@ class Shampoo(torch.optim.Optimizer):
         parts = [local(param) for param in self._params]
         weights = [torch.empty_like(part) for part in parts]
         self._bind_params()
+        self._synchronize()
         self.optimizer.export([weight.detach() for weight in weights])
+        self._synchronize()
         self._trained = [part.detach().clone() for part in parts]
         self._write(weights)
 
@@ -458,12 +460,20 @@ class Shampoo(torch.optim.Optimizer):
             self._write(self._trained)
             self._trained = None
 
+    def _counts_empty_steps(self) -> bool:
+        return any(group["count_empty_steps"] or group["weight_ema"] != 0 for group in self.optimizer.param_groups)
+
     def _has_averages(self) -> bool:
         return any(group["averaging"] != "none" or group["weight_ema"] != 0 for group in self.optimizer.param_groups)
 
     def _refuse_averages(self, method: str) -> None:
         if self._trained is not None:
             raise StateError(f"{method}: the parameters are averages, because eval() was called; call train() first")
+
+    def _synchronize(self) -> None:
+        """Wait for all streams: an export uses the stream of the last step, which may not be the current one."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
 
     def _write(self, values: list[Any]) -> None:
         for param, value in zip(self._params, values, strict=True):
@@ -487,9 +497,11 @@ class Shampoo(torch.optim.Optimizer):
         Raises
         ------
         StateError
-            If the parameters are DTensors. ``optimizer.save`` saves the state of all ranks.
+            If the parameters are DTensors; ``optimizer.save`` saves the state of all ranks. Or if ``eval`` has replaced
+            the parameters by averages, to which the state does not belong.
         """
         self._refuse_if_sharded("state_dict")
+        self._refuse_averages("state_dict")
         self._copies = {param: self._entries.read_all(number) for number, param in enumerate(self._params)}
         try:
             return dict(super().state_dict())

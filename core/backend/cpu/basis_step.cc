@@ -117,8 +117,8 @@ class BasisStep {
     if (update < settings_.start_preconditioning_step) {
       return fits ? io_.Apply(x, {1, 1, length}) : SkipUpdate(context_.item);
     }
-    const Real* const direction = Post(Back());
     if (!fits) return SkipUpdate(context_.item);
+    const Real* const direction = Post(Back());
     io_.Apply(direction, ScaleDirection(program_, true, io_.Norm(direction), length));
   }
 

@@ -58,7 +58,10 @@ class BlockIo {
       Write(context_.program, p, scale);
       return;
     }
-    const DirectionScale sized = LimitNorm(settings, block.elements, block.matrix_rows, block.matrix_columns, scale);
+    // With soap_post, shape_scale is for orthogonalized directions.
+    const bool scales_shape = settings.soap_post == SoapPost::kNone || OrthogonalizesDirection(block, settings);
+    const int64_t rows = scales_shape ? block.matrix_rows : 0;
+    const DirectionScale sized = LimitNorm(settings, block.elements, rows, block.matrix_columns, scale);
     if (settings.averaging != Averaging::kNone) {
       ApplyAveraged(p, sized);
       return;

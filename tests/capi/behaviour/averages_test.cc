@@ -294,10 +294,11 @@ TEST_CASE("averaging rejects keys that it does not work with") {
   reject(kSgd + Keys{{"weight_ema", "0.9"}, {"averaging", "schedule_free"}},
          "key averaging: the value schedule_free is not allowed with weight_ema, because there is one average to "
          "export: expected none, or weight_ema 0");
-  reject(kSgd + Keys{{"average_dtype", "bf16"}, {"averaging", "schedule_free"}},
-         "keys average_dtype and averaging: the values bf16 and schedule_free are not allowed together, because after "
-         "some hundred steps rounding would undo every change of the average: expected state_rounding stochastic, or "
-         "average_dtype f32");
+  reject(
+      kSgd + Keys{{"average_dtype", "bf16"}, {"averaging", "schedule_free"}},
+      "keys average_dtype and averaging: the values bf16 and schedule_free are not allowed together, because after a "
+      "few hundred steps rounding would undo every change of the average: expected state_rounding stochastic, or "
+      "average_dtype f32");
   reject(kSgd + Keys{{"average_dtype", "bf16"}, {"average_eval", "0.999"}},
          "keys average_dtype and average_eval: the values bf16 and 0.999 are not allowed together, because rounding "
          "would undo every decay of the difference between average and parameter: expected average_eval of at most "

@@ -75,7 +75,7 @@ impl Optimizer {
     }
 
     /// Makes each step read "lr", "beta1", "weight_decay" or "gradient_scale" of a group from a number in memory; on
-    /// CUDA from memory of the device. After NULL, steps stop reading memory.
+    /// CUDA from memory of the device. beta1 must be above 0 in the plan. After NULL, steps stop reading memory.
     ///
     /// # Safety
     ///

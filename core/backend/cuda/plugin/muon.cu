@@ -14,6 +14,12 @@ SHAMPOO_DEVICE inline bool IsOrthogonalized(const Tables& tables, int32_t b) {
          tables.work[b].rule == DirectionRule::kPrecondition;
 }
 
+// Returns the exponent by which numbers of this largest magnitude are scaled. 2 to minus this exponent is finite.
+SHAMPOO_DEVICE inline int FiniteScaleExponent(double largest) {
+  const int exponent = ScaleExponent(largest);
+  return exponent < -1022 ? -1022 : exponent;
+}
+
 // Computes the largest magnitude of a tile of H, and the sum of its squares divided by the power of two of that
 // magnitude, so that no square overflows or underflows.
 template <typename Real>
@@ -26,7 +32,7 @@ struct TileMagnitudeBody {
     const Real* const h = part.In(args.batch.first);
     const double largest =
         BitsAs<double>(cta.Largest(part.size, [&](int64_t i) { return MagnitudeBits(static_cast<double>(h[i])); }));
-    const double scale = largest == 0 ? 1 : ldexp(1.0, -ScaleExponent(largest));
+    const double scale = largest == 0 ? 1 : ldexp(1.0, -FiniteScaleExponent(largest));
     const double square = cta.Sum(part.size, [&](int64_t i) {
       const double scaled = static_cast<double>(h[i]) * scale;
       return scaled * scaled;
@@ -49,10 +55,10 @@ struct BlockMagnitudeBody {
     const auto largest_of = [&](int64_t i) { return args.batch.sums[2 * (block.first_tile + i) + 1]; };
     const double largest =
         BitsAs<double>(cta.Largest(block.tiles, [&](int64_t i) { return MagnitudeBits(largest_of(i)); }));
-    const int exponent = largest == 0 ? 0 : ScaleExponent(largest);
+    const int exponent = largest == 0 ? 0 : FiniteScaleExponent(largest);
     const double square = cta.Sum(block.tiles, [&](int64_t i) {
       const double of_tile = largest_of(i);
-      const double scale = of_tile == 0 ? 1 : ldexp(1.0, ScaleExponent(of_tile) - exponent);
+      const double scale = of_tile == 0 ? 1 : ldexp(1.0, FiniteScaleExponent(of_tile) - exponent);
       return args.batch.products[block.first_tile + i] * scale * scale;
     });
     cta.Once([&] {
