@@ -921,9 +921,8 @@ extern "C" {
     pub fn shampoo_optimizer_step(opt: *mut shampoo_optimizer, stream: *mut c_void) -> shampoo_status;
     /// Writes averages of the parameters, for evaluation and for use after training: (1 - blend) times the parameter plus
     /// blend times its average. The keys "averaging" and "weight_ema" select the average; the parameters of groups without
-    /// one are copied. Parameters and state are unchanged, and training continues from the parameters. With several ranks
-    /// the call is collective. On CUDA it is enqueued on the stream of the last call, which must not be captured, and needs
-    /// one replica and no gathered shards.
+    /// one are copied. Parameters and state are unchanged. With several ranks the call is collective. On CUDA it is enqueued
+    /// on the stream of the last call, which must not be captured, and needs one replica and no gathered shards.
     ///
     /// - `opt` read.
     /// - `blend` in \[0, 1\]; 1 writes the averages.
