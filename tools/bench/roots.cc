@@ -23,6 +23,12 @@ namespace {
 
 using FloatVector = std::vector<float>;
 
+double Median(std::vector<double>* values) {
+  const auto middle = values->begin() + static_cast<int64_t>(values->size() / 2);
+  std::nth_element(values->begin(), middle, values->end());
+  return *middle;
+}
+
 // Returns G G^T / n for an n x 2n matrix G of normal random numbers.
 FloatVector RandomFactor(int64_t n) {
   std::mt19937_64 random(static_cast<uint64_t>(n));

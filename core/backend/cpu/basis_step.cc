@@ -497,8 +497,7 @@ class BasisStep {
         .Store(from, context_.memory.arena + slot.offset, slot.dtype, 0, context_.block.elements);
   }
 
-  // fits: whether the states could be updated.
-  // Applies a direction that was not grafted.
+  // Applies a direction that was not grafted. fits: whether the states could be updated.
   void Apply(const Real* direction, bool fits) const {
     if (!fits) return SkipUpdate(context_.item);
     direction = Post(direction);

@@ -66,8 +66,9 @@ struct DeviceBlock {
   int64_t first_scan_tile;      // index in the tiles of all blocks
   int64_t first_matrix_tile;  // index in the matrix tiles of all batches; the block's tiles of all dims are consecutive
   int64_t tiles;
-  int32_t
-      direction_in_second;    // a preconditioned direction, or that of method sign, is in the second buffer of tensors
+  // The direction is in the second buffer of tensors: that of the inverse roots, of method sign, of muon or of a method
+  // in eigenbases.
+  int32_t direction_in_second;
   int64_t root_at[kMaxDims];  // index in the device's roots, where the roots of a shape group are consecutive
   int64_t plan_root;          // index of its first root in the order of the plan
   int64_t exchange_at;        // offset of its update in the exchange buffers, in bytes; -1: there is no exchange
