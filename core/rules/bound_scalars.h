@@ -12,7 +12,8 @@
 // The hyper-parameters that a step can read from memory of the caller (shampoo_optimizer_bind_scalar).
 namespace shampoo {
 
-inline constexpr int kBindableKeys = 4;
+// The numbers of the keys, in the order of kBindableNames.
+enum : int { kBoundLr, kBoundBeta1, kBoundWeightDecay, kBoundGradientScale, kBindableKeys };
 inline constexpr const char* kBindableNames = "lr, beta1, weight_decay or gradient_scale";
 
 // The names of the keys, by number.
@@ -29,23 +30,24 @@ constexpr int BindableKey(std::string_view name) {
   return -1;
 }
 
-SHAMPOO_HD constexpr double& BindableValue(GroupSettings& settings, int key) {
+// Returns the field of a key: settings.*BindableField(key).
+SHAMPOO_HD constexpr double GroupSettings::*BindableField(int key) {
   switch (key) {
-    case 0:
-      return settings.lr;
-    case 1:
-      return settings.beta1;
-    case 2:
-      return settings.weight_decay;
+    case kBoundLr:
+      return &GroupSettings::lr;
+    case kBoundBeta1:
+      return &GroupSettings::beta1;
+    case kBoundWeightDecay:
+      return &GroupSettings::weight_decay;
     default:
-      return settings.gradient_scale;
+      return &GroupSettings::gradient_scale;
   }
 }
 
 // Returns whether a step can use this value. narrowest: the narrowest computation dtype of the group.
 SHAMPOO_HD constexpr bool IsUsable(int key, double value, Dtype narrowest) {
-  if (key == 1) return value >= 0 && value < 1;
-  const bool may_be_negative = key == 3;
+  if (key == kBoundBeta1) return value >= 0 && value < 1;
+  const bool may_be_negative = key == kBoundGradientScale;
   return (may_be_negative || value >= 0) && FitOfScalar(value, narrowest, !may_be_negative) == ScalarFit::kFits;
 }
 

@@ -73,7 +73,7 @@ GroupSettings HyperParameters::InForce(size_t group) const {
   GroupSettings settings = of.settings;
   for (int key = 0; key < kBindableKeys; ++key) {
     const BoundScalar& scalar = of.bound[static_cast<size_t>(key)];
-    if (scalar.value != nullptr) BindableValue(settings, key) = scalar.Read();
+    if (scalar.value != nullptr) settings.*BindableField(key) = scalar.Read();
   }
   return settings;
 }
@@ -212,12 +212,12 @@ void HyperParameters::StoreBoundScalars() {
 uint64_t HyperParameters::Hash(bool reads_bound_scalars) const {
   uint64_t hash = 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
-    GroupSettings in_force = reads_bound_scalars ? InForce(g) : GroupSettings(groups_[g].settings);
+    const GroupSettings in_force = reads_bound_scalars ? InForce(g) : GroupSettings(groups_[g].settings);
     for (const Key& key : Keys()) {
       if (!key.changeable || key.number == nullptr) continue;
       double value = groups_[g].settings.*key.number;
       const int number = BindableKey(key.name);
-      if (number >= 0) value = BindableValue(in_force, number);
+      if (number >= 0) value = in_force.*BindableField(number);
       hash = HashBytes(&value, sizeof value, hash);
     }
   }

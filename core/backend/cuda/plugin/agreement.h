@@ -15,8 +15,7 @@ SHAMPOO_DEVICE inline uint64_t Mixed(uint64_t hash, uint64_t value) {
 
 // Mixes the values of the hyper-parameters that may be bound into a hash.
 SHAMPOO_DEVICE inline uint64_t MixedWithScalars(uint64_t hash, const GroupSettings& settings) {
-  GroupSettings copy = settings;
-  for (int key = 0; key < kBindableKeys; ++key) hash = Mixed(hash, BitsAs<uint64_t>(BindableValue(copy, key)));
+  for (int key = 0; key < kBindableKeys; ++key) hash = Mixed(hash, BitsAs<uint64_t>(settings.*BindableField(key)));
   return hash;
 }
 

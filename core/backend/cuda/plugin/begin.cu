@@ -64,7 +64,7 @@ SHAMPOO_DEVICE inline double ScalarValue(const DeviceScalar& bound, double own) 
 SHAMPOO_DEVICE inline GroupSettings InForce(const DeviceSettings& settings) {
   GroupSettings in_force = settings;
   for (int key = 0; key < kBindableKeys; ++key) {
-    double& value = BindableValue(in_force, key);
+    double& value = in_force.*BindableField(key);
     value = ScalarValue(settings.bound[key], value);
   }
   return in_force;
@@ -128,7 +128,7 @@ struct BeginGroupsBody {
       tables.groups[tables.group_count + group] = StepOf(RoutedSettings(step.settings), counter + 1);
     }
     for (int key = 0; key < kBindableKeys; ++key) {
-      const double value = BindableValue(step.settings, key);
+      const double value = step.settings.*BindableField(key);
       if (IsUsable(key, value, narrowest[i])) continue;
       return RejectGroup(state, Rejection::kBoundScalar, group, value, key);
     }
