@@ -40,7 +40,7 @@ METHODS = (
     Method("shampoo_2024", "Shampoo, preset shampoo_2024", "preset=shampoo_2024", 0.4),
     Method("shampoo", "Shampoo, defaults", "preset=shampoo", 0.016),
     Method("soap", "SOAP", "preset=soap", 0.008),
-    Method("kl_shampoo", "KL-Shampoo", "preset=kl_shampoo", 0.032),
+    Method("kl_shampoo", "KL-Shampoo", "preset=kl_shampoo", 0.011),
     Method("adamw_h", "AdamW on the hyperball", f"{ADAMW} norm_control=hyperball", 0.01, adamw_rest=True, decays=False),
     Method("muon_h", "Muon on the hyperball", "preset=muonh", 0.04, adamw_rest=True, decays=False),
     Method("soap_h", "SOAP on the hyperball", "preset=soap_h", 0.03, adamw_rest=True, decays=False),

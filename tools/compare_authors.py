@@ -45,6 +45,7 @@ SOAP_RULES = {
 }  # fmt: skip
 KL_RULES = {
     "method": "kl_shampoo", "lr": 1e-4, "epsilon": 1e-8, "weight_decay": 0.01, "weight_decay_type": "decoupled_after",
+    "kl_init": 0.1,
     "basis_method": "qr", "basis_sort": "none", "basis_transport": "none", "precondition_1d": True,
     "max_preconditioner_dim": 10000, "skip_dim_size": 10000,
 }  # fmt: skip

@@ -467,12 +467,16 @@ const Key kKeys[] = {
             "of the squared gradient in the eigenbasis, at every step. basis: from the factor matrix when the "
             "eigenbasis is refreshed; requires basis_order before.",
      .methods = kWithBasis, .choices = kKlEigenvaluesNames, .choose = Choose<&Settings::kl_eigenvalues>},
-    {.name = "kl_init", .type = KeyType::kF64, .default_text = "0.1",
-     .doc = "Eigenvalues before the first step, with factor_correction kl and method kl_shampoo.",
+    {.name = "kl_init", .type = KeyType::kF64, .default_text = "auto",
+     .doc = "Eigenvalues before the first step, with factor_correction kl and method kl_shampoo. The authors use 0.1, "
+            "which takes hundreds of steps to decay if gradients are small. auto: from the first gradient, and the "
+            "averages of the eigenvalues are bias-corrected, so that the scale of the gradients has no influence; 0.1 "
+            "with basis_order before.",
      .methods = kWithBasis, .least = 0, .least_open = true, .number = &Settings::kl_init},
     {.name = "kl_cap", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Largest inverse square root of an eigenvalue, with factor_correction kl and method kl_shampoo. 0: no "
-            "limit. auto: the size of the dimension, at least 10 and at most 4000.",
+            "limit. auto: the size of the dimension, at least 10 and at most 4000; if kl_init is auto, divided by the "
+            "square root of the mean eigenvalue of the dimension.",
      .methods = kWithBasis, .least = 0, .number = &Settings::kl_cap},
     {.name = "basis_method", .type = KeyType::kChoice, .default_text = "eigen",
      .doc = "How eigenbases are refreshed. eigen: by an eigendecomposition. qr: by basis_iterations steps of "

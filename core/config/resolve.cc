@@ -312,6 +312,12 @@ Status Resolver::ResolveBasis() {
   if (IsAuto("relative_epsilon")) settings_.relative_epsilon = -1;
   if (settings_.method == Method::kKlShampoo) settings_.relative_epsilon = 0;
   if (IsAuto("kl_cap")) settings_.kl_cap = -1;
+  if (IsAuto("kl_init")) settings_.kl_init = settings_.basis_order == BasisOrder::kBefore ? 0.1 : -1;
+  if (settings_.kl_init < 0 && settings_.kl_cap == 0 && settings_.factor_correction == FactorTerm::kKl) {
+    return Invalid(
+        "key kl_cap: the value 0 is not allowed with kl_init auto, which lets an eigenvalue be 0: expected "
+        "kl_cap above 0 or auto, or a number for kl_init, such as 0.1");
+  }
   const bool orthogonalizes = settings_.soap_post == SoapPost::kOrthogonalize;
   if (orthogonalizes && !config_.IsSet(*FindKey("shape_scale"))) settings_.shape_scale = ShapeScale::kMuon;
 

@@ -93,11 +93,40 @@ constexpr double RelativeEpsilon(const GroupSettings& settings, Dtype computatio
   return settings.relative_epsilon >= 0 ? settings.relative_epsilon : kRoundoffs / 2 * MachineEpsilon(computation);
 }
 
-// Returns the largest inverse square root of an eigenvalue of a dim of this size; infinity: there is no limit.
-constexpr double KlCap(const GroupSettings& settings, int64_t d) {
+// Returns whether the eigenvalues start from the gradients (kl_init auto): the first gradient gives the scale of the
+// first whitening, and their moving averages are bias-corrected, so that this scale has no weight in them.
+constexpr bool StartsFromGradient(const GroupSettings& settings) { return settings.kl_init < 0; }
+
+// Returns the eigenvalues of a block before its first update. The product of one eigenvalue of each dim with a factor
+// matrix is the mean square of the first gradient with kl_init auto. mean_square: 0 before the first gradient.
+SHAMPOO_HD inline double FirstEigenvalue(const GroupSettings& settings, double mean_square, int factors) {
+  constexpr double kOfZeros = 0.1;
+  if (!StartsFromGradient(settings)) return settings.kl_init;
+  return mean_square > 0 ? std::pow(mean_square, 1.0 / factors) : kOfZeros;
+}
+
+// Returns by what the term of the first gradient in a factor matrix is multiplied, so that it has the scale of a term
+// that is whitened by the first eigenvalues. scale: their inverse square root. factors: number of factor matrices.
+SHAMPOO_HD inline double FirstTermScale(const GroupSettings& settings, double scale, int factors) {
+  return StartsFromGradient(settings) ? std::pow(scale, 2.0 * (factors - 1)) : 1;
+}
+
+// Returns the decay of the eigenvalues in an update after the first gradient.
+SHAMPOO_HD inline double EigenvalueDecay(const GroupSettings& settings, int64_t update) {
+  const double decay = settings.shampoo_beta;
+  if (!StartsFromGradient(settings)) return decay;
+  const int64_t t = FactorUpdates(settings, update) - (SkipsFirst(settings) ? 0 : 1);
+  // The bias-corrected average of t terms, from the one of t - 1 terms.
+  return 1 - (decay < 1 ? (1 - decay) / BiasCorrection(decay, t) : 1 / static_cast<double>(t));
+}
+
+// Returns the largest inverse square root of an eigenvalue of a dim of size d; infinity: there is no limit. mean: of
+// the eigenvalues of the dim, above 0. With kl_init auto, an automatic cap is relative to it.
+SHAMPOO_HD inline double KlCap(const GroupSettings& settings, int64_t d, double mean) {
   if (settings.kl_cap > 0) return settings.kl_cap;
   if (settings.kl_cap == 0) return __builtin_inf();
-  return d < 10 ? 10 : d > 4000 ? 4000 : static_cast<double>(d);
+  const double cap = d < 10 ? 10 : d > 4000 ? 4000 : static_cast<double>(d);
+  return StartsFromGradient(settings) ? cap / std::sqrt(mean) : cap;
 }
 
 // Returns the new inverse square root of an eigenvalue: 1 / sqrt(eigenvalue), at most the cap.

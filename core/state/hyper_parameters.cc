@@ -132,13 +132,14 @@ Status HyperParameters::Get(int group, const char* name, double* value) const {
         "key root_rank_rtol is auto, which has no single value: it is the size of each matrix times the machine "
         "epsilon of its root_dtype; shampoo_config_get returns the text auto");
   }
-  const bool differs_by_block =
-      (key->number == &Settings::relative_epsilon || key->number == &Settings::kl_cap) && settings.*key->number < 0;
+  const bool differs_by_block = (key->number == &Settings::relative_epsilon || key->number == &Settings::kl_cap ||
+                                 key->number == &Settings::kl_init) &&
+                                settings.*key->number < 0;
   const bool is_unread_auto = !Reads(settings.method, *key) && std::string_view(key->default_text) == "auto";
   if (key->number != nullptr && (differs_by_block || is_unread_auto)) {
     return Invalid("key ", name, " is auto, which has no single value",
                    is_unread_auto ? Cat(": method ", NameOf(settings.method), " does not read the key")
-                                  : ": it depends on the dtype or the size of each block",
+                                  : ": it depends on the dtype, the size or the gradients of each block",
                    "; shampoo_config_get returns the text auto");
   }
   if (key->number != nullptr) {

@@ -170,7 +170,7 @@ TEST_CASE("soap and kl_shampoo have the defaults of their authors, and blocks of
     CHECK(settings.basis_init == BasisInit::kEigen);
     CHECK(settings.factor_start == FactorStart::kZero);
     CHECK(settings.kl_eigenvalues == KlEigenvalues::kEma);
-    CHECK(settings.kl_init == 0.1);
+    CHECK(settings.kl_init == -1);
     CHECK(settings.kl_cap == -1);
     CHECK(settings.inverse_exponent == 0.5);
     CHECK(settings.refresh_growth == 0);
@@ -194,6 +194,7 @@ TEST_CASE("the decay of factor matrices is beta2 unless shampoo_beta is set") {
 TEST_CASE("0 turns off the cap, the relative epsilon and skipped dims") {
   const Settings settings = Resolved({{"method", "soap"},
                                       {"factor_correction", "kl"},
+                                      {"kl_init", "0.1"},
                                       {"kl_cap", "0"},
                                       {"relative_epsilon", "0"},
                                       {"skip_dim_size", "0"}});
@@ -231,6 +232,10 @@ TEST_CASE("combinations of keys that methods in eigenbases do not have are rejec
        "key factor_start: the value first is not allowed with basis_order before"},
       {{{"method", "soap"}, {"factor_correction", "kl"}, {"kl_eigenvalues", "basis"}},
        "key kl_eigenvalues: the value basis is not allowed with basis_order after"},
+      {{{"method", "kl_shampoo"}, {"kl_cap", "0"}},
+       "key kl_cap: the value 0 is not allowed with kl_init auto, which lets an eigenvalue be 0: expected kl_cap above "
+       "0 "
+       "or auto, or a number for kl_init, such as 0.1"},
       {{{"method", "kl_shampoo"}, {"kl_eigenvalues", "basis"}}, "key kl_eigenvalues: the value basis is not allowed"},
       {{{"method", "kl_shampoo"}, {"basis_order", "before"}}, "key basis_order: the value before is not allowed with"},
       {{{"method", "kl_shampoo"}, {"first_step", "use"}}, "key first_step: the value use is not allowed with method"},

@@ -135,6 +135,40 @@ TEST_CASE("the first gradient has the weight of every gradient in the factor mat
   CHECK(FirstFactorWeight(settings, scalars) == 1);
 }
 
+TEST_CASE("the first eigenvalues are kl_init, or follow from the first gradient") {
+  GroupSettings settings;
+  settings.kl_init = 0.5;
+  CHECK(FirstEigenvalue(settings, 4, 2) == 0.5);
+  CHECK(FirstTermScale(settings, 3, 2) == 1);
+  settings.kl_init = -1;
+  CHECK(FirstEigenvalue(settings, 4, 1) == 4);
+  CHECK(FirstEigenvalue(settings, 4, 2) == 2);
+  CHECK(FirstEigenvalue(settings, 8, 3) == doctest::Approx(2));
+  CHECK(FirstEigenvalue(settings, 0, 2) == 0.1);
+  CHECK(FirstTermScale(settings, 3, 1) == 1);
+  CHECK(FirstTermScale(settings, 3, 2) == 9);
+  CHECK(FirstTermScale(settings, 3, 3) == 81);
+}
+
+TEST_CASE("the average of the eigenvalues is bias-corrected with kl_init auto") {
+  GroupSettings settings = SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 1);
+  settings.shampoo_beta = 0.5;
+  settings.kl_init = 0.1;
+  CHECK(EigenvalueDecay(settings, 1) == 0.5);
+  settings.kl_init = -1;
+  CHECK(EigenvalueDecay(settings, 1) == 0);
+  CHECK(EigenvalueDecay(settings, 2) == doctest::Approx(1.0 / 3));
+  CHECK(EigenvalueDecay(settings, 3) == doctest::Approx(3.0 / 7));
+  settings.factor_update_frequency = 2;
+  CHECK(EigenvalueDecay(settings, 3) == doctest::Approx(1.0 / 3));
+  settings.factor_update_frequency = 1;
+  settings.first_step = FirstStep::kUse;
+  CHECK(EigenvalueDecay(settings, 2) == 0);
+  CHECK(EigenvalueDecay(settings, 3) == doctest::Approx(1.0 / 3));
+  settings.shampoo_beta = 1;
+  CHECK(EigenvalueDecay(settings, 4) == doctest::Approx(2.0 / 3));
+}
+
 TEST_CASE("an automatic relative epsilon is 1024 unit roundoffs") {
   GroupSettings settings;
   settings.relative_epsilon = -1;
@@ -151,11 +185,14 @@ TEST_CASE("an automatic cap is the size of the dim, at least 10 and at most 4000
   settings.kl_cap = -1;
   const std::initializer_list<std::pair<int64_t, double>> caps = {{1, 10},    {9, 10},      {10, 10},    {11, 11},
                                                                   {512, 512}, {4000, 4000}, {4001, 4000}};
-  for (const auto& [d, cap] : caps) CHECK(KlCap(settings, d) == cap);
+  settings.kl_init = 0.1;
+  for (const auto& [d, cap] : caps) CHECK(KlCap(settings, d, 0.25) == cap);
+  settings.kl_init = -1;
+  for (const auto& [d, cap] : caps) CHECK(KlCap(settings, d, 0.25) == 2 * cap);
   settings.kl_cap = 0;
-  CHECK(std::isinf(KlCap(settings, 12)));
+  CHECK(std::isinf(KlCap(settings, 12, 0.25)));
   settings.kl_cap = 2.5;
-  CHECK(KlCap(settings, 12) == 2.5);
+  CHECK(KlCap(settings, 12, 0.25) == 2.5);
 }
 
 TEST_CASE("an inverse square root of an eigenvalue is at most its cap, also of an eigenvalue that is not positive") {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "core/backend/cpu/basis_states.h"
@@ -137,7 +138,9 @@ class BasisStep {
   // The first gradient initializes the factor matrices and the eigenbases. The gradient is not whitened, because there
   // are no eigenvalues yet.
   void RunFirst(const BlockData<Real>& g, int64_t update) {
-    UpdateFactors(g, FirstFactorWeight(settings_, program_));
+    double weight = FirstFactorWeight(settings_, program_);
+    if (is_kl() && StartsFromGradient(settings_)) weight *= StartEigenvalues(g);
+    UpdateFactors(g, weight);
     InitializeBases();
     if (update < 1) {
       StoreFactors();
@@ -150,6 +153,25 @@ class BasisStep {
     if (context_.item.schedule.refreshes() && IsBasisDue(settings_, 1)) RefreshAfter(direction);
     StoreFactors();
     Apply(direction, true);
+  }
+
+  // Sets the eigenvalues by the first gradient. Returns the scale of its term in the factor matrices.
+  double StartEigenvalues(const BlockData<Real>& g) const {
+    const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    const int64_t row = context_.row() > 0 ? context_.row() : context_.block.elements;
+    double square = 0;
+    for (int64_t i = 0; i * row < context_.block.elements; ++i) {
+      square += BestKernels().Of<Real>().sum_of_squares(g.data + i * g.ld, row);
+    }
+    int factors = 0;
+    for (int k = 0; k < dims(); ++k) factors += states_.has_factor(k) ? 1 : 0;
+    if (factors == 0) return 1;
+    const double mean = square / static_cast<double>(context_.block.elements);
+    const double scale = 1 / std::sqrt(FirstEigenvalue(settings_, mean, factors));
+    for (int k = 0; k < dims(); ++k) {
+      if (states_.has_factor(k)) std::fill_n(states_.scale(k), states_.d(k), static_cast<Real>(scale));
+    }
+    return FirstTermScale(settings_, scale, factors);
   }
 
   // The direction in the present bases, then factor matrices and eigenbases.
@@ -344,6 +366,7 @@ class BasisStep {
   // Computes the next eigenvalues of all dims from r, the gradient in the eigenbases. Returns false if one overflows.
   bool AverageEigenvalues(const Real* r) const {
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    const double decay = EigenvalueDecay(settings_, UpdatesOf(settings_, *states_.gradient_count()));
     Real* const scaled = spare();
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
@@ -356,7 +379,7 @@ class BasisStep {
       const double mean = MeanWeight(k);
       for (int64_t i = 0; i < states_.d(k); ++i) {
         const auto s = static_cast<double>(states_.scale(k)[i]);
-        next[i] = program_.factor_decay / (s * s) + (1 - program_.factor_decay) * mean * next[i];
+        next[i] = decay / (s * s) + (1 - decay) * mean * next[i];
         if (!std::isfinite(next[i])) return false;
       }
     }
@@ -366,8 +389,16 @@ class BasisStep {
   void StoreEigenvalues() const {
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
-      StoreScales(k, states_.next_eigenvalues(k), KlCap(settings_, states_.d(k)));
+      CapScales(k, states_.next_eigenvalues(k));
     }
+  }
+
+  // Stores the eigenvalues of dim k. Keeps the old ones if kl_init is auto and all new ones are 0.
+  void CapScales(int k, const double* eigenvalues) const {
+    const double mean =
+        std::accumulate(eigenvalues, eigenvalues + states_.d(k), 0.0) / static_cast<double>(states_.d(k));
+    if (StartsFromGradient(settings_) && !(mean > 0)) return;
+    StoreScales(k, eigenvalues, KlCap(settings_, states_.d(k), mean));
   }
 
   void StoreScales(int k, const double* eigenvalues, double cap) const {
@@ -485,7 +516,7 @@ class BasisStep {
       }
     }
     for (int64_t j = 0; j < d; ++j) eigenvalues[j] /= correction;
-    StoreScales(k, eigenvalues, KlCap(settings_, d));
+    CapScales(k, eigenvalues);
   }
 
   void LoadState(const StateSlot& slot, Real* to) const {

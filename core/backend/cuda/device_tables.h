@@ -146,7 +146,7 @@ struct BasisWork {
   int64_t update;           // the number of the update of the block; 0: the gradient only initializes the block
   int32_t is_first;         // with basis_order after: the gradient initializes the block
   int32_t updates_factors;  // see StepScalars
-  double factor_decay, factor_weight;
+  double factor_decay, factor_weight, eigenvalue_decay;
   double filter_correction, moment_correction, moment_epsilon;
   double divisor;  // of the factor matrices in a refresh
 };

@@ -3,65 +3,10 @@
 // Methods soap and kl_shampoo: the properties that follow from their formulas, and the numbers of worked examples.
 #include <algorithm>
 
-#include "tests/capi/behaviour/host.h"
+#include "tests/capi/behaviour/basis_host.h"
 
 namespace shampoo_test {
 namespace {
-
-using BasisVector = std::vector<double>;
-
-const Keys kSoap = {{"method", "soap"}, {"lr", "1"}};
-const Keys kKlSoap = {{"method", "soap"}, {"factor_correction", "kl"}, {"lr", "1"}};
-const Keys kKlShampoo = {{"method", "kl_shampoo"}, {"lr", "1"}};
-const std::vector<Keys> kBasisMethods = {kSoap, kKlSoap, kKlShampoo};
-
-// Makes a step of the first parameter from W = 0 and returns the direction. The learning rate must be 1.
-BasisVector DirectionOf(Host* host, const BasisVector& gradient) {
-  Host::Tensors& tensor = host->tensors[0];
-  tensor.w = Array(tensor.w.dtype(), tensor.w.size());
-  tensor.g = ArrayOf(tensor.g.dtype(), gradient);
-  host->Step();
-  BasisVector direction = tensor.w.Values();
-  for (double& element : direction) element = -element;
-  return direction;
-}
-
-// Copies all states of one optimizer to another that has the same ones.
-void CopyStates(const Host& from, Host* to) {
-  for (const Host::Entry& entry : from.Entries()) to->Write(entry.info.key, from.Read(entry));
-}
-
-BasisVector RandomElements(size_t count, std::mt19937_64* random) {
-  Array values(SHAMPOO_F64, count);
-  values.Fill(*random);
-  return values.Values();
-}
-
-double LargestOf(const BasisVector& values) {
-  double largest = 0;
-  for (const double value : values) largest = std::max(largest, std::fabs(value));
-  return largest;
-}
-
-double DistanceOf(const BasisVector& a, const BasisVector& b) {
-  REQUIRE(a.size() == b.size());
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(a[i] - b[i]));
-  return largest;
-}
-
-BasisVector DiagonalMatrix(const BasisVector& diagonal) {
-  const size_t n = diagonal.size();
-  BasisVector matrix(n * n);
-  for (size_t i = 0; i < n; ++i) matrix[i * n + i] = diagonal[i];
-  return matrix;
-}
-
-BasisVector DiagonalOf(const BasisVector& matrix, size_t n) {
-  BasisVector diagonal(n);
-  for (size_t i = 0; i < n; ++i) diagonal[i] = matrix[i * n + i];
-  return diagonal;
-}
 
 TEST_CASE("a refresh with unchanged factor matrices changes no update, whatever the order of the columns") {
   std::mt19937_64 random(11);
@@ -256,7 +201,9 @@ TEST_CASE("with beta2 1 the second moment is a sum without bias correction") {
   CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({3, 0})), DiagonalMatrix({3 / 5.5, 0})) < 1e-14);
 }
 
-const Keys kExample = kKlShampoo + Keys{{"beta1", "0.9"}, {"beta2", "0.9"}, {"shampoo_beta", "0.9"}, {"epsilon", "0"}};
+const Keys kExample =
+    kKlShampoo +
+    Keys{{"beta1", "0.9"}, {"beta2", "0.9"}, {"shampoo_beta", "0.9"}, {"epsilon", "0"}, {"kl_init", "0.1"}};
 
 TEST_CASE("method kl_shampoo gives the numbers of a worked example") {
   Host host(kExample, {Param("w", {2, 2}, SHAMPOO_F64)});
@@ -367,13 +314,16 @@ TEST_CASE("a turn of a basis by 30 degrees turns a second moment of (4, 1) to (3
     for (const Keys& method : kBasisMethods) {
       CAPTURE(method[0].second);
       CAPTURE(basis_method);
+      const bool has_moment = method[0].second == "soap";
+      const bool has_scales = method[1].first == "factor_correction" || !has_moment;
       // A gradient of 0 changes neither sums nor averages of squares.
-      Host host(method + Keys{{"beta1", "0.5"},
-                              {"beta2", "1"},
-                              {"shampoo_beta", "1"},
-                              {"basis_method", basis_method},
-                              {"basis_iterations", "16"},
-                              {"precondition_frequency", "60"}},
+      Host host(method + (has_scales ? Keys{{"kl_init", "0.1"}} : Keys{}) +
+                    Keys{{"beta1", "0.5"},
+                         {"beta2", "1"},
+                         {"shampoo_beta", "1"},
+                         {"basis_method", basis_method},
+                         {"basis_iterations", "16"},
+                         {"precondition_frequency", "60"}},
                 {Param("w", {2, 1}, SHAMPOO_F64)});
       host.WriteValues("w/0/factor.0", factor);
       const Host::Entry count = host.Find("w/0/gradient_count");
@@ -381,8 +331,6 @@ TEST_CASE("a turn of a basis by 30 degrees turns a second moment of (4, 1) to (3
       updates.Set(0, 60);
       host.Write(count.info.key, updates);
       host.WriteValues("w/0/filtered_grad", {2, 4});
-      const bool has_moment = method[0].second == "soap";
-      const bool has_scales = method[1].first == "factor_correction" || !has_moment;
       if (has_moment) host.WriteValues("w/0/second_moment", {4, 1});
       if (has_scales) host.WriteValues("w/0/kl_scale.0", {0.5, 1});
       DirectionOf(&host, {0, 0});
@@ -469,25 +417,6 @@ TEST_CASE("NaN in a state of a method in eigenbases never reaches the parameter"
       }
     }
   }
-}
-
-// Returns C_k, the contraction of a tensor with itself along all dims but k, times `weight`.
-BasisVector GramOf(const BasisVector& tensor, const std::vector<size_t>& shape, size_t k, double weight) {
-  const size_t n = shape[k];
-  size_t after = 1;
-  for (size_t i = k + 1; i < shape.size(); ++i) after *= shape[i];
-  BasisVector gram(n * n);
-  for (size_t at = 0; at < tensor.size(); ++at) {
-    const size_t row = at / after % n;
-    for (size_t j = 0; j < n; ++j) gram[row * n + j] += weight * tensor[at] * tensor[at + j * after - row * after];
-  }
-  return gram;
-}
-
-BasisVector SumOf(double a, const BasisVector& x, double b, const BasisVector& y) {
-  BasisVector sum(x.size());
-  for (size_t i = 0; i < x.size(); ++i) sum[i] = a * x[i] + b * y[i];
-  return sum;
 }
 
 TEST_CASE("factor matrices are averages of the contracted gradient, with the weights that the keys set") {

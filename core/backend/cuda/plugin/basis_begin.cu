@@ -37,6 +37,7 @@ struct BeginBasesBody {
     }
     work.updates_factors = scalars.updates_factors ? 1 : 0;
     work.factor_decay = scalars.factor_decay;
+    work.eigenvalue_decay = work.is_first != 0 ? 1 : EigenvalueDecay(settings, work.update);
     work.factor_weight = work.is_first != 0 ? FirstFactorWeight(settings, scalars) : scalars.factor_weight;
     work.filter_correction = scalars.filter_correction;
     work.moment_correction = scalars.moment_correction;

@@ -35,7 +35,7 @@ struct NextEigenvaluesBody {
       return static_cast<double>(scaled) * static_cast<double>(scaled);
     });
     cta.Once([&] {
-      const double decay = args.basis.work[factor.index].factor_decay;
+      const double decay = args.basis.work[factor.index].eigenvalue_decay;
       const auto s = static_cast<double>(ScalesOf<Real>(args, block, k)[row]);
       const double next = decay / (s * s) + (1 - decay) * MeanWeight(block, k) * sum;
       factor.Sums(args)[row] = next;
@@ -81,6 +81,33 @@ struct CheckWhitenedBody {
   }
 };
 
+// Sets the eigenvalues of the blocks that the gradient initializes, where kl_init is auto. The trace of the first
+// product of a block is the square of the gradient's norm.
+template <typename Real>
+struct StartEigenvaluesBody {
+  BasisArgs args;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const int32_t b = args.batch.blocks[cta.index()];
+    const DeviceBlock& block = args.tables.blocks[b];
+    const GroupSettings& settings = args.tables.groups[block.group].settings;
+    const int factors = FactorCount(block);
+    if (!IsStepped(args.tables, b) || args.basis.work[b].is_first == 0 || factors == 0) return;
+    int first = 0;
+    while (!block.factor[first].present()) ++first;
+    const int64_t size = block.shape[first];
+    const Real* const product = static_cast<const Real*>(args.batch.matrices) + block.matrix_at[first];
+    const double square = cta.Sum(size, [&](int64_t i) { return static_cast<double>(product[i * size + i]); });
+    const double mean = square / static_cast<double>(block.elements);
+    const double scale = 1 / std::sqrt(FirstEigenvalue(settings, mean, factors));
+    for (int k = 0; k < block.factors; ++k) {
+      if (!block.factor[k].present()) continue;
+      Real* const scales = ScalesOf<Real>(args, block, k);
+      cta.ForEach(block.shape[k], [&](int64_t i) { scales[i] = static_cast<Real>(scale); });
+    }
+  }
+};
+
 template <typename Real>
 struct UpdateBasisFactorBody {
   BasisArgs args;
@@ -92,12 +119,17 @@ struct UpdateBasisFactorBody {
     const BasisWork& work = args.basis.work[tile.block];
     if (!IsStepped(args.tables, tile.block) || args.tables.work[tile.block].states_fit == 0) return;
     if (work.updates_factors == 0 || (work.is_first != 0) != (initializes != 0)) return;
-    const bool is_kl = args.tables.groups[block.group].settings.factor_correction == FactorTerm::kKl;
+    const GroupSettings& settings = args.tables.groups[block.group].settings;
+    double of_dim = work.factor_weight;
+    if (settings.factor_correction == FactorTerm::kKl) {
+      of_dim *= MeanWeight(block, tile.dim);
+      const auto scale = static_cast<double>(ScalesOf<Real>(args, block, tile.dim)[0]);
+      if (work.is_first != 0) of_dim *= FirstTermScale(settings, scale, FactorCount(block));
+    }
     const MatrixTile part(tile, block.shape[tile.dim]);
     const StateSlot& slot = block.factor[tile.dim];
     const Real decay = static_cast<Real>(work.factor_decay);
-    const Real weight =
-        static_cast<Real>(is_kl ? work.factor_weight * MeanWeight(block, tile.dim) : work.factor_weight);
+    const Real weight = static_cast<Real>(of_dim);
     const Real* const product = static_cast<const Real*>(args.batch.matrices) + block.matrix_at[tile.dim];
     char* const to = args.tables.state_out + slot.offset;
     part.ForEachLower(cta, [&](int64_t r, int64_t c) {
@@ -120,8 +152,10 @@ struct StoreEigenvaluesBody {
     for (int k = 0; k < block.factors; ++k) {
       if (!block.factor[k].present()) continue;
       const int64_t d = block.shape[k];
-      const double cap = KlCap(settings, d);
       const double* const next = args.basis.sums + 2 * block.vector_at[k];
+      const double mean = cta.Sum(d, [&](int64_t i) { return next[i]; }) / static_cast<double>(d);
+      if (StartsFromGradient(settings) && !(mean > 0)) continue;
+      const double cap = KlCap(settings, d, mean);
       Real* const scales = ScalesOf<Real>(args, block, k);
       cta.ForEach(d, [&](int64_t i) { scales[i] = static_cast<Real>(KlScale(next[i], cap)); });
     }
@@ -138,6 +172,10 @@ cudaError_t CheckWhitened(cudaStream_t stream, const BasisArgs& args, const Basi
                           const void* whitened) {
   const cudaError_t error = LaunchBasis<SquareWhitenedBody>(stream, run.count * tiles, args, run, tiles, whitened);
   return error != cudaSuccess ? error : Launch(stream, run.count, CheckWhitenedBody{args, run});
+}
+
+cudaError_t StartEigenvalues(cudaStream_t stream, const BasisArgs& args) {
+  return LaunchBasis<StartEigenvaluesBody>(stream, args.batch.block_count, args);
 }
 
 cudaError_t UpdateBasisFactors(cudaStream_t stream, const BasisArgs& args, bool initializes) {

@@ -200,7 +200,7 @@ struct TakeEigenvaluesBody {
     const void* const products = args.basis.products;
     const Real* const q = factor.In(bases);
     const Real* const fq = factor.In(products);
-    const double cap = KlCap(args.tables.groups[factor.block.group].settings, d);
+    const double cap = KlCap(args.tables.groups[factor.block.group].settings, d, 1);  // kl_init is a number
     Real* const scales = ScalesOf<Real>(args, factor.block, run.dim);
     cta.ForEach(d, [&](int64_t j) {
       double eigenvalue = 0;

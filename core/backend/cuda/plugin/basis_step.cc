@@ -198,6 +198,9 @@ Status BasisStep::StepBefore(const Work& work) const {
 Status BasisStep::InitializeBases(const Work& work) const {
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kFactorUpdate));
   SHAMPOO_RETURN_IF_ERROR(MultiplyGradients(work));
+  if (work.is_kl() && StartsFromGradient(work.settings)) {
+    SHAMPOO_CUDA_TRY(StartEigenvalues(work.stream, work.args));
+  }
   SHAMPOO_CUDA_TRY(UpdateBasisFactors(work.stream, work.args, true));
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kRoots));
   SHAMPOO_CUDA_TRY(LoadFactors(work.stream, work.args, kOnlyInitialize, work.args.batch.matrices));

@@ -1,0 +1,142 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// The eigenvalues of KL-Shampoo and KL-SOAP with kl_init auto: their start, their averages and their cap.
+#include <array>
+#include <cmath>
+
+#include "tests/capi/behaviour/basis_host.h"
+
+namespace shampoo_test {
+namespace {
+
+const std::vector<Keys> kKlMethods = {kKlSoap, kKlShampoo};
+
+BasisVector EigenvaluesOf(const Host& host, size_t k) {
+  BasisVector eigenvalues = host.Read("w/0/kl_scale." + std::to_string(k)).Values();
+  for (double& value : eigenvalues) value = 1 / (value * value);
+  return eigenvalues;
+}
+
+double MeanSquare(const BasisVector& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return sum / static_cast<double>(values.size());
+}
+
+TEST_CASE("the first gradient sets all eigenvalues to a root of its mean square, and whitens its own term with them") {
+  std::mt19937_64 random(5);
+  const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
+  const std::vector<size_t> shape = {2, 3, 4};
+  for (const Keys& method : kKlMethods) {
+    CAPTURE(method[0].second);
+    Host host(method + Keys{{"shampoo_beta", "0.75"}}, {Param("w", {2, 3, 4}, SHAMPOO_F64)});
+    DirectionOf(&host, g[0]);
+    const double first = std::cbrt(MeanSquare(g[0]));
+    std::vector<BasisVector> expected;
+    for (size_t k = 0; k < 3; ++k) {
+      CHECK(DistanceOf(EigenvaluesOf(host, k), BasisVector(shape[k], first)) < 1e-15);
+      const double weight = 0.25 * static_cast<double>(shape[k]) / 24 / (first * first);
+      expected.push_back(GramOf(g[0], shape, k, weight));
+      CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected[k]) < 1e-13);
+    }
+    // The second gradient is whitened by the same eigenvalues. They have no weight in the averages.
+    DirectionOf(&host, g[1]);
+    for (size_t k = 0; k < 3; ++k) {
+      const double weight = static_cast<double>(shape[k]) / 24 / (first * first);
+      const BasisVector gram = GramOf(g[1], shape, k, weight);
+      const BasisVector factor = host.Read("w/0/factor." + std::to_string(k)).Values();
+      CHECK(DistanceOf(factor, SumOf(0.75, expected[k], 0.25, gram)) < 1e-13);
+      double trace = 0, sum = 0;
+      for (size_t i = 0; i < shape[k]; ++i) trace += gram[i * shape[k] + i];
+      for (const double eigenvalue : EigenvaluesOf(host, k)) sum += eigenvalue;
+      CHECK(sum == doctest::Approx(trace).epsilon(1e-13));
+    }
+  }
+}
+
+// Diagonal gradients, whose eigenbases are the coordinate axes. The eigenvalues of both dims are then equal.
+TEST_CASE("averages of eigenvalues are bias-corrected, and plain means with shampoo_beta 1") {
+  const std::vector<std::array<double, 2>> gradients = {{2, 1}, {3, 1}, {1, 2}, {2, 2}, {4, 1}};
+  for (const double beta : {0.75, 1.0}) {
+    CAPTURE(beta);
+    const Keys keys = {{"shampoo_beta", std::to_string(beta)}, {"beta1", "0"}, {"epsilon", "0"}, {"kl_cap", "1e6"}};
+    Host host(kKlShampoo + keys, {Param("w", {2, 2}, SHAMPOO_F64)});
+    const double first = std::sqrt(5.0 / 4);
+    std::array<double, 2> value = {first, first}, sum = {}, weights = {};
+    for (size_t t = 0; t < gradients.size(); ++t) {
+      const std::array<double, 2>& g = gradients[t];
+      const BasisVector direction = DirectionOf(&host, {g[0], 0, 0, g[1]});
+      for (size_t i = 0; i < 2; ++i) {
+        CHECK(direction[3 * i] == doctest::Approx(t > 0 ? g[i] / value[i] : 0).epsilon(1e-13));
+        if (t == 0) continue;
+        // A mean over two columns, one of which is 0.
+        const double term = g[i] * g[i] / value[i] / 2;
+        sum[i] = beta * sum[i] + term;
+        weights[i] = beta * weights[i] + 1;
+        value[i] = sum[i] / weights[i];
+      }
+      for (size_t k = 0; k < 2; ++k) CHECK(DistanceOf(EigenvaluesOf(host, k), {value[0], value[1]}) < 1e-13);
+    }
+  }
+}
+
+TEST_CASE("with kl_init auto and epsilon 0, the scale of the gradients has no influence") {
+  std::mt19937_64 random(7);
+  std::vector<BasisVector> gradients;
+  for (int t = 0; t < 14; ++t) {
+    gradients.push_back(RandomElements(42, &random));
+    // The eigenvalues of a row of zeros are limited by the cap.
+    for (size_t i = 0; i < 6; ++i) gradients.back()[i] = 0;
+  }
+  for (const Keys& method : kKlMethods) {
+    for (const std::string init : {"auto", "0.1"}) {
+      CAPTURE(method[0].second);
+      CAPTURE(init);
+      std::vector<BasisVector> directions[3];
+      const double scales[] = {1, std::ldexp(1, 30), std::ldexp(1, -30)};
+      for (size_t s = 0; s < 3; ++s) {
+        Host host(method + Keys{{"kl_init", init}, {"epsilon", "0"}, {"precondition_frequency", "5"}},
+                  {Param("w", {7, 6}, SHAMPOO_F64)});
+        for (BasisVector gradient : gradients) {
+          for (double& element : gradient) element *= scales[s];
+          directions[s].push_back(DirectionOf(&host, gradient));
+        }
+      }
+      double difference = 0;
+      for (size_t t = 1; t < gradients.size(); ++t) {
+        for (size_t s = 1; s < 3; ++s) {
+          const double distance = DistanceOf(directions[s][t], directions[0][t]);
+          difference = std::max(difference, distance / LargestOf(directions[0][t]));
+        }
+      }
+      CAPTURE(difference);
+      CHECK((init == "auto" ? difference < 1e-9 : difference > 0.01));
+    }
+  }
+}
+
+TEST_CASE("gradients of zeros leave the eigenvalues as they are until there is another gradient") {
+  for (const Keys& method : kKlMethods) {
+    Host host(method, {Param("w", {2, 2}, SHAMPOO_F64)});
+    DirectionOf(&host, BasisVector(4));
+    CHECK(DistanceOf(EigenvaluesOf(host, 0), {0.1, 0.1}) < 1e-16);
+    DirectionOf(&host, BasisVector(4));
+    CHECK(DistanceOf(EigenvaluesOf(host, 1), {0.1, 0.1}) < 1e-16);
+    const BasisVector direction = DirectionOf(&host, {1, 0, 0, 1});
+    CHECK(std::isfinite(LargestOf(direction)));
+    CHECK(LargestOf(direction) > 0);
+  }
+}
+
+TEST_CASE("an automatic cap is relative to the mean eigenvalue of its dim") {
+  Host host(kKlShampoo, {Param("w", {2, 2}, SHAMPOO_F64)});
+  for (int t = 0; t < 2; ++t) DirectionOf(&host, {1e-6, 0, 0, 0});
+  // Mean m of the eigenvalues 2 m and 0, the second of which is at its limit m / 10^2.
+  for (size_t k = 0; k < 2; ++k) {
+    const BasisVector eigenvalues = EigenvaluesOf(host, k);
+    CHECK(eigenvalues[1] / eigenvalues[0] == doctest::Approx(1.0 / 200).epsilon(1e-12));
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
