@@ -35,7 +35,7 @@ class Contest:
     def tuning_loss(self, method: Method, rate: float) -> float:
         """Return the mean loss of the tuning seeds on the images for tuning."""
         runs = [self.run(method, rate, seed, False) for seed in self.size.tuning_seeds]
-        return mean(loss_of(self.context.runner.result(run)) for run in runs)
+        return mean(map(loss_of, self.context.runner.results(runs)))
 
     def begin(self) -> None:
         """Print the budget."""
@@ -44,7 +44,8 @@ class Contest:
         count = size.tries * len(size.tuning_seeds) + len(size.seeds)
         runs = [self.run(method, method.usual_rate, size.tuning_seeds[0], False) for method in methods]
         runner.progress.begin(PART, {method.label: count for method in methods},
-                              {run.label: runner.measured_seconds(run) for run in runs})  # fmt: skip
+                              {run.label: runner.measured_seconds(run) for run in runs},
+                              runner.at_once(runs[0]))  # fmt: skip
 
 
 def measure(context: Context) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def measure(context: Context) -> dict[str, Any]:
         search = tuning.search_rate(loss, method.usual_rate, size.tries, size.factor)
         if method.name == "adamw":
             contest.rest_rate = search.rate
-        results = [context.runner.result(contest.run(method, search.rate, seed, True)) for seed in size.seeds]
+        results = context.runner.results([contest.run(method, search.rate, seed, True) for seed in size.seeds])
         rows.append({
             "name": method.name, "label": method.label, "options": method.options,
             "rest": "".join(method.arguments(0, size.decay, contest.rest_rate)[3:]), "rate": search.rate,

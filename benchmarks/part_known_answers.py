@@ -34,10 +34,10 @@ def solve(context: Context, method: Method) -> dict[str, Any]:
 
         def tuning_loss(rate: float, problem: str = problem) -> float:
             runs = [make_run(context, method, problem, rate, seed) for seed in size.tuning_seeds]
-            return mean(loss_of(runner.result(run)) for run in runs)
+            return mean(map(loss_of, runner.results(runs)))
 
         search = tuning.search_rate(tuning_loss, method.usual_rate, size.tries, size.factor)
-        results = [runner.result(make_run(context, method, problem, search.rate, seed)) for seed in size.seeds]
+        results = runner.results([make_run(context, method, problem, search.rate, seed) for seed in size.seeds])
         distances = [loss_of(result) for result in results]
         row["problems"][problem] = {
             "rate": search.rate, "grid": search.losses, "is_at_end": search.is_at_end, "distances": distances,
@@ -45,7 +45,7 @@ def solve(context: Context, method: Method) -> dict[str, Any]:
         }  # fmt: skip
         if problem == "kronecker":
             runs = [make_run(context, method, problem, search.rate, seed, SCALE) for seed in size.seeds]
-            scaled = [loss_of(runner.result(run)) for run in runs]
+            scaled = [loss_of(result) for result in runner.results(runs)]
             row["problems"]["scaled"] = {"rate": search.rate, "distances": scaled,
                                          "passes": mean(scaled) <= SCALED_FACTOR * mean(distances)}  # fmt: skip
         if problem == "rank_deficient":
@@ -61,7 +61,8 @@ def measure(context: Context) -> dict[str, Any]:
     count = len(TOLERANCES) * (size.tries * len(size.tuning_seeds) + len(size.seeds)) + len(size.seeds)
     runs = [make_run(context, method, "kronecker", method.usual_rate, size.tuning_seeds[0]) for method in methods]
     runner.progress.begin(PART, {method.label: count for method in methods},
-                          {run.label: runner.measured_seconds(run) for run in runs})  # fmt: skip
+                          {run.label: runner.measured_seconds(run) for run in runs},
+                          runner.at_once(runs[0]))  # fmt: skip
     tolerances = {**TOLERANCES, "scaled": SCALED_FACTOR, "span": OUTSIDE}
     rows = [solve(context, method) for method in methods]
     return {**context.head(PART, size), "tolerances": tolerances, "methods": rows}

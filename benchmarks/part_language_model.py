@@ -47,11 +47,11 @@ class Race:
     def tuning_loss(self, method: Method, rate: float, steps: int) -> float:
         """Return the mean loss of the tuning seeds on the tuning files."""
         runs = [self.run(method, rate, seed, steps, False) for seed in self.size.tuning_seeds]
-        return mean(loss_of(self.context.runner.result(run)) for run in runs)
+        return mean(map(loss_of, self.context.runner.results(runs)))
 
     def judge(self, method: Method, rate: float, steps: int, seeds: tuple[int, ...]) -> list[dict[str, Any]]:
         """Return the results of unseen seeds on the judging files."""
-        return [self.context.runner.result(self.run(method, rate, seed, steps, True)) for seed in seeds]
+        return self.context.runner.results([self.run(method, rate, seed, steps, True) for seed in seeds])
 
     def most_runs(self, method: Method) -> int:
         """Return the largest number of runs of a method."""
@@ -67,7 +67,8 @@ class Race:
         runs = [self.run(method, method.usual_rate, self.size.tuning_seeds[0], self.size.steps, False)
                 for method in methods]  # fmt: skip
         runner.progress.begin(PART, {method.label: self.most_runs(method) for method in methods},
-                              {run.label: runner.measured_seconds(run) for run in runs})  # fmt: skip
+                              {run.label: runner.measured_seconds(run) for run in runs},
+                              runner.at_once(runs[0]))  # fmt: skip
 
 
 def tune(race: Race, method: Method) -> tuning.Search:

@@ -41,14 +41,15 @@ def measure(context: Context) -> dict[str, Any]:
     pairs = [(rule, width) for rule in RULES for width in size.widths]
     runs = [make_run(context, rule, width, rule.usual_rate, size.seeds[0]) for rule, width in pairs]
     runner.progress.begin(PART, {run.label: size.tries * len(size.seeds) for run in runs},
-                          {run.label: runner.measured_seconds(run) for run in runs})  # fmt: skip
+                          {run.label: runner.measured_seconds(run) for run in runs},
+                          runner.at_once(runs[0]))  # fmt: skip
     for rule in RULES:
         searches = {}
         for width in size.widths:
 
             def loss(rate: float, rule: Method = rule, width: int = width) -> float:
                 runs = [make_run(context, rule, width, rate, seed) for seed in size.seeds]
-                return mean(loss_of(runner.result(run)) for run in runs)
+                return mean(map(loss_of, runner.results(runs)))
 
             searches[width] = tuning.search_rate(loss, rule.usual_rate, size.tries)
         rows.append({

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Runs trainers, one after another. Runs that are in the store are not repeated."""
+"""Runs trainers, side by side on as many cores as there are. Runs that are in the store are not repeated."""
 from __future__ import annotations
 
 import hashlib
@@ -8,8 +8,10 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +34,11 @@ class Run(NamedTuple):
     files: tuple[tuple[str, Path], ...]  # options whose values are files
     seed: int
     steps: int
+
+    @property
+    def threads(self) -> int:
+        """Return the number of threads of the run."""
+        return int(self.arguments[self.arguments.index("--threads") + 1]) if "--threads" in self.arguments else 1
 
     def shortened(self, steps: int) -> Run:
         """Return the same run with fewer steps. All trainers but one have the option --steps."""
@@ -65,10 +72,14 @@ class Progress:
         self.seconds: dict[str, float] = {}
         self.measured: dict[str, list[float]] = {}
         self.done = self.total = 0
+        self.at_once = 1
 
-    def begin(self, part: str, counts: dict[str, int], seconds: dict[str, float]) -> None:
-        """Start a part and print its budget: the largest number of runs, and the measured seconds of one."""
-        self.part, self.left, self.seconds = part, dict(counts), dict(seconds)
+    def begin(self, part: str, counts: dict[str, int], seconds: dict[str, float], at_once: int = 1) -> None:
+        """Start a part and print its budget: the largest number of runs, and the measured seconds of one.
+
+        at_once: the number of runs that are made side by side.
+        """
+        self.part, self.left, self.seconds, self.at_once = part, dict(counts), dict(seconds), at_once
         self.done, self.total, self.measured = 0, sum(counts.values()), {}
         print(f"\n{part}: at most {self.total} runs, {duration(self.remaining())}")
         for label, count in counts.items():
@@ -79,7 +90,7 @@ class Progress:
 
     def remaining(self) -> float:
         """Return the largest remaining time in seconds, if all runs are still to be made."""
-        return sum(count * self.seconds[label] for label, count in self.left.items())
+        return sum(count * self.seconds[label] for label, count in self.left.items()) / self.at_once
 
     def count(self, label: str, seconds: float | None = None) -> None:
         """Count a finished run. The measured seconds of new runs replace the estimate."""
@@ -109,6 +120,7 @@ class Runner:
         self.trainers, self.store, self.progress = trainers, store, Progress(only_budget)
         self.commit, self.processor = machine.commit(), machine.processor()
         self.hashes: dict[Path, str] = {}
+        self.lock = threading.Lock()
 
     def hash_of(self, path: Path) -> str:
         """Return a hash of a file."""
@@ -143,26 +155,43 @@ class Runner:
         record = self.store.find(settings)
         is_new = record is None
         if record is None:
-            record = self.store.add(settings, *self.execute(run))
+            finished = self.execute(run)
+            with self.lock:
+                record = self.store.add(settings, *finished)
         result: dict[str, Any] = record["result"]
-        self.progress.count(run.label, record["seconds"] if is_new else None)
-        if is_new:
-            loss = result.get("validation_loss", result.get("methods", [{}])[0].get("validation_loss"))
-            shown = "" if loss is None else f": {loss:.5g}"
-            steps = f", {run.steps} steps" if run.steps else ""
-            self.progress.show(f"{run.label}, seed {run.seed}{steps}{shown}, {duration(record['seconds'])}")
+        with self.lock:
+            self.progress.count(run.label, record["seconds"] if is_new else None)
+            if is_new:
+                loss = result.get("validation_loss", result.get("methods", [{}])[0].get("validation_loss"))
+                shown = "" if loss is None else f": {loss:.5g}"
+                steps = f", {run.steps} steps" if run.steps else ""
+                self.progress.show(f"{run.label}, seed {run.seed}{steps}{shown}, {duration(record['seconds'])}")
         return result
 
+    def results(self, runs: Sequence[Run]) -> list[dict[str, Any]]:
+        """Return the results of runs. Those that are not in the store are made side by side."""
+        with ThreadPoolExecutor(self.at_once(runs[0])) as pool:
+            return list(pool.map(self.result, runs))
+
+    @staticmethod
+    def at_once(run: Run) -> int:
+        """Return how many runs like this one have a core for each of their threads."""
+        return max(1, machine.processor_count() // run.threads)
+
     def measured_seconds(self, run: Run, fraction: float = 0.1) -> float:
-        """Return the seconds of a run: measured if it is in the store, otherwise estimated from a shorter run."""
+        """Return the seconds of a run: measured if it is in the store, otherwise estimated from two shorter runs."""
         record = self.store.find(self.settings(run))
         if record is None and "--steps" not in run.arguments:
             record = self.store.add(self.settings(run), *self.execute(run))
         if record is not None:
             return float(record["seconds"])
-        short = run.shortened(max(2, round(run.steps * fraction)))
-        record = self.store.find(self.settings(short)) or self.store.add(self.settings(short), *self.execute(short))
-        estimate = float(record["seconds"]) * run.steps / short.steps
+        few, more = run.shortened(2), run.shortened(max(4, round(run.steps * fraction)))
+        start, later = (
+            float((self.store.find(self.settings(short)) or self.store.add(self.settings(short), *self.execute(short)))
+                  ["seconds"])
+            for short in (few, more)
+        )  # fmt: skip
+        estimate = start + max(later - start, 0) * (run.steps - few.steps) / (more.steps - few.steps)
         if estimate > SHORT:
             return estimate
         # The start takes most of a short run.

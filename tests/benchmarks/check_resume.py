@@ -117,7 +117,9 @@ def main() -> None:
         made = lines(log)
         same = [line.replace(str(folder / "killed"), str(folder / "whole")) for line in made]
         assert sorted(set(same)) == sorted(set(whole)), "other runs"
-        assert len(made) == len(whole) + kills, (len(made), len(whole), kills)
+        # A kill costs the runs that are made side by side at that moment.
+        at_once = len(os.sched_getaffinity(0))
+        assert len(whole) + kills <= len(made) <= len(whole) + kills * at_once, (len(made), len(whole), kills)
         assert results(folder / "killed") == expected
 
         # Repeated runs are compared with the stored ones.

@@ -174,7 +174,8 @@ TEST_CASE("a wrong number in any exchange of a load leaves each rank with its ol
   CHECK(invalid > 20);
 }
 
-TEST_CASE("a communicator that fails at any call of a save leaves the older checkpoint or the new one") {
+TEST_CASE("a communicator that fails at any call of a save leaves the older checkpoint or the new one" *
+          doctest::test_suite("long")) {
   Saves saves;
   const int64_t calls = Collectives(&saves.job, [&] { saves.Save(); });
   int newer_ones = 0;
@@ -198,7 +199,8 @@ TEST_CASE("a communicator that fails at any call of a save leaves the older chec
 }
 
 TEST_CASE(
-    "a communicator that fails at any call of a load leaves each rank with its old state or with the checkpoint's") {
+    "a communicator that fails at any call of a load leaves each rank with its old state or with the checkpoint's" *
+    doctest::test_suite("long")) {
   Saves saves;
   for (const int64_t steps : {0, 5}) {
     SavingJob alike;

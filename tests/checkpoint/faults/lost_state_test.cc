@@ -41,7 +41,8 @@ void BindAnotherAndBack(SavingJob* job) {
   }
 }
 
-TEST_CASE("after a failed read in the second pass of a load, steps fail until a load succeeds") {
+TEST_CASE("after a failed read in the second pass of a load, steps fail until a load succeeds" *
+          doctest::test_suite("long")) {
   struct Kind {
     int64_t blocks;
     bool lost[2];  // whether a rank has more state than is backed up

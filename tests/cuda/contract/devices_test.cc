@@ -73,7 +73,7 @@ TEST_CASE("every function leaves the current device unchanged, whether or not th
   MustCuda(cudaStreamDestroy(stream));
 }
 
-TEST_CASE("create leaves the current device unchanged if any call fails" * NeedsFake()) {
+TEST_CASE("create leaves the current device unchanged if any call fails" * doctest::test_suite("long")) {
   for (int64_t nth = 1;; ++nth) {
     CAPTURE(nth);
     const Stage stage;

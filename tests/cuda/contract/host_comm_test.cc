@@ -57,7 +57,8 @@ const std::vector<Keys> kHostCommOptions = {
     {{"communicate", "params"}, {"root_async", "1"}, {"track_times", "true"}},
 };
 
-TEST_CASE("ranks over communicators of host memory make the steps of ranks over communicators of device memory") {
+TEST_CASE("ranks over communicators of host memory make the steps of ranks over communicators of device memory" *
+          doctest::test_suite("long")) {
   for (const HostKind& kind : kHostKinds) {
     for (const Keys& options : kHostCommOptions) {
       CAPTURE(NameOf(kind));

@@ -272,7 +272,7 @@ void FailEachOwnCall(const char* root_device, uint64_t step) {
   }
 }
 
-TEST_CASE("each call of a step with root_async may fail" * NeedsFake()) {
+TEST_CASE("each call of a step with root_async may fail" * doctest::test_suite("long")) {
   for (const char* root_device : {"device", "host"}) {
     for (const uint64_t step : {10, 13}) FailEachOwnCall(root_device, step);
   }

@@ -28,7 +28,7 @@ int64_t CallsToDescribe() {
   return fake_cuda_calls(nullptr);
 }
 
-TEST_CASE("create: a failed call leaks nothing, and creating again works" * NeedsFake()) {
+TEST_CASE("create: a failed call leaks nothing, and creating again works" * doctest::test_suite("long")) {
   UsePlugin();
   const int64_t first = CallsToDescribe();
   // Matrices of only two sizes, because create calls the libraries for each size.

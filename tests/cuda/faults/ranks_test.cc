@@ -49,7 +49,7 @@ void Begin(DeviceRanks* ranks) {
 TEST_CASE(
     "a rank fails and the communicator is aborted: the others return, and parameters are those before or after the "
     "step" *
-    NeedsFake()) {
+    doctest::test_suite("long")) {
   struct Case {
     const char* lag;
     const char* bucket;  // comm_bucket_bytes
@@ -165,7 +165,8 @@ struct Shards : DeviceRanks {
 
 // If a collective of a rank fails, the library also aborts the other communicator of this rank, so that no rank waits.
 // After other failures the program must abort both communicators.
-TEST_CASE("a shard fails: all shards of all copies return, and later steps fail on all of them" * NeedsFake()) {
+TEST_CASE("a shard fails: all shards of all copies return, and later steps fail on all of them" *
+          doctest::test_suite("long")) {
   for (const ShardKind& kind : kShardKinds) {
     for (const int copies : {1, 2}) {
       if (copies == 1 && kind.on_host.of_shards) continue;
