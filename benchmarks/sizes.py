@@ -72,7 +72,7 @@ class Cost(NamedTuple):
     """Times of steps."""
 
     steps: int = 300
-    batches: tuple[int, ...] = (1, 2, 4, 8, 12, 24, 48, 96)
+    batches: tuple[int, ...] = (1, 2, 4, 8, 12, 24, 48)
     seeds: tuple[int, ...] = (1, 2, 3)  # interleaved runs
     methods: tuple[str, ...] = ALL
 

@@ -119,7 +119,7 @@ struct GroupSettings {
   double basis_tolerance = 0;
   double basis_epsilon = 0;
   double kl_init = 0;  // -1: auto, from the first gradient
-  double kl_cap = 0;  // -1: auto, which depends on the dim; 0: no limit
+  double kl_cap = 0;   // -1: auto, which depends on the dim; 0: no limit
   double update_norm_target = 0;
   double max_update_rms = 0;
   double norm_radius = 0;

@@ -128,8 +128,9 @@ Status CheckDeviceKeys(const Settings& default_group, const Settings& settings, 
   }
   if (settings.trace_scaling > 0 || settings.count_empty_steps) {
     return Unsupported(
-        "keys trace_scaling and count_empty_steps are not supported on a GPU yet (device_type SHAMPOO_CUDA): expected "
-        "0 and false, or a plan for SHAMPOO_CPU");
+        "keys trace_scaling (", settings.trace_scaling, ") and count_empty_steps (",
+        settings.count_empty_steps ? "true" : "false",
+        ") are not supported on a GPU yet (device_type SHAMPOO_CUDA): expected 0 and false, or a plan for SHAMPOO_CPU");
   }
   const bool is_shampoo = settings.method == Method::kShampoo;
   if (is_shampoo && (settings.precondition_dims != PreconditionDims::kAll || settings.skip_dim_size > 0 ||

@@ -8,13 +8,14 @@
 #include "core/base/text.h"
 
 namespace shampoo {
-namespace {
 
-Status CheckAlignment(const char* name, const void* start, Dtype dtype) {
+Status CheckAlignment(std::string_view name, const void* start, Dtype dtype) {
   if (reinterpret_cast<uintptr_t>(start) % SizeOf(dtype) == 0) return {};
   return Invalid(name, " is not aligned: an array of ", NameOf(dtype), " starts at a multiple of ", SizeOf(dtype),
                  " bytes");
 }
+
+namespace {
 
 Status CheckBuffers(const Param& param, const Buffers& buffers) {
   if (param.elements == 0) return {};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/backend/buffers.h"
@@ -10,6 +11,9 @@
 #include "core/plan/plan.h"
 
 namespace shampoo {
+
+// Fails if an array of this dtype cannot start at this address. name: what the error calls it.
+Status CheckAlignment(std::string_view name, const void* start, Dtype dtype);
 
 // The caller's buffers of all parameters of a plan.
 class BoundBuffers {

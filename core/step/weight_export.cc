@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/step/weight_export.h"
 
+#include <utility>
+
+#include "core/base/memory_range.h"
+#include "core/base/text.h"
 #include "core/rules/averages.h"
 
 namespace shampoo {
@@ -25,10 +29,19 @@ Status CheckExport(const StepInputs& inputs, std::span<void* const> weights) {
   SHAMPOO_RETURN_IF_ERROR(inputs.state.CheckUsable(inputs.state.out()));
   SHAMPOO_RETURN_IF_ERROR(inputs.buffers.CheckAllBound());
   for (size_t p = 0; p < weights.size(); ++p) {
-    if (weights[p] == nullptr || weights[p] != inputs.buffers.all()[p].param) continue;
-    return Invalid("weights[", p, "] is the parameter \"", inputs.plan.params[p].desc.name,
-                   "\" itself: expected other memory, because training continues from the parameter; the memory of its "
-                   "gradient will do");
+    const Param& param = inputs.plan.params[p];
+    if (weights[p] == nullptr || param.elements == 0) continue;
+    const auto range = [&](const void* start, Dtype dtype) {
+      return MemoryRange{start, param.elements * static_cast<int64_t>(SizeOf(dtype))};
+    };
+    if (range(weights[p], param.desc.out_dtype)
+            .Overlaps(range(inputs.buffers.all()[p].param, param.desc.param_dtype))) {
+      return Invalid("weights[", p, "] overlaps the parameter \"", param.desc.name,
+                     "\": expected other memory, because training continues from the parameter; the memory of its "
+                     "gradient will do");
+    }
+    Status status = CheckAlignment("the memory", weights[p], param.desc.out_dtype);
+    if (!status.ok()) return std::move(status).Within(Cat("weights[", p, "]"));
   }
   return {};
 }

@@ -267,8 +267,14 @@ TEST_CASE("an export with bad arguments says which, and what is expected") {
   CheckExportError(&host, 1, 2, nullptr, SHAMPOO_E_INVALID, "weights is NULL: expected a pointer");
   addresses[1] = host.tensors[1].w.data();
   CheckExportError(&host, 1, 2, addresses, SHAMPOO_E_INVALID,
-                   "weights[1] is the parameter \"v\" itself: expected other memory, because training continues from "
+                   "weights[1] overlaps the parameter \"v\": expected other memory, because training continues from "
                    "the parameter; the memory of its gradient will do");
+  addresses[1] = host.tensors[1].w.data() + 12;
+  CHECK(shampoo_optimizer_export(host.optimizer, 1, 2, addresses) == SHAMPOO_E_INVALID);
+  char bytes[4 * 5] = {};
+  addresses[1] = bytes + 2 - reinterpret_cast<uintptr_t>(bytes) % 4;
+  CheckExportError(&host, 1, 2, addresses, SHAMPOO_E_INVALID,
+                   "weights[1]: the memory is not aligned: an array of f32 starts at a multiple of 4 bytes");
 }
 
 TEST_CASE("averaging rejects keys that it does not work with") {

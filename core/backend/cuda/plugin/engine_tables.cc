@@ -141,7 +141,8 @@ Status Engine::FillTables(cudaStream_t stream) {
     for (int64_t tile = 0; tile < hash_tiles; ++tile) host.hash_tiles.push_back({p, static_cast<int32_t>(tile)});
   }
   for (const DeviceSettings& group : planned_) {
-    host.initial.push_back({group.initial_inverse, group.kl_init != 0 ? 1 / std::sqrt(FirstEigenvalue(group, 0, 1)) : 0});
+    host.initial.push_back(
+        {group.initial_inverse, group.kl_init != 0 ? 1 / std::sqrt(FirstEigenvalue(group, 0, 1)) : 0});
   }
 
   char* const base = workspace_.data();
