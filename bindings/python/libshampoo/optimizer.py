@@ -252,7 +252,7 @@ class Optimizer:
         Raises
         ------
         ValueError
-            If an array has the wrong dtype or shape, is read-only, or is the parameter itself.
+            If an array has the wrong dtype or shape, is read-only, or overlaps the parameter.
 
         Examples
         --------
