@@ -6,14 +6,14 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import machine
 from corpus import Corpus
 from methods import Method, by_name
-from runner import Runner
+from runner import Run, Runner
 from sizes import Size
 
 
@@ -30,6 +30,10 @@ class Context:
         if self.known_corpus is None:
             self.known_corpus = Corpus(self.data / "text", self.texts)
         return self.known_corpus
+
+    def mean_loss(self, runs: Sequence[Run]) -> float:
+        """Return the mean loss of runs, infinity if one diverged."""
+        return mean(map(loss_of, self.runner.results(runs)))
 
     def head(self, part: str, size: Any) -> dict[str, Any]:
         """Return what every file of results begins with."""

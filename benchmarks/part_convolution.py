@@ -8,7 +8,7 @@ from typing import Any
 import digits
 import student
 import tuning
-from context import Context, chosen, loss_of, mean
+from context import Context, chosen, loss_of
 from methods import Method
 from runner import Run
 
@@ -35,7 +35,7 @@ class Contest:
     def tuning_loss(self, method: Method, rate: float) -> float:
         """Return the mean loss of the tuning seeds on the images for tuning."""
         runs = [self.run(method, rate, seed, False) for seed in self.size.tuning_seeds]
-        return mean(map(loss_of, self.context.runner.results(runs)))
+        return self.context.mean_loss(runs)
 
     def begin(self) -> None:
         """Print the budget."""
@@ -43,9 +43,7 @@ class Contest:
         methods = chosen(size.methods)
         count = size.tries * len(size.tuning_seeds) + len(size.seeds)
         runs = [self.run(method, method.usual_rate, size.tuning_seeds[0], False) for method in methods]
-        runner.progress.begin(PART, {method.label: count for method in methods},
-                              {run.label: runner.measured_seconds(run) for run in runs},
-                              runner.at_once(runs[0]))  # fmt: skip
+        runner.begin(PART, {method.label: count for method in methods}, runs)
 
 
 def measure(context: Context) -> dict[str, Any]:

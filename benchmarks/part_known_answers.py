@@ -34,7 +34,7 @@ def solve(context: Context, method: Method) -> dict[str, Any]:
 
         def tuning_loss(rate: float, problem: str = problem) -> float:
             runs = [make_run(context, method, problem, rate, seed) for seed in size.tuning_seeds]
-            return mean(map(loss_of, runner.results(runs)))
+            return context.mean_loss(runs)
 
         search = tuning.search_rate(tuning_loss, method.usual_rate, size.tries, size.factor)
         results = runner.results([make_run(context, method, problem, search.rate, seed) for seed in size.seeds])
@@ -60,9 +60,7 @@ def measure(context: Context) -> dict[str, Any]:
     methods = [method.alone for method in chosen(size.methods)]
     count = len(TOLERANCES) * (size.tries * len(size.tuning_seeds) + len(size.seeds)) + len(size.seeds)
     runs = [make_run(context, method, "kronecker", method.usual_rate, size.tuning_seeds[0]) for method in methods]
-    runner.progress.begin(PART, {method.label: count for method in methods},
-                          {run.label: runner.measured_seconds(run) for run in runs},
-                          runner.at_once(runs[0]))  # fmt: skip
+    runner.begin(PART, {method.label: count for method in methods}, runs)
     tolerances = {**TOLERANCES, "scaled": SCALED_FACTOR, "span": OUTSIDE}
     rows = [solve(context, method) for method in methods]
     return {**context.head(PART, size), "tolerances": tolerances, "methods": rows}

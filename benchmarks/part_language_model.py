@@ -47,7 +47,7 @@ class Race:
     def tuning_loss(self, method: Method, rate: float, steps: int) -> float:
         """Return the mean loss of the tuning seeds on the tuning files."""
         runs = [self.run(method, rate, seed, steps, False) for seed in self.size.tuning_seeds]
-        return mean(map(loss_of, self.context.runner.results(runs)))
+        return self.context.mean_loss(runs)
 
     def judge(self, method: Method, rate: float, steps: int, seeds: tuple[int, ...]) -> list[dict[str, Any]]:
         """Return the results of unseen seeds on the judging files."""
@@ -66,9 +66,7 @@ class Race:
         methods, runner = chosen(self.size.methods), self.context.runner
         runs = [self.run(method, method.usual_rate, self.size.tuning_seeds[0], self.size.steps, False)
                 for method in methods]  # fmt: skip
-        runner.progress.begin(PART, {method.label: self.most_runs(method) for method in methods},
-                              {run.label: runner.measured_seconds(run) for run in runs},
-                              runner.at_once(runs[0]))  # fmt: skip
+        runner.begin(PART, {method.label: self.most_runs(method) for method in methods}, runs)
 
 
 def tune(race: Race, method: Method) -> tuning.Search:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import tuning
-from context import Context, loss_of, mean
+from context import Context
 from methods import Method
 from part_language_model import horizon_arguments, model_arguments
 from runner import Run
@@ -40,16 +40,14 @@ def measure(context: Context) -> dict[str, Any]:
     size, runner, rows = context.size.transfer, context.runner, []
     pairs = [(rule, width) for rule in RULES for width in size.widths]
     runs = [make_run(context, rule, width, rule.usual_rate, size.seeds[0]) for rule, width in pairs]
-    runner.progress.begin(PART, {run.label: size.tries * len(size.seeds) for run in runs},
-                          {run.label: runner.measured_seconds(run) for run in runs},
-                          runner.at_once(runs[0]))  # fmt: skip
+    runner.begin(PART, {run.label: size.tries * len(size.seeds) for run in runs}, runs)
     for rule in RULES:
         searches = {}
         for width in size.widths:
 
             def loss(rate: float, rule: Method = rule, width: int = width) -> float:
                 runs = [make_run(context, rule, width, rate, seed) for seed in size.seeds]
-                return mean(map(loss_of, runner.results(runs)))
+                return context.mean_loss(runs)
 
             searches[width] = tuning.search_rate(loss, rule.usual_rate, size.tries)
         rows.append({

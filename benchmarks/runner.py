@@ -149,15 +149,25 @@ class Runner:
             raise SystemExit(f"\n{quoted}\nended with status {done.returncode}: {done.stderr.strip()}")
         return json.loads(done.stdout), time.monotonic() - start
 
-    def result(self, run: Run) -> dict[str, Any]:
-        """Return the result of a run, from the store if it is there."""
+    def record(self, run: Run) -> dict[str, Any]:
+        """Return the record of a run, which is made if it is not in the store."""
         settings = self.settings(run)
-        record = self.store.find(settings)
-        is_new = record is None
-        if record is None:
+        found = self.store.find(settings)
+        if found is None:
             finished = self.execute(run)
             with self.lock:
-                record = self.store.add(settings, *finished)
+                found = self.store.add(settings, *finished)
+        return found
+
+    def begin(self, part: str, counts: dict[str, int], runs: Sequence[Run]) -> None:
+        """Print the budget of a part. counts: the largest number of runs by label; runs: one with each label."""
+        self.progress.begin(part, counts, {run.label: self.measured_seconds(run) for run in runs},
+                            self.at_once(runs[0]))  # fmt: skip
+
+    def result(self, run: Run) -> dict[str, Any]:
+        """Return the result of a run, from the store if it is there."""
+        is_new = self.store.find(self.settings(run)) is None
+        record = self.record(run)
         result: dict[str, Any] = record["result"]
         with self.lock:
             self.progress.count(run.label, record["seconds"] if is_new else None)
@@ -180,22 +190,13 @@ class Runner:
 
     def measured_seconds(self, run: Run, fraction: float = 0.1) -> float:
         """Return the seconds of a run: measured if it is in the store, otherwise estimated from two shorter runs."""
-        record = self.store.find(self.settings(run))
-        if record is None and "--steps" not in run.arguments:
-            record = self.store.add(self.settings(run), *self.execute(run))
-        if record is not None:
-            return float(record["seconds"])
-        few, more = run.shortened(2), run.shortened(max(4, round(run.steps * fraction)))
-        start, later = (
-            float((self.store.find(self.settings(short)) or self.store.add(self.settings(short), *self.execute(short)))
-                  ["seconds"])
-            for short in (few, more)
-        )  # fmt: skip
-        estimate = start + max(later - start, 0) * (run.steps - few.steps) / (more.steps - few.steps)
-        if estimate > SHORT:
-            return estimate
-        # The start takes most of a short run.
-        return float(self.store.add(self.settings(run), *self.execute(run))["seconds"])
+        if self.store.find(self.settings(run)) is None and "--steps" in run.arguments:
+            few, more = run.shortened(2), run.shortened(max(4, round(run.steps * fraction)))
+            start, later = (float(self.record(short)["seconds"]) for short in (few, more))
+            estimate = start + max(later - start, 0) * (run.steps - few.steps) / (more.steps - few.steps)
+            if estimate > SHORT:
+                return estimate
+        return float(self.record(run)["seconds"])  # the start takes most of a short run
 
     def repeat(self, part: str, files: Sequence[Path], count: int) -> int:
         """Repeat stored runs of a part and compare their losses. Return the number of runs that differ."""

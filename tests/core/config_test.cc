@@ -234,8 +234,7 @@ TEST_CASE("combinations of keys that methods in eigenbases do not have are rejec
        "key kl_eigenvalues: the value basis is not allowed with basis_order after"},
       {{{"method", "kl_shampoo"}, {"kl_cap", "0"}},
        "key kl_cap: the value 0 is not allowed with kl_init auto, which lets an eigenvalue be 0: expected kl_cap above "
-       "0 "
-       "or auto, or a number for kl_init, such as 0.1"},
+       "0 or auto, or a number for kl_init, such as 0.1"},
       {{{"method", "kl_shampoo"}, {"kl_eigenvalues", "basis"}}, "key kl_eigenvalues: the value basis is not allowed"},
       {{{"method", "kl_shampoo"}, {"basis_order", "before"}}, "key basis_order: the value before is not allowed with"},
       {{{"method", "kl_shampoo"}, {"first_step", "use"}}, "key first_step: the value use is not allowed with method"},
