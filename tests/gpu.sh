@@ -406,6 +406,8 @@ stage_4() {
   if have contract "contract"; then
     ! $fake || some=("--test-case=a step on the device*,replays and later calls*")
     side_by_side run "contract" 300 "$programs/contract" --test-suite-exclude=long,fake "${some[@]}"
+    $fake || side_by_side run "contract: communicators of host memory" 300 "$programs/contract" \
+      "--test-case=ranks over communicators of host memory*"
   fi
   if have against_cpu "against_cpu"; then
     if $fake; then

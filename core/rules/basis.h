@@ -94,7 +94,8 @@ constexpr double RelativeEpsilon(const GroupSettings& settings, Dtype computatio
 }
 
 // Returns whether the eigenvalues start from the gradients (kl_init auto): the first gradient gives the scale of the
-// first whitening, and their moving averages are bias-corrected, so that this scale has no weight in them.
+// first whitening, and their moving averages are bias-corrected, so that this scale has no weight in them. An exception
+// are blocks whose first gradients are zeros: terms of zeros count, but do not replace the eigenvalues.
 constexpr bool StartsFromGradient(const GroupSettings& settings) { return settings.kl_init < 0; }
 
 // Returns the eigenvalues of a block before its first update. The product of one eigenvalue of each dim with a factor

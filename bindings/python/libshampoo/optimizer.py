@@ -245,7 +245,7 @@ class Optimizer:
         ----------
         weights
             Arrays to write: a mapping by name, which can be nested and can omit parameters, or a sequence in the order
-            of the parameters, in which None omits one. They cannot be the parameters themselves.
+            of the parameters, in which None omits one. They must not overlap the parameters.
         blend
             A number in [0, 1]: the result is (1 - blend) * parameter + blend * average.
 

@@ -1152,8 +1152,8 @@ shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, cons
  * @param key a key of type "f64", "i64" or "bool" (0 or 1).
  * @param value_out receives the value.
  * @retval SHAMPOO_E_INVALID there is no such group or key; its value is not a number; or its value is "auto" and has
- *     no single number, because it depends on the block ("root_rank_rtol", "relative_epsilon", "kl_cap") or because the
- *     group's method does not read the key.
+ *     no single number, because it depends on the block ("root_rank_rtol", "relative_epsilon", "kl_init", "kl_cap") or
+ *     because the group's method does not read the key.
  */
 shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group, const char* key, double* value_out);
 
@@ -1205,7 +1205,7 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
  * @param blend in [0, 1]; 1 writes the averages.
  * @param count the number of parameters of the plan.
  * @param weights receives, by parameter, what this rank holds of it, in its out_dtype and dense, like
- *     shampoo_buffers.out. Not the parameter itself; the memory of its gradient will do. NULL: not wanted.
+ *     shampoo_buffers.out. Must not overlap the parameter; the memory of its gradient will do. NULL: not wanted.
  * @retval SHAMPOO_E_STATE as for shampoo_optimizer_step(), or another rank makes a step instead.
  */
 shampoo_status shampoo_optimizer_export(shampoo_optimizer* opt, double blend, int32_t count, void* const* weights);

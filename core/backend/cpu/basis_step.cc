@@ -135,8 +135,8 @@ class BasisStep {
     });
   }
 
-  // The first gradient initializes the factor matrices and the eigenbases. The gradient is not whitened, because there
-  // are no eigenvalues yet.
+  // The first gradient initializes the factor matrices and the eigenbases. It is not whitened, because there are no
+  // eigenvalues yet. With kl_init auto, its term gets the scale of a whitened one.
   void RunFirst(const BlockData<Real>& g, int64_t update) {
     double weight = FirstFactorWeight(settings_, program_);
     if (is_kl() && StartsFromGradient(settings_)) weight *= StartEigenvalues(g);

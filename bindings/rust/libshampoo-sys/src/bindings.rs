@@ -876,8 +876,8 @@ extern "C" {
     /// - `key` a key of type "f64", "i64" or "bool" (0 or 1).
     /// - `value_out` receives the value.
     /// - returns `SHAMPOO_E_INVALID`: there is no such group or key; its value is not a number; or its value is "auto" and has
-    ///   no single number, because it depends on the block ("root_rank_rtol", "relative_epsilon", "kl_cap") or because the
-    ///   group's method does not read the key.
+    ///   no single number, because it depends on the block ("root_rank_rtol", "relative_epsilon", "kl_init", "kl_cap") or
+    ///   because the group's method does not read the key.
     pub fn shampoo_optimizer_get(
         opt: *const shampoo_optimizer,
         group: i32,
@@ -928,7 +928,7 @@ extern "C" {
     /// - `blend` in \[0, 1\]; 1 writes the averages.
     /// - `count` the number of parameters of the plan.
     /// - `weights` receives, by parameter, what this rank holds of it, in its out_dtype and dense, like
-    ///   shampoo_buffers.out. Not the parameter itself; the memory of its gradient will do. NULL: not wanted.
+    ///   shampoo_buffers.out. Must not overlap the parameter; the memory of its gradient will do. NULL: not wanted.
     /// - returns `SHAMPOO_E_STATE`: as for shampoo_optimizer_step(), or another rank makes a step instead.
     pub fn shampoo_optimizer_export(
         opt: *mut shampoo_optimizer,
