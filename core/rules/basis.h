@@ -6,6 +6,7 @@
 
 #include "core/base/dtype.h"
 #include "core/config/settings.h"
+#include "core/rules/eigenvalue.h"
 #include "core/rules/schedule.h"
 #include "core/rules/step_scalars.h"
 
@@ -94,16 +95,24 @@ constexpr double RelativeEpsilon(const GroupSettings& settings, Dtype computatio
 }
 
 // Returns whether the eigenvalues start from the gradients (kl_init auto): the first gradient gives the scale of the
-// first whitening, and their moving averages are bias-corrected, so that this scale has no weight in them. An exception
-// are blocks whose first gradients are zeros: terms of zeros count, but do not replace the eigenvalues.
+// first whitening, and their moving averages are bias-corrected, so that this scale has no weight in them. Terms of
+// zeros count, but never make all eigenvalues of a dim 0. As long as all factor matrices are negligible, each
+// gradient sets the eigenvalues again, so that they have the right scale when a block gets its first gradient that is
+// not zero.
 constexpr bool StartsFromGradient(const GroupSettings& settings) { return settings.kl_init < 0; }
 
-// Returns the eigenvalues of a block before its first update. The product of one eigenvalue of each dim with a factor
-// matrix is the mean square of the first gradient with kl_init auto. mean_square: 0 before the first gradient.
-SHAMPOO_HD inline double FirstEigenvalue(const GroupSettings& settings, double mean_square, int factors) {
-  constexpr double kOfZeros = 0.1;
-  if (!StartsFromGradient(settings)) return settings.kl_init;
-  return mean_square > 0 ? std::pow(mean_square, 1.0 / factors) : kOfZeros;
+// Returns the eigenvalues of a block before its first gradient.
+constexpr double EigenvalueBeforeGradients(const GroupSettings& settings) {
+  return StartsFromGradient(settings) ? 0.1 : settings.kl_init;
+}
+
+// Returns the eigenvalues of a block after its first gradient, which has this mean square. With kl_init auto, the
+// product of one eigenvalue of each dim with a factor matrix is the mean square. A negligible mean square counts
+// as 0.
+SHAMPOO_HD inline double FirstEigenvalue(const GroupSettings& settings, double mean_square, int factors,
+                                         Dtype computation) {
+  const bool sets = StartsFromGradient(settings) && !IsNegligible(mean_square, computation);
+  return sets ? std::pow(mean_square, 1.0 / factors) : EigenvalueBeforeGradients(settings);
 }
 
 // Returns by what the term of the first gradient in a factor matrix is multiplied, so that it has the scale of a term

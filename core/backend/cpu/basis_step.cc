@@ -155,6 +155,18 @@ class BasisStep {
     Apply(direction, true);
   }
 
+  // Returns whether no gradient so far has changed a factor matrix noticeably. They are positive semi-definite.
+  bool AreFactorsNegligible() const {
+    for (int k = 0; k < dims(); ++k) {
+      if (!states_.has_factor(k)) continue;
+      const int64_t d = states_.d(k);
+      double trace = 0;
+      for (int64_t i = 0; i < d; ++i) trace += static_cast<double>(states_.factor(k)[i * d + i]);
+      if (!IsNegligible(trace / static_cast<double>(d), context_.block.computation)) return false;
+    }
+    return true;
+  }
+
   // Sets the eigenvalues by the first gradient. Returns the scale of its term in the factor matrices.
   double StartEigenvalues(const BlockData<Real>& g) const {
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
@@ -167,7 +179,7 @@ class BasisStep {
     for (int k = 0; k < dims(); ++k) factors += states_.has_factor(k) ? 1 : 0;
     if (factors == 0) return 1;
     const double mean = square / static_cast<double>(context_.block.elements);
-    const double scale = 1 / std::sqrt(FirstEigenvalue(settings_, mean, factors));
+    const double scale = 1 / std::sqrt(FirstEigenvalue(settings_, mean, factors, context_.block.computation));
     for (int k = 0; k < dims(); ++k) {
       if (states_.has_factor(k)) std::fill_n(states_.scale(k), states_.d(k), static_cast<Real>(scale));
     }
@@ -176,6 +188,7 @@ class BasisStep {
 
   // The direction in the present bases, then factor matrices and eigenbases.
   void RunAfter(const BlockData<Real>& g) {
+    if (is_kl() && StartsFromGradient(settings_) && AreFactorsNegligible()) StartEigenvalues(g);
     const Contracted<Real> r = Rotate(g);
     Filter(r.data, nullptr);
     const bool fits = !is_kl() || UpdateKlFactors(g, r);
@@ -393,11 +406,11 @@ class BasisStep {
     }
   }
 
-  // Stores the eigenvalues of dim k. Keeps the old ones if kl_init is auto and all new ones are 0.
+  // Stores the eigenvalues of dim k. Keeps the old ones if kl_init is auto and all new ones are negligible.
   void CapScales(int k, const double* eigenvalues) const {
     const double mean =
         std::accumulate(eigenvalues, eigenvalues + states_.d(k), 0.0) / static_cast<double>(states_.d(k));
-    if (StartsFromGradient(settings_) && !(mean > 0)) return;
+    if (StartsFromGradient(settings_) && IsNegligible(mean, context_.block.computation)) return;
     StoreScales(k, eigenvalues, KlCap(settings_, states_.d(k), mean));
   }
 

@@ -112,7 +112,7 @@ void CpuBackend::InitializeFactors(const Block& block, const Settings& settings,
     }
     if (block.basis[at].present()) SetIdentity(block.basis[at], d, arena);
     if (block.kl_scale[at].present()) {
-      const double scale = 1 / std::sqrt(FirstEigenvalue(settings, 0, 1));
+      const double scale = 1 / std::sqrt(EigenvalueBeforeGradients(settings));
       for (int64_t i = 0; i < d; ++i) {
         Narrow(&scale, ElementAt(arena + block.kl_scale[at].offset, block.kl_scale[at].dtype, i),
                block.kl_scale[at].dtype, 1);

@@ -115,16 +115,44 @@ TEST_CASE("with kl_init auto and epsilon 0, the scale of the gradients has no in
   }
 }
 
-TEST_CASE("gradients of zeros leave the eigenvalues as they are until there is another gradient") {
+// The first basis is the identity, and the gradient is diagonal.
+TEST_CASE("after gradients of zeros, the first gradient that is not zero sets the eigenvalues") {
   for (const Keys& method : kKlMethods) {
-    Host host(method, {Param("w", {2, 2}, SHAMPOO_F64)});
-    DirectionOf(&host, BasisVector(4));
-    CHECK(DistanceOf(EigenvaluesOf(host, 0), {0.1, 0.1}) < 1e-16);
-    DirectionOf(&host, BasisVector(4));
-    CHECK(DistanceOf(EigenvaluesOf(host, 1), {0.1, 0.1}) < 1e-16);
-    const BasisVector direction = DirectionOf(&host, {1, 0, 0, 1});
-    CHECK(std::isfinite(LargestOf(direction)));
-    CHECK(LargestOf(direction) > 0);
+    for (const double scale : {1.0, 1e-5, 1e5}) {
+      CAPTURE(method[0].second);
+      CAPTURE(scale);
+      const Keys keys = {{"shampoo_beta", "0.75"}, {"beta1", "0"}, {"epsilon", "0"}};
+      Host host(method + keys, {Param("w", {2, 2}, SHAMPOO_F64)});
+      for (int t = 0; t < 4; ++t) CHECK(LargestOf(DirectionOf(&host, BasisVector(4))) == 0);
+      const BasisVector direction = DirectionOf(&host, {3 * scale, 0, 0, 1 * scale});
+      const double first = std::sqrt(10.0 / 4) * scale;
+      if (method == kKlShampoo) CHECK(DistanceOf(direction, {3 * scale / first, 0, 0, scale / first}) < 1e-13);
+      // Update 4: the averages of three terms of zeros count, but keep the value that the gradient has set.
+      const double weight = 0.25 / (1 - std::pow(0.75, 4));
+      for (size_t k = 0; k < 2; ++k) {
+        const BasisVector eigenvalues = EigenvaluesOf(host, k);
+        for (size_t i = 0; i < 2; ++i) {
+          const double term = (i == 0 ? 9 : 1) * scale * scale / first / 2;
+          CHECK(eigenvalues[i] == doctest::Approx((1 - weight) * first + weight * term).epsilon(1e-13));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gradients whose squares are no normal numbers leave the eigenvalues at 0.1") {
+  for (const Keys& method : kKlMethods) {
+    Host host(method, {Param("w", {2, 2}, SHAMPOO_F32), Param("v", {3}, SHAMPOO_F32)});
+    for (const double element : {1e-21, 1e-40, 1.0}) {
+      const BasisVector direction = DirectionOf(&host, BasisVector(4, element));
+      CHECK(std::isfinite(LargestOf(direction)));
+      for (size_t k = 0; k < 2; ++k) {
+        for (const double value : EigenvaluesOf(host, k)) {
+          if (element < 1) CHECK(value == doctest::Approx(0.1).epsilon(1e-6));
+          CHECK(std::isfinite(value));
+        }
+      }
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 //
 // Methods in eigenbases, and norms. The signs of eigenvectors are arbitrary, so bases and filtered gradients are not
 // compared; second moments, eigenvalues and parameters do not depend on signs.
+#include <cmath>
 #include <sstream>
 
 #include "tests/cuda/against_cpu/course.h"
@@ -59,6 +60,21 @@ TEST_CASE("soap, kl_soap and kl_shampoo take the steps of the CPU") {
     CheckBasisKeys(method + Keys{{"precondition_dims", "smaller"}, {"beta1", "0"}});
     CheckBasisKeys(method + Keys{{"basis_tolerance", "0.3"}});
     CheckBasisKeys(method + Keys{{"basis_sort", "ascending"}, {"shampoo_beta", "0.9"}});
+  }
+}
+
+TEST_CASE("after gradients of zeros, kl_soap and kl_shampoo take the steps of the CPU") {
+  for (const Keys& method : {kKlSoap, kKlShampoo}) {
+    for (const double scale : {1e-5, 1e5}) {
+      Course course = BasisCourseOf(method + Keys{{"precondition_frequency", "3"}}, {{4, 3}, {5, 5}, {3, 4, 2}}, 7);
+      course.gradient = [scale](int64_t t, size_t, size_t elements) {
+        std::vector<double> gradient(elements);
+        if (t <= 2) return gradient;
+        for (size_t i = 0; i < elements; ++i) gradient[i] = scale * std::sin(static_cast<double>(i * i + 3 * t));
+        return gradient;
+      };
+      CHECK(DifferenceWithoutSigns(course) == "");
+    }
   }
 }
 

@@ -81,8 +81,7 @@ struct CheckWhitenedBody {
   }
 };
 
-// Sets the eigenvalues of the blocks that the gradient initializes, where kl_init is auto. The trace of the first
-// product of a block is the square of the gradient's norm.
+// Sets the eigenvalues by the gradient where kl_init is auto, in blocks whose factor matrices are negligible.
 template <typename Real>
 struct StartEigenvaluesBody {
   BasisArgs args;
@@ -92,19 +91,31 @@ struct StartEigenvaluesBody {
     const DeviceBlock& block = args.tables.blocks[b];
     const GroupSettings& settings = args.tables.groups[block.group].settings;
     const int factors = FactorCount(block);
-    if (!IsStepped(args.tables, b) || args.basis.work[b].is_first == 0 || factors == 0) return;
-    int first = 0;
-    while (!block.factor[first].present()) ++first;
-    const int64_t size = block.shape[first];
-    const Real* const product = static_cast<const Real*>(args.batch.matrices) + block.matrix_at[first];
-    const double square = cta.Sum(size, [&](int64_t i) { return static_cast<double>(product[i * size + i]); });
+    if (!IsStepped(args.tables, b) || factors == 0 || !AreFactorsNegligible(cta, block)) return;
+    const Real* const gradient = static_cast<const Real*>(args.batch.first) + block.at;
+    const double square = cta.Sum(
+        block.elements, [&](int64_t i) { return static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]); });
     const double mean = square / static_cast<double>(block.elements);
-    const double scale = 1 / std::sqrt(FirstEigenvalue(settings, mean, factors));
+    const double scale = 1 / std::sqrt(FirstEigenvalue(settings, mean, factors, block.computation));
     for (int k = 0; k < block.factors; ++k) {
       if (!block.factor[k].present()) continue;
       Real* const scales = ScalesOf<Real>(args, block, k);
       cta.ForEach(block.shape[k], [&](int64_t i) { scales[i] = static_cast<Real>(scale); });
     }
+  }
+
+  // Returns whether no gradient so far has changed a factor matrix noticeably. They are positive semi-definite.
+  SHAMPOO_DEVICE bool AreFactorsNegligible(const Cta& cta, const DeviceBlock& block) const {
+    for (int k = 0; k < block.factors; ++k) {
+      const StateSlot& slot = block.factor[k];
+      if (!slot.present()) continue;
+      const char* const factor = args.tables.state_out + slot.offset;
+      const double trace = cta.Sum(block.shape[k], [&](int64_t i) {
+        return static_cast<double>(ReadAs<Real>(factor, slot.dtype, KeptAt(slot.form, block.shape[k], i, i)));
+      });
+      if (!IsNegligible(trace / static_cast<double>(block.shape[k]), block.computation)) return false;
+    }
+    return true;
   }
 };
 
@@ -154,7 +165,7 @@ struct StoreEigenvaluesBody {
       const int64_t d = block.shape[k];
       const double* const next = args.basis.sums + 2 * block.vector_at[k];
       const double mean = cta.Sum(d, [&](int64_t i) { return next[i]; }) / static_cast<double>(d);
-      if (StartsFromGradient(settings) && !(mean > 0)) continue;
+      if (StartsFromGradient(settings) && IsNegligible(mean, block.computation)) continue;
       const double cap = KlCap(settings, d, mean);
       Real* const scales = ScalesOf<Real>(args, block, k);
       cta.ForEach(d, [&](int64_t i) { scales[i] = static_cast<Real>(KlScale(next[i], cap)); });

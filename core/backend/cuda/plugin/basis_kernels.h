@@ -80,8 +80,8 @@ cudaError_t NextEigenvalues(cudaStream_t stream, const BasisArgs& args, const Ba
 // Checks whether a factor matrix stays finite if it is updated with this whitened gradient, in a buffer of tensors.
 cudaError_t CheckWhitened(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, int64_t tiles,
                           const void* whitened);
-// Sets the eigenvalues of the blocks that the gradient initializes by the products in the batch's matrices (kl_init
-// auto).
+// Sets the eigenvalues of the blocks whose factor matrices are negligible by the gradient in the batch's buffer `first`
+// (kl_init auto).
 cudaError_t StartEigenvalues(cudaStream_t stream, const BasisArgs& args);
 // Updates the factor matrices with the products in the batch's matrices. initializes: of the blocks that the gradient
 // initializes; otherwise of all others.

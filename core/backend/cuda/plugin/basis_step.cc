@@ -124,6 +124,7 @@ Status BasisStep::Step(const Call& call, const Tables& tables, const BatchTables
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kElementwise));
   SHAMPOO_CUDA_TRY(LoadGradients(stream, tables, batch_tables, batch.computation));
   SHAMPOO_CUDA_TRY(BeginBases(stream, work.args));
+  if (work.is_kl() && StartsFromGradient(work.settings)) SHAMPOO_CUDA_TRY(StartEigenvalues(stream, work.args));
   SHAMPOO_CUDA_TRY(LoadBases(stream, work.args, work.is_kl()));
   SHAMPOO_RETURN_IF_ERROR(work.settings.basis_order == BasisOrder::kBefore ? StepBefore(work) : StepAfter(work));
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kElementwise));
@@ -198,9 +199,6 @@ Status BasisStep::StepBefore(const Work& work) const {
 Status BasisStep::InitializeBases(const Work& work) const {
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kFactorUpdate));
   SHAMPOO_RETURN_IF_ERROR(MultiplyGradients(work));
-  if (work.is_kl() && StartsFromGradient(work.settings)) {
-    SHAMPOO_CUDA_TRY(StartEigenvalues(work.stream, work.args));
-  }
   SHAMPOO_CUDA_TRY(UpdateBasisFactors(work.stream, work.args, true));
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kRoots));
   SHAMPOO_CUDA_TRY(LoadFactors(work.stream, work.args, kOnlyInitialize, work.args.batch.matrices));

@@ -142,7 +142,7 @@ Status Engine::FillTables(cudaStream_t stream) {
   }
   for (const DeviceSettings& group : planned_) {
     host.initial.push_back(
-        {group.initial_inverse, group.kl_init != 0 ? 1 / std::sqrt(FirstEigenvalue(group, 0, 1)) : 0});
+        {group.initial_inverse, group.kl_init != 0 ? 1 / std::sqrt(EigenvalueBeforeGradients(group)) : 0});
   }
 
   char* const base = workspace_.data();
