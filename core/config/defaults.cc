@@ -7,8 +7,8 @@
 namespace shampoo {
 namespace {
 
-// The defaults of the authors of SOAP and KL-Shampoo, except for the size of blocks: an eigendecomposition of size 4096
-// takes seconds on a CPU.
+// The defaults of the authors of SOAP and KL-Shampoo, except for the size of blocks (an eigendecomposition of size 4096
+// takes seconds on a CPU), and for the learning rate of KL-Shampoo, whose steps have another length with kl_init auto.
 constexpr Default kSoapDefaults[] = {{"lr", "0.003"},
                                      {"grafting", "none"},
                                      {"beta1", "0.95"},
@@ -17,7 +17,7 @@ constexpr Default kSoapDefaults[] = {{"lr", "0.003"},
                                      {"max_preconditioner_dim", "2048"},
                                      {"skip_dim_size", "10000"},
                                      {"precondition_frequency", "10"}};
-constexpr Default kKlShampooDefaults[] = {{"lr", "1e-04"},
+constexpr Default kKlShampooDefaults[] = {{"lr", "0.003"},
                                           {"beta2", "0.98"},
                                           {"use_bias_correction", "false"},
                                           {"use_merge_dims", "false"},

@@ -103,8 +103,8 @@ const Key kKeys[] = {
             "method does not read was set in the same config to a value other than its default.",
      .choices = kMethodNames, .choose = Choose<&Settings::method>},
     {.name = "lr", .type = KeyType::kF64, .default_text = "0.001",
-     .doc = "Learning rate: the update is -lr times the direction. The default is 0.003 for method soap, 0.02 for "
-            "muon, and 0.0001 for kl_shampoo and sign.",
+     .doc = "Learning rate: the update is -lr times the direction. The default is 0.003 for methods soap and "
+            "kl_shampoo, 0.02 for muon, and 0.0001 for sign.",
      .least = 0, .number = &Settings::lr, .changeable = true, .arithmetic = true},
     {.name = "beta1", .type = KeyType::kF64, .default_text = "0.9",
      .doc = "Decay of the filtered gradient, the exponential moving average of gradients that is preconditioned. 0: "
@@ -128,7 +128,8 @@ const Key kKeys[] = {
             "root_rank_handling pseudo_inverse is used. With method soap, adam, adagrad and rmsprop: the number that "
             "is added to the square root of the second moment; where the sum is 0, so is the direction. The same with "
             "method muon and second_moment. With method kl_shampoo: the number that is added to the root of the "
-            "Kronecker product of the eigenvalues. auto: 0 for shampoo, 1e-10 for adagrad, otherwise 1e-8.",
+            "Kronecker product of the eigenvalues. auto: 0 for shampoo, 1e-12 for soap and kl_shampoo, 1e-10 for adagrad, "
+            "otherwise 1e-8.",
      .methods = kWithFactors | kWithMoment | kMuon, .least = 0, .number = &Settings::epsilon, .changeable = true,
      .arithmetic = true},
     {.name = "root_relative_epsilon", .type = KeyType::kF64, .default_text = "3e-04",

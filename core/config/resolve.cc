@@ -307,7 +307,7 @@ Status Resolver::ResolveBasis() {
   settings_.refresh_growth = 0;
   settings_.inverse_root_override = {0};
   if (settings_.method == Method::kKlShampoo) settings_.factor_correction = FactorTerm::kKl;
-  if (IsAuto("epsilon")) settings_.epsilon = 1e-8;
+  if (IsAuto("epsilon")) settings_.epsilon = 1e-12;
   if (IsAuto("shampoo_beta")) settings_.shampoo_beta = settings_.beta2;
   if (IsAuto("relative_epsilon")) settings_.relative_epsilon = -1;
   if (settings_.method == Method::kKlShampoo) settings_.relative_epsilon = 0;

@@ -139,16 +139,16 @@ TEST_CASE("soap and kl_shampoo have the defaults of their authors except kl_init
   CHECK(soap.beta1 == 0.95);
   CHECK(soap.beta2 == 0.95);
   CHECK(soap.shampoo_beta == 0.95);
-  CHECK(soap.epsilon == 1e-8);
+  CHECK(soap.epsilon == 1e-12);
   CHECK(soap.relative_epsilon == -1);  // depends on the dtype
   CHECK(soap.use_bias_correction);
   CHECK(soap.factor_correction == FactorTerm::kGradient);
   const Settings kl = Resolved({{"method", "kl_shampoo"}});
-  CHECK(kl.lr == 1e-4);
+  CHECK(kl.lr == 3e-3);
   CHECK(kl.beta1 == 0.9);
   CHECK(kl.beta2 == 0.98);
   CHECK(kl.shampoo_beta == 0.98);
-  CHECK(kl.epsilon == 1e-8);
+  CHECK(kl.epsilon == 1e-12);
   CHECK(kl.relative_epsilon == 0);
   CHECK(!kl.use_bias_correction);
   CHECK(kl.factor_correction == FactorTerm::kKl);

@@ -124,7 +124,8 @@ TEST_CASE("with diagonal gradients method soap is Adam, also after eigenvalues c
         CAPTURE(basis_method);
         CAPTURE(transport);
         CAPTURE(frequency);
-        Host host(kSoap + Keys{{"relative_epsilon", "0"},
+        Host host(kSoap + Keys{{"epsilon", "1e-8"},
+                               {"relative_epsilon", "0"},
                                {"basis_method", basis_method},
                                {"basis_transport", transport},
                                {"precondition_frequency", frequency}},
@@ -566,7 +567,7 @@ TEST_CASE("a direction uses the bases and eigenvalues of the earlier gradients")
 TEST_CASE("with first_step use, the first gradient is the first update of Adam in its own eigenbasis") {
   Host host(kSoap + Keys{{"first_step", "use"}, {"relative_epsilon", "0"}, {"precondition_frequency", "3"}},
             {Param("w", {3, 3}, SHAMPOO_F64)});
-  AdamReference adam{0.95, 0.95, 1e-8};
+  AdamReference adam{0.95, 0.95, 1e-12};
   for (const BasisVector& diagonal : CrossingDiagonals()) {
     const BasisVector direction = DirectionOf(&host, DiagonalMatrix(diagonal));
     CHECK(DistanceOf(direction, DiagonalMatrix(adam.Update(diagonal))) < 1e-13);
