@@ -42,7 +42,7 @@ class Convolution(NamedTuple):
     decay: float = 1e-4
     tries: int = 7
     factor: float = 2.0  # of the grid of learning rates
-    tuning_seeds: tuple[int, ...] = (101, 102)
+    tuning_seeds: tuple[int, ...] = (101, 102, 103, 104, 105)
     seeds: tuple[int, ...] = tuple(range(1, 11))
     methods: tuple[str, ...] = ALL
 
