@@ -8,7 +8,8 @@ namespace shampoo {
 namespace {
 
 // The defaults of the authors of SOAP and KL-Shampoo, except for the size of blocks (an eigendecomposition of size 4096
-// takes seconds on a CPU), and for the learning rate of KL-Shampoo, whose steps have another length with kl_init auto.
+// takes seconds on a CPU), and for the learning rate of KL-Shampoo, whose steps have a different length with kl_init
+// auto. resolve.cc sets epsilon.
 constexpr Default kSoapDefaults[] = {{"lr", "0.003"},
                                      {"grafting", "none"},
                                      {"beta1", "0.95"},

@@ -128,8 +128,8 @@ const Key kKeys[] = {
             "root_rank_handling pseudo_inverse is used. With method soap, adam, adagrad and rmsprop: the number that "
             "is added to the square root of the second moment; where the sum is 0, so is the direction. The same with "
             "method muon and second_moment. With method kl_shampoo: the number that is added to the root of the "
-            "Kronecker product of the eigenvalues. auto: 0 for shampoo, 1e-12 for soap and kl_shampoo, 1e-10 for adagrad, "
-            "otherwise 1e-8.",
+            "Kronecker product of the eigenvalues. auto: 0 for shampoo, 1e-12 for soap and kl_shampoo, 1e-10 for "
+            "adagrad, otherwise 1e-8.",
      .methods = kWithFactors | kWithMoment | kMuon, .least = 0, .number = &Settings::epsilon, .changeable = true,
      .arithmetic = true},
     {.name = "root_relative_epsilon", .type = KeyType::kF64, .default_text = "3e-04",
@@ -470,9 +470,9 @@ const Key kKeys[] = {
      .methods = kWithBasis, .choices = kKlEigenvaluesNames, .choose = Choose<&Settings::kl_eigenvalues>},
     {.name = "kl_init", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Eigenvalues before the first step, with factor_correction kl and method kl_shampoo. The authors use 0.1, "
-            "which takes hundreds of steps to decay if gradients are small. auto: from the first gradient, and the "
-            "averages of the eigenvalues are bias-corrected, so that the scale of the gradients has no influence; 0.1 "
-            "with basis_order before.",
+            "which takes hundreds of steps to decay if gradients are small. auto: from the first gradient that "
+            "is not zero, and the averages of the eigenvalues are bias-corrected, so that the scale of the gradients has "
+            "no influence; 0.1 with basis_order before.",
      .methods = kWithBasis, .least = 0, .least_open = true, .number = &Settings::kl_init},
     {.name = "kl_cap", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Largest inverse square root of an eigenvalue, with factor_correction kl and method kl_shampoo. 0: no "

@@ -118,7 +118,7 @@ struct GroupSettings {
   double trace_scaling = 0;  // 0: factor matrices are not scaled
   double basis_tolerance = 0;
   double basis_epsilon = 0;
-  double kl_init = 0;  // -1: auto, from the first gradient
+  double kl_init = 0;  // -1: auto, from the first gradient that is not zero
   double kl_cap = 0;   // -1: auto, which depends on the dim; 0: no limit
   double update_norm_target = 0;
   double max_update_rms = 0;

@@ -95,10 +95,11 @@ constexpr double RelativeEpsilon(const GroupSettings& settings, Dtype computatio
 }
 
 // Returns whether the eigenvalues start from the gradients (kl_init auto): the first gradient gives the scale of the
-// first whitening, and their moving averages are bias-corrected, so that this scale has no weight in them. Terms of
-// zeros count, but never make all eigenvalues of a dim 0. As long as all factor matrices are negligible, each
-// gradient sets the eigenvalues again, so that they have the right scale when a block gets its first gradient that is
-// not zero.
+// first whitening, and their moving averages are bias-corrected, so that this scale has no weight in them.
+//
+// Gradients of zeros count, but change no eigenvalue, because averages with zeros would make the next direction too
+// large. As long as all factor matrices are negligible, each gradient sets the eigenvalues again, so that they have the
+// right scale when a block gets its first gradient that is not zero.
 constexpr bool StartsFromGradient(const GroupSettings& settings) { return settings.kl_init < 0; }
 
 // Returns the eigenvalues of a block before its first gradient.
@@ -106,9 +107,8 @@ constexpr double EigenvalueBeforeGradients(const GroupSettings& settings) {
   return StartsFromGradient(settings) ? 0.1 : settings.kl_init;
 }
 
-// Returns the eigenvalues of a block after its first gradient, which has this mean square. With kl_init auto, the
-// product of one eigenvalue of each dim with a factor matrix is the mean square. A negligible mean square counts
-// as 0.
+// Returns the eigenvalues that a gradient with this mean square sets. With kl_init auto, the product of one eigenvalue
+// of each dim with a factor matrix is the mean square. A negligible mean square counts as 0.
 SHAMPOO_HD inline double FirstEigenvalue(const GroupSettings& settings, double mean_square, int factors,
                                          Dtype computation) {
   const bool sets = StartsFromGradient(settings) && !IsNegligible(mean_square, computation);
@@ -129,6 +129,9 @@ SHAMPOO_HD inline double EigenvalueDecay(const GroupSettings& settings, int64_t 
   // The bias-corrected average of t terms, from the one of t - 1 terms.
   return 1 - (decay < 1 ? (1 - decay) / BiasCorrection(decay, t) : 1 / static_cast<double>(t));
 }
+
+// Returns the share of an eigenvalue that its average keeps. scale: its inverse square root.
+SHAMPOO_HD inline double KeptEigenvalue(double decay, double scale) { return decay / (scale * scale); }
 
 // Returns the largest inverse square root of an eigenvalue of a dim of size d; infinity: there is no limit. mean: of
 // the eigenvalues of the dim, above 0. With kl_init auto, an automatic cap is relative to it.

@@ -133,7 +133,7 @@ TEST_CASE("each method has its own defaults, and the preset adamw is method adam
   CHECK(late.lr == 0.001);
 }
 
-TEST_CASE("soap and kl_shampoo have the defaults of their authors except kl_init, and blocks of at most 2048") {
+TEST_CASE("soap and kl_shampoo have the defaults of their authors, with the exceptions of ADRs 30, 35 and 36") {
   const Settings soap = Resolved({{"method", "soap"}});
   CHECK(soap.lr == 0.003);
   CHECK(soap.beta1 == 0.95);

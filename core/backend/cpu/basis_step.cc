@@ -155,7 +155,8 @@ class BasisStep {
     Apply(direction, true);
   }
 
-  // Returns whether no gradient so far has changed a factor matrix noticeably. They are positive semi-definite.
+  // Returns whether no gradient so far has changed a factor matrix noticeably. Factor matrices are positive
+  // semi-definite, so the trace bounds every element.
   bool AreFactorsNegligible() const {
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
@@ -167,17 +168,18 @@ class BasisStep {
     return true;
   }
 
-  // Sets the eigenvalues by the first gradient. Returns the scale of its term in the factor matrices.
+  // Sets the eigenvalues from a gradient. Returns the scale of its term in the factor matrices if it is the first
+  // gradient of the block.
   double StartEigenvalues(const BlockData<Real>& g) const {
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    int factors = 0;
+    for (int k = 0; k < dims(); ++k) factors += states_.has_factor(k) ? 1 : 0;
+    if (factors == 0) return 1;
     const int64_t row = context_.row() > 0 ? context_.row() : context_.block.elements;
     double square = 0;
     for (int64_t i = 0; i * row < context_.block.elements; ++i) {
       square += BestKernels().Of<Real>().sum_of_squares(g.data + i * g.ld, row);
     }
-    int factors = 0;
-    for (int k = 0; k < dims(); ++k) factors += states_.has_factor(k) ? 1 : 0;
-    if (factors == 0) return 1;
     const double mean = square / static_cast<double>(context_.block.elements);
     const double scale = 1 / std::sqrt(FirstEigenvalue(settings_, mean, factors, context_.block.computation));
     for (int k = 0; k < dims(); ++k) {
@@ -379,7 +381,7 @@ class BasisStep {
   // Computes the next eigenvalues of all dims from r, the gradient in the eigenbases. Returns false if one overflows.
   bool AverageEigenvalues(const Real* r) const {
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
-    const double decay = EigenvalueDecay(settings_, UpdatesOf(settings_, *states_.gradient_count()));
+    const double decay = DecayOfEigenvalues();
     Real* const scaled = spare();
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
@@ -392,7 +394,7 @@ class BasisStep {
       const double mean = MeanWeight(k);
       for (int64_t i = 0; i < states_.d(k); ++i) {
         const auto s = static_cast<double>(states_.scale(k)[i]);
-        next[i] = decay / (s * s) + (1 - decay) * mean * next[i];
+        next[i] = KeptEigenvalue(decay, s) + (1 - decay) * mean * next[i];
         if (!std::isfinite(next[i])) return false;
       }
     }
@@ -401,9 +403,23 @@ class BasisStep {
 
   void StoreEigenvalues() const {
     for (int k = 0; k < dims(); ++k) {
-      if (!states_.has_factor(k)) continue;
+      if (!states_.has_factor(k) || (StartsFromGradient(settings_) && !HasTerm(k))) continue;
       CapScales(k, states_.next_eigenvalues(k));
     }
+  }
+
+  // Returns whether the gradient has changed the average of an eigenvalue of dim k.
+  bool HasTerm(int k) const {
+    const double decay = DecayOfEigenvalues();
+    const double* const next = states_.next_eigenvalues(k);
+    for (int64_t i = 0; i < states_.d(k); ++i) {
+      if (next[i] != KeptEigenvalue(decay, static_cast<double>(states_.scale(k)[i]))) return true;
+    }
+    return false;
+  }
+
+  double DecayOfEigenvalues() const {
+    return EigenvalueDecay(settings_, UpdatesOf(settings_, *states_.gradient_count()));
   }
 
   // Stores the eigenvalues of dim k. Keeps the old ones if kl_init is auto and all new ones are negligible.

@@ -123,7 +123,10 @@ TEST_CASE("after gradients of zeros, the first gradient that is not zero sets th
       CAPTURE(scale);
       const Keys keys = {{"shampoo_beta", "0.75"}, {"beta1", "0"}, {"epsilon", "0"}};
       Host host(method + keys, {Param("w", {2, 2}, SHAMPOO_F64)});
-      for (int t = 0; t < 4; ++t) CHECK(LargestOf(DirectionOf(&host, BasisVector(4))) == 0);
+      for (int t = 0; t < 4; ++t) {
+        CHECK(LargestOf(DirectionOf(&host, BasisVector(4))) == 0);
+        for (size_t k = 0; k < 2; ++k) CHECK(DistanceOf(EigenvaluesOf(host, k), {0.1, 0.1}) < 1e-16);
+      }
       const BasisVector direction = DirectionOf(&host, {3 * scale, 0, 0, 1 * scale});
       const double first = std::sqrt(10.0 / 4) * scale;
       if (method == kKlShampoo) CHECK(DistanceOf(direction, {3 * scale / first, 0, 0, scale / first}) < 1e-13);
@@ -136,6 +139,28 @@ TEST_CASE("after gradients of zeros, the first gradient that is not zero sets th
           CHECK(eigenvalues[i] == doctest::Approx((1 - weight) * first + weight * term).epsilon(1e-13));
         }
       }
+    }
+  }
+}
+
+TEST_CASE("gradients of zeros between others change no eigenvalue") {
+  std::mt19937_64 random(11);
+  for (const Keys& method : kKlMethods) {
+    for (const bool has_zeros : {false, true}) {
+      CAPTURE(method[0].second);
+      Host host(method + Keys{{"beta1", "0"}, {"precondition_frequency", "10000"}},
+                {Param("w", {2, 3, 4}, SHAMPOO_F64)});
+      for (int t = 0; t < 5; ++t) DirectionOf(&host, RandomElements(24, &random));
+      std::vector<BasisVector> before;
+      for (size_t k = 0; k < 3; ++k) before.push_back(EigenvaluesOf(host, k));
+      for (int t = 0; t < 3000 && has_zeros; ++t) DirectionOf(&host, BasisVector(24));
+      for (size_t k = 0; k < 3; ++k) CHECK(EigenvaluesOf(host, k) == before[k]);
+      const BasisVector direction = DirectionOf(&host, RandomElements(24, &random));
+      CHECK(std::isfinite(LargestOf(direction)));
+      if (method == kKlShampoo) CHECK(LargestOf(direction) < 100);
+      bool changes = false;
+      for (size_t k = 0; k < 3; ++k) changes = changes || EigenvaluesOf(host, k) != before[k];
+      CHECK(changes);
     }
   }
 }

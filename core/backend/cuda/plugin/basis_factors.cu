@@ -37,7 +37,7 @@ struct NextEigenvaluesBody {
     cta.Once([&] {
       const double decay = args.basis.work[factor.index].eigenvalue_decay;
       const auto s = static_cast<double>(ScalesOf<Real>(args, block, k)[row]);
-      const double next = decay / (s * s) + (1 - decay) * MeanWeight(block, k) * sum;
+      const double next = KeptEigenvalue(decay, s) + (1 - decay) * MeanWeight(block, k) * sum;
       factor.Sums(args)[row] = next;
       if (!IsFinite(next)) args.tables.work[factor.index].states_fit = 0;
     });
@@ -104,7 +104,8 @@ struct StartEigenvaluesBody {
     }
   }
 
-  // Returns whether no gradient so far has changed a factor matrix noticeably. They are positive semi-definite.
+  // Returns whether no gradient so far has changed a factor matrix noticeably. Factor matrices are positive
+  // semi-definite, so the trace bounds every element.
   SHAMPOO_DEVICE bool AreFactorsNegligible(const Cta& cta, const DeviceBlock& block) const {
     for (int k = 0; k < block.factors; ++k) {
       const StateSlot& slot = block.factor[k];
@@ -165,11 +166,22 @@ struct StoreEigenvaluesBody {
       const int64_t d = block.shape[k];
       const double* const next = args.basis.sums + 2 * block.vector_at[k];
       const double mean = cta.Sum(d, [&](int64_t i) { return next[i]; }) / static_cast<double>(d);
-      if (StartsFromGradient(settings) && IsNegligible(mean, block.computation)) continue;
-      const double cap = KlCap(settings, d, mean);
       Real* const scales = ScalesOf<Real>(args, block, k);
+      if (StartsFromGradient(settings) &&
+          (IsNegligible(mean, block.computation) || !HasTerm(cta, b, d, next, scales))) {
+        continue;
+      }
+      const double cap = KlCap(settings, d, mean);
       cta.ForEach(d, [&](int64_t i) { scales[i] = static_cast<Real>(KlScale(next[i], cap)); });
     }
+  }
+
+  // Returns whether the gradient has changed the average of an eigenvalue.
+  SHAMPOO_DEVICE bool HasTerm(const Cta& cta, int32_t b, int64_t d, const double* next, const Real* scales) const {
+    const double decay = args.basis.work[b].eigenvalue_decay;
+    const double changed = cta.Sum(
+        d, [&](int64_t i) { return next[i] != KeptEigenvalue(decay, static_cast<double>(scales[i])) ? 1.0 : 0.0; });
+    return changed > 0;
   }
 };
 
