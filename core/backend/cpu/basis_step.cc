@@ -15,6 +15,7 @@
 #include "core/backend/cpu/magnitude.h"
 #include "core/backend/cpu/tensor_dims.h"
 #include "core/roots/eigenbasis.h"
+#include "core/roots/matrix.h"
 #include "core/roots/orthogonalize.h"
 #include "core/rules/basis.h"
 #include "core/rules/growth.h"
@@ -161,8 +162,7 @@ class BasisStep {
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
       const int64_t d = states_.d(k);
-      double trace = 0;
-      for (int64_t i = 0; i < d; ++i) trace += static_cast<double>(states_.factor(k)[i * d + i]);
+      const double trace = TraceOf(SymmetricView<Real>{d, states_.factor(k)});
       if (!IsNegligible(trace / static_cast<double>(d), context_.block.computation)) return false;
     }
     return true;

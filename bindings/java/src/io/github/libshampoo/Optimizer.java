@@ -262,7 +262,8 @@ public final class Optimizer implements AutoCloseable {
    * @param blend a number in [0, 1]: the result is (1 - blend) * parameter + blend * average.
    * @param weights memory for each parameter, in the order of the plan, or null for a parameter that is not wanted. It
    *     has the out dtype of the parameter, and does not overlap the parameter.
-   * @throws ShampooException.Invalid if blend is out of range, or memory does not match the plan or is the parameter.
+   * @throws ShampooException.Invalid if blend is out of range, or memory does not match the plan or overlaps its
+   *     parameter.
    * @throws ShampooException.State if a parameter has not been bound, or another rank makes a step.
    * @throws ShampooException.Collective if an exchange failed, in this call or an earlier one.
    */
