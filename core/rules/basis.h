@@ -102,17 +102,18 @@ constexpr double RelativeEpsilon(const GroupSettings& settings, Dtype computatio
 // right scale when a block gets its first gradient that is not zero.
 constexpr bool StartsFromGradient(const GroupSettings& settings) { return settings.kl_init < 0; }
 
+// The eigenvalues with kl_init auto until a gradient is not zero.
+constexpr double kEigenvalueOfZeros = 0.1;
+
 // Returns the eigenvalues of a block before its first gradient.
 constexpr double EigenvalueBeforeGradients(const GroupSettings& settings) {
-  return StartsFromGradient(settings) ? 0.1 : settings.kl_init;
+  return StartsFromGradient(settings) ? kEigenvalueOfZeros : settings.kl_init;
 }
 
-// Returns the eigenvalues that a gradient with this mean square sets. With kl_init auto, the product of one eigenvalue
+// Returns the eigenvalues that a gradient with this mean square sets with kl_init auto. The product of one eigenvalue
 // of each dim with a factor matrix is the mean square. A negligible mean square counts as 0.
-SHAMPOO_HD inline double FirstEigenvalue(const GroupSettings& settings, double mean_square, int factors,
-                                         Dtype computation) {
-  const bool sets = StartsFromGradient(settings) && !IsNegligible(mean_square, computation);
-  return sets ? std::pow(mean_square, 1.0 / factors) : EigenvalueBeforeGradients(settings);
+SHAMPOO_HD inline double FirstEigenvalue(double mean_square, int factors, Dtype computation) {
+  return IsNegligible(mean_square, computation) ? kEigenvalueOfZeros : std::pow(mean_square, 1.0 / factors);
 }
 
 // Returns by what the term of the first gradient in a factor matrix is multiplied, so that it has the scale of a term

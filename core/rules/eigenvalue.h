@@ -33,8 +33,8 @@ SHAMPOO_HD inline double TraceDivisor(const GroupSettings& settings, double trac
 
 // Returns whether a factor matrix counts as a zero matrix because none of its elements is a normal number of its dtype.
 // The elements of a factor matrix that only decays become such numbers: rounding keeps them from reaching 0, and none
-// of their digits is correct. magnitude: that of the largest element, or the mean of the diagonal or of the
-// eigenvalues, before the division by the bias correction.
+// of their digits is correct. magnitude: that of the largest element, before the division by the bias
+// correction. Methods in eigenbases also apply the rule to means of squares and of eigenvalues.
 constexpr bool IsNegligible(double magnitude, Dtype dtype) { return magnitude < SmallestNormal(dtype); }
 
 // Returns the magnitude, relative to the largest eigenvalue, below which an eigenvalue of an n x n matrix of this dtype

@@ -133,7 +133,9 @@ TEST_CASE("each method has its own defaults, and the preset adamw is method adam
   CHECK(late.lr == 0.001);
 }
 
-TEST_CASE("soap and kl_shampoo have the defaults of their authors, with the exceptions of ADRs 30, 35 and 36") {
+TEST_CASE(
+    "soap and kl_shampoo have the defaults of their authors, but smaller blocks and epsilon, and another start of "
+    "KL-Shampoo") {
   const Settings soap = Resolved({{"method", "soap"}});
   CHECK(soap.lr == 0.003);
   CHECK(soap.beta1 == 0.95);

@@ -138,15 +138,16 @@ TEST_CASE("the first gradient has the weight of every gradient in the factor mat
 TEST_CASE("the first eigenvalues are kl_init, or follow from the first gradient") {
   GroupSettings settings;
   settings.kl_init = 0.5;
-  CHECK(FirstEigenvalue(settings, 4, 2, Dtype::kF64) == 0.5);
+  CHECK(EigenvalueBeforeGradients(settings) == 0.5);
   CHECK(FirstTermScale(settings, 3, 2) == 1);
   settings.kl_init = -1;
-  CHECK(FirstEigenvalue(settings, 4, 1, Dtype::kF64) == 4);
-  CHECK(FirstEigenvalue(settings, 4, 2, Dtype::kF64) == 2);
-  CHECK(FirstEigenvalue(settings, 8, 3, Dtype::kF64) == doctest::Approx(2));
-  CHECK(FirstEigenvalue(settings, 0, 2, Dtype::kF64) == 0.1);
-  CHECK(FirstEigenvalue(settings, 1e-40, 2, Dtype::kF64) == doctest::Approx(1e-20));
-  CHECK(FirstEigenvalue(settings, 1e-40, 2, Dtype::kF32) == 0.1);
+  CHECK(EigenvalueBeforeGradients(settings) == 0.1);
+  CHECK(FirstEigenvalue(4, 1, Dtype::kF64) == 4);
+  CHECK(FirstEigenvalue(4, 2, Dtype::kF64) == 2);
+  CHECK(FirstEigenvalue(8, 3, Dtype::kF64) == doctest::Approx(2));
+  CHECK(FirstEigenvalue(0, 2, Dtype::kF64) == 0.1);
+  CHECK(FirstEigenvalue(1e-40, 2, Dtype::kF64) == doctest::Approx(1e-20));
+  CHECK(FirstEigenvalue(1e-40, 2, Dtype::kF32) == 0.1);
   CHECK(FirstTermScale(settings, 3, 1) == 1);
   CHECK(FirstTermScale(settings, 3, 2) == 9);
   CHECK(FirstTermScale(settings, 3, 3) == 81);

@@ -156,8 +156,7 @@ class BasisStep {
     Apply(direction, true);
   }
 
-  // Returns whether no gradient so far has changed a factor matrix noticeably. Factor matrices are positive
-  // semi-definite, so the trace bounds every element.
+  // Returns whether all factor matrices are negligible: no gradient has changed them noticeably, or they have decayed.
   bool AreFactorsNegligible() const {
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
@@ -181,7 +180,7 @@ class BasisStep {
       square += BestKernels().Of<Real>().sum_of_squares(g.data + i * g.ld, row);
     }
     const double mean = square / static_cast<double>(context_.block.elements);
-    const double scale = 1 / std::sqrt(FirstEigenvalue(settings_, mean, factors, context_.block.computation));
+    const double scale = 1 / std::sqrt(FirstEigenvalue(mean, factors, context_.block.computation));
     for (int k = 0; k < dims(); ++k) {
       if (states_.has_factor(k)) std::fill_n(states_.scale(k), states_.d(k), static_cast<Real>(scale));
     }
@@ -403,8 +402,11 @@ class BasisStep {
 
   void StoreEigenvalues() const {
     for (int k = 0; k < dims(); ++k) {
-      if (!states_.has_factor(k) || (StartsFromGradient(settings_) && !HasTerm(k))) continue;
-      CapScales(k, states_.next_eigenvalues(k));
+      if (!states_.has_factor(k)) continue;
+      const double* const next = states_.next_eigenvalues(k);
+      const double mean = MeanOfEigenvalues(k, next);
+      if (StartsFromGradient(settings_) && (IsNegligible(mean, context_.block.computation) || !HasTerm(k))) continue;
+      StoreScales(k, next, KlCap(settings_, states_.d(k), mean));
     }
   }
 
@@ -422,12 +424,8 @@ class BasisStep {
     return EigenvalueDecay(settings_, UpdatesOf(settings_, *states_.gradient_count()));
   }
 
-  // Stores the eigenvalues of dim k. Keeps the old ones if kl_init is auto and all new ones are negligible.
-  void CapScales(int k, const double* eigenvalues) const {
-    const double mean =
-        std::accumulate(eigenvalues, eigenvalues + states_.d(k), 0.0) / static_cast<double>(states_.d(k));
-    if (StartsFromGradient(settings_) && IsNegligible(mean, context_.block.computation)) return;
-    StoreScales(k, eigenvalues, KlCap(settings_, states_.d(k), mean));
+  double MeanOfEigenvalues(int k, const double* eigenvalues) const {
+    return std::accumulate(eigenvalues, eigenvalues + states_.d(k), 0.0) / static_cast<double>(states_.d(k));
   }
 
   void StoreScales(int k, const double* eigenvalues, double cap) const {
@@ -545,7 +543,7 @@ class BasisStep {
       }
     }
     for (int64_t j = 0; j < d; ++j) eigenvalues[j] /= correction;
-    CapScales(k, eigenvalues);
+    StoreScales(k, eigenvalues, KlCap(settings_, states_.d(k), MeanOfEigenvalues(k, eigenvalues)));
   }
 
   void LoadState(const StateSlot& slot, Real* to) const {

@@ -63,13 +63,13 @@ TEST_CASE("soap, kl_soap and kl_shampoo take the steps of the CPU") {
   }
 }
 
-TEST_CASE("after gradients of zeros, kl_soap and kl_shampoo take the steps of the CPU") {
+TEST_CASE("with gradients of zeros, kl_soap and kl_shampoo take the steps of the CPU") {
   for (const Keys& method : {kKlSoap, kKlShampoo}) {
     for (const double scale : {1e-5, 1e5}) {
       Course course = BasisCourseOf(method + Keys{{"precondition_frequency", "3"}}, {{4, 3}, {5, 5}, {3, 4, 2}}, 7);
       course.gradient = [scale](int64_t t, size_t, size_t elements) {
         std::vector<double> gradient(elements);
-        if (t <= 2) return gradient;
+        if (t <= 2 || t == 5) return gradient;  // at first, and between others
         for (size_t i = 0; i < elements; ++i) gradient[i] = scale * std::sin(static_cast<double>(i * i + 3 * t));
         return gradient;
       };

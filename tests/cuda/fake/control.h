@@ -27,7 +27,8 @@ SHAMPOO_FAKE_EXPORT void fake_cuda_reset(void);
 // the progress, whether solvers wait, the loading of kernels or the protection of memory have no effect,
 // fake_cuda_progress() and fake_cuda_cancel_failures() return 0, and fake_cuda_leaks() returns "". Functions that
 // count, inject failures or describe another system are misuse, which fake_cuda_problems() reports; test cases that
-// call them belong to the test suite "fake" (NeedsFake() of stage.h), or to the suite "long", which GPUs leave out.
+// call them belong to the test suite "fake" (NeedsFake() of stage.h), or to the suite "long",
+// of which GPUs run only the case of communicators of host memory.
 SHAMPOO_FAKE_EXPORT int fake_cuda_is_fake(void);
 
 // Returns 1 if the calling thread is inside of a call of CUDA or of its libraries, and 0 otherwise. A GPU reports 0.

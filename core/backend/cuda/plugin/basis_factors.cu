@@ -89,14 +89,13 @@ struct StartEigenvaluesBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const int32_t b = args.batch.blocks[cta.index()];
     const DeviceBlock& block = args.tables.blocks[b];
-    const GroupSettings& settings = args.tables.groups[block.group].settings;
     const int factors = FactorCount(block);
     if (!IsStepped(args.tables, b) || factors == 0 || !AreFactorsNegligible(cta, block)) return;
     const Real* const gradient = static_cast<const Real*>(args.batch.first) + block.at;
     const double square = cta.Sum(
         block.elements, [&](int64_t i) { return static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]); });
     const double mean = square / static_cast<double>(block.elements);
-    const double scale = 1 / std::sqrt(FirstEigenvalue(settings, mean, factors, block.computation));
+    const double scale = 1 / std::sqrt(FirstEigenvalue(mean, factors, block.computation));
     for (int k = 0; k < block.factors; ++k) {
       if (!block.factor[k].present()) continue;
       Real* const scales = ScalesOf<Real>(args, block, k);
@@ -104,8 +103,7 @@ struct StartEigenvaluesBody {
     }
   }
 
-  // Returns whether no gradient so far has changed a factor matrix noticeably. Factor matrices are positive
-  // semi-definite, so the trace bounds every element.
+  // Returns whether all factor matrices are negligible: no gradient has changed them noticeably, or they have decayed.
   SHAMPOO_DEVICE bool AreFactorsNegligible(const Cta& cta, const DeviceBlock& block) const {
     for (int k = 0; k < block.factors; ++k) {
       const StateSlot& slot = block.factor[k];
@@ -179,9 +177,8 @@ struct StoreEigenvaluesBody {
   // Returns whether the gradient has changed the average of an eigenvalue.
   SHAMPOO_DEVICE bool HasTerm(const Cta& cta, int32_t b, int64_t d, const double* next, const Real* scales) const {
     const double decay = args.basis.work[b].eigenvalue_decay;
-    const double changed = cta.Sum(
-        d, [&](int64_t i) { return next[i] != KeptEigenvalue(decay, static_cast<double>(scales[i])) ? 1.0 : 0.0; });
-    return changed > 0;
+    return cta.First(d, [&](int64_t i) { return next[i] != KeptEigenvalue(decay, static_cast<double>(scales[i])); }) <
+           d;
   }
 };
 
