@@ -62,7 +62,7 @@ def crossing(cost: Summary, race: Summary, name: str) -> str | None:
     context = cost["model"]["context"]
     points = [(batch * context, time) for batch, time in cost["gradients_ms"]]
     if points[0][1] >= least:
-        return f"{points[0][0]} tokens or fewer"
+        return f"{points[0][0]} tokens, the fewest measured"
     for (x0, y0), (x1, y1) in zip(points, points[1:]):
         if y1 >= least:
             return f"{round(x0 + (x1 - x0) * (least - y0) / (y1 - y0))} tokens"

@@ -113,7 +113,7 @@ def language_model(summary: Summary, others: dict[str, Summary]) -> str:
     heads = ["method", f"loss after {settings['steps']} steps: mean ± 95 % interval (least to largest)",
              "steps to the target (of AdamW's)", "p, p of Welch's test", "seconds (of AdamW's)", "best rate",
              "runs: tuning + judging"]  # fmt: skip
-    timed = (f"Seconds are steps times the times of `{cost['command']}` on {cost['processor']}, commit "
+    timed = (f"Seconds are the sum of the times of these steps in `{cost['command']}` on {cost['processor']}, commit "
              f"{cost['commit']}."
              if cost else "Seconds need the part cost: `bash benchmarks/run.sh cost`.")  # fmt: skip
     notes = [
