@@ -149,10 +149,13 @@ def transfer(summary: Summary, others: dict[str, Summary]) -> str:
     rows = []
     for rule in summary["rules"]:
         rates = [one["smooth_rate"] for one in rule["widths"].values()]
+        tried = [float(rate) for one in rule["widths"].values() for rate in one["grid"]]
         rows.append([rule["label"], *[f"{one['smooth_rate']:.3g}{' (end of the grid)' if one['is_at_end'] else ''}"
                                       for one in rule["widths"].values()],
-                     f"{max(rates) / min(rates):.2f}"])  # fmt: skip
-    heads = ["Muon with", *[f"width {width}" for width in settings["widths"]], "largest / smallest"]
+                     f"{max(rates) / min(rates):.2f}", f"{min(tried):g} to {max(tried):g}",
+                     str(sum(tuning_runs(one, settings["seeds"]) for one in rule["widths"].values()))])  # fmt: skip
+    heads = ["Muon with", *[f"width {width}" for width in settings["widths"]], "largest / smallest", "rates tried",
+             "runs"]  # fmt: skip
     note = (f"Best learning rates after {settings['steps']} steps: the minimum of the parabola through the best of "
             f"{settings['tries']} rates and its neighbors. Seeds {seeds_text(settings['seeds'])}. AdamW updates "
             f"everything else, at rate {settings['rest_rate']:g}.")  # fmt: skip
@@ -168,13 +171,22 @@ def known_answers(summary: Summary, others: dict[str, Summary]) -> str:
         worst = None if None in found["distances"] else max(found["distances"])
         return f"{'pass' if found['passes'] else '**fail**'}, {number(worst, '.2g')}"
 
-    rows = [[row["label"], *[cell(row["problems"][name]) for name in PROBLEMS]] for row in summary["methods"]]
+    rows = []
+    for row in summary["methods"]:
+        tuned = [found for found in row["problems"].values() if "grid" in found]
+        judged = sum(len(found["distances"]) for name, found in row["problems"].items() if name != "span")
+        rows.append([row["label"], *[cell(row["problems"][name]) for name in PROBLEMS],
+                     "; ".join(grid_text(found) for found in tuned),
+                     f"{sum(tuning_runs(one, settings['tuning_seeds']) for one in tuned)} + {judged}"])  # fmt: skip
+    heads = ["method", *PROBLEMS.values(), "best rates of the three problems", "runs: tuning + judging"]
     note = (f"Numbers are the largest of the seeds {seeds_text(settings['seeds'])}. The first four are distances to "
             f"the answer, relative to that of the start; the last one is a share of the movement. Limits: "
             f"{limits['kronecker']:g}; {limits['scaled']:g} times the mean without scaling; {limits['low_rank']:g}; "
             f"{limits['rank_deficient']:g}; {limits['span']:g}. Rates: the best of {settings['tries']} with the seeds "
-            f"{seeds_text(settings['tuning_seeds'])}, after {settings['steps']} steps.")  # fmt: skip
-    return with_notes(table(["method", *PROBLEMS.values()], rows), [origin(summary), note])
+            f"{seeds_text(settings['tuning_seeds'])}, after {settings['steps']} steps. The problems are Kronecker least "
+            f"squares, whose rate also applies to the scaled gradients, low rank, and rank-deficient gradients. The "
+            f"movement is that of the same runs.")  # fmt: skip
+    return with_notes(table(heads, rows), [origin(summary), note])
 
 
 def cost(summary: Summary, others: dict[str, Summary]) -> str:
@@ -192,7 +204,7 @@ def cost(summary: Summary, others: dict[str, Summary]) -> str:
                      f"{row['state_bytes'] / summary['parameters']:.1f}", *shares, crossing or ""])  # fmt: skip
     heads = ["method", "update, ms", "of the runs", "bytes of state per parameter",
              *[f"{batch * context} tokens" for batch in batches], "faster than AdamW from"]  # fmt: skip
-    note = (f"Means over {settings['steps']} steps of {len(settings['seeds'])} runs in which all methods take turns; "
+    note = (f"Means over {settings['steps']} steps of the runs with the seeds {seeds_text(settings['seeds'])}, in which all methods take turns; "
             f"{summary['parameters']} parameters. The columns with tokens are the share of the update in a training "
             f"step with so many tokens per batch. The last column uses the steps of the part language_model, measured "
             f"with {summary['model']['batch'] * context} tokens per batch.")  # fmt: skip
