@@ -111,10 +111,12 @@ SHAMPOO_HD_ELEMENT Real SignOf(Real x) {
 
 // Returns whether an element of the parameter decays. With cautious decay, it does not where P and W have opposite
 // signs, because the step increases its magnitude there (cautious weight decay, arXiv 2510.12402). The signs are
-// compared, because a product may underflow.
+// multiplied, because a product of P and W may underflow.
 template <typename Real>
 SHAMPOO_HD_ELEMENT bool Decays(bool cautious, Real p, Real w) {
-  return !cautious || !((p < 0 && w > 0) || (p > 0 && w < 0));
+  // Without a branch, so that loops vectorize.
+  const Real lowest = cautious ? Real{0} : Real{-1};
+  return SignOf(p) * SignOf(w) >= lowest;
 }
 
 // Returns the new momentum, the update and the new parameter for elements of P, of the parameter W and of the momentum
@@ -124,7 +126,7 @@ SHAMPOO_HD_ELEMENT AppliedElement<Real> ApplyElement(const ApplyScalars<Real>& s
   Real direction = p * s.down * s.up;
   // If a decay is 0, W must not enter the sum, because W may be infinite.
   const bool decays = Decays(s.cautious, direction, w);
-  direction = s.decay != 0 && decays ? direction + s.decay * w : direction;
+  direction = (s.decay != 0) & decays ? direction + s.decay * w : direction;
   Real moved = 0;
   if constexpr (kMomentum) {
     direction = s.momentum_weight * direction;
@@ -132,7 +134,7 @@ SHAMPOO_HD_ELEMENT AppliedElement<Real> ApplyElement(const ApplyScalars<Real>& s
     direction = s.nesterov ? direction + s.momentum * moved : moved;
   }
   Real update = direction * -s.lr;
-  update = s.shrinkage != 0 && decays ? update - s.shrinkage * w : update;
+  update = (s.shrinkage != 0) & decays ? update - s.shrinkage * w : update;
   return {moved, update, w + update};
 }
 

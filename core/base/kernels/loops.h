@@ -41,8 +41,7 @@ void Filter(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, Real*
 }
 
 template <typename Real, bool kMomentum>
-void ApplyLoop(const ApplyScalars<Real>& s, const Real* p, const Real* w, Real* m, Real* update, Real* value,
-               int64_t n) {
+void ApplyLoop(ApplyScalars<Real> s, const Real* p, const Real* w, Real* m, Real* update, Real* value, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const Real momentum = kMomentum ? m[i] : Real{0};

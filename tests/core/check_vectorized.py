@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""check_vectorized.py ROOT COMPILER SOURCE [OPTION...]: checks that g++ vectorizes the elementwise loops of a kernel.
+
+SOURCE is compiled with the OPTIONs and the options below. Every instantiation of every loop after a "#pragma GCC ivdep"
+must be vectorized. A loop that is not vectorized computes the same results, but takes several times as long. No other
+test notices this.
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+OPTIONS = ["-std=c++20", "-O2", "-ffp-contract=off", "-DNDEBUG", "-DSHAMPOO_X86_KERNELS=1", "-fopt-info-vec-all", "-c",
+           "-o", "/dev/null"]
+NOTE = re.compile(r"^(?P<file>\S+):(?P<line>\d+):\d+: "
+                  r"(?P<kind>missed:\s+couldn't vectorize loop|optimized: loop vectorized)")
+PRAGMA = "#pragma GCC ivdep"
+
+
+def main():
+    root, compiler, source, *options = sys.argv[1:]
+    root = Path(root)
+    loops = {(path.resolve(), number + 1): {"missed": 0, "optimized": 0}
+             for path in (root / "core/base/kernels").glob("*.h")
+             for number, line in enumerate(path.read_text().splitlines(), 1) if line.strip() == PRAGMA}
+    command = [compiler, f"-I{root}", *OPTIONS, *options, source]
+    compiled = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    if compiled.returncode != 0:
+        sys.exit(f"{' '.join(command)}\n{compiled.stderr}")
+    for line in compiled.stderr.splitlines():
+        note = NOTE.match(line)
+        if note is None:
+            continue
+        loop = loops.get((Path(note["file"]).resolve(), int(note["line"])))
+        if loop is not None:
+            loop[note["kind"].split(":")[0]] += 1
+    failures = [f"{path.relative_to(root.resolve())}:{line}: {found['optimized']} vectorized, {found['missed']} not"
+                for (path, line), found in loops.items() if found["missed"] or not found["optimized"]]
+    print("\n".join(failures) or f"{len(loops)} loops are vectorized")
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()
