@@ -50,9 +50,15 @@ def main() -> int:
         if path.suffix in (".h", ".cc", ".cu", ".cuh")
     ]
     classes: set[tuple[str, str]] = set()
+    bodies: dict[tuple[str, str], list[range]] = collections.defaultdict(list)
     methods: dict[tuple[str, str], set[tuple[str, int]]] = collections.defaultdict(set)
     members: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
-    for tag in tags(options.ctags, options.root, files):
+    found = tags(options.ctags, options.root, files)
+    for tag in found:
+        if tag["kind"] in ("class", "struct"):
+            name = "::".join(filter(None, (tag.get("scope"), tag["name"])))
+            bodies[tag["path"], name].append(range(tag["line"], tag.get("end", tag["line"]) + 1))
+    for tag in found:
         if tag.get("scopeKind") not in ("class", "struct"):
             continue
         name = tag["scope"].rsplit("::", 1)[-1]
@@ -64,7 +70,7 @@ def main() -> int:
         elif tag["kind"] in ("prototype", "function"):
             is_special = tag["name"].lstrip("~") == name or tag["name"].startswith("operator")
             # A definition outside its class also has the class as scope; only the declaration is counted.
-            is_declared_here = tag["kind"] == "prototype" or tag["path"].endswith((".h", ".cuh"))
+            is_declared_here = any(tag["line"] in body for body in bodies[owner])
             if is_declared_here and not is_special:
                 methods[owner].add((tag["name"], tag["line"]))
     sizes = [

@@ -29,6 +29,7 @@ class BasisStates {
     return elements;
   }
 
+  int dims() const { return context_.block.factor_count(); }
   bool has_factor(int k) const { return context_.block.has_factor(k); }
   int64_t d(int k) const { return context_.block.shape[k]; }
   // F_k: d x d; the lower triangle.
@@ -47,6 +48,8 @@ class BasisStates {
     for (int i = 0; i < k; ++i) at += has_factor(i) ? d(i) : 0;
     return at;
   }
+  // Returns the weight of an element in a mean over all dims but k.
+  double MeanWeight(int k) const { return static_cast<double>(d(k)) / static_cast<double>(context_.block.elements); }
   int64_t* gradient_count() const { return InArena<int64_t>(context_.block.gradient_count); }
 
   void LoadFactor(int k) const {

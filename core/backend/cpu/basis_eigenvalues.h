@@ -1,0 +1,150 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+
+#include "core/backend/cpu/basis_states.h"
+#include "core/backend/cpu/block_context.h"
+#include "core/backend/cpu/kronecker.h"
+#include "core/backend/cpu/tensor_dims.h"
+#include "core/base/kernels/kernels.h"
+#include "core/blas/blas.h"
+#include "core/roots/eigenbasis.h"
+#include "core/rules/basis.h"
+
+namespace shampoo {
+
+// The eigenvalues of the factor matrices with factor_correction kl (arXiv 2509.03378), which whiten gradients. A state
+// holds their inverse square roots. core/rules/basis.h has the rules.
+template <typename Real>
+class BasisEigenvalues {
+ public:
+  BasisEigenvalues(const BlockContext<Real>& context, const BasisStates<Real>& states)
+      : context_(context), states_(states), settings_(*context.program.settings), shape_(context.block.shape) {}
+
+  // Sets the eigenvalues from a gradient. Returns the scale of its term in the factor matrices if it is the first
+  // gradient of the block.
+  double Start(const BlockData<Real>& g) const {
+    const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    int factors = 0;
+    for (int k = 0; k < dims(); ++k) factors += states_.has_factor(k) ? 1 : 0;
+    if (factors == 0) return 1;
+    const int64_t row = context_.row() > 0 ? context_.row() : context_.block.elements;
+    double square = 0;
+    for (int64_t i = 0; i * row < context_.block.elements; ++i) {
+      square += BestKernels().Of<Real>().sum_of_squares(g.data + i * g.ld, row);
+    }
+    const double mean = square / static_cast<double>(context_.block.elements);
+    const double scale = 1 / std::sqrt(FirstEigenvalue(mean, factors, context_.block.computation));
+    for (int k = 0; k < dims(); ++k) {
+      if (states_.has_factor(k)) std::fill_n(states_.scale(k), states_.d(k), static_cast<Real>(scale));
+    }
+    return FirstTermScale(settings_, scale, factors);
+  }
+
+  // Whitens a dense tensor along all dims but `except`; -1 for all dims.
+  void Whiten(int except, Real* tensor) const {
+    for (int j = 0; j < dims(); ++j) {
+      if (j != except && states_.has_factor(j)) ScaleDim(shape_, j, states_.scale(j), tensor);
+    }
+  }
+
+  // Computes the next eigenvalues of all dims from r, the gradient in the eigenbases. Returns false if one overflows.
+  bool Average(const Real* r) const {
+    const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    const double decay = Decay();
+    Real* const scaled = context_.At(context_.layout.spare);
+    for (int k = 0; k < dims(); ++k) {
+      if (!states_.has_factor(k)) continue;
+      std::copy_n(r, context_.block.elements, scaled);
+      Whiten(k, scaled);
+      double* const next = states_.next_eigenvalues(k);
+      SquaresAlong(shape_, k, scaled, next);
+      const double mean = states_.MeanWeight(k);
+      for (int64_t i = 0; i < states_.d(k); ++i) {
+        const auto s = static_cast<double>(states_.scale(k)[i]);
+        next[i] = KeptEigenvalue(decay, s) + (1 - decay) * mean * next[i];
+        if (!std::isfinite(next[i])) return false;
+      }
+    }
+    return true;
+  }
+
+  // Stores the results of Average().
+  void Store() const {
+    for (int k = 0; k < dims(); ++k) {
+      if (!states_.has_factor(k)) continue;
+      const double* const next = states_.next_eigenvalues(k);
+      const double mean = Mean(k, next);
+      if (StartsFromGradient(settings_) && (IsNegligible(mean, context_.block.computation) || !HasTerm(k))) continue;
+      StoreScales(k, next, KlCap(settings_, states_.d(k), mean));
+    }
+  }
+
+  // Converts the eigenvalues of dim k to a new basis. squares: the squares of the elements of Q_old^T Q_new, d x d.
+  void Transport(int k, const Real* squares) const {
+    const int64_t d = states_.d(k);
+    double* const eigenvalues = states_.next_eigenvalues(k);
+    std::fill_n(eigenvalues, d, 0.0);
+    for (int64_t i = 0; i < d; ++i) {
+      const auto s = static_cast<double>(states_.scale(k)[i]);
+      for (int64_t j = 0; j < d; ++j) eigenvalues[j] += static_cast<double>(squares[i * d + j]) / (s * s);
+    }
+    // The new eigenvalues are averages of the old ones, so a limit holds as before.
+    StoreScales(k, eigenvalues, HUGE_VAL);
+  }
+
+  // Sets the eigenvalues of dim k to the diagonal of Q^T (F / correction) Q.
+  void TakeDiagonal(int k, double correction, const BasisMemory<Real>& memory) const {
+    const int64_t d = states_.d(k);
+    Real* const factor = memory.Spare(d);
+    for (int64_t i = 0; i < d; ++i) {
+      for (int64_t j = 0; j <= i; ++j) factor[i * d + j] = factor[j * d + i] = states_.factor(k)[i * d + j];
+    }
+    Real* const product = memory.own.Matrix(d);
+    blas::Gemm(d, d, d, factor, d, states_.basis(k), d, product, d);
+    double* const eigenvalues = states_.next_eigenvalues(k);
+    std::fill_n(eigenvalues, d, 0.0);
+    for (int64_t i = 0; i < d; ++i) {
+      for (int64_t j = 0; j < d; ++j) {
+        eigenvalues[j] += static_cast<double>(states_.basis(k)[i * d + j]) * static_cast<double>(product[i * d + j]);
+      }
+    }
+    for (int64_t j = 0; j < d; ++j) eigenvalues[j] /= correction;
+    StoreScales(k, eigenvalues, KlCap(settings_, states_.d(k), Mean(k, eigenvalues)));
+  }
+
+ private:
+  int dims() const { return states_.dims(); }
+
+  // Returns whether the gradient has changed the average of an eigenvalue of dim k.
+  bool HasTerm(int k) const {
+    const double decay = Decay();
+    const double* const next = states_.next_eigenvalues(k);
+    for (int64_t i = 0; i < states_.d(k); ++i) {
+      if (next[i] != KeptEigenvalue(decay, static_cast<double>(states_.scale(k)[i]))) return true;
+    }
+    return false;
+  }
+
+  double Decay() const { return EigenvalueDecay(settings_, UpdatesOf(settings_, *states_.gradient_count())); }
+
+  double Mean(int k, const double* eigenvalues) const {
+    return std::accumulate(eigenvalues, eigenvalues + states_.d(k), 0.0) / static_cast<double>(states_.d(k));
+  }
+
+  void StoreScales(int k, const double* eigenvalues, double cap) const {
+    for (int64_t i = 0; i < states_.d(k); ++i) states_.scale(k)[i] = static_cast<Real>(KlScale(eigenvalues[i], cap));
+  }
+
+  const BlockContext<Real>& context_;
+  const BasisStates<Real>& states_;
+  const Settings& settings_;
+  const Shape& shape_;
+};
+
+}  // namespace shampoo

@@ -1,0 +1,122 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/backend/cpu/basis_eigenvalues.h"
+#include "core/backend/cpu/basis_rotation.h"
+#include "core/backend/cpu/basis_states.h"
+#include "core/backend/cpu/block_context.h"
+#include "core/backend/cpu/kronecker.h"
+#include "core/backend/cpu/magnitude.h"
+#include "core/base/kernels/kernels.h"
+#include "core/roots/matrix.h"
+#include "core/rules/basis.h"
+#include "core/rules/growth.h"
+
+namespace shampoo {
+
+// Updates the factor matrices of a block of a method in eigenbases. program: the scalars of the step with the bias
+// corrections of the block.
+template <typename Real>
+class BasisFactors {
+ public:
+  BasisFactors(const BlockContext<Real>& context, const StepProgram& program, const BasisStates<Real>& states,
+               const BasisRotation<Real>& rotation, const BasisEigenvalues<Real>& eigenvalues)
+      : context_(context),
+        program_(program),
+        states_(states),
+        rotation_(rotation),
+        eigenvalues_(eigenvalues),
+        settings_(*context.program.settings),
+        shape_(context.block.shape) {}
+
+  bool is_kl() const { return settings_.factor_correction == FactorTerm::kKl; }
+
+  void Load() const {
+    const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    for (int k = 0; k < dims(); ++k) {
+      if (states_.has_factor(k)) states_.LoadFactor(k);
+    }
+  }
+  void Store() const {
+    const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    for (int k = 0; k < dims(); ++k) {
+      if (states_.has_factor(k)) states_.StoreFactor(k);
+    }
+  }
+
+  // Returns whether all factor matrices are negligible: no gradient has changed them noticeably, or they have decayed.
+  bool AreNegligible() const {
+    for (int k = 0; k < dims(); ++k) {
+      if (!states_.has_factor(k)) continue;
+      const int64_t d = states_.d(k);
+      const double trace = TraceOf(SymmetricView<Real>{d, states_.factor(k)});
+      if (!IsNegligible(trace / static_cast<double>(d), context_.block.computation)) return false;
+    }
+    return true;
+  }
+
+  // F_k <- factor_decay F_k + w C_k with C_k of the gradient itself, where w is `weight` or, with kl, `weight` times
+  // MeanWeight(k).
+  void Update(const BlockData<Real>& g, double weight) const {
+    if (!program_.updates_factors) return;
+    PhaseScope scope = context_.Scope(StepPhase::kFactorUpdate);
+    for (int k = 0; k < dims(); ++k) {
+      if (!states_.has_factor(k)) continue;
+      const double of_dim = is_kl() ? weight * states_.MeanWeight(k) : weight;
+      UpdateFactor(shape_, k, g, static_cast<Real>(program_.factor_decay), static_cast<Real>(of_dim), states_.factor(k),
+                   states_.d(k), spare(), &scope);
+    }
+  }
+
+  // Does the same with C_k of the gradient whitened along all other dims, and updates the eigenvalues (kl_eigenvalues
+  // ema). Returns false if a state would overflow; factor matrices of earlier dims may have changed then. r: the
+  // gradient in the present eigenbases; its buffers are overwritten.
+  bool UpdateWhitened(const BlockData<Real>& g, const Contracted<Real>& r) const {
+    if (!program_.updates_factors) return true;
+    if (settings_.kl_eigenvalues == KlEigenvalues::kEma && !eigenvalues_.Average(r.data.data)) return false;
+    for (int k = 0; k < dims(); ++k) {
+      if (states_.has_factor(k) && !UpdateDimWhitened(g, r, k)) return false;
+    }
+    if (settings_.kl_eigenvalues == KlEigenvalues::kEma) eigenvalues_.Store();
+    return true;
+  }
+
+ private:
+  int dims() const { return states_.dims(); }
+  Real* spare() const { return context_.At(context_.layout.spare); }
+
+  bool UpdateDimWhitened(const BlockData<Real>& g, const Contracted<Real>& r, int k) const {
+    Contracted<Real> whitened{{r.half, context_.row()}, r.half};
+    if (k > 0 || dims() != 2 || r.half == nullptr) {
+      whitened = rotation_.Contract(g, MatrixForm::kGeneral, [k](int j) { return j != k; });
+    }
+    double square = 0;
+    // If nothing was whitened, the gradient itself has been checked.
+    if (whitened.own != nullptr) {
+      const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+      eigenvalues_.Whiten(k, whitened.own);
+      square = BestKernels().Of<Real>().sum_of_squares(whitened.own, context_.block.elements);
+    }
+    const double weight = program_.factor_weight * states_.MeanWeight(k);
+    const StateSlot& slot = context_.block.factor[static_cast<size_t>(k)];
+    const double limit = StateLimit(context_.block.computation, slot.dtype);
+    if (!(square < ProductLimit(context_.block.computation) && weight * square < limit / 2)) return false;
+    PhaseScope scope = context_.Scope(StepPhase::kFactorUpdate);
+    UpdateFactor(shape_, k, whitened.data, static_cast<Real>(program_.factor_decay), static_cast<Real>(weight),
+                 states_.factor(k), states_.d(k), spare(), &scope);
+    return true;
+  }
+
+  const BlockContext<Real>& context_;
+  const StepProgram& program_;
+  const BasisStates<Real>& states_;
+  const BasisRotation<Real>& rotation_;
+  const BasisEigenvalues<Real>& eigenvalues_;
+  const Settings& settings_;
+  const Shape& shape_;
+};
+
+}  // namespace shampoo
