@@ -14,9 +14,9 @@
 namespace shampoo {
 namespace {
 
-constexpr size_t kMaxNamed = 4;  // number of names in an error
+constexpr size_t kMaxNamed = 4;  // the largest number of names in an error
 
-// Returns a text such as: "a", "b" and 3 more
+// Returns a text such as: "a", "b", "c", "d" and 3 more
 std::string Named(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) text += Cat(i > 0 ? ", " : "", "\"", names[i], "\"");
@@ -31,7 +31,7 @@ int64_t LastOf(const BlockPlace& place) {
   return last;
 }
 
-// Returns the key that decides whether this state exists; nullptr: it exists in every block.
+// Returns the key that decides whether this state exists; nullptr: no single key decides it.
 const char* KeyOf(std::string_view state) {
   if (state == "filtered_grad") return "beta1";
   if (state == "second_moment") return "method";
@@ -64,7 +64,8 @@ const char* DtypeKeyOf(std::string_view state) {
   return state.starts_with("factor") ? "factor_dtype" : "inverse_dtype";
 }
 
-// A mean over rows has another meaning than one over the shorter side, and often another shape.
+// Fails if direction_moment was saved with another value of second_moment: a mean over rows has another meaning than a
+// mean over the shorter side, and often another shape.
 Status CheckDirectionMoment(const StoredParam& param, const StoredGroup& stored, const StoredGroup& own) {
   const std::string saved = ValueIn(stored, "second_moment");
   const std::string here = ValueIn(own, "second_moment");
@@ -258,8 +259,8 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, OptimizerState* optim
   return Invalid(
       "the checkpoint does not have ", missing.size(), " of ", blocks.size(), " blocks of this rank: ", Named(missing),
       ". Use max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d, route, and the shards, roles and "
-      "row_splits of parameters as in the run that saved it, or set on_block_mismatch reset, which resets the factor "
-      "matrices of these blocks and keeps their other states, except for moments in eigenbases");
+      "row_splits of parameters as in the run that saved it. Or set on_block_mismatch reset: it resets the factor "
+      "matrices of these blocks, and their moments if those are in eigenbases");
 }
 
 Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState& optimizer, const StatesOfBlock& own,
@@ -270,7 +271,7 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
     if (!is_used && stored.Find(name) != nullptr) ++unused_[std::string(name)];
   };
   for (const std::string_view name : kElementwiseStates) count_unused(name);
-  for (const std::string_view name : {kSnapshotStep, kDirectionMoment}) count_unused(name);
+  count_unused(kSnapshotStep);
   const Block& own_block = optimizer.plan().blocks[static_cast<size_t>(own.block)];
   if (!own_block.is_preconditioned && stored.HasFactors()) ++unused_["factor matrix"];
   const StoredParam& param = index.params[static_cast<size_t>(stored.param)];
@@ -299,14 +300,15 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
                      ValueIn(DescribeHyperParameters(optimizer, own_block.group), key),
                      " here; set it to the saved value");
     }
-    if (state->state() == kDirectionMoment && !only_elementwise) {
+    if (state->state() == kDirectionMoment) {
       SHAMPOO_RETURN_IF_ERROR(CheckDirectionMoment(param, index.groups[static_cast<size_t>(param.group)],
                                                    DescribeHyperParameters(optimizer, own_block.group)));
     }
     if (entry == nullptr && IsOfFactor(state->state()) && stored.HasFactors()) {
-      return Invalid("the checkpoint has no ", state->state(), " of parameter \"", param.name,
-                     "\": it was saved with another precondition_dims or skip_dim_size; set both keys to their saved "
-                     "values");
+      return Invalid(
+          "the checkpoint has no ", state->state(), " of parameter \"", param.name,
+          "\": it was saved with another precondition_dims, skip_dim_size or ignored_dims; set these keys to "
+          "their saved values");
     }
     if (entry == nullptr) {
       return IoFailed(index.path, ": the index is malformed: it has no \"", TensorName(stored, state->state()), "\"",

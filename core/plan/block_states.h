@@ -11,19 +11,20 @@
 
 namespace shampoo {
 
-// The names of the states that have the shape of the block.
-inline constexpr const char* kElementwiseStates[] = {"filtered_grad", "second_moment",  "grafting",
-                                                     "momentum",      "iterate_offset", "ema_offset"};
-
-// The state that records the step of the last snapshot of the factor matrices. It is negative if the roots of this
-// snapshot are in use, and positive if they are still pending (RootTaskOf in core/rules/schedule.h).
-inline constexpr const char* kSnapshotStep = "snapshot_step";
-
-// The state that counts the gradients of a block of a method in eigenbases.
-inline constexpr const char* kGradientCount = "gradient_count";
-
 // The second moment of the orthogonalized direction (the key second_moment).
 inline constexpr const char* kDirectionMoment = "direction_moment";
+
+// The names of the states that may have one element for each element of the block. If a checkpoint has other blocks,
+// they are converted.
+inline constexpr const char* kElementwiseStates[] = {"filtered_grad",  "second_moment", "grafting",      "momentum",
+                                                     "iterate_offset", "ema_offset",    kDirectionMoment};
+
+// The state that records the step whose factor matrices give the newest roots. It is negative if these roots are in
+// use, and positive if they are still pending (RootTaskOf in core/rules/schedule.h).
+inline constexpr const char* kSnapshotStep = "snapshot_step";
+
+// The state that counts the gradients of a block. Only methods in eigenbases have it.
+inline constexpr const char* kGradientCount = "gradient_count";
 
 // The state that sums the weights of iterates with averaging schedule_free.
 inline constexpr const char* kLrSum = "lr_sum";
@@ -40,8 +41,8 @@ struct BlockState {
   std::string Name() const { return dim < 0 ? kind : Cat(kind, ".", dim); }
 };
 
-// Calls visit(state) for every state that a block may have, in the order of its arena. This is the one list of states:
-// layout, named entries and checkpoints follow it.
+// Calls visit(state) for every state that a block may have, in a fixed order, which is not that of the arena. This is
+// the one list of states: named entries and checkpoints follow it.
 template <typename AnyBlock, typename Visit>
 void ForEachState(AnyBlock* block, Visit&& visit) {
   using State = BlockState<std::remove_reference_t<decltype((block->diagonal))>>;

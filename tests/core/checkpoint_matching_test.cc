@@ -53,7 +53,7 @@ TEST_CASE("blocks that were saved with the same layout are matched in the order 
   CHECK(!matched.matching.HasParam("p2"));
 }
 
-TEST_CASE("a checkpoint without the key method is one of Shampoo") {
+TEST_CASE("a checkpoint without the key method is loaded as one of method shampoo") {
   Matched matched;
   std::erase_if(matched.index.groups[0].config, [](const auto& pair) { return pair.first == "method"; });
   CheckOk(matched.Match());
@@ -115,8 +115,8 @@ TEST_CASE("a checkpoint that does not match the optimizer is an error that names
          std::erase_if(index->blocks[0].entries, [](const StoredEntry& entry) { return entry.state == "factor.1"; });
        },
        Code::kInvalid,
-       "the checkpoint has no factor.1 of parameter \"p0\": it was saved with another precondition_dims or "
-       "skip_dim_size"},
+       "the checkpoint has no factor.1 of parameter \"p0\": it was saved with another precondition_dims, "
+       "skip_dim_size or ignored_dims"},
       {{},
        [](CheckpointIndex* index) {
          std::erase_if(index->blocks[0].entries, [](const StoredEntry& entry) { return entry.state == "diagonal"; });

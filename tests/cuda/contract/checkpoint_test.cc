@@ -54,6 +54,37 @@ TEST_CASE("a checkpoint saved on the device or the CPU is loaded on either, and 
   }
 }
 
+TEST_CASE("on_block_mismatch reset converts and clears the same states on the device as on the CPU") {
+  const Keys kMuon = {{"method", "muon"}, {"on_block_mismatch", "reset"}};
+  for (const Keys& keys :
+       {Keys{{"second_moment", "short"}}, Keys{{"second_moment", "row"}}, Keys{{"second_moment", "element"}},
+        Keys{{"norm_control", "hyperball"}}, Keys{{"averaging", "schedule_free"}}}) {
+    CAPTURE(keys[0].second);
+    const StageWithStream stream;
+    const shampoo::TemporaryDirectory folder;
+    ModelSpec spec;
+    spec.keys = kMuon + keys;
+    spec.params = {{{8, 6}}};
+    spec.device_type = SHAMPOO_CPU;
+    ModelSpec divided = spec;
+    divided.params[0].row_splits = {4, 4};
+    Model saver(divided);
+    saver.FillParams(1);
+    saver.Train(1, 3);
+    saver.Save(folder.path());
+    Model host(spec);
+    spec.device_type = SHAMPOO_CUDA;
+    Model device(spec, stream);
+    for (Model* const used : {&host, &device}) {
+      used->FillParams(2);
+      used->Train(7, 8);
+      used->Load(folder.path());
+      used->SetParamsOf(saver);
+    }
+    CHECK(BitsOf(device) == BitsOf(host));
+  }
+}
+
 TEST_CASE("a checkpoint that cannot be read leaves the state on the device unchanged") {
   const StageWithStream stream;
   const shampoo::TemporaryDirectory folder;

@@ -21,6 +21,16 @@ struct InitializeFactorsBody {
     if (block.radius.present()) {
       cta.Once([&] { *reinterpret_cast<double*>(arena + block.radius.offset) = 0; });
     }
+    if (block.lr_sum.present()) {
+      cta.Once([&] { *reinterpret_cast<double*>(arena + block.lr_sum.offset) = 0; });
+    }
+    if (block.direction_moment.present() && block.moment_of_direction != DirectionMoment::kElement) {
+      const bool is_of_rows =
+          block.moment_of_direction == DirectionMoment::kRow || block.matrix_rows > block.matrix_columns;
+      cta.ForEach(is_of_rows ? block.matrix_rows : block.matrix_columns, [&](int64_t i) {
+        WriteAs(arena + block.direction_moment.offset, block.direction_moment.dtype, i, 0.0);
+      });
+    }
     if (block.factors == 0) return;
     if (block.is_rotated()) return InitializeBases(cta, block, initial_by_group[block.group]);
     // The state of a block begins with its factor matrices, inverse roots and snapshots; the flags follow.
