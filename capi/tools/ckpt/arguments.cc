@@ -66,9 +66,10 @@ const char kUsage[] =
 
   shampoo-ckpt diff A B
       Prints the differences between two checkpoints: parameters, steps, hyper-parameters,
-      and the largest differences of each state, also if its blocks are divided
-      differently. Factor matrices are compared only for blocks that both checkpoints
-      have. NaN equals NaN, and 0 equals -0.
+      and the largest differences of each state. If parameters were divided into
+      different blocks, states with one element for each element of the parameter are
+      still compared, and other states only for blocks that both checkpoints have.
+      Moments in eigenbases are such other states. NaN equals NaN, and 0 equals -0.
 
   shampoo-ckpt --help | --version
 

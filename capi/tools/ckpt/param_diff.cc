@@ -3,19 +3,17 @@
 #include "capi/tools/ckpt/param_diff.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
 #include "core/base/text.h"
+#include "core/plan/block_states.h"
 
 namespace shampoo::ckpt {
 namespace {
 
 using Blocks = std::vector<const StoredBlock*>;
-
-bool IsElementwise(std::string_view state) {
-  return state == "filtered_grad" || state == "grafting" || state == "momentum";
-}
 
 std::set<std::string> StatesOf(const Blocks& blocks) {
   std::set<std::string> states;
@@ -23,6 +21,10 @@ std::set<std::string> StatesOf(const Blocks& blocks) {
     for (const StoredEntry& entry : block->entries) states.insert(entry.state);
   }
   return states;
+}
+
+bool HasBasis(const std::set<std::string>& states) {
+  return std::any_of(states.begin(), states.end(), [](const auto& state) { return state.starts_with("basis."); });
 }
 
 // The size and dtype of an elementwise state of a parameter in one checkpoint, over all blocks.
@@ -62,10 +64,11 @@ class ParamComparer {
     if (blocks_differ_) {
       diff_->notes.push_back(Cat(a_.size() - pairs_.size(), " of ", a_.size(), " blocks in A and ",
                                  b_.size() - pairs_.size(), " of ", b_.size(),
-                                 " in B are divided differently: their factor matrices are not compared"));
+                                 " in B are divided differently: only their elementwise states are compared"));
     }
     const std::set<std::string> a_states = StatesOf(a_);
     const std::set<std::string> b_states = StatesOf(b_);
+    is_rotated_ = HasBasis(a_states) || HasBasis(b_states);
     NoteMissing(a_states, b_states, "B");
     NoteMissing(b_states, a_states, "A");
     std::vector<std::string> of_pairs;
@@ -82,6 +85,16 @@ class ParamComparer {
   }
 
  private:
+  // Returns whether each element of the state belongs to an element of the parameter, so that the state can be compared
+  // although blocks differ.
+  bool IsElementwise(const std::string& state) const {
+    if (state == kDirectionMoment) return false;  // these may be means
+    // These two are in eigenbases, which depend on the block.
+    if (is_rotated_ && (state == "filtered_grad" || state == "second_moment")) return false;
+    return std::find(std::begin(kElementwiseStates), std::end(kElementwiseStates), state) !=
+           std::end(kElementwiseStates);
+  }
+
   // Finds the blocks that are at the same place in both. Both lists are sorted by first element, and no first element
   // occurs twice in a list.
   void Pair() {
@@ -138,6 +151,7 @@ class ParamComparer {
   ParamDiff* diff_;
   std::vector<std::pair<const StoredBlock*, const StoredBlock*>> pairs_;  // blocks at the same place
   bool blocks_differ_ = false;                                            // some blocks are in no pair
+  bool is_rotated_ = false;                                               // the method works in eigenbases
 };
 
 }  // namespace

@@ -96,7 +96,22 @@ class Diff(Case):
                                         for block in blocks)
                         counts += [differing, len(blocks)]
                     self.assertIn('"{}": {} of {} blocks in A and {} of {} in B are divided differently: '
-                                  "their factor matrices are not compared".format(name, *counts), lines)
+                                  "only their elementwise states are compared".format(name, *counts), lines)
+
+    def test_other_states_of_parameters_that_are_divided_into_different_blocks(self):
+        divided = ("--set", "max_preconditioner_dim=5", "--set1", "max_preconditioner_dim=4")
+        for number, (keys, compared, left_out) in enumerate((
+                (("--set", "weight_ema=0.9"), ("ema_offset", "momentum"), ()),
+                (("--set", "method=soap", "--set", "grafting=none", "--set", "momentum=0", "--set", "weight_ema=0.9"),
+                 ("ema_offset",), ("filtered_grad", "second_moment")))):
+            with self.subTest(keys):
+                folders = [make(self.folder / f"{number}-0", "--seed", 1, *keys),
+                           make(self.folder / f"{number}-1", "--seed", 2, *keys, *divided)]
+                a, b = map(Checkpoint, folders)
+                rows, _ = self.diff(1, *folders)
+                self.check(a, b, rows, (WEIGHT,), compared)
+                for state in left_out:
+                    self.assertNotIn((WEIGHT, state), rows)
 
     def test_a_checkpoint_that_was_loaded_into_different_blocks(self):
         one = make(self.folder / "one")
