@@ -66,7 +66,7 @@ class Axis:
         return (value - self.least) / (self.most - self.least)
 
     def ticks(self) -> list[float]:
-        """Return round values within the axis, not more than nine."""
+        """Return round values within the axis: at most 8, or 13 on a logarithmic axis."""
         if not self.logarithmic:
             step = round_step((self.most - self.least) / 7)
             first, last = math.ceil(self.least / step - 1e-9), math.floor(self.most / step + 1e-9)
@@ -166,7 +166,7 @@ def polyline(pixels: Points, color: str, attributes: str = "") -> str:
 
 
 def round_step(least: float) -> float:
-    """Return the smallest of 1, 2 and 5 times a power of ten that is not below `least`."""
+    """Return the smallest number of the form 1, 2 or 5 times a power of ten that is not below `least`."""
     decade = 10.0 ** math.floor(math.log10(least))
     return next(decade * digit for digit in (1, 2, 5, 10) if decade * digit >= least * (1 - 1e-9))
 
@@ -207,12 +207,13 @@ def by_runs(rows: list[dict[str, str]]) -> list[Panel]:
     losses: dict[str, list[dict[str, float]]] = {row["run"]: [] for row in rows}
     for row in rows:
         losses[row["run"]].append({name: float(row[name]) for name in ("step", "seconds", "validation_loss")})
-    values, late = [], []
+    values, late, most = [], [], 0
     for run in losses.values():
         run_values = [v for _, v in finite([(0, point["validation_loss"]) for point in run])]
         values += run_values
+        most = max(most, len(run_values))
         late += run_values[len(run_values) // 10 :]  # the fast fall at the start is cut off
-    if not late:
+    if most < 2:
         raise ValueError("no run has two finite losses")
     step = round_step((max(late) - min(values)) / 7 or 1)
     loss = Axis(step * math.floor(min(values) / step), step * math.ceil(max(late) / step))

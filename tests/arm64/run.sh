@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Replays the recorded cases on 64-bit ARM, built with Debian's cross compiler and run with qemu-user. Sourced by
-# tests/full.sh.
+# Replays four suites of recorded cases on 64-bit ARM, built with Debian's cross compiler and run with qemu-user.
+# Sourced by tests/full.sh.
 
 arm64_root=$PWD/build/arm64_root
 

@@ -90,7 +90,7 @@ Expected<Real> Expect(const KernelInputs<Real>& in, bool moment, bool filtered, 
   return out;
 }
 
-// The passes of methods in eigenbases.
+// Checks the elementwise loops that methods in eigenbases use in addition.
 template <typename Real>
 void CheckEigenbasisPasses(const KernelsOf<Real>& of, const std::vector<Real>& x, const std::vector<Real>& g) {
   const auto n = static_cast<int64_t>(x.size());
@@ -177,7 +177,7 @@ TEST_CASE("in every instruction set, converting arrays gives the results of conv
   std::vector<float> floats;
   std::mt19937 random(5);
   for (const uint16_t half : halves) {
-    // Near every half: its value, the midpoint to the next half, and their neighbors.
+    // Near every half: its value, the midpoint to the next half (if the half is a normal number), and their neighbors.
     const uint32_t bits = std::bit_cast<uint32_t>(HalfToFloat(half));
     for (const uint32_t near : {bits - 1, bits, bits + 1, bits + 0xfff, bits + 0x1000, bits + 0x1001}) {
       floats.push_back(std::bit_cast<float>(near));
@@ -189,7 +189,8 @@ TEST_CASE("in every instruction set, converting arrays gives the results of conv
     CAPTURE((*kernels)->name);
     std::vector<float> wide(halves.size());
     std::vector<uint16_t> narrow(floats.size());
-    // Only mismatches run a CHECK, because a CHECK of each element would take long. It fails and shows the element.
+    // A CHECK of each element would take long. Therefore only a mismatch runs a CHECK, which fails and shows the
+    // element.
     (*kernels)->widen_f16(halves.data(), wide.data(), 65536);
     for (size_t i = 0; i < wide.size(); ++i) {
       if (std::bit_cast<uint32_t>(wide[i]) != std::bit_cast<uint32_t>(HalfToFloat(halves[i]))) CHECK(i == 65536);
@@ -200,11 +201,11 @@ TEST_CASE("in every instruction set, converting arrays gives the results of conv
     }
     (*kernels)->narrow_f16(floats.data(), narrow.data(), n);
     for (size_t i = 0; i < narrow.size(); ++i) {
-      if (narrow[i] != FloatToHalf(floats[i])) CHECK(std::bit_cast<uint32_t>(floats[i]) == 0);
+      if (narrow[i] != FloatToHalf(floats[i])) FAIL_CHECK("float with bits " << std::bit_cast<uint32_t>(floats[i]));
     }
     (*kernels)->narrow_bf16(floats.data(), narrow.data(), n);
     for (size_t i = 0; i < narrow.size(); ++i) {
-      if (narrow[i] != FloatToBf16(floats[i])) CHECK(std::bit_cast<uint32_t>(floats[i]) == 1);
+      if (narrow[i] != FloatToBf16(floats[i])) FAIL_CHECK("float with bits " << std::bit_cast<uint32_t>(floats[i]));
     }
   }
 }

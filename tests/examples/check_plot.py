@@ -56,6 +56,7 @@ with tempfile.TemporaryDirectory() as name:
         (RUNS, "no rows"),
         ("step,loss\n1,2\n", "unknown columns: step, loss; expected run, step, seconds"),
         (RUNS + "AdamW,0.1,0,0,,nan\n", "no run has two finite losses"),
+        (RUNS + "AdamW,0.1,0,0,,4.2\n", "no run has two finite losses"),
         (EPOCHS + "0,2.3,2.3,0.1,0.1\n", "no run has two finite losses"),
         (EPOCHS + rows + "3,0.2,0.2,ninety,0.9\n", "'ninety'"),
         (EPOCHS + rows + "3,0.2\n", "row 4 has 2 of 5 columns"),

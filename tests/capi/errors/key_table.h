@@ -20,20 +20,24 @@ inline std::vector<shampoo_key_info> KeyTable() {
   return keys;
 }
 
-// Returns a value of a key in the spelling of shampoo_config_get. The value differs from the default unless the key has
-// only one value. For the preset, it is the value that MakeConfig sets, because a config takes only one preset.
+// Returns a value of a key in the spelling of shampoo_config_get. The value differs from the default in the key table.
+// For the preset, it is the value that MakeConfig sets, because a config takes only one preset.
 inline std::string AnotherValue(const shampoo_key_info& key) {
   if (std::string_view(key.name) == "preset") return "shampoo_2024";
   const std::string_view type = key.value_type;
   if (type == "f64") return "0.25";
-  if (type == "i64") return std::string_view(key.range) == "[0, 1]" ? "0" : "3";
+  const std::string_view normal = key.default_value;
+  if (type == "i64")
+    return std::string_view(key.range) == "[0, 1]" ? (normal == "0" ? "1" : "0") : normal == "3" ? "2" : "3";
   if (type == "bool") return std::string_view(key.default_value) == "true" ? "false" : "true";
   if (type == "dtype") return "f64";
   if (type == "list") return "0,2,4";
   if (type == "text") return "2,-1.5,0.5";
-  const std::string range = key.range;  // for choices: the last one
+  const std::string range = key.range;  // the last choice, or the first if the last one is the default
   const size_t comma = range.rfind(", ");
-  return comma == std::string::npos ? range : range.substr(comma + 2);
+  if (comma == std::string::npos) return range;
+  const std::string last = range.substr(comma + 2);
+  return last == normal ? range.substr(0, range.find(", ")) : last;
 }
 
 // Returns numbers just outside the range in the key table: "[0, 1)", "> 0", "[-1, 2^53]", "finite".
