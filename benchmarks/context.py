@@ -88,6 +88,6 @@ def loss_of(result: dict[str, Any]) -> float:
 
 
 def mean(values: Iterable[float]) -> float:
-    """Return the mean, infinity if a value is."""
+    """Return the mean, or infinity if a value is not finite."""
     listed = list(values)
     return statistics.fmean(listed) if all(map(math.isfinite, listed)) else math.inf

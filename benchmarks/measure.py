@@ -5,7 +5,7 @@
 
     python3 benchmarks/measure.py --trainers build/benchmarks/trainers [PART...] [--quick]
 
-Finished runs are in a file of JSON lines. A run that is there is not repeated, so an interrupted benchmark goes on.
+Finished runs are stored in a file of JSON lines and are not repeated, so an interrupted benchmark can be continued.
 """
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_const", const="quick", dest="size", help="small sizes, in minutes")
     parser.add_argument("--text", type=Path, nargs="+", default=[], help="files of the text of the language model")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "benchmarks", help="folder of runs and data")
-    parser.add_argument("--results", type=Path, help="folder of results; full: benchmarks/results")
+    parser.add_argument("--results", type=Path, help="folder of results; default of the full size: benchmarks/results")
     parser.add_argument("--check", type=int, metavar="N", help="repeat N stored runs of each part, compare losses")
     parser.add_argument("--budget", action="store_true", help="only print the budgets")
     options = parser.parse_args()

@@ -15,7 +15,7 @@ class Method(NamedTuple):
     name: str
     label: str
     options: str
-    usual_rate: float  # the middle of the first grid of learning rates, in the language model
+    usual_rate: float  # the middle of the first three rates of a search; found with the language model
     adamw_rest: bool = False  # AdamW updates embeddings, output layer and vectors
     decays: bool = True  # whether the weight decay of a benchmark applies to its matrices
 

@@ -11,10 +11,11 @@ from methods import Method
 from runner import Run
 
 PART = "known_answers"
-# A run passes if its distance to the answer, relative to that of the start, is at most this.
+# A method passes if the distance to the answer, relative to the distance at the start, is at most this with all seeds.
 TOLERANCES = {"kronecker": 0.1, "low_rank": 0.01, "rank_deficient": 0.01}
 SCALE = "1e-6"
-SCALED_FACTOR = 1.1  # a run with scaled gradients passes if its distance is at most this multiple of that without
+# A method passes with scaled gradients if the mean distance is at most this multiple of the mean without scaling.
+SCALED_FACTOR = 1.1
 OUTSIDE = 0.01  # share of the movement that may be outside of the dims of the gradients
 
 

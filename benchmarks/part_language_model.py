@@ -59,6 +59,7 @@ class Race:
         count = size.tries * len(size.tuning_seeds)
         if method.name == "adamw":
             return count + len(size.target_seeds)
+        # Judging takes the horizon T0 and at most three candidates.
         return count + tuning.most_horizon_runs(self.ladder) * len(size.tuning_seeds) + 4 * len(size.seeds)
 
     def begin(self) -> None:

@@ -26,7 +26,7 @@ class Row(NamedTuple):
     """A row of a chart."""
 
     label: str
-    optimizer: str  # shampoo: the color of a method; other: that of the baseline
+    optimizer: str  # selects the color: "shampoo" for a method, "other" for the baseline
     group: str = "all"
 
 
@@ -62,7 +62,7 @@ def language_model(summary: Summary, others: dict[str, Summary], path: Path) -> 
 def ranges(row: Summary) -> list[tuple[int, float, float, float]]:
     """Return the steps of the evaluations, with the mean, the least and the largest loss of the unseen seeds.
 
-    They are those of the horizon that reaches the target, or of AdamW's horizon.
+    The evaluations are those of the horizon that reaches the target or, if there is none, of AdamW's horizon.
     """
     judged = row["horizons"][-1] if row["horizons"] and row["reached"] else row["at_t0"]
     found = []

@@ -4,11 +4,11 @@
 #
 # bash benchmarks/run.sh [PART...] [options]
 #
-# Measures what the optimizers of this library gain, on a plain Debian 12: installs missing packages, builds the library
-# and the trainers in build/benchmarks, and runs the parts known_answers, convolution, cost, language_model and transfer,
-# or those that are named. An interrupted benchmark goes on where it was. README.md describes the parts.
+# Measures what the optimizers of this library gain, on a plain Debian 12. Installs missing packages and builds the
+# library and the trainers in build/benchmarks. Runs the named parts, by default all: known_answers, convolution, cost,
+# language_model and transfer. A repeated call continues an interrupted benchmark. README.md describes the parts.
 #
-#   --quick           all parts with small sizes, in five minutes; the results show nothing
+#   --quick           small sizes, for which all parts take five minutes; the results show nothing
 #   --text FILE...    the text of the language model; default: the sources of Python's standard library
 #   --check N         instead of a benchmark: repeats N finished runs of each part and compares their losses
 #   --budget          instead of a benchmark: prints the largest number of runs and the measured seconds of one
@@ -23,7 +23,7 @@ case "${1:-}" in
   -h | --help) sed -n '5,16s/^# \{0,1\}//p' "$0"; exit 0 ;;
 esac
 
-# The kernels of the BLAS are those of this processor.
+# Let OpenBLAS choose its kernels for this processor.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 
 # logged NAME COMMAND...: runs a command and writes its output to build/benchmarks/log/NAME.log.

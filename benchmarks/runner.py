@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import machine
 from store import Store
 
-# These variables would change the kernels of the BLAS.
+# These variables change the kernels or the threads of the BLAS.
 LEFT_OUT = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OPENBLAS_NUM_THREADS")
 
-SHORT = 5.0  # seconds of a run that is measured as a whole
+SHORT = 5.0  # a run is measured as a whole if it takes at most this many seconds
 
 
 class Run(NamedTuple):
@@ -41,7 +41,7 @@ class Run(NamedTuple):
         return int(self.arguments[self.arguments.index("--threads") + 1]) if "--threads" in self.arguments else 1
 
     def shortened(self, steps: int) -> Run:
-        """Return the same run with fewer steps. All trainers but one have the option --steps."""
+        """Return the same run with fewer steps. It is not shorter if the trainer has no option --steps."""
         arguments = list(self.arguments)
         if "--steps" in arguments:
             arguments[arguments.index("--steps") + 1] = str(steps)
@@ -189,7 +189,11 @@ class Runner:
         return max(1, machine.processor_count() // run.threads)
 
     def measured_seconds(self, run: Run, fraction: float = 0.1) -> float:
-        """Return the seconds of a run: measured if it is in the store, otherwise estimated from two shorter runs."""
+        """Return the seconds of a run.
+
+        They are estimated from two shorter runs if the run is not in the store, its trainer has the option --steps,
+        and the estimate is above SHORT. Otherwise they are measured, for which the run is made if necessary.
+        """
         if self.store.find(self.settings(run)) is None and "--steps" in run.arguments:
             few, more = run.shortened(2), run.shortened(max(4, round(run.steps * fraction)))
             start, later = (float(self.record(short)["seconds"]) for short in (few, more))

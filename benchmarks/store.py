@@ -15,7 +15,8 @@ def key_of(settings: dict[str, Any]) -> str:
 
 
 class Store:
-    """Runs by their settings. A run is appended to the file when it has finished, so a killed benchmark goes on."""
+    """Runs by their settings. A run is appended to the file when it has finished, so a killed benchmark can be
+    continued."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -15,8 +15,9 @@ import student
 Summary = dict[str, Any]
 PROBLEMS = {
     "kronecker": "Kronecker least squares", "scaled": "the same, gradients times 1e-6", "low_rank": "low rank",
-    "rank_deficient": "rank-deficient gradients", "span": "no movement outside of them",
+    "rank_deficient": "rank-deficient gradients", "span": "movement outside of their dims",
 }  # fmt: skip
+RATE_HEAD = "best learning rate (rates tried)"
 
 
 def number(value: float | None, digits: str = ".4f") -> str:
@@ -65,10 +66,10 @@ def origin(summary: Summary) -> str:
 
 
 def grid_text(row: Summary) -> str:
-    """Return the chosen learning rate and the grid."""
+    """Return the chosen learning rate, the number of rates that were tried, and their range."""
     rates = sorted(map(float, row["grid"]))
     mark = ", at an end" if row["is_at_end"] else ""
-    return f"{row['rate']:g} of {len(rates)} from {rates[0]:g} to {rates[-1]:g}{mark}"
+    return f"{row['rate']:g}{mark} ({len(rates)}, from {rates[0]:g} to {rates[-1]:g})"
 
 
 def tuning_runs(row: Summary, seeds: Sequence[int], steps: int = 0) -> int:
@@ -83,10 +84,10 @@ def judging_runs(row: Summary) -> int:
 
 
 def text_line(text: Summary) -> str:
-    """Return what the text is."""
-    parts = "; ".join(f"{name}, {text[name]['files']} files, {text[name]['bytes']} bytes, {text[name]['sha256']}"
+    """Return the source of the text, and the size and the hash of each part."""
+    parts = "; ".join(f"{name}: {text[name]['files']} files, {text[name]['bytes']} bytes, {text[name]['sha256']}"
                       for name in ("training", "tuning", "judging"))  # fmt: skip
-    return f"Text: {text['source']}, with the first digits of SHA-256: {parts}."
+    return f"Text: {text['source']}. The parts, each with the first digits of its SHA-256: {parts}."
 
 
 def language_model(summary: Summary, others: dict[str, Summary]) -> str:
@@ -111,16 +112,18 @@ def language_model(summary: Summary, others: dict[str, Summary]) -> str:
         rows.append([row["label"], with_interval(row["at_t0"]["losses"]), steps, p, shown, grid_text(row),
                      f"{tuned} + {judging_runs(row)}"])  # fmt: skip
     heads = ["method", f"loss after {settings['steps']} steps: mean ± 95 % interval (least to largest)",
-             "steps to the target (of AdamW's)", "p, p of Welch's test", "seconds (of AdamW's)", "best rate",
-             "runs: tuning + judging"]  # fmt: skip
-    timed = (f"Seconds are the sum of the times of these steps in `{cost['command']}` on {cost['processor']}, commit "
-             f"{cost['commit']}."
+             "steps to the target (relative to AdamW)", "p of the t-test, p of Welch's test",
+             "seconds to the target (relative to AdamW)", RATE_HEAD, "runs: tuning + judging"]  # fmt: skip
+    timed = (f"Seconds are the sum of the times of the steps to the target, measured by `{cost['command']}` on "
+             f"{cost['processor']}, commit {cost['commit']}."
              if cost else "Seconds need the part cost: `bash benchmarks/run.sh cost`.")  # fmt: skip
     notes = [
         origin(summary),
         f"Target: {summary['target']:.4f}, the mean of AdamW's seeds {seeds_text(settings['target_seeds'])}. "
         f"Tuning seeds: {seeds_text(settings['tuning_seeds'])}. Other methods are judged with the seeds "
-        f"{seeds_text(settings['seeds'])}. Horizons: {', '.join(map(str, summary['horizons']))}.",
+        f"{seeds_text(settings['seeds'])}. Horizons, which are the lengths of the training runs in steps: "
+        f"{', '.join(map(str, summary['horizons']))}. Both tests are one-sided. The t-test compares the mean of a "
+        f"method with the target as a fixed number. Welch's test also includes the spread of AdamW's seeds.",
         timed, text_line(summary["text"]),
     ]  # fmt: skip
     return with_notes(table(heads, rows), notes)
@@ -134,11 +137,11 @@ def convolution(summary: Summary, others: dict[str, Summary]) -> str:
              spread(row["losses"]), spread(row["training_losses"], ".2g"), grid_text(row),
              f"{tuning_runs(row, settings['tuning_seeds'])} + {len(row['losses'])}"]
             for index, row in enumerate(summary["methods"])]  # fmt: skip
-    heads = ["method", "test error in %: mean (least to largest)", "p that it is below AdamW's", "test loss",
-             "training loss", "best rate", "runs: tuning + judging"]  # fmt: skip
+    heads = ["method", "test error in %: mean (least to largest)", "p that the error is below AdamW's", "test loss",
+             "training loss", RATE_HEAD, "runs: tuning + judging"]  # fmt: skip
     note = (f"{images['training']} training images; {images['tuning']} others for tuning, with the seeds "
             f"{seeds_text(settings['tuning_seeds'])}; {images['judging']} others for the test, with the seeds "
-            f"{seeds_text(settings['seeds'])}. p is that of Welch's test.")  # fmt: skip
+            f"{seeds_text(settings['seeds'])}. p is that of Welch's one-sided test.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 
 
@@ -158,7 +161,7 @@ def transfer(summary: Summary, others: dict[str, Summary]) -> str:
              "runs"]  # fmt: skip
     note = (f"Best learning rates after {settings['steps']} steps: the minimum of the parabola through the best of "
             f"{settings['tries']} rates and its neighbors. Seeds {seeds_text(settings['seeds'])}. AdamW updates "
-            f"everything else, at rate {settings['rest_rate']:g}.")  # fmt: skip
+            f"embeddings, output layer and vectors with the learning rate {settings['rest_rate']:g}.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 
 
@@ -178,14 +181,15 @@ def known_answers(summary: Summary, others: dict[str, Summary]) -> str:
         rows.append([row["label"], *[cell(row["problems"][name]) for name in PROBLEMS],
                      "; ".join(grid_text(found) for found in tuned),
                      f"{sum(tuning_runs(one, settings['tuning_seeds']) for one in tuned)} + {judged}"])  # fmt: skip
-    heads = ["method", *PROBLEMS.values(), "best rates of the three problems", "runs: tuning + judging"]
-    note = (f"Numbers are the largest of the seeds {seeds_text(settings['seeds'])}. The first four are distances to "
-            f"the answer, relative to that of the start; the last one is a share of the movement. Limits: "
-            f"{limits['kronecker']:g}; {limits['scaled']:g} times the mean without scaling; {limits['low_rank']:g}; "
-            f"{limits['rank_deficient']:g}; {limits['span']:g}. Rates: the best of {settings['tries']} with the seeds "
-            f"{seeds_text(settings['tuning_seeds'])}, after {settings['steps']} steps. The problems are Kronecker least "
-            f"squares, whose rate also applies to the scaled gradients, low rank, and rank-deficient gradients. The "
-            f"movement is that of the same runs.")  # fmt: skip
+    heads = ["method", *PROBLEMS.values(), "best rates of the three problems (rates tried)", "runs: tuning + judging"]
+    note = (f"Each number is the largest of the seeds {seeds_text(settings['seeds'])}. The first four are distances to "
+            f"the answer, relative to the distance at the start. The last one is the share of the movement that is "
+            f"outside of the dims of the gradients, in the same runs as the fourth one. Limits of the columns: "
+            f"{limits['kronecker']:g}; {limits['scaled']:g} times the first column, where the means of the seeds are "
+            f"compared; {limits['low_rank']:g}; {limits['rank_deficient']:g}; {limits['span']:g}. Rates: the best of "
+            f"{settings['tries']} with the seeds {seeds_text(settings['tuning_seeds'])}, after {settings['steps']} "
+            f"steps. The three problems are Kronecker least squares, whose rate also applies to the scaled gradients, "
+            f"low rank, and rank-deficient gradients.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 
 
@@ -202,12 +206,14 @@ def cost(summary: Summary, others: dict[str, Summary]) -> str:
         rows.append([row["label"], number(row["update_ms"], ".2f"),
                      f"{min(row['update_ms_of_runs']):.2f} to {max(row['update_ms_of_runs']):.2f}",
                      f"{row['state_bytes'] / summary['parameters']:.1f}", *shares, crossing or ""])  # fmt: skip
-    heads = ["method", "update, ms", "of the runs", "bytes of state per parameter",
+    heads = ["method", "update, ms", "means of the runs", "bytes of state per parameter",
              *[f"{batch * context} tokens" for batch in batches], "faster than AdamW from"]  # fmt: skip
-    note = (f"Means over {settings['steps']} steps of the runs with the seeds {seeds_text(settings['seeds'])}, in which all methods take turns; "
-            f"{summary['parameters']} parameters. The columns with tokens are the share of the update in a training "
-            f"step with so many tokens per batch. The last column uses the steps of the part language_model, measured "
-            f"with {summary['model']['batch'] * context} tokens per batch.")  # fmt: skip
+    note = (f"All methods take turns in the runs with the seeds {seeds_text(settings['seeds'])}. The time of an update "
+            f"is the mean over {settings['steps']} steps, where each step has the median of the runs. The model has "
+            f"{summary['parameters']} parameters. The columns with tokens show the share of the update in a training "
+            f"step with so many tokens per batch. The last column shows the tokens per batch from which a method "
+            f"reaches AdamW's loss sooner than AdamW. It uses the steps of the part language_model, measured with "
+            f"{summary['model']['batch'] * context} tokens per batch.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 
 

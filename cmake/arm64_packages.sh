@@ -5,7 +5,8 @@
 # bash cmake/arm64_packages.sh FOLDER
 #
 # Downloads Debian's arm64 packages that building the library needs, and unpacks them into a folder for
-# SHAMPOO_ARM64_ROOT. It does not change the system and does not need root. Existing packages are not downloaded again.
+# SHAMPOO_ARM64_ROOT. It does not change the system and does not need root. If the folder is
+# already complete, it does nothing.
 set -euo pipefail
 [[ $# -eq 1 ]] || { sed -n '5p' "$0" | sed 's/^# /usage: /' >&2; exit 2; }
 [[ ! -e $1/complete ]] || exit 0

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# shampoo_blas: headers and archives of BLAS and LAPACKE.
+# shampoo_blas: headers and libraries of BLAS and LAPACKE.
 #
 # The default is a private copy: the serial static archives of OpenBLAS and LAPACKE, hidden by the version script, so
 # that it does not affect the BLAS, threads or environment of the host program. The serial archive has one scratch
@@ -57,8 +57,8 @@ else()
   target_link_libraries(shampoo_blas INTERFACE ${SHAMPOO_LAPACKE_ARCHIVE} ${SHAMPOO_OPENBLAS_ARCHIVE})
   target_link_options(shampoo_blas INTERFACE
     LINKER:--wrap=blas_memory_alloc LINKER:--wrap=blas_memory_free
-    # Only OpenBLAS's archive refers to this symbol, which our archive defines. OpenBLAS's archive is linked last, so
-    # this option makes the linker take the symbol from our archive before.
+    # Only OpenBLAS's archive refers to this symbol, and our archive defines it. The linker reads our archive before
+    # OpenBLAS's. Without this option, it would not take the symbol from our archive, because nothing needs it yet.
     LINKER:--undefined=_gfortran_concat_string)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$") # see core/blas/kernel_choice.cc
     target_link_options(shampoo_blas INTERFACE

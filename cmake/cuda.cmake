@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# The CUDA backend is a separate library, libshampoo_cuda.so, which libshampoo.so loads if it finds it. So libshampoo.so
-# is the same file with and without it. This file decides whether the backend is built (SHAMPOO_BUILD_CUDA), and finds
-# the headers for its tests on the host (SHAMPOO_CUDA_INCLUDE_DIRS; empty: none).
+# The CUDA backend is a separate library, libshampoo_cuda.so, which libshampoo.so loads if it is installed. So
+# libshampoo.so is the same file whether or not the backend is built. This file decides whether the backend is built
+# (SHAMPOO_BUILD_CUDA), and finds the headers for its tests on the host (SHAMPOO_CUDA_INCLUDE_DIRS; empty: none).
 set(SHAMPOO_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (if a CUDA toolkit is found), ON or OFF")
 set_property(CACHE SHAMPOO_CUDA PROPERTY STRINGS AUTO ON OFF)
 option(SHAMPOO_CUDA_FROM_PYPI "If there is no CUDA toolkit, make one in the build folder from packages of PyPI" OFF)
@@ -10,7 +10,7 @@ option(SHAMPOO_CUDA_FROM_PYPI "If there is no CUDA toolkit, make one in the buil
 set(SHAMPOO_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual" CACHE STRING
     "The GPUs for which the CUDA backend is compiled, as in CMAKE_CUDA_ARCHITECTURES; native: this machine's, or 90-real without a GPU")
 set(SHAMPOO_CUDA_HEADERS "" CACHE PATH
-    "If there is no CUDA toolkit, the folder of its headers, for the tests of the CUDA backend only")
+    "Folder of the headers of CUDA, for the tests of the CUDA backend on a machine without a CUDA toolkit")
 
 include(${CMAKE_CURRENT_LIST_DIR}/cuda_architectures.cmake)
 shampoo_cuda_architectures(cuda_architectures "${SHAMPOO_CUDA_ARCHITECTURES}")
@@ -18,8 +18,8 @@ shampoo_cuda_architectures(cuda_architectures "${SHAMPOO_CUDA_ARCHITECTURES}")
 set(SHAMPOO_BUILD_CUDA OFF)
 set(SHAMPOO_CUDA_INCLUDE_DIRS)
 
-# cuda_unavailable_reason(<result> <nvcc>): sets the reason why nvcc cannot be used, or "". This is tested before
-# enable_language(CUDA), which would end the configuration with an error.
+# cuda_unavailable_reason(<result> <nvcc>): sets <result> to the reason why nvcc cannot be used, or to "" if it
+# can be used. Call it before enable_language(CUDA), which ends the configuration with an error if nvcc cannot be used.
 function(cuda_unavailable_reason result nvcc)
   set(${result} "" PARENT_SCOPE)
   set(compilers "${nvcc} ${CMAKE_CXX_COMPILER}")

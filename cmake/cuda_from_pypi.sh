@@ -10,7 +10,7 @@
 #   toolkit   nvcc, the headers, and the libraries for linking
 #   all       also NCCL
 #
-# PYTHON selects an interpreter other than python3. If FOLDER already has the same packages, nothing is done.
+# The variable PYTHON selects an interpreter other than python3. If FOLDER already has the same packages, it is kept.
 set -euo pipefail
 
 what=${1:-}
@@ -32,7 +32,7 @@ mkdir -p "$(dirname "$folder")"
 unpacked=$(mktemp -d "$folder.XXXXXX")
 trap 'rm -rf "$unpacked"' EXIT
 if ! "$python" -m pip --version >/dev/null 2>&1; then
-  "$python" -m venv "$unpacked/venv" # needs pip, which is part of Debian's python3-venv
+  "$python" -m venv "$unpacked/venv" # needs ensurepip, which is in Debian's python3-venv
   python=$unpacked/venv/bin/python
 fi
 # Install into a separate folder, without the dependencies of the packages.

@@ -242,8 +242,8 @@ run() {
   return $status
 }
 
-# side_by_side COMMAND...: starts a command that runs items, as soon as fewer than $jobs of them are running. It has its own
-# log and results.
+# side_by_side COMMAND...: starts a command that runs items, as soon as fewer than $jobs such commands are running. The
+# command has its own log and results.
 started_items=0
 side_by_side() {
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
@@ -307,8 +307,7 @@ stage_2() {
   fi
 }
 
-# cases SUITE [COUNT]: prints the recorded cases of a suite that a GPU supports; on the fake only the first COUNT
-# (default: 3).
+# cases SUITE [COUNT]: prints the recorded cases of a suite; on the fake only the first COUNT (default: 3).
 cases() {
   local files=("$golden/data/$1"/*.safetensors)
   files=("${files[@]/*\/data.safetensors/}") # not cases: the images of the training cases
@@ -367,7 +366,8 @@ shards_on_cpu() {
 }
 
 # replay_shards: each shard has its own blocks, so the results differ from the recorded ones. They are compared with
-# those of the CPU, within the noise of the perturbed replays if that exceeds the recorded tolerance.
+# those of the CPU. Four times the largest change of the perturbed replays is the tolerance, if it exceeds the recorded
+# one.
 replay_shards() {
   local ranks seed
   run "3 shards, on the CPU" 120 shards_on_cpu || return
@@ -424,7 +424,7 @@ stage_4() {
 
 # initcheck LIMIT PROGRAM...: runs a program under initcheck. Fails if one of our kernels reads memory that nothing has
 # written. initcheck has no filter of kernels, because it must see the writes of the CUDA libraries. Their kernels read
-# workspace before they write it, and their reports are left out.
+# workspace before they write it, and reports about these kernels are left out.
 initcheck() {
   local limit
   limit=$(within "$1")

@@ -4,8 +4,8 @@
 """Compares SOAP, KL-Shampoo, Muon and NorMuon of libshampoo with the code that their authors or PyTorch publish.
 
 Both sides get the same float32 parameters and gradients, on the same number of threads. The script prints how far the
-parameters of the two differ after one refresh interval. Beside it stands how far the authors' code differs from itself
-if each gradient changes by at most one rounding error of float32, because eigenbases of close eigenvalues amplify
+parameters of the two differ after one refresh interval. For comparison, it prints how far the authors' code differs
+from itself if each gradient changes by at most one rounding error of float32: eigenbases of close eigenvalues amplify
 rounding errors. It also prints the time of a step, averaged over whole refresh intervals that alternate between the
 two.
 
@@ -17,8 +17,8 @@ Requires NumPy, PyTorch, libshampoo's Python package, and copies of the authors'
     python3 tools/compare_authors.py --soap SOAP/soap.py --kl KL-Methods/optim/kl_opt.py \\
         --muon --normuon NorMuon/normuon.py
 
-Muon is torch.optim.Muon. KL-Shampoo, Muon and NorMuon compute products in bfloat16. They run with the cast
-removed, which is what libshampoo is compared with, and the first two also as published.
+Muon is torch.optim.Muon. KL-Shampoo, Muon and NorMuon compute products in bfloat16. The script runs them in float32,
+without the cast, and compares libshampoo with these runs. It also measures KL-Shampoo and Muon as published.
 """
 from __future__ import annotations
 

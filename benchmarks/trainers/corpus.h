@@ -16,7 +16,7 @@ typedef struct {
   uint8_t* tokens;
 } Corpus;
 
-// Reads a file of more than `least` bytes. Exits with an error if it is shorter.
+// Reads a file. Exits with an error unless it has more than `least` bytes.
 void corpus_read(Corpus* corpus, const char* path, size_t least);
 void corpus_free(Corpus* corpus);
 

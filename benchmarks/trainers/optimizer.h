@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// An optimizer of libshampoo that two strings of options describe. All trainers of the benchmarks use it, so that a
+// An optimizer of libshampoo that is described by two strings of options. All trainers of the benchmarks use it, so a
 // method is the same in all of them.
 #ifndef BENCHMARKS_OPTIMIZER_H
 #define BENCHMARKS_OPTIMIZER_H
@@ -41,8 +41,8 @@ void optimizer_create(Optimizer* optimizer, const Method* method, int count, con
                       const shampoo_executor* executor, int threads);
 void optimizer_free(Optimizer* optimizer);
 
-// Makes one step with `share` times the largest learning rates. Returns 0 if a gradient or an update is not finite;
-// nothing has changed then.
+// Makes one step with `share` times the largest learning rates. Returns 0, without changing anything, if a gradient is
+// not finite or the previous step skipped an update that was not finite.
 int optimizer_step(Optimizer* optimizer, double share);
 
 // Returns the share of the largest learning rate at a step, counted from 0: a linear warmup, then half a cosine to 0.

@@ -43,8 +43,8 @@ void problem_gradient(Problem* problem, double scale);
 // count.
 double problem_distance(const Problem* problem);
 
-// Returns the share of the norm of the movement that is outside of the dims of the gradients. 0 for other problems than
-// rank_deficient.
+// Returns the norm of the movement outside of the dims of the gradients, as a share of the norm of the whole movement.
+// Returns 0 for the other two problems.
 double problem_outside(const Problem* problem);
 
 #endif

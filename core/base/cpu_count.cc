@@ -31,7 +31,8 @@ std::string ReadText(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
 }
 
-// Returns the path of the process in the unified (v2) hierarchy, from lines such as "0::/user.slice/app".
+// Returns the path of the control group of the process in the unified (v2) hierarchy, from lines such as
+// "0::/user.slice/app".
 std::string CgroupPath() {
   const std::string groups = ReadText("/proc/self/cgroup");
   const size_t at = groups.rfind("0::", 0) == 0 ? 0 : groups.find("\n0::");
@@ -40,7 +41,8 @@ std::string CgroupPath() {
   return groups.substr(start, groups.find('\n', start) - start);
 }
 
-// Returns the smallest quota on the path from the leaf to the root, because a limit holds for all groups below it.
+// Returns the smallest quota of the control group and of all groups above it, in processors, because a limit holds for
+// all groups below it. If there is none, returns the quota of the v1 hierarchy; 0: no limit.
 int QuotaCpus() {
   int least = 0;
   std::string path = CgroupPath();

@@ -24,7 +24,7 @@ Status JobThread::Create(const char* what, size_t slots, Job job, std::unique_pt
   try {
     made->thread_ = std::thread([started] { started->Run(); });
   } catch (const std::system_error& failure) {
-    status = NoMemory("starting ", what, " failed (", failure.what(), "): raise the limit of the process on threads");
+    status = NoMemory("starting ", what, " failed (", failure.what(), "): raise the thread limit of the process");
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   SHAMPOO_RETURN_IF_ERROR(std::move(status));

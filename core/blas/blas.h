@@ -76,11 +76,11 @@ int64_t SvdWork(int64_t m, int64_t n);
 // m x k, V^T is k x n, and s has k elements in descending order. Destroys A. Returns LAPACK's info.
 int Gesvd(int64_t m, int64_t n, double* a, double* u, double* s, double* vt, double* work);
 
-// The largest extent for which the workspace size of the eigensolvers fits the 32-bit integers of LAPACK.
+// Up to this extent, the workspace size of the eigensolvers fits the 32-bit integers of LAPACK.
 inline constexpr int64_t kLargestEigenproblem = 32750;
 
 // Checks that several threads, including those of the application, may call BLAS at the same time. This holds for the
-// private copy. It does not hold for a serial OpenBLAS of the system, whose threads share scratch memory.
+// private copy. It does not hold for a serial OpenBLAS of the system, in which all callers share scratch memory.
 Status CheckThreads();
 
 // The BLAS in use: its name and version, such as "OpenBLAS 0.3.21", and its kernel for this CPU, such as "SkylakeX".

@@ -29,7 +29,8 @@ int Stedc(int64_t n, double* d, double* e, double* z, double* work, int32_t* int
                              Int(StedcIntWork(n)));
 }
 
-// The column-major matrix with the elements of A is A^T = R^T Q^T, whose factor on the right LAPACK's LQ computes.
+// Read as a column-major matrix, `a` is A^T = R^T Q^T, which is an LQ factorization. LAPACK replaces it by the
+// column-major Q^T, which is the row-major Q.
 int Orthogonalize(int64_t n, float* a, float* tau, float* work) {
   const auto size = Int(OrthogonalizeWork(n));
   const int info = LAPACKE_sgelqf_work(LAPACK_COL_MAJOR, Int(n), Int(n), a, Int(n), tau, work, size);

@@ -6,11 +6,11 @@
 
 namespace shampoo::blas {
 
-// The stages of an eigensolver, as thin overloads. Matrices are row-major, and the lower triangle of `a` is read. The
-// functions return LAPACK's info. As in blas.h, a thread that calls them must hold a ScratchUse.
+// The stages of an eigensolver, as thin overloads. Matrices are row-major. Functions that return an int return LAPACK's
+// info. As in blas.h, a thread that calls them must hold a ScratchUse.
 
 // Reduces A to tridiagonal form: A = Q T Q^T with Q = H(n-2) ... H(1) H(0) and H(i) = I - tau[i] v v^T. v[j] for j < i
-// is stored in a[(i + 1) * n + j], v[i] is 1, and all other elements of v are 0.
+// is stored in a[(i + 1) * n + j], v[i] is 1, and all other elements of v are 0. Reads the lower triangle of A.
 //   d, e   the diagonal of T (n elements) and its off-diagonal (n - 1 elements)
 //   block  the number of columns that are reduced before the other columns are updated, at most LAPACK's own 32
 //   work   block * n elements

@@ -9,8 +9,8 @@ namespace shampoo {
 // Copies the lower triangle to the upper one.
 template <typename Real>
 void Mirror(int64_t n, Real* a) {
-  // In tiles that are transposed in a buffer: in a matrix whose rows are a power of two apart, the elements of a column
-  // share few cache lines.
+  // Works in tiles that are transposed in a buffer. Writing whole columns would be slow if the rows are a power of two
+  // apart, because the elements of a column then compete for a few sets of the cache.
   constexpr int64_t kTile = 32;
   Real buffer[kTile * kTile];
   for (int64_t row = 0; row < n; row += kTile) {

@@ -13,7 +13,7 @@ namespace shampoo::blas {
 //
 // A product packs a panel of its first operand at the beginning of the scratch memory. It packs a panel of its second
 // operand after the room for the largest first panel, which is up to 2 MiB. The offset of the second panel depends on
-// the kernel and the element type. For small blocks, only the two panels are populated, not the gap between them.
+// the kernel and the element type. For small blocks, only the panels are populated, not the gaps between them.
 class ScratchExtent {
  public:
   // Adds products of d x d and d x wide matrices and of their transposes, and eigenproblems of size d.

@@ -17,7 +17,7 @@ StoredGroup DescribeHyperParameters(const OptimizerState& optimizer, int group) 
   const Settings& settings = optimizer.hyper_parameters().settings(g);
   for (const auto& [name, text] : optimizer.plan().keys[g]) {
     const Key* const key = FindKey(name);
-    // Keys of the whole optimizer select how the optimizer works, not what it computes.
+    // Keys of the whole optimizer do not change the meaning of a state, so a load does not compare them.
     if (key->scope == Scope::kOptimizer) continue;
     described.config.emplace_back(name, key->changeable ? Cat(settings.*key->number) : text);
   }

@@ -82,7 +82,7 @@ Status OpenRegular(const std::string& path, int* fd) {
   }
   if (fstat(*fd, &info) != 0) return Failed("stat", path, errno);
   if (!S_ISREG(info.st_mode)) return NotRegular(path, info.st_mode);
-  // Some file systems respect O_NONBLOCK for regular files, too.
+  // Clears O_NONBLOCK, which some file systems respect for regular files, too.
   return fcntl(*fd, F_SETFL, 0) == 0 ? Status() : Failed("open", path, errno);
 }
 

@@ -229,7 +229,7 @@ const StoredEntry* StoredBlock::Find(std::string_view state) const {
 }
 
 bool StoredBlock::HasFactors() const {
-  // Of a block of SOAP, some dims may have no factor matrix, but E and V are then in eigenbases.
+  // A single factor matrix is enough: even if other dims of a block of SOAP have none, its E and V are in eigenbases.
   return std::any_of(entries.begin(), entries.end(), [](const StoredEntry& entry) {
     return entry.state.starts_with("factor.") || entry.state.starts_with("inverse.") || entry.state == "diagonal";
   });

@@ -80,7 +80,7 @@ struct CheckpointIndex {
   std::string PathOf(const StoredFile& file) const { return PathIn(directory, file.name); }
 };
 
-// Return members of the index's arrays as JSON. All ranks send them to rank 0, which writes the index.
+// Return members of the index's arrays as JSON. All ranks send such members to rank 0, which writes the index.
 std::string ToJson(const StoredGroup& group);
 std::string ToJson(const StoredParam& param);
 std::string ToJson(const StoredFile& file);

@@ -105,8 +105,8 @@ class Load {
       reader_ = std::make_unique<StatesReader>(index_);
       return backup->Keep();
     })));
-    // If the state of one rank must not be lost, every rank checks its files first: an error that another rank finds
-    // while it loads would be too late.
+    // If the state of one rank must not be lost, every rank checks its files first. An error that another rank finds
+    // only while it loads is too late: the first rank may have overwritten its state by then.
     const int64_t own_needs = backup->NeedsCheckFirst() ? 1 : 0;
     std::vector<int64_t> needs;
     SHAMPOO_RETURN_IF_ERROR(ranks_.AllGatherInts({&own_needs, 1}, &needs));
@@ -127,7 +127,7 @@ class Load {
   }
 
  private:
-  // Finds the last checkpoint of the directory. Only rank 0 calls it.
+  // Finds the last complete checkpoint of the directory. Only rank 0 calls it.
   Status ChooseCheckpoint(int64_t* number) const {
     PathKind kind = PathKind::kNothing;
     SHAMPOO_RETURN_IF_ERROR(KindOf(call_.directory, &kind));
@@ -193,8 +193,8 @@ class Load {
                    ": add them, or use the names that the parameters were saved with");
   }
 
-  // Checks the entries that Apply() reads in windows. with_direct: checks also the entries of direct blocks, which
-  // Apply() would otherwise check only while it loads them.
+  // Checks the entries that Apply() reads in windows. with_direct: also checks the entries of direct blocks, which
+  // Apply() otherwise checks only while it loads them.
   Status Check(bool with_direct) {
     int64_t bytes = 0;
     for (const Matching::Direct& direct : matching_->direct()) {
@@ -230,7 +230,7 @@ class Load {
     return {};
   }
 
-  // Clears the snapshots of blocks whose snapshots are not in the checkpoint.
+  // Clears the snapshots of blocks that were saved without root_async.
   Status ClearSnapshots() {
     for (const Matching::Direct& direct : matching_->direct()) {
       for (const StateEntry* state : direct.states) {
@@ -244,8 +244,8 @@ class Load {
     return {};
   }
 
-  // Loads a state that counts, and has no element of the parameter, into a block whose moments come from other blocks.
-  // All blocks of a parameter have had the same gradients and steps.
+  // Loads a state that is one number (gradient_count or lr_sum) into a block whose moments come from other blocks. The
+  // number is the same in all blocks of a parameter, because they have had the same gradients and steps.
   Status LoadCount(const Matching::ReshardedParam& resharded, int64_t block, std::string_view name) {
     for (const StateEntry& state : resharded.optimizer->entries()) {
       if (state.block != block || state.state() != name) continue;

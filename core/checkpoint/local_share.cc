@@ -78,8 +78,8 @@ int64_t HashPlaces(std::span<const BlockToSave> blocks) {
   return static_cast<int64_t>(hash.value());
 }
 
-// Hashes only the first and last elements of each state. Different parameters have different values there, unless
-// neither of them has ever had a gradient at these elements.
+// Hashes only the first and last elements of each state, and only the first elements of a symmetric matrix. Different
+// parameters have different values there, unless neither of them has ever had a gradient at these elements.
 Status HashContents(std::span<const BlockToSave> blocks, int64_t* contents) {
   constexpr int64_t kSample = int64_t{32} << 10;
   StreamHash hash;
@@ -114,8 +114,8 @@ Status CheckSame(const Duplicates& duplicates, const std::vector<const BlockToSa
                       " a checksum of blocks for an item without blocks; expected 0", kCheckRanks);
   }
   return Invalid("ranks ", duplicates.differs_from, " and ", rank, " both have parameter \"", first->param,
-                 "\", but its states, or those of other parameters of its optimizer, differ: give different parameters "
-                 "different names on all ranks, and give all copies of a parameter the same gradients");
+                 "\", but the states of their optimizers differ, in this parameter or in another one: give different "
+                 "parameters different names on all ranks, and give all copies of a parameter the same gradients");
 }
 
 }  // namespace

@@ -13,8 +13,8 @@
 
 namespace shampoo {
 
-// The share of a checkpoint that one rank writes. If several ranks have the same blocks or descriptions, the lowest of
-// them writes these. Replicas that do not share the work have the same blocks, and so do shard ranks that hold a whole
+// The share of a checkpoint that one rank writes. Blocks or descriptions that several ranks have are written by the
+// lowest of these ranks. Replicas without a replica_comm have the same blocks, and so do shard ranks that hold a whole
 // parameter.
 struct LocalShare {
   std::vector<std::string> descriptions;  // for Descriptions

@@ -17,7 +17,7 @@ struct TextsHeader {
   int64_t left;   // number of texts that the rank has still to send
 };
 
-// Enough for the text of a block, which has the name of its parameter three times.
+// Enough for the text of a block, which has the name of its parameter twice.
 constexpr int64_t kLongestText = int64_t{1} << 20;
 constexpr int64_t kMaxTexts = int64_t{1} << 40;
 

@@ -29,7 +29,7 @@ struct BlockToSave {
 // Writes the files of one rank. Each is written under a temporary name, synced and then renamed.
 class StatesWriter {
  public:
-  // The limits of one file. A file has at least one block, even if that exceeds them.
+  // The limits of one file. A file has at least one block, even if this block exceeds the limits.
   struct Limits {
     int64_t bytes = (int64_t{4} << 30) - (int64_t{64} << 20);  // with the header less than 4 GiB
     size_t entries = 1 << 14;                                  // the header is read as a whole

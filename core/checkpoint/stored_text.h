@@ -16,7 +16,7 @@ namespace shampoo {
 bool HasZeroByte(const Json& value);
 inline bool HasZeroByte(std::string_view text) { return text.find('\0') != std::string_view::npos; }
 
-// Returns a text with control characters replaced by "\x00" escapes, so that an error can show it.
+// Returns a text with control characters replaced by escapes such as "\x00", so that an error can show the text.
 std::string Shown(std::string_view text);
 
 // Fails unless this is a plain file name. The files of a checkpoint are in the directory of its index, so a path, which

@@ -49,7 +49,7 @@ Status Communicator::GatherStaged(void* buffer, int64_t segment_bytes) {
 
 template <typename Function, typename Size>
 Status Communicator::Call(const char* what, bool captured, const Function& function, const Size& size) {
-  // An earlier collective has failed, whether or not the stream is captured now.
+  // An error here is that of an earlier collective. The communicator has failed, even if the stream is captured now.
   const int32_t earlier = ops_.async_error != nullptr ? ops_.async_error(ops_.user) : 0;
   if (earlier != 0) return CollectiveError("async_error", earlier, false, size());
   const int32_t error = function();
@@ -91,8 +91,8 @@ void Communicator::Abort() {
 }
 
 Status Communicator::CollectiveError(const char* what, int32_t error, bool captured, const std::string& size) {
-  // Functions that wait for the stream fail during a capture before they have exchanged anything. The communicator
-  // works outside of the capture.
+  // A function that waits for the stream fails during a capture, before it has exchanged anything. The communicator
+  // still works outside of a capture.
   if (captured) {
     return WrongState(
         rank_name_, " ", ops_.rank, ": ", what, " of the communicator returned ", error,

@@ -52,7 +52,7 @@ Status Rounds::CheckHeaders(const RoundHeader& own) {
 }
 
 Status Rounds::GatherCodes(const Status& own) {
-  // It allocates nothing, so that a rank without memory can report that.
+  // Without staging, AllGatherInt() allocates nothing. A rank that is out of memory can then report that.
   SHAMPOO_RETURN_IF_ERROR(comm_->AllGatherInt(static_cast<int64_t>(own.code())));
   for (int rank = 0; rank < comm_->world(); ++rank) {
     const int64_t code = comm_->GatheredInt(rank);

@@ -126,10 +126,10 @@ const Key kKeys[] = {
      .doc = "Absolute number that is added to the eigenvalues of a factor matrix before its inverse root is computed. "
             "If this key is set, it replaces root_relative_epsilon. Must be above 0 unless root_relative_epsilon or "
             "root_rank_handling pseudo_inverse is used. With method soap, adam, adagrad and rmsprop: the number that "
-            "is added to the square root of the second moment; where the sum is 0, so is the direction. The same with "
-            "method muon and second_moment. With method kl_shampoo: the number that is added to the root of the "
-            "Kronecker product of the eigenvalues. auto: 0 for shampoo, 1e-12 for soap and kl_shampoo, 1e-10 for "
-            "adagrad, otherwise 1e-8.",
+            "is added to the square root of the second moment; where the sum is 0, so is the direction. Method muon "
+            "uses it in the same way for second_moment. With method kl_shampoo: the number that is added to the root "
+            "of the Kronecker product of the eigenvalues. auto: 0 for shampoo, 1e-12 for soap and kl_shampoo, 1e-10 "
+            "for adagrad, otherwise 1e-8.",
      .methods = kWithFactors | kWithMoment | kMuon, .least = 0, .number = &Settings::epsilon, .changeable = true,
      .arithmetic = true},
     {.name = "root_relative_epsilon", .type = KeyType::kF64, .default_text = "3e-04",
@@ -230,9 +230,9 @@ const Key kKeys[] = {
      .doc = "First step with preconditioning. Before it, only the grafting method is used. -1: step 1 if "
             "refresh_growth is above 0, otherwise precondition_frequency. If refresh_growth is 0, the value must be at "
             "least precondition_frequency. 0 means 1 if refresh_growth is above 0 or precondition_frequency is 1. "
-            "Method soap reads this key only with basis_order before: the update with the first refresh of the "
-            "eigenbases, -1 for precondition_frequency. Method muon and sign: before this step, the grafting method "
-            "also gives the direction; -1 means 1.",
+            "Method soap reads this key only with basis_order before: it is the update with the first refresh of the "
+            "eigenbases, and -1 means precondition_frequency. With method muon and sign, the grafting method also "
+            "gives the direction before this step, and -1 means 1.",
      .methods = kShampoo | kSoap | kMuon | kSign, .least = -1, .most = kLargestInteger,
      .integer = &Settings::start_preconditioning_step},
     {.name = "inverse_root_override", .type = KeyType::kList, .default_text = "2",
@@ -429,8 +429,8 @@ const Key kKeys[] = {
     {.name = "root_device", .type = KeyType::kChoice, .default_text = "device",
      .doc = "On a GPU, where the inverse roots of root_async are computed. device: on the GPU. host: on threads of the "
             "host, by the methods and the recovery ladder of the CPU. Factor matrices and roots are copied while steps "
-            "continue. host requires a root_async of at least 1 in every group. Roots that a step uses immediately are "
-            "always computed on the GPU. Has no effect on the CPU.",
+            "continue. host requires a root_async of at least 1 in every group with method shampoo. Roots that a step "
+            "uses immediately are always computed on the GPU. Has no effect on the CPU.",
      .scope = Scope::kOptimizer, .choices = kRootDeviceNames, .choose = Choose<&Settings::root_device>},
     {.name = "precondition_math", .type = KeyType::kChoice, .default_text = "f32",
      .doc = "On a GPU, the arithmetic of float32 products of gradients with inverse roots or eigenbases, and of the "
@@ -506,7 +506,7 @@ const Key kKeys[] = {
      .least = 0, .least_open = true, .number = &Settings::update_norm_target},
     {.name = "max_update_rms", .type = KeyType::kF64, .default_text = "0",
      .doc = "Largest root mean square of the direction of a tensor. A longer direction is shortened to it, after "
-            "update_norm. 0: no limit. Has the requirement of update_norm.",
+            "update_norm. 0: no limit. Requires that the tensor is one block.",
      .least = 0, .number = &Settings::max_update_rms},
     {.name = "norm_control", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Controls the Frobenius norm of each parameter of two or more dimensions, or of each of its stacked "
@@ -537,7 +537,7 @@ const Key kKeys[] = {
      .flag = &Settings::update_floor_rows},
     {.name = "shape_scale", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Multiplies the direction of a matrix with r rows (outputs) and c columns, after update_norm. A tensor of "
-            "more dimensions is a matrix whose columns are all dimensions but the one of the outputs "
+            "more dimensions is a matrix whose columns are all dimensions except that of the outputs "
             "(shampoo_param_desc.fan). none: 1. muon: sqrt(max(1, r / c)). rms_adam: 0.2 sqrt(max(r, c)), which gives "
             "an orthogonalized direction the size of a direction of Adam. spectral: sqrt(r / c). sqrt_max: sqrt(max(r, "
             "c)). The default is muon for method muon and with soap_post orthogonalize.",
@@ -548,10 +548,11 @@ const Key kKeys[] = {
             "element: one for each element (AdaMuon, arXiv 2507.11005). row and short keep the norm of the direction.",
      .methods = kMuon, .choices = kDirectionMomentNames, .choose = Choose<&Settings::direction_moment>},
     {.name = "soap_post", .type = KeyType::kChoice, .default_text = "none",
-     .doc = "What method soap does with the direction of a matrix, or of a tensor of more dimensions as a matrix, that "
-            "has factor matrices. none: nothing. orthogonalize: the direction is orthogonalized as by method muon, "
-            "before grafting. max_preconditioner_dim must then not divide the tensor. shape_scale then scales only these "
-            "directions, and is muon unless it is set. Not supported on a GPU yet.",
+     .doc = "What method soap does with the direction of a tensor that has two or more dimensions and factor matrices. "
+            "none: nothing. orthogonalize: the direction is orthogonalized as by method muon, before grafting; a "
+            "tensor of more than two dimensions is treated as a matrix. max_preconditioner_dim must then not divide "
+            "the tensor. shape_scale then scales only these directions, and is muon unless it is set. Not supported on "
+            "a GPU yet.",
      .methods = kSoap, .choices = kSoapPostNames, .choose = Choose<&Settings::soap_post>},
     {.name = "orthogonalization", .type = KeyType::kChoice, .default_text = "newton_schulz",
      .doc = "How method muon and soap_post orthogonalize a matrix U diag(s) V^T. newton_schulz: approximately, by "
@@ -641,8 +642,9 @@ const Key kKeys[] = {
             "ranks. Factor matrices and roots are rounded to nearest. Not supported on a GPU yet.",
      .choices = kRoundingNames, .choose = Choose<&Settings::state_rounding>},
     {.name = "param_rounding", .type = KeyType::kChoice, .default_text = "nearest",
-     .doc = "The same for out, the new parameter or the update, if its dtype is bf16. With parameters in bf16 and no "
-            "float32 weights, stochastic keeps updates that are too small for the spacing of bf16 numbers.",
+     .doc = "How a step rounds what it writes to out, the new parameter or the update, if its dtype is bf16. The "
+            "choices are those of state_rounding. With parameters in bf16 and no float32 weights, stochastic keeps "
+            "updates that are too small for the spacing of bf16 numbers.",
      .choices = kRoundingNames, .choose = Choose<&Settings::param_rounding>},
     {.name = "rounding_seed", .type = KeyType::kI64, .default_text = "0",
      .doc = "Seed of the random numbers of state_rounding and param_rounding.",
@@ -667,9 +669,10 @@ const Key kKeys[] = {
             "iteration from the identity.",
      .methods = kSoap, .for_replay = true, .choices = kBasisInitNames, .choose = Choose<&Settings::basis_init>},
     {.name = "basis_sort", .type = KeyType::kChoice, .default_text = "before",
-     .doc = "When the columns of an eigenbasis are sorted by decreasing eigenvalue in a refresh with basis_method qr. "
-            "before or after the iteration. none: never. ascending: after it, by increasing eigenvalue. With "
-            "basis_method eigen, ascending sorts by increasing eigenvalue, and all other values by decreasing ones.",
+     .doc = "When a refresh with basis_method qr sorts the columns of an eigenbasis by decreasing eigenvalue. before, "
+            "after: before or after the iteration. none: never. ascending: after the iteration, by increasing "
+            "eigenvalue. With basis_method eigen, ascending sorts by increasing eigenvalue, and all other values by "
+            "decreasing ones.",
      .methods = kWithBasis, .for_replay = true, .choices = kBasisSortNames, .choose = Choose<&Settings::basis_sort>},
     {.name = "basis_transport", .type = KeyType::kChoice, .default_text = "rotate",
      .doc = "How a refresh converts the second moment, and the eigenvalues of kl_eigenvalues ema, to the new "

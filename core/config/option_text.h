@@ -6,9 +6,9 @@
 
 namespace shampoo {
 
-// Sets the keys of a text such as "lr = 0.1 grafting=adam": pairs of a key and a value, separated by blanks or line
-// ends. "#" begins a comment that ends with its line. If a key occurs twice, its last value counts. On failure config
-// is unchanged.
+// Sets the keys of a string such as "lr = 0.1 grafting=adam": pairs of a key and a value, separated by blanks or line
+// ends. "#" begins a comment that ends with its line. If a key occurs twice, its last value counts, except that two
+// different presets are an error. On failure config is unchanged.
 Status SetFromOptionText(const char* text, Config* config);
 
 }  // namespace shampoo

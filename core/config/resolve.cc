@@ -89,10 +89,11 @@ Status CheckAverages(const Settings& settings) {
                    ": expected none, or ", expected);
   };
   if (settings.momentum != 0) {
-    return reject("momentum", "which an average of iterates takes the place of", "momentum 0");
+    return reject("momentum", "which the average of iterates replaces", "momentum 0");
   }
   if (settings.controls_norm()) {
-    return reject("norm_control or update_floor", "which control the norm of another point than the steps change",
+    return reject("norm_control or update_floor",
+                  "which control the norm of the parameter, while steps change the newest iterate",
                   "norm_control none and update_floor 0");
   }
   if (settings.cautious_decay) {
@@ -322,7 +323,7 @@ Status Resolver::ResolveBasis() {
   if (orthogonalizes && !config_.IsSet(*FindKey("shape_scale"))) settings_.shape_scale = ShapeScale::kMuon;
 
   const bool is_before = settings_.basis_order == BasisOrder::kBefore;
-  // The keys that only one order reads, with their values if it does not read them.
+  // The keys that only one value of basis_order reads, each with the value that it must have with the other one.
   constexpr Default kOnlyBefore[] = {
       {"start_preconditioning_step", "-1"}, {"basis_init", "eigen"}, {"grafting", "none"}};
   constexpr Default kOnlyAfter[] = {{"first_step", "skip"}, {"factor_start", "zero"}};

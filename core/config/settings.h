@@ -185,8 +185,8 @@ struct GroupSettings {
 
   // Returns whether a step controls the norm of a tensor, or the norm of its direction by that of the tensor.
   constexpr bool controls_norm() const { return norm_control != NormControl::kNone || update_floor > 0; }
-  // Returns whether a step uses norms of whole tensors: by kNormKeys, or by grafting, whose norms are otherwise those
-  // of the blocks of Shampoo.
+  // Returns whether a step uses norms of whole tensors, because of a key in kNormKeys or of grafting with method sign.
+  // With method shampoo, grafting uses norms of blocks instead.
   constexpr bool uses_norms() const {
     return update_norm != UpdateNorm::kNone || max_update_rms > 0 || controls_norm() || dual_norm_scale ||
            soap_post != SoapPost::kNone || (method == Method::kSign && grafting != Grafting::kNone);

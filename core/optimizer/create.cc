@@ -52,7 +52,7 @@ Status CreatePlaceholderEngine(const OptimizerDesc& desc, std::unique_ptr<cuda::
                                     out);
 }
 
-// Describes how parameters whose shards are on several ranks are preconditioned.
+// Describes, for a plan with several shard ranks, how the parameters are preconditioned.
 std::string TextOfForms(const PlanData& plan) {
   int whole = 0;
   int pieces = 0;
@@ -108,8 +108,8 @@ Status CheckCallerState(const PlanData& plan, const OptimizerDesc& desc) {
   if (desc.state == nullptr) return {};
   const int64_t needed = plan.state_bytes();
   if (desc.state_bytes < static_cast<size_t>(needed)) {
-    return Invalid("desc.state_bytes is ", desc.state_bytes,
-                   ": expected at least the plan's \"state\" bytes, which are ", needed);
+    return Invalid("desc.state_bytes is ", desc.state_bytes, ": expected at least ", needed,
+                   ", which shampoo_plan_bytes reports as \"state\"");
   }
   if (reinterpret_cast<uintptr_t>(desc.state) % kStateAlignment == 0) return {};
   return Invalid("desc.state is not aligned: expected an address that is a multiple of ", kStateAlignment);

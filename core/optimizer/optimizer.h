@@ -27,7 +27,7 @@ struct OptimizerDesc {
   HostExecutor executor;
   void* state = nullptr;  // nullptr: allocated here
   size_t state_bytes = 0;
-  std::shared_ptr<Communicator> replica_comm;  // nullptr: one rank
+  std::shared_ptr<Communicator> replica_comm;  // nullptr: one replica
   std::shared_ptr<Communicator> shard_comm;
 };
 
@@ -72,7 +72,7 @@ class Optimizer {
   Status StatOfGroup(std::string_view number, double* value) const;
 
   std::shared_ptr<const PlanData> plan_;
-  std::shared_ptr<Communicator> replica_comm_;  // kept alive even if a single rank does not use it
+  std::shared_ptr<Communicator> replica_comm_;  // kept alive even if there is one replica, which does not use it
   BoundBuffers buffers_;
   StepHistory history_;
   std::unique_ptr<OptimizerState> state_;

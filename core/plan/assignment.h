@@ -34,7 +34,7 @@ struct Ownership {
 Ownership AssignOwners(std::span<const int64_t> bytes, int world, std::span<const int64_t> loads = {});
 
 // Sets the phase of every block whose group has root_spread: largest roots first, each to the phase with the least
-// work so far. Each of the precondition_frequency steps of an interval then computes about the same amount of roots.
+// work so far. The work for roots is then about the same in each of the precondition_frequency steps of an interval.
 // The phases do not depend on the owners.
 void AssignPhases(const std::vector<Settings>& groups, std::vector<Block>* blocks);
 

@@ -63,7 +63,7 @@ struct StateSlot {
   constexpr bool present() const { return offset >= 0; }
 };
 
-// A preconditioned block: a strided view of a parameter that has states of its own.
+// A block: a strided view of a parameter, with states of its own.
 struct Block {
   int param = 0;
   int index = 0;  // within the parameter; part of its states' names
@@ -76,7 +76,7 @@ struct Block {
   bool is_preconditioned = true;   // false: no factor matrices
   bool is_orthogonalized = false;  // method muon; shape is that of a matrix
   bool is_routed = false;          // method adam updates it in a group of method muon (RoutedSettings)
-  DirectionMoment moment_of_direction = DirectionMoment::kNone;  // the key second_moment, if it is orthogonalized
+  DirectionMoment moment_of_direction = DirectionMoment::kNone;  // the key second_moment; kNone unless orthogonalized
 
   Shape shape;  // after merging and splitting; order >= 1, no empty dim
   int64_t elements = 0;
@@ -94,23 +94,24 @@ struct Block {
   int64_t root = 0;   // r of the exponent -exponent_multiplier / r
   int64_t phase = 0;  // with root_spread: by how much its root refreshes follow those of the group (SpreadOffset)
 
-  // The whole tensor as a matrix, whose rows are its outputs (ParamDesc::fan). 0: it has fewer than two dims.
+  // The size, as a matrix, of the stacked tensor or part of row_splits that the block belongs to. The rows are the
+  // outputs (ParamDesc::fan). 0: the tensor has fewer than two dims.
   int64_t matrix_rows = 0;
   int64_t matrix_columns = 0;
   uint32_t skipped_dims = 0;  // bit k: dim k has no factor matrix
 
-  std::array<StateSlot, kMaxDims> factor;    // F_k: d_k x d_k; of a square only the lower triangle is used
+  std::array<StateSlot, kMaxDims> factor;    // F_k: d_k x d_k; only the lower triangle is used, even of kSquare
   std::array<StateSlot, kMaxDims> inverse;   // X_k: d_k x d_k
-  std::array<StateSlot, kMaxDims> snapshot;  // F_k at the last refresh, d_k x d_k; with root_async
+  std::array<StateSlot, kMaxDims> snapshot;  // with root_async: a copy of F_k whose root is computed later, d_k x d_k
   StateSlot snapshot_step;                   // see RootTaskOf (core/rules/schedule.h)
   StateSlot diagonal;                        // per dim, whether all factors so far had exact zeros off the diagonal
   std::array<StateSlot, kMaxDims> basis;     // Q_k: d_k x d_k, whose columns are eigenvectors of F_k
   std::array<StateSlot, kMaxDims> kl_scale;  // d_k inverse square roots of eigenvalues
-  StateSlot gradient_count;                  // of a method in eigenbases: the gradients that the block has had
+  StateSlot gradient_count;                  // with soap and kl_shampoo: the number of gradients of the block so far
   StateSlot radius;                          // the norm that norm_control hyperball maintains; 0: not known yet
   StateSlot filtered_grad;                   // E
   StateSlot direction_moment;                // of the orthogonalized direction
-  StateSlot second_moment;                   // V of an elementwise method or of SOAP
+  StateSlot second_moment;                   // V of SOAP or of an elementwise method that updates the block
   StateSlot grafting;                        // V of the grafting method
   StateSlot momentum;                        // M
   StateSlot iterate_offset;                  // with averaging: Z - W (core/rules/averages.h)
@@ -125,8 +126,8 @@ struct Block {
   int64_t exchange_offset = 0;
   Dtype exchange_dtype = Dtype::kF32;
 
-  // Returns the number of rows of the dense tensor as a matrix that soap_post orthogonalizes. Its rows are the outputs
-  // or, if those are the last dim, the inputs.
+  // Returns the number of rows of the matrix that soap_post orthogonalizes: the dense tensor. Its rows are the outputs
+  // or, if the outputs are the last dim, the inputs.
   int64_t PostRows(Fan fan) const { return fan == Fan::kInOut ? matrix_columns : matrix_rows; }
 
   // Returns the shape of direction_moment.

@@ -155,7 +155,8 @@ int64_t GlobalOffset(const ParamDesc& desc, int64_t local) {
   return global;
 }
 
-// The matrix to which a tensor belongs, or whose shard it is (Block::matrix_rows).
+// The size, as a matrix, of the stacked tensor or part of row_splits of which this rank may hold only a shard
+// (Block::matrix_rows).
 struct MatrixSize {
   int64_t rows = 0;
   int64_t columns = 0;
@@ -167,7 +168,7 @@ struct MergedTensor {
   Shape shape;
   MatrixSize matrix;
   uint32_t skipped = 0;  // dims that have no factor matrix and are not split
-  uint32_t ignored = 0;  // dims that have no factor matrix
+  uint32_t ignored = 0;  // dims that have no factor matrix but are split
   bool is_preconditioned = false;
   bool is_orthogonalized = false;
   bool is_routed = false;
@@ -215,7 +216,8 @@ bool IsPreconditioned(const Settings& settings, const ParamDesc& desc, const Sha
   return std::count_if(dims.begin(), dims.end(), [](int64_t dim) { return dim > 1; }) > 1;
 }
 
-// Returns a set of all dims but the smallest or the largest of those that are not skipped; the first of equal ones.
+// Returns the set of all dims except one: the smallest or the largest of those that are not skipped (the first of equal
+// ones).
 uint32_t AllButOne(const Shape& shape, uint32_t skipped, bool smaller) {
   int chosen = -1;
   for (int k = 0; k < shape.ndim; ++k) {
@@ -226,7 +228,7 @@ uint32_t AllButOne(const Shape& shape, uint32_t skipped, bool smaller) {
   return chosen < 0 ? all : all & ~(1U << chosen);
 }
 
-// Returns a tensor as a matrix: all dims but that of the outputs become one.
+// Returns the shape of a tensor as a matrix: all dims except that of the outputs become one.
 Shape MatrixShape(const Shape& tensor, Fan fan) {
   if (tensor.ndim < 2) return Shape::Of({1, tensor.Product()});
   const int64_t rows = tensor[RowDim(tensor, fan)];
@@ -317,7 +319,7 @@ Status AppendViews(const Param& param, const std::vector<TensorBlock>& views, co
 Status AppendTensor(const Param& param, const Settings& settings, const Shape& tensor, const MatrixSize& matrix,
                     const TensorPlace& place, std::vector<Block>* blocks) {
   const MergedTensor merged = Merge(settings, param.desc, tensor, matrix);
-  // The grafting method alone updates blocks without factor matrices. Its norms are those of the blocks of Shampoo.
+  // With method shampoo, a tensor without factor matrices is split like a tensor that has them.
   const bool is_elementwise =
       !merged.is_preconditioned && !merged.is_orthogonalized && settings.method != Method::kShampoo;
   const Shape& view = is_elementwise ? tensor : merged.shape;
@@ -378,7 +380,8 @@ class PartAppender {
     return {};
   }
 
-  // Appends the parts of a flat shard [range.start, range.end) of the stacked tensor. Requires that they are rows.
+  // Appends the parts of a flat shard [range.start, range.end) of the stacked tensor. Requires that row_splits divides
+  // dim 0.
   Status AppendFlat(const StackedRange& range) {
     const int64_t row = whole_.ndim > 0 ? whole_.DropFront(1).Product() : 1;
     for (const TensorPart& part : parts_) {

@@ -19,8 +19,8 @@
 // All functions require shapes without empty dims. Except for CountBlocks(), the product of a shape must fit int64_t.
 namespace shampoo {
 
-// Appends the blocks of one parameter. Sets the shape, elements, strides and offsets of each block and whether it is
-// preconditioned; the caller sets the other fields.
+// Appends the blocks of one parameter. Sets the fields of each block that describe its view of the parameter, its
+// matrix, and how its direction is computed. The caller sets the other fields.
 Status AppendBlocks(const Param& param, const Settings& settings, std::vector<Block>* blocks);
 
 // 1. The elements [start, end) of one stacked tensor that a flat range of the stack contains. The range is never empty.

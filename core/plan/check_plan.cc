@@ -23,8 +23,7 @@ Status CheckShape(const char* field, const Shape& shape, int64_t* product) {
   for (int k = 0; k < shape.ndim; ++k) {
     if (shape[k] < 0) {
       return Invalid(field, "[", k, "] is ", shape[k],
-                     ": expected at least 0 (a dim of 0 makes the parameter empty, and "
-                     "it is ignored)");
+                     ": expected at least 0 (a parameter with a dim of 0 is empty, and is ignored)");
     }
   }
   // Offsets in bytes are int64 and an element has at most 8 bytes, so 2^59 elements always fit.
@@ -148,7 +147,7 @@ Status CheckRootDevice(const Settings& default_group, const Settings& settings, 
   if (settings.root_async > 0 || settings.method != Method::kShampoo) return {};
   return Invalid(
       "key root_device: the value host is not allowed with root_async 0: expected a root_async of at least 1 in every "
-      "group, because a step cannot wait for the host; or root_device device");
+      "group with method shampoo, because a step cannot wait for the host; or root_device device");
 }
 
 Status CheckParamDesc(const ParamDesc& desc, int64_t* elements) {

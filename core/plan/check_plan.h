@@ -17,11 +17,12 @@ Status CheckDeviceKeys(const Settings& default_group, const Settings& settings, 
 // Checks the keys of a group that root_device restricts. root_device is in the settings of the default group.
 Status CheckRootDevice(const Settings& default_group, const Settings& settings, const Placement& placement);
 
-// Checks a parameter without regard to other parameters: name, shape, stack_dims and shard. Sets *elements to the
-// number of elements in the caller's buffers.
+// Checks a parameter without regard to other parameters: name, shape, stack_dims, row_splits and shard. Sets *elements
+// to the number of elements in the caller's buffers.
 Status CheckParamDesc(const ParamDesc& desc, int64_t* elements);
 
-// Checks the fields of a description that describe a shard. The other fields must have passed CheckParamDesc.
+// Checks the fields of a description that describe a shard, and sets *elements like CheckParamDesc. Requires that
+// CheckParamDesc accepts the other fields.
 Status CheckShard(const ParamDesc& desc, int64_t* elements);
 
 }  // namespace shampoo

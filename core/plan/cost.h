@@ -35,8 +35,8 @@ inline int64_t CostOfOrdinaryStep(const Block& block) {
 
 // Returns the cost of an inverse root divided by the cube of its size d. Every root method counts as eigen.
 // With eigenvectors it is 10: 9 for the eigendecomposition and 1 to multiply its parts, or to compare an eigenbasis
-// with the previous one. An inverse square root in float32 needs no eigenvectors and takes about two fifths of that
-// time.
+// with the previous one. An inverse square root in float32 needs no eigenvectors if resolvents support the size of its
+// matrix. It then takes about two fifths of that time.
 inline int64_t CostOfRootPerCube(const Block& block, int64_t d) {
   const bool by_resolvents =
       block.root == 2 && block.root_dtype == Dtype::kF32 && d >= kMinResolventSize && d <= kMaxResolventSize;
@@ -61,7 +61,7 @@ inline double StepCost(const Block& block) {
   return static_cast<double>(CostOfOrdinaryStep(block)) + static_cast<double>(CostOfRoots(block));
 }
 
-// A block of at most this cost (a few microseconds) counts as small: threads may take small blocks in any sequence.
+// A block of at most this cost, about two microseconds, counts as small: threads may take small blocks in any sequence.
 inline constexpr double kCostOfSmallBlock = 100000;
 
 // The least work that a thread is woken for, about 100 microseconds. On two processors of a virtual machine (Zen 4) a

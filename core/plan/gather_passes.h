@@ -27,7 +27,7 @@ struct ShardSlice {
   int shard = 0;      // the rank that holds the slice
   int64_t elements = 0;
   bool collected = false;  // false: the owner has the elements already
-  Region region;           // the elements of the parameter that this rank holds
+  Region region;           // the elements of the parameter that `shard` holds
   // Offsets in this rank's buffer of the exchange, in bytes.
   int64_t gradient_at = 0;
   int64_t param_at = 0;
@@ -59,7 +59,7 @@ struct GatherPass {
 };
 
 // Returns the passes of this shard rank. The pass of bucket b and replica q is at b * replica_world + q. If q is
-// another replica, it is the pass of the rank of q that has the same shard rank.
+// another replica, this pass is that of the rank of q that has the same shard rank.
 std::vector<GatherPass> PlanGatherPasses(const PlanData& plan);
 
 // Sets gather_bytes_of_rank and, on a device, slice_counts_of_rank. If there are several replicas, also sets

@@ -34,7 +34,7 @@ struct Placement {
 // With shard_mode gather: the memory of a rank for the exchanges between shards, and what it sends in a step, in bytes.
 // Each buffer except `whole` has room for all sets (PlanData::exchange_sets).
 struct GatherBytes {
-  int64_t held = 0;           // buffer for the slices of its own shards that the rank sends
+  int64_t held = 0;           // buffer for the slices that the rank sends; with one replica also for their updates
   int64_t owned = 0;          // buffer for the received slices of the blocks that it owns, and for their updates
   int64_t whole = 0;          // buffer for these blocks: of one bucket, or on a device of all buckets
   int64_t arrived = 0;        // buffer for updates of the rank's shards, from all replicas
@@ -63,7 +63,7 @@ struct PlanData {
   std::vector<int64_t> state_bytes_of_rank;  // size of each rank's arena
   std::vector<int64_t> workspace_bytes_of_rank;
   size_t bucket_count = 1;
-  std::vector<int64_t> bucket_segment_bytes;  // of each exchange between replicas; empty if there is one rank
+  std::vector<int64_t> bucket_segment_bytes;  // by bucket: size of a replica's segment; empty with one replica
 
   // With shard_mode gather and several shard ranks.
   bool gathers = false;
@@ -78,9 +78,9 @@ struct PlanData {
   // Requires gathers.
   const ShardLayout& shard_layout(const Block& block) const { return At(shard_layouts, block.param); }
 
-  // The ranks that own blocks: the replica ranks, or with `gathers` the shard ranks of all replicas, by replica.
+  // The number of ranks that may own a block: the replica ranks or, with `gathers`, the shard ranks of all replicas.
   int ranks() const { return placement.replica_world * (gathers ? placement.shard_world : 1); }
-  // The index of this rank among these ranks.
+  // The index of this rank among these ranks. With `gathers`, all shard ranks of a replica have consecutive indices.
   int rank() const {
     return gathers ? placement.replica_rank * placement.shard_world + placement.shard_rank : placement.replica_rank;
   }

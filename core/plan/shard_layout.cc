@@ -31,7 +31,7 @@ bool Intersect(const Region& a, const Region& b) {
   return true;
 }
 
-// Returns the region with the dims of the parameter, so that two of them can be compared.
+// Returns the region. If it is a rectangle, it keeps the dims of the parameter, so that rectangles can be compared.
 Region Unmerged(const ParamDesc& desc) {
   if (desc.form == ShardForm::kRectangle && desc.shape.ndim > 0) {
     return {desc.shape, desc.local_offset, desc.local_shape};
@@ -143,7 +143,7 @@ Status ShardLayout::CheckListed(const ParamDesc& own, int world) const {
     }
     ranks.push_back(r);
   }
-  // Sorted along dim 0, so that each region is compared only with those that begin before its last row.
+  // Sorted along dim 0, so that each region is compared only with the next ones that begin before its end.
   const auto first_row = [this](int r) { return At(regions_, r).offset[0]; };
   std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) { return first_row(a) < first_row(b); });
   for (size_t i = 0; i < ranks.size(); ++i) {

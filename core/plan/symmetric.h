@@ -6,9 +6,9 @@
 
 namespace shampoo {
 
-// How a symmetric d x d state is stored. A factor matrix and its inverse root of the same dtype share one array of d
-// rows of d + 1 elements: the lower triangle of the factor, and right of it the upper triangle of the root. Each
-// element is stored once, and BLAS works on both matrices in place.
+// How a symmetric d x d state is stored. A factor matrix and its inverse root share one array if they have the same
+// dtype and d is at least kPackedFrom. The array has d rows of d + 1 elements: the lower triangle of the factor, and
+// right of it the upper triangle of the root. Each element is stored once, and BLAS works on both matrices in place.
 enum class SymmetricForm : int8_t {
   kNone,         // no symmetric matrix
   kSquare,       // d x d, both triangles
@@ -18,9 +18,10 @@ enum class SymmetricForm : int8_t {
   kPackedUpper,  // the upper triangle, row after row
 };
 
-// The least size of matrices of which only one triangle is stored. From this size on, products with a
-// triangle are as fast as those with a full matrix. Below it, products with a full matrix are up to a tenth faster, and
-// the second triangle takes little memory.
+// The least size of factor matrices and inverse roots of which only one triangle is stored. From this size on, products
+// with a triangle are as fast as those with a full matrix. Below it, products with a full matrix are up to a tenth
+// faster, and the second triangle takes little memory. Methods in eigenbases store one triangle of a factor matrix of
+// any size. Snapshots are squares of any size.
 inline constexpr int64_t kPackedFrom = 128;
 
 // The stored elements of one row, which are consecutive.
@@ -46,7 +47,7 @@ constexpr SymmetricRow RowOf(SymmetricForm form, int64_t d, int64_t row) {
   }
 }
 
-// Returns the number of elements from the first to the last of a state of this form.
+// Returns the number of elements of the array in which a state of this form is stored, which two states may share.
 constexpr int64_t SpanElements(SymmetricForm form, int64_t d) {
   switch (form) {
     case SymmetricForm::kSquare:

@@ -29,8 +29,8 @@ class CansIteration {
   double* z() const { return z_; }
   double* spare() const { return s_; }
 
-  // Divides Y by its largest row sum, applies all steps, and returns the sum. Only one of the results is complete:
-  // Y <- Y^(1/2) or, if is_inverse, Z <- Y^(-1/2).
+  // Divides Y by its largest row sum of magnitudes, applies all steps, and returns that sum. Only one of the results is
+  // complete: Y <- Y^(1/2) or, if is_inverse, Z <- Y^(-1/2).
   double Run(bool is_inverse) {
     const double norm = LargestRowSum();
     for (int64_t i = 0; i < n_ * n_; ++i) y_[i] /= norm;

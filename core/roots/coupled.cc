@@ -13,9 +13,9 @@
 namespace shampoo {
 namespace {
 
-// All matrices of an iteration are polynomials in one symmetric matrix, so they are symmetric and commute.
-// Therefore SYRK computes squares, powers are computed by repeated squaring, and of every other product only one
-// triangle is computed, which takes half the time.
+// All matrices of an iteration are polynomials in one symmetric matrix, so they are symmetric and commute. Therefore
+// powers are computed by repeated squaring, SYRK computes the squares, and blas::SymmetricProduct computes all other
+// products. For large matrices, both compute only one triangle, which takes half the time.
 template <typename Root>
 class Iteration {
  public:
@@ -87,8 +87,9 @@ class Iteration {
       std::swap(x_, s_);
     }
     MultiplyByPower(n_, p, &t_, &y_, &s_);
-    // Products of symmetric matrices that commute are symmetric up to rounding. SYRK computes T T^T as the square of T,
-    // which negates the antisymmetric part of T. That part would grow in each iteration.
+    // Up to n = 64, blas::SymmetricProduct returns a Y that is symmetric only up to rounding, and the next T is
+    // computed from Y. As the square of T, SYRK computes T T^T, in which the antisymmetric part of the second factor is
+    // negated. Without this call, the antisymmetric part would grow in each iteration.
     Mirror(n_, y_);
   }
 

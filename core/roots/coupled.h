@@ -11,7 +11,7 @@ namespace shampoo {
 template <typename Root>
 struct CoupledResult {
   int iterations = 0;
-  int converged = 1;    // 1: yes; 0: max_iterations was reached; -1: stopped early without improvement
+  int converged = 1;    // 1: yes; 0: max_iterations was reached, or the error is NaN; -1: stopped without improvement
   double error = 0;     // max |Y - I| at the end, where Y = B X^p converges to I
   double shift = 0;     // added to the diagonal of the scaled matrix
   Root* x = nullptr;    // n x n, in the workspace
@@ -26,8 +26,8 @@ struct CoupledResult {
 template <typename Root>
 CoupledResult<Root> NewtonRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace);
 
-// Runs the coupled iteration of order spec.order, with an epsilon that is relative to a bound on the largest
-// eigenvalue. X is the inverse root with p = numerator; the caller raises it to the power `denominator`.
+// Runs the coupled iteration of order spec.order. StartHigherOrder (core/rules/coupled.h) determines the shift. X is
+// the inverse root with p = numerator; the caller raises it to the power `denominator`.
 template <typename Root>
 CoupledResult<Root> HigherOrderRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace);
 

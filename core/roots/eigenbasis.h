@@ -39,14 +39,14 @@ struct BasisMemory {
 };
 
 struct BasisOutcome {
-  RootOutcome root;      // reports the eigensolver; its kind is kEigen
+  RootOutcome root;      // kind: kScalar or kDiagonal for the identity without a computation, otherwise kEigen
   bool is_kept = false;  // the previous basis is accurate enough; Basis() is not defined
 };
 
-// Computes an eigenbasis into memory.Basis(n). previous: the previous basis, n x n; required by method qr and by a
-// tolerance, otherwise nullptr. Signs of the columns are arbitrary. The basis of a matrix of zeros is the identity. If
-// the eigensolver fails in the dtype of the matrix, tries the solvers for float64.
-// Sources: arXiv 2409.11321, algorithm 3 (power iteration followed by QR).
+// Computes an eigenbasis into memory.Basis(n). previous: the previous basis, n x n, from which method qr starts and
+// which a tolerance checks. If it is nullptr, methods eigen and qr both compute an eigendecomposition. Signs of the
+// columns are arbitrary. The basis of a matrix of zeros is the identity. If the eigensolver fails in the dtype of the
+// matrix, tries the solvers for float64. Source: arXiv 2409.11321, algorithm 3 (power iteration followed by QR).
 template <typename Real>
 BasisOutcome ComputeBasis(const BasisSpec& spec, const SymmetricView<Real>& matrix, const Real* previous,
                           const BasisMemory<Real>& memory);

@@ -224,8 +224,8 @@ RootOutcome RunRung(const RootSpec& spec, Rung rung, const SymmetricView<Real>& 
   return attempt.outcome;
 }
 
-// Tries the rungs after kRequested. first: the outcome of kRequested. is_float64: whether kRequested was computed in
-// float64 on the host.
+// Tries the rungs after kRequested. first: the outcome of kRequested. is_float64: whether rung kFloat64 would
+// repeat the computation of kRequested.
 template <typename Real>
 RootOutcome ClimbLadder(const RootSpec& spec, const SymmetricView<Real>& matrix, const MatrixFacts& facts,
                         const RootOutcome& first, bool is_float64, const RootWorkspace<double>& workspace, double limit,

@@ -111,7 +111,7 @@ class NewtonSchulz {
   const Real* result() const { return x_; }
 
  private:
-  // next <- polynomial X or X polynomial, divided along the larger dim of X.
+  // next <- polynomial X or X polynomial. The product is divided into tiles along the larger dim of X.
   void Multiply() const {
     const int64_t length = std::max(rows_, columns_);
     const int64_t each = std::max(kMinParallelProducts / (m_ * m_) / 16 * 16, int64_t{256});

@@ -19,13 +19,14 @@ struct OrthogonalizeMemory {
   static int64_t Elements(Orthogonalization how, int64_t rows, int64_t columns);
 };
 
-// Replaces a matrix X = U diag(s) V^T by a matrix close to U V^T. A matrix of zeros stays as it is. The result has the
-// same bits for X multiplied by any power of two, and on any number of threads.
+// Replaces a matrix X = U diag(s) V^T by a matrix close to U V^T. A matrix of zeros stays as it is. The result is
+// bit-identical for X multiplied by any power of two, and on any number of threads.
 //
 // newton_schulz: X is divided by a norm of it, and each step maps the singular values by an odd polynomial of degree 3
 // or 5 (Muon, arXiv 2502.16982; the coefficients of Polar Express, arXiv 2505.16932). A singular value much smaller
-// than the norm stays small. With the coefficients of a caller the result may be infinite or NaN. exact: by a singular
-// value decomposition in float64.
+// than the norm stays small. With the coefficients of a caller the result may be infinite or NaN.
+//
+// exact: U V^T is computed from a singular value decomposition in float64.
 //
 // Returns false if LAPACK fails; X is then undefined.
 template <typename Real>

@@ -17,8 +17,8 @@ struct Tridiagonal {
   const double* e;
 };
 
-// Bounds on the eigenvalues of a matrix. Below, g is Gershgorin's bound on their magnitudes, which is at most three
-// times the largest magnitude.
+// Bounds on the eigenvalues of a matrix. Below, g is Gershgorin's bound on their magnitudes. It is at most three
+// times the largest of the magnitudes.
 struct EigenvalueBounds {
   // A lower bound on the least eigenvalue l. If l < 0, it is at least l - 2^-40 g. If 0 <= l < 2^-28 g, it is 0.
   // Otherwise it is above l / 4.

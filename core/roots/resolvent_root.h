@@ -21,12 +21,13 @@ struct ResolventResult {
   const float* v = nullptr;
   const float* av = nullptr;
   const float* xv = nullptr;
-  double largest_of_a = 0;  // a bound on the largest magnitude of an eigenvalue
+  double largest_of_a = 0;  // bounds on the largest magnitudes of eigenvalues of A and of X
   double largest_of_x = 0;
   double root_error = 0;  // |(T + shift I) Y Y u - u| / |u|, where Y is the computed sum
 };
 
-// Returns whether the root is computed without eigenvectors if the root dtype is float32.
+// Returns whether a root of dtype float32 is computed without eigenvectors, unless its matrix turns out not to be
+// suitable (ResolventResult::suitable).
 bool UsesResolvents(const RootSpec& spec, Rung rung, int64_t n);
 
 // Computes the root of the matrix whose lower triangle is in workspace.Matrix(n), without changing the matrix.

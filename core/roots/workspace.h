@@ -42,7 +42,7 @@ struct RootWorkspace {
   // Method eigen: the matrix, followed by the memory of the eigensolver.
   Root* Matrix(int64_t n) const { return memory + 4 * n; }
   Root* Work(int64_t n) const { return Matrix(n) + n * n; }
-  // Coupled methods: matrices 0 to 3.
+  // Methods newton, higher_order and cans: matrices 0 to 3.
   Root* Matrix(int i, int64_t n) const { return memory + 4 * n + i * n * n; }
 };
 

@@ -13,12 +13,12 @@
 // Averages of iterates (the key averaging) and of the parameter (weight_ema).
 //
 // With averaging, the parameter W is average_train X + (1 - average_train) Z, where X is the average and Z the newest
-// iterate. Stored is Z - W, and for weight_ema the average minus W: both are 0 at the start, and bfloat16 is precise
-// enough for them. Weight decay shrinks Z and leaves W as it is. Sources: Schedule-Free (arXiv 2405.15682), GPA (arXiv
-// 2512.17131).
+// iterate. The states are Z - W and, with weight_ema, the average minus W. Both are 0 at the start, and bfloat16 is
+// precise enough for them. Weight decay shrinks Z and leaves W as it is. Sources: Schedule-Free (arXiv 2405.15682), GPA
+// (arXiv 2512.17131).
 namespace shampoo {
 
-// The coefficients of a step of averaging. With Z - W after weight decay of Z:
+// The coefficients of a step of averaging. After Z has been shrunk by weight decay:
 //   W <- W + pull (Z - W) - move lr D,  Z <- Z - lr D
 struct AveragingStep {
   double pull = 0;

@@ -83,7 +83,7 @@ SHAMPOO_HD inline double BasisCorrection(const GroupSettings& settings, int64_t 
   return corrects ? BiasCorrection(settings.shampoo_beta, FactorUpdates(settings, update)) : 1;
 }
 
-// Returns the weight of the term of the first gradient of a block in its factor matrices, with basis_order after.
+// Returns the weight that the first gradient of a block gets in its factor matrices, with basis_order after.
 constexpr double FirstFactorWeight(const GroupSettings& settings, const StepScalars& scalars) {
   return settings.factor_start == FactorStart::kFirst ? 1 : scalars.factor_weight;
 }
@@ -134,8 +134,8 @@ SHAMPOO_HD inline double EigenvalueDecay(const GroupSettings& settings, int64_t 
 // Returns the share of an eigenvalue that its average keeps. scale: its inverse square root.
 SHAMPOO_HD inline double KeptEigenvalue(double decay, double scale) { return decay / (scale * scale); }
 
-// Returns the largest inverse square root of an eigenvalue of a dim of size d; infinity: there is no limit. mean: of
-// the eigenvalues of the dim, above 0. With kl_init auto, an automatic cap is relative to it.
+// Returns the largest inverse square root that an eigenvalue of a dim of size d may have; infinity: there is no limit.
+// mean: the mean of the eigenvalues of the dim, above 0. With kl_init auto, an automatic cap is relative to it.
 SHAMPOO_HD inline double KlCap(const GroupSettings& settings, int64_t d, double mean) {
   if (settings.kl_cap > 0) return settings.kl_cap;
   if (settings.kl_cap == 0) return __builtin_inf();

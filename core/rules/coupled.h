@@ -18,7 +18,7 @@ struct CoupledStart {
   double z = 0;  // the first Y is this multiple of B
 };
 
-// Returns the shift of the diagonal for a Newton iteration.
+// Returns the shift of the diagonal for a Newton iteration and for method cans.
 SHAMPOO_HD inline double NewtonShift(const RootSpec& spec, int scale) { return std::ldexp(spec.epsilon, -scale); }
 
 // Returns z for a Newton iteration. norm: the Frobenius norm of B. p: numerator / denominator, an integer.
@@ -28,7 +28,8 @@ constexpr double NewtonMultiple(int64_t p, double norm) { return static_cast<dou
 // largest: a bound on the largest eigenvalue of A * 2^-scale (EigenvalueBound).
 SHAMPOO_HD inline CoupledStart StartHigherOrder(const RootSpec& spec, int scale, double largest) {
   CoupledStart start;
-  // A relative epsilon is relative to the mean eigenvalue. Otherwise epsilon is relative to the bound.
+  // With a relative epsilon, spec.epsilon is the shift of A. Otherwise spec.epsilon is relative to the bound, and the
+  // shift of A is at least 1e-16.
   start.shift = std::ldexp(spec.relative_epsilon > 0 ? spec.epsilon : 1e-16, -scale);
   const double of_bound = spec.epsilon * largest;
   if (spec.relative_epsilon == 0 && !(of_bound < start.shift)) start.shift = of_bound;
@@ -41,8 +42,8 @@ SHAMPOO_HD inline CoupledStart StartHigherOrder(const RootSpec& spec, int scale,
   return start;
 }
 
-// Returns a bound on the largest eigenvalue: min(|A|, |A^4|^(1/4)) of the largest row sums of magnitudes or, with
-// row_sum_epsilon, |A|.
+// Returns a bound on the largest eigenvalue: min(|A|, |A^4|^(1/4)) or, with row_sum_epsilon, |A|, where |A| is the
+// largest row sum of magnitudes.
 SHAMPOO_HD inline double EigenvalueBound(const RootSpec& spec, double row_sum, double row_sum_of_fourth) {
   const double of_fourth = std::pow(row_sum_of_fourth, 0.25);
   return of_fourth < row_sum && !spec.row_sum_epsilon ? of_fourth : row_sum;

@@ -86,9 +86,9 @@ SHAMPOO_HD inline double RootFactor(int scale, double exponent) {
 template <typename Root>
 class ElementScaling {
  public:
-  // 2^-(k + e), with e the exponent of the divisor, is split into two factors because it may be out of the range of
-  // float64. If the product is in range, so is each intermediate result. e is a part of it because the divisor may be
-  // out of the range of Root.
+  // 2^-(k + e), where e is the exponent of the divisor, is split into two factors because it may be out of the range of
+  // float64. If the product is in range, so is each intermediate result. The divisor is scaled by 2^-e because it may
+  // be out of the range of Root.
   SHAMPOO_HD ElementScaling(int k, double divisor) : ElementScaling(k, divisor, ExponentOf(divisor)) {}
 
   template <typename Real>

@@ -37,8 +37,8 @@ constexpr double RootLimit(const Block& block, size_t k) {
   return of_state < of_computation ? of_state : of_computation;
 }
 
-// Returns the dtype that |G| itself must fit: the dtype of the filtered gradient, which is an average of gradients, if
-// its range is smaller than that of the computation dtype; otherwise the computation dtype.
+// Returns the dtype that |G| itself must fit: the dtype of the filtered gradient if its range is smaller than that of
+// the computation dtype, otherwise the computation dtype. The filtered gradient is an average of gradients.
 template <typename Block>
 constexpr Dtype ElementDtype(const Block& block) {
   const bool is_narrow =

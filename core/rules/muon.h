@@ -29,7 +29,8 @@ constexpr bool MeansAreOfOutputs(DirectionMoment kind, int64_t matrix_rows, int6
   return kind == DirectionMoment::kRow || matrix_rows >= matrix_columns;
 }
 
-// Returns an element of the direction divided by the square root of its second moment plus epsilon.
+// Returns an element of the direction divided by `divisor`, or 0 if the divisor is 0. divisor: epsilon plus the square
+// root of the second moment.
 template <typename Real>
 SHAMPOO_HD Real DividedByMoment(Real d, Real divisor) {
   return divisor == 0 ? Real{0} : d / divisor;

@@ -8,8 +8,8 @@
 #include "core/base/host_device.h"
 
 // Stochastic rounding to bfloat16 (the keys state_rounding and param_rounding). The random numbers come from a
-// counter-based generator, Philox4x32-10 (Salmon et al., SC 2011). Its counter consists of the position in the
-// parameter and of the step, so the bits do not depend on threads, ranks, shards or a resume.
+// counter-based generator, Philox4x32-10 (Salmon et al., SC 2011). Its counter consists of the parameter, the
+// position in it, the state and the step, so the bits do not depend on threads, ranks, shards or a resume.
 namespace shampoo {
 
 // What is rounded. The numbers are part of the counter.
@@ -65,9 +65,9 @@ SHAMPOO_HD constexpr uint32_t RandomOf(const PhiloxBlock& bits, uint64_t i) {
   return bits.word[i >> 1 & 3] >> (16 * (i & 1)) & 0xFFFF;
 }
 
-// Rounds to one of the two neighboring bfloat16 numbers: away from zero with a probability of the distance to the lower
-// one, in units of the distance between them. random: 16 bits. A number that bfloat16 represents stays the same, and a
-// finite number stays finite.
+// Rounds to one of the two neighboring bfloat16 numbers. The probability of rounding away from zero is the distance to
+// the neighbor that is closer to zero, divided by the distance between the neighbors. random: 16 bits. A number that
+// bfloat16 represents stays the same, and a finite number stays finite.
 SHAMPOO_HD constexpr uint16_t RoundToBf16(float value, uint32_t random) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7FFFFFFF;

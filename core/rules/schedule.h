@@ -64,8 +64,8 @@ struct RefreshKeys {
 // refresh of the group.
 struct Refresh {
   int64_t step = 0;  // 0: there has been no refresh
-  // Steps until the next refresh. Without refresh_growth this is always the frequency, even after a first refresh at a
-  // step between two multiples of the frequency, after which the next one follows sooner.
+  // Steps until the next refresh. Without refresh_growth this is always the frequency. If the first refresh is at a
+  // step between two multiples of the frequency, the second may follow sooner than that.
   int64_t interval = 0;
   int64_t number = 0;  // counted from 1
 };
@@ -143,7 +143,7 @@ constexpr int64_t SpreadOffset(const RefreshKeys& keys, int64_t phase, int64_t i
   return offset < interval ? offset : interval - 1;
 }
 
-// Returns how many of the steps 1 to `steps` refresh the roots of a block.
+// Returns how many refreshes a group has in steps 1 to `steps`.
 constexpr int64_t RefreshCount(const RefreshKeys& keys, int64_t steps) { return LastRefresh(keys, steps).number; }
 
 // Returns the first step at which a block with this phase is preconditioned.

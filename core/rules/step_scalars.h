@@ -67,7 +67,7 @@ struct StepScalars {
 // Returns the divisor that corrects a moving average with this decay for its start from zero, after t steps.
 SHAMPOO_HD inline double BiasCorrection(double decay, int64_t t) { return 1 - std::pow(decay, static_cast<double>(t)); }
 
-// Returns the decay of E in H, beta3. Nesterov's form of the average, beta1 E + (1 - beta1) G with the new E, is
+// Returns the decay of E in H, beta3. Nesterov's form of the average, beta1 E + (1 - beta1) G with the new E, has
 // beta3 = beta1^2.
 constexpr double Beta3Of(const GroupSettings& settings) {
   if (settings.beta3 >= 0) return settings.beta3;

@@ -38,7 +38,7 @@ Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
                  is_in_use ? "for an optimizer: expected > 0" : Cat("while ", used, " is in use: expected 0"));
 }
 
-// beta1 and momentum need a state to be other than 0.
+// beta1 and momentum can be other than 0 only if the plan has states for them.
 Status CheckHasState(const Settings& planned, const Key& key) {
   const bool has_state = key.number == &Settings::beta1 || key.number == &Settings::momentum;
   if (!has_state || planned.*key.number != 0) return {};

@@ -39,9 +39,8 @@ Status OptimizerState::Bind(const void* in, void* out) {
   const int64_t bytes = plan_.state_bytes();
   if (in != out && MemoryRange{in, bytes}.Overlaps({out, bytes})) {
     return Invalid(
-        "state_in and state_out overlap: expected the same arena, or two arenas that do not overlap; an arena has the "
-        "plan's \"state\" bytes, which are ",
-        bytes);
+        "state_in and state_out overlap: expected the same arena, or two arenas that do not overlap; an arena has ",
+        bytes, " bytes, which shampoo_plan_bytes reports as \"state\"");
   }
   is_initial_ = false;
   in_ = static_cast<const char*>(in);

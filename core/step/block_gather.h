@@ -45,8 +45,8 @@ class BlockGather {
   Status Collect(size_t pass, std::span<const Buffers> buffers, std::span<const char> takes_part);
   // Joins a collect with placeholder data.
   Status JoinCollect(size_t pass);
-  // Sends updates of the blocks of a pass to the ranks that hold the parameters, into `arrived`. update_skipped: by
-  // block.
+  // Sends updates of the blocks of a pass to the ranks that hold the parameters. `arrived` receives the updates for
+  // this rank's shards. update_skipped: by block.
   Status Deliver(size_t pass, std::span<const char> takes_part, std::span<const char> update_skipped, char* arrived);
 
   // Join a round only to report a failure.

@@ -38,18 +38,17 @@ Status RejectSchedule(const StepInputs& inputs, const cuda::StepReport& report, 
                       int64_t last_ticket) {
   const auto counter = static_cast<int64_t>(report.value);
   constexpr const char* kAfterSuchAWrite =
-      ". After such a write call shampoo_optimizer_bind_state with NULL and NULL, then bind the arena again";
+      ". If your program wrote the state, call shampoo_optimizer_bind_state with NULL and NULL, then bind the arena "
+      "again";
   if (report.rejected_ticket == last_ticket && report.block >= 0) {
     const Block& block = inputs.plan.block(report.block);
     return WrongState("the state \"", BlockName(inputs.plan.param(block), block), "/",
                       block.gradient_count.present() ? kGradientCount : kSnapshotStep,
-                      "\" is not what the previous step left: its bytes were written by something else",
-                      kNothingChanged, kAfterSuchAWrite);
+                      "\" is not what the previous step left", kNothingChanged, kAfterSuchAWrite);
   }
   if (report.rejected_ticket == last_ticket) {
     return WrongState("the state \"group.", report.group, "/step\" is ", counter, ", but the previous step left ",
-                      expected_steps[static_cast<size_t>(report.group)] - 1,
-                      ": its bytes were written by something else", kNothingChanged, kAfterSuchAWrite);
+                      expected_steps[static_cast<size_t>(report.group)] - 1, kNothingChanged, kAfterSuchAWrite);
   }
   if (report.block >= 0 && inputs.plan.block(report.block).is_rotated()) {
     return WrongState("a captured step was replayed as step ", counter + 1, " of group ", report.group,

@@ -86,7 +86,8 @@ bool SeveralDevices::AnyFailed() const {
   return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& ranks) { return ranks->comm()->failed(); });
 }
 
-// Otherwise the ranks of one communicator would wait for a rank that has failed on the other communicator.
+// Aborts all communicators. If only one were aborted, the ranks of the other communicator would wait for a rank that
+// has failed.
 void SeveralDevices::AbortAll() const {
   for (const auto& ranks : ranks_) {
     if (!ranks->comm()->failed()) ranks->comm()->Abort();

@@ -9,7 +9,7 @@
 
 namespace shampoo {
 
-// The ranks of one communicator that an optimizer on a device steps together with.
+// The ranks of one communicator, which make each step together with an optimizer on a device.
 class DeviceRanks {
  public:
   virtual ~DeviceRanks() = default;
@@ -23,11 +23,11 @@ class DeviceRanks {
   // See DevicePeers.
   virtual void Prepare(const int64_t* counters, cuda::StepArgs* args) = 0;
   virtual Status TakeFailure() = 0;
-  // Returns the error of a rejected step on which the ranks agree; success if no rank has an error. own: this rank's
-  // error; step, was_replayed: see DevicePeers. Collective.
+  // Agrees with the ranks on the error of a rejected step, and returns it; success if no rank has an error. own: this
+  // rank's error; step, was_replayed: see DevicePeers. Collective.
   virtual Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
   // Called on shard ranks after the copies of each shard have agreed on `own`. Returns `own` if it is an error,
-  // otherwise the error of another shard rank. Collective. Ranks that agree last need no implementation.
+  // otherwise the error of another shard rank. Collective. Replicas need no implementation, because they agree last.
   virtual Status AgreeAgain(Status own, bool /*was_replayed*/) { return own; }
 };
 

@@ -14,8 +14,8 @@
 
 namespace shampoo {
 
-// The other copies of the parameters that an optimizer on a device steps together with. The devices exchange headers
-// and updates.
+// The ranks that hold the other copies of the parameters of an optimizer on a device. The devices of all copies
+// exchange headers and updates.
 class DeviceReplicas final : public DeviceRanks {
  public:
   // optimizer: from Communicator::TakeOptimizerId(). engine: must outlive this object.

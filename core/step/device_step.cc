@@ -29,12 +29,12 @@ Status UnknownCounters() {
 Status UnreportedStep(size_t group) {
   return WrongState("group ", group,
                     " had no gradient on this rank in the previous step, so only the report of that step says whether "
-                    "the ranks stepped it, and with status_lag 1 that report cannot be read while the stream is "
+                    "other ranks stepped the group. With status_lag 1, the report cannot be read while the stream is "
                     "captured: call shampoo_optimizer_status before the capture");
 }
 
-// Several ranks cannot capture a step of a method in eigenbases: a rank does not know whether eigenbases of the other
-// ranks' blocks are due, and all ranks must reject the same captures.
+// Several ranks cannot capture a step of a method in eigenbases: all ranks must reject the same captures, but a rank
+// does not know whether eigenbases of the other ranks' blocks are due.
 Status CheckBasisCapture(const PlanData& plan) {
   for (const Settings& settings : plan.groups) {
     if (!UsesEigenbasis(settings.method)) continue;
@@ -440,8 +440,8 @@ Status DeviceStep::Export(Status caller_status, double blend, std::span<void* co
   const bool is_spread = inputs_.plan.placement.replica_world > 1 || inputs_.plan.gathers;
   if (is_spread) {
     return Unsupported(
-        "averages cannot be exported on a GPU yet with several copies of the parameters or with shard_mode gather, "
-        "where averaging is none and weight_ema is 0: use the parameters");
+        "averages cannot be exported on a GPU yet with several copies of the parameters or with shard_mode gather: "
+        "such an optimizer has no averages, so use the parameters");
   }
   // A pending step may write a state that is not usable yet.
   if (!inputs_.state.CheckUsable(inputs_.state.out()).ok()) SHAMPOO_RETURN_IF_ERROR(FinishSteps());

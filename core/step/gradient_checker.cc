@@ -51,8 +51,8 @@ std::string WithoutAdvice(const Status& status) {
   return text.substr(0, text.find(kNothingChanged));
 }
 
-// The exact check of one block. *by_state: on an error, whether the gradient would be accepted
-// without the state.
+// Makes the exact check of one block. *by_state: after an error, whether the check accepts the gradient if it ignores
+// the state.
 Status InspectBlock(CpuBackend* backend, const StepItem& item, const char* state, bool* by_state) {
   const Param& param = *item.param;
   const Block& block = *item.block;

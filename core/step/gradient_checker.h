@@ -41,16 +41,16 @@ class GradientChecker {
 
   // Returns whether a gradient of this rank's shards may have to be rejected regardless of the states.
   bool MayReject(StepContext* context);
-  // Scans the gradients of some items for CheckGradient() and FitsState(). There, k is the position of the item in
-  // `items`.
+  // Scans the gradients of some items for CheckGradient() and FitsState(). In these functions, k is the position of the
+  // item in `items`.
   void Scan(std::span<StepItem* const> items);
   // Checks the gradient alone, without the states.
   Status CheckGradient(size_t k, StepItem* item, StepContext* context, CheckResult* result);
-  // Returns whether the states of the item can take its gradient without overflow. Logs a warning if not.
+  // Returns whether the states of the item can take its gradient without overflow. Logs a warning if they cannot.
   bool FitsState(size_t k, const StepItem& item);
 
  private:
-  // A gradient to scan, and the parameter, which is scanned with coupled weight decay.
+  // A gradient to scan. With coupled weight decay, the parameter is also scanned.
   struct Scanned {
     const ParamDesc* desc;
     const Buffers* buffers;

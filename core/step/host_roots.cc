@@ -13,7 +13,7 @@
 namespace shampoo {
 namespace {
 
-// The number of jobs that steps submit before they wait for the oldest one.
+// The largest number of jobs that steps submit before they wait for the oldest one.
 constexpr int64_t kMaxJobs = 128;
 
 }  // namespace
@@ -87,7 +87,7 @@ Status HostRoots::Allocate(const std::vector<const Block*>& blocks) {
   recovery_ints_.resize(static_cast<size_t>(ints));
   recovery_.workspace = {recovery_elements_.data(), recovery_ints_.data()};
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
-  // Not the executor of the application, which runs only on threads that call the library.
+  // The executor of the application cannot be used here: it runs only on the thread of an API call.
   SHAMPOO_RETURN_IF_ERROR(Executor::Create(plan_.threads, {}, &executor_));
   slots_.resize(static_cast<size_t>(executor_->slots()));
   const auto doubles = [](int64_t bytes) { return static_cast<size_t>((bytes + 7) / 8); };

@@ -96,7 +96,7 @@ Status LocalStep::Export(Status caller_status, double blend, std::span<void* con
   SHAMPOO_RETURN_IF_ERROR(std::move(caller_status));
   SHAMPOO_RETURN_IF_ERROR(export_.Check(weights));
   export_.Begin(blend, weights);
-  export_.Compute(0);  // one rank has one bucket
+  export_.Compute(0);  // without other replicas there is one bucket
   export_.Finish();
   return {};
 }

@@ -12,8 +12,8 @@ namespace shampoo {
 namespace {
 
 constexpr const char* kWhatToTry =
-    ". Skip this step, lower the learning rate or the loss scale (gradient_scale), change the "
-    "schedule, clip gradients, or start preconditioning later; on_nonfinite makes steps skip automatically";
+    ". Skip this step, lower the learning rate or the loss scale (gradient_scale), change the schedule, clip "
+    "gradients, or start preconditioning later; with on_nonfinite skip_step, steps are skipped automatically";
 
 std::string Where(const RejectedAt& at) {
   return Cat(" at element ", at.element, " (block ", BlockName(at.param, at.block), ")");
@@ -26,7 +26,7 @@ Status RejectTooLarge(const RejectedAt& at, const std::string& what, Dtype dtype
 
 Status RejectCounterState(const std::string& key, int64_t counter) {
   return WrongState("the state \"", key, "\" is ", counter,
-                    ", which no step of this optimizer wrote: expected 0 to 2^53; write or bind a valid state");
+                    ", which no step of this optimizer wrote: expected 0 to 2^53 - 1; write or bind a valid state");
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ Status ReplicaExchange::ShareUpdates(int64_t bucket, const StepDecision& decisio
   return bucket > 0 ? Status() : CompareSteps();
 }
 
-// Returns the header of a rank that joins an exchange only to report.
+// Returns the header of a rank that joins an exchange without updates, only to report its status.
 SegmentHeader ReplicaExchange::EmptyHeader(int64_t bucket, const Status& own) const {
   SegmentHeader header{};
   header.round = rounds_.HeaderFor(bucket, own, 0);

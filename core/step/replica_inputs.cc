@@ -60,8 +60,8 @@ Status ReplicaInputs::FindDifference(Communicator* comm) const {
                    "Bind gradients for the same parameters on all ranks");
   }
   return Numeric("rank ", difference.rank, " finds ", CountText(difference.value / 2, "block"), " of parameter \"",
-                 name, "\" with a gradient that is not finite, and rank ", difference.usual_rank, " finds ",
-                 difference.usual / 2, kParametersUnchanged,
+                 name, "\" with a gradient that is not finite or too large, and rank ", difference.usual_rank,
+                 " finds ", difference.usual / 2, kParametersUnchanged,
                  "Gradients must be the same on all ranks: average them before a step");
 }
 
@@ -108,7 +108,7 @@ Status FindDifferentParameter(const PlanData& plan, Communicator* comm, const st
   return WrongState("verify_replicas: parameter \"", plan.params[difference.index].desc.name,
                     "\" differs between rank ", difference.rank, " and rank ", difference.usual_rank,
                     kParametersUnchanged,
-                    "Copy the parameters of one rank to all ranks or load a checkpoint, and find out what wrote them");
+                    "Copy the parameters of one rank to all ranks, and find out what changed them on some ranks only");
 }
 
 Status StepsDiffer(int rank, int64_t step, int64_t step_of_first) {

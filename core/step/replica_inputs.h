@@ -17,9 +17,9 @@ namespace shampoo {
 
 class CpuBackend;
 
-// The inputs of a step that must be the same on all replicas, besides hyper-parameters: which parameters take part,
-// which blocks are excluded, the step counters of groups, and what the rank does. Ranks compare a hash. Only
-// if it differs they exchange the values to find the difference.
+// The inputs of a step that must be the same on all replicas, in addition to hyper-parameters: which parameters take
+// part, how many blocks of each parameter are excluded, the step counters of groups, and what the rank does. Ranks
+// compare a hash of these values. If the hashes differ, they exchange the values to find the difference.
 class ReplicaInputs {
  public:
   // The plan must outlive this object.
@@ -71,14 +71,14 @@ class ParameterHashes {
   std::vector<int64_t> hashes_;  // by parameter
 };
 
-// The end of errors about differences between ranks. They are found before parameters are written.
+// A part of errors about differences between ranks. Ranks find the differences before parameters are written.
 inline constexpr char kParametersUnchanged[] = ": parameters are unchanged. ";
 
 // Return the error of replicas that are at different steps, or have different hyper-parameters.
 Status StepsDiffer(int rank, int64_t step, int64_t step_of_first);
 Status HyperParametersDiffer(int rank);
-// Returns the error of a step that some replicas rejected. If others had begun it, the text says so. own_text: the
-// error text of this rank. Collective.
+// Returns the error of a step that some replicas rejected. If other replicas had begun the step, the text says so.
+// own_text: the error text of this rank. Collective.
 Status FetchErrorOfReplicas(Rounds* rounds, const std::string& own_text);
 
 }  // namespace shampoo

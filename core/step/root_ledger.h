@@ -14,7 +14,8 @@
 
 namespace shampoo {
 
-// Records the inverse roots, or eigenbases: the report of the last refresh of each one, and counts since create.
+// Records the inverse roots, or eigenbases: the report of the last refresh of each one, and counts of all refreshes
+// since the optimizer was created.
 class RootLedger {
  public:
   // Allocates the reports of all factor matrices of the plan, so that steps allocate nothing.

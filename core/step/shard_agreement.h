@@ -67,9 +67,9 @@ class ShardRounds final : public ShardAgreement {
   Status AgreeAgain(Status own) override;
   void Report(const Status& failure) override;
 
-  // Agrees without exchanging the text of an error, so that an error has only its code. With gathered blocks, the text
-  // is fetched after one more exchange, in which ranks report that this agreement failed on them. context: nullptr: the
-  // inputs of the last agreement.
+  // Agrees without exchanging the text of an error: the error of a rank has only its code, unless a collective failed.
+  // With gathered blocks, the text is fetched after one more exchange, in which ranks report that this agreement failed
+  // on them. context: nullptr: the inputs of the last agreement.
   void AgreeOnCode(StepDecision* decision, const StepContext* context);
   // Agrees with the inputs of the last agreement, or those that were set since. Returns the error of all ranks.
   Status AgreeOnError(Status own);

@@ -16,7 +16,8 @@
 namespace shampoo {
 namespace {
 
-// Returns the number of gradients that a block of a method in eigenbases has had. This rank owns the block.
+// Returns the number of gradients that a block of a method in eigenbases has had. Requires that this rank owns the
+// block.
 int64_t GradientsOf(const OptimizerState& state, const Block& block) {
   return *reinterpret_cast<const int64_t*>(state.in() + block.gradient_count.offset);
 }
@@ -202,7 +203,7 @@ void StepContext::Finish(bool logs_all) {
 }
 
 // Outputs are complete after every step: parameters that took no part, or all parameters if the step is skipped, are
-// copied to their outputs.
+// copied to their outputs. With output updates, the outputs of these parameters are zeros.
 void StepContext::PassThroughParams(bool step_is_skipped) {
   for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
@@ -213,8 +214,8 @@ void StepContext::PassThroughParams(bool step_is_skipped) {
   }
 }
 
-// Adds the weight of this step's iterate to lr_sum. All blocks of a group count the same steps, also those that have no
-// gradient. The average of weight_ema advances in every call, also in one that does not update the block.
+// Adds the weight of this step's iterate to lr_sum. All blocks of a group count the same steps, including blocks that
+// have no gradient. The average of weight_ema advances in every call, even if the call does not update the block.
 void StepContext::UpdateAverages(bool step_is_skipped) {
   if (averaged_.empty()) return;
   std::fill(is_updated_.begin(), is_updated_.end(), char{0});

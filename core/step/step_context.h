@@ -20,7 +20,7 @@ struct GroupStep {
   StepProgram program;
   GroupSchedule schedule;
 
-  // Of the group's blocks that method adam updates instead of method muon.
+  // For the blocks of the group that method adam updates instead of method muon.
   Settings routed_settings;
   StepProgram routed;
 
@@ -49,7 +49,8 @@ class StepContext {
 
   // Computes the programs of the active groups and lists the blocks, the most expensive first.
   Status List();
-  // Activates a group in which no parameter of this rank takes part, because other ranks make a step of it.
+  // Activates a group and computes its program for this step. List() does this for groups in which parameters of this
+  // rank take part. Call it for a group of which only other ranks make a step.
   void Activate(size_t group, int64_t step);
 
   const GroupStep& group(size_t index) const { return groups_[index]; }
@@ -78,7 +79,7 @@ class StepContext {
   // Completes a step: step counters, the outputs of parameters that took no part, skipped updates. logs_all: also logs
   // the skipped updates of other ranks' blocks.
   void Finish(bool logs_all);
-  // Completes a step that changes nothing: outputs hold the unchanged parameters.
+  // Completes a step that changes nothing: outputs hold the unchanged parameters or, with output updates, zeros.
   void FinishSkipped();
 
  private:

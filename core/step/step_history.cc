@@ -56,8 +56,8 @@ Status StepHistory::RaiseRootFailure(bool* is_forwarded) {
   if (of_other_rank < 0) return {};
   *is_forwarded = true;
   return Numeric("the ", roots_.DescribeRoot(of_other_rank),
-                 " could not be computed at more refreshes in a row than root_failure_tolerance allows; see the log of "
-                 "the rank that owns the block");
+                 " failed at more refreshes in a row than root_failure_tolerance allows; see the log of the rank that "
+                 "owns the block");
 }
 
 void StepHistory::DiscardErrors() {

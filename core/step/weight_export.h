@@ -29,7 +29,7 @@ class WeightExport {
   void Compute(int64_t bucket);
   // Returns the items of all blocks of the bucket whose averages are wanted here, with the outputs of this rank.
   std::span<const StepItem> ItemsToApply(int64_t bucket);
-  // By block: 0.
+  // By block: 0, because an export skips no block.
   std::span<const char> update_skipped() const { return update_skipped_; }
   // Copies the parameters without an average.
   void Finish();

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the ablation as an SVG file: a row for each configuration, a panel for each measured quantity."""
+"""Draws an SVG file for the ablation and for benchmarks/: a row for each configuration, a panel for each quantity."""
 import math
 import statistics
 from collections.abc import Iterator, Sequence

@@ -7,7 +7,8 @@
 
 The rate falls to 0 along half a cosine. AdamW's best rate is searched on a grid of factor 2, which is extended until
 the best rate is not at an end. libshampoo uses the same rate. Losses are means over seeds. The column "holds" says yes
-if the loss of libshampoo is lower (for vectors, at most 1 % higher), or if both losses have fallen by a factor of 10^6.
+if the loss with the defaults is lower (for vectors, at most 1 % higher), or if both losses have fallen by a factor of
+10^6.
 Times are the mean time of the optimizer's step on one thread, called from Python. Needs NumPy and this library's
 package.
 """
@@ -82,7 +83,9 @@ def mean(maker: Callable[[int], Problem], steps: int, rate: float, make: Callabl
 
 
 def best_power(loss_at: Callable[[int], float], low: int = -8, high: int = -2) -> int:
-    """Returns the power of 2 with the least loss. The range grows until it is not at an end, up to 2^-24 and 2^8."""
+    """Returns the power of 2 with the least loss. The range grows until this power is not at an end, to at most
+    2^-24 and 2^8.
+    """
     losses: dict[int, float] = {}
 
     def at(power: int) -> float:

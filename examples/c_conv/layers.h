@@ -42,7 +42,8 @@ typedef struct {
 void pool_forward(const Pool* pool, int images, const real* x, real* y);
 void pool_backward(const Pool* pool, int images, const real* dy, real* dx);
 
-// Compute y [rows][outputs] = x [rows][inputs] w^T + b with w [outputs][inputs], and its gradients.
+// linear_forward() computes y [rows][outputs] = x [rows][inputs] w^T + b with w [outputs][inputs]. linear_backward()
+// computes the gradients dw, db and dx from dy.
 void linear_forward(int rows, int inputs, int outputs, const real* x, const real* w, const real* b, real* y);
 void linear_backward(int rows, int inputs, int outputs, const real* x, const real* w, const real* dy, real* dw,
                      real* db, real* dx);

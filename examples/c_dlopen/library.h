@@ -7,7 +7,7 @@
 
 #include <shampoo/api.h>
 
-// The name under which the system finds a library that fits this header.
+// The name that the system searches for. It contains only the major version, so library_open() checks the version.
 extern const char library_soname[];
 
 // Loads a library and returns its functions. Ends the program with a message if the file is missing, is not libshampoo,

@@ -33,7 +33,7 @@ static Options parse(int argc, char** argv) {
       option_text("--library", "FILE", &options.library, "the library; a name without a folder is searched for"),
       option_text("--data", "FILE", &options.data, "the images"),
       option_integer("--epochs", &options.epochs, 1, 100000, "passes over the training images"),
-      option_text("--csv", "FILE", &options.csv, "receives the losses as numbers; without it they are not written"),
+      option_text("--csv", "FILE", &options.csv, "receives the loss of each epoch; by default no file is written"),
       {0}};
   command_line_parse(argc, argv, "Loads libshampoo and trains a 64-128-64-10 network on handwritten digits.\n", table,
                      NULL);

@@ -22,8 +22,8 @@ static const char kWhole[] = "step", kRemoving[] = "removing";
 enum { kName = 32 };
 static void name_step(char name[kName], const char* state, int step) { snprintf(name, kName, "%s-%06d", state, step); }
 
-// Returns the step of a folder whose name is from name_step(). Returns -1 for any other entry, which belongs to another
-// program. `state` is kWhole or kRemoving.
+// Returns the step of a folder that name_step() named for this state. Returns -1 for any other entry, such as one of
+// another program. `state` is kWhole or kRemoving.
 static int step_of(const char* folder, const char* state, const char* entry) {
   char name[kName], path[kPath];
   struct stat about;

@@ -26,7 +26,7 @@ TRAIN = 1437
 
 
 def read_safetensors(path):
-    """Return the tensors of a file by name, and the JSON text under `case` in its metadata."""
+    """Return the tensors of a file by name, and the parsed JSON under `case` in its metadata."""
     raw = path.read_bytes()
     begin = 8 + struct.unpack("<Q", raw[:8])[0]
     header = json.loads(raw[8:begin])

@@ -17,7 +17,7 @@ void fail(const char* format, ...);
 // Calls calloc. Exits with an error instead of returning NULL.
 void* allocate(size_t count, size_t size);
 
-// Call fopen and fclose. Exit with an error if the file cannot be opened or completely written.
+// Call fopen and fclose. Exit with an error if the file cannot be opened, or if an earlier read or write failed.
 FILE* open_file(const char* path, const char* mode);
 void close_file(FILE* file, const char* path);
 

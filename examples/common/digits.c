@@ -19,7 +19,7 @@ void digits_load(Digits* digits, const char* path) {
   unsigned char bytes[kImageBytes];
   FILE* file = open_file(path, "rb");
   if (fread(header, 1, kHeaderBytes, file) != kHeaderBytes || memcmp(header, "digits8\n", 8) != 0) {
-    fail("%s does not begin with \"digits8\"; expected a file that c_mlp/data/make_digits.py wrote", path);
+    fail("%s is not a file of c_mlp/data/make_digits.py: expected \"digits8\" and two counts", path);
   }
   digits->train_count = header[8] + 256 * header[9];
   digits->test_count = header[10] + 256 * header[11];

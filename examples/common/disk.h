@@ -11,7 +11,7 @@ enum { kPath = 4096 };
 // Writes the string "folder/name" to path. Exits with an error if the string is too long.
 void join_path(char path[kPath], const char* folder, const char* name);
 
-// Creates a folder if it does not exist, and syncs its parent to the disk.
+// Creates a folder and syncs its parent to the disk, unless the folder already exists.
 void make_folder(const char* path);
 
 // Syncs a file, or the names in a folder, to the disk. Exits with an error on failure.

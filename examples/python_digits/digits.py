@@ -37,7 +37,7 @@ def read_options(description: str | None) -> argparse.Namespace:
     parser.add_argument("--lr", type=float, default=0.03)
     parser.add_argument("--weight-decay", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--preset", default="shampoo", help="defaults of libshampoo: shampoo, soap, kl_shampoo, adamw")
+    parser.add_argument("--preset", default="shampoo", help="preset of libshampoo, such as soap or kl_shampoo")
     parser.add_argument("--csv", default="curves.csv", help="receives the curves; empty: not written")
     options = parser.parse_args()
     options.steps = options.epochs * (TRAIN // options.batch)

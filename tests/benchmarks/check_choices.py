@@ -21,7 +21,7 @@ FACTOR = 2**0.5
 
 
 def check_rates() -> None:
-    """Check that every search makes the same number of tries, and finds the best of its neighboring rates."""
+    """Check that every search tries the same number of neighboring rates, and returns the best of them."""
     for tries in range(1, 12):
         for best in (-6, -3, 0, 1, 4, 20):
             asked: list[float] = []
@@ -102,7 +102,7 @@ def check_files() -> None:
 
 
 def check_costs() -> None:
-    """Check seconds and crossings by hand."""
+    """Check seconds and crossings with numbers that were computed by hand."""
     cost = {"model": {"context": 10}, "gradient_ms": 4.0, "gradients_ms": [[1, 1.0], [2, 3.0], [4, 7.0]],
             "methods": [{"name": "adamw", "update_ms_of_steps": [1.0] * 4},
                         {"name": "new", "update_ms_of_steps": [9.0, 9.0, 3.0, 3.0]}]}  # fmt: skip

@@ -27,10 +27,11 @@ std::vector<float> SomeValues(int64_t n) {
 constexpr int64_t kRows = 3;
 constexpr int64_t kColumns = 21;
 constexpr int64_t kElements = kRows * kColumns;
-constexpr int64_t kRow = 25;  // of the parameter
+constexpr int64_t kRow = 25;  // elements in a row of the parameter
 
-// A step of the block that consists of rows 1 to 3 and columns 1 to 21 of a parameter of 4 rows and 25 columns. Most of
-// its rows begin and end within 8 elements that share their random numbers.
+// A step of the block that consists of rows 1 to 3 and columns 1 to 21 of a parameter of 4 rows and 25 columns. One
+// call of RandomBits gives the random numbers of a group of 8 elements, and most rows of the block begin and end inside
+// a group.
 struct RoundedStep {
   Settings settings;
   StepProgram program;
@@ -96,7 +97,7 @@ TEST_CASE("a block rounds each element with the random numbers of its place, its
   }
 }
 
-TEST_CASE("numbers are rounded to nearest in float16, and without the keys of stochastic rounding") {
+TEST_CASE("float16 is always rounded to nearest, and bfloat16 unless a key selects stochastic rounding") {
   const std::vector<float> values = SomeValues(kElements);
   RoundedStep step;
   const auto check = [&](const BlockRounding& rounding, Dtype dtype) {

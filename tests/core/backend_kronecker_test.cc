@@ -33,8 +33,8 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
   blas::Scratch scratch;
   REQUIRE(blas::Scratch::Create({}, &scratch).ok());
   blas::ScratchUse use(&scratch);
-  // Many and few slices, with few and with many elements behind the dim; vectors, and tensors that are vectors except
-  // for dims of 1.
+  // Shapes with many and with few elements before and after a dim; vectors, and tensors that are vectors except for
+  // dims of 1.
   const Shape special[] = {Shape::Of({3, 4, 70}), Shape::Of({40, 3, 7}), Shape::Of({300, 2, 3}),
                            Shape::Of({2, 5, 63}), Shape::Of({40}),       Shape::Of({40, 1}),
                            Shape::Of({1, 40}),    Shape::Of({1, 33, 1}), Shape::Of({20, 1, 3})};
@@ -60,14 +60,15 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
       std::vector<double> out(static_cast<size_t>(shape.Product()));
       ContractDim<double>(shape, k, {g.data(), ld}, {x.data(), d, MatrixForm::kSymmetric}, out.data(), spare.data(),
                           nullptr);
-      // With only the upper triangle of X.
+      // The same with only the upper triangle of X.
       std::vector<double> upper = x;
       for (int64_t i = 0; i < d; ++i) std::fill_n(upper.begin() + i * d, i, std::nan(""));
       std::vector<double> by_upper(out.size());
       ContractDim<double>(shape, k, {g.data(), ld}, {upper.data(), d, MatrixForm::kSymmetricUpper}, by_upper.data(),
                           spare.data(), nullptr);
 
-      // With each index of a matrix that is not symmetric. Only the matrix that a vector is multiplied with is dense.
+      // Contractions with the first and with the second index of a matrix that is not symmetric. Its rows are adjacent
+      // only if the tensor is a vector.
       const int64_t ldx = shape.Product() == d ? d : d + 2;
       const std::vector<double> z = DrawValues(random, d * ldx);
       std::vector<double> by_first(out.size()), by_second(out.size());

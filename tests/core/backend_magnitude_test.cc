@@ -12,7 +12,7 @@
 namespace shampoo {
 namespace {
 
-TEST_CASE("the largest magnitude, infinities and NaN are found in every dtype at every place") {
+TEST_CASE("the largest magnitude, infinities and NaN are found in every floating-point dtype at every place") {
   const double infinity = std::numeric_limits<double>::infinity();
   for (Dtype dtype : {Dtype::kF32, Dtype::kF64, Dtype::kF16, Dtype::kBf16}) {
     for (size_t n : {1, 2, 31, 100}) {

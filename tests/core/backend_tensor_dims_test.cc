@@ -51,7 +51,8 @@ TEST_CASE_TEMPLATE("a dim is scaled by one factor for each of its indices", Real
   });
 }
 
-TEST_CASE_TEMPLATE("squares are summed for each index of a dim, and replace what the sums were", Real, float, double) {
+TEST_CASE_TEMPLATE("the sums of squares for each index of a dim overwrite what the array contained", Real, float,
+                   double) {
   std::mt19937_64 random(4);
   ForEachDim([&](const Shape& shape, int k, const auto& coordinates) {
     const std::vector<Real> tensor = DrawValues<Real>(random, shape.Product());

@@ -12,7 +12,8 @@
 namespace shampoo {
 namespace {
 
-// Finite values of a 16-bit float type by magnitude: pattern i has value table[i].
+// Returns the finite values that are not negative of a 16-bit float type, in increasing order: pattern i has the value
+// at index i.
 template <typename Decode>
 std::vector<double> Magnitudes(Decode&& decode, uint16_t infinity) {
   std::vector<double> values;
@@ -21,7 +22,7 @@ std::vector<double> Magnitudes(Decode&& decode, uint16_t infinity) {
   return values;
 }
 
-// Round to nearest, ties to even, by search in the table of all values: independent of any bit trick.
+// Rounds to nearest, ties to even, by a search in the table of all values. This does not depend on any bit trick.
 uint16_t NearestPattern(const std::vector<double>& table, double value) {
   const double magnitude = std::fabs(value);
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
@@ -52,7 +53,7 @@ std::vector<double> Samples(const std::vector<double>& table) {
   return samples;
 }
 
-TEST_CASE("every half and bfloat16 pattern survives a conversion to float or double and back") {
+TEST_CASE("a half or bfloat16 pattern survives a conversion to float or double and back, and a NaN stays a NaN") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto pattern = static_cast<uint16_t>(bits);
     const float half = HalfToFloat(pattern);
@@ -93,7 +94,7 @@ TEST_CASE("narrowing from float and from double rounds once, to nearest even") {
   }
 }
 
-TEST_CASE("Widen and Narrow convert every element of every dtype") {
+TEST_CASE("Widen and Narrow convert elements of every floating-point dtype") {
   const std::vector<double> values = {1.5, -2.0, 0.0, 65504.0, -0.25};
   const auto n = static_cast<int64_t>(values.size());
   for (Dtype dtype : {Dtype::kF32, Dtype::kF64, Dtype::kF16, Dtype::kBf16}) {

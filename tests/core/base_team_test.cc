@@ -31,7 +31,7 @@ struct Record {
   static constexpr int64_t kTiles = 7;
 };
 
-// Each item divides itself into tiles, and each tile divides itself again.
+// Each item divides itself into two tiles, and the first of them divides itself again.
 void WorkOn(void* argument, Team::Worker& worker, int64_t item) {
   auto* const record = static_cast<Record*>(argument);
   struct Item {

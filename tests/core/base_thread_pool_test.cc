@@ -53,7 +53,7 @@ TEST_CASE("work runs in the caller's floating-point mode on every thread") {
   }
 }
 
-TEST_CASE("parallel calls from two threads run at the same time") {
+TEST_CASE("two threads can use different executors at the same time") {
   auto first = Pool(4);
   auto second = Pool(3);
   std::atomic<int64_t> total{0};

@@ -28,7 +28,8 @@ Collected Collect(const MirrorComm& comm, size_t count = 3) {
   return collected;
 }
 
-// Returns whether a segment of this size is one of a round of texts: a header, then texts, each after its length.
+// Returns whether a segment of this size belongs to a round of texts. Such a segment has a header and then the texts,
+// each preceded by its length.
 bool IsRound(size_t bytes) { return bytes > 4096; }
 
 TEST_CASE("texts are collected from all ranks") {
@@ -54,7 +55,7 @@ TEST_CASE("an invalid length of the longest message is rejected before memory is
   }
 }
 
-TEST_CASE("invalid numbers in a round of texts are a failure of this rank, which continues") {
+TEST_CASE("a rank that receives invalid numbers in a round of texts records its failure and completes the collection") {
   for (const int64_t number : {int64_t{-1}, INT64_MIN, INT64_MAX, int64_t{1} << 50, int64_t{2} << 20}) {
     for (const size_t at : {0, 16}) {  // the bytes of all texts; the length of the first text
       CAPTURE(number);

@@ -58,7 +58,8 @@ TEST_CASE("a number of plan lines that differs from this rank's causes no access
       CAPTURE(count);
       CAPTURE(differs);
       MirrorComm comm;
-      // The hash of all lines differs. With `differs`, so does the hash of each line; otherwise these are equal.
+      // The hash of all lines differs. If `differs` is true, the hash of each line differs, too. Otherwise the hashes
+      // of the lines are equal.
       comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
         if (from != 1 || bytes != 64) return;
         if (call == 2) return Put(segment, 0, count);

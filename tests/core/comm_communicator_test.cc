@@ -112,7 +112,7 @@ TEST_CASE("a failed collective calls abort once, and later collectives fail") {
   CheckError(comm->PriorFailure(), Code::kComm, "shard rank 1: a collective failed before");
 }
 
-TEST_CASE("without an abort a failure must be reported to the other ranks once") {
+TEST_CASE("without an abort function, a failure must be reported to the other ranks once") {
   CallerFunctions functions(false);
   const auto comm = functions.Create();
   CHECK(!comm->TakeFailureToReport());
@@ -145,7 +145,7 @@ TEST_CASE("an error from async_error fails the next collective before it starts"
   CHECK(comm->failed());
 }
 
-TEST_CASE("a collective that fails during a capture aborts nothing, unless another one has failed before") {
+TEST_CASE("a collective that fails during a capture aborts nothing unless an earlier collective has failed") {
   constexpr bool kCaptured = true;
   for (const bool to_all : {false, true}) {
     for (const bool failed_before : {false, true}) {

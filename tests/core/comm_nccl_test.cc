@@ -43,7 +43,8 @@ class LoadedNccl {
   void* library_;
 };
 
-TEST_CASE("rank and size are taken from NCCL's communicator; buffers are in device memory; there is no abort") {
+TEST_CASE(
+    "rank and size are taken from NCCL's communicator; buffers are in device memory; there is no abort function") {
   LoadedNccl nccl;
   nccl.Open();
   CHECK(nccl.ops.rank == 1);

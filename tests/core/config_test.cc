@@ -133,9 +133,7 @@ TEST_CASE("each method has its own defaults, and the preset adamw is method adam
   CHECK(late.lr == 0.001);
 }
 
-TEST_CASE(
-    "soap and kl_shampoo have the defaults of their authors, but smaller blocks and epsilon, and another start of "
-    "KL-Shampoo") {
+TEST_CASE("method soap and kl_shampoo and their presets have their own defaults") {
   const Settings soap = Resolved({{"method", "soap"}});
   CHECK(soap.lr == 0.003);
   CHECK(soap.beta1 == 0.95);
@@ -207,7 +205,7 @@ TEST_CASE("0 turns off the cap, the relative epsilon and skipped dims") {
   CHECK(Resolved({{"method", "kl_shampoo"}, {"relative_epsilon", "0"}, {"grafting", "none"}}).relative_epsilon == 0);
 }
 
-TEST_CASE("the first refresh of basis_order before is at start_preconditioning_step") {
+TEST_CASE("with basis_order before, the first refresh is at start_preconditioning_step") {
   const auto start_of = [](const char* start) {
     return Resolved({{"method", "soap"}, {"basis_order", "before"}, {"start_preconditioning_step", start}})
         .start_preconditioning_step;
@@ -217,7 +215,7 @@ TEST_CASE("the first refresh of basis_order before is at start_preconditioning_s
   CHECK(start_of("3") == 3);
 }
 
-TEST_CASE("combinations of keys that methods in eigenbases do not have are rejected") {
+TEST_CASE("combinations of keys that methods in eigenbases do not support are rejected") {
   struct Rejected {
     std::vector<std::pair<const char*, const char*>> keys;
     const char* text;
@@ -336,7 +334,7 @@ TEST_CASE("method muon and sign and their presets have their own defaults") {
   CHECK(lion.weight_decay == 0.01);
 }
 
-TEST_CASE("combinations of keys that method muon, sign and the keys of norms and decay do not have are rejected") {
+TEST_CASE("combinations of keys that method muon, sign and the keys of norms and decay do not support are rejected") {
   struct Rejected {
     std::vector<std::pair<const char*, const char*>> keys;
     const char* text;
@@ -427,7 +425,8 @@ TEST_CASE("combinations of keys of method muon and sign that look like rejected 
             .beta2 == 0.999);
 }
 
-TEST_CASE("state_rounding stochastic does not allow factor matrices that stall, which are rounded to nearest") {
+TEST_CASE(
+    "factor matrices that would stall are rejected with any state_rounding, because they are rounded to nearest") {
   for (const char* const rounding : {"nearest", "stochastic"}) {
     CAPTURE(std::string(rounding));
     Config config;
@@ -476,7 +475,7 @@ TEST_CASE("a key that the method does not read is an error if it was set in the 
              "expected only with method soap, kl_shampoo, muon, adam, adagrad, rmsprop");
 }
 
-TEST_CASE("keys that are set take precedence over a preset in any order, and a second preset is rejected") {
+TEST_CASE("keys that are set take precedence over a preset in any order, and another preset is rejected") {
   for (const bool preset_first : {true, false}) {
     Config config;
     if (preset_first) REQUIRE(config.SetText("preset", "shampoo_2024").ok());
@@ -574,7 +573,7 @@ TEST_CASE("automatic defaults follow the grafting method") {
   }
 }
 
-TEST_CASE("without refresh_growth, the start step defaults to precondition_frequency and must not be less") {
+TEST_CASE("without refresh_growth, the start step is precondition_frequency by default and at least that number") {
   Config config;
   Settings settings;
   REQUIRE(config.SetNumber("refresh_growth", 0).ok());
@@ -593,7 +592,7 @@ TEST_CASE("without refresh_growth, the start step defaults to precondition_frequ
   CHECK(settings.start_preconditioning_step == 1);
 }
 
-// The reference implementation takes the root 0 in a list literally, and then fails. Here, 0 selects the default root.
+// The reference implementation takes the root 0 in a list literally, and then fails. Here, 0 selects twice the order.
 // Order 0 is left out because no block has it.
 TEST_CASE("the root of each order agrees with the recorded cases") {
   int checked = 0;

@@ -51,7 +51,7 @@ TEST_CASE("a block has the same elements in each description of its piece") {
   CHECK(!SamePlace(Corner(), other));
 }
 
-TEST_CASE("the part of a block in an interval of the parameter is a range of its elements") {
+TEST_CASE("the elements that a block has in an interval of the parameter are consecutive in the block") {
   const auto check = [](int64_t first, int64_t count, int64_t begin, int64_t end) {
     for (const BlockPlace& place : {Corner(), RectangularPiece()}) {
       CAPTURE(first);
@@ -67,7 +67,7 @@ TEST_CASE("the part of a block in an interval of the parameter is a range of its
   check(13, 7, 3, 4);
 }
 
-TEST_CASE("the place of a block of a plan covers the block's elements") {
+TEST_CASE("the places of the blocks of a plan cover each element of the parameter once") {
   const StepFixture fixture({{"max_preconditioner_dim", "2"}, {"use_merge_dims", "false"}}, {{4, 5}});
   std::vector<int> owners(20);
   for (const Block& block : fixture.plan().blocks) {

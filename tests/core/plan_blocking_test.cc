@@ -149,7 +149,8 @@ void CheckPieces(const Shape& shape, int64_t start, int64_t end, const std::vect
     const int dropped = shape.ndim - piece.ndim;
     CHECK(box.Product() == next - piece_start);
     CHECK(box.DropFront(dropped) == piece);
-    // Whole slices of the dims it keeps; a dim is dropped only where the piece is a proper part of one slice.
+    // All dims that the piece keeps, except the first of them, are complete. A dim is dropped only if the piece is a
+    // proper part of one slice.
     CHECK(piece.DropFront(1) == shape.DropFront(dropped + 1));
     if (dropped > 0) CHECK(piece[0] < shape[dropped]);
     // No adjacent pieces could be merged.
@@ -423,7 +424,7 @@ TEST_CASE("split: offsets of large tensors do not overflow") {
   CHECK(blocks[3].offset == (int64_t{1} << 61) + (int64_t{1} << 30));
 }
 
-TEST_CASE("elementwise: blocks are neighboring elements, as many as fit") {
+TEST_CASE("elementwise: each block is a range of neighboring elements, as large as the limit allows") {
   const auto shapes_of = [](const Shape& shape) {
     std::vector<std::vector<int64_t>> shapes;
     int64_t next = 0;
@@ -519,7 +520,7 @@ TEST_CASE("skipped dims: a dim that is too long ends a run of merged dims, and i
       {Shape::Of({30, 1, 40}), 0, Shape::Of({30, 40}), 0b11},
       {Shape::Of({21}), 0, Shape::Of({21}), 1},
       {Shape::Of({20}), 0, Shape::Of({20}), 0},
-      // From right to left, until two dims are left.
+      // With min_dim, dims are merged from right to left, and at least two dims remain.
       {Shape::Of({2, 2, 30, 2, 2}), 8, Shape::Of({4, 30, 4}), 0b010},
       {Shape::Of({30, 2, 2, 2}), 8, Shape::Of({30, 8}), 0b01},
   };

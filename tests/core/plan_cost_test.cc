@@ -53,7 +53,7 @@ TEST_CASE("one large block, many blocks, and very many tiny blocks use several t
   CHECK(UsefulThreads(static_cast<double>(100000 * CostOfOrdinaryStep(BlockOf({4}))), 4) == 4);
 }
 
-TEST_CASE("a step with roots costs the roots more") {
+TEST_CASE("the cost of a step with roots is the sum of the costs of an ordinary step and of the roots") {
   const Block block = BlockOf({30, 20});
   CHECK(CostOfRoots(block) == 10 * (30 * 30 * 30 + 20 * 20 * 20));
   Block square_root = BlockOf({30, 7});

@@ -199,7 +199,7 @@ TEST_CASE("methods in eigenbases have the states of the dims that are preconditi
                                                               "filtered_grad"});
   CHECK(StatesOf({{"method", "soap"}, {"factor_correction", "kl"}, {"beta1", "0"}, {"skip_dim_size", "5"}}, matrix) ==
         Names{"factor.1", "basis.1", "kl_scale.1", "gradient_count", "second_moment"});
-  // Without factor matrices: the states of Adam and its own count, also for kl_shampoo.
+  // Without factor matrices: the states of Adam and a gradient_count, also for kl_shampoo.
   for (const char* const method : {"soap", "kl_shampoo"}) {
     const Names adam = {"gradient_count", "filtered_grad", "second_moment"};
     CHECK(StatesOf({{"method", method}}, Shape::Of({9})) == adam);

@@ -63,7 +63,7 @@ std::vector<std::string> StateNamesOf(const PlanKeys& keys, const ParamDesc& des
   return names;
 }
 
-TEST_CASE("method muon rejects a vector if route is off, and a matrix that LAPACK cannot count") {
+TEST_CASE("method muon rejects a vector if route is off, and a matrix that is too large for LAPACK") {
   const PlanKeys off = {{"method", "muon"}, {"route", "off"}};
   CheckError(PlanStatusOf(off, ParamOf(Shape::Of({5}))), Code::kInvalid,
              "parameter \"w\": method muon needs a matrix, and the parameter has the shape (5): put the parameter in a "
@@ -80,7 +80,7 @@ TEST_CASE("method muon rejects a vector if route is off, and a matrix that LAPAC
              "is too large for method muon");
 }
 
-TEST_CASE("method muon and norms reject a part of a parameter unless shards are gathered or muon_local is set") {
+TEST_CASE("method muon and norms reject a part of a parameter, and method muon accepts it with muon_local") {
   const ParamDesc shard = FlatShardOf(Shape::Of({6, 5}), 10, 15);
   CheckError(
       PlanStatusOf({{"method", "muon"}}, shard), Code::kInvalid,
@@ -125,7 +125,7 @@ TEST_CASE("means of rows and floors of rows are rejected for parts of a paramete
   CheckOk(status({{"update_floor_rows", "true"}}));  // without a floor
 }
 
-TEST_CASE("a plan for a GPU rejects exact orthogonalization, and no method and no kind of norm control") {
+TEST_CASE("a plan for a GPU rejects exact orthogonalization, and accepts muon, sign and every norm_control") {
   Placement gpu;
   gpu.device = DeviceType::kCuda;
   const auto status = [&](const PlanKeys& keys) { return PlanStatusOf(keys, ParamOf(Shape::Of({6, 5})), gpu); };

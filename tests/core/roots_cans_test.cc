@@ -142,7 +142,7 @@ TEST_CASE("cans computes roots within 1e-4, and the recovery ladder computes tho
   }
 }
 
-TEST_CASE("cans computes roots of matrices of any size") {
+TEST_CASE("cans computes roots of matrices with elements of any magnitude") {
   const Sample sample = Draw(20, kSpectra[0]);
   for (const double size : {1e-300, 1e-30, 1e-3, 1e5, 1e30, 1e300}) {
     CAPTURE(size);

@@ -212,16 +212,16 @@ TEST_CASE_TEMPLATE("orthogonal iteration is the Q factor of A Q, in the order th
     const Computed<Real> made = Compute<Real>(spec, n, a, &identity);
     REQUIRE(made.outcome.root.ok());
     CHECK(Orthogonality(n, made.basis) < 20 * roundoff);
-    std::vector<int32_t> places = {0, 1, 2, 3, 4};  // the dim to which column j is closest
+    std::vector<int32_t> places = {0, 1, 2, 3, 4};  // the coordinate axis to which column j is closest
     if (sort != BasisSort::kNone) places = by_eigenvalue;
     if (sort == BasisSort::kAscending) std::reverse(places.begin(), places.end());
     for (int64_t j = 0; j < n; ++j) {
       CHECK(std::fabs(made.basis[MatrixSize(places[MatrixSize(j)] * n + j)]) > Real{0.99});
     }
-    // Only this sort changes the order of the previous columns.
+    // Only kBefore changes the order of the previous columns.
     if (sort == BasisSort::kBefore) CHECK(made.order == by_eigenvalue);
     if (sort != BasisSort::kBefore) CHECK(made.order == std::vector<int32_t>{0, 1, 2, 3, 4});
-    // The first column before any sort after the iteration is the normalized first column of A Q.
+    // If columns are not sorted after the iteration, the first one is the normalized first column of A Q.
     if (sort == BasisSort::kBefore || sort == BasisSort::kNone) {
       const int64_t first = places[0];
       double norm = 0;
@@ -246,7 +246,8 @@ TEST_CASE("columns with equal eigenvalue estimates keep their order") {
   CHECK(Compute<double>(spec, 8, a, &identity).order == std::vector<int32_t>{4, 5, 6, 7, 0, 1, 2, 3});
 }
 
-TEST_CASE("more iterations make the matrix more diagonal, and several are the same as one after the other") {
+TEST_CASE(
+    "several iterations at once give the basis of as many single ones, and many make the matrix nearly diagonal") {
   const ScratchFixture fixture;
   const int64_t n = 10;
   const Matrix a = WithEigenvaluesBy(n, [](int64_t i) { return std::pow(3, static_cast<double>(i)); });
@@ -279,7 +280,7 @@ TEST_CASE_TEMPLATE("basis_tolerance keeps a basis in which the matrix is nearly 
     const Matrix a = Mirrored(n, WithEigenvaluesBy(n, [](int64_t i) { return static_cast<double>(i + 1); }));
     BasisSpec spec;
     spec.sort = BasisSort::kNone;
-    // A basis that is not exact: one element is turned.
+    // A basis that is not exact: the first and the last column are rotated by 0.1 radians in their plane.
     std::vector<Real> previous = Compute<Real>(spec, n, a, nullptr).basis;
     const Real c = std::cos(Real{0.1}), s = std::sin(Real{0.1});
     for (int64_t i = 0; i < n; ++i) {

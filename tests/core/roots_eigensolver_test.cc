@@ -167,7 +167,7 @@ TEST_CASE_TEMPLATE("the eigensolver in stages solves matrices with difficult spe
     const double rate = -12.0 / static_cast<double>(n);
     CheckSolution<Root>(n,
                         WithEigenvaluesBy(n, [&](int64_t i) { return std::pow(10, rate * static_cast<double>(i)); }));
-    // Rows and columns that decrease from 1 to 1e-12.
+    // The diagonal elements decrease from about 1 to about 1e-12.
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < n; ++j) graded[Size(i * n + j)] *= std::pow(10, rate / 2 * static_cast<double>(i + j));
     }

@@ -73,7 +73,7 @@ double DistanceFromOrthogonal(int64_t rows, int64_t columns, const std::vector<R
   return worst;
 }
 
-// From the sources that docs/keys.md names.
+// docs/keys.md names the sources of the schedules.
 TEST_CASE("five steps of each schedule map the singular values 1 and 4 to known numbers") {
   struct Expected {
     const char* coefficients;
@@ -93,7 +93,8 @@ TEST_CASE("five steps of each schedule map the singular values 1 and 4 to known 
   }
 }
 
-TEST_CASE("a list of coefficients is that of a known schedule with its divisor, and its last entry repeats") {
+TEST_CASE(
+    "a list with the coefficients of a named schedule gives the results of the schedule, and its last entry repeats") {
   const std::vector<double> a = DrawMatrix<double>(12);
   const auto jordan = Orthogonalized<double>(WithCoefficients("jordan", 3), 3, 4, a);
   CHECK(jordan == Orthogonalized<double>(WithCoefficients("3.4445,-4.775,2.0315", 3), 3, 4, a));
@@ -118,7 +119,7 @@ void CheckScaled(int exponent, const Settings& settings) {
   CHECK(Orthogonalized<Real>(settings, 5, 7, a) == expected);
 }
 
-TEST_CASE("a matrix multiplied by a power of two gives the same bits") {
+TEST_CASE("multiplying a matrix by a power of two changes no bit of the result") {
   Settings schatten = WithCoefficients("quintic");
   schatten.ns_norm = NsNorm::kSchatten4;
   Settings exact;

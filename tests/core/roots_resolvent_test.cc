@@ -235,7 +235,7 @@ TEST_CASE("Zolotarev's sums are inverse square roots on their intervals, for con
       largest = std::max(largest, std::fabs(value * std::sqrt(x) - 1));
     }
     CHECK(largest <= ZolotarevSum::kError);
-    // The error is near the limit. With one pole less, the sum would exceed it.
+    // The error is near the limit. With one pole fewer, it would exceed the limit.
     CHECK(largest >= ZolotarevSum::kError / 40);
   }
 }

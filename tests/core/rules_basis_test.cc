@@ -43,7 +43,7 @@ TEST_CASE("with basis_order after, the first gradient gives the bases, and every
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 1), 4) == Numbers{1, 2, 3, 4});
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kUse, 3), 11) == Numbers{1, 3, 6, 9});
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kUse, 1), 3) == Numbers{1, 2, 3});
-  // Other starts do not matter.
+  // start_preconditioning_step does not matter.
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 3, 5), 11) == Numbers{1, 4, 7, 10});
 }
 
@@ -104,7 +104,7 @@ TEST_CASE("the bias corrections of a block count its own updates") {
   CHECK(scalars.moment_correction == 1);
 }
 
-TEST_CASE("factor matrices are corrected only with basis_order before") {
+TEST_CASE("the bias of factor matrices is corrected only with basis_order before") {
   GroupSettings settings = SettingsOf(BasisOrder::kBefore, FirstStep::kSkip, 1);
   CHECK(BasisCorrection(settings, 1) == 0.5);
   CHECK(BasisCorrection(settings, 3) == 0.875);
@@ -126,7 +126,7 @@ TEST_CASE("factor matrices are corrected only with basis_order before") {
   CHECK(BasisCorrection(other, 6) == 0.875);
 }
 
-TEST_CASE("the first gradient has the weight of every gradient in the factor matrices, or weight 1") {
+TEST_CASE("in the factor matrices, the first gradient has the same weight as later gradients, or weight 1") {
   GroupSettings settings = SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 1);
   const StepScalars scalars = MakeStepScalars(settings, 1);
   CHECK(scalars.factor_decay == 0.5);  // shampoo_beta
@@ -198,7 +198,7 @@ TEST_CASE("an automatic cap is the size of the dim, at least 10 and at most 4000
   CHECK(KlCap(settings, 12, 0.25) == 2.5);
 }
 
-TEST_CASE("an inverse square root of an eigenvalue is at most its cap, also of an eigenvalue that is not positive") {
+TEST_CASE("the inverse square root of an eigenvalue is at most the cap, even if the eigenvalue is not positive") {
   CHECK(KlScale(4, 10) == 0.5);
   CHECK(KlScale(0.0625, 4) == 4);
   CHECK(KlScale(0.01, 4) == 4);
@@ -298,7 +298,7 @@ TEST_CASE("norm_control radial_brake multiplies the change of the norm") {
   of.settings.norm_control = NormControl::kRadialBrake;
   of.settings.radial_outward = 0.5;
   of.settings.radial_inward = 0.25;
-  CHECK(of.After(6, -1, 1) == doctest::Approx(7));   // to 8 without it
+  CHECK(of.After(6, -1, 1) == doctest::Approx(7));   // to 8 without the brake
   CHECK(of.After(6, 1, 1) == doctest::Approx(5.5));  // to 4
   CHECK(of.After(2, 4, 1) == doctest::Approx(-4));   // to -6: the norm grows by 4
 }
@@ -312,7 +312,7 @@ TEST_CASE("norm_control radial multiplies the part of the direction along the pa
   CHECK(of.After(6, 1, 1) == doctest::Approx(5.5));
   CHECK(of.After(0, 1, 1) == doctest::Approx(-2));  // without a norm it is an ordinary step
 
-  // A direction across the parameter turns it and does not lengthen it.
+  // A direction perpendicular to the parameter rotates the parameter and does not change its norm.
   const NormSums across{36, 0, 4};
   NormControlStep step(of.settings, 1, across, 0, {1, 1, 0});
   step.Add(across);
@@ -320,7 +320,7 @@ TEST_CASE("norm_control radial multiplies the part of the direction along the pa
   CHECK(step.Ratio(moved) * moved == doctest::Approx(6));
 }
 
-TEST_CASE("update_floor lengthens a direction to a multiple of the norm of its row") {
+TEST_CASE("update_floor lengthens a direction to a multiple of the norm of the parameter") {
   Scalar of;
   of.settings.update_floor = 0.5;
   CHECK(of.After(6, 0.5, 1) == doctest::Approx(3));  // D was 1, and is 3

@@ -426,7 +426,7 @@ struct CoupledCase {
   int64_t iterations;
   double before;
   double error;
-  double expected;
+  double expected;  // a CoupledState as a number
 
   SHAMPOO_HD double Run() const {
     RootSpec spec;

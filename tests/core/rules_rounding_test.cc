@@ -61,7 +61,9 @@ TEST_CASE("random bits and rounded numbers are those that were recorded") {
   CHECK(checked == 84);
 }
 
-TEST_CASE("numbers are rounded away as often as was recorded, which is as often as is expected") {
+TEST_CASE(
+    "numbers are rounded away from zero in exactly the recorded number of steps, which is close to the expected "
+    "number") {
   const json means = Recorded().at("mean");
   CHECK(means.size() == 3);
   for (const json& mean : means) {
@@ -88,7 +90,7 @@ TEST_CASE("over 4096 seeds, rounding is unbiased") {
       sum += static_cast<double>(Bf16ToFloat(RoundToBf16(value, RandomOf(RandomBits(key, 3), 29))));
     }
     const double exact = static_cast<double>(value);
-    const double unit = std::ldexp(1, std::ilogb(exact) - 7);  // the distance of two numbers
+    const double unit = std::ldexp(1, std::ilogb(exact) - 7);  // the distance between neighboring numbers
     CHECK(std::fabs(sum / 4096 - exact) < 4 * unit / 2 / std::sqrt(4096));
   }
 }

@@ -126,7 +126,7 @@ TEST_CASE("elements are read and written after pending steps, whose error fails 
 }
 
 TEST_CASE("rows are packed out of every form of a symmetric matrix, and unpacked into it") {
-  constexpr int64_t kSize = 40;  // the last rows have more than the 100 bytes below
+  constexpr int64_t kSize = 40;  // the last rows are longer than the limit of 100 bytes below
   for (const SymmetricForm form : {SymmetricForm::kSquare, SymmetricForm::kLower, SymmetricForm::kUpper,
                                    SymmetricForm::kPackedLower, SymmetricForm::kPackedUpper}) {
     CAPTURE(static_cast<int>(form));
@@ -160,7 +160,7 @@ TEST_CASE("rows are packed out of every form of a symmetric matrix, and unpacked
   }
 }
 
-TEST_CASE("the rows of entries that are not matrices are their elements") {
+TEST_CASE("each element of an entry that is not a matrix is a row") {
   StateEntry entry;
   entry.shape = Shape::Of({2, 3});
   entry.dtype = Dtype::kF64;

@@ -42,7 +42,7 @@ TEST_CASE("Bind rejects one NULL, addresses that are not aligned and arenas that
   CheckError(state.Bind(a + 8, a), Code::kInvalid, "state_in is not aligned: expected a multiple of 64 bytes");
   CheckError(state.Bind(a, a + matrix.bytes() + 8), Code::kInvalid, "state_out is not aligned");
   CheckError(state.Bind(a, a + kStateAlignment), Code::kInvalid, "state_in and state_out overlap");
-  CheckError(state.Bind(a + kStateAlignment, a), Code::kInvalid, Cat("\"state\" bytes, which are ", matrix.bytes()));
+  CheckError(state.Bind(a + kStateAlignment, a), Code::kInvalid, Cat("an arena has ", matrix.bytes(), " bytes"));
   CHECK(state.in() == state.memory().arena());
   CheckOk(state.Bind(a, a + matrix.bytes()));
   CheckOk(state.Bind(a, a));

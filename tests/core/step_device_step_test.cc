@@ -149,7 +149,8 @@ TEST_CASE("counters that were written outside of steps are read before the next 
   CHECK(one.device.steps.back().expected_step == Ints{7});
 }
 
-TEST_CASE("the error of a rejected step is returned by the next call, or with status_lag 0 by its own") {
+TEST_CASE(
+    "the error of a rejected step is returned by the next call or, with status_lag 0, by the call of the step itself") {
   for (const char* const lag : {"0", "1"}) {
     OnDevice one(OnDevice::Keys{{"status_lag", lag}});
     one.RejectNextGradient();
@@ -471,7 +472,7 @@ TEST_CASE(
   }
 }
 
-// Rank 0 of two shards on a fake device. Both shards send the same, and each holds the whole parameter.
+// Rank 0 of two shards on a fake device. Both shards send the same. By default, each holds the whole parameter.
 struct DeviceShard {
   explicit DeviceShard(std::shared_ptr<Communicator> replicas = nullptr, const OnDevice::Keys& keys = {},
                        const ParamsAndGroups& described = {})

@@ -145,7 +145,7 @@ class StepFixture {
   const StateEntry& EntryOf(const std::string& key) const { return state_->entries()[IndexOfEntry(*state_, key)]; }
   // The elements of a float32 state in the arena that steps write.
   float* StateOf(const std::string& key) { return reinterpret_cast<float*>(state_->out() + EntryOf(key).arena_offset); }
-  // The bytes of all states in that arena.
+  // The bytes of all states in the arena that steps write.
   std::vector<char> States() const {
     std::vector<char> bytes;
     for (const StateEntry& entry : state_->entries()) {

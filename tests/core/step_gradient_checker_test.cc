@@ -222,7 +222,7 @@ TEST_CASE("MayReject checks only gradients and excludes nothing") {
   FillFactor(&checked);
   CheckOk(checked.List());
   CHECK(!checked.checker.MayReject(&checked.context));
-  for (const float value : {kNan, 1e19F}) {  // 1e19 is finite, but its square may overflow
+  for (const float value : {kNan, 1e19F}) {  // 1e19 is finite, but a sum of squares may overflow
     checked.gradients[1].assign(8, 0.0F);
     checked.gradients[1][2] = value;
     CHECK(checked.checker.MayReject(&checked.context));

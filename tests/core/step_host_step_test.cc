@@ -242,7 +242,7 @@ TEST_CASE("verify_replicas detects parameters that differ between replicas") {
   Threads<ReplicaRank> replicas(&comms, StepFixture::Keys{{"verify_replicas", "2"}});
   replicas.StepOk();
   replicas[1].params[1][0] += 1;
-  replicas.StepOk();  // step 1 is not compared
+  replicas.StepOk();  // parameters are not compared in the second step
   for (const Status& status : replicas.Step()) {
     CheckError(status, Code::kState, "verify_replicas: parameter \"p1\" differs between rank 1 and rank 0");
   }

@@ -157,7 +157,7 @@ TEST_CASE("the status codes that ranks gather after a step on a device are check
   CheckCommError(rounds.GatherCodes({}), "received an invalid status code from rank 1: 77");
 }
 
-// A replica with a matrix and a vector, in two buckets.
+// A replica with a matrix and a vector, in one bucket.
 struct Replica {
   Replica() : fixture({{"max_preconditioner_dim", "4"}}, {{2, 3}, {4}}, ReplicaPlacement(0, 2)) {
     StepFixture::Ok(ReplicaExchange::Create(fixture.inputs(), comm.shared(), comm.get()->TakeOptimizerId(), {},
@@ -305,7 +305,7 @@ TEST_CASE("shards compare hyper-parameters, gradients and steps, and count steps
   check([](char* to) { Put(to, kStepsAt, int64_t{9}); }, Code::kState,
         "shard rank 1 is at step 9 of group 0 and shard rank 0 at step 1");
 
-  Shard other;  // another rank has a gradient, and this rank holds no part of its parameter
+  Shard other;  // another rank steps the group, and this rank holds no element of the group
   other.context->participants().flags()[0] = other.context->participants().flags()[1] = 0;
   StepFixture::Ok(other.context->List());
   other.comm.change = [&](int64_t, int from, char* segment, size_t) {

@@ -88,7 +88,8 @@ TEST_CASE("spread blocks are refreshed once in each interval of their group, in 
   }
 }
 
-TEST_CASE("with root_async, roots of the first refresh and of short intervals are used at once, later roots deferred") {
+TEST_CASE(
+    "with root_async, roots of the first refresh and of short intervals are used at once, and others are deferred") {
   const RefreshKeys keys = Grown(1, 20, 0.1, false, 4);
   const std::vector<int64_t> refreshes = RefreshesByRule(keys, 400);
   int64_t snapshot_step = 0;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batches of products that are larger than a call of cuBLAS accepts.
+// Batches of more matrices than a call of cuBLAS or cuSOLVER accepts.
 #include "core/backend/cuda/plugin/gemm.h"
 
 #include "tests/cuda/roots_on_device.h"

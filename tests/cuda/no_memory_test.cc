@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank that has no host memory for the text of an error still joins the step in which it reports the error, and the
-// exchange of the text after the devices have rejected the step.
+// A rank that has no host memory for the message of an error still joins the step in which it reports the error. It
+// also joins the exchange of the message after the devices have rejected a step.
 #include <cmath>
 #include <functional>
 #include <set>
@@ -23,8 +23,8 @@ struct Grid {
   int copies, shards;
 };
 
-// Rank 1 has a NaN in its gradient. In the call that reports the error, allocation n of rank 1 fails, or this and all
-// later ones. n is 1, 2, and so on, until the call makes fewer than n allocations.
+// Rank 1 has a NaN in its gradient. In the call that reports the error, either allocation n of rank 1 fails, or
+// allocation n and all later ones fail. n is 1, 2, and so on, until the call makes fewer than n allocations.
 TEST_CASE("a rejected step is reported on all ranks if one has no memory" * NeedsFake()) {
   for (const Grid& grid : {Grid{2, 1}, {3, 1}, {1, 3}, {2, 2}}) {
     for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {  // allocation n alone, or all from it on
@@ -109,7 +109,8 @@ std::vector<HostError> HostErrors() {
   return errors;
 }
 
-TEST_CASE("a rank that has no memory for its own error joins the step, and all ranks return the error" * NeedsFake()) {
+TEST_CASE("a rank that has no memory for its own error joins the step, and all ranks return the same status" *
+          NeedsFake()) {
   for (const HostError& error : HostErrors()) {
     for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {
       bool has_failed = true;

@@ -33,7 +33,8 @@ double ErrorOf(const Question& question, int64_t n, const Matrix<float>& a, cons
   exactly.method = RootMethod::kEigen;
   exactly.root_dtype = Dtype::kF64;
   exactly.epsilon = 0;
-  // Method eigen would subtract a negative smallest eigenvalue from all eigenvalues before it adds epsilon.
+  // Adds epsilon here, because method eigen subtracts a negative smallest eigenvalue from all eigenvalues before it
+  // adds epsilon.
   Matrix<double> wide(a.begin(), a.end());
   for (int64_t i = 0; i < n; ++i) wide[static_cast<size_t>(i * n + i)] += question.epsilon;
   Matrix<double> exact(a.size());
@@ -83,7 +84,8 @@ Row Measure(int64_t root, double fraction) {
 
 TEST_CASE("cans on the device is within 1e-4 of the exact root, or the ladder computes the root") {
   std::printf(
-      "| smallest eigenvalue + e | roots 2 by cans | error | roots 4 by cans | error |\n|---|---|---|---|---|\n");
+      "| smallest eigenvalue + e | r = 2: by cans | largest error | r = 4: by cans | largest error |\n"
+      "|---|---|---|---|---|\n");
   for (const double fraction : {1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8}) {
     std::printf("| %.0e |", fraction);
     for (const int64_t root : {2, 4}) {

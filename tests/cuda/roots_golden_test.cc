@@ -49,7 +49,8 @@ void CheckCase(const nlohmann::json& settings, const golden::TensorFile& file, c
   Matrix<Real> of_cpu(matrix.size());
   RootResult result;
   const bool found = InverseRoot(ForCpu(question), question.root, 1, n, a, of_cpu.data(), &result).ok();
-  // The function of the API accepts a result at the maximum of iterations, which the optimizer does not.
+  // The function of the API accepts the result of an iteration that has reached the maximum number of iterations. The
+  // optimizer does not.
   if (!found || result.outcome.rungs_used > 0 || result.outcome.converged == 0) {
     CHECK(status.failure != RootFailure::kNone);
     ++counts->left_to_the_ladder;
@@ -61,7 +62,7 @@ void CheckCase(const nlohmann::json& settings, const golden::TensorFile& file, c
     // Near the rounding error of float32, an iteration may stop earlier or later.
     const int leeway = sizeof(Real) == 8 ? 0 : 2;
     CHECK(std::abs(status.iterations - result.outcome.iterations) <= leeway);
-    // The reference stops at the same tolerance, but its last error may be on the other side of it.
+    // The reference stops at the same tolerance, but its last error may be on the other side of the tolerance.
     const auto recorded = settings.at("iterations").get<int>();
     if (settings.at("status") == "CONVERGED") CHECK(std::abs(status.iterations - recorded) <= leeway + 1);
   }
@@ -78,7 +79,7 @@ void CheckCase(const nlohmann::json& settings, const golden::TensorFile& file, c
   CHECK(distance <= settings.at("tol_exact").get<double>() * largest);
 }
 
-TEST_CASE("recorded roots are computed within their tolerances, in the recorded number of iterations") {
+TEST_CASE("recorded roots are computed within their tolerances, in about the recorded number of iterations") {
   std::map<std::string, Counts> counts;
   for (const auto& entry :
        std::filesystem::directory_iterator(std::filesystem::path(SHAMPOO_GOLDEN_DIR) / "matrix_root")) {

@@ -65,7 +65,7 @@ class OnDevice {
   Element* data_ = nullptr;
 };
 
-// The device with a stream and handles that are set up as the plugin does it.
+// The device with a stream and handles that are set up as in the plugin.
 struct Device {
   Device() {
     Check(cudaStreamCreate(&handles.stream));
@@ -218,7 +218,8 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
   Answer<Real> answer;
   answer.status = status.Read();
   answer.products = fake_cuda_count(FAKE_CUDA_PRODUCTS);
-  // The iterative methods wait for the device after every kIterationsPerPoll iterations, until no matrix needs more.
+  // Methods newton and higher_order wait for the device after every kIterationsPerPoll iterations, until no matrix
+  // needs another iteration.
   int64_t iterations = 0;
   for (const RootStatus& one : answer.status) iterations = std::max<int64_t>(iterations, one.iterations);
   const bool polls = method == RootMethod::kNewton || method == RootMethod::kHigherOrder;

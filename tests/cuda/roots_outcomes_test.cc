@@ -176,7 +176,7 @@ TEST_CASE("an iterative method ends as soon as no matrix of the batch needs anot
   REQUIRE(alone.status[0].iterations <= 8);
   REQUIRE(both.status[1].iterations > 8);
   REQUIRE(both.status[1].iterations <= 24);
-  // The method may make up to 7 iterations more than the matrices need. The 4 products check the result.
+  // The method may make up to 7 iterations more than the matrices need. Four more products check the result.
   CHECK(alone.products <= kProductsPerIteration * 8 + 4);
   CHECK(both.products <= kProductsPerIteration * (both.status[1].iterations + 7) + 4);
   // In a batch, a matrix stops at the same iteration as alone, and its root is bit-identical.
@@ -268,7 +268,7 @@ TEST_CASE("the number of calls does not depend on the number of matrices") {
   }
 }
 
-TEST_CASE("a few large eigenproblems are solved one by one, and more of them, or smaller ones, in one call") {
+TEST_CASE("a few large eigenproblems are solved one by one, and more or smaller ones are solved in one call") {
   std::mt19937_64 random(12);
   const auto calls = [&](int64_t n, int64_t count) {
     Solve(Question{}, n, std::vector<Matrix<float>>(static_cast<size_t>(count), RandomMatrix<float>(n, n, &random)));

@@ -171,14 +171,14 @@ TEST_CASE("a root that fails, and a rejected step, have no residuals") {
   }
 }
 
-TEST_CASE("an eigensolver that fails in float64 makes the error infinite") {
+TEST_CASE("an eigensolver that fails in float64 makes the error or the residual infinite") {
   std::mt19937_64 random(10);
   Question question;
   question.method = RootMethod::kNewton;
   question.epsilon = 1e-2;
   question.tracked = true;
-  // Roots by Newton call no eigensolver. So the first eigenproblem is the problem of the matrix in float64, for the
-  // error. The second one is the problem of the root, for the residual.
+  // Method newton calls no eigensolver. So the first eigenproblem, which gives the error, is that of the matrix in
+  // float64. The second one, which gives the residual, is that of the root.
   for (const int64_t failing : {1, 2}) {
     fake_cuda_fail_eigen(failing, 0, FAKE_CUDA_EIGEN_INFO, 3);
     const Answer<float> answer = Solve<float>(question, 40, {RandomMatrix<float>(40, 10, &random)});

@@ -53,7 +53,7 @@ void CompareWithCpu(const Question& question, int64_t n, const std::vector<Matri
     CHECK(actual.kind == result.outcome.kind);
     CHECK(actual.diagonal_input == (result.outcome.diagonal_input ? 1 : 0));
     CHECK(actual.solver_info == 0);
-    // Near the rounding error of float32, an iteration may stop one iteration earlier or later.
+    // Near the rounding error of float32, a method may stop up to two iterations earlier or later.
     CHECK(std::abs(actual.iterations - result.outcome.iterations) <= (question.root_dtype == Dtype::kF64 ? 0 : 2));
     if (question.root_dtype == Dtype::kF64) CHECK(actual.converged == result.outcome.converged);
     CHECK(Distance(answer.matrices[i], expected) <= tolerance);
@@ -119,7 +119,7 @@ TEST_CASE("roots of other iteration orders, exponents and magnitudes equal those
       CAPTURE(magnitude);
       question.epsilon = magnitude > 1 ? 1e-12 : 1e-12 * magnitude;
       if (method == RootMethod::kHigherOrder && magnitude < 1)
-        continue;  // the epsilon of higher_order is at least 1e-16
+        continue;  // higher_order adds at least 1e-16 to the diagonal
       CompareWithCpu<double>(question, 9, {RandomMatrix<double>(9, 1e3, &random, 0, magnitude)}, 1e-9);
     }
   }
@@ -156,7 +156,7 @@ TEST_CASE("a pseudo-inverse leaves out the directions that count as zero") {
   }
 }
 
-TEST_CASE("only those panels of a large root are computed that intersect the lower triangle") {
+TEST_CASE("only the panels of a large root that intersect the lower triangle are computed") {
   constexpr int64_t kSize = 515;
   Matrix<float> matrix(kSize * kSize);
   for (int64_t i = 0; i < kSize * kSize; ++i) {

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the table of tests/core/rules_cases.h in a kernel, with the rules as compiled for the device.
+// Runs the tables of tests/core/rules_cases.h in a kernel, with the rules as compiled for the device.
 #include "core/backend/cuda/plugin/cta.h"
 #include "tests/core/rules_cases.h"
 #include "tests/cuda/roots_on_device.h"
@@ -38,7 +38,7 @@ std::vector<double> RunOnDevice(const Case* cases, size_t count) {
   return results.Read();
 }
 
-TEST_CASE("the rules in a kernel give the numbers of the table, bit-identical to the host") {
+TEST_CASE("the rules in a kernel give the numbers of the tables, as on the host") {
   ForEachTable([](const char* name, const auto* cases, size_t count) {
     CAPTURE(std::string(name));
     const std::vector<double> results = RunOnDevice(cases, count);

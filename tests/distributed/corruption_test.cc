@@ -101,7 +101,7 @@ TEST_CASE("an invalid number in a step is SHAMPOO_E_COMM, and abort ends the wai
   }
 }
 
-TEST_CASE("without an abort the other ranks learn of an invalid number in the next exchange") {
+TEST_CASE("without an abort, the next exchange informs the other ranks of an invalid number") {
   for (const Number& number : kNumbers) {
     for (const char* const bucket : {"0", "600"}) {
       CAPTURE(number.what);
@@ -138,7 +138,9 @@ TEST_CASE("an invalid number in create is SHAMPOO_E_COMM on all ranks") {
         const int world = grid.world();
         grid.comm().change = [&](int rank, int64_t call, char* received, size_t bytes) {
           if (!all && rank != 0) return;
-          // The numbers change at the same position on all ranks, because they decide which calls follow.
+          // The last rank overwrites the number that it receives from rank 0, and all other ranks overwrite the number
+          // of the last rank. Call 3 is made only if a rank finds in call 2 that hashes differ, so a test of call 3 also
+          // changes the hashes that every rank receives in call 2.
           const size_t last = bytes / static_cast<size_t>(world) * static_cast<size_t>(world - 1);
           const int64_t other = 12345;
           if (rank + 1 < world && call == one.call) std::memcpy(received + last, &one.value, 8);
@@ -204,7 +206,8 @@ class GarbledJob {
     victim_ = static_cast<int>(random_() % static_cast<uint64_t>(grid_.world() + 1));  // world(): all ranks
     garbled_phase_ = static_cast<int>(random_() % 5);                                  // 4: all phases
     grid_.SetAllToAll(random_() % 2 == 0);
-    // A failed rank aborts all communicators. Ranks that wait for each other in different communicators time out.
+    // A failed rank aborts all communicators. If wrong bytes make ranks wait for each other in different communicators
+    // before any rank has failed, the wait ends after this time.
     grid_.SetPatience(std::chrono::milliseconds(100));
     for (int s = 0; s < kind_.shards; ++s) {
       Garble(&grid_.replicas_of(s), [s, shards = kind_.shards](int r) { return r * shards + s; });
@@ -227,7 +230,7 @@ class GarbledJob {
     InPhase(3, [&](Rank& rank) { rank.Load(directory); });
     if (grid_.All(SHAMPOO_OK)) return;
     over_ = false;
-    // Ranks may report a failure in this step.
+    // A step after a failure may succeed or fail. CheckStatuses checks its status.
     for (int step = 0; step < 2; ++step) InPhase(1, [](Rank& rank) { rank.Step(); });
   }
   int failures() const { return failures_; }

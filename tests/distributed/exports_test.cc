@@ -38,7 +38,7 @@ Exported Export(Grid* grid, double blend) {
 constexpr Kind kReplicas[] = {{2, 1}, {3, 1}};
 constexpr Kind kKinds[] = {{2, 1}, {3, 1}, {1, 2, "gather"}, {1, 3, "gather", false}, {2, 2, "gather"}};
 
-TEST_CASE("every rank exports the averages of one rank") {
+TEST_CASE("every rank exports averages that are bit-identical to those of a single rank") {
   for (const Kind kind : kKinds) {
     for (const char* const bucket : {"0", "600"}) {
       CAPTURE(kind);
@@ -173,7 +173,7 @@ TEST_CASE("a rank that exports while the others make a step is an error on all r
 
 TEST_CASE("any collective that fails in an export fails all ranks in this and in all later calls") {
   for (const Kind kind : kKinds) {
-    if (kind.replicas > 1 && kind.shards > 1) continue;  // Grid::comm() is one communicator
+    if (kind.replicas > 1 && kind.shards > 1) continue;  // Grid::comm() needs one replica or one shard
     for (int64_t k = 1; k <= 3; ++k) {
       CAPTURE(kind);
       CAPTURE(k);

@@ -24,7 +24,7 @@ RankSpec Spec(const Keys& more = {}) {
            {"precondition_frequency", "2"}, {"beta2", "0.99"},    {"weight_decay", "0.01"}} +
       kGather + more;
   spec.groups = {{{"lr", "0.1"}, {"grafting", "rmsprop"}, {"max_preconditioner_dim", "3"}, {"momentum", "0.5"}}};
-  // The last parameters are too small for every rank to have a part.
+  // Only one shard rank holds `scalar`. With more than three shard ranks, some hold no part of `bias`.
   spec.params = {{"matrix", {9, 7}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"bias", {3}, 1}, {"scalar", {}}};
   return spec;
 }
@@ -211,7 +211,7 @@ TEST_CASE(
   for (uint64_t t = 1; t <= 6; ++t) {
     grid.FillGradients(t);
     Fill(t, &one.g);
-    // Group 1 has two parameters, of which the last ranks hold nothing.
+    // Rank 3 holds no elements of `bias` in group 1 and of `scalar`, so its gradients of them must not matter.
     for (size_t p = 0; p < 5; ++p) {
       const bool has = p == 1 || p == 3 ? t % 3 != 0 : (t + p) % 4 != 0;
       one.has_grad[p] = has;
@@ -294,7 +294,8 @@ TEST_CASE("descriptions of shards and capabilities of communicators must be the 
     spec.all_shards = shards;
     Grid other_shards(spec, 1, shards);
     other_shards.SetPatience(std::chrono::seconds(5));
-    // On one rank the description of rank 0 has one of the 63 elements more.
+    // On one rank, the description of rank 0 has one more of the 63 elements of `matrix`, and that of rank 1 has one
+    // fewer.
     auto& shards_of = other_shards.spec(odd).all_shards;
     shards_of[0][0].flat_count += 1;
     shards_of[1][0].flat_offset += 1;
@@ -358,7 +359,8 @@ TEST_CASE("ranks send the number of bytes that the plan predicts") {
         for (int rank = 0; rank < grid.world(); ++rank) {
           const int replica = rank / kind.shards;
           const int shard = rank % kind.shards;
-          // The plan does not count the status that the shards exchange in a step and, with replicas, after the check.
+          // The plan does not count the statuses that the shards exchange: once in a step and, with replicas, once more
+          // after the check.
           const int64_t status = kind.replicas > 1 ? 2 * 64 : 64;
           int64_t sent = grid.shards_of(replica).bytes_sent(shard) - status;
           if (kind.replicas > 1) sent += grid.replicas_of(shard).bytes_sent(replica);

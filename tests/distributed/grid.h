@@ -53,7 +53,7 @@ class Grid {
   RankSpec Alone(int shard) const;
   ThreadComm& replicas_of(int shard) { return *replica_comms_[static_cast<size_t>(shard)]; }
   ThreadComm& shards_of(int replica) { return *shard_comms_[static_cast<size_t>(replica)]; }
-  // Returns the communicator of all ranks that steps use. For a grid with one replica or one shard.
+  // Returns the communicator that connects all ranks in steps. Only for a grid with one replica or one shard.
   ThreadComm& comm() { return replicas_ > 1 ? replicas_of(0) : shards_of(0); }
   ThreadComm& all() { return *all_comm_; }  // of checkpoints
   std::vector<ThreadComm*> comms();         // the communicators of steps

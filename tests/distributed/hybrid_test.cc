@@ -21,7 +21,7 @@ RankSpec Spec(const Keys& more = {}) {
            {"precondition_frequency", "2"}, {"beta2", "0.99"},    {"weight_decay", "0.01"}} +
       more;
   spec.groups = {{{"lr", "0.1"}, {"grafting", "rmsprop"}, {"max_preconditioner_dim", "3"}, {"momentum", "0.5"}}};
-  // The last parameters are too small for every rank to have a part.
+  // Only one shard rank holds `scalar`. With more than three shard ranks, some hold no part of `bias`.
   spec.params = {{"matrix", {9, 7}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"bias", {3}, 1}, {"scalar", {}}};
   return spec;
 }
@@ -185,8 +185,8 @@ TEST_CASE("an error that only the ranks of one shard can detect fails the step o
     grid.FillGradients(103);
     const float kept = grid[bad_rank].g[0][1];
     grid[bad_rank].g[0][1] = NAN;
-    // The other shards of its replica see a skipped block, and the other replica of this shard sees different
-    // gradients.
+    // With skip_block, NaN alone is no error. The two replicas of this shard detect that their gradients differ. The
+    // other shard finds no error.
     const std::vector<Tensors> before = ParamsOf(&grid);
     grid.Step();
     CHECK_MESSAGE(grid.All(SHAMPOO_E_NUMERIC), grid.Errors());

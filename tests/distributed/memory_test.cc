@@ -192,7 +192,7 @@ TEST_CASE("with all-to-all the memory and the sent bytes of gathered shards fall
       const int64_t sent = grid.comm().bytes_sent(rank) - 64;  // the status
       CHECK(sent == grid[rank].PlanBytes("comm", rank));
       CHECK(sent <= kTravels * elements / ranks + 2 * kHeader * ranks);
-      // All blocks have one shape, so each rank needs the workspace of one rank.
+      // All blocks have the same shape, so each rank needs as much workspace for its steps as a single rank.
       const int64_t buffers = counted.Of(rank).bytes - grid[rank].PlanBytes("state", rank) - step_memory;
       CHECK(buffers == grid[rank].PlanBytes("workspace", rank) - one.grid[0].PlanBytes("workspace", 0));
       CHECK(buffers >= kKept * elements / ranks);

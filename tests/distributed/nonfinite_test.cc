@@ -37,7 +37,7 @@ struct Pair {
       alone.back()->w = grid[s].w;
     }
   }
-  // Sets element 2 of a parameter to `value` on every rank.
+  // Fills the gradients. If `value` is not nullptr, sets element 2 of the gradient of `param` to *value on every rank.
   void FillGradients(uint64_t seed, size_t param = 0, const float* value = nullptr) {
     grid.FillGradients(seed);
     for (int rank = 0; rank < grid.world() && value != nullptr; ++rank) grid[rank].g[param][2] = *value;
@@ -293,8 +293,8 @@ TEST_CASE("a block whose new value would not be finite is unchanged on every ran
   }
 }
 
-// If the rank with another failure returned the deferred error one call later than the other ranks, they would already
-// have started that step.
+// If the rank with the other failure returned that failure first, it would return the deferred error one call later
+// than the other ranks, which would already make the next step.
 TEST_CASE("all ranks return a deferred error in the same call, even if one rank has another failure") {
   const OverflowCase one = OverflowCases(FLT_MAX).front();
   for (const Kind kind : kKinds) {
@@ -312,7 +312,7 @@ TEST_CASE("all ranks return a deferred error in the same call, even if one rank 
 }
 
 TEST_CASE("an update that overflows the parameter only after rounding to the communication dtype is skipped") {
-  // As bfloat16 the update is 0x1.02p+120.
+  // The first update is rounded to 0x1.02p+120 in bfloat16. The second one is exact.
   for (const double update : {0x1.018p+120, 0x1.000p+120}) {
     CAPTURE(update);
     RankSpec spec;

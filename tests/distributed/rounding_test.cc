@@ -65,7 +65,7 @@ void CheckKinds(const Keys& method, const Kind& first, const Kind& second) {
   }
 }
 
-TEST_CASE("stochastic rounding has the same bits on one and on eight ranks, and after a resume on others") {
+TEST_CASE("stochastic rounding is bit-identical to one rank, also after a resume with other ranks") {
   for (const Keys& method : kMethods) {
     CheckKinds(method, Kind{8, 1}, Kind{1, 8, "gather"});
     CheckKinds(method, Kind{1, 1}, Kind{2, 4, "gather", false});
@@ -75,7 +75,7 @@ TEST_CASE("stochastic rounding has the same bits on one and on eight ranks, and 
   CheckKinds(kElementwise, Kind{1, 3}, Kind{8, 1});
 }
 
-TEST_CASE("stochastic rounding of states gives the bits of one rank, on any replicas and shards") {
+TEST_CASE("stochastic rounding of states is bit-identical to one rank, on any replicas and shards") {
   RankSpec spec;
   spec.keys = {{"method", "adam"},
                {"lr", "0.1"},

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that hold the shards of one replica (FSDP, tensor parallelism): a shard steps like separate pieces.
+// Ranks that hold the shards of one replica (FSDP, tensor parallelism), with shard_mode local. A shard consists of
+// pieces (AppendPieces). It is updated as if each piece were a parameter.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -113,7 +114,7 @@ void CheckRandomFlatShards(uint64_t count) {
 TEST_CASE("random flat shards on several ranks are bit-identical to separate pieces") { CheckRandomFlatShards(400); }
 
 TEST_SUITE("long") {
-  TEST_CASE("1600 random flat shards on several ranks are bit-identical to separate pieces") {
+  TEST_CASE("1600 random models in flat shards on several ranks are bit-identical to separate pieces") {
     CheckRandomFlatShards(1600);
   }
 }

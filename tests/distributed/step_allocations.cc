@@ -22,7 +22,8 @@ void Count() {
 
 }  // namespace
 
-// The functions of the C library, under the names that it exports for this purpose. operator new calls them as well.
+// The C library also exports these functions under other names, so that replacements can call them. operator new calls
+// the replacements, too.
 extern "C" {
 void* __libc_malloc(size_t bytes);                      // NOLINT(bugprone-reserved-identifier)
 void* __libc_calloc(size_t number, size_t bytes);       // NOLINT(bugprone-reserved-identifier)

@@ -110,7 +110,7 @@ TEST_CASE("a rank with another learning rate or gradient_scale is an error on al
       double value = 0;
       REQUIRE(shampoo_optimizer_get((*grid)[odd].optimizer, 1, key, &value) == SHAMPOO_OK);
       REQUIRE(shampoo_optimizer_set((*grid)[odd].optimizer, 1, key, value / 2) == SHAMPOO_OK);
-      // The other ranks are compared with rank 0.
+      // The message compares a rank with rank 0, so it names rank `odd` even if that is 0.
       CheckFails(grid, SHAMPOO_E_INVALID, odd, {"learning rate", "on all ranks"});
       REQUIRE(shampoo_optimizer_set((*grid)[odd].optimizer, 1, key, value) == SHAMPOO_OK);
       CheckContinues(grid);

@@ -59,7 +59,7 @@ class ThreadComm {
     size_t segment = 0;
     const size_t* to = nullptr;  // bytes for each rank; nullptr in an all-gather
   };
-  // copy(rank) copies the bytes that a rank has sent to `recv` and returns whether the sizes agree.
+  // copy(rank) copies to `recv` what a rank has sent, and returns whether the sizes agree.
   template <typename Copy>
   int32_t Exchange(Rank* own, void* recv, size_t bytes, Copy&& copy);
   int32_t Gather(Rank* own, const void* send, void* recv, size_t bytes);

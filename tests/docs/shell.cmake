@@ -1,7 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# Runs the shell blocks of the documentation, with one test for each page. Some pages use the results of others. All of these
-# tests are long: they compile the library six times as users do, although a compiler cache helps.
+# Runs the shell blocks of the documentation, with one test for each page. Some pages use the results of others. All of
+# these tests are in the long tier, because they compile the library several times, as users do. A compiler cache
+# shortens that.
 if(SHAMPOO_SANITIZE OR SHAMPOO_SYSTEM_BLAS)
   return()
 endif()

@@ -9,7 +9,7 @@
 #include "tests/embed/trainer.h"
 
 // One float32 matrix in blocks that are large enough to distinguish its memory from noise. All settings except those
-// passed are defaults.
+// passed are those of the preset shampoo_2024.
 typedef struct big_model {
   const api* functions;
   shampoo_optimizer* optimizer;

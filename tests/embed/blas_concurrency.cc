@@ -3,8 +3,9 @@
 //
 // Checks that concurrent calls of BLAS and LAPACK give results bit-identical to those of a single thread. OpenBLAS's
 // serial archive alone does not guarantee this (core/blas/scratch.h): without the library's scratch memory the program
-// must find differences. Usage: blas_concurrency <calls of each kind> [--expect-differences] With the option, calls are
-// repeated up to forty times until there are differences.
+// must find differences.
+// Usage: blas_concurrency <calls of each kind> [--expect-differences]
+// With the option, calls are repeated until there are differences, up to forty times.
 #include <lapacke.h>
 
 #include <atomic>
@@ -27,7 +28,7 @@ constexpr int kInputs = 16;
 constexpr int kProduct = 96;  // extent of the products
 constexpr int kEigen = 64;    // extent of the eigenproblems
 
-// Returns a symmetric matrix. Eigenproblems use a leading submatrix.
+// Returns a symmetric n x n matrix.
 template <typename Real>
 std::vector<Real> Input(int which, int n) {
   std::vector<Real> a(static_cast<size_t>(n * n));

@@ -177,7 +177,7 @@ static void use(const api* functions, const char* when) {
   take(&now);
   require_same(&before, &now, when);
   trainer_step(&t, 6);
-  // The threads have started by now. A new thread always blocks all signals during pthread_create.
+  // Waits until the threads run, because a new thread blocks all signals during pthread_create in any case.
   const struct timespec pause = {0, 50 * 1000 * 1000};
   nanosleep(&pause, NULL);
   require_workers_block_signals();

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that the memory of an optimizer, from the host's allocator and for the scratch memory of its BLAS, is what
-// shampoo_plan_bytes() predicts, and that all of it is freed once with the right function.
+// Checks that the memory of an optimizer is what shampoo_plan_bytes() predicts, and that all of it is freed once with
+// the right function. This memory comes from the host's allocator, except the scratch memory of BLAS.
 //
 // The scratch memory of the private BLAS does not come from the allocator. The test counts the resident pages of its
 // mappings. The resident memory of the whole process must grow accordingly.

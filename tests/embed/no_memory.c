@@ -15,7 +15,8 @@
 
 static atomic_int is_used_up;
 
-// The functions of the C library, under the names that it exports for this purpose. operator new calls them as well.
+// The C library also exports these functions under other names, so that replacements can call them. operator new calls
+// the replacements, too.
 extern void* __libc_malloc(size_t bytes);
 extern void* __libc_calloc(size_t number, size_t bytes);
 extern void* __libc_realloc(void* memory, size_t bytes);

@@ -1,9 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that plan and create allocate memory, and thus take time, in proportion to the number of parameters. The test
-// counts all allocated bytes, including those that are freed later. A container that is copied for every parameter
-// would allocate bytes in proportion to the square of their number.
+// Checks that the bytes that plan, create, bind and step allocate are proportional to the number of parameters.
+// Otherwise these calls would be slow for models with many parameters. The test counts the bytes of all calls of
+// malloc, including those that are freed later. A container that is copied for every parameter would allocate bytes in
+// proportion to the square of that number.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>
@@ -13,7 +14,8 @@
 
 static int64_t allocated;
 
-// The function of the C library, under the name that it exports for this purpose. operator new calls it as well.
+// The C library also exports malloc under this name, so that a replacement can call it. operator new calls the
+// replacement, too.
 extern void* __libc_malloc(size_t bytes);
 
 void* malloc(size_t bytes) {

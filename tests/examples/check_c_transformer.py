@@ -4,7 +4,7 @@
 """check_c_transformer.py FOLDER PLOT: runs the programs of the example in FOLDER, and PLOT, as a user does.
 
 The gradients agree with differences of the loss. In a tiny model the validation loss starts at about log(64) = 4.16,
-the loss of a guess. In 30 steps it falls below 3.3 with both optimizers, and is lower with Shampoo than with AdamW. Two
+the loss of a guess. In 30 steps it falls below 3.3 with Shampoo and with AdamW, and is lower with Shampoo. Two
 runs give the same losses to the last digit, and a comparison trains like a single run. The picture is an SVG with all
 curves.
 """

@@ -92,7 +92,7 @@ int64_t AddParam(Bytes* bytes, shampoo_plan* plan, const std::string& name, int3
     desc.local_offset[k] = bytes->Next() % 3;
     desc.local_shape[k] = bytes->Next() % 5;
   }
-  // Fields of other forms are errors. Most inputs should get past them.
+  // Nonzero fields of another shard_form are errors, so most inputs clear them.
   const bool clears_others = shard % 8 != 7;
   if (clears_others && desc.shard_form != 1) desc.flat_offset = desc.flat_count = 0;
   if (clears_others && desc.shard_form != 2) {

@@ -90,7 +90,7 @@ Config GroupConfig(const json& group) {
   Config config;
   if (group.contains("keys")) {  // keys of the library
     for (const auto& [key, value] : group.at("keys").items()) {
-      if (key == "ignored_dims" && value.empty()) continue;  // a key that the library does not have
+      if (key == "ignored_dims" && value.empty()) continue;  // no pairs: the default
       config.Set(key, key == "kl_cap" && value == "inf" ? json(0) : value);
     }
     return config;

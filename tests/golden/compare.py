@@ -7,10 +7,10 @@
     compare.py --self-test CASE_DIR...
 
 CASE_DIR holds *.safetensors cases of one suite; OUT_DIR holds files of the same names with
-    trajectory, trajectory_extra   param/<t>/<p> for every tensor of that name in the case (and eval/<t>/<p> if the case has it)
-    matrix_root, matrix_root_extra X (Q and L are optional)
-    training                       loss
-    residuals                      residuals
+    trajectory...   param/<t>/<p> for every tensor of that name in the case (and eval/<t>/<p> if the case has it)
+    matrix_root...  X (Q and L are optional)
+    training        loss
+    residuals       residuals
 With --against, the results in DIR are the expected ones, instead of those in the cases. They come from an implementation
 that is known to be correct. The tolerances are still those of the cases.
 With --noise, DIR has results of that implementation for perturbed inputs. The atol of a trajectory is at least four times
@@ -112,11 +112,14 @@ def judge(ref, case, out):
     return worst <= 1.0, worst, f"worst at {where}" if where else "exact"
 
 
-NOISE_FACTOR = 4  # between atol and the largest change by perturbed inputs, as in suite rules
+NOISE_FACTOR = 4  # atol is this many times the largest change of the results for perturbed inputs, as in suite rules
 
 
 def widen(ref, case, noisy):
-    """Raise the atol of a trajectory to the noise in other results. Return the factor by which it grew."""
+    """Raise the atol of a trajectory to NOISE_FACTOR times the change of noisy results.
+
+    Return the factor by which it grew.
+    """
     change = 0.0
     for k, _ in wanted(ref, case):
         if ref[k].size:

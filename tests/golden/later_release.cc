@@ -51,7 +51,7 @@ void SetGrafting(const json& recorded, Config* config) {
   const json epsilon = options.Take("epsilon", nullptr);
   if (!beta2.is_null()) config->Set("grafting_beta2", beta2);
   if (!epsilon.is_null()) config->Set("grafting_epsilon", epsilon);
-  (void)options.Take("drop_weighting_factor_on_gsquare", false);  // as in the preconditioner
+  (void)options.Take("drop_weighting_factor_on_gsquare", false);  // the same value as in the preconditioner
   options.Done();
 }
 
@@ -92,7 +92,7 @@ void SetRoots(const json& recorded, Config* config) {
       config->Set("root_rank_rtol", rank.Take("rank_rtol", nullptr));
       config->Set("root_rank_atol", rank.Take("rank_atol", 0.0));
     }
-    // The two orders differ only by rounding.
+    // Perturbations before and after the eigendecomposition differ only by rounding.
     (void)rank.Take("perturb_before_computation", true);
     rank.Done();
   }
@@ -221,7 +221,8 @@ void SetBlocks(Options* options, Config* config) {
   for (const char* const key : {"max_preconditioner_dim", "precondition_frequency"}) {
     config->Set(key, options->Take(key, nullptr));
   }
-  // Dims are merged until this many are left. The recorded shapes that have more are recorded without merging.
+  // The release merges dims until this many are left; "inf" turns merging off. In the recorded cases, only 1 merges
+  // dims: with 2, no shape has more than two dims.
   const json dims = options->Take("target_parameter_dimensionality", "inf");
   config->Set("use_merge_dims", dims == 1);
   config->Set("precondition_1d", true);

@@ -11,11 +11,11 @@
 //                                   keys of the library
 //   --device NAME                   device of the optimizer, if the program supports devices
 // Options for trajectories:
-//   --perturb SEED                  before each step, perturbs the gradients and the factor matrices like rounding
-//   errors
-//                                   do (perturb.h); SEED is 1 or more
+//   --perturb SEED                  before each step, changes the gradients and the factor matrices by as much as
+//                                   rounding errors do (perturb.h); SEED is 1 or more
 //   --save-every DIR                saves a checkpoint after each step except the last
-//   --resume-from DIR               resumes from each checkpoint of another process; fails if a step gives other bits
+//   --resume-from DIR               resumes from each checkpoint of another process; fails if a result is not
+//                                   bit-identical to that of the other process
 //   --resume-across DIR             resumes from each checkpoint of another device; writes the results of all runs
 //                                   along a new first dim
 // With MPI (shampoo_replay_mpi) every process of mpirun is a rank, and ranks above 0 write to DIR.rank<R>. The results
@@ -142,7 +142,7 @@ TensorFile Replay(const Case& recorded, const shampoo::golden::ReplayOptions& re
   const auto suite = recorded.settings.at("suite").get<std::string>();
   const ReplayFunction function = FunctionOfSuite(suite);
   const auto source = recorded.settings.at("source").get<std::string>();
-  // The settings of other sources are keys of the library.
+  // The settings of these cases are keys of the library, so every source is supported.
   const bool has_keys = source == "tests/golden/rules" || suite == "trajectory_muon" || suite == "trajectory_methods" ||
                         suite == "matrix_root_newton_schulz";
   if (!has_keys &&

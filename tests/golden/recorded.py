@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Maps a field of a recorded group to keys; see case_config.cc for the reasons.
+# Maps fields of a recorded group to keys that have other names; see case_config.cc for the reasons.
 FIELDS = {
     "inv_root_override": ["inverse_root_override"],
     "grafting.type": ["grafting"],

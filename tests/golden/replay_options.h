@@ -14,13 +14,14 @@ namespace shampoo::golden {
 
 class Device;
 
-// Options of a replay. The result must not depend on them, except with shards in shard_mode local.
+// Options of a replay. The result must not depend on the numbers of threads, ranks and shards, except with shards in
+// shard_mode local.
 struct ReplayOptions {
   int32_t threads = 0;  // of each rank; 0: chosen by the library
   int ranks = 1;        // ranks with the same parameters, as threads of this process
   int shards = 1;       // shards of the parameters; each shard has `ranks` ranks
   bool rectangles = false;
-  bool has_all_to_all = true;                             // unless the transport has none
+  bool has_all_to_all = true;                             // whether communicators of shards have all_to_all
   std::vector<std::pair<std::string, std::string>> keys;  // in addition to those of the case
   const shampoo_comm_ops* process = nullptr;              // this process is one rank of this communicator; if shards is
                                                           // above 1, each rank has one shard

@@ -13,7 +13,7 @@ namespace shampoo::golden {
 
 ReplayRanks::ReplayRanks(const nlohmann::json& settings, const TensorFile& data, const ReplayOptions& options)
     : options_(options) {
-  // A process is one rank of one replica.
+  // If ranks are processes, this process has one rank.
   process_is_shard_ = options.process != nullptr && options.shards > 1;
   if (options.process != nullptr) options_.shards = 1;
   const int world = options.ranks * options_.shards;

@@ -119,7 +119,8 @@ golden_resume(all threads5_to_threads1 FROM threads5)
 golden_resume(all threads5_to_ranks2_threads2 FROM threads5 OPTIONS --threads 2 --ranks 2)
 golden_resume(all ranks1_to_threads2 FROM ranks1 OPTIONS --threads 2)
 golden_resume(all ranks1_to_threads5 FROM ranks1 OPTIONS --threads 5)
-# Gathered shards, replicas, and replicas of gathered shards resume one after the other: FSDP, DDP, HSDP, and back.
+# Chains, in which each run resumes from the checkpoints of the run before it: from gathered shards (FSDP) to replicas
+# (DDP), to replicas of gathered shards (HSDP) and to one rank; and from HSDP to DDP and to FSDP.
 foreach(shard flat rect)
   golden_resume(all ${shard}3 SAVES OPTIONS ${gathered_${shard}} 3)
   golden_resume(all ${shard}3_to_ranks2 FROM ${shard}3 SAVES OPTIONS --ranks 2)

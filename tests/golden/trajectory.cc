@@ -47,7 +47,7 @@ TensorFile ParamsAfter(int64_t step, const ReplayRanks& optimizer) {
   return params;
 }
 
-// Replays a case with one optimizer or, if it is resumed, with several.
+// Replays a case with one optimizer or, with resume_from, with one optimizer for each checkpoint.
 class Trajectory {
  public:
   Trajectory(const Case& recorded, const ReplayOptions& options)
@@ -106,7 +106,8 @@ class Trajectory {
     }
   }
 
-  // Makes a step with the gradients. If that is requested, perturbs them and the factor matrices first.
+  // Makes a step with the gradients. If options_.perturb is not 0, perturbs the gradients and the factor matrices
+  // first.
   void Step(const std::vector<const Tensor*>& gradients, ReplayRanks* optimizer) {
     std::vector<Tensor> perturbed;
     perturbed.reserve(gradients.size());

@@ -6,9 +6,9 @@
 #
 #   bash tests/mutations/run.sh [AREA|PATCH...]    default: all areas
 #
-# An area is a folder beside this file; it decides what is configured and built. The first lines of a patch are
+# An area is a folder next to this file; it decides what is configured and built. The first lines of a patch are
 #
-#   change: what is wrong then
+#   change: what the patch makes wrong
 #   test: regular expression for the names of the ctest tests of which at least one must fail
 #   case: (optional) the test case that fails; for Python a -k expression of pytest
 #
@@ -68,7 +68,7 @@ sources() {
   git ls-files --cached --others --exclude-standard | sort -u | comm -23 - <(git ls-files --deleted | sort)
 }
 
-# Returns what identifies a run of the tests of a patch without any change.
+# Prints the key of the results of the tests of a patch without any change.
 tests_of() {
   printf '%s' "$(field test "$1")"
   case $(area_of "$1") in python | docs) printf ' %s' "$(field case "$1")" ;; esac
@@ -86,7 +86,7 @@ undo() {
 compile() { ninja -C "$build" "${targets[@]}" >"$log" 2>&1; }
 
 # run_tests PATCH [CASE]: runs the tests of a patch, and sets result to passed, failed, skipped, or why a test could not
-# run. Programs of doctest run only the case, pytest always runs only that of the patch, and other tests run all cases.
+# run. Programs of doctest run only CASE, pytest always runs only the case of the patch, and other tests run all cases.
 run_tests() {
   local names
   names="^($(field test "$1"))\$"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# deb.sh ROOT PACKAGES SOURCE VERSION: tests the Debian packages in a minimal Debian: they install, the programs of the
-# documentation build and run with them, and removing them leaves no files.
+# deb.sh ROOT PACKAGES SOURCE VERSION: tests the Debian packages in a minimal Debian: they install, the first program of
+# README.md builds and runs with them, and removing them leaves no files.
 set -euo pipefail
 source "$(dirname "$0")/root.sh"
 packages=$2 source=$3 version=$4
@@ -20,7 +20,7 @@ cp "$packages"/*.deb "$root/packages"
 code_of "$source/README.md" c >"$root/program/program.c"
 grep -q 'int main' "$root/program/program.c"
 
-# The library package is enough to run a program, which was built with the host's compiler.
+# The library package is enough to run a program that was built with the host's compiler.
 install /packages/libshampoo0_*.deb
 cc -I"$source/capi/include" "$root/program/program.c" "$root"/usr/lib/*/libshampoo.so.0 -o "$root/program/of_host"
 inside /program/of_host | grep '^w = '

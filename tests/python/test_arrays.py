@@ -208,7 +208,7 @@ def test_arrays_that_cannot_be_written_are_rejected() -> None:
         libshampoo.Optimizer([np.float32(1)])
 
 
-def test_a_step_that_outputs_updates_only_reads_parameters() -> None:
+def test_a_step_that_outputs_updates_does_not_write_parameters() -> None:
     array, out = np.ones(3, np.float32), np.zeros(3, np.float32)
     of_jax = type("ArrayImpl", (OnlyDlpack,), {"__module__": "jaxlib._jax"})
     opt = libshampoo.Optimizer({"w": of_jax(array)}, output="updates", lr=0.5)

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.torch steps DTensor parameters of FSDP2 as local shards, and refuses all other DTensors."""
+"""libshampoo.torch steps DTensor parameters of FSDP2 as shards, and rejects all other DTensors."""
 from __future__ import annotations
 
 import os

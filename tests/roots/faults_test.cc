@@ -230,7 +230,7 @@ Keys BasisKeys(const Keys& method, const char* frequency) {
 const std::vector<Keys> kMethodsInEigenbases = {
     {{"method", "soap"}}, {{"method", "soap"}, {"factor_correction", "kl"}}, {{"method", "kl_shampoo"}}};
 
-TEST_CASE("a refresh without a basis keeps the basis, the moments and the eigenvalues of its dim") {
+TEST_CASE("a refresh that cannot compute a basis keeps the basis, the moments and the eigenvalues of its dim") {
   for (const Keys& method : kMethodsInEigenbases) {
     CAPTURE(method[0].second);
     CAPTURE(method.size());
@@ -262,7 +262,7 @@ TEST_CASE("a refresh without a basis keeps the basis, the moments and the eigenv
   }
 }
 
-TEST_CASE("a basis that fails too often is an error with the texts of inverse roots, and changes nothing") {
+TEST_CASE("a basis that fails too often is an error like that of an inverse root, and the error changes nothing") {
   for (const Keys& method : kMethodsInEigenbases) {
     CAPTURE(method[0].second);
     Fixture fixture(BasisKeys(method, "1"));
@@ -277,7 +277,7 @@ TEST_CASE("a basis that fails too often is an error with the texts of inverse ro
       CHECK_MESSAGE(Has(messages[0], {"eigenbasis of second/0/factor.0 could not be computed", "previous eigenbasis"}),
                     messages[0]);
     }
-    // The first gradient had no basis either.
+    // The basis could not be computed at the first gradient either, so it is the identity.
     const std::vector<double> basis = host.Read("second/0/basis.0").Values();
     for (size_t i = 0; i < basis.size(); ++i) CHECK(basis[i] == (i % 5 == 0 ? 1 : 0));
     for (const double value : host.tensors[1].w.Values()) CHECK(std::isfinite(value));

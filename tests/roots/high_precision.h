@@ -8,7 +8,7 @@
 
 namespace shampoo::roots_test {
 
-using Wide = long double;  // 64 bits of mantissa
+using Wide = long double;  // on x86: 64 bits of mantissa
 using Matrix = std::vector<Wide>;
 
 // Eigendecomposition of a symmetric n x n matrix by cyclic Jacobi rotations. The eigenvectors are the columns of

@@ -17,7 +17,7 @@ struct RandomMatrix {
   double size = 0;  // approximately the largest eigenvalue
 };
 
-// Draws a matrix: n in 1..64; condition 1 to 1e30; rank 0 to n; repeated, tiny, huge, denormal and slightly negative
+// Draws a matrix: n in 1..63; condition 1 to 1e30; rank 0 to n; repeated, tiny, huge, denormal and slightly negative
 // eigenvalues; block-diagonal, nearly diagonal and diagonal; scaled by 1e-30 to 1e30.
 RandomMatrix MakeRandomMatrix(bool float32, std::mt19937_64* random);
 

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 // Inverse roots of random difficult matrices. Each root must be finite with the stated residual, or have a status that
-// explains the failure. If the condition number allows it, the root must exist and agree with a reference in higher
-// precision.
+// explains the failure. If the condition number allows a comparison, at least 99 % of the roots must exist and agree
+// with a reference in higher precision.
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
@@ -91,8 +91,8 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
       InverseRoot(wanted.settings, wanted.numerator, wanted.denominator, n, a.data(), x.data(), &result);
   ++row->all;
 
-  // The root is that of A + shift I. If the root could not be computed, the result has no shift: uses the shift that
-  // the method adds, without rounding errors.
+  // The root is that of A + shift I. If the root could not be computed, the result has no shift. The test then uses the
+  // shift that the method adds, without rounding errors.
   const Eigen eigen = JacobiEigen(n, matrix.a);
   Wide least = eigen.values[0];
   Wide largest = eigen.values[0];

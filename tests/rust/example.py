@@ -45,7 +45,7 @@ home.joinpath("config.toml").write_text(
     f'[source.crates-io]\nreplace-with = "packages"\n[source.packages]\ndirectory = "{packages}"\n', encoding="utf-8"
 )
 
-# The example; paths into the repository are replaced by names of packages.
+# The example, without the paths into the repository, so that Cargo takes the crates from the packages.
 shutil.copytree(options.root / "examples/rust_digits", project, ignore=shutil.ignore_patterns("target", "Cargo.lock"))
 manifest = project / "Cargo.toml"
 text, replaced = re.subn(r'path = "[^"]*bindings[^"]*", ', "", manifest.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// seal_index PATH: replaces the checksum in an edited index file by the checksum of the edited content.
+// seal_index PATH: replaces the checksum in an edited index file with the checksum of the edited content.
 #include <cstdio>
 #include <fstream>
 #include <iterator>

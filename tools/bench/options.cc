@@ -55,7 +55,7 @@ void CheckKey(const std::pair<std::string, std::string>& pair, Mode mode) {
   // Keys that vary between rows, or that the measurement sets.
   for (const char* const own : {"precondition_frequency", "start_preconditioning_step", "max_preconditioner_dim",
                                 "grafting", "threads", "track_times", "refresh_growth"}) {
-    if (pair.first == own) Fail("--set " + pair.first + ": this program sets it itself; see --help for an option");
+    if (pair.first == own) Fail("--set " + pair.first + ": this program sets it itself; --help lists its options");
   }
   for (const char* const needs_period : {"root_spread", "root_async"}) {
     if (pair.first == needs_period && mode != Mode::kPeriod) {

@@ -182,7 +182,7 @@ void Session::FillFactors() {
 
 void Session::SetStepCounter(int64_t step) {
   Try(shampoo_state_write(optimizer_, counter_entry_, 0, 1, &step, sizeof step, SHAMPOO_CPU, stream()));
-  // The first gradient of a block of soap and kl_shampoo is no update.
+  // With soap and kl_shampoo, the first gradient of a block makes no update, so a block counts one more gradient.
   const int64_t gradients = step + 1;
   for (const int64_t entry : count_entries_) {
     Try(shampoo_state_write(optimizer_, entry, 0, 1, &gradients, sizeof gradients, SHAMPOO_CPU, stream()));

@@ -28,7 +28,7 @@ struct Simulation {
   std::vector<Efficiency> efficiency;
 };
 
-// Measures a block of each shape on one thread. From these times computes the time of a step of the whole model on
+// Measures a block of each shape on one thread, and computes from these times the time of a step of the whole model on
 // other numbers of threads.
 Simulation Simulate(const Case& model, const Settings& settings, int min_runs);
 

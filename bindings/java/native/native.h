@@ -55,7 +55,8 @@ class ShampooJavaEnv {
 
 // Throws an exception if status is a failure. step is the number of the step that failed, or -1.
 void ShampooJavaCheck(JNIEnv* env, shampoo_status status, int64_t step);
-// Stores the pending exception of a callback. It becomes the cause of the next failure on this thread.
+// Stores the pending exception of a callback. It becomes the cause of the exception for the library call that ran the
+// callback, if that call fails.
 void ShampooJavaKeepCause(JNIEnv* env);
 
 // Sets the element of an output array. Does nothing if the array is null.

@@ -14,17 +14,17 @@ from . import _native
 class Communicator:
     """Base class of communicators. A subclass implements ``all_gather``.
 
-    The methods are called with the GIL, on the thread that calls the step. If a method raises an exception, the step
-    fails with ``libshampoo.CommError``, whose cause is this exception. KeyboardInterrupt and SystemExit are raised
-    unchanged.
+    The methods are called with the GIL, on the thread that calls the optimizer. If an exchange or ``async_error``
+    raises an exception, the call of the optimizer fails with ``libshampoo.CommError``, whose cause is this exception.
+    KeyboardInterrupt and SystemExit are raised unchanged.
 
     A subclass may have these methods, too:
 
     - ``all_to_all(send, send_bytes, recv, recv_bytes)``, for shard_mode="gather";
     - ``async_error()``, which raises an exception if an earlier exchange failed after its call had returned;
-    - ``abort()``, which makes the collectives fail in which other ranks wait for this rank. Without ``abort``, a rank
-      whose collective failed reports the failure in one more exchange: the next one of the same step, or the first one
-      of its next step. The other ranks wait for that exchange.
+    - ``abort()``, which makes the collectives fail in which other ranks wait for this rank. Without ``abort``, an
+      optimizer on the CPU reports a failed collective in one more exchange: the next one of the same step, or the first
+      one of its next step. The other ranks wait for that exchange.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class NcclComm:
     Parameters
     ----------
     pointer
-        Address of the ``ncclComm_t``, which must exist as long as the optimizers that use it.
+        Address of the ``ncclComm_t``, which must exist as long as this object and all optimizers that use it.
     rank, world
         Rank of this process, and number of ranks.
     library
@@ -170,7 +170,7 @@ class NcclComm:
 
 
 def wrap(comm: Any) -> tuple[Any, list[MpiComm]]:
-    """Return a communicator for ``connect``, and a list of the duplicates of mpi4py's communicators to close."""
+    """Return a communicator for ``connect``, and a list of duplicates (of mpi4py's communicators) to close."""
     if hasattr(comm, "Allgather") and hasattr(comm, "Get_rank"):
         duplicate = MpiComm(comm)
         return duplicate, [duplicate]
@@ -184,7 +184,7 @@ def connect(comm: Any) -> tuple[_native.shampoo_comm | None, tuple[int, int]]:
     ----------
     comm
         None, a ``Communicator`` or an object with the same attributes, a ``NativeComm`` or a ``NcclComm``. A handle
-        that this function has returned before is also accepted; the caller then ignores the rank.
+        that this function has returned before is also accepted. Ignore the pair (rank, world) that is returned for it.
 
     Returns
     -------

@@ -40,8 +40,8 @@ def _major(plugin: Path) -> str | None:
 def preload(plugin: Path) -> list[Path]:
     """Load NVIDIA's libraries for a plugin from installed packages of PyPI.
 
-    Libraries that the process has already loaded are not loaded again. If no package contains a library, the dynamic
-    linker later searches the system for it.
+    A file that the process has already loaded is not loaded again. If no package contains a library, the dynamic linker
+    later searches the system for it.
 
     Returns
     -------

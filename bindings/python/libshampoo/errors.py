@@ -44,7 +44,7 @@ class OutOfMemoryError(Error, MemoryError):
 
 
 class NumericError(Error, FloatingPointError):
-    """A step found NaN or infinity. The step has changed nothing, and training can continue.
+    """A step found NaN or infinity. The step has changed no parameter, and training can continue.
 
     If ``Optimizer.status`` raised the error, ``step`` is the number of the step that failed.
     """

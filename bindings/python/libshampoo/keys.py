@@ -156,7 +156,7 @@ def _integer(value: Any) -> str:
 
 
 def set_key(config: _native.shampoo_config, name: str, value: Any) -> None:
-    """Set a key from a number, bool, str, dtype or sequence of integers, or from None if its default is "auto"."""
+    """Set a key from a number, bool, str, dtype or sequence of numbers, or from None if its default is "auto"."""
     check_name(name)
     key = KEYS[name]
     if key.value_type == "f64" and not isinstance(value, (str, bool)) and value is not None:

@@ -75,8 +75,8 @@ class Optimizer:
         "cpu", "cuda" or a numbered device such as "cuda:1". None: the device of the first parameter.
     comm, shard_comm
         ``comm`` connects ranks that hold the same parameters, ``shard_comm`` ranks that hold the shards of one copy.
-        Each is a communicator of mpi4py, a ``Communicator``, a ``NcclComm``, or None. Creating an optimizer with a
-        communicator is collective.
+        Each is a communicator of mpi4py, a ``Communicator``, a ``NativeComm``, a ``NcclComm``, or None. Creating an
+        optimizer with a communicator is collective.
     threads
         Number of threads that work on a step. 0: as many as are useful, at most one for each available processor.
     grad_dtype, out_dtype, copy_dtype
@@ -311,7 +311,7 @@ class Optimizer:
                 changed[role] = self._buffers.read(role, arrays, dlpack_stream(stream))
         if not self._updates and out is None:
             changed[OUT] = changed.get(PARAM, before[PARAM])
-        elif not self._updates and PARAM in changed:  # what was its own output remains its own output
+        elif not self._updates and PARAM in changed:  # a parameter that steps update in place stays in place
             changed[OUT] = [
                 new if now is old else now
                 for new, old, now in zip(changed[PARAM], before[PARAM], changed.get(OUT, before[OUT]), strict=True)
@@ -426,7 +426,8 @@ class Optimizer:
         Parameters
         ----------
         directory
-            Created if it does not exist. It keeps the last checkpoints.
+            Directory for checkpoints, which is created if it does not exist. Only the newest ones are kept (key
+            "checkpoint_keep").
         world
             Communicator of all ranks of the job. The default is the communicator of the optimizer.
         stream
@@ -454,8 +455,8 @@ class Optimizer:
         ValueError
             If the checkpoint has other parameters, dtypes, grafting or blocks.
         OSError
-            If there is no checkpoint, or a file is missing or damaged. The state has not changed, except if a file
-            fails after all files were verified: docs/checkpoints.md.
+            If there is no checkpoint, or a file is missing or damaged. The state has not changed, except if the
+            load fails after it has begun to write states: docs/checkpoints.md.
         """
         from .checkpoint import load
 

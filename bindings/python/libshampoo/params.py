@@ -36,11 +36,13 @@ class Param:
         Dtypes of the gradient, of the array that a step writes, and of its copy. The default is the dtype of the
         parameter.
     role
-        "vector", "embedding" or "head": the parameter has no factor matrices (key "route"). Vectors need no role.
+        "hidden" (default), "vector", "embedding" or "head". Unless the role is "hidden", the parameter has no factor
+        matrices (key "route"). A bias or a scale that is stored as a vector needs no role.
     row_splits
         Sizes of the parts if the array fuses several tensors, such as (q, k, v). A single size is repeated.
     fan
-        The dimension that ``row_splits`` divides: "out_in" for the first, as in PyTorch, "in_out" for the last.
+        Which dimension is the output dimension: "out_in" for the first, as in PyTorch, "in_out" for the last.
+        ``row_splits`` divides this dimension, and its indices are the rows of method muon and of the key "shape_scale".
     """
 
     array: Any

@@ -20,7 +20,7 @@ from .text import bytes_text, count_text
 
 @dataclass(frozen=True)
 class Block:
-    """A block: a part of one parameter with its own factor matrices.
+    """A block: a part of one parameter with its own states.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Plan:
         what
             "state", "workspace" or "total". "comm" is the number of bytes that the rank sends in a step.
         rank
-            The rank; -1 is this rank.
+            The replica rank or, with shard_mode gather, replica rank * number of shards + shard rank. -1 is this rank.
         """
         return _native.shampoo_plan_bytes(self.handle, rank, what)
 

@@ -440,7 +440,8 @@ class Shampoo(torch.optim.Optimizer):
         """Replace the parameters by their averages, for evaluation (keys ``averaging`` and ``weight_ema``).
 
         The parameters of groups without an average stay as they are. Between this call and ``train``, a step raises
-        StateError. With several ranks, all ranks call it. A second call does nothing. Takes a copy of the parameters.
+        StateError. With several ranks, all ranks call it. A second call does nothing. The optimizer keeps a copy of the
+        parameters until ``train`` restores them.
         """
         if self._trained is not None or not self._has_averages():
             return
@@ -524,7 +525,8 @@ class Shampoo(torch.optim.Optimizer):
             If an entry is missing, unknown, has the wrong shape or is out of range, if a key that cannot be changed
             differs, or if the state belongs to another kind of optimizer. Nothing has changed.
         StateError
-            If the parameters are DTensors. ``optimizer.load`` loads the state of all ranks.
+            If the parameters are DTensors; ``optimizer.load`` loads the state of all ranks. Or if ``eval`` has replaced
+            the parameters by averages.
         """
         self._refuse_if_sharded("load_state_dict")
         self._refuse_averages("load_state_dict")

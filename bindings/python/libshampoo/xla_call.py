@@ -70,7 +70,7 @@ class Program:
     Attributes
     ----------
     text : str
-        Text that describes the plan completely.
+        Text that describes the plan completely, except for the device.
     plan : Plan
         The plan.
     state_bytes : int

@@ -18,7 +18,7 @@ extern "C" {
 
 /** Raises the exception for a status that is a failure. */
 int ShampooPyCheck(shampoo_status status);
-/** Takes the current exception and stores it on this thread. It becomes the cause of the next failure. */
+/** Takes the current exception and stores it on this thread, as the cause if the library call in progress fails. */
 void ShampooPyKeepCause(void);
 /** Removes the stored cause and returns it, or returns NULL. */
 PyObject* ShampooPyTakeCause(void);

@@ -157,7 +157,8 @@ ffi::Error InitOnCpu(ffi::Result<AnyBuffer> arena, std::string_view plan) {
   });
 }
 
-// Calls use(slot) with the locked slot of a plan on the CPU, which has an optimizer then. bytes: of an arena.
+// Calls use(slot) with the locked slot of a plan on the CPU. Before that, creates the optimizer of the slot if there is
+// none yet. bytes: the size of an arena.
 template <typename Use>
 void UseOnCpu(std::string_view plan, size_t bytes, Use&& use) {
   const std::shared_ptr<Slot> slot = Find(plan, {});

@@ -44,7 +44,7 @@
  * }
  * @endcode
  *
- * The API has two tiers. The simple tier is shampoo_create(). The full tier has three kinds of objects, and steps:
+ * The API has two tiers. The simple tier is shampoo_create(). The full tier has four stages:
  *
  * 1. A *config* holds hyper-parameters by name (learning rate, decays, grafting, ...). Every key has a default.
  * 2. A *plan* takes a config and the shapes of the parameters. It computes the blocks, their owners and their sizes in
@@ -300,7 +300,7 @@ const char* shampoo_build_info(void);
  * Returns the name of a status code.
  *
  * @param status any number.
- * @return its name in this header, such as "SHAMPOO_E_STATE", or "unknown status". Never released.
+ * @return its name in this header, such as "SHAMPOO_E_STATE", or "unknown status": a constant string.
  */
 const char* shampoo_status_name(shampoo_status status);
 
@@ -315,8 +315,7 @@ const char* shampoo_last_error(void);
 
 /**
  * Receives messages of the library. It runs on the thread that called the library, possibly on several such threads at
- * once. It must return normally (no exception, no longjmp). It must not call the library with an object that the call
- * in progress uses.
+ * once. It must return normally (no exception, no longjmp), and must not use the objects of the call in progress.
  *
  * @param user the pointer that was passed to shampoo_set_log().
  * @param level 0 error, 1 warning, 2 information, 3 debugging.
@@ -336,9 +335,9 @@ typedef void (*shampoo_log_callback)(void* user, int32_t level, const char* mess
 shampoo_status shampoo_set_log(shampoo_log_callback callback, void* user, int32_t max_level);
 
 /**
- * Loads the CUDA backend, once per process. This call is only needed if the backend is in an unusual place: plans and
- * optimizers load it automatically from the folder of this library or from where the system finds it. It does not
- * initialize the driver and needs no GPU. Blocks while libraries are loaded.
+ * Loads the CUDA backend, once per process. This call is only needed if the backend is in an unusual place: creating an
+ * optimizer on CUDA, or describing the backend, loads it from the folder of this library or from where the system finds
+ * it. This call does not initialize the driver and needs no GPU. Blocks while libraries are loaded.
  *
  * @param name_or_path "cuda": libshampoo_cuda.so.0 (0 is the major version) or libshampoo_cuda.so in the folder of this
  *     library, or libshampoo_cuda.so.0 as dlopen() finds it. Any other value is the path of the file to load.
@@ -452,7 +451,7 @@ shampoo_status shampoo_config_set_i64(shampoo_config* config, const char* key, i
  * @param config changed.
  * @param key name of the key.
  * @param value in the format described at the head of this section. Blanks and tabs around it are ignored.
- * @retval SHAMPOO_E_INVALID there is no such key, the string is not a value of its type, or the value is out of range.
+ * @retval SHAMPOO_E_INVALID key is unknown, value is not allowed, or key is "preset" and a different preset was set.
  */
 shampoo_status shampoo_config_set_str(shampoo_config* config, const char* key, const char* value);
 
@@ -460,7 +459,7 @@ shampoo_status shampoo_config_set_str(shampoo_config* config, const char* key, c
  * Sets keys from a string of pairs, such as "lr=0.01 grafting=adam" from a command line, or a whole settings file.
  *
  * Pairs `key=value` are separated by blanks, tabs or line ends. Blanks are allowed around "=" but not in values. "#"
- * begins a comment that ends with its line. If a key occurs twice, its last value counts.
+ * begins a comment that ends with its line. The last value of a key counts, but two different presets are an error.
  *
  * @param config changed. If the call fails, no key is changed.
  * @param options the string.
@@ -528,31 +527,32 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  *
  * A plan is filled (shampoo_plan_create(), shampoo_plan_add_group(), shampoo_plan_add_param(),
  * shampoo_plan_add_shard()), then finished, then read; calls in another order return SHAMPOO_E_STATE. Plans with equal
- * arguments are equal in every process. They do not depend on the machine, with one exception: if neither
- * shampoo_plan_desc nor the key "threads" sets the number of threads, it is that of the machine.
+ * arguments are equal in every process and on every machine, except for the default number of threads.
  *
- * A parameter becomes tensors in steps 1 and 2 (usually one), and a tensor becomes blocks in steps 3 and 4.
+ * In steps 1 and 2, a parameter becomes one or more tensors. In steps 3 and 4, each tensor becomes blocks.
  * 1. Stack. The first stack_dims dims enumerate separate tensors, and row_splits divides each of them into parts.
  * 2. Shard. Only if this rank holds a shard of the parameter (shampoo_param_desc.shard_form) and "shard_mode" is local.
- *    A rectangular shard is one tensor. A flat shard, a range of the flattened parameter, is divided into dense pieces,
- *    each of them a tensor: one piece of all slices along the first dim that are completely in the range, and pieces of
- *    the slices that are cut off at its ends, which are divided in the same way along the next dim.
+ *    A rectangular shard is one tensor. A flat shard is a range of the flattened parameter. It is divided into dense
+ *    pieces, and each piece is a tensor. All slices along the first dim that are completely in the range are one piece.
+ *    Slices that are only partly in the range are divided in the same way along the next dim.
  * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped. Then, from right to left, two neighboring dims are merged if
  *    at least one of them is below "merge_min_dim", their product is at most "max_preconditioner_dim", and at least two
  *    dims remain afterwards. With merge_min_dim 0, dims are merged from left to right, as long as the product allows.
  * 4. Split. Every dim is divided into chunks of max_preconditioner_dim; the last one may be shorter.
  *
- * Dims above "skip_dim_size" (0: no limit) are neither merged nor split. With elementwise methods (adam, adagrad,
- * rmsprop, sgd), and with soap and kl_shampoo for tensors without factor matrices, blocks are instead runs of
- * neighboring elements. Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has
- * no blocks; a scalar is one block of shape (1).
+ * Dims above "skip_dim_size" (0: no limit) are neither merged nor split. Some tensors do not follow steps 3 and 4:
+ * - With method muon, a matrix is one block. Tensors that adam updates are divided into runs of neighboring elements.
+ * - Such runs are also the blocks of all tensors with method adam, adagrad, rmsprop, sgd or sign, and of tensors
+ *   without factor matrices with soap or kl_shampoo. With a key that needs norms of whole tensors, a tensor is a block.
  *
- * Methods shampoo, soap and kl_shampoo have factor matrices for each dim of a block, with these exceptions:
+ * Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has no blocks; a scalar
+ * is one block of shape (1). With shampoo, soap and kl_shampoo, each dim of a block has a factor matrix, except that
  * - a parameter whose role is not SHAMPOO_HIDDEN has none (key "route");
- * - a vector, such as a bias, has none unless "precondition_1d" or, with shampoo, "grafting" none is set. With shampoo,
- *   a vector is a tensor with at most one dim above 1 before step 3. With soap and kl_shampoo, it is a tensor with at
- *   most one dim after step 3, so (64, 1) is a matrix unless "use_merge_dims" is set;
- * - "skip_dim_size", "precondition_dims" and "ignored_dims" exclude dims.
+ * - a vector, such as a bias, has one only with "precondition_1d" true or, with shampoo, with "grafting" none. With
+ *   shampoo, a vector is a tensor with at most one dim above 1 before step 3. With soap and kl_shampoo, it is a tensor
+ *   with at most one dim after step 3, so (64, 1) is a matrix unless "use_merge_dims" is set;
+ * - dims that "skip_dim_size", "precondition_dims" or "ignored_dims" exclude have none; the first two keys also exclude
+ *   them from step 4.
  * ================================================================================================================= */
 
 /* Roles of parameters in a model, and orders of the dims of a weight. */
@@ -609,8 +609,8 @@ typedef struct shampoo_param_desc {
   int32_t copy_dtype;
   /** Role in the model: SHAMPOO_HIDDEN (default), VECTOR, EMBEDDING or HEAD. */
   int32_t role;
-  /** Which dim of a stacked tensor is the output dim, which row_splits divides: SHAMPOO_OUT_IN (default) or
-   * SHAMPOO_IN_OUT. */
+  /** Which dim of each stacked tensor is the output dim: SHAMPOO_OUT_IN (default) or SHAMPOO_IN_OUT. row_splits divides
+   * this dim, and its indices are the rows of method muon and of "shape_scale". */
   int32_t fan;
   /** Sizes of the parts into which each stacked tensor is divided along its output dim (fan), for an array that stores
    * several matrices, such as {q, k, v}. Each part is a tensor of its own. The sum of the sizes is the length of the
@@ -639,8 +639,7 @@ typedef struct shampoo_block_info {
   int32_t shard_owner;
   /** 1: a block of this rank's shard, which is only a part of the parameter. 0: a block of the whole parameter. */
   int32_t of_shard;
-  /** Order of the block, after merging and splitting: 1..8. Each dim has a factor matrix, unless the role of the
-   * parameter or a key excludes it (see the head of this section). */
+  /** Order of the block, 1..8. The head of this section says which of its dims have a factor matrix. */
   int32_t ndim;
   /** Shape in elements; ndim entries, the others are 0. Factor matrix k is shape[k] x shape[k]. */
   int64_t shape[8];
@@ -690,7 +689,7 @@ typedef struct shampoo_plan_desc {
  * @param desc device, threads and ranks.
  * @retval SHAMPOO_E_INVALID values of the config contradict each other, for example because both "epsilon" and
  *     "root_relative_epsilon" are set above 0; a rank is not below its world; or threads is out of range.
- * @retval SHAMPOO_E_UNSUPPORTED device_type is unknown, or CUDA does not support the value of a key yet.
+ * @retval SHAMPOO_E_UNSUPPORTED device_type is unknown, or the device does not support the value of a key yet.
  */
 shampoo_status shampoo_plan_create(shampoo_plan** out, const shampoo_config* config, const shampoo_plan_desc* desc);
 
@@ -709,7 +708,7 @@ void shampoo_plan_destroy(shampoo_plan* plan);
  *     sets such a key, the value must be the same.
  * @param group_out receives the number of the group: 1, 2, ... May be NULL.
  * @retval SHAMPOO_E_INVALID values of the config contradict each other, or a key of scope 0 differs from the plan's.
- * @retval SHAMPOO_E_UNSUPPORTED a key has a value that CUDA does not support yet.
+ * @retval SHAMPOO_E_UNSUPPORTED a key has a value that the device of the plan does not support yet.
  */
 shampoo_status shampoo_plan_add_group(shampoo_plan* plan, const shampoo_config* config, int32_t* group_out);
 
@@ -727,9 +726,9 @@ shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_de
 
 /**
  * Describes which part of a parameter another shard rank holds. With "shard_mode" gather, a plan must know the parts of
- * all ranks. It recognizes regular layouts from this rank's own shard, without this call: equal chunks of the flattened
- * parameter or of dim 0 (rounded up; the last one may be shorter), and the whole parameter on every rank. For any other
- * layout, every rank makes this call once for each of the other ranks, with the same descriptions on all ranks.
+ * all ranks. It recognizes regular layouts from this rank's own shard, without this call: the whole parameter on every
+ * rank, and equal chunks of the flattened parameter or of dim 0 (if they are rounded up, the last ranks hold less or
+ * nothing). For others, every rank makes this call once for each other rank, with the same descriptions on all ranks.
  *
  * @param plan not finished yet.
  * @param param index of the parameter.
@@ -750,7 +749,7 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *     - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
  *       than 2^20 blocks: choose another "max_preconditioner_dim";
  *     - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
- *     - with method shampoo and "grafting" none, a parameter has a role, so that no method would update it;
+ *     - with method shampoo, "grafting" none and "route" auto, a role is not SHAMPOO_HIDDEN: no method would update it;
  *     - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
  *       makes a part whose last dim is merged with another ("use_merge_dims");
  *     - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
@@ -771,8 +770,8 @@ shampoo_status shampoo_plan_finish(shampoo_plan* plan);
 shampoo_status shampoo_plan_block_count(const shampoo_plan* plan, int64_t* count_out);
 
 /**
- * Describes a block. Blocks are sorted by parameter, then by stacked tensor, part (row_splits) and, for flat shards,
- * piece in memory order, and then by chunk, with the chunks of the first dim outermost.
+ * Describes a block. Blocks are sorted by parameter, then by stacked tensor, then by part (row_splits), then by piece
+ * of a flat shard, and then by chunk. The chunk index of the last dim changes fastest.
  *
  * @param plan finished.
  * @param index in [0, number of blocks).
@@ -850,9 +849,9 @@ typedef struct shampoo_comm_ops {
   /** Returns a failure that was detected after the call that caused it, or 0. It is called before each all_gather and
    * all_to_all. Default: NULL. */
   int32_t (*async_error)(void* user);
-  /** Makes the collectives in which other ranks wait for this rank fail. It is called at most once: after a collective
-   * failed on this rank, after this rank received invalid data, or after it failed where other ranks would wait for it.
-   * Default: NULL. */
+  /** Lets the other ranks fail instead of waiting for this rank in a collective. It is called at most once: after a
+   * collective failed on this rank, after this rank received invalid data, or after this rank failed where other ranks
+   * would wait for it. Default: NULL. */
   void (*abort)(void* user);
   /** Called once, after the last use: when the shampoo_comm and every optimizer with it have been destroyed.
    * Default: NULL. */
@@ -897,9 +896,9 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  * Optimizer
  *
  * One step computes the following for each parameter group with "method" shampoo. docs/methods.md describes the other
- * methods, and docs/keys.md the keys that change or add operations, such as "factor_update_frequency" (1 below) and
- * "update_norm". Names in quotes are keys. W is a parameter, G its gradient times "gradient_scale", and t the step of
- * the group, from 1 on.
+ * methods. Names in quotes are keys; a number in parentheses after a key is its default. Keys that are not mentioned,
+ * such as "factor_update_frequency" and "update_norm", have their defaults; docs/keys.md describes what they change.
+ * W is a parameter, G its gradient times "gradient_scale", and t the step of the group, from 1 on.
  *
  *  1. Coupled weight decay ("weight_decay_type" coupled): G <- G + "weight_decay" W, in workspace; the caller's
  *     gradient is never written.
@@ -909,12 +908,12 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *     "grafting_beta2", and v is 1 if b is 1, otherwise 1 - b.
  *  4. Inverse roots: X_k = (B_k + e I)^(-q / r). B_k is F_k with the bias corrected: F_k / (1 - beta2^t) if beta2 is
  *     below 1 and "use_bias_correction" is true, otherwise F_k. q is "exponent_multiplier" (1). r is
- *     "inverse_root_override" (2), or twice the number of factor matrices of the block if that is 0. e is
+ *     "inverse_root_override" (2); if this key is 0, r is twice the number of factor matrices of the block. e is
  *     "root_relative_epsilon" times the mean eigenvalue of B_k, or "epsilon" if that key is set instead. With
  *     root_relative_epsilon, X_k is the identity if F_k contains only zeros and subnormal numbers.
  *     Roots are first refreshed at step s ("start_preconditioning_step"; with "root_spread", some blocks start later).
- *     After a refresh at step u, the next one is at step u + max(1, min(f, floor(g u))) if g ("refresh_growth") is
- *     above 0. Otherwise it is at the next multiple of f ("precondition_frequency"), counted from s with "root_spread".
+ *     f is "precondition_frequency" and g is "refresh_growth". After a refresh at step u, the next one is at step
+ *     u + max(1, min(f, floor(g u))). With g = 0 it is the next multiple of f, which root_spread counts from s.
  *  5. Direction. H is the filtered gradient: E <- "beta1" E + (1 - beta1) G, and H is E / (1 - beta1^t), or E if
  *     use_bias_correction is false. D is the direction of the grafting method: H for sgd, otherwise H / (sqrt(V) +
  *     "grafting_epsilon") elementwise; adam corrects the bias of V first. From step s on, P is H contracted with X_k in
@@ -937,7 +936,7 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  * On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
  * memory of the solver stay on the library's heap. On CUDA they allocate device memory: arena, workspace and exchange
  * buffers; cuBLAS and cuSOLVER allocate their own memory. They are called on the thread that calls
- * shampoo_optimizer_create() or _destroy() and, if its communicator takes device memory, shampoo_save() or _load().
+ * shampoo_optimizer_create() or _destroy(), or shampoo_save() or _load() with a world that takes device memory.
  */
 typedef struct shampoo_allocator {
   /** sizeof(shampoo_allocator), set by the _INIT macro. */
@@ -1061,8 +1060,8 @@ typedef struct shampoo_buffers {
   /** The parameter, in param_dtype. Steps read it. May be NULL only if the other three are NULL. */
   const void* param;
   /** The gradient, in grad_dtype. Steps read it. NULL: no gradient. Then the parameter and its state do not change, not
-   * even by weight decay or momentum; out and copy still receive the value of param (out receives zeros if the key
-   * "output" is updates). */
+   * even by weight decay or momentum, except that the average of "weight_ema" is updated. out and copy still receive
+   * the value of param (out receives zeros if the key "output" is updates). */
   const void* grad;
   /** The new parameter, in out_dtype; with the key "output" set to updates, the update to be added to the parameter.
    * Steps write it. May be NULL only if grad is NULL. */
@@ -1183,7 +1182,7 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * @param opt stepped.
  * @param stream on CUDA the stream of the step. NULL on the CPU.
  * @retval SHAMPOO_OK parameters, copies and state are written; on CUDA they will be, in the order of stream.
- * @retval SHAMPOO_E_INVALID a bound scalar is out of range, or ranks differ in their gradients or hyper-parameters.
+ * @retval SHAMPOO_E_INVALID a bound scalar is out of range, or ranks differ in keys or in which gradients are NULL.
  * @retval SHAMPOO_E_STATE a parameter has never been bound: call shampoo_optimizer_bind(), with grad NULL if it has no
  *     gradient. Or a failed load has left the state unusable, a step counter in the state is out of range, or counters
  *     or parameters (key "verify_replicas") differ between ranks. On CUDA also: a step at which roots are due was
@@ -1198,14 +1197,14 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
 /**
  * Writes averages of the parameters, for evaluation and for use after training: (1 - blend) times the parameter plus
  * blend times its average. The keys "averaging" and "weight_ema" select the average; the parameters of groups without
- * one are copied. Parameters and state are unchanged. With several ranks the call is collective. On CUDA it is enqueued
- * on the stream of the last call, which must not be captured, and needs one replica and no gathered shards.
+ * one are copied. Parameters and state are unchanged. With several ranks the call is collective. CUDA supports only one
+ * replica without gathered shards; the export is enqueued on the last call's stream, which must not be captured.
  *
  * @param opt read.
  * @param blend in [0, 1]; 1 writes the averages.
  * @param count the number of parameters of the plan.
- * @param weights receives, by parameter, what this rank holds of it, in its out_dtype and dense, like
- *     shampoo_buffers.out. Must not overlap the parameter; the memory of its gradient will do. NULL: not wanted.
+ * @param weights for each parameter, memory that receives what this rank holds of it, like shampoo_buffers.out. It must
+ *     not overlap the parameter, but can be the memory of its gradient. NULL: nothing is written for the parameter.
  * @retval SHAMPOO_E_STATE as for shampoo_optimizer_step(), or another rank makes a step instead.
  */
 shampoo_status shampoo_optimizer_export(shampoo_optimizer* opt, double blend, int32_t count, void* const* weights);
@@ -1332,8 +1331,8 @@ shampoo_status shampoo_state_count(const shampoo_optimizer* opt, int64_t* count_
 shampoo_status shampoo_state_describe(const shampoo_optimizer* opt, int64_t index, shampoo_state_entry* entry);
 
 /**
- * Copies elements of an entry out of the state; if arenas are bound, out of the last state_out. Blocks until the copy
- * is done; on CUDA after all steps on the stream.
+ * Copies elements of an entry out of the state (with bound arenas: out of the last state_out). Blocks until the copy is
+ * done. On CUDA it follows all steps on the stream.
  *
  * @param opt read.
  * @param index in [0, number of entries).
@@ -1351,7 +1350,7 @@ shampoo_status shampoo_state_read(shampoo_optimizer* opt, int64_t index, int64_t
                                   size_t dst_bytes, int32_t dst_device_type, void* stream);
 
 /**
- * Copies elements into an entry of the state; if arenas are bound, of the last state_out. Blocks until it is done.
+ * Copies elements into an entry of the state (with bound arenas: of the last state_out). Blocks until the copy is done.
  *
  * @param opt changed.
  * @param index in [0, number of entries).
@@ -1399,14 +1398,16 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
                             void* stream);
 
 /**
- * Loads a checkpoint, whatever the number of ranks, threads and shards with which it was saved. Training continues with
- * bit-identical results if the hyper-parameters are the same and the host restores the parameters.
+ * Loads a checkpoint, which any number of ranks can have saved. Training continues with bit-identical results if blocks
+ * and hyper-parameters are the same and the host restores the parameters.
  *
- * Names and shapes of all parameters, dtypes of states, and the grafting method (if it has a state) must match. Other
+ * Names and shapes of all parameters, dtypes of states, "method", "second_moment", and the grafting method (if it has a
+ * state) must match, and the checkpoint must have every state that the optimizers need (docs/checkpoints.md). Other
  * hyper-parameters are those of the loading optimizer; the log lists the differences. The key "on_block_mismatch" says
- * what happens to blocks that the checkpoint does not have, because parameters were divided differently. A load that
- * fails leaves the optimizers unchanged, with one exception: if it fails while it writes large states, it can make them
- * unusable. Steps then fail with SHAMPOO_E_STATE until a load succeeds. Collective over world. Blocks until it is done.
+ * what happens to blocks that the checkpoint does not have, for example because "shard_mode" is local and the number of
+ * shards differs; by default the load fails. A load that fails leaves the optimizers unchanged, with one exception: if
+ * it fails while it writes large states, it can make them unusable. Steps then fail with SHAMPOO_E_STATE until a load
+ * succeeds. Collective over world. Blocks until it is done.
  *
  * @param opts the optimizers of this rank. Together, the optimizers of all ranks must have all parameters of the
  *     checkpoint. If arenas are bound, the last state_out is written: bind it as the next state_in.
@@ -1414,10 +1415,9 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
  * @param world as for shampoo_save().
  * @param directory directory of checkpoints, of which the last one is loaded, or path of the index of one of them.
  * @param stream on CUDA the stream of the copies. NULL on the CPU.
- * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, or the checkpoint has other parameters, dtypes, grafting
- *     or blocks. The error names the first difference.
+ * @retval SHAMPOO_E_INVALID an argument is wrong, or the checkpoint does not match; the error names a difference.
  * @retval SHAMPOO_E_IO no checkpoint, or a file is missing, unreadable or damaged. All ranks return the same error.
- * @retval SHAMPOO_E_UNSUPPORTED the checkpoint has a newer format than this library reads, or as for world.
+ * @retval SHAMPOO_E_UNSUPPORTED the format is too new, or world takes device memory and a rank has no CUDA optimizer.
  * @retval SHAMPOO_E_COMM as for shampoo_save().
  */
 shampoo_status shampoo_load(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
@@ -1443,7 +1443,7 @@ typedef struct shampoo_root_info {
   int32_t retried;
   /** max |A x^p - I|, elementwise, in float64. A is the matrix including epsilon, and p is
    * root_num / (root_den * exponent_multiplier). With pseudo_inverse, I is replaced by the projector on the directions
-   * that were kept. NaN if x has no such power; 0 if the exponent is 0. */
+   * that were kept. NaN if x^p cannot be computed; 0 if the exponent is 0. */
   double residual;
 } shampoo_root_info;
 
@@ -1481,7 +1481,7 @@ shampoo_status shampoo_matrix_inverse_root(const shampoo_config* config, int64_t
  * Orthogonalizes a matrix, as a step of method muon does: x is close to U V^T if a = U diag(s) V^T. Multiplying a by a
  * power of two does not change x. The x of a matrix of zeros is zeros.
  *
- * @param config read: "orthogonalization" and the keys that begin with "ns_", which are read by method muon.
+ * @param config read: "orthogonalization" and all keys that begin with "ns_". Setting them needs "method" muon or soap.
  * @param rows number of rows, >= 1.
  * @param columns number of columns, >= 1. The smaller of both is at most 32750, and rows * columns at most 2^31 - 1.
  * @param dtype of a and x: SHAMPOO_F32 or SHAMPOO_F64.

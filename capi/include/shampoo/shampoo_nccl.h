@@ -72,11 +72,11 @@ static inline int32_t shampoo_nccl_all_gather(void* user, const void* send, void
 }
 
 #if defined(NCCL_VERSION_CODE) && NCCL_VERSION_CODE >= 2700
-/** Returns 1 if a call has failed. A call that a non-blocking communicator has left in progress has not. */
+/** Returns 1 if a call has failed; 0 if it has succeeded, or if a non-blocking communicator has left it in progress. */
 static inline int shampoo_nccl_failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
 
 /** Implements shampoo_comm_ops.all_to_all as a group of ncclSend() and ncclRecv(), including those from this rank to
- * itself. Needs NCCL 2.7, which introduced these functions. */
+ * itself. */
 static inline int32_t shampoo_nccl_all_to_all(void* user, const void* send, const size_t* send_bytes, void* recv,
                                               const size_t* recv_bytes, void* stream) {
   const ncclComm_t comm = (ncclComm_t)user;
@@ -123,8 +123,8 @@ static inline int32_t shampoo_nccl_async_error(void* user) {
  *
  * @param comm a communicator of the ranks that hold the same parameters, or the shards of one copy. It remains owned by
  *     the caller.
- * @param ops filled, including struct_size: rank, world, device_type SHAMPOO_CUDA, all_gather, async_error and, if
- *     <nccl.h> is of NCCL 2.7 or later, all_to_all.
+ * @param ops filled, including struct_size: rank, world, device_type SHAMPOO_CUDA, all_gather, all_to_all and
+ *     async_error.
  * @return ncclSuccess; ncclInvalidArgument if comm or ops is NULL; or the error of an NCCL call. On failure *ops is
  *     unchanged.
  */

@@ -16,13 +16,14 @@ inline bool HasMomentum(const StepItem& item) { return item.block->momentum.pres
 // writes `out` and `copy`. With several ranks, it writes the update or the new parameter to item.exchange instead.
 //
 // p: the direction of the whole block, dense. It is read as p * scale.down * scale.up (grafting). The scale has two
-// factors because their product may be outside the range of Real even if both intermediate values are inside it.
+// factors because scale.down * scale.up may be outside the range of Real even if p * scale.down and the direction are
+// inside it.
 // iterate: see AverageTracker.
 template <typename Real>
 void ApplyDirection(const StepItem& item, const Range& part, const Real* p, const DirectionScale& scale,
                     const Real* iterate, char* arena);
 
-// Multiplies the state of weight_ema of a part of a block, the average minus the parameter, by its decay.
+// Multiplies the average minus the parameter, the state of weight_ema, by its decay in a part of a block.
 void AgeAverage(const StepItem& item, const Range& part, char* arena);
 // Writes the outputs of a part of a block, or item.exchange, for an export: W - lr * the state of the average.
 void ExportAverage(const StepItem& item, const Range& part, char* arena);

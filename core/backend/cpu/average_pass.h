@@ -78,8 +78,8 @@ class AverageTracker {
   MutableOperand<Real> offset_;
 };
 
-// Computes the step of a block with averaging: the parameter moves by lr times the direction and towards the newest
-// iterate, which decays and takes the whole step.
+// Computes the step of a block with averaging: the newest iterate decays and takes the whole step. The parameter takes
+// a part of the step and moves towards the iterate (AveragingStep).
 template <typename Real>
 class AveragingPass {
  public:

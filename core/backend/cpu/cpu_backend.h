@@ -29,8 +29,8 @@ class CpuBackend {
   static Status Create(const PlanData& plan, const HostExecutor& executor, const HostAllocator& allocator,
                        std::unique_ptr<CpuBackend>* out);
 
-  // Sets the states of this rank's blocks to their values before the first step: zeros, initial inverse roots and
-  // diagonal flags.
+  // Sets the states of this rank's blocks to their values before the first step: zeros, initial inverse roots,
+  // eigenbases and eigenvalues, and diagonal flags.
   void InitializeState(const PlanData& plan, char* arena);
   // Does the same for only those states of one block that are not elementwise. settings: of its group.
   void InitializeFactors(const Block& block, const Settings& settings, char* arena);
@@ -56,7 +56,7 @@ class CpuBackend {
   // Writes outputs from delivered slices and sets update_skipped as ApplyExchanged does.
   void ApplySlices(std::span<const SliceItem> slices);
 
-  // Makes the averages of weight_ema of blocks that a step does not update approach the parameter. items: these blocks.
+  // Lets the averages of weight_ema approach the parameter in blocks that a step does not update. items: these blocks.
   void AgeAverages(std::span<const StepItem> items, char* arena);
   // Writes the outputs of blocks, or the data for other ranks, for shampoo_optimizer_export: the parameter plus a
   // multiple of the state of its average. The multiple is -lr of the program.

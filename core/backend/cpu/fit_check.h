@@ -8,8 +8,9 @@
 
 namespace shampoo {
 
-// Returns whether ApplyDirection would write only finite numbers, in every dtype that it writes. Reads the parameter
-// and the momentum only with decoupled decay or momentum, or if the direction is large.
+// Returns whether ApplyDirection would write only finite numbers, in every dtype that it writes. Reads neither
+// the parameter nor the momentum if all of these conditions hold: the direction is small, the step has no momentum and
+// does not decay the parameter (decays_parameter()), BoundsSuffice() is true, and the rounding mode is to nearest.
 template <typename Real>
 bool CanApply(const StepItem& item, const Real* p, const DirectionScale& scale, const char* arena, Tiles* tiles);
 

@@ -70,8 +70,9 @@ void FromRight(const MatrixOperand<Real>& x, int64_t rows, int64_t d, const Real
 }
 
 // The elements of a block with the same index before dim k form a slice, a matrix of d x after. If `after` is less than
-// this (it is 9 for 3 x 3 convolution kernels), the product of X with a slice would be narrow, and each product would
-// read X or F again. The slices are transposed instead, so that all their columns become rows of one matrix.
+// this limit (such as 9 for 3 x 3 convolution kernels), the product of X with one slice would be narrow, and each
+// product would read X or F again. The slices are transposed instead, so that all their columns become rows of one
+// matrix.
 constexpr int64_t kThin = 64;
 // Each product takes as many transposed slices as have about this many rows together.
 constexpr int64_t kRowsTogether = 128;

@@ -38,8 +38,8 @@ class NormControlPass {
     }));
   }
 
-  // Writes the old parameter minus the new one. Returns false if the parameter decays to norm 0 and norm_control cannot
-  // move it. radius: the norm that hyperball maintains.
+  // Writes the old parameter minus the new one. Returns false if norm_control is relative and the parameter has norm
+  // 0 after weight decay, because the length of the step would then be 0. radius: the norm that hyperball maintains.
   bool Subtract(double radius, Real* difference) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     const int64_t units = by_row_ ? context_.block.matrix_rows : 1;

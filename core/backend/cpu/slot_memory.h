@@ -12,7 +12,8 @@
 
 namespace shampoo {
 
-// If the second largest factor matrix of a block has at least this size, idle threads compute its roots in parallel.
+// If the second largest factor matrix of a block has at least this size, idle threads help to compute the roots of
+// the block in parallel.
 inline constexpr int64_t kRootsSideBySide = 256;
 
 // Layout of the CPU backend's workspace, in bytes: slots for the steps of whole blocks, slots for inverse roots, and

@@ -27,11 +27,12 @@ struct BatchItem {
   const Block* block;
   int64_t at;                                 // first element, within the batch's tensors
   std::array<int64_t, kMaxDims> matrix_at{};  // first element, within the batch's matrices, by dim
-  std::array<int64_t, kMaxDims>
-      vector_at{};  // the same within the batch's vectors, which have one element for each row
+  // First element, within the batch's vectors, by dim. A vector has one element for each row of the matrix of its dim.
+  // See also BlockBatch::is_orthogonalized.
+  std::array<int64_t, kMaxDims> vector_at{};
 };
 
-// Consecutive items that differ only in their phase. They are sorted by phase.
+// Consecutive items whose blocks have the same shape and the same settings. They are sorted by phase.
 struct ShapeGroup {
   size_t first = 0;  // index in the batch's items
   size_t count = 0;
@@ -43,8 +44,8 @@ struct ShapeGroup {
 struct BlockBatch {
   int bucket = 0;
   bool in_basis = false;  // a method in eigenbases steps the blocks, which then all belong to one group
-  // Method muon orthogonalizes the blocks. A block then has two matrices, whose size is its smaller dim, and a vector
-  // of its larger dim.
+  // Method muon orthogonalizes the blocks. A block then has two matrices, whose size is its smaller dim, and one vector
+  // (vector_at[0]) with as many elements as its larger dim.
   bool is_orthogonalized = false;
   Dtype computation = Dtype::kF32;
   std::vector<BatchItem> items;

@@ -70,8 +70,7 @@ class DeviceEngine {
   DeviceEngine& operator=(const DeviceEngine&) = delete;
 
   char* state() const { return static_cast<char*>(table_->state(engine_)); }
-  // Sets the state of a block of the plan to its values before the first step; block -1: of all blocks that this rank
-  // owns, and the step counters.
+  // See Table::initialize.
   Status Initialize(char* arena, int64_t block, void* stream) const;
   Status IsCapturing(void* stream, bool* captured) const;
   // See Table::await_async_roots.

@@ -75,8 +75,8 @@ bool ComparesBases(const DeviceSettings& group);
 // Returns whether some block of the batch has async roots.
 bool HasAsyncRoots(const BlockBatch& batch, const DeviceSettings* groups);
 
-// Returns the number of cuBLAS handles that steps need: one for each shape group of the largest batch, at
-// most one for each stream.
+// Returns the number of cuBLAS handles that steps need: one for each shape group of the batch that has the most shape
+// groups, but at most one for each stream.
 size_t HandleCount(const std::vector<BlockBatch>& batches);
 
 // Returns the layout for the batches of the blocks that this rank steps.

@@ -43,7 +43,7 @@ struct DeviceBlock {
   NsNorm ns_norm;
   double ns_divisor;
   DirectionMoment moment_of_direction;
-  int32_t means_are_of_stored_rows;  // row and short; otherwise they are those of columns
+  int32_t means_are_of_stored_rows;  // second_moment row and short; 0: the means are those of stored columns
   StateSlot direction_moment;
   // With norm_control or update_floor: the number of its rows in BatchTables::norm_rows, and the first of them.
   int64_t norm_rows, norm_row_at;
@@ -63,7 +63,7 @@ struct DeviceBlock {
   int64_t matrix_at[kMaxDims];  // first element in the matrices of its batch
   int64_t vector_at[kMaxDims];  // first element in the vectors of its batch
   int64_t first_tile;           // index in the tiles and partial sums of its batch
-  int64_t first_scan_tile;      // index in the tiles of all blocks
+  int64_t first_scan_tile;      // index in Tables::scan_tiles
   int64_t first_matrix_tile;  // index in the matrix tiles of all batches; the block's tiles of all dims are consecutive
   int64_t tiles;
   // The direction is in the second buffer of tensors: that of the inverse roots, of method sign, of muon or of a method
@@ -97,14 +97,14 @@ struct DeviceParam {
   int64_t first_hash_tile, hash_tiles;  // its tiles in Tables::hash_tiles; none without verify_replicas
 };
 
-// One step of one group. If the group is not active, only the settings are valid.
+// One step of one group. If the group is not active, only `settings`, `lr`, `gradient_scale` and `output` are valid.
 struct DeviceGroup : StepScalars {
   GroupSettings settings;
   GroupSchedule schedule;
   int32_t active;
 };
 
-// Decides how a step checks whether the direction of a block can be applied.
+// How a step checks whether the direction of a block can be applied.
 enum class FitCheckMode : int32_t {
   kNone,     // the bound on the direction (DirectionScale::size) decides; no element is read
   kByBound,  // by a bound on the terms of decay and momentum; element by element if the bound is too large
@@ -141,7 +141,7 @@ struct BlockWork {
   DirectionScale scale;
 };
 
-// What a method in eigenbases does with a block in the current step. Valid if the block is stepped.
+// What a method in eigenbases does with a block in the current step. The members are valid if the block is stepped.
 struct BasisWork {
   int64_t update;           // the number of the update of the block; 0: the gradient only initializes the block
   int32_t is_first;         // with basis_order after: the gradient initializes the block

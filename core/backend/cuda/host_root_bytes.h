@@ -25,7 +25,8 @@ inline int64_t HostRootBytes(const Block& block, int k) {
   return kHostRootHeaderBytes + RoundUp(d * d * static_cast<int64_t>(SizeOf(block.computation)), kHostRootHeaderBytes);
 }
 
-// Returns the bytes of each buffer; 0 if roots are not computed on the host, or if this rank owns no factor matrix.
+// Returns the bytes of each buffer; 0 if roots are not computed on the host, or if this rank owns no block with async
+// roots.
 inline int64_t HostRootBufferBytes(const PlanData& plan) {
   if (plan.groups[0].root_device != RootDevice::kHost) return 0;
   int64_t largest = 0;

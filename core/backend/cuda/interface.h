@@ -170,9 +170,11 @@ struct StepArgs {
   // requires another task.
   const RootTask* tasks;
   const int64_t* block_counters;  // by block: its state snapshot_step or gradient_count before the step
-  int32_t any_task;               // some block of any rank has a task
-  int32_t any_refresh;            // some roots are refreshed in this step
-  int32_t captured;  // the stream is being captured into a graph; each replay determines its own step number
+  // A block of this rank has a task, or a block of another rank has a regular one (IsRegularTask). The tasks of other
+  // ranks' blocks in eigenbases are not known.
+  int32_t any_task;
+  int32_t any_refresh;  // this rank refreshes some roots in this step
+  int32_t captured;     // the stream is being captured into a graph; each replay determines its own step number
   // The number of rejections whose errors the host has returned. A step is stale if the device has counted more
   // rejections. A replay uses the largest number that any step has passed.
   int64_t acknowledged_rejections;
@@ -333,12 +335,13 @@ struct Table {
   // with these tasks uses, and the roots whose copied factor matrices this step overwrites. tasks: by block. Returns,
   // once, the first error of the thread. Call it before each step with tasks.
   Result (*await_async_roots)(Engine* engine, const RootTask* tasks);
-  // Enqueues a step and writes its number to *ticket. Does not allocate. Waits only where the caller's collectives do.
+  // Enqueues a step and writes its number to *ticket. Does not allocate. Waits only in the caller's collectives and in
+  // refreshes: coupled iterations wait (docs/adr/0027), and eigensolvers of cuSOLVER may wait.
   Result (*step)(Engine* engine, const StepArgs* args, int64_t* ticket);
   // Enqueues an export. Only for plans of one replica whose blocks are not gathered.
   Result (*export_averages)(Engine* engine, const ExportArgs* args);
   Result (*is_capturing)(Engine* engine, void* stream, int32_t* captured);
-  // Waits for the step with this ticket (0: does not wait), and copies the report of the steps so far.
+  // Waits at least for the step with this ticket (0: does not wait), and copies the report of the steps so far.
   Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);
   // Returns, by group, the group's step counter after the last step; 0: the group was not active, or the step changed
   // nothing. Use it only with an agreement of shards, which may activate groups that the host does not know, and only
@@ -346,8 +349,9 @@ struct Table {
   const int64_t* (*counted_steps)(Engine*);
   // Returns statuses by factor matrix, in the order of the plan, as left by the steps that read_report has waited for.
   const RootStatus* (*roots)(Engine* engine);
-  // Returns, by block of this rank, its state snapshot_step (with root_async) or gradient_count (of a method in
-  // eigenbases), as left by the steps that read_report has waited for or as read by read_block_counters.
+  // Returns, by block, its state snapshot_step (with root_async) or gradient_count (of a method in eigenbases), as left
+  // by the steps that read_report has waited for or as read by read_block_counters. 0: this rank has no such state of
+  // the block. Use it only if a block of this rank has such a state.
   const int64_t* (*block_counters)(Engine* engine);
   // Reads these states of an arena in the order of the stream, and waits for them.
   Result (*read_block_counters)(Engine* engine, const void* arena, void* stream);
@@ -374,7 +378,7 @@ struct Table {
   char* (*exchange_memory)(Engine* engine);
   Result (*fetch_exchange)(Engine* engine, int64_t offset, const void* from, int64_t bytes, void* stream);
   Result (*return_exchange)(Engine* engine, void* to, int64_t offset, int64_t bytes, void* stream);
-  // Returns, by StepPhase, the time that steps took in their streams; 0 without track_times. Includes the steps that
+  // Returns, by StepPhase, the seconds that steps took in their streams; 0 without track_times. Includes the steps that
   // read_report has waited for.
   const double* (*seconds)(Engine* engine);
   // Returns, by parameter, the hashes of the last comparison that found a difference (RankDifference::kParameters).

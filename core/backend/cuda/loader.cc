@@ -17,8 +17,8 @@ namespace shampoo::cuda {
 namespace {
 
 constexpr const char* kName = "cuda";
-// The name with the major version is tried first, so that several versions may be installed; then the plain name, which
-// Python wheels use.
+// The name with the major version is tried first, so that several versions may be installed. In the folder of this
+// library, the plain name is tried next. Python wheels contain the plugin with this name.
 constexpr const char* kVersionedFile = "libshampoo_cuda.so." SHAMPOO_MAJOR_TEXT;
 constexpr const char* kFile = "libshampoo_cuda.so";
 // As in CUDA (1000 * major + 10 * minor): the plugin calls functions that were added in 12.6.

@@ -20,7 +20,8 @@ Status LoadPlugin(const char* name_or_path);
 // Returns the plugin's table. Loads the plugin if it is not loaded yet.
 Status FindPlugin(const Table** table);
 
-// The devices of this machine on which optimizers can be created.
+// The CUDA devices of this process. If CUDA can be used, the plugin has kernels for at least one of them, but perhaps
+// not for all. Table::create returns an error for the others.
 struct Devices {
   const char* unavailable_reason;  // "": CUDA can be used. Valid for the lifetime of the process
   int32_t count;

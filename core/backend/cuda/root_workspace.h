@@ -19,9 +19,9 @@ namespace shampoo::cuda {
 // cusolverDnXsyevBatched. The number has not been measured.
 inline constexpr int64_t kJacobiUpTo = 32;
 
-// Matrices of at least this size are decomposed one by one if there are at most that many. Measured on an H100: a batch
-// of 2 to 8 matrices takes as long as 5 to 8 calls for one matrix each, at every size from 512 to 2048, and a batch of
-// 2 matrices of size 256 as long as 1.3.
+// Chunks of at most kSingleUpToCount matrices of size kSingleFrom or more are decomposed one matrix at a time. Measured
+// on an H100: a batch of 2 to 8 matrices takes as long as 5 to 8 calls for one matrix each, at every size from 512 to
+// 2048. A batch of 2 matrices of size 256 takes as long as 1.3 calls.
 inline constexpr int64_t kSingleFrom = 512;
 inline constexpr int64_t kSingleUpToCount = 5;
 
@@ -85,7 +85,7 @@ inline RootLayout MakeRootLayout(RootMethod method, int64_t n, int64_t count, Dt
 inline int64_t EstimatedSolverBytes(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   if (method != RootMethod::kEigen || n == 1) return 0;
   const auto element = static_cast<int64_t>(SizeOf(root_dtype));
-  // The same for a batch, per matrix, and for one matrix.
+  // Elements for one matrix, alone or in a batch.
   const int64_t of_one = 4 * n * n + 768 * std::min<int64_t>(n, 192) + 128 * n + 67584;
   if (n > kJacobiUpTo) return element * count * of_one;
   const int64_t of_jacobi = count * (n * n + 1152) + 4096;

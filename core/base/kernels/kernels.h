@@ -10,7 +10,8 @@ namespace shampoo {
 
 // The inner loops of a step on the CPU. They are compiled once for every instruction set below, and BestKernels()
 // selects one variant at its first call. All variants compute bit-identical results: no product is contracted with a
-// sum, and sums have a fixed number of lanes. core/base/kernels/element.h has the arithmetic of one element.
+// sum, and sums have a fixed number of lanes. TridiagonalKernels::reduce is the exception: only the variant for AVX-512
+// has it. core/base/kernels/element.h has the arithmetic of one element.
 
 template <typename Real>
 struct KernelsOf {

@@ -25,7 +25,7 @@ impl Digits {
     pub fn load(path: &str) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
         if bytes.len() < 12 || !bytes.starts_with(MAGIC) {
-            return Err(format!("{path} does not begin with \"digits8\"; expected a file of make_digits.py").into());
+            return Err(format!("{path} is not a file of make_digits.py: expected \"digits8\" and two counts").into());
         }
         let number = |at: usize| usize::from(bytes[at]) + 256 * usize::from(bytes[at + 1]);
         let (train_count, test_count) = (number(8), number(10));

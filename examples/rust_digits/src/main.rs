@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Trains the network of mlp.rs on handwritten digits with Shampoo and with AdamW, side by side from the same weights
-//! and on the same batches, so that only the optimizer differs. All numbers are bit-identical to those of ../c_mlp.
+//! and on the same batches, so that only the optimizer differs. All losses are bit-identical to those of ../c_mlp.
 
 mod adamw;
 mod digits;

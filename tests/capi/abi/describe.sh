@@ -2,7 +2,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 # describe.sh LIBRARY INCLUDE_DIR OUTPUT: writes the description of the library's interface by abidw, limited to the
-# types of the public headers. Paths of source files are reduced to file names, by which abidiff distinguishes them.
+# types of the public headers. Paths of source files are reduced to file names, because abidiff needs only the names to
+# distinguish the files.
 set -eu
 # abidiff has options to omit private types, but with them version 2.2 cannot read its own format. Therefore this script
 # omits private types, both from the baseline and from the description that is compared with it.

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# make_every_slot.sh EXPORTS OUTPUT: writes a C89 program that compares every member of shampoo_api with what dlsym
-# finds under its name.
+# make_every_slot.sh EXPORTS OUTPUT: writes a C89 program that compares every function in shampoo_api with the
+# function that dlsym finds under its name.
 set -eu
 export LC_ALL=C
 names=$(grep -vx shampoo_get_api "$1" | sed 's/^shampoo_//')

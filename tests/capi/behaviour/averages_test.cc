@@ -72,12 +72,12 @@ void CheckAveraging(const Keys& keys, double train, double eval, double power) {
   }
 }
 
-TEST_CASE("averaging gpa trains and exports the iterates of its definition") {
+TEST_CASE("averaging gpa trains and exports the points of its definition") {
   CheckAveraging({{"averaging", "gpa"}, {"average_train", "0.7"}, {"average_eval", "0.6"}}, 0.7, 0.6, -1);
   CheckAveraging({{"averaging", "gpa"}}, 0.8, 0.9, -1);
 }
 
-TEST_CASE("averaging schedule_free trains and exports the iterates of its definition") {
+TEST_CASE("averaging schedule_free trains and exports the points of its definition") {
   CheckAveraging({{"averaging", "schedule_free"}, {"average_train", "0.9"}}, 0.9, 0, 2);
   CheckAveraging({{"averaging", "schedule_free"}, {"average_lr_power", "0"}}, 0.8, 0, 0);
 }
@@ -177,7 +177,9 @@ TEST_CASE("a step that skips a block lets its average approach the parameter") {
   }
 }
 
-TEST_CASE("averages keep what is lost when the parameter is rounded to bfloat16") {
+TEST_CASE(
+    "averaging keeps what is lost when the parameter is rounded to bfloat16, and weight_ema averages rounded "
+    "parameters") {
   // Each update is below half a unit in the last place of the parameter, which therefore stays 1.
   const double lr = 0.000244140625;
   Host ema(kSgd + Keys{{"weight_ema", "0.5"}, {"lr", "0.000244140625"}}, {Param("w", {4}, SHAMPOO_BF16)});
@@ -217,7 +219,7 @@ TEST_CASE("averages follow the parameter of a host that adds the updates itself"
   }
 }
 
-TEST_CASE("an export leaves parameters and state as they are, and leaves out what is not wanted") {
+TEST_CASE("an export changes neither parameters nor state, and skips parameters whose pointer is NULL") {
   const std::vector<Keys> groups = {kSgd + Keys{{"averaging", "gpa"}, {"lr", "0.1"}}, kSgd + Keys{{"lr", "0.1"}}};
   std::vector<shampoo_param_desc> params = {Param("w", {300, 300}), Param("plain", {7}), Param("unwanted", {3})};
   params[1].group = 1;
@@ -286,11 +288,11 @@ TEST_CASE("averaging rejects keys that it does not work with") {
     CHECK(std::string(shampoo_last_error()) == text);
   };
   reject(kSgd + Keys{{"momentum", "0.9"}},
-         "key averaging: the value gpa is not allowed with momentum, which an average of iterates takes the place of: "
-         "expected none, or momentum 0");
+         "key averaging: the value gpa is not allowed with momentum, which the average of iterates replaces: expected "
+         "none, or momentum 0");
   reject(kSgd + Keys{{"norm_control", "relative"}},
-         "key averaging: the value gpa is not allowed with norm_control or update_floor, which control the norm of "
-         "another point than the steps change: expected none, or norm_control none and update_floor 0");
+         "key averaging: the value gpa is not allowed with norm_control or update_floor, which control the norm of the "
+         "parameter, while steps change the newest iterate: expected none, or norm_control none and update_floor 0");
   reject(kSgd + Keys{{"cautious_decay", "true"}},
          "key averaging: the value gpa is not allowed with cautious_decay, because the newest iterate decays instead "
          "of the parameter: expected none, or cautious_decay false");
@@ -315,7 +317,7 @@ TEST_CASE("averaging rejects keys that it does not work with") {
          "0.99609375; lower it, or use state_rounding stochastic or average_dtype f32");
 }
 
-TEST_CASE("averages have the same bits for every number of threads") {
+TEST_CASE("averages are bit-identical for every number of threads") {
   for (const Keys& keys : {Keys{{"averaging", "schedule_free"}}, Keys{{"weight_ema", "0.9"}}}) {
     std::vector<std::vector<char>> first;
     for (const int32_t threads : {1, 2, 5}) {

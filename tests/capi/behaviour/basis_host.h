@@ -64,7 +64,7 @@ inline BasisVector DiagonalOf(const BasisVector& matrix, size_t n) {
   return diagonal;
 }
 
-// Returns C_k, the contraction of a tensor with itself along all dims but k, times `weight`.
+// Returns C_k, the contraction of a tensor with itself along all dims except k, times `weight`.
 inline BasisVector GramOf(const BasisVector& tensor, const std::vector<size_t>& shape, size_t k, double weight) {
   const size_t n = shape[k];
   size_t after = 1;

@@ -542,7 +542,7 @@ TEST_CASE("with basis_tolerance 1 no refresh changes a basis") {
   }
 }
 
-TEST_CASE("a direction uses the bases and eigenvalues of the earlier gradients") {
+TEST_CASE("with basis_order after, a direction uses the bases and eigenvalues of the earlier gradients") {
   for (const Keys& method : kBasisMethods) {
     CAPTURE(method[0].second);
     Host refreshes(method + Keys{{"precondition_frequency", "1"}, {"shampoo_beta", "0.5"}},
@@ -680,7 +680,7 @@ TEST_CASE("dims above skip_dim_size have no factor matrix and are neither split 
   }
 }
 
-TEST_CASE("the blocks of a parameter take the steps of parameters of their own") {
+TEST_CASE("each block of a parameter takes the steps of a separate parameter") {
   for (const Keys& method : kBasisMethods) {
     CAPTURE(method[0].second);
     const Keys keys = method + Keys{{"precondition_frequency", "2"}, {"lr", "0.01"}, {"max_preconditioner_dim", "6"}};

@@ -41,7 +41,7 @@ Keys FrequencyKeys(const char* factor_updates, const char* refreshes) {
           {"precondition_frequency", refreshes}};
 }
 
-TEST_CASE("factor_update_frequency 1 gives the same bits as a config without the key") {
+TEST_CASE("a run with factor_update_frequency 1 is bit-identical to a run without the key") {
   for (const FactorMethod& method : kFactorMethods) {
     CAPTURE(std::string(method.name));
     const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}), Param("b", {4})};
@@ -54,10 +54,10 @@ TEST_CASE("factor_update_frequency 1 gives the same bits as a config without the
   }
 }
 
-TEST_CASE("with factor_update_frequency 3, exactly steps 1, 4 and 7 update the factor matrices") {
+TEST_CASE("with factor_update_frequency 3, exactly updates 1, 4 and 7 of a block change its factor matrices") {
   for (const FactorMethod& method : kFactorMethods) {
     CAPTURE(std::string(method.name));
-    // Methods in eigenbases count updates. The first gradient only initializes the factor matrices.
+    // With methods in eigenbases, the first gradient only initializes the factor matrices and is not an update.
     const uint64_t first = method.keys[0].first == "method" ? 1 : 0;
     const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}, SHAMPOO_F64)};
     Host host(method.keys + FrequencyKeys("3", "100"), params);
@@ -73,7 +73,7 @@ TEST_CASE("with factor_update_frequency 3, exactly steps 1, 4 and 7 update the f
     std::vector<uint64_t> expected = {first + 1, first + 4, first + 7};
     if (first == 1) expected.insert(expected.begin(), 1);
     CHECK(changes == expected);
-    // The decay counts the updates of the matrices, too: without the other gradients they would be the same.
+    // Other gradients do not decay the matrices: they are the same in an optimizer that gets only these gradients.
     Host only(method.keys + FrequencyKeys("1", "100"), params);
     StepWith(&only, expected);
     CHECK(only.Read("w/0/factor.0") == factors[0]);
@@ -97,7 +97,7 @@ TEST_CASE("the bias correction of a factor matrix counts its updates, not the st
   CHECK(host.Read("w/0/inverse.1") == only.Read("w/0/inverse.1"));
 }
 
-TEST_CASE("precondition_dims all gives the same bits as a config without the key") {
+TEST_CASE("a run with precondition_dims all is bit-identical to a run without the key") {
   for (const FactorMethod& method : kFactorMethods) {
     CAPTURE(std::string(method.name));
     const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}), Param("t", {3, 2, 4})};
@@ -192,7 +192,8 @@ TEST_CASE("norm_control hyperball keeps the norm before the first update, and mo
         const double moved = host.tensors[0].w.Get(i) - before[i];
         square += moved * moved;
       }
-      // A step of this length along the sphere or away from it ends at most this far from its start.
+      // The step moves by lr times the radius in any direction and then returns to the sphere. This second move
+      // increases the distance from the start only slightly, if at all.
       CHECK(std::sqrt(square) <= 0.01 * radius * (1 + 1e-2));
       CHECK(std::sqrt(square) > 0.001 * radius);
     }
@@ -209,7 +210,7 @@ TEST_CASE("norm_control hyperball rejects a parameter of zeros unless norm_radiu
     StepWith(&host, {1, 2, 3});
     CHECK(NormOf(host.tensors[0].w) == 0);
     CHECK(host.Stat("nonfinite_blocks") > 0);
-    // By default the call after the one that skips the update reports it.
+    // By default, the next call reports the skipped update.
     Host strict(method.keys + Keys{{"norm_control", "hyperball"}}, params);
     int errors = 0;
     for (int t = 0; t < 3; ++t) {

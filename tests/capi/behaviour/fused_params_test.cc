@@ -11,7 +11,7 @@
 namespace shampoo_test {
 namespace {
 
-// The preset of the tests has other values.
+// The preset that the tests use by default sets these keys to other values.
 const Keys kRouted = {
     {"route", "auto"}, {"precondition_1d", "false"}, {"use_merge_dims", "false"}, {"precondition_frequency", "2"}};
 
@@ -35,8 +35,8 @@ void SetRowSplits(const std::vector<int64_t>& sizes, shampoo_param_desc* desc) {
   std::copy(sizes.begin(), sizes.end(), desc->row_splits);
 }
 
-// Returns the index in the fused parameter of each element of the parts, part by part. rows: the shape without the dim
-// that is divided, whose elements are `inner` apart and whose length is the sum of the sizes.
+// Returns the index in the fused parameter of each element of the parts, part by part. The length of the divided dim is
+// the sum of the sizes. `outer` is the product of the dims before it, and `inner` the product of the dims after it.
 std::vector<size_t> ElementsOfParts(const std::vector<int64_t>& sizes, int64_t outer, int64_t inner) {
   const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   std::vector<size_t> elements;
@@ -81,7 +81,7 @@ void CheckSame(Host* one, Host* many, const std::vector<size_t>& order) {
   CHECK(is_same);
 }
 
-TEST_CASE("parts of a fused parameter are bit-identical to parameters of their own") {
+TEST_CASE("parts of a fused parameter are bit-identical to separate parameters") {
   for (const Keys& keys : kMethods) {
     CAPTURE(keys[0].second);
     shampoo_param_desc fused = Param("qkv", {4 + 2 + 3, 5});
@@ -162,7 +162,7 @@ TEST_CASE("shards of a fused parameter are bit-identical to shards of its parts"
       CheckSame(&one, &many, order);
     }
   }
-  // A rectangle: rows 1 to 7 and columns 2 to 5 of 9 x 5 contain 3, 2 and 2 rows of the parts.
+  // A rectangle: rows 1 to 7 and columns 2 to 4 of 9 x 5 contain 3, 2 and 2 rows of the parts.
   shampoo_param_desc fused = Param("qkv", {9, 5});
   SetRowSplits({4, 2, 3}, &fused);
   fused.shard_form = 2;
@@ -173,7 +173,7 @@ TEST_CASE("shards of a fused parameter are bit-identical to shards of its parts"
   Host one(keys, {fused});
   Host many(keys, {Param("q", {3, 3}), Param("k", {2, 3}), Param("v", {2, 3})});
   CheckSame(&one, &many, ElementsOfParts({3, 2, 2}, 1, 3));
-  // Of 5 x 9 with fan in_out, columns 1 to 8 and rows 2 to 5.
+  // The same with fan in_out: columns 1 to 7 and rows 2 to 4 of 5 x 9.
   shampoo_param_desc turned = Param("qkv", {5, 9});
   turned.fan = SHAMPOO_IN_OUT;
   SetRowSplits({4, 2, 3}, &turned);

@@ -108,7 +108,8 @@ TEST_CASE("a group or a parameter without gradients is unchanged while the other
   CHECK(both.all.Stat("steps") == 12);
 }
 
-TEST_CASE("a step without any gradient increases the step of the optimizer and of no group") {
+TEST_CASE(
+    "a step without any gradient increases the statistic steps, and leaves the step counters of groups unchanged") {
   Host host(kFirst, {Param("w", {3, 2})});
   std::mt19937_64 random(2);
   host.Fill(random);

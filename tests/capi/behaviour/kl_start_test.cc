@@ -130,7 +130,8 @@ TEST_CASE("after gradients of zeros, the first gradient that is not zero sets th
       const BasisVector direction = DirectionOf(&host, {3 * scale, 0, 0, 1 * scale});
       const double first = std::sqrt(10.0 / 4) * scale;
       if (method == kKlShampoo) CHECK(DistanceOf(direction, {3 * scale / first, 0, 0, scale / first}) < 1e-13);
-      // Update 4: the averages of three terms of zeros count, but keep the value that the gradient has set.
+      // This is update 4. Its terms have the weight of fourth terms, although the three earlier terms were zeros. The
+      // averages before it are the value that the gradient has set.
       const double weight = 0.25 / (1 - std::pow(0.75, 4));
       for (size_t k = 0; k < 2; ++k) {
         const BasisVector eigenvalues = EigenvaluesOf(host, k);
@@ -183,7 +184,7 @@ TEST_CASE("gradients whose squares are no normal numbers leave the eigenvalues a
 TEST_CASE("an automatic cap is relative to the mean eigenvalue of its dim") {
   Host host(kKlShampoo, {Param("w", {2, 2}, SHAMPOO_F64)});
   for (int t = 0; t < 2; ++t) DirectionOf(&host, {1e-6, 0, 0, 0});
-  // Mean m of the eigenvalues 2 m and 0, the second of which is at its limit m / 10^2.
+  // If m is the mean eigenvalue, the eigenvalues are 2 m and 0, and the cap raises the second one to m / 10^2.
   for (size_t k = 0; k < 2; ++k) {
     const BasisVector eigenvalues = EigenvaluesOf(host, k);
     CHECK(eigenvalues[1] / eigenvalues[0] == doctest::Approx(1.0 / 200).epsilon(1e-12));

@@ -13,13 +13,13 @@ namespace shampoo_test {
 namespace {
 
 const Keys kMomentum = {{"method", "sgd"}, {"lr", "1"}, {"momentum", "0.5"}, {"momentum_dampening", "0.25"}};
-// Shampoo with sums as factor matrices and the gradient as it is.
+// Shampoo with sums as factor matrices. With beta1 0, the filtered gradient is the gradient.
 const Keys kSums = {{"preset", "shampoo_2024"},
                     {"lr", "1"},
                     {"beta1", "0"},
                     {"initial_inverse", "identity"},
                     {"use_merge_dims", "false"}};
-// The same with averages.
+// The same with averages as factor matrices.
 const Keys kAverages = kSums + Keys{{"beta2", "0.5"}};
 
 // Makes one step of the first parameter, a matrix with this diagonal as its gradient, and returns the diagonal of the
@@ -67,9 +67,10 @@ TEST_CASE("momentum_dampening is rejected without momentum") {
       "expected 0, or a momentum above 0");
 }
 
-TEST_CASE("trace_scaling divides a factor matrix by a power of its trace, or of epsilon if that is larger") {
+TEST_CASE("trace_scaling divides a factor matrix by a power of its trace, or of epsilon if epsilon is larger") {
   const std::vector<shampoo_param_desc> matrix = {Param("w", {2, 2}, SHAMPOO_F64)};
-  // The factor matrices are diag(4, 1), and the direction of gradient g is g / sqrt(their element).
+  // Both factor matrices are diag(4, 1). Without trace_scaling and epsilon, an element g of the gradient whose diagonal
+  // element of the factor matrices is f has the direction g / sqrt(f).
   for (const auto& [exponent, power] : {std::pair{"0.5", 0.5}, {"1", 1.0}, {"0", 0.0}}) {
     CAPTURE(std::string(exponent));
     const double root = std::pow(5.0, power / 2);

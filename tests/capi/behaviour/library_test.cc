@@ -42,7 +42,7 @@ std::set<std::string> Words(const char* text) {
   return {std::istream_iterator<std::string>(words), {}};
 }
 
-TEST_CASE("the keys of this version have the expected names, types and scopes") {
+TEST_CASE("the keys of this version have the expected names, scopes and flags") {
   const std::set<std::string> changeable = Words(
       "lr beta1 beta2 epsilon root_relative_epsilon momentum weight_decay grafting_beta2 "
       "grafting_epsilon gradient_scale shampoo_beta adam_lr");

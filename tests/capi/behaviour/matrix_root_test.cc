@@ -22,7 +22,7 @@ Root InverseRoot(const Keys& keys, Array a, int32_t root_num, int32_t root_den =
   return root;
 }
 
-// Returns B B^T for a random n x n matrix B. The eigenvalues of B B^T range from nearly 0 to about n^2.
+// Returns B B^T for a random n x n matrix B. The eigenvalues of B B^T range from nearly 0 to about 8 n.
 Array RandomMatrix(int32_t dtype, size_t n, uint64_t seed) {
   std::mt19937_64 random(seed);
   Array b(SHAMPOO_F64, n * n);
@@ -105,8 +105,8 @@ TEST_CASE("a dense matrix times the matching power of its inverse root is the id
         double largest = 0;
         for (size_t i = 0; i < n * n; ++i)
           largest = std::max(largest, std::fabs(product[i] - (i % (n + 1) == 0 ? 1 : 0)));
-        // The condition number is at most about 30 n^2. The residual is at most its product with the precision and the
-        // root.
+        // The residual is at most about the product of the condition number, the precision and the root. The condition
+        // number is far below 100 n^2.
         const double bound = (dtype == SHAMPOO_F32 ? 6e-8 : 1.2e-16) * 100 * static_cast<double>(n * n) * root_num;
         CHECK(largest < bound);
         CHECK(root.info.residual < bound);
@@ -135,14 +135,14 @@ TEST_CASE("the exponent is multiplier * denominator / numerator") {
   }
 }
 
-TEST_CASE("all eigenvalues are shifted until the least is 0, then epsilon is added") {
+TEST_CASE("if the least eigenvalue is negative, all are shifted until it is 0, then epsilon is added") {
   // [1 2; 2 1] has the eigenvalues -1 and 3: 0 and 4 after the shift, 1 and 5 with epsilon.
   const Root root = InverseRoot({{"epsilon", "1"}}, ArrayOf(SHAMPOO_F64, {1, 2, 2, 1}), 2);
   REQUIRE(root.status == SHAMPOO_OK);
   const double low = 1, high = 1 / std::sqrt(5.0);
   CHECK(root.x.Get(0) == doctest::Approx((high + low) / 2).epsilon(1e-14));
   CHECK(root.x.Get(1) == doctest::Approx((high - low) / 2).epsilon(1e-14));
-  // A diagonal matrix is not shifted if the result is a number.
+  // A diagonal matrix is shifted only if its root would otherwise not be finite.
   const Root diagonal = InverseRoot({{"epsilon", "2"}}, ArrayOf(SHAMPOO_F64, {-1, 0, 0, 7}), 2);
   CHECK(diagonal.x.Get(0) == 1);
   CHECK(diagonal.x.Get(3) == doctest::Approx(1.0 / 3).epsilon(1e-15));

@@ -83,7 +83,7 @@ std::vector<std::vector<char>> ParametersAfterScaledSteps(const Keys& keys, int3
   return {host.tensors[0].w.bytes(), host.tensors[1].w.bytes()};
 }
 
-TEST_CASE("gradients multiplied by a power of two give the same bits with method muon and sign") {
+TEST_CASE("multiplying gradients by a power of two changes no bit of the steps of method muon and sign") {
   std::vector<Keys> methods = {{{"method", "sign"}, {"lr", "0.01"}},
                                {{"method", "muon"}, {"ns_norm", "schatten4"}, {"ns_coefficients", "jordan"}},
                                {{"method", "muon"}, {"orthogonalization", "exact"}, {"update_norm", "rms"}}};
@@ -113,7 +113,9 @@ TEST_CASE("gradients multiplied by a power of two give the same bits with method
   }
 }
 
-TEST_CASE("the dual norm scale gives an orthogonal matrix times its size, a single row itself, and signs their sum") {
+TEST_CASE(
+    "dual_norm_scale multiplies an orthogonal matrix by its size, keeps a single row, and multiplies signs by the sum "
+    "of |H|") {
   const Keys keys = kExactMuon + Keys{{"dual_norm_scale", "true"}};
   // A Householder reflection I - 2 v v^T.
   const MuonValues v = {1.0 / 3, 2.0 / 3, -2.0 / 3};
@@ -275,7 +277,9 @@ TEST_CASE("vectors, embeddings and heads in a group of method muon take the step
   }
 }
 
-TEST_CASE("adam_lr is in proportion to peak_lr, and adam_lr 0 keeps parameters as they are") {
+TEST_CASE(
+    "the learning rate of adam is adam_lr lr / peak_lr, and with adam_lr 0, a parameter without independent decay is "
+    "unchanged") {
   const Keys keys = {{"method", "muon"}, {"lr", "0.5"}, {"adam_lr", "0.25"}, {"adam_epsilon", "0"}};
   CheckNear(FirstStep(keys, {2}, {1, 1}, {3, -2}), {0.75, 1.25});
   CheckNear(FirstStep(keys + Keys{{"peak_lr", "2"}}, {2}, {1, 1}, {3, -2}), {1 - 0.0625, 1 + 0.0625});
@@ -312,7 +316,7 @@ TEST_CASE("each kind of weight decay gives the numbers of its formula") {
     const Keys of_kind = keys + Keys{{"weight_decay_type", kind.type}};
     const MuonValues expected = {2 - 2 * kind.fraction - 0.25, -4 + 4 * kind.fraction - 0.25};
     CHECK(FirstStep(of_kind + Keys{{"lr", "0.25"}, {"peak_lr", "0.5"}}, {2}, {2, -4}, {3, 2}) == expected);
-    // auto is the learning rate at creation, also after a change.
+    // peak_lr auto is the lr at creation, also after lr has been changed.
     Host host(of_kind + Keys{{"lr", "0.5"}}, {Param("w", {2}, SHAMPOO_F64)});
     SetKey(&host, "lr", 0.25);
     host.tensors[0].w = ArrayOf(SHAMPOO_F64, {2, -4});
@@ -359,7 +363,7 @@ TEST_CASE("cautious decay leaves out elements whose direction and value have opp
     CAPTURE(std::string(kind.type));
     const Keys of_kind = keys + Keys{{"weight_decay_type", kind.type}, {"weight_decay", kind.decay}};
     CHECK(FirstStep(of_kind, {8}, w, g) == expected);
-    // The same mask is in the pass of norm_control, which changes nothing here.
+    // The pass of norm_control applies the same mask. With these values, norm_control itself changes nothing.
     const Keys free = {{"norm_control", "radial_brake"}, {"radial_outward", "1"}, {"radial_inward", "1"}};
     CheckNear(FirstStep(of_kind + free, {2, 4}, w, g), expected);
   }
@@ -452,7 +456,7 @@ TEST_CASE("norm_control gives a matrix the numbers of its formulas, after weight
   const double inward = 0.75 * 8 / 25;
   CheckNear(after({{"norm_control", "radial"}, {"radial_inward", "0.25"}}),
             scaled(moved(1 + 0.5 * inward, 0.5), 5 - 0.5 * 0.25 * 8 / 5));
-  // Away from the origin, the other key applies.
+  // If the step moves the parameter away from the origin, radial_outward applies.
   const auto away = [&](const Keys& more) {
     MuonValues opposite = d;
     for (double& value : opposite) value = -value;
@@ -576,7 +580,7 @@ std::vector<std::vector<char>> TrainLargeMatrix(const Keys& keys, int32_t thread
   return host.Everything();
 }
 
-TEST_CASE("every number of threads gives the same bits for a large matrix under norms and second moments") {
+TEST_CASE("steps of a large matrix with norms and second moments are bit-identical for every number of threads") {
   const Keys floor = {{"update_floor", "0.1"}, {"update_floor_rows", "true"}, {"weight_decay", "0.1"}};
   for (const Keys& keys : {Keys{{"method", "muon"}, {"second_moment", "row"}, {"norm_control", "radial"}} + floor,
                            Keys{{"method", "muon"}, {"second_moment", "element"}, {"norm_control", "hyperball"}},

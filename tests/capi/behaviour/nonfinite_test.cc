@@ -192,8 +192,8 @@ TEST_CASE("each group has its own on_nonfinite, and an error takes precedence ov
   CHECK(host.Stat("nonfinite_blocks") == 1);
 }
 
-// The gradients have one direction, or are zero, for a thousand steps: every factor matrix has rank 1 or 0.
-TEST_CASE("1000 steps with rank-1 or zero gradients succeed, and the parameters stay finite") {
+// The gradients are the same in each step, or zero. The factor matrices of w and b have rank 1 or 0.
+TEST_CASE("1000 steps with the same gradients or with zeros succeed, and the parameters stay finite") {
   const Keys with_epsilon = {{"epsilon", "1e-12"}};
   const Keys without = {{"root_rank_handling", "pseudo_inverse"}, {"epsilon", "0"}};
   for (const Keys& rank : {with_epsilon, without}) {

@@ -6,7 +6,8 @@
 namespace shampoo_test {
 namespace {
 
-// Shapes with dims around 128, from which only one triangle of a factor matrix and of its inverse root is stored.
+// Shapes with dims around 128. If a dim is 128 or more, only one triangle of its factor matrix and of its inverse root
+// is stored.
 const std::vector<std::vector<int>> kShapes = {{130, 3}, {2, 131}, {129, 2, 2}, {2, 128, 2}, {140}};
 
 // Returns for each set of dtypes the largest difference between a parameter and the float64 reference after four steps.

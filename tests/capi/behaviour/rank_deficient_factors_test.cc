@@ -23,7 +23,8 @@ std::string WarningOf(const Keys& keys,
 }
 
 TEST_CASE("the warning counts factor matrices without full rank at their first root and names the worst") {
-  // Each step adds a rank of at most four: after two steps 8 of 16, and 2 of 9 for b.
+  // Each step adds a rank of at most 4 to w/0/factor.0 and of at most 1 to b/0/factor.0. After two steps, their ranks
+  // are at most 8 of 16 and 2 of 9.
   const std::string after_two = WarningOf({{"precondition_frequency", "2"}});
   CHECK_MESSAGE(
       Has(after_two, {"2 ", "2 of 3 factor matrices", "w/0/factor.0 of size 16 with a rank of at most 8 after 2 steps",
@@ -38,7 +39,7 @@ TEST_CASE("the warning counts factor matrices without full rank at their first r
       relative);
 }
 
-TEST_CASE("the first root depends on the group and on the phase of the block") {
+TEST_CASE("the step of the first root depends on the group and, with root_spread, on the block") {
   std::vector<shampoo_param_desc> params = {Param("a", {16}), Param("b", {30})};
   params[1].group = 1;
   const std::string slower = WarningOf({{"precondition_frequency", "5"}}, params, {{"precondition_frequency", "20"}});
@@ -52,7 +53,7 @@ TEST_CASE("the first root depends on the group and on the phase of the block") {
   CHECK_MESSAGE(Has(first, {"1 of 2"}), first);
 }
 
-TEST_CASE("there is no warning if the rank is full or if rank-deficient directions are not used") {
+TEST_CASE("there is no warning if all ranks are full, with pseudo_inverse, or with root_relative_epsilon") {
   CHECK(WarningOf({{"precondition_frequency", "9"}}) == "");
   CHECK(WarningOf({{"precondition_frequency", "8"}}) != "");
   CHECK(WarningOf({{"root_rank_handling", "pseudo_inverse"}, {"epsilon", "0"}}) == "");

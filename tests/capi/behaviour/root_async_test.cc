@@ -125,7 +125,8 @@ const std::vector<BlockHistory> kBlockHistories = {
 constexpr uint64_t kLastStep = 21;
 
 TEST_CASE(
-    "a block uses its first roots at once, later ones in its first step root_async or more steps after a refresh") {
+    "a block uses its first roots at once, and later ones in its first step at least root_async steps after a "
+    "refresh") {
   for (const BlockHistory& history : kBlockHistories) {
     CAPTURE(history.name);
     const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {4, 3})};
@@ -152,7 +153,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the state snapshot_step holds the step of the roots in use and whether other roots are pending") {
+TEST_CASE(
+    "the state snapshot_step is the step of the snapshots or, if there are none, minus the step of the roots in use") {
   Host host(kAsync, {Param("a", {6, 5}), Param("b", {4, 3})});
   FillParams(&host);
   const std::map<uint64_t, double> expected = {{4, 0}, {7, -5}, {9, 8}, {10, 8}, {11, -8}, {13, 12}, {14, -12}};

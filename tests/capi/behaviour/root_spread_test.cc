@@ -10,7 +10,7 @@ constexpr int kFrequency = 3;
 constexpr int kStart = 4;
 
 // Three blocks of equal cost and a fourth of less cost. They have the phases 0, 1, 2 and then 0, which is the first of
-// the least loaded phases.
+// the least loaded phases. A block of phase p is refreshed p steps after each refresh that is due.
 const std::vector<std::vector<int>> kParams = {{6, 5}, {5, 6}, {6, 5}, {2, 2}};
 constexpr int kPhases[] = {0, 1, 2, 0};
 
@@ -52,7 +52,7 @@ TEST_CASE("with root_spread each block steps like a single block that is refresh
   }
 }
 
-TEST_CASE("without root_spread all roots are computed at one step") {
+TEST_CASE("without root_spread all roots are computed in the same steps") {
   const Keys keys = {{"precondition_frequency", "3"}, {"start_preconditioning_step", "4"}, {"use_merge_dims", "false"}};
   Host host(keys, {Param("a", {6, 5}), Param("b", {5, 6})});
   std::mt19937_64 random(2);

@@ -39,7 +39,7 @@ const Keys kNarrowMethods[] = {
      {"weight_ema", "0.9"},
      {"average_dtype", "bf16"}}};
 
-TEST_CASE("stochastic rounding has the same bits for every number of threads, and other bits for another seed") {
+TEST_CASE("stochastic rounding is bit-identical for every number of threads, and differs for another seed") {
   const std::vector<shampoo_param_desc> params = {Param("w", {300, 260}, SHAMPOO_BF16)};
   for (const Keys& method : kNarrowMethods) {
     const Keys keys = kNarrow + method + kStochastic + Keys{{"param_rounding", "stochastic"}};
@@ -51,7 +51,7 @@ TEST_CASE("stochastic rounding has the same bits for every number of threads, an
   }
 }
 
-TEST_CASE("each state is rounded to one of the two neighbors of what rounding to nearest starts from") {
+TEST_CASE("stochastic rounding stores each element of a state as one of the two neighbors of the unrounded number") {
   // The first step computes the same states, which are then rounded in another way.
   for (const Keys& method : kNarrowMethods) {
     Host nearest(kNarrow + method, {Param("w", {40, 30})});
@@ -119,7 +119,7 @@ TEST_CASE("param_rounding stochastic keeps updates that are too small for bfloat
     for (size_t i = 0; i < 4096; ++i) means[is_stochastic ? 1 : 0] += host.tensors[0].w.Get(i) / 4096;
   }
   CHECK(means[0] == 1);
-  // Each element makes about 6.25 steps of 1/256. Four standard deviations of the mean of 4096 elements.
+  // Each element makes about 6.25 steps of 1/256. The bound is four standard deviations of the mean of 4096 elements.
   const double expected = 1 - 100 * 0.000244140625;
   CHECK(std::fabs(means[1] - expected) < 4 * 2.5 / 256 / 64);
 }

@@ -40,7 +40,8 @@ Keys RandomKeys(std::mt19937_64& random) {
           {"max_preconditioner_dim", std::to_string(1 + random() % 9)}};
 }
 
-// The buffer of the single parameter of `one` is the concatenation of the buffers of `many`.
+// Checks that the steps of `one` and of `many` are bit-identical. The buffer of the single parameter of `one` is the
+// concatenation of the buffers of `many`.
 void CheckSame(Host* one, Host* many, std::mt19937_64& random) {
   const auto scatter = [many](const Array& from, Array Host::Tensors::*to) {
     size_t at = 0;

@@ -11,7 +11,7 @@
 namespace shampoo_test {
 namespace {
 
-// The direction does not depend on the parameter.
+// With these keys, the direction does not depend on the parameter.
 const Keys kPlainSoap = {{"method", "soap"}, {"lr", "1"}, {"precondition_frequency", "2"}, {"shape_scale", "none"}};
 const Keys kPost = {{"soap_post", "orthogonalize"}};
 const Keys kOrders[] = {{},
@@ -19,7 +19,7 @@ const Keys kOrders[] = {{},
                         {{"basis_order", "before"}, {"grafting", "adam"}},
                         {{"orthogonalization", "exact"}, {"first_step", "use"}}};
 
-// Makes a step and returns the direction, as parameters in float64 with lr 1 show it.
+// Makes a step of the first parameter from W = 0 and returns the direction. The learning rate must be 1.
 std::vector<double> DirectionOf(Host* host) {
   Array& w = host->tensors[0].w;
   for (size_t i = 0; i < w.size(); ++i) w.Set(i, 0);

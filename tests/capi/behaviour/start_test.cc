@@ -45,7 +45,7 @@ TEST_CASE("the diagonal shortcut needs a factor matrix that was diagonal at ever
   CHECK(step({0, 0, 0, 0}) == std::vector<double>{0, 0});
 }
 
-TEST_CASE("negative eigenvalues are shifted in dense factor matrices and not in diagonal ones") {
+TEST_CASE("negative eigenvalues above -epsilon are shifted in dense factor matrices and not in diagonal ones") {
   // Writes a factor matrix with the eigenvalue -0.25. If its flag says diagonal, each element becomes (a + eps)^(-1/4).
   // Otherwise, the eigenvalues are shifted first.
   for (const bool dense : {false, true}) {

@@ -42,7 +42,7 @@ TEST_CASE("blocks of every order agree with the reference") {
   }
 }
 
-TEST_CASE("every combination of options agrees with the reference") {
+TEST_CASE("combinations of options agree with the reference") {
   for (const std::string grafting : {"none", "sgd", "adagrad", "rmsprop", "adam"}) {
     for (int bits = 0; bits < 64; ++bits) {
       TensorReference reference({5, 4});

@@ -8,8 +8,8 @@
 namespace shampoo_test {
 namespace {
 
-// A model with large and tiny blocks, all dtypes, orders 1 to 4, a stack, a shard, a parameter that is scanned in
-// several chunks, and a group with other keys.
+// A model with large and tiny blocks, all floating-point dtypes, orders 1, 2 and 4, a stack, a shard, a parameter that
+// is scanned in several chunks, and a group with other keys.
 std::vector<shampoo_param_desc> MixedModel() {
   std::vector<shampoo_param_desc> params = {Param("large", {160, 130}),         Param("half", {40, 33}, SHAMPOO_F16),
                                             Param("brain", {70}, SHAMPOO_BF16), Param("wide", {9, 8}, SHAMPOO_F64),

@@ -75,7 +75,7 @@ TEST_CASE("an optimizer on the CPU rejects communicators of device memory") {
   CHECK(account.released == 2);
 }
 
-TEST_CASE("the output updates is rejected when ranks send parameters") {
+TEST_CASE("the key output must not be updates with communicate params") {
   const ConfigPtr config = MakeConfig({{"communicate", "params"}, {"output", "updates"}});
   const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
   shampoo_plan* plan = nullptr;

@@ -14,7 +14,8 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A config in which no key has its default value, so that a failed call that resets a key is detected.
+// A config in which almost no key has its default value (see AnotherValue), so that a failed call that resets a key is
+// detected.
 ConfigPtr MakeChangedConfig() {
   ConfigPtr config = MakeConfig();
   for (const shampoo_key_info& key : KeyTable()) {
@@ -248,7 +249,7 @@ TEST_CASE("the absence of a value is a result and not a failure") {
   CHECK(shampoo_last_error() == before);
 }
 
-TEST_CASE("shampoo_config_describe_key accepts indices from 0 to the count only") {
+TEST_CASE("shampoo_config_describe_key accepts only indices below the count") {
   shampoo_key_info info = SHAMPOO_KEY_INFO_INIT;
   const int32_t count = shampoo_config_key_count();
   for (const int32_t index : {-1, count, INT32_MAX, INT32_MIN}) {

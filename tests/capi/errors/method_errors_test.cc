@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Keys of methods in eigenbases that the method of the group does not read, or that contradict each other.
+// Keys that the method of the group does not read, and keys of norms for parameters of several blocks.
 #include <algorithm>
 
 #include "errors_test_util.h"

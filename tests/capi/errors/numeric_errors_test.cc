@@ -142,11 +142,13 @@ TEST_CASE("the overflow check of a factor matrix uses its largest row, not the s
   model.Bind();
   model.FillGradients(1);
   for (size_t i = 0; i < 4; ++i)
-    model.tensors[0].g.Set(i * 7, 200);  // a diagonal: |G|^2 does not fit f16, but each row does
+    model.tensors[0].g.Set(i * 7, 200);  // in different rows and columns: |G|^2 does not fit f16, but each row does
   CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
 }
 
-TEST_CASE("a step is rejected before a grafting sum overflows its dtype, and an average is accepted") {
+TEST_CASE(
+    "a step is rejected if the grafting state is a sum that would overflow its dtype, but not if it is an average that "
+    "fits") {
   const Keys narrow = {{"grafting_dtype", "f16"}, {"beta2", "0.5"}, {"beta1", "0"}};
   SmallModel sum(narrow + Keys{{"grafting", "adagrad"}});
   sum.Bind();
@@ -193,8 +195,8 @@ TEST_CASE("terms of coupled weight decay that cancel are rejected if their round
 }
 
 TEST_CASE("a block whose momentum would overflow its dtype is unchanged, counted, and reported by the next step") {
-  // The bias has no factor matrices, so its momentum is a sum of gradients. In the third step, the momentum of element
-  // 2 would become 0.9 * 60000 + 60000, but the largest number of f16 is 65504.
+  // Element 2 is by far the largest element of the gradient of the bias, so the direction is nearly this gradient. In
+  // the third step, the momentum of element 2 would become 0.9 * 60000 + 60000, but the largest number of f16 is 65504.
   SmallModel model(Keys{{"momentum", "0.9"},
                         {"momentum_dtype", "f16"},
                         {"beta1", "0"},

@@ -208,7 +208,7 @@ TEST_CASE("a file that is not a regular file is rejected on both ranks without w
       CHECK_MESSAGE(job.All(SHAMPOO_E_IO), job.Errors());
       CHECK_MESSAGE(job.SameError(), job.Errors());
       CHECK_MESSAGE(Has(job.Error(1), "is not a regular file"), job.Errors());
-      // The same applies to the path of the index.
+      // The same applies if the load is given the path of the index.
       const bool is_index = name.ends_with(".json");
       if (is_index && odd.kind != std::string("a directory")) {
         job.Load(path);

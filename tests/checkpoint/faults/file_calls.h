@@ -9,8 +9,8 @@
 
 namespace shampoo_test {
 
-// A file operation of a thread. file_calls.cc replaces the file functions of the C library with functions that forward
-// to the kernel.
+// A file operation of a thread. file_calls.cc replaces the file functions of the C library. The replacements of opendir
+// and readdir call the C library, and all others call the kernel.
 struct FileCall {
   int64_t number = 0;     // counted from 1 by the watch
   std::string name = {};  // name of the function, such as "pwrite"

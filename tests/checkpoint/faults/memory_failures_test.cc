@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Allocations of a save and of a load fail on one rank: a single one, all from some point on, or all large ones from
-// some point on. All ranks return the same code, and no rank waits for another.
+// some point on. All ranks return the same code, and no rank waits until a timeout.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -32,7 +32,7 @@ void FailAllocations(SavingJob* job, int rank, const Mode& mode, int64_t first, 
   };
 }
 
-// Tests every stride-th allocation.
+// Tests every stride-th allocation, and every large one.
 void FailSaves(int64_t stride) {
   Saves saves;
   const int descriptors = OpenDescriptors();

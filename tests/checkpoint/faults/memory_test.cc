@@ -28,7 +28,7 @@ void Require(bool condition, const std::string& what) {
   std::exit(1);
 }
 
-// Returns a line of /proc/self/status in bytes.
+// Returns the value of a line of /proc/self/status, in bytes.
 int64_t Resident(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

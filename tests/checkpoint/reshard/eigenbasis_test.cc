@@ -86,7 +86,7 @@ TEST_CASE("blocks without factor matrices keep their number of gradients when th
     train(&whole, 4, 6);
     train(&halves, 4, 6);
     CHECK(hold(whole[0].w));
-    // The other way round.
+    // One rank loads the checkpoint of the halves.
     RequireSave(&halves, scratch / "halves");
     Grid joined(spec, 1, 1);
     RequireCreate(&joined);

@@ -191,7 +191,7 @@ TEST_CASE("a save creates the directory, and paths that do not exist or are not 
   }
   RequireLoad(&saver.rank, "checkpoint-000001.json");
   REQUIRE(chdir(before) == 0);
-  // The next save has removed the files of the killed one and has the next number.
+  // The next save removes the files of the killed one and has the next number.
   saver.rank.Save(empty);
   CHECK(NamesIn(empty) ==
         std::vector<std::string>{"checkpoint-000005.json", "checkpoint-000005.rank-00000-of-00001.safetensors"});

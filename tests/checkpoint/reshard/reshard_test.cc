@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random models, saved by a job of one kind and loaded by a job of another. A map of elements that is independent of
-// the library gives the expected position of every element of every state.
+// Random models, saved by a job of one kind and loaded by a job of another. expected_states.cc computes the position of
+// every element of every state from the plan, independently of the library's code for checkpoints.
 #include <doctest/doctest.h>
 
 #include <map>

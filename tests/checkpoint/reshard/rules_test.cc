@@ -171,8 +171,8 @@ TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists
 
 TEST_CASE("blocks that are divided differently are an error that names them, or are reset and counted") {
   const Saved saved(SmallModel());
-  // Weight (9 x 7) now has 2 x 2 blocks instead of 3 x 2. Bias still has 2 blocks, of other sizes. The only block of
-  // table is 3 x 5 instead of 3 x 4.
+  // Weight (9 x 7) now has 2 x 2 blocks instead of 3 x 2. Bias still has 2 blocks, of other sizes. Table has one block
+  // of 3 x 5 instead of blocks of 3 x 4 and 3 x 1.
   const Keys other = {{"max_preconditioner_dim", "5"}};
   CheckRefusal(saved, SmallModel(other),
                {"does not have 7 of 7 blocks of this rank: \"weight/0 (5, 5) at 0\", \"weight/1 (5, 2) at 5\", ",

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shards of which one has all elements of a parameter, or none, with both values of shard_mode.
+// Shards that hold all elements of a parameter, or none of them, with both values of shard_mode.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -13,7 +13,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("a group without elements on a shard makes no steps there and is saved with the steps of the other shards") {
+TEST_CASE("a group without elements on a shard is saved with the steps of the other shards") {
   RankSpec spec = SmallModel();
   spec.groups = {spec.keys};
   spec.params = {{"weight", {9, 7}}, {"scalar", {}, 1}};

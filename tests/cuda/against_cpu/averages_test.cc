@@ -82,7 +82,7 @@ TEST_CASE("averages with other keys are those of the CPU") {
   }
 }
 
-// The first gradient of a block only initializes its eigenbases, whose signs are those of a solver.
+// The signs of eigenvectors depend on the solver. Therefore only parameters and offsets of averages are compared.
 TEST_CASE("averages of method soap are those of the CPU") {
   for (const Keys& average : kAverages) {
     CAPTURE(average[0].second);
@@ -178,7 +178,6 @@ TEST_CASE("exports are those of the CPU, and leave parameters and state as they 
         for (Model* const model : {&host, &device}) {
           model->FillParams(1);
           model->Train(1, 3);
-          // An average that has not been started by a step is the parameter.
           model->Wait();
         }
         const std::string before = device.Bits();

@@ -11,8 +11,8 @@
 namespace shampoo_test {
 namespace {
 
-// Returns a course whose first factor matrices have no null space of two or more dimensions: its basis would be
-// arbitrary.
+// Returns a course. The shapes must be such that the first factor matrices have no null space of two or more
+// dimensions, because its basis would be arbitrary.
 Course BasisCourseOf(const Keys& keys, const std::vector<std::vector<int64_t>>& shapes, int64_t steps) {
   Course course{.spec = {}, .steps = steps};
   course.spec.keys = keys;

@@ -9,8 +9,8 @@ namespace {
 constexpr int32_t kDtypes[] = {SHAMPOO_F32, SHAMPOO_F64, SHAMPOO_F16, SHAMPOO_BF16};
 constexpr const char* kNames[] = {"f32", "f64", "f16", "bf16"};
 
-// Factor matrices are rank-deficient. Epsilon is so far above their rounding errors in float32 that these errors change
-// inverse roots by much less than a float16 is rounded.
+// Factor matrices are rank-deficient. Epsilon is much larger than their rounding errors in float32. Therefore these
+// errors change inverse roots much less than rounding to float16 does.
 Course CourseOf(const Keys& keys) {
   Course course{.spec = {}, .steps = 5};
   course.spec.keys = Keys{{"use_merge_dims", "false"}, {"epsilon", "1"}} + keys;
@@ -54,10 +54,10 @@ TEST_CASE("the dtype of each state") {
   }
 }
 
-// Rounding may differ in a few elements. The other elements are bit-identical. On a GPU, rounding errors of the
-// computation are up to some 1e-6 of the largest element, which is a few percent of the distance of neighbors in
-// float16 for elements that are small. If values were truncated, or the rounded values were used, about half of the
-// elements would differ.
+// A few elements may be rounded to another neighbor. The other elements are bit-identical. On a GPU, rounding errors of
+// the computation are up to about 1e-6 of the largest element. For small elements, this is a few percent of the
+// distance between neighbors in float16. If values were truncated, or if the step used the rounded values, about half
+// of the elements would differ.
 TEST_CASE("a state of fewer bits is rounded to nearest, and the step that computes it uses the unrounded value") {
   for (const char* dtype : {"f16", "bf16"}) {
     for (const char* computation : {"f32", "f64"}) {
@@ -109,7 +109,7 @@ TEST_CASE("parameters of float32 and float64 in one step") {
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("updates as output in place of parameters") {
+TEST_CASE("updates as output instead of parameters") {
   for (const char* output : {"updates", "parameters"}) {
     Course course = CourseOf({{"output", output}, {"weight_decay", "0.1"}, {"max_preconditioner_dim", "4"}});
     for (ParamSpec& param : course.spec.params) {
@@ -122,7 +122,7 @@ TEST_CASE("updates as output in place of parameters") {
   }
 }
 
-TEST_CASE("products with roots in TF32 change parameters and momentum, but no factor matrix and no root") {
+TEST_CASE("precondition_math tf32 changes parameters and momentum, but no factor matrix and no root") {
   Course course = CourseOf({{"momentum", "0.9"}});
   course.spec.params.push_back({{70, 40}});
   course.spec.params.push_back({{4, 5}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});

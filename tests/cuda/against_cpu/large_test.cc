@@ -40,7 +40,7 @@ TEST_CASE("roots of matrices above size 128, with factor matrices in panels") {
   Check({{300, 150}}, SHAMPOO_F32, {{"factor_dtype", "bf16"}, {"inverse_dtype", "bf16"}, {"epsilon", "1e3"}});
 }
 
-TEST_CASE("more roots of a shape than a chunk holds, and more blocks than a batched product of 65535 matrices" *
+TEST_CASE("more roots of a shape than a chunk holds, and more blocks than the 65535 that a batched product accepts" *
           doctest::test_suite("long")) {
   Check({{3 * 17000, 2}}, SHAMPOO_F32, {{"max_preconditioner_dim", "3"}, {"precondition_frequency", "2"}});
   Check({{2 * 66000, 2}}, SHAMPOO_F32, {{"max_preconditioner_dim", "2"}, {"precondition_frequency", "2"}});

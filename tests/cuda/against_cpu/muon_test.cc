@@ -93,7 +93,7 @@ TEST_CASE("matrices of several tiles take the steps of the CPU with method muon"
   }
 }
 
-// Such products are computed in panels, without all elements above the diagonal.
+// Large symmetric products are computed in panels, which leave out many elements above the diagonal.
 TEST_CASE("matrices with large products take the steps of the CPU with method muon") {
   const Stage stage;
   fake_cuda_set_protection(0);
@@ -182,7 +182,7 @@ TEST_CASE("gradients of zeros, of any scale and of low rank take the steps of th
   }
 }
 
-TEST_CASE("a direction has the same bits if all gradients are multiplied by a power of two") {
+TEST_CASE("a direction is bit-identical if all gradients are multiplied by a power of two") {
   const auto params_after = [](double scale) {
     Course course{.spec = {}, .steps = 3};
     course.spec.keys = {{"method", "muon"}, {"ns_norm", "schatten4"}, {"second_moment", "row"}};

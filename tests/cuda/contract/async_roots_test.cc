@@ -14,7 +14,7 @@
 namespace shampoo_test {
 namespace {
 
-// Roots are used from step 5 on; those of step 10 from step 13 on; those of step 15 from step 18 on.
+// Roots are used from step 5 on. The roots of step 10 are used from step 13 on, and those of step 15 from step 18 on.
 ModelSpec AsyncOfThree(const Keys& more = {}) {
   return FiveShapes(Keys{{"precondition_frequency", "5"}, {"root_async", "3"}, {"beta2", "0.9"}} + more);
 }
@@ -338,7 +338,7 @@ void CheckOtherState(const Keys& more) {
   other.FillParams(1);
   model.Train(1, 11);
   other.Train(101, 111);
-  // From here on, each optimizer steps the state of the other, in its own arena.
+  // From here on, both optimizers step the state of `other`: `model` steps a copy of it.
   const DeviceBytes copy(arena.bytes());
   MustCuda(cudaMemcpyAsync(copy.get(), arena.get(), arena.bytes(), cudaMemcpyDeviceToDevice, stream));
   Must(shampoo_optimizer_bind_state(model.optimizer, copy.get(), copy.get()));
@@ -370,11 +370,11 @@ void CheckCaptures(const Keys& more) {
   const Graph graph(&model);
   graph.Launch();
   CHECK(model.State("group.0/step")[0] == 14);
-  graph.Launch();  // 15 takes a snapshot
+  graph.Launch();  // step 15 takes a snapshot
   CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE, "due or put into use");
   CHECK(model.State("group.0/step")[0] == 14);
   model.Train(15, 17);
-  graph.Launch();  // 18 uses its roots
+  graph.Launch();  // step 18 uses its roots
   CHECK(shampoo_optimizer_status(model.optimizer, 1, nullptr) == SHAMPOO_E_STATE);
   CHECK(model.State("group.0/step")[0] == 17);
 }

@@ -90,7 +90,7 @@ TEST_CASE("steps with averages and exports load no kernel, allocate nothing and 
   }
 }
 
-TEST_CASE("an export writes what is wanted, and copies the parameters if there is no average") {
+TEST_CASE("an export skips parameters whose weights are NULL, and copies the parameters if there is no average") {
   const Stage stage;
   for (const Keys& average : {Keys{{"weight_ema", "0.5"}}, Keys{}}) {
     Model model(AveragedSpec(average));

@@ -94,7 +94,7 @@ TEST_CASE("the phases of methods in eigenbases are measured, and measuring chang
   }
 }
 
-TEST_CASE("replays of a captured step with a method in eigenbases are steps, except where eigenbases are due") {
+TEST_CASE("replays of a captured step with a method in eigenbases make steps, unless eigenbases are due") {
   for (const Keys& method : kBasisMethods) {
     const StageWithStream stream;
     Model plain(SpecInBases(method), stream);
@@ -144,7 +144,7 @@ TEST_CASE("a step at which eigenbases are due cannot be captured") {
   CHECK(model.State("p0/0/gradient_count") == std::vector<double>{7});
 }
 
-TEST_CASE("a state whose number of gradients was overwritten is rejected if other eigenbases are due") {
+TEST_CASE("a step is rejected if the number of gradients was overwritten and this changes whether eigenbases are due") {
   const StageWithStream stream;
   const size_t bytes = static_cast<size_t>(PlannedBytes(MakePlan(SpecInBases(kBasisMethods[0])).get(), "state"));
   DeviceBytes arena(bytes);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks that are gathered from shards (shard_mode gather): their steps equal those of the model without shards, on the
-// fake bit for bit.
+// Blocks that are gathered from shards (shard_mode gather). Their steps equal those of the model without shards, and
+// are bit-identical on the fake.
 #include <algorithm>
 #include <cfloat>
 #include <cmath>

@@ -255,7 +255,7 @@ TEST_CASE("the device rejects a replay at a step with another schedule, and the 
   }
 }
 
-TEST_CASE("shampoo_optimizer_status reports a gradient that a replay rejected, with the number of the captured step") {
+TEST_CASE("shampoo_optimizer_status reports a gradient that a replay rejected, and the number of rejected steps") {
   const StageWithStream stream;
   Model model(GraphSpec(), stream);
   model.FillParams(1);

@@ -57,7 +57,7 @@ const std::vector<Keys> kHostCommOptions = {
     {{"communicate", "params"}, {"root_async", "1"}, {"track_times", "true"}},
 };
 
-TEST_CASE("ranks over communicators of host memory make the steps of ranks over communicators of device memory" *
+TEST_CASE("ranks make bit-identical steps over communicators of host memory and over those of device memory" *
           doctest::test_suite("long")) {
   for (const HostKind& kind : kHostKinds) {
     for (const Keys& options : kHostCommOptions) {
@@ -170,7 +170,8 @@ TEST_CASE("over communicators of host memory a step copies once to the host for 
   }
 }
 
-TEST_CASE("with communicators of host memory, create allocates the planned device memory, and none for error texts") {
+TEST_CASE(
+    "create allocates the planned device memory, and none for error texts if all communicators take host memory") {
   for (const HostKind& kind : kHostKinds) {
     CAPTURE(NameOf(kind));
     const Stage stage;
@@ -204,8 +205,8 @@ TEST_CASE("if pinned memory for a communicator of host memory cannot be allocate
     HostKind kind;
     int64_t bytes;
   };
-  // A segment of replicas has a header of 64 bytes and the updates of the rank's two parameters. The agreement of
-  // shards has segments of 64 bytes.
+  // A segment of replicas has a header of 64 bytes and the update of the rank's block, padded to 64 bytes. The
+  // agreement of shards has segments of 64 bytes.
   for (const Case& one :
        {Case{{"local", 2, 1, false, kReplicasOnHost}, 2 * 64 * 2}, Case{{"local", 1, 2, false, kShardsOnHost}, 128},
         Case{{"local", 2, 2, false, kAllOnHost}, 2 * 64 * 2}}) {

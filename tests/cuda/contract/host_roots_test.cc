@@ -17,8 +17,8 @@
 namespace shampoo_test {
 namespace {
 
-// Roots are used from step 5 on; those of step 10 from step 13 on; those of step 15 from step 18 on. With one thread,
-// each buffer has room for two of the largest matrices, so that a job has several chunks.
+// Roots are used from step 5 on. The roots of step 10 are used from step 13 on, and those of step 15 from step 18 on.
+// With one thread, each buffer has room for two of the largest matrices, so that a job has several chunks.
 ModelSpec HostOfThree(const Keys& more = {}) {
   ModelSpec spec = FiveShapes(
       Keys{{"precondition_frequency", "5"}, {"root_async", "3"}, {"beta2", "0.9"}, {"root_device", "host"}} + more);
@@ -173,7 +173,7 @@ TEST_CASE("residuals of roots on the host are those of the CPU, and measuring ch
   }
 }
 
-TEST_CASE("a checkpoint saved while the host computes roots continues with the same bits") {
+TEST_CASE("training from a checkpoint that was saved while the host computed roots is bit-identical") {
   const StageWithStream stream;
   const shampoo::TemporaryDirectory folder;
   Model first(HostOfThree(), stream);
@@ -266,7 +266,7 @@ void FailEachOwnCall(const char* root_device, uint64_t step) {
     const shampoo_status status = shampoo_optimizer_step(model.optimizer, stream);
     if (fake_cuda_cancel_failures() != 0) return Must(status);
     CheckError(status, n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE, "(...) failed: ");
-    // If the step was made nevertheless, the next call may detect that.
+    // If the step was made despite the failure, the next call may detect that the state has changed.
     if (const shampoo_status next = model.TryStep(); next != SHAMPOO_OK) CHECK(next == SHAMPOO_E_STATE);
     model.Train(step + 1, step + 3);
   }
@@ -278,8 +278,8 @@ TEST_CASE("each call of a step with root_async may fail" * doctest::test_suite("
   }
 }
 
-// The step would use roots of snapshots that were written after the roots were started, so that it first copies these
-// snapshots, in its stream.
+// The test writes a snapshot after the computation of its root has started. Therefore the step that uses the roots
+// first copies snapshots, in its stream.
 TEST_CASE("destroying an optimizer waits for copies of snapshots, also if a later one could not be enqueued" *
           NeedsFake()) {
   int64_t failures = 0;

@@ -55,7 +55,8 @@ TEST_CASE("a step of a thousand equal blocks takes as many launches, products an
           NeedsFake()) {
   for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
     CAPTURE(std::string(method));
-    // A batch makes as many iterations as its slowest matrix needs. With few allowed, all batches make the same number.
+    // A batch makes as many iterations as its slowest matrix needs. If few are allowed, all batches make the same
+    // number.
     CheckTenAndAThousand({{"root_method", method}, {"root_max_iterations", "8"}, {"epsilon", "1"}}, {4, 3});
   }
 }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Method muon and sign, and norms: launches, memory, captured steps, parts and ranks.
+// Methods muon and sign, and norms: launches, memory, captured steps, fused parameters and ranks.
 #include "tests/cuda/contract/rank_steps.h"
 #include "tests/cuda/contract/sizes.h"
 #include "tests/cuda/tools/graph.h"
@@ -32,7 +32,7 @@ const std::vector<Keys> kCases = {kMuon,
                                   kSign + kNormed,
                                   Keys{{"method", "adam"}, {"norm_control", "hyperball"}}};
 
-TEST_CASE("steps of method muon and sign load no kernel, allocate nothing and wait for nothing" * NeedsFake()) {
+TEST_CASE("steps of methods muon and sign load no kernel, allocate nothing and wait for nothing" * NeedsFake()) {
   for (const Keys& keys : kCases) {
     const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
     ModelSpec spec = MatricesOf(keys);
@@ -88,7 +88,8 @@ TEST_CASE("a step of a thousand equal matrices takes as many launches and produc
   }
 }
 
-TEST_CASE("each step of the iteration takes three products of a shape, or two if c is 0" * NeedsFake()) {
+TEST_CASE("each step of the iteration takes three products for each shape, or two if its coefficient c is 0" *
+          NeedsFake()) {
   for (const auto& [coefficients, products] : {std::pair{"jordan", 15}, {"cubic5", 10}}) {
     const Stage stage;
     ModelSpec spec;
@@ -102,7 +103,7 @@ TEST_CASE("each step of the iteration takes three products of a shape, or two if
   }
 }
 
-TEST_CASE("replays of a captured step are steps with methods without roots") {
+TEST_CASE("with methods without roots, replays of a captured step have the results of steps") {
   std::vector<Keys> cases = kCases;
   cases.push_back({{"method", "adam"}});
   cases.push_back({{"method", "sgd"}, {"momentum", "0.9"}});
@@ -128,7 +129,8 @@ TEST_CASE("replays of a captured step are steps with methods without roots") {
   }
 }
 
-TEST_CASE("the device rejects a replay of a step of the grafting method as a step of method muon or sign") {
+TEST_CASE(
+    "the device rejects a captured step of the grafting method that is replayed as a step of method muon or sign") {
   for (const Keys& method : {kMuon, kSign}) {
     const StageWithStream stream;
     Model model(MatricesOf(method + Keys{{"grafting", "adam"}, {"start_preconditioning_step", "4"}}), stream);

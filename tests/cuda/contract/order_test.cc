@@ -31,7 +31,7 @@ std::vector<char> Run(const ModelSpec& spec, const Order& order, Where where, co
       if (where == Where::kInTurns) training.MoveTo(t % 2 == 0 ? other : own);
       skip.Before(t);
       if (training.Step(t) != SHAMPOO_OK) return std::vector<char>();
-      // If a call of step 5 is skipped, step 6 may have no job.
+      // If a call of step 5 is skipped, step 6 may give no job to the thread that enqueues roots.
       const bool has_job = t == 4 || (t == 6 && skipped.step != 5);
       if (is_async && has_job) fake_cuda_wait_for_jobs(1);
       skip.After(t);

@@ -230,7 +230,7 @@ TEST_CASE("every wait and every record of an event is needed in a step with seve
   }
 }
 
-TEST_CASE("replicas with several buckets make the steps of replicas with one") {
+TEST_CASE("replicas make bit-identical steps with one bucket and with several") {
   std::vector<std::vector<std::vector<double>>> params;
   for (const char* bucket : {"0", "64", "192"}) {
     const Stage stage;

@@ -16,7 +16,8 @@ inline const Keys kReporting[] = {{{"status_lag", "0"}},
                                   {{"status_lag", "1"}, {"comm_bucket_bytes", "128"}, {"communicate", "params"}}};
 inline bool ReportsLate(const Keys& reporting) { return reporting[0].second == "1"; }
 
-// Returns a model with blocks of at most 4 x 4. Its learning rate is the first learning rate of CheckBoundRates().
+// Returns the specification of a model whose blocks have dims of at most 4. Its learning rate is the first learning
+// rate of CheckBoundRates().
 inline ModelSpec SpecOfRanks(const Keys& more) {
   return FiveShapes(Keys{{"max_preconditioner_dim", "4"}, {"lr", "0.25"}} + more);
 }

@@ -103,7 +103,7 @@ TEST_CASE("one group is tracked, and the other one is not") {
   const StageWithStream stream;
   ModelSpec spec = FiveShapes({{"status_lag", "0"}});
   spec.groups = {kTracked};
-  spec.params[5].group = 1;  // of the same shape as the first one
+  spec.params[5].group = 1;  // of the same shape as the first parameter
   Pair pair(spec, stream);
   pair.Train(1, 3);
   pair.Each([](Model& model) { CHECK(model.Stat("root_error.worst") >= 10); });
@@ -135,7 +135,7 @@ TEST_CASE("a root that is computed again is measured, too" * NeedsFake()) {
   }
 }
 
-TEST_CASE("several ranks measure the roots that they own, with captured steps in between") {
+TEST_CASE("several ranks measure the roots that they own, and replays do not change the measured values") {
   for (const char* lag : {"0", "1"}) {
     const Stage stage;
     DeviceRanks ranks(FiveShapes(kTracked + Keys{{"status_lag", lag}, {"precondition_frequency", "3"}}), 2);

@@ -60,7 +60,8 @@ TEST_CASE("if one shard finds an error or has other inputs, all shards of all co
         // Shard rank 1 of the last copy.
         const int faulty = (grid.copies - 1) * grid.shards + 1;
         fault.spoil(&ranks[faulty]);
-        // With gathered blocks, only the copy that owns a block checks its gradient.
+        // Only the owner of a gathered block checks its gradient, which comes from the shards of the owner's replica.
+        // That may be the first replica.
         if (fault.status == SHAMPOO_E_NUMERIC) fault.spoil(&ranks[1]);
         CheckAllReject(&ranks, reporting, fault.status, fault.words);
         fault.mend(&ranks[faulty]);

@@ -103,7 +103,7 @@ TEST_CASE("a rejected step leaves a separate state_out unchanged, and a skipped 
       if (rejected) CHECK(out == std::vector<char>(second.bytes(), '\x5a'));
       if (choice == std::string("skip_step")) CHECK(out == in);
       if (choice == std::string("skip_block")) CHECK(out != in);
-      // Continue from that state.
+      // Continue from state_in after a rejected step, and otherwise from state_out.
       model.FillGradients(2);
       const DeviceBytes& from = rejected ? first : second;
       Must(shampoo_optimizer_bind_state(model.optimizer, from.get(), from.get()));

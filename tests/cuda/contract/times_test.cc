@@ -136,7 +136,7 @@ TEST_CASE("a rejected step and steps of several ranks are measured") {
       CHECK(Grown(std::vector<double>(5), before.back()) == 5);
     }
     ranks.FillGradients(3);
-    // With gathered blocks, only the copy that owns a block checks its gradient.
+    // Only the owner of a gathered block checks its gradient, which comes from the shards of the owner's replica.
     const int next = mode == std::string("gather") ? shards : ranks.world();
     for (int rank = 1; rank < ranks.world(); rank += next) ranks[rank].SpoilGradient(3, 2, NAN);
     ranks.Step();

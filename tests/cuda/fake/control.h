@@ -23,12 +23,14 @@ extern "C" {
 // all settings. Keeps the seed.
 SHAMPOO_FAKE_EXPORT void fake_cuda_reset(void);
 
-// Returns 1 if the calls of CUDA reach the fake, and 0 if they reach a GPU. On a GPU, functions that choose an order,
-// the progress, whether solvers wait, the loading of kernels or the protection of memory have no effect,
-// fake_cuda_progress() and fake_cuda_cancel_failures() return 0, and fake_cuda_leaks() returns "". Functions that
-// count, inject failures or describe another system are misuse, which fake_cuda_problems() reports; test cases that
-// call them belong to the test suite "fake" (NeedsFake() of stage.h), or to the suite "long",
-// of which GPUs run only the case of communicators of host memory.
+// Returns 1 if the calls of CUDA reach the fake, and 0 if they reach a GPU. On a GPU:
+// - Functions that set an order, the progress, whether solvers wait or the protection of memory have no effect.
+// - fake_cuda_wait_for_jobs(), fake_cuda_mark() and the functions that begin and end the loading of kernels have no
+//   effect either.
+// - fake_cuda_progress() and fake_cuda_cancel_failures() return 0, and fake_cuda_leaks() returns "".
+// - Functions that count, inject failures, wait for a held call or describe another system are misuse, which
+//   fake_cuda_problems() reports. Test cases that call them belong to the test suite "fake" (NeedsFake() of stage.h) or
+//   to the suite "long". tests/gpu.sh runs only those cases of the suite "long" that do not call them.
 SHAMPOO_FAKE_EXPORT int fake_cuda_is_fake(void);
 
 // Returns 1 if the calling thread is inside of a call of CUDA or of its libraries, and 0 otherwise. A GPU reports 0.
@@ -170,7 +172,8 @@ SHAMPOO_FAKE_EXPORT void fake_cuda_skip(const char* function, int64_t nth);
 SHAMPOO_FAKE_EXPORT void fake_cuda_skip_launch(const char* part_of_name, int64_t nth);
 // Cancels all pending failures and skips. Returns how many there were.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_cancel_failures(void);
-// Makes all later calls return this cudaError, as after a device fault.
+// Makes later calls fail with this cudaError, as after a device fault. Calls of cuBLAS and cuSOLVER fail with their own
+// errors. Functions that free or destroy still do so.
 SHAMPOO_FAKE_EXPORT void fake_cuda_fault(int code);
 
 enum fake_cuda_eigen_fault {

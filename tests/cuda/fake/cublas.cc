@@ -38,7 +38,7 @@ struct Batch {
   size_t workspace_bytes;
 };
 
-// Multiplies matrices of bfloat16, with sums in float32. No code here adds to C.
+// Multiplies matrices of bfloat16, with sums in float32. beta must be 0.
 void Multiply(const Product& how, const __nv_bfloat16* a, int64_t lda, const __nv_bfloat16* b, int64_t ldb,
               __nv_bfloat16* c, int64_t ldc) {
   const auto widened = [](const __nv_bfloat16* from, int64_t rows, int64_t columns, int64_t ld) {

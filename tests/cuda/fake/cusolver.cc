@@ -141,7 +141,8 @@ cusolverStatus_t Enqueue(const char* solver, const SolverHandle& handle, EigenBa
   ++state.counts[FAKE_CUDA_EIGENPROBLEMS];
   if (batch.n == 0 || batch.count == 0) return CUSOLVER_STATUS_SUCCESS;
   batch.device = handle.device;
-  // Without the deterministic mode, results vary. The default algorithm depends on the number of matrices.
+  // Without the deterministic mode, results vary. With it, results of the default algorithm still depend on whether the
+  // batch has more than one matrix.
   batch.rounds_differently = handle.deterministic ? !batch.one_algorithm && batch.count > 1 : NextRandom() % 2 == 0;
   const cudaError_t error =
       state.streams.Enqueue(stream, [batch, f64] { f64 ? SolveBatch<double>(batch) : SolveBatch<float>(batch); });

@@ -10,7 +10,7 @@
 
 #include "tests/cuda/fake/control.h"
 
-// Enqueues a kernel of a program other than the plugin: `run` is called once for each CTA. `body` names the kernel.
+// Enqueues a kernel that is not part of the plugin: `run` is called once for each CTA. `body` names the kernel.
 extern "C" SHAMPOO_FAKE_EXPORT cudaError_t fake_cuda_launch(cudaStream_t stream, int64_t ctas,
                                                             const std::type_info& body,
                                                             std::function<void(int64_t)> run);

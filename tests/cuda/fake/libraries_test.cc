@@ -112,7 +112,7 @@ TEST_CASE_FIXTURE(BlasFixture, "an operand outside its allocation is a permanent
         std::string::npos);
 }
 
-TEST_CASE_FIXTURE(BlasFixture, "the workspace is aligned device memory, and setting a stream resets it") {
+TEST_CASE_FIXTURE(BlasFixture, "the workspace must be aligned device memory, and setting a stream resets it") {
   void* workspace = nullptr;
   CHECK(cudaMalloc(&workspace, 4096) == cudaSuccess);
   CHECK(cublasSetWorkspace(blas, ones.data(), 64) == CUBLAS_STATUS_INVALID_VALUE);
@@ -129,7 +129,7 @@ TEST_CASE_FIXTURE(BlasFixture, "the workspace is aligned device memory, and sett
   CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS_WITHOUT_WORKSPACE) == 1);
 }
 
-// Two 3 x 3 matrices with the eigenvalues 1, 2 and 4, the second three times the first.
+// Two 3 x 3 matrices. The first one has the eigenvalues 1, 2 and 4. The second one is three times the first.
 struct SolverFixture : FakeCudaFixture {
   SolverFixture() {
     REQUIRE(cusolverDnCreate(&solver) == CUSOLVER_STATUS_SUCCESS);
@@ -170,7 +170,7 @@ struct SolverFixture : FakeCudaFixture {
     CHECK(cudaStreamSynchronize(stream[0]) == cudaSuccess);
     CHECK(cudaFree(work) == cudaSuccess);
   }
-  // The largest element of A - V diag(w) V^T.
+  // Returns the largest element of |A - V diag(w) V^T|.
   double Error(size_t matrix) const {
     const std::vector<double> v = ToHost(a, 18);
     const std::vector<double> values = ToHost(w, 6);
@@ -320,7 +320,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a call that a capture does not allow invalid
     CHECK(cudaMemsetAsync(data, 0, 4, nullptr) == cudaSuccess);
     breaks = false;
   }
-  SUBCASE("on another thread, by its mode") {
+  SUBCASE("on another thread, unless its mode allows the call") {
     for (const cudaStreamCaptureMode mode : {cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed}) {
       begin();
       std::thread([&] {

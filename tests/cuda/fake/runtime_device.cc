@@ -28,7 +28,7 @@ const char* NameOfBody(const std::type_info& body) {
 
 uint64_t NextOrder() { return NextRandom(); }
 
-// A kernel that is already loaded is not loaded again, and this is not counted as a call.
+// If the kernel is already loaded, the function does nothing and counts no call.
 cudaError_t LoadKernel(const std::type_info& body) {
   const std::unique_lock<std::recursive_mutex> lock(TheMutex());  // protects the names
   const char* const name = NameOfBody(body);
@@ -106,7 +106,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
       *value = minor;
       return cudaSuccess;
     default:
-      return Call::Cuda(cudaErrorNotSupported);  // the plugin does not use it
+      return Call::Cuda(cudaErrorNotSupported);  // the plugin uses no other attribute
   }
 }
 

@@ -29,7 +29,8 @@ Allocation* OwnAllocation(void* data, Place place) {
   return is && !allocation->leaving ? allocation : nullptr;
 }
 
-// Replaces cudaMemcpyDefault by the direction of the copy. Returns false if another kind contradicts the addresses.
+// Replaces cudaMemcpyDefault by the direction of the copy. Returns false if a kind other than cudaMemcpyDefault
+// contradicts the addresses.
 bool ResolveKind(void* dst, const void* src, cudaMemcpyKind* kind) {
   Memory& memory = TheState().memory;
   const Place to = memory.PlaceOf(dst);

@@ -103,7 +103,8 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "work does not run before the host waits for 
   CHECK(cudaFreeHost(pinned) == cudaSuccess);
 }
 
-// One stream sets a number, and the other one doubles it. with_event: the second stream waits for the first.
+// One stream sets a number, and the other one doubles it. with_event: the stream that doubles waits for the stream that
+// sets. set_first: the older stream sets.
 float DoubledAfterSet(FakeCudaFixture& fixture, bool with_event, bool set_first) {
   const std::array<float, 4> seven{7, 7, 7, 7};
   const cudaStream_t sets = fixture.stream[set_first ? 0 : 1];
@@ -136,7 +137,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a missing wait for an event is detected") {
   CHECK_FALSE(right[FAKE_CUDA_AS_LATE_AS_POSSIBLE][0]);
   CHECK_FALSE(right[FAKE_CUDA_AS_LATE_AS_POSSIBLE][1]);
 
-  // Repeats this with a wait that is called and skipped.
+  // Repeats this with a call of the wait that reports success and does nothing.
   fake_cuda_set_order(FAKE_CUDA_AS_LATE_AS_POSSIBLE, 1);
   fake_cuda_mark();
   fake_cuda_skip("cudaStreamWaitEvent", 2);
@@ -182,7 +183,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "the host cannot access device memory") {
   CHECK_FALSE(Dies([] {}));
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "memory that was not written is NaN, also after it was freed") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "memory that was not written is NaN, and a write after the free is reported") {
   float value = 0;
   void* fresh = nullptr;
   CHECK(cudaMalloc(&fresh, 64) == cudaSuccess);

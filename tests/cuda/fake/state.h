@@ -27,7 +27,7 @@
 
 namespace shampoo::cuda_fake {
 
-// Objects behind handles. The address of a handle cannot be read and is never reused.
+// Objects behind handles. A handle is an address that cannot be read. It is not used again before the next reset.
 template <typename Handle, typename Object>
 class Handles {
  public:
@@ -102,7 +102,8 @@ struct State {
   int solver = FAKE_CUDA_SOLVER_ENQUEUES;
   std::thread::id holder = {};  // the thread that has set `solver`
   int64_t held_calls = 0;
-  std::map<std::thread::id, int64_t> ended_sections;  // by thread, since the mark: see fake_cuda_wait_for_jobs
+  // How often each thread has set its capture mode back to the global mode since the mark; see fake_cuda_wait_for_jobs.
+  std::map<std::thread::id, int64_t> ended_sections;
   int64_t max_eigen_matrices = std::numeric_limits<int64_t>::max();  // cuSOLVER rejects batches of more matrices
   std::string last_failed;  // the function whose planned failure or skip happened last
 
@@ -121,10 +122,10 @@ struct State {
   std::array<int64_t, FAKE_CUDA_KINDS> counts{};
   std::vector<PlannedCall> planned;
   std::vector<PlannedEigenFault> planned_eigen;
-  cudaError_t fault = cudaSuccess;               // all calls return it
+  cudaError_t fault = cudaSuccess;               // returned by all calls that use a device
   std::set<std::pair<int, std::string>> loaded;  // kernels, by device
-  int loading = 0;                               // number of sections in which kernels may be loaded
-  bool may_load = true;                          // outside of sections
+  int loading = 0;                               // calls of fake_cuda_begin_loading without their fake_cuda_end_loading
+  bool may_load = true;                          // while `loading` is 0
 
   bool IsLoaded(int device, const std::string& kernel) const { return loaded.count({device, kernel}) != 0; }
   // Loads a kernel when it is first used. Returns false, and records a misuse, if it must not be loaded at this time.
@@ -174,7 +175,7 @@ class Call {
 
   // Returns whether the call must return at once, because it fails or is skipped.
   bool over() const { return over_; }
-  // Return the error with which a call that is over ends.
+  // If over(), return what the call must return: its error, or success if it is skipped.
   cudaError_t Cuda() const { return Cuda(static_cast<cudaError_t>(code_)); }
   cublasStatus_t Blas() const;
   cusolverStatus_t Solver() const;

@@ -25,7 +25,7 @@ struct Record {
   bool done = false;
   std::chrono::steady_clock::time_point time;  // when it was done
   std::shared_ptr<Stream> stream;
-  // In a capture: the nodes that precede it.
+  // In a capture: the nodes that precede this record.
   std::shared_ptr<Capture> capture;
   std::vector<size_t> nodes;
 };
@@ -87,7 +87,7 @@ class Streams {
   cudaError_t RecordEvent(Event* event, const std::shared_ptr<Stream>& stream);
   cudaError_t WaitEvent(const std::shared_ptr<Stream>& stream, const Event& event);
 
-  // Run work until everything enqueued so far is done.
+  // Run work until everything enqueued so far in the stream, before the record or on the device is done.
   void Finish(const std::shared_ptr<Stream>& stream);
   void Finish(const Record& record);
   void FinishDevice(int device);
@@ -97,10 +97,11 @@ class Streams {
 
   cudaError_t BeginCapture(const std::shared_ptr<Stream>& stream, cudaStreamCaptureMode mode);
   cudaError_t EndCapture(const std::shared_ptr<Stream>& stream, Nodes* out);
-  // Handles a call that is not allowed during a capture: invalidates the capture. Returns whether there was one.
+  // Handles a call that is not allowed during a capture: invalidates all captures whose modes forbid the call, or all
+  // captures if the call waits for the device. Returns whether it invalidated any.
   bool InvalidateForUnsafeCall(bool waits_for_device);
-  // Returns nullptr unless `stream` is a legacy stream and a stream that waits for it is being captured. Otherwise
-  // returns this capture, which any use of the legacy stream invalidates.
+  // If `stream` is a legacy stream and a stream that waits for it is being captured, returns this capture, which any
+  // use of the legacy stream invalidates. Otherwise returns nullptr.
   Capture* CaptureInTheWay(const Stream& stream) const;
 
  private:

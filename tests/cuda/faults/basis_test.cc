@@ -26,7 +26,8 @@ void SpoilBasis(Model* model, int how) {
   fake_cuda_fail_eigen(2, 1, how, 3);
 }
 
-TEST_CASE("a block whose eigenbasis cannot be computed keeps that basis, and all other states follow" * NeedsFake()) {
+TEST_CASE("a block whose eigenbasis cannot be computed keeps its previous basis, and other matrices are not affected" *
+          NeedsFake()) {
   for (const int how : kBasisFaults) {
     CAPTURE(how);
     const Stage stage;
@@ -35,7 +36,7 @@ TEST_CASE("a block whose eigenbasis cannot be computed keeps that basis, and all
     std::vector<double> previous;
     for (Model* model : {&plain, &spoiled}) {
       model->FillParams(1);
-      for (uint64_t t = 1; t <= 3; ++t) {  // the third gradient is the second update
+      for (uint64_t t = 1; t <= 3; ++t) {  // the first gradient makes no update
         if (t == 3) previous = model->State("p1/0/basis.1");
         if (model == &spoiled && t == 3) SpoilBasis(model, how);
         model->Step(t);
@@ -72,7 +73,7 @@ TEST_CASE("a first eigenbasis that cannot be computed is the identity" * NeedsFa
   CHECK(model.State("p1/0/basis.0") != identity);
 }
 
-TEST_CASE("an eigenbasis that cannot be computed too often raises an error that names it" * NeedsFake()) {
+TEST_CASE("if an eigenbasis fails too often, the next step reports an error that names it" * NeedsFake()) {
   const Stage stage;
   Model model(SpecOfBases({{"precondition_frequency", "1"}, {"root_failure_tolerance", "1"}}));
   model.FillParams(1);

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns a model that uses four streams and both eigensolvers.
+// Returns the specification of a model that uses four streams and both eigensolvers for batches.
 ModelSpec SpecOfCalls(const Keys& more = {}) {
   ModelSpec spec = FiveShapes(more);
   spec.params = {{{5}}, {{2, 3, 4}}, {{40, 2}}, {{4, 3}}};
@@ -85,7 +85,7 @@ TEST_CASE("create reports how much memory could not be allocated, and for what" 
 
 shampoo_status StepOnce(Model* model) { return shampoo_optimizer_step(model->optimizer, model->stream); }
 
-TEST_CASE("a first step and later ones: running work ends before its memory is freed" * NeedsFake()) {
+TEST_CASE("if a call of a first or later step fails, running work ends before its memory is freed" * NeedsFake()) {
   for (const int64_t before : {0, 1}) {
     Attempt attempt{.spec = SpecOfCalls(), .steps_before = before, .run = StepOnce};
     attempt.spec.params = {{{2, 3, 4}}, {{4, 3}}};
@@ -114,7 +114,8 @@ int64_t FailEachCallOf(const ModelSpec& spec) {
     }
     CHECK(status == (n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE));
     CHECK(std::string(shampoo_last_error()).find("(...) failed: ") != std::string::npos);
-    // If only recording the end of the step failed, the step was made, and the next call may detect that.
+    // If the call that failed records the end of the step, the step was made. The next call may then detect that the
+    // state has changed.
     if (const shampoo_status next = StepOnce(&model); next != SHAMPOO_OK) {
       CHECK(next == SHAMPOO_E_STATE);
       Must(StepOnce(&model));
@@ -124,7 +125,7 @@ int64_t FailEachCallOf(const ModelSpec& spec) {
   }
 }
 
-TEST_CASE("each call of a step with any method may fail, and later steps work" * NeedsFake()) {
+TEST_CASE("with several root methods, each call of a step may fail, and later steps work" * NeedsFake()) {
   for (const char* lag : {"0", "1"}) {
     CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "1"}})) > 100);
     CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "4000"}})) > 35);

@@ -40,7 +40,8 @@ std::vector<double> InverseOf(Model* model, const char* block) {
   return model->State(std::string(block) + "/inverse.1");
 }
 
-TEST_CASE("the block keeps its previous inverse root, and the next call recovers the root" * NeedsFake()) {
+TEST_CASE("if an eigensolver fails, the block keeps its previous inverse root until a call recovers the root" *
+          NeedsFake()) {
   for (const int how : kFaults) {
     for (const char* lag : {"0", "1"}) {
       for (const char* packed : {"f32", "bf16"}) {
@@ -135,7 +136,8 @@ void SpoilRuns(Model* model, int how, int runs) {
   for (int run = 0; run < runs; ++run) fake_cuda_fail_eigen(1, -1, how, 3);
 }
 
-TEST_CASE("a failed root is tried on the device alone, then by an iteration, and then on the host" * NeedsFake()) {
+TEST_CASE("a failed root is computed again without its batch, then by an iteration, and then on the host" *
+          NeedsFake()) {
   struct Case {
     const char* multiplier;  // with 0.7, no iteration can compute the root
     int runs;                // of eigensolvers that fail
@@ -172,7 +174,8 @@ TEST_CASE("a failed root is tried on the device alone, then by an iteration, and
 }
 
 // Both solvers for batches: Jacobi's method and divide and conquer.
-TEST_CASE("if a solver for batches is refused in a step, that step solves the matrices one by one" * NeedsFake()) {
+TEST_CASE("if a solver for batches returns an error in a step, that step solves the matrices one by one" *
+          NeedsFake()) {
   for (const cusolverStatus_t code :
        {CUSOLVER_STATUS_EXECUTION_FAILED, CUSOLVER_STATUS_ALLOC_FAILED, static_cast<cusolverStatus_t>(4711)}) {
     const Stage stage;
@@ -201,7 +204,7 @@ TEST_CASE("if a solver for batches is refused in a step, that step solves the ma
   }
 }
 
-TEST_CASE("if every eigensolver of the device is refused, an iteration computes the roots" * NeedsFake()) {
+TEST_CASE("if every eigensolver of the device returns an error, an iteration computes the roots" * NeedsFake()) {
   const Stage stage;
   Model model(SpecOfRoots());
   model.FillParams(1);
@@ -293,7 +296,9 @@ TEST_CASE("if recovery fails, the previous root stays, and too many failures are
   Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
 }
 
-TEST_CASE("all matrices of a batch fail at the first refresh" * NeedsFake()) {
+TEST_CASE(
+    "if all roots fail at the first refresh, the step uses identity matrices, and a later call recovers the roots" *
+    NeedsFake()) {
   for (const int how : kFaults) {
     const Stage stage;
     Model spoiled(SpecOfRoots({{"grafting", "none"}}));

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that every launch of a step is needed and that tests would detect its loss: drops each launch in turn.
+// Drops each launch of a step in turn and checks that a result changes, so that tests can detect a missing launch.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -265,7 +265,7 @@ std::vector<Trial> Trials() {
        .spec = spec(kl_soap + before + Keys{{"kl_eigenvalues", "basis"}, {"grafting", "adam"}, {"update_norm", "none"}},
                     {{4, 3}}),
        .target = 2},
-      // The factor matrix of the first dim alone would overflow.
+      // Only the factor matrix of the first dim would overflow.
       {.name = "too large a whitened gradient",
        .spec = spec(kl_soap + Keys{{"kl_init", "2e-5"}, {"factor_dtype", "f16"}, {"on_nonfinite", "skip_block"}},
                     {{40, 3}}),
@@ -297,8 +297,8 @@ std::vector<Trial> Trials() {
   return trials;
 }
 
-// Returns whether a result differs. If a kernel then reads addresses that were not written, a GPU reports a fault, and
-// the process of the fake crashes. Therefore each trial runs in its own process.
+// Returns whether a result differs. A kernel may read addresses that the dropped launch has not written. Then a GPU
+// reports a fault, and the process of the fake crashes. Therefore each trial runs in its own process.
 bool Differs(const std::string& expected, const std::function<std::string()>& result) {
   const pid_t child = fork();
   if (child == 0) {

@@ -15,7 +15,7 @@ constexpr int kRanks = 3;
 constexpr int kFaulty = 1;
 constexpr HostComms kOnHost{true, true};
 
-// Returns a model with roots at every second step. bucket: 0 for one exchange in a step.
+// Returns the specification of a model with roots at every second step. bucket: 0 for one exchange in a step.
 ModelSpec SpecOfRanks(const char* lag, const char* bucket = "0") {
   ModelSpec spec = FiveShapes({{"status_lag", lag}, {"comm_bucket_bytes", bucket}});
   spec.params = {{{5}}, {{2, 3}}, {{4, 3}}, {{5}}, {{2, 3}}, {{4, 3}}};  // two parameters for each rank
@@ -189,7 +189,8 @@ TEST_CASE("a shard fails: all shards of all copies return, and later steps fail 
         }
         CAPTURE(ranks.text(kFaulty));
         const shampoo_status status = ranks.status(kFaulty);
-        if (status == SHAMPOO_OK) {  // the call only restored the calling thread's settings
+        // The failed call restored settings of the thread, or another eigensolver computed the roots.
+        if (status == SHAMPOO_OK) {
           CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
           continue;
         }
@@ -257,8 +258,8 @@ TEST_CASE("a collective of a shard fails: all shards of all copies return, and l
   }
 }
 
-// A rank that repeats its step joins the exchange in which the others wait. Otherwise all ranks detect that it is
-// behind, by its step number or by its exchange number within a step.
+// A rank that repeats its step joins the exchange in which the others wait. If the others have already left this
+// exchange, all ranks detect that the rank is behind, by its step number or by its exchange number within a step.
 TEST_CASE("a rank fails and repeats the step: training continues, or ends on all ranks" * NeedsFake()) {
   struct Case {
     const char* bucket;
@@ -338,8 +339,9 @@ std::map<shampoo_status, int> FailInCreate(const HostComms& on_host) {
     CAPTURE(ranks.text(kFaulty));
     const shampoo_status others = ranks.status(0);
     CHECK(ranks.status(2) == others);
-    if (ranks.status(kFaulty) ==
-        SHAMPOO_OK) {  // versions are used only for error texts, so a failed query has no effect
+    // The failed call queried a version, which only error texts use, or the workspace of a solver that another solver
+    // can replace.
+    if (ranks.status(kFaulty) == SHAMPOO_OK) {
       CHECK(others == SHAMPOO_OK);
       continue;
     }

@@ -5,7 +5,8 @@
 
     check_script.py BUILD [--long]
 
-BUILD is a build folder with the programs. Without --long, only two stages run.
+BUILD is a build folder with the programs. Without --long, two stages run with these programs, and other stages run with
+shell scripts in their place. With --long, all stages run with the programs.
 """
 import argparse
 import io

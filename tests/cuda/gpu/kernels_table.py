@@ -5,7 +5,8 @@
 
     kernels_table.py REPORT.csv [COUNT]
 
-The report is the log of ncu --csv --metrics with the metrics below. Percentages are means, weighted by time.
+The report is the log of ncu --csv --metrics with the metrics below. The columns SM % and memory % are means, weighted
+by time.
 """
 import csv
 import sys

@@ -3,16 +3,17 @@
 //
 // Measures properties of a GPU and its libraries that the design of the CUDA backend relies on:
 //   probe [--tiny] [SECTION...]
-// - eigensolvers by size, batch and algorithm: time of the host's call and of the device, accuracy, whether equal
-//   matrices and repeated calls have equal bits, whether a matrix has the bits of a batch of one, and workspace. If the
-//   call takes as long as the device, the solver waits; that is why root_async has a thread of its own.
+// - eigensolvers by size, batch and algorithm: time of the host's call and of the device, accuracy, workspace, whether
+//   equal matrices and repeated calls give bit-identical results, and whether these are bit-identical to the result of
+//   a batch of one matrix. If the call takes as long as the work on the device, the solver waits for the device.
+//   Because some solvers wait, root_async has its own thread.
 // - the workspace that eigensolvers request
 // - eigensolvers for one matrix per call, on one stream and on several threads
 // - whether a call of an eigensolver can be captured into a graph
 // - which calls invalidate a capture of another thread
 // - rates of batched products in float32 and TF32
 // - rate of copies in device memory
-// --tiny: small problems, for the fake of CUDA. Exit status: 1 if a call fails that should not, or if a result is
+// --tiny: small problems, for the fake of CUDA. Exit status: 1 if a call fails that must succeed, or if a result is
 // wrong.
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>

@@ -6,7 +6,7 @@
 
 namespace shampoo_test {
 
-// The function of a fake plugin that returns what it reports about the machine.
+// The name and the type of the function of a fake plugin that returns what the plugin reports about the machine.
 inline constexpr char kFakeSymbol[] = "shampoo_fake_description";
 using FakeFunction = shampoo::cuda::Description* (*)();
 

@@ -69,7 +69,7 @@ TEST_CASE("a file that is not a matching plugin is rejected with the reason") {
   CheckRejected(Fake("libfake_no_symbol.so"), {"is not a CUDA backend of libshampoo", "shampoo_cuda_plugin"});
 }
 
-TEST_CASE("without a plugin, the backend reports where it was searched for, and no optimizer can be created") {
+TEST_CASE("without a plugin, the backend reports where the library searched for one, and no optimizer can be created") {
   CheckUnusable({"is not installed", "libshampoo_cuda.so", "shampoo_backend_load"});
   const std::string why = Cuda().unavailable_reason;
   CHECK(why.find("libshampoo_cuda.so") == why.rfind("libshampoo_cuda.so"));  // named once

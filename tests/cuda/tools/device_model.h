@@ -36,8 +36,8 @@ inline void MustCuda(cudaError_t error) {
   REQUIRE_MESSAGE(error == cudaSuccess, std::string(cudaGetErrorString(error)));
 }
 
-// Loads the plugin once in a process. The environment variable SHAMPOO_TEST_CUDA_PLUGIN names its file; by default, it
-// is the plugin of this build that uses the fake of CUDA.
+// Loads the plugin once in a process. The environment variable SHAMPOO_TEST_CUDA_PLUGIN names its file. By default,
+// tests on the fake load the plugin of this build that uses the fake, and on a GPU the library finds the plugin itself.
 void UsePlugin();
 
 // A parameter of a model. Dtypes are SHAMPOO_F32 and so on.
@@ -120,7 +120,7 @@ class Model {
   double Stat(const char* key) const;
   void Save(const std::string& directory);
   void Load(const std::string& directory);
-  // Returns the bytes of all parameters, outputs and entries of the state.
+  // Returns the bytes of all parameters, outputs, copies and entries of the state.
   std::string Bits() const;
 
   size_t params() const { return params_.size(); }

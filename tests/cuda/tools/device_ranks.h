@@ -35,7 +35,7 @@ class DeviceRanks {
   void OnEvery(const Work& work);
   void Step();
   void Status();  // calls shampoo_optimizer_status, which waits for the device, on all ranks
-  // Creates an optimizer with `plan` in place of the one that was destroyed. The work of OnEvery() calls this function
+  // Creates an optimizer with `plan` to replace the one that was destroyed. The work of OnEvery() calls this function
   // on each rank.
   shampoo_status CreateAgain(int rank, const shampoo_plan* plan);
   // These functions call the function of Model with the same name for every rank.
@@ -43,12 +43,14 @@ class DeviceRanks {
   void FillGradients(uint64_t seed);
   void Step(uint64_t seed);  // fills the gradients and steps
   void Train(uint64_t first, uint64_t last);
-  // Copies the parameters and gradients from a model without shards. Its plan is the same in all other respects.
+  // Copies the parameters and gradients from a model without shards. The plans must be equal in all other
+  // respects.
   void SetFrom(const Model& whole);
   void SetGradientFrom(const Model& whole, int rank, size_t p);
-  // Checks that the parameters of all shards are bit-identical to those of a model without shards. On a GPU, cuBLAS and
-  // cuSOLVER choose kernels by the number of matrices in a batch, which shards change: the largest difference relative
-  // to the largest element is at most `tolerance` there, or two machine epsilons of the dtype of the parameter.
+  // Checks that the parameters and outputs of all shards are equal to those of a model without shards. On a GPU, the
+  // largest difference relative to the largest element may be `tolerance` or two machine epsilons of the dtype of the
+  // parameter, whichever is larger: cuBLAS and cuSOLVER choose kernels by the number of matrices in a batch, which
+  // shards change.
   void CheckShardsOf(const Model& whole, double tolerance);
   // Aborts all communicators, as a program does after it has lost a rank. No rank waits in them afterwards.
   void Abort();

@@ -139,10 +139,10 @@ inline std::vector<char> BitsOf(const Model& model) {
   return {bits.begin(), bits.end()};
 }
 
-// Returns the description of a model with blocks of five shapes. The plugin multiplies blocks of different shapes in
-// different streams, so this model tests its own streams. The block of 2 x 3 x 4 must be transposed to multiply along
-// its middle dim. Factor matrices are rank-deficient in the first steps. Rounding errors of factor matrices are about
-// 1e-6 in float32, and epsilon is so much larger that they hardly change the roots.
+// Returns the specification of a model with blocks of five shapes. The plugin multiplies blocks of different shapes in
+// different streams, so this model tests the streams of the plugin. The block of 2 x 3 x 4 must be transposed to
+// multiply along its middle dim. Factor matrices are rank-deficient in the first steps. Epsilon is much larger than
+// their rounding errors, which are about 1e-6 in float32, so these errors hardly change the roots.
 inline ModelSpec FiveShapes(const Keys& more = {}) {
   ModelSpec spec;
   spec.keys = Keys{{"grafting", "adam"},

@@ -60,7 +60,7 @@ static void gather_often(const shampoo_comm_ops* ops, int first) {
   }
 }
 
-// Returns the number of bytes between two ranks: 0, and below, at and above the size of a message.
+// Returns the number of bytes that one rank sends to another: 0, or below, at or above the largest message.
 static size_t bytes_between(int from, int to, int round) {
   const int number = from * 5 + to * 3 + round;
   return number % 4 == 0 ? 0 : number % 4 == 1 ? (size_t)(number % 3) * 23 : (size_t)(number * 37 % 91);
@@ -95,7 +95,7 @@ static void exchange(const shampoo_comm_ops* ops, int first, int round) {
   free(send_bytes);
 }
 
-// Only an occasional gather synchronizes the ranks between exchanges.
+// Only an occasional gather synchronizes the ranks, so that consecutive exchanges may overlap.
 static void exchange_often(const shampoo_comm_ops* ops, int first) {
   for (int round = 0; round < 50; ++round) {
     exchange(ops, first, round);
@@ -162,8 +162,8 @@ static int refused_gather(const shampoo_comm_ops* ops) {
   return ops->all_gather(ops->user, &byte, MPI_IN_PLACE, 1, NULL);
 }
 
-// Rank 1 sends one byte more than rank 0 expects. Rank 0 also waits for the last rank, which does not send. Fails on
-// rank 0.
+// Rank 1 sends one byte more than rank 0 expects. If there are more than two ranks, rank 0 also waits for the last
+// rank, which does not send. Fails on rank 0.
 static int failing_exchange(const shampoo_comm_ops* ops) {
   size_t send_bytes[4] = {0, 0, 0, 0}, recv_bytes[4] = {0, 0, 0, 0};
   const char send[2] = {1, 2};

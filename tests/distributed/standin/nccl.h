@@ -4,7 +4,8 @@
  *
  * The part of the interface of NCCL 2.18 that the stand-in implements. Names and values are those of NCCL, so a program
  * that compiles with this header also compiles with NVIDIA's. Ranks are threads of one process, memory is host memory,
- * and streams are ignored: a call is complete when it returns. nccl_standin.h declares functions for tests only.
+ * and streams are ignored: unless the communicator is non-blocking, a call outside a group is complete when it returns.
+ * nccl_standin.h declares functions for tests only.
  */
 #ifndef NCCL_H_
 #define NCCL_H_
@@ -81,7 +82,7 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank);
 
 ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
                            ncclComm_t comm, cudaStream_t stream);
-/* Both support ncclSum and ncclAvg of ncclFloat32 and ncclFloat64. */
+/* The next two functions support ncclSum and ncclAvg of ncclFloat32 and ncclFloat64. */
 ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,

@@ -8,9 +8,9 @@
 
 extern "C" {
 
-// Makes later collectives on this rank return ncclInProgress and complete in the background, as on a communicator with
-// ncclConfig_t.blocking = 0. A split must be complete before the next call. In a group such a communicator accepts only
-// messages, and ncclGroupEnd returns ncclInProgress.
+// Makes later collectives and messages of this rank return ncclInProgress and complete in the background, as on a
+// communicator with ncclConfig_t.blocking = 0. A split must be complete before the next call. In a group such a
+// communicator accepts only messages, and ncclGroupEnd returns ncclInProgress.
 void ncclStandinSetNonBlocking(ncclComm_t comm);
 
 // Breaks the communicator of this rank: collectives, messages and ncclCommGetAsyncError return the error. Peers that

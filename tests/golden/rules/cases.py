@@ -11,7 +11,8 @@ from roots import Keys
 
 Shapes = list[tuple[int, ...]]
 
-# Every key that the model reads. All numbers in products are exact in float32.
+# Every key that the model reads, and the preset for the library. The factors of parameters, gradients and states, such
+# as lr and beta1, are exact in float32.
 BASE: Keys = {
     "preset": "shampoo_2024",
     "lr": 0.125,

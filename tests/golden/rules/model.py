@@ -15,7 +15,7 @@ from roots import Keys, inverse_root, norm
 
 
 def refreshes(k: Keys) -> Iterator[tuple[int, int]]:
-    """Yield the steps that refresh the roots of a group, each with the number of steps to the next one."""
+    """Yield the steps that refresh the roots of a group, each with the interval between refreshes at this step."""
     frequency, growth, t = k["precondition_frequency"], k["refresh_growth"], k["start_preconditioning_step"]
     if t == -1:
         t = 1 if growth else frequency
@@ -23,7 +23,7 @@ def refreshes(k: Keys) -> Iterator[tuple[int, int]]:
     while True:
         interval = max(1, min(frequency, math.floor(growth * t))) if growth else frequency
         yield t, interval
-        # Without growth and spread the next refresh is at a multiple of the frequency.
+        # Without growth and without spread, the next refresh is at a multiple of the frequency.
         t += interval if growth or k["root_spread"] else frequency - t % frequency
 
 

@@ -47,7 +47,7 @@ pub fn optimizer() -> Optimizer {
     Optimizer::new(&builder(&config(), PlanOptions::default()).finish().unwrap()).unwrap()
 }
 
-/// Runs the steps first .. last of the model.
+/// Runs the steps [first, last) of the model.
 pub fn steps(opt: &mut Optimizer, values: &mut [Vec<f32>], first: usize, last: usize) {
     for t in first..last {
         let grads = gradients(&model(), t);

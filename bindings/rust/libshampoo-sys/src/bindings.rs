@@ -94,8 +94,7 @@ pub const SHAMPOO_IN_OUT: i32 = 1;
 pub type shampoo_status = i32;
 
 /// Receives messages of the library. It runs on the thread that called the library, possibly on several such threads at
-/// once. It must return normally (no exception, no longjmp). It must not call the library with an object that the call
-/// in progress uses.
+/// once. It must return normally (no exception, no longjmp), and must not use the objects of the call in progress.
 ///
 /// - `user` the pointer that was passed to shampoo_set_log().
 /// - `level` 0 error, 1 warning, 2 information, 3 debugging.
@@ -240,8 +239,8 @@ pub struct shampoo_param_desc {
     pub copy_dtype: i32,
     /// Role in the model: SHAMPOO_HIDDEN (default), VECTOR, EMBEDDING or HEAD.
     pub role: i32,
-    /// Which dim of a stacked tensor is the output dim, which row_splits divides: SHAMPOO_OUT_IN (default) or
-    /// SHAMPOO_IN_OUT.
+    /// Which dim of each stacked tensor is the output dim: SHAMPOO_OUT_IN (default) or SHAMPOO_IN_OUT. row_splits divides
+    /// this dim, and its indices are the rows of method muon and of "shape_scale".
     pub fan: i32,
     /// Sizes of the parts into which each stacked tensor is divided along its output dim (fan), for an array that stores
     /// several matrices, such as {q, k, v}. Each part is a tensor of its own. The sum of the sizes is the length of the
@@ -263,8 +262,7 @@ pub struct shampoo_block_info {
     pub shard_owner: i32,
     /// 1: a block of this rank's shard, which is only a part of the parameter. 0: a block of the whole parameter.
     pub of_shard: i32,
-    /// Order of the block, after merging and splitting: 1..8. Each dim has a factor matrix, unless the role of the
-    /// parameter or a key excludes it (see the head of this section).
+    /// Order of the block, 1..8. The head of this section says which of its dims have a factor matrix.
     pub ndim: i32,
     /// Shape in elements; ndim entries, the others are 0. Factor matrix k is shape\[k\] x shape\[k\].
     pub shape: [i64; 8],
@@ -328,9 +326,9 @@ pub struct shampoo_comm_ops {
     /// Returns a failure that was detected after the call that caused it, or 0. It is called before each all_gather and
     /// all_to_all. Default: NULL.
     pub async_error: Option<unsafe extern "C" fn(*mut c_void) -> i32>,
-    /// Makes the collectives in which other ranks wait for this rank fail. It is called at most once: after a collective
-    /// failed on this rank, after this rank received invalid data, or after it failed where other ranks would wait for it.
-    /// Default: NULL.
+    /// Lets the other ranks fail instead of waiting for this rank in a collective. It is called at most once: after a
+    /// collective failed on this rank, after this rank received invalid data, or after this rank failed where other ranks
+    /// would wait for it. Default: NULL.
     pub abort: Option<unsafe extern "C" fn(*mut c_void)>,
     /// Called once, after the last use: when the shampoo_comm and every optimizer with it have been destroyed.
     /// Default: NULL.
@@ -342,7 +340,7 @@ pub struct shampoo_comm_ops {
 /// On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
 /// memory of the solver stay on the library's heap. On CUDA they allocate device memory: arena, workspace and exchange
 /// buffers; cuBLAS and cuSOLVER allocate their own memory. They are called on the thread that calls
-/// shampoo_optimizer_create() or \_destroy() and, if its communicator takes device memory, shampoo_save() or \_load().
+/// shampoo_optimizer_create() or \_destroy(), or shampoo_save() or \_load() with a world that takes device memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_allocator {
@@ -425,8 +423,8 @@ pub struct shampoo_buffers {
     /// The parameter, in param_dtype. Steps read it. May be NULL only if the other three are NULL.
     pub param: *const c_void,
     /// The gradient, in grad_dtype. Steps read it. NULL: no gradient. Then the parameter and its state do not change, not
-    /// even by weight decay or momentum; out and copy still receive the value of param (out receives zeros if the key
-    /// "output" is updates).
+    /// even by weight decay or momentum, except that the average of "weight_ema" is updated. out and copy still receive
+    /// the value of param (out receives zeros if the key "output" is updates).
     pub grad: *const c_void,
     /// The new parameter, in out_dtype; with the key "output" set to updates, the update to be added to the parameter.
     /// Steps write it. May be NULL only if grad is NULL.
@@ -483,7 +481,7 @@ pub struct shampoo_root_info {
     pub retried: i32,
     /// max |A x^p - I|, elementwise, in float64. A is the matrix including epsilon, and p is
     /// root_num / (root_den \* exponent_multiplier). With pseudo_inverse, I is replaced by the projector on the directions
-    /// that were kept. NaN if x has no such power; 0 if the exponent is 0.
+    /// that were kept. NaN if x^p cannot be computed; 0 if the exponent is 0.
     pub residual: f64,
 }
 
@@ -518,7 +516,7 @@ extern "C" {
     /// Returns the name of a status code.
     ///
     /// - `status` any number.
-    /// - returns its name in this header, such as "SHAMPOO_E_STATE", or "unknown status". Never released.
+    /// - returns its name in this header, such as "SHAMPOO_E_STATE", or "unknown status": a constant string.
     pub fn shampoo_status_name(status: shampoo_status) -> *const c_char;
     /// Returns the message of the last call that failed on this thread. Successful calls do not clear it.
     /// shampoo_optimizer_error() has the last failure of one optimizer, on any thread.
@@ -534,9 +532,9 @@ extern "C" {
     /// - `max_level` messages above this level are dropped: 0 (errors only) to 3 (everything).
     /// - returns `SHAMPOO_E_INVALID`: max_level is out of range.
     pub fn shampoo_set_log(callback: shampoo_log_callback, user: *mut c_void, max_level: i32) -> shampoo_status;
-    /// Loads the CUDA backend, once per process. This call is only needed if the backend is in an unusual place: plans and
-    /// optimizers load it automatically from the folder of this library or from where the system finds it. It does not
-    /// initialize the driver and needs no GPU. Blocks while libraries are loaded.
+    /// Loads the CUDA backend, once per process. This call is only needed if the backend is in an unusual place: creating an
+    /// optimizer on CUDA, or describing the backend, loads it from the folder of this library or from where the system finds
+    /// it. This call does not initialize the driver and needs no GPU. Blocks while libraries are loaded.
     ///
     /// - `name_or_path` "cuda": libshampoo_cuda.so.0 (0 is the major version) or libshampoo_cuda.so in the folder of this
     ///   library, or libshampoo_cuda.so.0 as dlopen() finds it. Any other value is the path of the file to load.
@@ -591,7 +589,7 @@ extern "C" {
     /// - `config` changed.
     /// - `key` name of the key.
     /// - `value` in the format described at the head of this section. Blanks and tabs around it are ignored.
-    /// - returns `SHAMPOO_E_INVALID`: there is no such key, the string is not a value of its type, or the value is out of range.
+    /// - returns `SHAMPOO_E_INVALID`: key is unknown, value is not allowed, or key is "preset" and a different preset was set.
     pub fn shampoo_config_set_str(
         config: *mut shampoo_config,
         key: *const c_char,
@@ -600,7 +598,7 @@ extern "C" {
     /// Sets keys from a string of pairs, such as "lr=0.01 grafting=adam" from a command line, or a whole settings file.
     ///
     /// Pairs `key=value` are separated by blanks, tabs or line ends. Blanks are allowed around "=" but not in values. "#"
-    /// begins a comment that ends with its line. If a key occurs twice, its last value counts.
+    /// begins a comment that ends with its line. The last value of a key counts, but two different presets are an error.
     ///
     /// - `config` changed. If the call fails, no key is changed.
     /// - `options` the string.
@@ -631,7 +629,7 @@ extern "C" {
     /// - `desc` device, threads and ranks.
     /// - returns `SHAMPOO_E_INVALID`: values of the config contradict each other, for example because both "epsilon" and
     ///   "root_relative_epsilon" are set above 0; a rank is not below its world; or threads is out of range.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: device_type is unknown, or CUDA does not support the value of a key yet.
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: device_type is unknown, or the device does not support the value of a key yet.
     pub fn shampoo_plan_create(
         out: *mut *mut shampoo_plan,
         config: *const shampoo_config,
@@ -648,7 +646,7 @@ extern "C" {
     ///   sets such a key, the value must be the same.
     /// - `group_out` receives the number of the group: 1, 2, ... May be NULL.
     /// - returns `SHAMPOO_E_INVALID`: values of the config contradict each other, or a key of scope 0 differs from the plan's.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: a key has a value that CUDA does not support yet.
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: a key has a value that the device of the plan does not support yet.
     pub fn shampoo_plan_add_group(
         plan: *mut shampoo_plan,
         config: *const shampoo_config,
@@ -668,9 +666,9 @@ extern "C" {
         index_out: *mut i32,
     ) -> shampoo_status;
     /// Describes which part of a parameter another shard rank holds. With "shard_mode" gather, a plan must know the parts of
-    /// all ranks. It recognizes regular layouts from this rank's own shard, without this call: equal chunks of the flattened
-    /// parameter or of dim 0 (rounded up; the last one may be shorter), and the whole parameter on every rank. For any other
-    /// layout, every rank makes this call once for each of the other ranks, with the same descriptions on all ranks.
+    /// all ranks. It recognizes regular layouts from this rank's own shard, without this call: the whole parameter on every
+    /// rank, and equal chunks of the flattened parameter or of dim 0 (if they are rounded up, the last ranks hold less or
+    /// nothing). For others, every rank makes this call once for each other rank, with the same descriptions on all ranks.
     ///
     /// - `plan` not finished yet.
     /// - `param` index of the parameter.
@@ -692,7 +690,7 @@ extern "C" {
     ///   - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
     ///   than 2^20 blocks: choose another "max_preconditioner_dim";
     ///   - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
-    ///   - with method shampoo and "grafting" none, a parameter has a role, so that no method would update it;
+    ///   - with method shampoo, "grafting" none and "route" auto, a role is not SHAMPOO_HIDDEN: no method would update it;
     ///   - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
     ///   makes a part whose last dim is merged with another ("use_merge_dims");
     ///   - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
@@ -707,8 +705,8 @@ extern "C" {
     /// - `count_out` receives the number.
     /// - returns `SHAMPOO_E_STATE`: the plan is not finished.
     pub fn shampoo_plan_block_count(plan: *const shampoo_plan, count_out: *mut i64) -> shampoo_status;
-    /// Describes a block. Blocks are sorted by parameter, then by stacked tensor, part (row_splits) and, for flat shards,
-    /// piece in memory order, and then by chunk, with the chunks of the first dim outermost.
+    /// Describes a block. Blocks are sorted by parameter, then by stacked tensor, then by part (row_splits), then by piece
+    /// of a flat shard, and then by chunk. The chunk index of the last dim changes fastest.
     ///
     /// - `plan` finished.
     /// - `index` in \[0, number of blocks).
@@ -909,7 +907,7 @@ extern "C" {
     /// - `opt` stepped.
     /// - `stream` on CUDA the stream of the step. NULL on the CPU.
     /// - returns `SHAMPOO_OK`: parameters, copies and state are written; on CUDA they will be, in the order of stream.
-    /// - returns `SHAMPOO_E_INVALID`: a bound scalar is out of range, or ranks differ in their gradients or hyper-parameters.
+    /// - returns `SHAMPOO_E_INVALID`: a bound scalar is out of range, or ranks differ in keys or in which gradients are NULL.
     /// - returns `SHAMPOO_E_STATE`: a parameter has never been bound: call shampoo_optimizer_bind(), with grad NULL if it has no
     ///   gradient. Or a failed load has left the state unusable, a step counter in the state is out of range, or counters
     ///   or parameters (key "verify_replicas") differ between ranks. On CUDA also: a step at which roots are due was
@@ -921,14 +919,14 @@ extern "C" {
     pub fn shampoo_optimizer_step(opt: *mut shampoo_optimizer, stream: *mut c_void) -> shampoo_status;
     /// Writes averages of the parameters, for evaluation and for use after training: (1 - blend) times the parameter plus
     /// blend times its average. The keys "averaging" and "weight_ema" select the average; the parameters of groups without
-    /// one are copied. Parameters and state are unchanged. With several ranks the call is collective. On CUDA it is enqueued
-    /// on the stream of the last call, which must not be captured, and needs one replica and no gathered shards.
+    /// one are copied. Parameters and state are unchanged. With several ranks the call is collective. CUDA supports only one
+    /// replica without gathered shards; the export is enqueued on the last call's stream, which must not be captured.
     ///
     /// - `opt` read.
     /// - `blend` in \[0, 1\]; 1 writes the averages.
     /// - `count` the number of parameters of the plan.
-    /// - `weights` receives, by parameter, what this rank holds of it, in its out_dtype and dense, like
-    ///   shampoo_buffers.out. Must not overlap the parameter; the memory of its gradient will do. NULL: not wanted.
+    /// - `weights` for each parameter, memory that receives what this rank holds of it, like shampoo_buffers.out. It must
+    ///   not overlap the parameter, but can be the memory of its gradient. NULL: nothing is written for the parameter.
     /// - returns `SHAMPOO_E_STATE`: as for shampoo_optimizer_step(), or another rank makes a step instead.
     pub fn shampoo_optimizer_export(
         opt: *mut shampoo_optimizer,
@@ -1006,8 +1004,8 @@ extern "C" {
         index: i64,
         entry: *mut shampoo_state_entry,
     ) -> shampoo_status;
-    /// Copies elements of an entry out of the state; if arenas are bound, out of the last state_out. Blocks until the copy
-    /// is done; on CUDA after all steps on the stream.
+    /// Copies elements of an entry out of the state (with bound arenas: out of the last state_out). Blocks until the copy is
+    /// done. On CUDA it follows all steps on the stream.
     ///
     /// - `opt` read.
     /// - `index` in \[0, number of entries).
@@ -1030,7 +1028,7 @@ extern "C" {
         dst_device_type: i32,
         stream: *mut c_void,
     ) -> shampoo_status;
-    /// Copies elements into an entry of the state; if arenas are bound, of the last state_out. Blocks until it is done.
+    /// Copies elements into an entry of the state (with bound arenas: of the last state_out). Blocks until the copy is done.
     ///
     /// - `opt` changed.
     /// - `index` in \[0, number of entries).
@@ -1081,14 +1079,16 @@ extern "C" {
         directory: *const c_char,
         stream: *mut c_void,
     ) -> shampoo_status;
-    /// Loads a checkpoint, whatever the number of ranks, threads and shards with which it was saved. Training continues with
-    /// bit-identical results if the hyper-parameters are the same and the host restores the parameters.
+    /// Loads a checkpoint, which any number of ranks can have saved. Training continues with bit-identical results if blocks
+    /// and hyper-parameters are the same and the host restores the parameters.
     ///
-    /// Names and shapes of all parameters, dtypes of states, and the grafting method (if it has a state) must match. Other
+    /// Names and shapes of all parameters, dtypes of states, "method", "second_moment", and the grafting method (if it has a
+    /// state) must match, and the checkpoint must have every state that the optimizers need (docs/checkpoints.md). Other
     /// hyper-parameters are those of the loading optimizer; the log lists the differences. The key "on_block_mismatch" says
-    /// what happens to blocks that the checkpoint does not have, because parameters were divided differently. A load that
-    /// fails leaves the optimizers unchanged, with one exception: if it fails while it writes large states, it can make them
-    /// unusable. Steps then fail with SHAMPOO_E_STATE until a load succeeds. Collective over world. Blocks until it is done.
+    /// what happens to blocks that the checkpoint does not have, for example because "shard_mode" is local and the number of
+    /// shards differs; by default the load fails. A load that fails leaves the optimizers unchanged, with one exception: if
+    /// it fails while it writes large states, it can make them unusable. Steps then fail with SHAMPOO_E_STATE until a load
+    /// succeeds. Collective over world. Blocks until it is done.
     ///
     /// - `opts` the optimizers of this rank. Together, the optimizers of all ranks must have all parameters of the
     ///   checkpoint. If arenas are bound, the last state_out is written: bind it as the next state_in.
@@ -1096,10 +1096,9 @@ extern "C" {
     /// - `world` as for shampoo_save().
     /// - `directory` directory of checkpoints, of which the last one is loaded, or path of the index of one of them.
     /// - `stream` on CUDA the stream of the copies. NULL on the CPU.
-    /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, or the checkpoint has other parameters, dtypes, grafting
-    ///   or blocks. The error names the first difference.
+    /// - returns `SHAMPOO_E_INVALID`: an argument is wrong, or the checkpoint does not match; the error names a difference.
     /// - returns `SHAMPOO_E_IO`: no checkpoint, or a file is missing, unreadable or damaged. All ranks return the same error.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: the checkpoint has a newer format than this library reads, or as for world.
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: the format is too new, or world takes device memory and a rank has no CUDA optimizer.
     /// - returns `SHAMPOO_E_COMM`: as for shampoo_save().
     pub fn shampoo_load(
         opts: *const *mut shampoo_optimizer,
@@ -1142,7 +1141,7 @@ extern "C" {
     /// Orthogonalizes a matrix, as a step of method muon does: x is close to U V^T if a = U diag(s) V^T. Multiplying a by a
     /// power of two does not change x. The x of a matrix of zeros is zeros.
     ///
-    /// - `config` read: "orthogonalization" and the keys that begin with "ns\_", which are read by method muon.
+    /// - `config` read: "orthogonalization" and all keys that begin with "ns\_". Setting them needs "method" muon or soap.
     /// - `rows` number of rows, \>= 1.
     /// - `columns` number of columns, \>= 1. The smaller of both is at most 32750, and rows \* columns at most 2^31 - 1.
     /// - `dtype` of a and x: SHAMPOO_F32 or SHAMPOO_F64.

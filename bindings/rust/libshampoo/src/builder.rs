@@ -71,7 +71,8 @@ impl<'a> OptimizerBuilder<'a> {
         self
     }
 
-    /// Sets the allocator for all memory of the optimizer.
+    /// Sets the allocator for the arena of the state and for the workspace. On CUDA it also allocates the exchange
+    /// buffers. Small tables stay on the library's heap.
     ///
     /// # Safety
     ///
@@ -109,7 +110,7 @@ impl<'a> OptimizerBuilder<'a> {
     /// # Errors
     ///
     /// - [`Code::Invalid`]: the rank or world of a communicator differs from the plan, or the plans of ranks differ.
-    /// - [`Code::OutOfMemory`]: memory ran out; the message has the number of bytes.
+    /// - [`Code::OutOfMemory`]: memory or threads ran out; the message has the number that was requested.
     /// - [`Code::Comm`]: a collective failed.
     /// - [`Code::Unsupported`]: CUDA cannot be used; [`backends`](crate::backends) reports the reason.
     /// - [`Code::State`]: a communicator is in use by another call.

@@ -13,8 +13,9 @@ use std::slice;
 /// Exchanges data between ranks in host memory, for example with MPI, sockets or threads.
 ///
 /// All ranks make the same sequence of calls with the same sizes. Methods run on the thread that calls the optimizer.
-/// If a method returns an error or panics, the call of the optimizer fails with [`Code::Comm`](crate::Code::Comm). The
-/// message and the source of this error contain the failure. The optimizer cannot be used afterwards.
+/// If an exchange or [`async_error`](Communicator::async_error) returns an error or panics, the call of the optimizer
+/// fails with [`Code::Comm`](crate::Code::Comm). The message and the source of this error contain the failure. Later
+/// steps of the optimizer fail, too.
 pub trait Communicator: Send + Sync {
     /// Returns the rank of this process. Called once.
     fn rank(&self) -> usize;
@@ -65,15 +66,15 @@ pub trait Communicator: Send + Sync {
 
     /// Returns whether [`abort`](Communicator::abort) is implemented. Called once.
     ///
-    /// Without `abort`, a rank whose collective failed reports the failure in one more exchange: the next one of the
+    /// Without `abort`, an optimizer on the CPU reports a failed collective in one more exchange: the next one of the
     /// same step, or the first one of its next step. The other ranks wait for that exchange.
     fn has_abort(&self) -> bool {
         false
     }
 
     /// Optional; called only if [`has_abort`](Communicator::has_abort) returns true. Makes the collectives fail in
-    /// which other ranks wait for this rank. Called once: after a collective failed on this rank, after this rank
-    /// received invalid data, or after it failed where other ranks would wait for it.
+    /// which other ranks wait for this rank. Called at most once: after a collective failed on this rank, after this
+    /// rank received invalid data, or after this rank failed at a point where other ranks would wait for it.
     fn abort(&self) {}
 }
 
@@ -160,8 +161,8 @@ unsafe extern "C" fn release(user: *mut c_void) {
 /// A communicator of the library. Optimizers keep their own references to it, so it can be dropped before them. Its
 /// [`Communicator`] is dropped after the last use.
 ///
-/// Only one call at a time can use it. If optimizers share a communicator, a call during a call of another optimizer,
-/// from another thread or from the [`Communicator`] itself, fails with [`Code::State`](crate::Code::State).
+/// Only one call at a time can use it, even if several optimizers share it. While a call uses it, other calls with it
+/// fail with [`Code::State`](crate::Code::State): calls on other threads, and calls that the [`Communicator`] makes.
 #[derive(Debug)]
 pub struct Comm {
     handle: NonNull<sys::shampoo_comm>,

@@ -22,7 +22,7 @@ pub enum Code {
     Unsupported,
     /// Memory or another resource of the system ran out.
     OutOfMemory,
-    /// NaN or infinity was found. A step that fails with it has changed nothing, and training can continue.
+    /// NaN or infinity was found. The call has changed no parameter, and training can continue.
     Numeric,
     /// A collective failed, and the job must be restarted.
     Comm,
@@ -53,7 +53,7 @@ impl Code {
     }
 }
 
-/// An error of a call. A call that fails changes nothing unless its documentation says so.
+/// An error of a call. A call that fails changes nothing, unless its documentation says otherwise.
 #[derive(Debug)]
 pub struct Error {
     code: Code,

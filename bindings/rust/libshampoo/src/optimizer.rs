@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// A Shampoo optimizer, which updates the caller's slices in place.
 ///
 /// It owns the state but no buffers: [`step`](Optimizer::step) borrows parameters and gradients during the call. Only
-/// one thread at a time can use an optimizer, but not always the same thread: it is `Send`, but not `Sync`.
+/// one thread at a time can use an optimizer, not necessarily always the same one: it is `Send`, but not `Sync`.
 ///
 /// ```compile_fail,E0277
 /// fn shared<T: Sync>() {}
@@ -106,8 +106,8 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// - [`Code::Numeric`]: a gradient is not finite, or a state would overflow. Nothing has changed, and training can
-    ///   continue.
+    /// - [`Code::Numeric`]: a gradient is not finite, or a state would overflow. With one rank, nothing has changed.
+    ///   Training can continue.
     /// - [`Code::Invalid`]: a buffer does not have the length or dtype of its parameter, or the inputs of the ranks
     ///   differ.
     /// - [`Code::Comm`]: a collective failed, in this step or an earlier one.
@@ -125,9 +125,9 @@ impl Optimizer {
     }
 
     /// Writes averages of the parameters, for evaluation and for use after training: (1 - `blend`) times the parameter
-    /// plus `blend` times its average, to the memory that [`Buffers::with_out`] has set. Parameters without such memory
-    /// are not wanted. The keys "averaging" and "weight_ema" select the average; parameters of groups without one are
-    /// copied. The parameters and the state do not change.
+    /// plus `blend` times its average, to the memory that [`Buffers::with_out`] has set. Nothing is written for
+    /// parameters without such memory. The keys "averaging" and "weight_ema" select the average; parameters of groups
+    /// without one are copied. The parameters and the state do not change.
     ///
     /// ```
     /// # use libshampoo::{Buffers, Optimizer, Param};
@@ -226,7 +226,7 @@ impl Optimizer {
         Ok(value)
     }
 
-    /// Returns a counter, such as "steps" or "root_computed". Counters start at 0 when the optimizer is created.
+    /// Returns a counter, such as "steps" or "root_computed". Most counters start at 0 when the optimizer is created.
     /// `shampoo_optimizer_stat` in the C header lists them.
     ///
     /// # Errors

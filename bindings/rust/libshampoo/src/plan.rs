@@ -169,8 +169,8 @@ impl PlanBuilder {
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`](crate::Code::Invalid): a block is too large, or a number in a config is out of the range of
-    /// the arithmetic of a parameter. The message names both.
+    /// [`Code::Invalid`](crate::Code::Invalid): for example, a block is too large, or the value of a key is out of the
+    /// range of the arithmetic of a parameter.
     pub fn finish(self) -> Result<Plan> {
         // SAFETY: the plan is not finished.
         check(unsafe { sys::shampoo_plan_finish(self.handle.0.as_ptr()) })?;
@@ -178,7 +178,7 @@ impl PlanBuilder {
     }
 }
 
-/// A block: a part of a parameter with its own factor matrices.
+/// A block: a part of a parameter with its own states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Block {
@@ -190,11 +190,11 @@ pub struct Block {
     pub shard_owner: usize,
     /// Whether it is a block of this rank's shard. Otherwise it is a block of the whole parameter.
     pub of_shard: bool,
-    /// Shape after merging and splitting. Factor matrix k is `shape[k]` x `shape[k]`.
+    /// Shape after merging and splitting. If dim k has a factor matrix, the matrix is `shape[k]` x `shape[k]`.
     pub shape: Vec<usize>,
     /// Stride of each dim, in elements of the flattened parameter or, if `of_shard`, of this rank's buffer.
     pub stride: Vec<usize>,
-    /// Offset of the first element, in the same elements.
+    /// Index of its first element, counted like `stride`.
     pub flat_offset: usize,
     /// Size of its state in bytes.
     pub state_bytes: usize,

@@ -75,12 +75,13 @@ impl Optimizer {
     }
 
     /// Makes each step read "lr", "beta1", "weight_decay" or "gradient_scale" of a group from a number in memory; on
-    /// CUDA from memory of the device. beta1 must be above 0 in the plan. After NULL, steps stop reading memory.
+    /// CUDA from memory of the device. beta1 must be above 0 in the plan. If `value` is NULL, steps stop reading
+    /// memory.
     ///
     /// # Safety
     ///
-    /// `value` must point to a number of type `T` until another one is bound or the optimizer is dropped. The number
-    /// may only change between steps.
+    /// `value` must be NULL, or point to a number of type `T` until another one is bound or the optimizer is dropped.
+    /// The number may only change between steps.
     ///
     /// # Errors
     ///

@@ -33,10 +33,12 @@ pub struct RootInfo {
     /// Number of iterations; 0 for methods that are not iterative.
     pub iterations: usize,
     /// 1 if "root_tolerance" was reached, 0 if "root_max_iterations" was reached, -1 if the error stopped decreasing.
+    /// Always 1 unless the method is `Newton` or `HigherOrder`.
     pub converged: i32,
     /// Number of further attempts after the first one failed.
     pub retried: usize,
-    /// Largest element of |A X^p - I|, in f64. NaN if X^p cannot be computed.
+    /// Largest element of |A X^p - I|, in f64. A is the matrix including epsilon, and p is
+    /// `root.0 / (root.1 * exponent_multiplier)`. NaN if X^p cannot be computed.
     pub residual: f64,
 }
 

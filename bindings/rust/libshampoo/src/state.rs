@@ -6,7 +6,7 @@ use crate::error::{check, text, to_i64, Code, Error, Result};
 use crate::optimizer::Optimizer;
 use libshampoo_sys as sys;
 
-/// Description of an entry of the state, which is an array. `shampoo.h` lists the entries.
+/// Description of an entry of the state, which is an array. docs/checkpoints.md lists the entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StateEntry {
@@ -18,13 +18,12 @@ pub struct StateEntry {
     pub shape: Vec<usize>,
     /// Dtype of the elements that are read and written.
     pub dtype: Dtype,
-    /// Offset of the first element in the flattened parameter, for an entry with the shape of its block. Otherwise
-    /// None.
+    /// For an entry whose elements correspond to those of its block, the index of the first element in the flattened
+    /// parameter. None for all other entries, including those in an eigenbasis.
     pub flat_offset: Option<usize>,
-    /// Size in the arena in bytes. The arena contains only one triangle of a large symmetric matrix.
+    /// Size in the arena in bytes. The arena may contain only one triangle of a symmetric matrix.
     pub stored_bytes: usize,
-    /// Whether it is a symmetric matrix. Reading and writing use the full matrix. From 128 x 128 on, one triangle is
-    /// stored.
+    /// Whether it is a symmetric matrix. Reading and writing use the full matrix.
     pub symmetric: bool,
     /// Replica rank that stores it, which is this rank.
     pub owner: usize,

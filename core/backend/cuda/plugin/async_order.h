@@ -27,7 +27,8 @@ class AsyncOrder {
   Status RecordStart(cudaStream_t stream, int64_t* job);
   // Records that this job computes the roots of a block.
   void SetJob(int64_t block, int64_t job) { last_job_[static_cast<size_t>(block)] = job; }
-  // Returns the last job that computes the roots of a block, or 0 if later steps already wait for it.
+  // Returns the last job that computes the roots of a block, or 0 if there is none or if later steps already wait for
+  // it.
   int64_t JobToWaitFor(int64_t block) const;
   // Makes later work in `stream` wait for the last job that computes the roots of a block. The job has been enqueued.
   Status WaitForRoots(int64_t block, cudaStream_t stream);

@@ -15,7 +15,7 @@ SHAMPOO_DEVICE inline bool MovesIterate(const Tables& tables, int32_t b) {
          IsFinite(work.scale.size);
 }
 
-// Writes the old parameter minus the new one, and computes the square of its norm.
+// Writes the old parameter minus the new one, and computes the squared norm of this difference.
 template <typename Real>
 struct AveragedDifferenceBody {
   Tables tables;
@@ -40,7 +40,7 @@ struct AveragedDifferenceBody {
   }
 };
 
-// Makes the difference the direction.
+// Replaces the direction by the difference.
 struct AveragedDirectionBody {
   Tables tables;
   BatchTables batch;
@@ -57,8 +57,8 @@ struct AveragedDirectionBody {
   }
 };
 
-// Returns the weight of this step's iterate of a block. The scalars of routed blocks are not set if only other shard
-// ranks have gradients of the group.
+// Returns the weight of this step's iterate of a block. Computes it from the settings of the group, because the scalars
+// of routed blocks are not set if only other shard ranks have gradients of the group.
 SHAMPOO_DEVICE inline double WeightOfStep(const DeviceGroup& group, bool is_routed) {
   const GroupSettings settings = is_routed ? RoutedSettings(group.settings) : group.settings;
   return WeightOfIterate(settings, settings.lr);

@@ -36,7 +36,7 @@ struct BasisTile {
   }
 };
 
-// A factor matrix of a run, for a kernel with one CTA for each of them.
+// A factor matrix of a run, for a kernel with one CTA for each factor matrix.
 template <typename Real>
 struct BasisFactor {
   int32_t index;  // of the block in the plan
@@ -74,7 +74,8 @@ SHAMPOO_DEVICE inline Real* ScalesOf(const BasisArgs& args, const DeviceBlock& b
   return reinterpret_cast<Real*>(args.tables.state_out + block.kl_scale[k].offset);
 }
 
-// Returns the product of these numbers over all dims but `without`, for an element of the block.
+// Returns the product of the inverse square roots of the eigenvalues that belong to an element of the block, over all
+// dims with a factor matrix except `without`.
 template <typename Real>
 SHAMPOO_DEVICE inline Real ProductOfScales(const BasisArgs& args, const DeviceBlock& block, int64_t element,
                                            int without) {
@@ -88,7 +89,7 @@ SHAMPOO_DEVICE inline Real ProductOfScales(const BasisArgs& args, const DeviceBl
   return product;
 }
 
-// Returns the weight of an element in a mean over all dims but k.
+// Returns the weight of an element in a mean over all dims except k.
 SHAMPOO_DEVICE inline double MeanWeight(const DeviceBlock& block, int k) {
   return static_cast<double>(block.shape[k]) / static_cast<double>(block.elements);
 }

@@ -7,12 +7,13 @@
 namespace shampoo::cuda {
 namespace {
 
-// Returns whether this step updates the factor matrices of a block after it was initialized.
+// Returns whether this step updates the factor matrices of a block. Returns false if the gradient initializes the
+// block.
 SHAMPOO_DEVICE inline bool UpdatesKlFactors(const BasisArgs& args, int32_t b) {
   return IsStepped(args.tables, b) && args.basis.work[b].is_first == 0 && args.basis.work[b].updates_factors != 0;
 }
 
-// Computes one eigenvalue, with one CTA for each of them.
+// Computes the next eigenvalues, with one CTA for each.
 template <typename Real>
 struct NextEigenvaluesBody {
   BasisArgs args;
@@ -81,7 +82,7 @@ struct CheckWhitenedBody {
   }
 };
 
-// Sets the eigenvalues by the gradient where kl_init is auto, in blocks whose factor matrices are negligible.
+// Computes the eigenvalues of blocks from the gradient if all their factor matrices are negligible (kl_init auto).
 template <typename Real>
 struct StartEigenvaluesBody {
   BasisArgs args;

@@ -5,11 +5,11 @@
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
 
-// The kernels of methods in eigenbases. core/backend/cpu/basis_step.cc is the same step on the CPU; basis_step.cc gives
-// the order of the kernels and the contents of the buffers.
+// The kernels of methods in eigenbases. core/backend/cpu/basis_step.cc is the same step on the CPU. The basis_step.cc
+// of this folder gives the order of the kernels and the contents of the buffers.
 namespace shampoo::cuda {
 
-// Records and buffers of all batches (DeviceLayout::BasisLayout).
+// Records of all blocks, and the buffers that batches use one after another (DeviceLayout::BasisLayout).
 struct BasisTables {
   BasisWork* work;       // by block
   BasisMember* members;  // by root
@@ -17,11 +17,11 @@ struct BasisTables {
   int32_t* orders;       // one vector for each factor matrix of the batch
   void* third;           // buffers of tensors
   void* fourth;
-  void* moved;  // nullptr if no block has more than two dims
+  void* moved;  // empty if no block has more than two dims
   void* bases;  // buffers of matrices
   void* turns;
   void* products;
-  void* rotated;  // nullptr without basis_tolerance
+  void* rotated;  // empty without basis_tolerance
 };
 
 struct BasisArgs {
@@ -31,7 +31,8 @@ struct BasisArgs {
   Dtype computation;
 };
 
-// Consecutive items of a batch that have equal shapes, and a dim with a factor matrix.
+// Consecutive items of a batch that have equal shapes, and a dim with a factor matrix. dim: -1 where all dims are
+// processed.
 struct BasisRun {
   int64_t first;
   int64_t count;
@@ -77,21 +78,23 @@ cudaError_t DivideByGrafting(cudaStream_t stream, const BasisArgs& args);
 // basis_factors.cu
 // Computes the next d eigenvalues of one dim from the rotated gradient (kl_eigenvalues ema).
 cudaError_t NextEigenvalues(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, int64_t d);
-// Checks whether a factor matrix stays finite if it is updated with this whitened gradient, in a buffer of tensors.
+// Checks whether the factor matrices of a run stay finite if they are updated with these whitened gradients, which are
+// in a buffer of tensors.
 cudaError_t CheckWhitened(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, int64_t tiles,
                           const void* whitened);
-// Sets the eigenvalues of the blocks whose factor matrices are negligible by the gradient in the batch's buffer `first`
-// (kl_init auto).
+// Computes the eigenvalues of a block from the gradient in the batch's buffer `first`, if all factor matrices of the
+// block are negligible (kl_init auto).
 cudaError_t StartEigenvalues(cudaStream_t stream, const BasisArgs& args);
-// Updates the factor matrices with the products in the batch's matrices. initializes: of the blocks that the gradient
-// initializes; otherwise of all others.
+// Updates the factor matrices with the products in the batch's matrices. initializes: updates only those of the blocks
+// that the gradient initializes; otherwise only those of all other blocks.
 cudaError_t UpdateBasisFactors(cudaStream_t stream, const BasisArgs& args, bool initializes);
 // Stores the next eigenvalues.
 cudaError_t StoreEigenvalues(cudaStream_t stream, const BasisArgs& args);
 
 // basis_refresh.cu
-// Inspects the factor matrices of a run in the batch's matrices, and scales them. The identity replaces a matrix that
-// is not finite. keeps_zeros: a matrix of zeros is passed on; otherwise its basis is the identity.
+// Inspects the factor matrices of a run in the batch's matrices, scales them and adds basis_epsilon to their diagonals.
+// The identity replaces a matrix that is not finite. keeps_zeros: negligible matrices and 1 x 1 matrices are treated
+// like the others; otherwise their bases are the identity.
 cudaError_t ScaleFactors(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool keeps_zeros);
 // Marks the bases of a run that are accurate enough. The factor matrices in these bases are in `rotated`. is_previous:
 // they are the previous bases, which are kept if they are accurate enough.
@@ -101,7 +104,8 @@ cudaError_t CompareBases(cudaStream_t stream, const BasisArgs& args, const Basis
 cudaError_t FinishBases(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool is_solved);
 // Replaces the products of the previous and the new bases in `turns` by I where the basis is kept.
 cudaError_t FixTurns(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
-// Replaces `turns` by the matrices that convert the second moment, and converts the eigenvalues.
+// Replaces `turns` by the matrices that convert the second moment. With basis_transport rotate and kl_eigenvalues ema,
+// also converts the eigenvalues.
 cudaError_t TurnMoments(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
 // Stores the new bases of the selected blocks, and copies them to `bases`.
 cudaError_t StoreBases(cudaStream_t stream, const BasisArgs& args, TaskSelection selection);
@@ -115,12 +119,12 @@ cudaError_t MarkBases(cudaStream_t stream, const BasisArgs& args, TaskSelection 
 enum class ColumnOrder : int32_t { kDecreasing, kIncreasing };
 cudaError_t OrderColumns(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, const void* q,
                          const void* product, ColumnOrder order);
-// Copies the columns of each matrix in this order.
+// Copies the columns of each matrix in the order of OrderColumns.
 cudaError_t PermuteColumns(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, const void* from, void* to);
-// Replaces the matrices by the orthonormal factors of their QR decompositions, or by q where BasisMember::is_reached.
+// Replaces the matrices a by the orthonormal factors of their QR decompositions, or by q where BasisMember::is_reached.
 cudaError_t Orthogonalize(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, const void* q, void* a);
-// Writes the last iterate q to the batch's matrices, and decides which bases are kept. sorts: in the order of
-// OrderColumns.
+// Writes the last iterate q to the batch's matrices. sorts: writes the columns in the order of OrderColumns. A previous
+// basis whose columns are not in this order is then not kept.
 cudaError_t FinishIteration(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, const void* q, bool sorts);
 
 }  // namespace shampoo::cuda

@@ -161,7 +161,7 @@ struct TurnMomentBody {
         next[j] += static_cast<double>(turn[i * d + j]) / (s * s);
       }
     });
-    // The new eigenvalues are averages of the old ones, so a limit holds as before.
+    // The new eigenvalues are averages of the old ones, so their inverse square roots are below the cap, too.
     cta.ForEach(d, [&](int64_t j) { scales[j] = static_cast<Real>(KlScale(next[j], HUGE_VAL)); });
   }
 };
@@ -200,7 +200,8 @@ struct TakeEigenvaluesBody {
     const void* const products = args.basis.products;
     const Real* const q = factor.In(bases);
     const Real* const fq = factor.In(products);
-    const double cap = KlCap(args.tables.groups[factor.block.group].settings, d, 1);  // kl_init is a number
+    // The cap does not depend on the mean, because kl_init is a number with kl_eigenvalues basis.
+    const double cap = KlCap(args.tables.groups[factor.block.group].settings, d, 1);
     Real* const scales = ScalesOf<Real>(args, factor.block, run.dim);
     cta.ForEach(d, [&](int64_t j) {
       double eigenvalue = 0;

@@ -80,7 +80,8 @@ Status BasisSolver::Compare(const Handles& handles, const Factors& factors, void
   return {};
 }
 
-// The last iterate q and its product with the factor matrices are in `turns` and `products` in turn.
+// The first q is in `bases`. Later iterates q and their products with the factor matrices alternate between the buffers
+// `turns` and `products`.
 Status BasisSolver::Iterate(const Handles& handles, const Factors& factors, const DeviceSettings& settings) const {
   const BasisTables& basis = factors.args.basis;
   const BasisArgs& args = factors.args;

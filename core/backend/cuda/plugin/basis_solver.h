@@ -23,11 +23,11 @@ class BasisSolver {
     const double* divisor;  // 1, on the device
   };
 
-  // workspace: of the solver.
+  // workspace: the memory that the solver uses.
   BasisSolver(RootSolver* solver, void* workspace) : solver_(solver), workspace_(workspace) {}
 
-  // The factor matrices, divided by the bias correction, are in the batch's matrices. The new bases replace them.
-  // settings: of the group. method: of this refresh.
+  // Computes the bases of the factor matrices in the batch's matrices, which are divided by the bias correction. The
+  // bases replace them. settings: of the group. method: of this refresh.
   Status Compute(const Handles& handles, const Factors& factors, const DeviceSettings& settings,
                  BasisMethod method) const;
 

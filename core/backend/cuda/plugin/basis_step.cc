@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buffers of tensors during the step of a batch:
+// The buffers of tensors during the step of a batch. (between) marks the buffer for intermediate results.
 //
 //             first                   second                  third                   fourth
 //   rotate    gradient                (between)               rotated gradient
@@ -10,9 +10,9 @@
 //   back      gradient                direction               (between)               direction in the eigenbases
 //   refresh   (between)               direction               state                   rotated state
 //
-// With basis_order before, the refresh comes before the rotation, and `first` and `second` are exchanged in it. With
-// grafting, the filtered gradient replaces the rotated gradient, and its rotation back replaces the gradient. Tensors
-// without factor matrices are filtered from `first` to `second`.
+// With basis_order before, the refresh comes before the rotation. The gradient then stays in `first` during the
+// refresh, and `second` has intermediate results. With grafting, the filtered gradient replaces the rotated gradient,
+// and its rotation back replaces the gradient. Tensors without factor matrices are filtered from `first` to `second`.
 #include "core/backend/cuda/plugin/basis_step.h"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ auto BasisStep::WorkOf(const Call* call, cudaStream_t stream, const Tables& tabl
 }
 
 RootTask BasisStep::TaskOf(const Work& work, const BatchItem& item) const {
-  // Preload() uses all kinds of products.
+  // Preload() treats all blocks as if their gradients initialized them.
   return work.call == nullptr ? RootTask::kInitialize : work.call->args.tasks[item.block - plan_.blocks];
 }
 
@@ -75,8 +75,8 @@ bool BasisStep::HasTask(const Work& work, RootTask task) const {
                      [&](const BatchItem& item) { return TaskOf(work, item) == task; });
 }
 
-// Returns whether the step updates the factor matrices of some block. A replay of a captured step may be another update
-// than the captured one.
+// Returns whether the step updates the factor matrices of some block. Returns true for a captured step, because a
+// replay may be another update than the captured step.
 bool BasisStep::UpdatesAnyFactors(const Work& work) const {
   if (work.call == nullptr || work.call->args.captured != 0 || work.settings.factor_update_frequency == 1) return true;
   return std::any_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {
@@ -102,7 +102,7 @@ Status BasisStep::ForEachRun(const Work& work, TaskSelection selection, const Do
   return {};
 }
 
-// Calls do_factor(factors) for each dim of these runs with factor matrices.
+// Calls do_factor(factors) for each run of ForEachRun and each dim with factor matrices.
 template <typename Do>
 Status BasisStep::ForEachFactor(const Work& work, TaskSelection selection, const Do& do_factor) const {
   return ForEachRun(work, selection, [&](const ShapeGroup& group, int64_t first, int64_t count) -> Status {
@@ -333,7 +333,7 @@ Status BasisStep::UpdateKlFactors(const Work& work) const {
                                         .other = work.args.batch.second,
                                         .matrices = basis.turns,
                                         .without = k}));
-      // The gradient itself has been checked.
+      // With a single factor matrix, the gradient is not whitened, and the gradient has already been checked.
       const bool is_whitened = factors_of_block > 1;
       void* const tensors = is_whitened ? basis.third : work.args.batch.first;
       if (is_whitened) {

@@ -123,7 +123,7 @@ class BlockCheck {
 
  private:
   // Returns the task that the host has prepared for the roots of the block. scheduled: the task according to the state
-  // on the device, which without root_async is the same.
+  // on the device. The two can differ only with root_async or a method in eigenbases.
   SHAMPOO_DEVICE RootTask PreparedTask(RootTask scheduled) const {
     if (block_.owned == 0 || !(block_.snapshot_step.present() || block_.is_rotated())) return scheduled;
     return has_tasks_ ? tables_.tasks[index_] : RootTask::kNone;
@@ -243,7 +243,7 @@ class BlockCheck {
     return largest;
   }
 
-  // Factor matrices computed from gradients are finite, but the host may have written others.
+  // Factor matrices that steps compute are finite, but the caller may have written others to the state.
   SHAMPOO_DEVICE void CheckFactors() const {
     const uint64_t* tiles = tables_.scanned_factors + block_.first_matrix_tile;
     for (int k = 0; k < block_.factors; ++k) {

@@ -21,7 +21,7 @@ struct Architecture {
   int minor = 0;
   bool is_exact = false;    // "90a": only this compute capability
   bool has_binary = false;  // runs on devices of the same major number and of this or a later minor number
-  bool has_ptx = false;     // runs on all later devices, for which the driver compiles it
+  bool has_ptx = false;     // runs on devices of this and every later compute capability: the driver compiles it
 
   bool Supports(int device_major, int device_minor) const {
     const bool same_major = device_major == major;

@@ -13,12 +13,12 @@ namespace shampoo::cuda {
 // Returns whether kernels run on devices of a compute capability. built_for: architectures as in
 // CMAKE_CUDA_ARCHITECTURES, separated by commas, such as "80-real,100-virtual". "": unknown; returns true.
 bool HasCodeFor(std::string_view built_for, int major, int minor);
-// Returns the supported compute capabilities as a text, such as "8.x, 10.0 or later".
+// Returns the supported compute capabilities, such as "8.x, 10.0 or later".
 std::string SupportedText(std::string_view built_for);
 
 // Returns an error if this library has no kernels for a device.
 Status CheckComputeCapability(int device);
-// Returns the error that CheckComputeCapability returns if CUDA finds no kernels for a device.
+// Returns the error of CheckComputeCapability, for the case that CUDA itself finds no kernels for a device.
 Status NoKernelsFor(int device);
 
 }  // namespace shampoo::cuda

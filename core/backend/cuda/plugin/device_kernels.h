@@ -4,15 +4,15 @@
 
 #include "core/backend/cuda/plugin/kernel_tables.h"
 
-// The kernels of a step, in their order. Each function enqueues a kernel on the stream. In a rejected step, all kernels
-// run, but do not write outputs or state; they only write the report, and the headers from which other ranks learn of
-// the rejection. In a skipped step (StepState::go is 0), they write the unchanged outputs.
+// The kernels of a step, in their order. Each function enqueues one or more kernels on the stream. In a rejected step,
+// all kernels run, but they do not write outputs or state. They still write the report, and the headers from which
+// other ranks learn of the rejection. In a skipped step (StepState::go is 0), they write the unchanged outputs.
 namespace shampoo::cuda {
 
 // begin.cu
 // Copies the addresses of the caller's buffers to the device.
 cudaError_t SetBuffers(cudaStream_t stream, const Tables& tables, const Buffers* buffers, int32_t count);
-// Copies the tasks to the device, by block. Called only with root_async and with methods in eigenbases.
+// Copies the tasks to the device, by block. Called only with root_async or with a method in eigenbases.
 cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* tasks);
 // Begins a step. Rejects it if it is stale: there was a rejection that the host has not acknowledged
 // (StepArgs::acknowledged_rejections). failure: the reason why this rank's host cannot make the step, or kOk.
@@ -33,7 +33,9 @@ cudaError_t CopyState(cudaStream_t stream, const Tables& tables, int64_t bytes);
 
 // initial.cu
 // Initializes blocks [first, first + count): factor matrices and snapshots to 0, inverse roots to the group's initial
-// value, diagonal flags to 1. Of methods in eigenbases: the eigenbases to I, and the states in them to their start.
+// value, diagonal flags to 1. With methods in eigenbases: the eigenbases to I, the states E and V in them to 0, and
+// kl_scale to the group's initial value. Also sets the states to 0 that do not belong to single elements of the
+// parameter, such as gradient_count and radius.
 cudaError_t InitializeFactors(cudaStream_t stream, const Tables& tables, char* arena, int64_t first, int64_t count,
                               const InitialStates* initial_by_group);
 
@@ -65,8 +67,8 @@ cudaError_t PackUpdates(cudaStream_t stream, const Tables& tables, const TileRan
 cudaError_t ApplySlices(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
 
 // parameter_hash.cu
-// Hashes the parameters in steps that compare them (verify_replicas). The hash does not depend on the order of the
-// threads. The replays of a captured step decide for themselves whether they compare.
+// Computes hashes of the parameters in steps that compare them (verify_replicas). The hash does not depend on the order
+// of the threads. The replays of a captured step decide for themselves whether they compare.
 cudaError_t HashParameters(cudaStream_t stream, const Tables& tables, int32_t count);
 
 // factors.cu
@@ -96,8 +98,8 @@ cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const BatchTab
 cudaError_t FindFlags(cudaStream_t stream, const Tables& tables, const int32_t** flags);
 
 // direction.cu
-// Updates V and the filtered gradient E (StepScalars), and replaces G by H or, before the first preconditioned step, by
-// the direction.
+// Updates V and the filtered gradient E (StepScalars), and replaces G by H or, if the step does not precondition the
+// block, by the direction. With method sign, also writes the signs of H to the second buffer of tensors.
 cudaError_t FilterGradients(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 // Computes the norm of P and the scale of grafting, and checks whether the direction can be applied.
 cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
@@ -111,14 +113,15 @@ cudaError_t ControlNorms(cudaStream_t stream, const Tables& tables, const BatchT
 // average.cu
 // With averaging: replaces P by the old parameter minus the new one. CheckDirections calls it.
 cudaError_t MoveIterates(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
-// Adds the weight of the step's iterates to the states lr_sum, and makes the averages of weight_ema of blocks that the
-// step has not updated approach the parameter. Called only with averaging schedule_free and weight_ema.
+// Adds the weight of the step's iterates to the states lr_sum. If the step has not updated a block, moves the average
+// of weight_ema of this block towards the parameter. Called only if some group has averaging schedule_free or
+// weight_ema.
 cudaError_t AdvanceAverages(cudaStream_t stream, const Tables& tables);
 // An output of an export.
 struct ExportedParam {
   const void* param;
   void* weights;  // nullptr: not wanted
-  double factor;  // of the difference that the state of the average has
+  double factor;  // multiplies the difference in the state of the average (ExportFactor)
 };
 // Writes averages of the parameters, or the parameters of groups without an average. params: by parameter.
 cudaError_t ExportAverages(cudaStream_t stream, const Tables& tables, const char* arena, const ExportedParam* params,

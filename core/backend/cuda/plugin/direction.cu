@@ -293,7 +293,7 @@ class AverageTracker {
   SHAMPOO_DEVICE Real Next(int64_t i, Real w, Real old, Real moved) const {
     if (!part_.block.iterate_offset.present())
       return static_cast<Real>(part_.group.settings.weight_ema) * (old - moved);
-    // Without a difference, the iterate stays.
+    // If P has not been replaced by a difference, the iterate does not move.
     return (part_.work.is_difference != 0 ? move_.Of(p_[i], w, old).iterate : old) - moved;
   }
 

@@ -62,7 +62,7 @@ std::vector<RootSizes> SizesOfRoots(const PlanView& plan, const std::vector<Bloc
   return sizes;
 }
 
-// Orders the reads before it and those after it.
+// Makes the reads before this call happen before the reads after it.
 void AcquireFence() {
 #if defined(__SANITIZE_THREAD__)
 #pragma GCC diagnostic ignored "-Wtsan"  // the sanitizer does not see the writes of a device
@@ -213,8 +213,9 @@ Status Engine::Build(const EngineDesc& desc) {
   return called;
 }
 
-// Makes cuBLAS and cuSOLVER load the kernels that steps use; see KernelEntry. They choose kernels by the sizes of their
-// arguments, so this function calls them with the sizes of steps. The data are NaN, and the results are not used.
+// Makes cuBLAS and cuSOLVER load the kernels that steps use; see KernelEntry. Both libraries choose kernels by the
+// sizes of their arguments, so this function calls them with the sizes of steps. The data are NaN (see FillTables), and
+// the results are not used.
 Status Engine::PreloadLibraries() {
   for (size_t b = 0; b < layout_.batches.size(); ++b) {
     const BlockBatch& batch = layout_.batches[b];

@@ -88,14 +88,14 @@ struct Engine {
   Status ComputeRuns(const RootInputs& inputs, RootTask task, const BlockBatch& batch, const RootContext& context);
   Status ComputeRun(const DeviceSettings* groups, const BlockBatch& batch, const RootRun& run, int k,
                     const RootContext& context);
-  Status PreloadRoots();  // makes cuSOLVER and cuBLAS load the kernels of roots
+  Status PreloadRoots();  // makes cuSOLVER and cuBLAS load the kernels that compute roots
   RootBatch MatrixOf(int64_t n, Dtype computation, Dtype root_dtype);
   // See engine_products.cc. MultiplyGradients writes C_k to the lower triangles of the batch's matrices. Contract
   // multiplies H by these matrices, which then are the inverse roots.
   Status MultiplyGradients(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group);
   Status Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count);
-  // Returns whether a step with these tasks uses async roots of a block, or overwrites the factor matrices that they
-  // are computed from.
+  // Returns whether a step with these tasks uses async roots of a block, or overwrites the copied factor matrices from
+  // which such roots are computed.
   bool AwaitsRoots(const RootTask* tasks, int64_t block) const {
     return plan_.owned[block] != 0 &&
            (tasks[block] == RootTask::kAdoptDeviceRoots || tasks[block] == RootTask::kTakeSnapshot);
@@ -116,7 +116,7 @@ struct Engine {
   std::vector<NewtonSchulz> newton_schulz_;  // by group
   std::vector<Dtype> narrowest_;             // by group: the narrowest computation dtype of its blocks, of all owners
   DeviceLayout layout_;
-  OwnedStream copies_;  // memory is also freed in its order, so it is destroyed after the memory
+  OwnedStream copies_;  // memory is freed in the order of this stream, so the stream is destroyed after the memory
   DeviceMemory workspace_;
   DeviceMemory own_state_;
   RankExchanges exchanges_{plan_};

@@ -3,8 +3,8 @@
 //
 // A step enqueues kernels and products in the order of the caller's stream. Products of blocks of different shapes run
 // in parallel: those of the first handle on the caller's stream, those of the others on the engine's own streams, which
-// are ordered by events. The host does not read results or allocate, and it waits only where the caller's collectives
-// do.
+// are ordered by events. The host does not allocate. It waits only in the caller's collectives, and in refreshes whose
+// solvers or iterations wait for the device (docs/adr/0027).
 #include <algorithm>
 
 #include "core/backend/cuda/plugin/cuda_call.h"

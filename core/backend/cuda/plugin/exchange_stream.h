@@ -24,7 +24,7 @@ class ExchangeStream {
   // Returns in *out the stream for the exchange of a bucket. The exchange starts after all earlier work in the caller's
   // stream.
   Status Begin(cudaStream_t caller, cudaStream_t* out);
-  // Called after the exchange has been enqueued.
+  // Records the end of the exchange. Called after the exchange has been enqueued.
   Status End(int32_t bucket);
   // Makes later work in the caller's stream wait for the exchange of the bucket.
   Status Wait(cudaStream_t caller, int32_t bucket);

@@ -38,7 +38,7 @@ struct GemmOutput {
 Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_t n, int64_t k, const GemmInput& a,
             const GemmInput& b, const GemmOutput& c, int64_t batch);
 
-// The d from which LowerProductWithTransposed leaves some elements above the diagonal as they are.
+// The smallest d at which LowerProductWithTransposed leaves some elements above the diagonal as they are.
 inline constexpr int64_t kLowerProductPanelsFrom = 512;
 // Computes the lower triangle of C = op(A) op(A)^T for every matrix of a batch, where op(A) is d x k. Elements above
 // the diagonal may also be written: all of them for small d, some for large d, where 5/8 of the product is computed.

@@ -12,7 +12,7 @@ SHAMPOO_DEVICE inline bool IsStepped(const Tables& tables, int32_t block) {
   return tables.state->go != 0 && tables.work[block].go != 0;
 }
 
-// Rejects the step and counts it, unless it is already counted.
+// Rejects the step, and counts the rejection unless it is already counted.
 SHAMPOO_DEVICE inline void CountRejection(StepState* state) {
   state->rejected = 1;
   state->go = 0;

@@ -12,12 +12,12 @@
 // Arguments of kernels: tables in device memory, which are made at create, and values of the current step.
 namespace shampoo::cuda {
 
-// Tables of an engine. Every kernel of a step receives them.
+// Tables of an engine. Most kernels of a step receive them.
 struct Tables {
   const DeviceBlock* blocks;
   const DeviceParam* params;
   Buffers* buffers;     // by parameter; with shard_mode gather, followed by those of whole blocks, by block
-  DeviceGroup* groups;  // by group; then, by group of method muon, those of the parameters that method adam updates
+  DeviceGroup* groups;  // by group; then again by group, for the parameters that method adam updates with method muon
   BlockWork* work;      // by block
   StepState* state;
   RootStatus* roots;
@@ -27,7 +27,7 @@ struct Tables {
   int32_t group_count;
   const char* state_in;
   char* state_out;
-  // Tiles of all blocks.
+  // Tiles of all blocks or, with shard_mode gather, of the blocks that this rank owns.
   const DeviceTile* scan_tiles;
   int64_t scan_tile_count;
   double* scanned;  // by tile: the largest magnitudes of its gradient and of its parameter
@@ -35,10 +35,11 @@ struct Tables {
   const DeviceMatrixTile* matrix_tiles;
   int64_t matrix_tile_count;
   uint64_t* scanned_factors;  // by tile: PatternOf() the largest magnitude in this tile of a factor matrix
-  // Tables of async roots; nullptr if no group has root_async.
-  double* async_divisors;            // by block
-  int32_t* async_flags;              // by root: may_be_diagonal
-  RootStatus* async_roots;           // by root
+  // Tables of async roots; nullptr if this rank has none.
+  double* async_divisors;   // by block
+  int32_t* async_flags;     // by root: may_be_diagonal
+  RootStatus* async_roots;  // by root
+  // The next two are nullptr if this rank steps no block with root_async and none of a method in eigenbases.
   RootTask* tasks;                   // by block: the tasks that the host prepared for this step, if there are any
   int64_t* reported_block_counters;  // by block, in host memory
   char* exchange_buffers;            // nullptr with one rank
@@ -76,12 +77,14 @@ struct BatchTables {
   void* second;
   void* matrices;
   void* async_matrices;  // buffer of matrices for async roots; nullptr without root_async
-  double* sums;          // by tile: |D|^2 and |P|^2
-  double* products;      // by tile: the inner product of the filtered gradient and P; with dual_norm_scale
-  int32_t* fits;         // by tile: 1 if the result fits
+  // By tile: |D|^2 and |P|^2; and, with dual_norm_scale, the inner product of the filtered gradient and P. Some kernels
+  // use these arrays for other sums, which the next kernel reads.
+  double* sums;
+  double* products;
+  int32_t* fits;  // by tile: 1 if the result fits
   // With norm_control or update_floor; norm_rows is nullptr if no block of the batch has them.
   ControlSums* control_sums;    // by tile
-  NormControlRow* norm_rows;    // of all blocks
+  NormControlRow* norm_rows;    // of all blocks of the batch
   const DeviceTile* row_tiles;  // with update_floor_rows: the rows; their `index` is that in the block
   int64_t row_tile_count;
   int32_t has_iterates;  // some block has averaging

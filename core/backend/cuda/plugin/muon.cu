@@ -20,8 +20,8 @@ SHAMPOO_DEVICE inline int FiniteScaleExponent(double largest) {
   return exponent < -1022 ? -1022 : exponent;
 }
 
-// Computes the largest magnitude of a tile of H, and the sum of its squares divided by the power of two of that
-// magnitude, so that no square overflows or underflows.
+// Computes the largest magnitude in a tile of H and the sum of the squares of the elements. Each element is first
+// divided by the power of two of that magnitude, so that the sum neither overflows nor underflows.
 template <typename Real>
 struct TileMagnitudeBody {
   MuonArgs args;
@@ -44,7 +44,7 @@ struct TileMagnitudeBody {
   }
 };
 
-// Determines the factors of a block from those of its tiles.
+// Determines ns_exponent and ns_factor of a block from the magnitudes and sums of its tiles.
 struct BlockMagnitudeBody {
   MuonArgs args;
 
@@ -94,7 +94,7 @@ struct ScaleMatrixBody {
     const BlockTile<Real> part(args.tables, args.batch, cta.index());
     const Real* const h = part.In(args.batch.first);
     if (part.group.settings.muon_math == MuonMath::kBf16) {
-      // Each tensor has room for two tensors of bfloat16; the iteration begins in the first of them.
+      // A tensor in `third` has room for two tensors of bfloat16. The iteration begins in the first of them.
       auto* const first = reinterpret_cast<__nv_bfloat16*>(static_cast<Real*>(args.third) + part.block.at);
       return Write(cta, part, h, first + part.begin);
     }
@@ -121,7 +121,7 @@ struct ScaleMatrixBody {
   }
 };
 
-// A tile of one of several equal matrices, which have a square grid of tiles each.
+// A tile of one of several matrices of equal size. Each matrix has a square grid of tiles.
 struct EqualTile {
   int64_t matrix;
   bool is_lower;
@@ -278,7 +278,7 @@ struct KeepNormBody {
   }
 };
 
-// A direction that is not finite will be rejected, and its second moment must stay finite.
+// If the orthogonalized direction is not finite, the update will be skipped, and the second moment must stay finite.
 SHAMPOO_DEVICE inline bool DividesDirection(const Tables& tables, int32_t b) {
   return HasMomentOfDirection(tables, b) && IsFinite(tables.work[b].orthogonal_norm);
 }
@@ -293,7 +293,8 @@ struct MomentScalars {
         epsilon(static_cast<Real>(settings.epsilon)) {}
 };
 
-// Updates the second moments of rows, with one CTA for each, or of groups of columns. Writes their divisors.
+// Updates the second moments of rows, with one CTA for each row, or of columns, with one CTA for each group of columns.
+// Writes the divisors of these rows or columns.
 template <typename Real>
 struct LineBody {
   MuonArgs args;

@@ -5,14 +5,14 @@
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
 
-// The kernels of method muon. MuonDirection and Orthogonalize (core/backend/cpu, core/roots) are the same on the CPU;
+// The kernels of method muon. MuonDirection (core/backend/cpu) and Orthogonalize (core/roots) do the same on the CPU.
 // muon_step.cc gives the order of the kernels and the contents of the buffers.
 namespace shampoo::cuda {
 
 struct MuonArgs {
   Tables tables;
   BatchTables batch;
-  void* third;       // a buffer of tensors; with dual_norm_scale and muon_math bf16
+  void* third;       // a buffer of tensors; with dual_norm_scale or muon_math bf16
   double* divisors;  // one vector for each block of the batch
   Dtype computation;
 };
@@ -24,14 +24,14 @@ cudaError_t ScaleForIteration(cudaStream_t stream, const MuonArgs& args);
 // Equal matrices of a shape group, in the dtype of the iteration.
 struct EqualMatrices {
   void* data;
-  int64_t stride;  // elements between the starts of consecutive ones
+  int64_t stride;  // elements between the starts of consecutive matrices
   int64_t size;
   int64_t count;
 };
 // Copies the lower triangles to the upper ones.
 cudaError_t MirrorMatrices(cudaStream_t stream, Dtype dtype, const EqualMatrices& matrices);
-// Replaces P, of which the lower triangles are used, by P + b A + a I, both triangles. has_square: otherwise P counts
-// as 0. The matrices of `gram` are at the same distances.
+// Replaces the polynomials P by P + b A + a I, both triangles, where A are the matrices of `gram`. Reads only the lower
+// triangles. If has_square is false, P counts as 0. The matrices P have the same stride as those of `gram`.
 struct PolynomialTerms {
   double a, b;
   bool has_square;
@@ -54,7 +54,7 @@ cudaError_t WidenTensors(cudaStream_t stream, const EqualTensors& from, int64_t 
 // Updates the second moments of the orthogonalized directions, which are in `second`, and divides the directions by
 // their square roots. lines: the largest number of rows or of groups of columns of a block.
 cudaError_t DivideByMoments(cudaStream_t stream, const MuonArgs& args, int64_t lines);
-// Columns of a group.
+// The number of columns of a group.
 inline constexpr int64_t kColumnsOfLine = 256;
 
 }  // namespace shampoo::cuda

@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buffers of tensors during the step of a batch. X is the matrix of the iteration, which alternates between the
-// last two columns and ends in `second`. With dual_norm_scale it leaves the filtered gradient in `first`:
+// The buffers of tensors during the step of a batch. X is the matrix of the iteration. It alternates between `first`
+// and `second`, and ends in `second`. With dual_norm_scale, the filtered gradient H stays in `first`, and X alternates
+// between `third` and `second`:
 //
 //              first                second            third
 //   filter     gradient, then H
@@ -12,8 +13,8 @@
 // With muon_math bf16, X alternates between the halves of the tensors in `third`, and is converted to `second` at the
 // end.
 //
-// Each shape group has two buffers of matrices: A, the product of X with itself, and the polynomial a I + b A + c A A
-// that X is multiplied by. Both have the size of the smaller dim of X.
+// Each shape group has two buffers of matrices: A, the product of X and its transpose, and the polynomial
+// a I + b A + c A A, by which X is multiplied. The size of both matrices is the smaller dim of X.
 #include "core/backend/cuda/plugin/muon_step.h"
 
 #include <algorithm>

@@ -54,7 +54,7 @@ struct ControlledBlock {
     sums.pp = sum([&](int64_t i) { return static_cast<double>(p[i]) * static_cast<double>(p[i]); });
     return sums;
   }
-  // Returns an element of W1.
+  // Returns an element of W1 (ControlledMove).
   SHAMPOO_DEVICE double Moved(const NormControlRow* rows, int64_t i) const {
     const ControlledMove& move = rows[RowOf(i)].move;
     return move.keep * Decayed(i) - move.move * static_cast<double>(p[i]);
@@ -129,7 +129,7 @@ SHAMPOO_DEVICE inline NormControlStep ControlStepOf(const DeviceGroup& group, co
   return step;
 }
 
-// Determines the radius and the move of each row, with one CTA for each block.
+// Determines the radius of a block and the move of each of its rows, with one CTA for each block.
 struct MoveBody {
   Tables tables;
   BatchTables batch;
@@ -178,7 +178,7 @@ struct MoveBody {
   }
 };
 
-// Computes |W1|^2 of a tile.
+// Computes |W1|^2 over a tile.
 template <typename Real>
 struct MovedNormBody {
   Tables tables;
@@ -217,7 +217,7 @@ struct RatioBody {
   }
 };
 
-// Writes the old parameter minus the new one, and computes the square of its norm.
+// Writes the old parameter minus the new one, and computes the squared norm of this difference.
 template <typename Real>
 struct DifferenceBody {
   Tables tables;
@@ -238,7 +238,7 @@ struct DifferenceBody {
   }
 };
 
-// Makes the difference the direction.
+// Replaces the direction by the difference.
 struct ReplaceBody {
   Tables tables;
   BatchTables batch;

@@ -17,8 +17,8 @@ namespace shampoo::cuda {
 // Measures the phases of steps with events (track_times). A step records an event in the caller's stream wherever its
 // phase changes. The host reads the times later, after it has waited for the step, so that measuring adds no wait.
 //
-// Async roots run in another stream in parallel to later steps. Each run of async roots has events of its own, and its
-// time is read after it has ended. A thread of its own enqueues the async roots, so runs can begin and end during
+// Async roots run in another stream in parallel to later steps. Each run of async roots has its own events, and its
+// time is read after the run has ended. Another thread enqueues the async roots, so runs can begin and end during
 // Collect().
 class PhaseTimer {
  public:

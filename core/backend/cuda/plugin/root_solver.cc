@@ -268,7 +268,7 @@ Status RootSolver::ComputeBases(const RootBatch& batch, bool ascending, bool one
   const RootLayout layout = MakeRootLayout(kind.method, kind.n, kind.chunk, kind.root_dtype, kind.solver_bytes);
   for (int64_t first = 0; first < batch.count; first += kind.chunk) {
     RootChunk chunk = ChunkOf(batch, RootSpec(), first, std::min(kind.chunk, batch.count - first));
-    chunk.limit = std::numeric_limits<double>::infinity();  // the largest magnitude of a root is not known
+    chunk.limit = std::numeric_limits<double>::infinity();  // no roots are computed, so none can exceed a limit
     const RootBuffers buffers = Place(layout, workspace, &chunk);
     SHAMPOO_RETURN_IF_ERROR(BasesOfChunk(chunk, ascending, handles, buffers, kind));
   }
@@ -311,7 +311,7 @@ Status RootSolver::Retry(const RootBatch& matrix, double divisor, RetryMethod ho
     return Status();
   };
   Status status = compute();
-  // Also after an error: `inputs` and `out` must exist until they are copied.
+  // Wait also after an error: `inputs` and `out` must exist until the copies have ended.
   Status waited = StatusOf(cudaStreamSynchronize(handles.stream), "cudaStreamSynchronize");
   return status.ok() ? std::move(waited) : std::move(status);
 }

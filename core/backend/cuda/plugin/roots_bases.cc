@@ -19,7 +19,7 @@ Status RootSolver::Decompose(const RootChunk& chunk, const Handles& handles, con
   SHAMPOO_CUDA_TRY(LoadScaled(handles.stream, chunk, q, false));
   SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, plain, n, 1, n, matrix, signs, {av, 1, n}, chunk.count));
   SHAMPOO_RETURN_IF_ERROR(SolveEigen(chunk, handles, buffers, kind));
-  // Apply the decomposition to the signs. The eigenvectors are the rows of q.
+  // Apply the decomposition to the signs. The eigenvectors are now the rows of q.
   SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, plain, n, 1, n, matrix, signs, {qv, 1, n}, chunk.count));
   SHAMPOO_CUDA_TRY(PairProbe(handles.stream, chunk, qv, l, pair));
   return Gemm(handles.blas, transposed, n, 2, n, matrix, {pair, 2, 2 * n}, {back, 2, 2 * n}, chunk.count);

@@ -7,7 +7,8 @@
 namespace shampoo::cuda {
 namespace {
 
-// Records for each member the largest row sum of Y as its norm (`z`), and the factor between Z and X (`start`).
+// Records for each member the largest row sum of Y as its norm (`z`). In the last pass, also records the factor between
+// Z and X (`start`). An earlier pass records in `start` what the last pass needs for this factor.
 struct RecordNormBody {
   RootChunk chunk;
   int64_t strips;

@@ -104,8 +104,9 @@ cudaError_t LoadScaled(cudaStream_t stream, const RootChunk& chunk, void* to, bo
 // roots_eigen.cu
 // Writes (q v)_i and l_i (q v)_i, for the signs v, to row i of pair.
 cudaError_t PairProbe(cudaStream_t stream, const RootChunk& chunk, const void* qv, const void* l, void* pair);
-// Checks the decomposition by applying it to the signs v (av is A v, back is Q^T times pair). Computes from the
-// eigenvalues l those of the square root of X or, for a matrix with the diagonal shortcut, the diagonal of X.
+// Checks the decomposition by applying it to the signs v (av is A v, back is Q^T times pair). Writes to `roots` the
+// eigenvalues of the square root of X, which it computes from the eigenvalues l. For a matrix with the diagonal
+// shortcut, only writes the diagonal of X to `roots`.
 cudaError_t TransformEigenvalues(cudaStream_t stream, const RootChunk& chunk, const void* l, const void* av,
                                  const void* back, void* roots);
 // Computes the diagonal of X for members with the diagonal shortcut.
@@ -120,9 +121,10 @@ cudaError_t CheckVectors(cudaStream_t stream, const RootChunk& chunk, const std:
 cudaError_t DeliverVectors(cudaStream_t stream, const RootChunk& chunk, const void* vectors, bool ascending);
 
 // roots_coupled.cu
-// Computes the largest row sum of magnitudes of A or, with `fourth`, of A^4. StartCoupled uses both.
+// Computes the largest row sum of the magnitudes in a. fourth: a is A^4, and its sum is recorded in addition to that of
+// A. StartCoupled uses both sums with method higher_order.
 cudaError_t SumRows(cudaStream_t stream, const RootChunk& chunk, const void* a, bool fourth);
-// Computes the squared Frobenius norm of y + shift I.
+// Computes the squared Frobenius norm of y + shift I, which StartCoupled uses with method newton.
 cudaError_t SumSquares(cudaStream_t stream, const RootChunk& chunk, const void* y);
 // Computes `shift`, `z` and `start` of each member, and y <- z (y + shift I).
 cudaError_t StartCoupled(cudaStream_t stream, const RootChunk& chunk, void* y);

@@ -27,7 +27,8 @@ SHAMPOO_DEVICE inline void Fail(RootMember* member, RootFailure failure) {
   if (member->failure == RootFailure::kNone) member->failure = failure;
 }
 
-// Computes the diagonal of the root without the clamp or, if an element is not finite, with it.
+// Computes the diagonal of the root without the clamp. If an element of the result is not finite, computes all elements
+// again with the clamp.
 template <typename Real, typename Root>
 SHAMPOO_DEVICE inline void FromDiagonal(const Cta& cta, const RootChunk& chunk, Root* to) {
   const int64_t n = chunk.n;

@@ -71,7 +71,7 @@ SHAMPOO_DEVICE inline double LargestOfPieces(const Cta& cta, const RootChunk& ch
 }
 
 // Checks an eigendecomposition by applying it to the signs, in a kernel with one CTA for each member. eigenvalues:
-// ascending. product: A times the signs. returned: what Q^T makes of PairProbe's results.
+// ascending. product: A times the signs. returned: Q^T times the results of PairProbe.
 template <typename Root>
 SHAMPOO_DEVICE inline bool DecompositionFits(const Cta& cta, const RootChunk& chunk, const void* eigenvalues,
                                              const void* product, const void* returned) {

@@ -23,8 +23,8 @@ class ShapeGroupStreams {
 
   const Handles& first() const { return handles_[0].get(); }
 
-  // Calls work(handles, shape_group) for every shape group. The work starts after all earlier work on the caller's
-  // stream, and later work on that stream starts after it.
+  // Calls work(handles, shape_group) for every shape group. This work starts after all earlier work on the caller's
+  // stream. Later work on the caller's stream starts after this work.
   template <typename Work>
   Status ForEach(cudaStream_t stream, const BlockBatch& batch, const Work& work) const {
     const size_t streams = std::min(batch.shape_groups.size(), handles_.size());

@@ -16,7 +16,7 @@ namespace shampoo::cuda {
 // Tensors or matrices of a shape group in one of the buffers.
 struct EqualArrays {
   void* data;
-  int64_t stride;  // elements between the starts of consecutive ones
+  int64_t stride;  // elements between the starts of consecutive tensors or matrices
 };
 
 // A dim of the tensors of a shape group.
@@ -30,8 +30,8 @@ struct TensorDim {
 // Returns the shape of a block with dim k between the products of the dims before and after it.
 Unfolding UnfoldingOf(const Block& block, int k);
 
-// Computes the contraction of index k of each tensor with the first index of its matrix B, which is row-major.
-// transposed: with the second index. moved: another buffer; used only if k is neither the first nor the last dim.
+// Computes the contraction of index k (TensorDim::dim) of each tensor with the first index of its matrix B, which is
+// row-major. transposed: with the second index. moved: another buffer; used only if dim k is between other dims.
 struct Contraction {
   bool transposed = false;
   bool tf32 = false;

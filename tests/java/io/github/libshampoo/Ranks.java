@@ -49,7 +49,7 @@ final class Ranks {
     notifyAll();
   }
 
-  /** A communicator of one rank. */
+  /** The communicator that one of the ranks uses. */
   class Rank implements Communicator {
     final int rank;
     volatile int released;
@@ -90,7 +90,7 @@ final class Ranks {
     }
   }
 
-  /** A communicator of one rank that supports all-to-all. */
+  /** A Rank whose communicator also supports all-to-all. */
   class Exchanging extends Rank implements AllToAllCommunicator {
     volatile int exchanges;
 

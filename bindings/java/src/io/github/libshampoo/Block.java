@@ -5,15 +5,16 @@ package io.github.libshampoo;
 import java.util.List;
 
 /**
- * A block: a part of one parameter with its own factor matrices.
+ * A block: a part of one parameter with its own states.
  *
  * @param param index of the parameter.
  * @param owner replica rank that stores its state.
  * @param shardOwner shard rank that stores its state.
  * @param ofShard whether it is a block of this rank's shard. Otherwise it is a block of the whole parameter.
- * @param shape shape of the block; the factor matrix of dim k is shape[k] x shape[k].
+ * @param shape shape of the block. If dim k has a factor matrix, the matrix is shape[k] x shape[k].
  * @param stride stride of each dim, in elements of the flattened parameter or, if ofShard, of this rank's buffer.
- * @param flatOffset offset of the first element, in the same elements.
+ * @param flatOffset index of the first element of the block in the flattened parameter or, if ofShard, in this rank's
+ *     buffer.
  * @param stateBytes size of its state in bytes.
  */
 public record Block(

@@ -12,8 +12,8 @@ import java.util.function.Supplier;
  * A communicator of the library, which calls Java methods, NCCL or C functions. Optimizers keep their own references to
  * it, so it can be closed after they have been created.
  *
- * <p>Only one call at a time can use it. If optimizers share a communicator, a call during a call of another optimizer,
- * from another thread or from the communicator itself, throws {@link ShampooException.State}.
+ * <p>Only one call at a time can use it, even if several optimizers share it. While a call uses it, other calls with it
+ * throw {@link ShampooException.State}: calls on other threads, and calls in methods of its {@link Communicator}.
  */
 public final class Comm implements AutoCloseable {
   final Handle handle;
@@ -41,12 +41,12 @@ public final class Comm implements AutoCloseable {
   /**
    * Creates a communicator that uses the copy of NCCL that the process has loaded.
    *
-   * @param address address of the ncclComm_t, which must exist as long as the optimizers that use it.
+   * @param address address of the ncclComm_t, which must exist as long as this Comm and all optimizers that use it.
    * @param library file from which NCCL was loaded, or its soname; null means libnccl.so.2.
    * @return the communicator. Close it.
    * @throws ShampooException.Invalid if the address is 0, or NCCL reports an error for it.
    * @throws ShampooException.State if the process has not loaded NCCL by this name.
-   * @throws ShampooException.Unsupported if the library lacks a function of NCCL 2.
+   * @throws ShampooException.Unsupported if the loaded NCCL lacks a function of NCCL 2.
    */
   public static Comm ofNccl(long address, String library) {
     long[] out = new long[1];

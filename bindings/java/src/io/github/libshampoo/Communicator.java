@@ -7,13 +7,13 @@ import java.nio.ByteBuffer;
 /**
  * Exchanges data between ranks, in host memory. Implement it in Java to connect optimizers.
  *
- * <p>Methods run on the thread that calls the optimizer. If a method throws an exception, the call fails with {@link
- * ShampooException.Collective}, whose cause is this exception, and so do later calls that use the communicator. If the
- * class implements {@link #abort}, the library then calls it. Otherwise the library makes one more exchange, in which
- * this rank reports the failure to the others.
+ * <p>Methods run on the thread that calls the optimizer. If an exchange or {@link #asyncError} throws an exception, the
+ * call of the optimizer fails with {@link ShampooException.Collective}, whose cause is this exception. Later calls that
+ * use the communicator fail, too. If the class implements {@link #abort}, the library then calls it. Otherwise an
+ * optimizer on the CPU makes one more exchange, in which this rank reports the failure to the others.
  *
  * <p>The library keeps a reference to the communicator until it calls {@link #release}. Therefore a communicator that
- * refers to its optimizer keeps it alive until the optimizer is closed.
+ * refers to its optimizer keeps that optimizer alive until the optimizer is closed.
  */
 public interface Communicator {
   /**
@@ -49,12 +49,13 @@ public interface Communicator {
   default void asyncError() throws Exception {}
 
   /**
-   * Optional. Makes the exchanges fail in which other ranks wait for this rank. It is called once: after an exchange
-   * failed on this rank, after this rank received invalid data, or after it failed where other ranks would wait for it.
+   * Optional. Makes the exchanges fail in which other ranks wait for this rank. It is called at most once: after an
+   * exchange failed on this rank, after this rank received invalid data, or after this rank failed at a point where
+   * other ranks would wait for it.
    *
-   * <p>Implement it only if it ends their wait. If the class does not implement it, the rank reports the failure in one
-   * more exchange: the next one of the same step, or the first one of its next step. The other ranks wait for that
-   * exchange.
+   * <p>Implement it only if it ends the waiting of the other ranks. If the class does not implement it, an optimizer on
+   * the CPU reports the failure in one more exchange: the next one of the same step, or the first one of its next step.
+   * The other ranks wait for that exchange.
    */
   default void abort() {}
 

@@ -19,7 +19,7 @@ import java.util.Set;
  * range of addresses.
  *
  * <p>A Memory of a buffer keeps the buffer alive. Memory that can be freed explicitly must stay valid while it is
- * bound: memory at an address, and the arena of a MemorySegment whose asByteBuffer() is bound.
+ * bound. This is memory at an address, and memory of a MemorySegment whose asByteBuffer() is bound.
  */
 public final class Memory {
   private final Buffer buffer;
@@ -122,8 +122,8 @@ public final class Memory {
   }
 
   /**
-   * Throws unless the memory has exactly this size and is accessible on the device. Throws if a step writes to it and it
-   * is read-only.
+   * Throws unless the memory has a suitable type and exactly the size of the elements, and is accessible on the
+   * device. Throws if written is true and the memory is read-only.
    *
    * @param what description of the memory, with which the error message begins.
    */

@@ -4,7 +4,7 @@ package io.github.libshampoo;
 
 /**
  * Role of a parameter in the model. With the methods shampoo, soap and kl_shampoo, a parameter whose role is not
- * HIDDEN has no factor matrices (key "route"). Vectors need no role.
+ * HIDDEN has no factor matrices (key "route"). A bias or a scale that is stored as a vector needs no role.
  */
 public enum ModelRole {
   /** A weight inside the model. */

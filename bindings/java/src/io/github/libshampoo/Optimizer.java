@@ -44,7 +44,7 @@ public final class Optimizer implements AutoCloseable {
    * Creates an optimizer, and initializes its state. With a communicator, all ranks must call this. They compare their
    * plans; if the plans differ or one rank fails, the call fails on all ranks.
    *
-   * @param plan a finished plan. All ranks need the same one.
+   * @param plan a finished plan. The plans of all ranks must be equal.
    * @param options communicators, memory and device.
    * @throws ShampooException.Invalid if the memory for the state has the wrong size or alignment, if a communicator has
    *     a rank or size different from the plan's, or if the plans of the ranks differ.
@@ -339,7 +339,7 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param group number of the parameter group.
    * @param key a key of type "f64", "i64" or "bool" (0 or 1).
-   * @return the value. If the value is "auto", the number that is used.
+   * @return the value or, if the value is "auto", the number that the library uses for it.
    * @throws ShampooException.Invalid if there is no such group or key, or the value is not a single number.
    */
   public double get(int group, String key) {
@@ -353,7 +353,7 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Returns the value of a counter. Counters start at 0 when the optimizer is created.
+   * Returns the value of a counter. Most counters start at 0 when the optimizer is created.
    *
    * @param key "steps", "skipped_steps", "root_computed", ...; the C header lists all counters.
    * @return the value.
@@ -497,7 +497,7 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param directory directory in which checkpoints were saved.
    * @throws ShampooException.Files if there is no checkpoint, or a file is missing or damaged. The state does not
-   *     change, except if a file fails after all files were verified: docs/checkpoints.md.
+   *     change, except if the load fails after it has begun to write states: docs/checkpoints.md.
    * @throws ShampooException.Invalid if the checkpoint has other parameters, dtypes, grafting or blocks.
    */
   public void load(Path directory) {

@@ -10,6 +10,7 @@ package io.github.libshampoo;
  * @param converged 1 if the iteration reached root_tolerance; always 1 for methods 0 to 2 and 5. 0 if it stopped at
  *     root_max_iterations: check residual. -1 if it stopped earlier because the error no longer decreased.
  * @param retried number of attempts of the recovery ladder after the first one failed.
- * @param residual largest element of |A x^p - I|, computed in float64.
+ * @param residual largest element of |A x^p - I|, computed in float64. A is the matrix including epsilon, and p is
+ *     rootNum / (rootDen * exponent_multiplier).
  */
 public record RootInfo(int method, int iterations, int converged, int retried, double residual) {}

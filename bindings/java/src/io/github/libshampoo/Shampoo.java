@@ -92,7 +92,7 @@ public final class Shampoo {
   /**
    * Describes the library, for logs and bug reports.
    *
-   * @return a JSON object with version, compiler, BLAS and features.
+   * @return a JSON object with the version, the compiler, the BLAS, the backends and the methods for roots.
    */
   public static String buildInfo() {
     return Raw.shampoo_build_info();
@@ -228,8 +228,8 @@ public final class Shampoo {
    * Saves the states of the optimizers of all ranks as one checkpoint. Collective.
    *
    * @param optimizers the optimizers of this rank.
-   * @param directory created if it does not exist. It keeps the last checkpoints. docs/checkpoints.md describes the
-   *     files.
+   * @param directory directory of the checkpoints, created if it does not exist. It keeps the last checkpoint_keep
+   *     checkpoints. docs/checkpoints.md describes the files.
    * @param world communicator of all ranks of the job, or null if there is only one rank.
    * @param stream CUDA stream on which the states are copied; 0 on the CPU.
    * @throws ShampooException.Invalid if two optimizers have parameters with the same name, or world is too small.
@@ -249,7 +249,7 @@ public final class Shampoo {
    * @param stream CUDA stream on which the states are copied; 0 on the CPU.
    * @throws ShampooException.Invalid if the checkpoint has other parameters, dtypes, grafting or blocks.
    * @throws ShampooException.Files if there is no checkpoint, or a file is missing or damaged. States do not change,
-   *     except if a file fails after all files were verified: docs/checkpoints.md.
+   *     except if the load fails after it has begun to write states: docs/checkpoints.md.
    * @throws ShampooException.Collective if an exchange failed.
    */
   public static void load(List<Optimizer> optimizers, Path directory, Comm world, long stream) {

@@ -6,7 +6,8 @@ import java.util.OptionalLong;
 
 /**
  * An error of the library, with a subclass for each status. The message names the argument or key that is wrong, its
- * value and what was expected, and explains what to do. A call that fails changes nothing unless its message says so.
+ * value and what was expected, and explains what to do. A call that fails changes nothing, unless its documentation
+ * says otherwise.
  */
 public class ShampooException extends RuntimeException {
   private static final long serialVersionUID = 1;
@@ -85,7 +86,7 @@ public class ShampooException extends RuntimeException {
     }
   }
 
-  /** A step found NaN or infinity. It has changed nothing, and training can continue. */
+  /** A step or a matrix function found NaN or infinity. It has changed no parameter, and training can continue. */
   public static final class Numeric extends ShampooException {
     private static final long serialVersionUID = 1;
 

@@ -8,13 +8,13 @@ import java.util.List;
  * Description of an entry of the state.
  *
  * @param index number of the entry.
- * @param key name of the entry, such as "w/0/factor.1"; the C header lists the names.
+ * @param key name of the entry, such as "w/0/factor.1"; docs/checkpoints.md lists the names.
  * @param shape shape in elements, outermost dim first.
  * @param dtype type of the elements that are read and written.
- * @param flatOffset offset of the first element in the flattened parameter, for an entry with the shape of its block;
- *     otherwise -1.
+ * @param flatOffset for an entry whose elements correspond to those of its block, the index of the first element in the
+ *     flattened parameter; -1 for all other entries, including those in an eigenbasis.
  * @param storedBytes size in the arena in bytes.
- * @param symmetric whether it is a symmetric matrix. From 128 x 128 on, only one triangle is stored.
+ * @param symmetric whether it is a symmetric matrix. The arena may store only one triangle of it.
  * @param owner replica rank that stores it, which is this rank.
  * @param shardOwner shard rank that stores it, which is this rank.
  * @param ofShard whether its block is a block of this rank's shard.
