@@ -366,8 +366,8 @@ shards_on_cpu() {
 }
 
 # replay_shards: each shard has its own blocks, so the results differ from the recorded ones. They are compared with
-# those of the CPU. Four times the largest change of the perturbed replays is the tolerance, if it exceeds the recorded
-# one.
+# those of the CPU. The tolerance is four times the largest change of the perturbed replays, but at least the recorded
+# tolerance.
 replay_shards() {
   local ranks seed
   run "3 shards, on the CPU" 120 shards_on_cpu || return

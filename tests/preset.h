@@ -10,8 +10,9 @@
 namespace shampoo_test {
 
 // Sets the options that most tests start from: the preset shampoo_2024 with identity as initial inverse root. With
-// SHAMPOO_TEST_PRESET=shampoo in the environment the config keeps the library's defaults, except allow_stalled_moments:
-// vectors have no factor matrices, epsilon is relative, and there are many early refreshes.
+// SHAMPOO_TEST_PRESET=shampoo in the environment, the config keeps the library's defaults except that of
+// allow_stalled_moments. By default, vectors have no factor matrices, epsilon is relative, and there are many early
+// refreshes.
 inline shampoo_status SetPreset(shampoo_config* config) {
   const char* const asked = std::getenv("SHAMPOO_TEST_PRESET");
   if (asked != nullptr && std::string_view(asked) == "shampoo") {

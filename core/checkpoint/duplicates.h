@@ -22,7 +22,7 @@ struct Item {
 struct Duplicates {
   std::vector<bool> is_duplicate;  // by item
   int differs_from = -1;           // a rank that has the same item with different contents; -1: none
-  size_t differs_in = 0;           // that item
+  size_t differs_in = 0;           // the index of this item
 };
 
 // Finds the items of this rank that lower ranks have. Collective.

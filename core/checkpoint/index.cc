@@ -229,7 +229,8 @@ const StoredEntry* StoredBlock::Find(std::string_view state) const {
 }
 
 bool StoredBlock::HasFactors() const {
-  // A single factor matrix is enough: even if other dims of a block of SOAP have none, its E and V are in eigenbases.
+  // One factor matrix is enough: with SOAP and KL-Shampoo, E and V are in eigenbases even if only one dim has a factor
+  // matrix.
   return std::any_of(entries.begin(), entries.end(), [](const StoredEntry& entry) {
     return entry.state.starts_with("factor.") || entry.state.starts_with("inverse.") || entry.state == "diagonal";
   });

@@ -17,10 +17,10 @@
 namespace shampoo {
 namespace {
 
-// The ranks that may have the same block as its owner.
+// Which other ranks may have the same block as this rank.
 enum class DuplicatesOn {
-  kCopies,  // ranks that have all blocks of the optimizer
-  kShards,  // shard ranks for which this piece is the whole parameter
+  kCopies,  // ranks that have all blocks of this rank's optimizer
+  kShards,  // shard ranks that also hold the whole parameter of the block
 };
 
 DuplicatesOn DuplicatesOf(const PlanData& plan, const Block& block) {
@@ -114,8 +114,9 @@ Status CheckSame(const Duplicates& duplicates, const std::vector<const BlockToSa
                       " a checksum of blocks for an item without blocks; expected 0", kCheckRanks);
   }
   return Invalid("ranks ", duplicates.differs_from, " and ", rank, " both have parameter \"", first->param,
-                 "\", but the states of their optimizers differ, in this parameter or in another one: give different "
-                 "parameters different names on all ranks, and give all copies of a parameter the same gradients");
+                 "\", but the states of this parameter, or of a later parameter of the same optimizer, differ: give "
+                 "different parameters different names on all ranks, and give all copies of a parameter the same "
+                 "gradients");
 }
 
 }  // namespace

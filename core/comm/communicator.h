@@ -74,8 +74,8 @@ class Communicator {
   // caller's abort function, if there is one, so that the other ranks fail instead of waiting.
   void Abort();
 
-  // Sets the device memory for host buffers, and returns the previous one; see StagingScope. It is not used if the
-  // communicator takes host memory.
+  // Sets the device memory through which host buffers are exchanged, and returns the previous one; see StagingScope.
+  // The new memory is not used if the communicator takes host memory.
   Staging* SetStaging(Staging* staging) { return std::exchange(staging_, staging); }
 
   // Makes an all-gather in place. buffer: world() segments of segment_bytes each; before the call only this rank's

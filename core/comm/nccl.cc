@@ -31,7 +31,7 @@ struct Nccl {
   int (*comm_user_rank)(void* comm, int* rank) = nullptr;
   int (*get_async_error)(void* comm, int* error) = nullptr;
   const char* (*get_error_string)(int result) = nullptr;
-  // The all-to-all needs all four. ncclSend and ncclRecv exist since NCCL 2.7.
+  // The all-to-all needs these four functions. ncclSend and ncclRecv exist since NCCL 2.7.
   int (*send)(const void* send, size_t count, int datatype, int peer, void* comm, void* stream) = nullptr;
   int (*recv)(void* recv, size_t count, int datatype, int peer, void* comm, void* stream) = nullptr;
   int (*group_start)() = nullptr;

@@ -14,8 +14,8 @@ namespace {
 int64_t OptimizerOf(int64_t place) { return place >> 32; }
 int64_t RoundOf(int64_t place) { return place & 0xffffffff; }
 
-// A failed collective has priority: the rank on which it failed makes no other exchange, so all ranks must learn of it
-// in this one. A forwarded failure comes last, because it has the least detail.
+// A failed collective has priority: the rank on which it failed joins no later round, so all ranks must learn of it in
+// this round. A forwarded failure comes last, because it has the least detail.
 int FailurePriority(const RoundHeader& header) {
   if (header.code == static_cast<int32_t>(Code::kComm)) return 2;
   return (header.flags & kFailureIsForwarded) != 0 ? 0 : 1;

@@ -265,7 +265,7 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
   const std::shared_ptr<const cuda::DeviceEngine> engine = std::move(made);
   auto memory = std::make_unique<cuda::DeviceStateMemory>(*plan_, engine, desc.state, desc.stream);
   cuda::DeviceStateMemory* const device_memory = memory.get();
-  // Bound scalars must be aligned, because the device reads them in place.
+  // Bound scalars must be aligned, because the device reads them from the caller's memory, without a copy.
   state_ = std::make_unique<OptimizerState>(*plan_, std::move(memory), sizeof(double));
   const StepInputs inputs{*plan_, *state_, buffers_, history_};
 

@@ -138,7 +138,7 @@ struct Block {
   }
   int order() const { return shape.ndim; }
   constexpr const StateSlot& moment() const { return second_moment.present() ? second_moment : grafting; }
-  // The difference between W and an average of the parameter, or an iterate that gives one.
+  // The state from which an export computes the average: with weight_ema the average minus W, with averaging Z - W.
   constexpr const StateSlot& average_offset() const { return ema_offset.present() ? ema_offset : iterate_offset; }
   int factor_count() const { return is_preconditioned ? shape.ndim : 0; }
   bool has_factor(int k) const { return is_preconditioned && (skipped_dims >> k & 1) == 0; }

@@ -389,7 +389,7 @@ class PartAppender {
       const int64_t begin = std::max(range.start, first);
       const int64_t end = std::min(range.end, first + part.count * row);
       if (begin >= end) continue;
-      // A part has other rows than the whole tensor, but their number has no influence on the pieces of a range.
+      // A part has fewer rows than the whole tensor, but the number of rows has no influence on the pieces of a range.
       for (const ShardPiece& piece : FlatShardPieces(whole_, begin - first, end - first)) {
         const int64_t start = range.offset_in_shard + begin - range.start + piece.offset_in_shard;
         SHAMPOO_RETURN_IF_ERROR(AppendTensor(param_, settings_, piece.shape, MatrixOf(part), {start, 1, 1}, blocks_));

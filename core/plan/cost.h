@@ -33,10 +33,10 @@ inline int64_t CostOfOrdinaryStep(const Block& block) {
   return cost;
 }
 
-// Returns the cost of an inverse root divided by the cube of its size d. Every root method counts as eigen.
-// With eigenvectors it is 10: 9 for the eigendecomposition and 1 to multiply its parts, or to compare an eigenbasis
-// with the previous one. An inverse square root in float32 needs no eigenvectors if resolvents support the size of its
-// matrix. It then takes about two fifths of that time.
+// Returns the cost of the inverse root or eigenbasis of a d x d matrix, divided by d^3. Every root method counts as
+// eigen. With eigenvectors the result is 10: 9 for the eigendecomposition, and 1 to compute the root from it or to
+// compare an eigenbasis with the previous one. An inverse square root in float32 needs no eigenvectors if resolvents
+// support the size of its matrix. It then takes about two fifths of the time.
 inline int64_t CostOfRootPerCube(const Block& block, int64_t d) {
   const bool by_resolvents =
       block.root == 2 && block.root_dtype == Dtype::kF32 && d >= kMinResolventSize && d <= kMaxResolventSize;

@@ -115,8 +115,8 @@ Status ShardLayout::Find(const ParamDesc& own, int rank, int world, const std::m
   return {};
 }
 
-// Returns whether this rank's shard satisfies a rule, and sets the rule. An empty shard satisfies the rule that its
-// form suggests if the rule gives the rank nothing.
+// Returns whether this rank's shard satisfies a rule, and sets the rule. The rule that the form of the shard suggests
+// is tried first. An empty shard satisfies every rule that assigns no elements to this rank.
 bool ShardLayout::FollowRule(const ParamDesc& own, int rank, int world) {
   if (own.form == ShardForm::kWhole || (own.form == ShardForm::kRectangle && own.shape.ndim == 0)) return true;
   const Region region = Region::Of(own);

@@ -22,8 +22,9 @@ std::string ChangeableKeys() {
   return names;
 }
 
-// epsilon and root_relative_epsilon: one of the two is in use, or neither with pseudo_inverse. The plan fixes which
-// one. The one in use can be changed to another value above 0.
+// Checks a new value of epsilon or root_relative_epsilon with method shampoo. With root_rank_handling pseudo_inverse,
+// neither key is in use, and both must stay 0. Otherwise the plan fixes which key is in use. This key can be changed to
+// another value above 0.
 Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
   if (settings.method != Method::kShampoo) return {};
   const bool is_relative = key.number == &Settings::root_relative_epsilon;

@@ -29,8 +29,8 @@ class DevicePeers {
   virtual void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) = 0;
   // Returns, once, the failure of a collective in the step that was enqueued last.
   virtual Status TakeFailure() = 0;
-  // Returns the error of a rejected step. own: the error of this rank's device; step: the largest step counter of a
-  // group in the last call, before its step; was_replayed: the rejected step is the replay of a captured step.
+  // Returns the error of a rejected step. own: the error of this rank's device; step: the largest step counter of any
+  // group before the step of the last call; was_replayed: the rejected step is the replay of a captured step.
   virtual Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
 };
 

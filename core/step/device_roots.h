@@ -20,7 +20,7 @@ struct DeviceRootSource {
   const Block* block;
   int dim;
   RootTask task;  // kCompute: use the factor matrix; otherwise its snapshot
-  int64_t step;   // the group's step at which the factor matrix had this value
+  int64_t step;   // the group's step at which the source had its value
   char* arena;    // on the device
 };
 

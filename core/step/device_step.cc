@@ -379,7 +379,8 @@ Status DeviceStep::RaiseRejection(const char* prefix) {
   raised_rejections_ = report_.rejections;
   Status own;
   if (report_.rejection != cuda::Rejection::kOtherRank) {
-    // Without memory for the text, the rank still joins the exchange of RejectionError().
+    // If there is no memory for the text, CatchExceptions() returns an error, and this rank still joins the exchange of
+    // RejectionError() below.
     own = CatchExceptions([&] { return DeviceError(inputs_, report_, pending_.steps, last_ticket_); });
   }
   if (report_.rejection == cuda::Rejection::kCounter) counters_.Forget();

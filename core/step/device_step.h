@@ -30,7 +30,8 @@ class DeviceCounters {
 
   // Returns whether the copy has the values in the arena.
   bool AreKnown(const char* arena) const { return AreKnownUnlessReplayed(arena) && !may_be_replayed_; }
-  // The same, but replays of captured steps, which the host does not see, may have changed the values since.
+  // Returns whether the copy has the values in the arena, unless replays of captured steps have changed them. The host
+  // does not see these replays.
   bool AreKnownUnlessReplayed(const char* arena) const { return arena_ == arena && !has_unseen_write_; }
 
   void SetKnown(const char* arena) { arena_ = arena; }

@@ -17,7 +17,7 @@ namespace shampoo {
 //   3. deliver the updates to the ranks that hold the parameters;
 //   4. share them with the other copies of the parameters;
 //   5. apply them.
-// Steps 1 to 3 are made by passes (GatherPass): a pass is the blocks of one bucket and one replica.
+// Items 1 to 3 are done for one pass (GatherPass) at a time: the blocks of one bucket and one replica.
 class GatheredStep final : public HostStep {
  public:
   GatheredStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardRounds> shards,

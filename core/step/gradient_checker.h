@@ -32,7 +32,7 @@ class GradientChecker {
   GradientChecker(const StepInputs& inputs, CpuBackend* backend, bool defers_state_errors);
 
   // Fails if a factor matrix whose inverse root is due is not finite. Steps keep factor matrices finite, but the caller
-  // may have written others.
+  // may have written other values to the state.
   Status CheckFactors(std::span<const StepItem> items);
 
   // Checks the gradients of this rank's parameters. Depending on on_nonfinite of the group, returns an error, excludes

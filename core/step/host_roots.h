@@ -39,7 +39,7 @@ class HostRoots {
     const std::vector<RootTask>* tasks;  // by block
     RootTask task;                       // the job has the blocks with this task
     const std::vector<cuda::DeviceSettings>* settings;
-    const int64_t* steps;     // the steps at which the factor matrices had these values
+    const int64_t* steps;     // the steps whose factor matrices the roots are computed from
     bool steps_are_by_block;  // otherwise by group
     // The arena from which snapshots are copied. nullptr: the step that was enqueued last has already copied the factor
     // matrices to the memory from which the thread fetches them.

@@ -35,7 +35,8 @@ Status ReplicaExchange::Create(const StepInputs& inputs, std::shared_ptr<Communi
 
 Status ReplicaExchange::Share(int64_t bucket, const StepDecision& decision, const StepContext& context,
                               ShardAgreement* shards) {
-  // The shards agree also if this rank has no memory for the error of the exchange.
+  // If there is no memory for the error of the exchange, CatchExceptions() returns an error, and this rank still joins
+  // the agreement of the shards below.
   Status shared = CatchExceptions([&] { return ShareUpdates(bucket, decision, context); });
   if (bucket > 0) return shared;
   // An error between the copies of one shard must also stop the other shards before they apply anything.

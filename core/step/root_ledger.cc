@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kKindNames[kRootKindCount] = {"root_scalar", "root_diagonal",     "root_eigen",
                                                     "root_newton", "root_higher_order", "root_cans"};
-// By rung; nullptr: no counter, because it is not a recovery.
+// By rung; nullptr: no counter, because this rung is not a recovery.
 constexpr const char* kRungNames[kRungCount] = {nullptr,
                                                 "root_retried_float64",
                                                 "root_retried_eigen",

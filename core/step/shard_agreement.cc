@@ -90,7 +90,8 @@ void ShardRounds::AgreeWithText(StepDecision* decision, const StepContext* conte
 
 void ShardRounds::AgreeOnCode(StepDecision* decision, const StepContext* context) {
   if (context != nullptr) TakeInputs(*decision, *context);
-  // Without memory for the error, the rank still joins the exchange of texts.
+  // If there is no memory for the error, this function returns normally with the error kOutOfMemory. The rank can then
+  // still join the exchange of texts, in which the other ranks would wait for it.
   Status status = CatchExceptions([&] { return RunRound(decision); });
   decision->status = std::move(status);
 }
@@ -118,7 +119,8 @@ Status ShardRounds::RunRound(StepDecision* decision) {
   failure_ = rounds_.FindFailure();
   if (failure_.found()) {
     decision->is_forwarded = failure_.is_forwarded;
-    // A rank whose collective failed makes no other exchange, so its text is fetched now.
+    // A rank whose collective failed joins only this round and the exchange of texts that follows it. Its text is
+    // therefore fetched now. The caller fetches the text of any other failure, possibly after another exchange.
     return failure_.code == Code::kComm ? FetchText() : Status(failure_.code, "");
   }
   SHAMPOO_RETURN_IF_ERROR(CompareHyperParameters());

@@ -36,8 +36,9 @@ struct BlockTarget {
 // One step on the CPU: the blocks that take part, which of them are excluded or skipped, and the outputs of the other
 // parameters. The constructor allocates all memory, so that a step allocates nothing.
 //
-// A step calls List() and Exclude(), the latter for blocks with unusable gradients. Then it calls either
-// FinishSkipped(), or Begin(), Compute() and Finish(). Nothing is written before Begin() and FinishSkipped().
+// A step calls List() and, for blocks with unusable gradients, Exclude(). A step that changes nothing then calls
+// FinishSkipped(). Any other step calls Begin() or BeginWithExcluded(), then Compute() for each bucket, and at the end
+// RecordRoots() and Finish() in any order. Nothing is written before Begin(), BeginWithExcluded() or FinishSkipped().
 class StepContext {
  public:
   // targets: by block.
@@ -69,8 +70,8 @@ class StepContext {
 
   // Begins to write. Removes excluded blocks from the items; Finish() completes their outputs.
   void Begin();
-  // Begins to write, too, but keeps excluded blocks among the items, so that they report a skipped update to the other
-  // ranks.
+  // Does the same as Begin(), but keeps excluded blocks among the items, so that their owner reports a skipped update
+  // to the other ranks.
   void BeginWithExcluded();
   // Makes the step of some of the items.
   void Compute(std::span<const StepItem> items);

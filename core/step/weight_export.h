@@ -16,7 +16,8 @@ namespace shampoo {
 Status CheckExport(const StepInputs& inputs, std::span<void* const> weights);
 
 // Writes the averages of the parameters to memory of the caller (shampoo_optimizer_export). The owner of a block adds a
-// multiple of its state to the parameter or, with several ranks, sends that multiple as a step sends an update.
+// multiple of Block::average_offset() to the parameter or, with several ranks, sends that multiple as a step sends an
+// update.
 class WeightExport {
  public:
   // targets: of a step, by block.

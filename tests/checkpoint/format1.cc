@@ -3,8 +3,8 @@
 // The checkpoint in format1/ was written by the first version with checkpoints. Every later version must read it.
 //   shampoo_checkpoint_format1 check DIR    loads it and compares all states with DIR/expected.txt
 //   shampoo_checkpoint_format1 write DIR    creates it
-// It covers the format: two ranks, whole parameters, flat shards, rectangles that are not contiguous, two groups, every
-// dtype of a state, and matrices that are stored as squares and as triangles.
+// The checkpoint covers the format: two ranks, whole parameters, flat shards, rectangles that are not contiguous, two
+// groups, every dtype of a state, and matrices that are stored as squares and as triangles.
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>

@@ -138,9 +138,9 @@ TEST_CASE("an invalid number in create is SHAMPOO_E_COMM on all ranks") {
         const int world = grid.world();
         grid.comm().change = [&](int rank, int64_t call, char* received, size_t bytes) {
           if (!all && rank != 0) return;
-          // The last rank overwrites the number that it receives from rank 0, and all other ranks overwrite the number
-          // of the last rank. Call 3 is made only if a rank finds in call 2 that hashes differ, so a test of call 3 also
-          // changes the hashes that every rank receives in call 2.
+          // All ranks except the last overwrite the number of the last rank. A rank makes call 3 only if it finds
+          // different hashes in call 2. In tests of call 3, every rank therefore also overwrites a hash in call 2, and
+          // the last rank overwrites the numbers of rank 0 in both calls.
           const size_t last = bytes / static_cast<size_t>(world) * static_cast<size_t>(world - 1);
           const int64_t other = 12345;
           if (rank + 1 < world && call == one.call) std::memcpy(received + last, &one.value, 8);

@@ -38,7 +38,7 @@ void RunSteps(Grid* grid, uint64_t first, uint64_t last) {
   }
 }
 
-// Checks that a job whose ranks change after two steps has the parameters of one rank.
+// Checks that a job that is saved after two steps and continues on other ranks is bit-identical to one rank.
 void CheckKinds(const Keys& method, const Kind& first, const Kind& second) {
   CAPTURE(method[0].second);
   CAPTURE(first);

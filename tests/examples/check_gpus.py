@@ -4,9 +4,10 @@
 """check_gpus.py --data DATA --gpus GPUS --cpu CPU --one ONE: checks the examples for GPUs on the fake of CUDA.
 
 GPUS is train_digits_gpus and ONE is train_digits_cuda, both with fake GPUs; CPU is train_digits_nccl. With every layout
-of the parameters the loss falls, the parameters of all GPUs are bit-identical, and the losses are those of the CPU with
-the same chunks. Two copies of the shards (HSDP) give the losses of one copy. With shards, each GPU has only a part of
-the state. ONE checks its gradient itself, and its losses are those of the same network on the CPU.
+of the parameters the loss falls, the parameters of all GPUs are bit-identical, and the losses agree with those of CPU
+with the same chunks of the parameters. Two copies of the shards (HSDP) give the losses of one copy. With shards, each
+GPU has only a part of the state. ONE checks its gradient itself, and its losses are those of the same network on the
+CPU.
 """
 import argparse
 import re

@@ -7,8 +7,9 @@
 
 The script copies the example, the jar and the images into an empty folder, and builds and runs it there with an empty
 environment. Both examples compute in float64 in the same order, but tanh, exp and cos of Java and of C differ in their
-last bits. With seeds 1 to 3 and 25 epochs, the largest relative difference of the losses is 4e-12. Making every tanh
-one bit larger has the same effect. The tolerance of 1e-10 leaves room for other versions of Java and of the C library.
+last bits. With SETTINGS, seeds 1 to 3 and 25 epochs, the largest relative difference of the losses is 4e-12. Making
+every tanh one bit larger has the same effect. The tolerance of 1e-10 leaves room for other versions of Java and of the
+C library.
 """
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ import tempfile
 from pathlib import Path
 
 TOLERANCE = 1e-10
-# Inverse fourth roots, a large epsilon and few refreshes amplify rounding errors little. Because these keys are set here,
-# the tolerance does not depend on the defaults.
+# Inverse fourth roots, a large epsilon and few refreshes, so that rounding errors grow little. These keys are set here
+# so that the tolerance does not depend on the defaults.
 SETTINGS = ["--set", "preset=shampoo_2024", "--set", "grafting=adam", "--set", "beta2=0.99", "--set", "epsilon=1e-6",
             "--set", "precondition_frequency=10", "--set", "max_preconditioner_dim=128"]  # fmt: skip
 

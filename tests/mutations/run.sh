@@ -68,7 +68,8 @@ sources() {
   git ls-files --cached --others --exclude-standard | sort -u | comm -23 - <(git ls-files --deleted | sort)
 }
 
-# Prints the key of the results of the tests of a patch without any change.
+# Prints a key for `baseline`. Patches with the same key run the same tests, whose result without any change is stored
+# once.
 tests_of() {
   printf '%s' "$(field test "$1")"
   case $(area_of "$1") in python | docs) printf ' %s' "$(field case "$1")" ;; esac
@@ -133,7 +134,7 @@ for area in "${areas[@]}"; do
   compile || stop "cannot build the tests of $area"
 done
 
-# The results of the tests without any change.
+# The results of the tests without any change, by the key that tests_of prints.
 declare -A baseline
 for file in "${patches[@]}"; do
   use_area "$(area_of "$file")"

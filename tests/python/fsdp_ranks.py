@@ -109,7 +109,7 @@ def main() -> None:
         assert loss == expected, (step, loss, expected)
         assert same(model, reference.model), step
     distributed.all_to_all_single = all_to_all
-    check("the bits of one process", len(exchanges) == (2 * STEPS if mode == "gather" else 0))
+    check("bit-identical to one process", len(exchanges) == (2 * STEPS if mode == "gather" else 0))
     check(f"the loss falls from {losses[0]} to {losses[-1]}", losses[-1] < 0.6 * losses[0])
     check("the state is there", float(opt.state[next(model.parameters())]["step"]) == STEPS)
 

@@ -27,7 +27,7 @@ def test_all_cases_are_there() -> None:
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_a_trajectory_has_the_bits_of_c(path: Path, in_c: Path) -> None:
+def test_a_trajectory_is_bit_identical_to_c(path: Path, in_c: Path) -> None:
     expected, _ = read_safetensors(in_c / path.name)
     replay = Replay(path, threads=2)
     for t in range(1, replay.steps + 1):

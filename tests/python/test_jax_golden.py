@@ -46,7 +46,7 @@ class Group:
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_a_trajectory_has_the_bits_of_c(path: Path, in_c: Path) -> None:
+def test_a_trajectory_is_bit_identical_to_c(path: Path, in_c: Path) -> None:
     expected, _ = read_safetensors(in_c / path.name)
     data, case = read_safetensors(path)
     groups = [Group(group, data) for group in case["groups"]]

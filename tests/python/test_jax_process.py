@@ -111,7 +111,7 @@ same = lambda one, other: np.asarray(one["w"]).tobytes() == np.asarray(other["w"
 """
 
 
-def test_a_compiled_step_of_sharded_parameters_has_the_bits_of_one_device() -> None:
+def test_a_compiled_step_of_sharded_parameters_is_bit_identical_to_one_device() -> None:
     """The parameters stay sharded. The state can be sharded, too. Axes can be automatic and explicit."""
     program = """
 from jax.sharding import AxisType

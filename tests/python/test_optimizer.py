@@ -591,7 +591,7 @@ def test_a_step_has_no_messages_that_are_not_shown(monkeypatch: pytest.MonkeyPat
     assert len(found) == 1
 
 
-def test_a_loaded_state_continues_with_the_same_bits() -> None:
+def test_a_loaded_state_continues_bit_identically() -> None:
     values = params()
     opt = libshampoo.Optimizer(values, lr=0.1, grafting="adam", use_merge_dims=False)
     minimize(opt, values, 3)

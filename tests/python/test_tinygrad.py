@@ -57,7 +57,7 @@ def random(shape: Any, seed: int, dtype: str = "float32") -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
-def test_bits_are_those_of_numpy(dtype: str) -> None:
+def test_results_are_bit_identical_to_those_with_numpy(dtype: str) -> None:
     values = [random((20, 12), 1, dtype), random((20,), 2, dtype)]
     params = {"w": Tensor(values[0]), "b": Tensor(values[1])}
     opt = Shampoo(params, lr=0.125, weight_decay=0.1, **KEYS)
@@ -240,7 +240,7 @@ def test_wrong_calls_are_rejected() -> None:
     assert (param.numpy() == 1).all()
 
 
-def test_a_loaded_state_continues_with_the_same_bits(tmp_path: Path) -> None:
+def test_a_loaded_state_continues_bit_identically(tmp_path: Path) -> None:
     pytest.importorskip("ml_dtypes")
     more = {"factor_dtype": "bf16", "momentum": 0.5, **KEYS}
     params = [Tensor(random((8, 6), 1)), Tensor(random((8, 6), 1))]

@@ -48,7 +48,7 @@ def test_the_docstring_runs() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
-def test_bits_are_those_of_numpy(dtype: str) -> None:
+def test_results_are_bit_identical_to_those_with_numpy(dtype: str) -> None:
     if dtype == "bfloat16":
         pytest.importorskip("ml_dtypes")
     model = make(dtype=getattr(torch, dtype))
@@ -323,7 +323,7 @@ def groups(model: Any) -> list[dict[str, Any]]:
     return [{"params": model[0].parameters()}, {"params": model[2].parameters(), "lr": 0.3}]
 
 
-def test_a_loaded_state_continues_with_the_same_bits() -> None:
+def test_a_loaded_state_continues_bit_identically() -> None:
     for dtype in (torch.float32, torch.bfloat16):
         states = {"factor_dtype": torch.bfloat16} if dtype is torch.float32 else {}
         if states or dtype is torch.bfloat16:
@@ -569,7 +569,7 @@ def copies(model: Any, opt: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("way", ["deepcopy", "pickle", "save"])
-def test_copies_continue_with_the_same_bits(way: str) -> None:
+def test_copies_continue_bit_identically(way: str) -> None:
     model = make()
     opt = Shampoo(groups(model), lr=torch.tensor(0.1), momentum=0.5, **KEYS)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(opt, 0.5)

@@ -406,7 +406,7 @@ def test_a_hook_changes_the_state_before_it_is_loaded() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_saved_state_continues_with_the_same_bits(way: str) -> None:
+def test_a_saved_state_continues_bit_identically(way: str) -> None:
     model = make()
     opt = Shampoo(model.parameters(), **{"lr": 0.01, **KEYS, **copy.deepcopy(WAYS[way])})
     train(model, opt)
@@ -425,7 +425,7 @@ def test_a_saved_state_continues_with_the_same_bits(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_deep_copy_continues_with_the_same_bits(way: str) -> None:
+def test_a_deep_copy_continues_bit_identically(way: str) -> None:
     model = make()
     opt = Shampoo(model.named_parameters(), **{"lr": 0.01, **KEYS, **copy.deepcopy(WAYS[way])})
     train(model, opt)

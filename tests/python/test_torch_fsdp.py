@@ -35,7 +35,7 @@ from libshampoo.torch import Shampoo  # noqa: E402
 
 @pytest.mark.parametrize("mode", ["local", "gather"])
 @pytest.mark.parametrize(("copies", "shards"), [(1, 2), (1, 4), (2, 2)])
-def test_a_training_with_fsdp2_has_the_bits_of_one_process(copies: int, shards: int, mode: str, tmp_path: Path) -> None:
+def test_fsdp2_is_bit_identical_to_one_process(copies: int, shards: int, mode: str, tmp_path: Path) -> None:
     if not distributed.is_gloo_available():
         pytest.skip("this PyTorch has no gloo")
     program = Path(__file__).with_name("fsdp_ranks.py")

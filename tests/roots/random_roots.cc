@@ -113,7 +113,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
   const bool representable =
       lowest > 0 && size_of_root < limit / 2 && size_of_root > std::numeric_limits<Real>::min() / unit;
   const bool pseudo_inverse = MethodIndex(wanted) == 3;
-  // A pseudo-inverse omits eigenvalues below n times the machine epsilon (which is 2 units) times the largest one.
+  // A pseudo-inverse omits eigenvalues below n times the machine epsilon, which is 2 * unit, times the largest one.
   const bool kept_whole = !pseudo_inverse || condition * unit * static_cast<double>(4 * n) < 1;
   const bool judged = condition * unit < 0.01 && representable && kept_whole;
   row->judged += judged;

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_words.py ROOT: checks that words that docs/style.md replaces, and renamed identifiers, are not used again.
 
-Searches all text files that git tracks or would track, except docs/style.md, which lists the words, recorded data, and
-this file. Prints every line that contains such a word or identifier.
+Searches all text files that git tracks or would track, except recorded data, this file, and docs/style.md, which lists
+the words. Prints every line that contains such a word or identifier.
 """
 import re
 import subprocess

@@ -23,8 +23,9 @@ namespace {
 
 constexpr int kSteps = 5;
 
-// Of kSteps steps on an r x c matrix with s = min(r, c) and l = max(r, c): X X^T and A A^T are symmetric, so only half
-// of the 2 s^2 l and 2 s^3 flops are counted; the product with X has 2 s^2 l.
+// Returns the flops of kSteps steps on a matrix X with s = min(rows, columns) and l = max(rows, columns). X X^T and
+// A A^T with A = X X^T are symmetric, so only half of their 2 s^2 l and 2 s^3 flops are counted. The product with X has
+// 2 s^2 l.
 double Flops(int64_t rows, int64_t columns) {
   const auto s = static_cast<double>(std::min(rows, columns));
   const auto l = static_cast<double>(std::max(rows, columns));

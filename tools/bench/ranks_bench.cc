@@ -149,7 +149,7 @@ void Run(const Options& options) {
   for (const Tensor& tensor : shapes.tensors) model.params.push_back({tensor.name, tensor.shape});
   std::printf("%s in blocks of %s, ordinary steps, one thread for each rank\n", shapes.name.c_str(),
               options.block.c_str());
-  std::printf("%5s %12s %10s %16s %18s %14s\n", "ranks", "step, ms", "against 1", "communication", "state, MB a rank",
+  std::printf("%5s %12s %10s %16s %18s %14s\n", "ranks", "step, ms", "speedup", "communication", "state, MB a rank",
               "sent, MB");
   double of_one = 0;
   for (const int world : options.ranks) {

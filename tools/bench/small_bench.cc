@@ -137,7 +137,7 @@ void MeasureModels(const Options& options) {
   std::printf("one thread, roots every %" PRId64 " steps; %.1f Gflop/s of multiply-adds; microseconds\n",
               options.frequency, machine.peak / 1e9);
   std::printf("%-17s %9s %9s %11s %9s %9s %9s %7s %6s\n", "model", "AdamW", "ordinary", "with roots", "mean", "flops",
-              "bound", "% of it", "holds");
+              "bound", "% bound", "holds");
   for (const Case& model : Models(options)) {
     const double adamw = TimeAdamw(model, 2000);
     Row row;

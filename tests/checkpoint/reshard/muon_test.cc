@@ -23,8 +23,9 @@ RankSpec MuonModel(const std::string& second_moment, const std::vector<int64_t>&
   return spec;
 }
 
-// Saves three steps with two parts, and loads them as one matrix into an optimizer that has made other steps. Returns
-// the second moment of the loader's direction. *saved: that of the saver's parts, one after the other.
+// Trains a matrix of two parts for three steps, and loads the checkpoint into an optimizer that has the matrix without
+// parts and has made two steps. Returns the second moment of the loader's direction. *saved receives the second moments
+// of the saver's parts, one after the other.
 std::vector<char> ReloadedMoment(const std::string& second_moment, std::vector<char>* saved) {
   const Scratch scratch;
   Trainee saver(MuonModel(second_moment, {4, 4}));

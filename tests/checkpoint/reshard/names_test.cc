@@ -59,7 +59,7 @@ TEST_CASE("any valid UTF-8 is accepted as a name, in the index and in the names 
   RequireLoad(&loader.rank, directory);
   CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
   CHECK(StatesOf(loader.rank).size() == std::size(kNames) * 16);
-  // The same with pieces of the parameters, whose keys differ.
+  // Also with shards: the keys of their blocks differ from those of blocks of whole parameters.
   Grid grid(OddNames({{"on_block_mismatch", "reset"}}), 1, 2);
   RequireCreate(&grid);
   RequireLoad(&grid, directory);

@@ -56,7 +56,8 @@ BASE: Keys = {
 class Case:
     """A trajectory. gradients: for each step, a dict from parameter position to gradient.
 
-    missing, silent: pairs of a parameter and the steps in which its gradient is missing, or 0.
+    missing: pairs of a parameter and the steps in which it has no gradient. silent: pairs of a parameter and the steps
+    in which its gradient is 0.
     """
 
     def __init__(self, name: str, dtype: str, shapes: Shapes, steps: int, *, scale: float = 1.0,

@@ -10,7 +10,7 @@ set_tests_properties(golden.rules.cases PROPERTIES PASS_REGULAR_EXPRESSION "(^|\
 add_test(NAME golden.rules.scale_cases
          COMMAND ${SHAMPOO_TEST_PYTHON} ${rules}/scale_cases.py ${CMAKE_CURRENT_BINARY_DIR}/scaled)
 set_tests_properties(golden.rules.scale_cases PROPERTIES FIXTURES_SETUP golden.rules.scale_cases)
-# golden_scaled(<prefix of the tests> <environment> <command>...): the command is that of a replay.
+# golden_scaled(<prefix of the tests> <environment> <command>...): the command replays cases, like shampoo_replay.
 function(golden_scaled name environment)
   set(cases ${PROJECT_BINARY_DIR}/tests/golden/scaled)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/out/scaled)

@@ -21,7 +21,7 @@ impl Drop for Thrown {
     }
 }
 
-/// The payload of that panic. Its drop panics, too.
+/// The payload of the panic in the drop of `Thrown`. The drop of this payload panics, too.
 struct Again;
 
 impl Drop for Again {

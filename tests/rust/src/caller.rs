@@ -51,7 +51,7 @@ impl Executor for Scoped {
 }
 
 #[test]
-fn any_executor_gives_the_same_bits_even_if_it_breaks_its_contract() {
+fn any_executor_gives_bit_identical_results_even_if_it_breaks_its_contract() {
     for mistake in ["", "leaves all out", "panics", "runs twice, and too many"] {
         let (calls, finished, dropped) = (Arc::default(), Arc::default(), Arc::default());
         let executor = Scoped {

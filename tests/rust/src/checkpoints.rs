@@ -23,7 +23,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn a_state_restored_by_entries_continues_with_the_same_bits() {
+fn a_state_restored_by_entries_continues_bit_identically() {
     let (mut opt, mut values) = (optimizer(), model());
     steps(&mut opt, &mut values, 0, 2);
     let mut other = optimizer();
@@ -59,7 +59,7 @@ fn a_state_restored_by_entries_continues_with_the_same_bits() {
 }
 
 #[test]
-fn a_loaded_checkpoint_continues_with_the_same_bits() {
+fn a_loaded_checkpoint_continues_bit_identically() {
     let folder = Folder::new("checkpoints");
     let (mut opt, mut values) = (optimizer(), model());
     let error = opt.load(None, &folder.0).unwrap_err();

@@ -153,7 +153,7 @@ fn replay(path: &Path) -> usize {
 }
 
 #[test]
-fn all_tapes_give_the_bits_of_c() {
+fn all_tapes_are_bit_identical_to_c() {
     let folder = fs::read_dir(from_environment("SHAMPOO_TAPES")).unwrap();
     let mut tapes: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
     tapes.retain(|path| path.extension().map_or(false, |extension| extension == "tape"));

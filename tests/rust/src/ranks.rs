@@ -28,7 +28,8 @@ fn replicas_are_bit_identical_to_one_rank() {
     }
 }
 
-/// Elements of a parameter that one of two ranks holds. With `odd`, a layout that the library cannot derive.
+/// Returns the elements of a parameter that one of two ranks holds. If `odd` is true, the library cannot derive this
+/// layout from the number of ranks.
 fn cut(count: usize, rank: usize, odd: bool) -> std::ops::Range<usize> {
     let middle = if odd { count / 3 } else { (count + 1) / 2 };
     if rank == 0 {

@@ -25,7 +25,8 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: a parameter is out of range, or an address is missing, misaligned, or overlaps another.
+    /// [`Code::Invalid`]: a parameter is out of range, an address is missing or misaligned, or memory that a step
+    /// writes overlaps other memory.
     pub unsafe fn bind_raw(&mut self, first: usize, buffers: &[sys::shampoo_buffers]) -> Result<()> {
         let (first, count) = (to_i32("first", first)?, to_i32("count", buffers.len())?);
         check(sys::shampoo_optimizer_bind(self.as_ptr(), first, count, buffers.as_ptr()))

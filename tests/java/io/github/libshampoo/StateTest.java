@@ -143,7 +143,7 @@ class StateTest {
       try (Optimizer twin = ofModel()) {
         assertThrows(ShampooException.Invalid.class, () -> Shampoo.save(List.of(optimizer, twin), folder, null, 0));
       }
-      assertRejected("numbers 0 and 1 are the same", () -> Shampoo.save(List.of(optimizer, optimizer), folder, null, 0));
+      assertRejected("elements 0 and 1 are", () -> Shampoo.save(List.of(optimizer, optimizer), folder, null, 0));
       optimizer.load(folder); // the optimizer is not left in use
     }
   }

@@ -5,8 +5,9 @@ package io.github.libshampoo;
 import java.nio.ByteBuffer;
 
 /**
- * A communicator with an all-to-all exchange, for shards with "shard_mode" gather. Without it, the library uses the
- * all-gather, which needs more memory and sends more data. Either all ranks implement it or none.
+ * A communicator with an all-to-all exchange, for shards with "shard_mode" gather. If a communicator does not implement
+ * this interface, the library uses the all-gather, which needs more memory and sends more data. Either all ranks
+ * implement the interface, or no rank does.
  */
 public interface AllToAllCommunicator extends Communicator {
   /**

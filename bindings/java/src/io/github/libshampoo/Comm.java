@@ -66,7 +66,7 @@ public final class Comm implements AutoCloseable {
     return new Comm(Raw.commFromAddress(address));
   }
 
-  /** Runs a call that uses communicators, which may contain duplicates. Throws if another call uses one of them. */
+  /** Runs a call that uses communicators. The list may contain duplicates. Throws if another call uses one of them. */
   static <T> T using(List<Comm> comms, Supplier<T> call) {
     List<Comm> entered = new ArrayList<>();
     try {

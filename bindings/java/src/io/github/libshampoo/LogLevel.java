@@ -6,7 +6,7 @@ package io.github.libshampoo;
 public enum LogLevel {
   /** A call has failed. */
   ERROR,
-  /** The library had to deviate from a setting, for example compute an inverse root with another method. */
+  /** There is a problem, but the library continues, for example with another method for an inverse root. */
   WARNING,
   /** Information for users. */
   INFORMATION,

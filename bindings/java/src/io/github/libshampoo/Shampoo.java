@@ -272,7 +272,8 @@ public final class Shampoo {
       for (; entered < opts.length; ++entered) {
         int earlier = all.indexOf(all.get(entered));
         if (earlier < entered) {
-          throw new ShampooException.Invalid("optimizers: numbers " + earlier + " and " + entered + " are the same");
+          throw new ShampooException.Invalid(
+              "optimizers: elements " + earlier + " and " + entered + " are the same optimizer");
         }
         opts[entered] = all.get(entered).handle.enter();
       }
