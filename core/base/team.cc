@@ -12,8 +12,8 @@ void Team::Work(Worker* worker) {
     unfinished_ -= done;
     if (unfinished_ == 0) changed_.notify_all();
   }
-  // The executor may run slots one after another, so a slot must not wait for another slot that has not begun. It does
-  // not: all items have been started, or will be started by slots that have begun.
+  // The executor may run slots one after another, so a slot must not wait for another slot that has not begun. The wait
+  // below is for slots that have begun: they have started all items, or will start them.
   std::unique_lock<std::mutex> lock(mutex_);
   while (unfinished_ > 0) {
     if (!Help(worker, false, &lock)) changed_.wait(lock);

@@ -79,8 +79,9 @@ int Gesvd(int64_t m, int64_t n, double* a, double* u, double* s, double* vt, dou
 // Up to this extent, the workspace size of the eigensolvers fits the 32-bit integers of LAPACK.
 inline constexpr int64_t kLargestEigenproblem = 32750;
 
-// Checks that several threads, including those of the application, may call BLAS at the same time. This holds for the
-// private copy. It does not hold for a serial OpenBLAS of the system, in which all callers share scratch memory.
+// Checks that several threads, including those of the application, may call BLAS at the same time. They may with the
+// OpenBLAS that is linked into the library. They may not with a serial OpenBLAS of the system (SHAMPOO_SYSTEM_BLAS), in
+// which all callers share scratch memory.
 Status CheckThreads();
 
 // The BLAS in use: its name and version, such as "OpenBLAS 0.3.21", and its kernel for this CPU, such as "SkylakeX".

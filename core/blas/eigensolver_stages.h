@@ -25,8 +25,8 @@ int Stedc(int64_t n, double* d, double* e, double* z, double* work, int32_t* int
 constexpr int64_t StedcWork(int64_t n) { return 1 + 4 * n + n * n; }
 constexpr int64_t StedcIntWork(int64_t n) { return 3 + 5 * n; }
 
-// Replaces A (n x n) by the orthogonal factor Q of A = Q R, computed by Householder reflections. If A does not have
-// full rank, the other columns of Q complete the basis. tau: n elements. work: OrthogonalizeWork(n) elements.
+// Replaces A (n x n) by the orthogonal factor Q of A = Q R, computed by Householder reflections. Q is orthogonal even
+// if A does not have full rank. tau: n elements. work: OrthogonalizeWork(n) elements.
 int Orthogonalize(int64_t n, float* a, float* tau, float* work);
 int Orthogonalize(int64_t n, double* a, double* tau, double* work);
 constexpr int64_t OrthogonalizeWork(int64_t n) { return 32 * n; }

@@ -21,8 +21,8 @@ namespace {
 
 constexpr char kVariable[] = "OPENBLAS_CORETYPE";
 
-// What OpenBLAS reads from the variable, or nullptr for the environment's value. Set while a library is loaded, before
-// it has threads.
+// The value of kVariable that OpenBLAS reads instead of the environment's; nullptr: it reads the environment. Set only
+// while OpenBLAS chooses its kernels, which happens when this library is loaded, before it has threads.
 char* value = nullptr;
 
 // Returns the best kernels by the instructions of this processor, or nullptr if the oldest ones are the best.

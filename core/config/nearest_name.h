@@ -8,7 +8,7 @@
 
 namespace shampoo {
 
-// Returns a name in lower case and with _ for -, for comparisons that ignore how it is spelled.
+// Returns a name in lower case, with each - replaced by _, for comparisons that ignore these differences.
 std::string FoldName(std::string_view name);
 
 // Finds the candidate that is closest to a misspelled name, by edit distance.
@@ -18,7 +18,7 @@ class NearestName {
 
   void Consider(const char* candidate);
   // Returns nullptr if no candidate is close. A candidate is close if its distance is at most 3, and at most half of
-  // its length.
+  // the candidate's length.
   const char* found() const { return found_; }
 
  private:

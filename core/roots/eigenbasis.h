@@ -43,9 +43,10 @@ struct BasisOutcome {
   bool is_kept = false;  // the previous basis is accurate enough; Basis() is not defined
 };
 
-// Computes an eigenbasis into memory.Basis(n). previous: the previous basis, n x n, from which method qr starts and
-// which a tolerance checks. If it is nullptr, methods eigen and qr both compute an eigendecomposition. Signs of the
-// columns are arbitrary. The basis of a matrix of zeros is the identity. If the eigensolver fails in the dtype of the
+// Computes an eigenbasis into memory.Basis(n). previous: the previous basis, n x n, or nullptr. Method qr starts from
+// it, and with a tolerance it is kept if it is accurate enough. Without a previous basis, methods eigen and qr both
+// compute an eigendecomposition. Signs of the columns are arbitrary. Except where method qr iterates, the basis of a
+// negligible matrix (IsNegligible) and of a 1 x 1 matrix is the identity. If the eigensolver fails in the dtype of the
 // matrix, tries the solvers for float64. Source: arXiv 2409.11321, algorithm 3 (power iteration followed by QR).
 template <typename Real>
 BasisOutcome ComputeBasis(const BasisSpec& spec, const SymmetricView<Real>& matrix, const Real* previous,

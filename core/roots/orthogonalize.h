@@ -22,9 +22,9 @@ struct OrthogonalizeMemory {
 // Replaces a matrix X = U diag(s) V^T by a matrix close to U V^T. A matrix of zeros stays as it is. The result is
 // bit-identical for X multiplied by any power of two, and on any number of threads.
 //
-// newton_schulz: X is divided by a norm of it, and each step maps the singular values by an odd polynomial of degree 3
-// or 5 (Muon, arXiv 2502.16982; the coefficients of Polar Express, arXiv 2505.16932). A singular value much smaller
-// than the norm stays small. With the coefficients of a caller the result may be infinite or NaN.
+// newton_schulz: X is divided by one of its norms, and each step maps the singular values by an odd polynomial of
+// degree 3 or 5 (Muon, arXiv 2502.16982; the coefficients of Polar Express, arXiv 2505.16932). A singular value much
+// smaller than the norm stays small. With the coefficients of a caller the result may be infinite or NaN.
 //
 // exact: U V^T is computed from a singular value decomposition in float64.
 //

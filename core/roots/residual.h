@@ -35,8 +35,8 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
                           const SymmetricView<Real>& x, const RootMemory& memory);
 
 // Returns X^power of a symmetric matrix, in the workspace, or nullptr if it cannot be computed, for example because
-// an eigenvalue is negative. Eigenvalues at or below rank_rtol times the largest one count as 0 and stay 0; if
-// rank_rtol is negative, no eigenvalue does.
+// an eigenvalue is negative. Eigenvalues at or below rank_rtol times the largest one count as 0 and stay 0. If
+// rank_rtol is negative, no eigenvalue counts as 0.
 template <typename Real>
 const double* RaiseSymmetric(const SymmetricView<Real>& x, double power, double rank_rtol,
                              const RootWorkspace<double>& workspace);

@@ -31,7 +31,7 @@ struct RootOutcome {
   RootFailure first_failure = RootFailure::kNone;  // of rung kRequested, if other rungs were tried
   int rungs_used = 0;                              // rungs tried after kRequested
   int iterations = 0;
-  int converged = 1;  // 1: yes; 0: the maximum of iterations was reached; -1: stopped early
+  int converged = 1;  // 1: yes; 0: the maximum of iterations was reached; -1: stopped without improvement
   int solver_info = 0;
   double epsilon = 0;  // the number that was added to the eigenvalues, not a fraction of their mean
   // The root is that of A + shift I. shift is epsilon or, if the clamp subtracted a negative eigenvalue l, epsilon - l.

@@ -72,7 +72,7 @@ struct ControlledMove {
   double move = 0;
 };
 
-// Returns an element of W after weight decay. decay: DecayOf() the step.
+// Returns an element of W after weight decay. decay: DecayOf() of the step.
 template <typename Real>
 SHAMPOO_HD double DecayedElement(const GroupSettings& settings, double decay, Real w, Real p) {
   const auto wide = static_cast<double>(w);
@@ -94,8 +94,12 @@ constexpr bool ControlsRows(const GroupSettings& settings) {
 // A step of norm_control and update_floor on one tensor. Sources: Hyperball optimization (MuonH); the hooks of
 // Emerging-Optimizers (relative, radial_brake); the update floor and the radial control of modded-nanogpt's records.
 //
-// Call Add() with each row or with the sums of their terms, then MoveOf() for each row, compute |W1|, and scale W1 by
-// Ratio().
+// Here D is not the direction of grafting, but D = scale P - radial W, which update_floor may lengthen: each row
+// separately with update_floor_rows, otherwise the whole tensor, which then counts as one row. radial is 0 unless
+// norm_control is radial. The step computes W1 = W - length D, and the new parameter is Ratio() W1.
+//
+// Order of the calls: Add(), either for each row or once with the sums of the terms of all rows; MoveOf() for each row;
+// Ratio(), after the caller has computed |W1|.
 class NormControlStep {
  public:
   // total: the sums over the whole tensor. radius: the norm that hyperball maintains. scale: of the direction.
@@ -156,7 +160,7 @@ class NormControlStep {
     const double floor = settings_.update_floor * std::sqrt(row.ww / square);
     return floor > 1 ? floor : 1;
   }
-  // Returns the multiple of D that is subtracted from W.
+  // Returns `length`, the multiple of D that is subtracted from W.
   SHAMPOO_HD double Length() const {
     const bool is_relative = settings_.norm_control == NormControl::kRelative;
     if (!is_relative && settings_.norm_control != NormControl::kHyperball) return lr_;
@@ -168,7 +172,7 @@ class NormControlStep {
   double norm_;  // |W|
   double radius_;
   double scale_;
-  double radial_ = 0;   // the direction is D = scale P - radial W, then lengthened by update_floor
+  double radial_ = 0;
   double square_ = 0;   // |D|^2
   double product_ = 0;  // <D, W>
 };

@@ -32,7 +32,7 @@ enum class RoundedState : uint32_t {
 struct RoundingKey {
   uint64_t seed = 0;
   RoundedState state = RoundedState::kParam;
-  uint32_t param = 0;  // its index in the plan
+  uint32_t param = 0;  // the index of the parameter in the plan
   uint64_t step = 0;   // of the group
 };
 

@@ -65,7 +65,7 @@ struct RefreshKeys {
 struct Refresh {
   int64_t step = 0;  // 0: there has been no refresh
   // Steps until the next refresh. Without refresh_growth this is always the frequency. If the first refresh is at a
-  // step between two multiples of the frequency, the second may follow sooner than that.
+  // step between two multiples of the frequency, the second refresh may follow before `interval` steps have passed.
   int64_t interval = 0;
   int64_t number = 0;  // counted from 1
 };

@@ -13,7 +13,7 @@ static const char kAbout[] =
 static const char* const kNames[] = {"adamw", "shampoo", "soap", "kl_shampoo", "muon", NULL};
 
 static const double kLr[kOptimizers] = {
-    [kAdamw] = 0.004, [kShampoo] = 0.008, [kSoap] = 0.008, [kKlShampoo] = 0.016, [kMuon] = 0.02};
+    [kAdamw] = 0.004, [kShampoo] = 0.008, [kSoap] = 0.008, [kKlShampoo] = 0.008, [kMuon] = 0.02};
 
 // Limit of sizes and counts. Practical values are far smaller.
 enum { kLargest = 1 << 24 };

@@ -1,6 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of test_torch_fsdp.py: fsdp_ranks.py RANK FOLDER COPIES SHARDS MODE: trains with FSDP2 on gloo.
+"""One rank of test_torch_fsdp.py. It trains with FSDP2 on gloo.
+
+    fsdp_ranks.py RANK FOLDER COPIES SHARDS MODE
 
 All ranks have the same batches, so that the averaged gradients are bit-identical to those of one process. In MODE
 gather, the trained parameters must be bit-identical to those of the unsharded model. In MODE local, they must be
@@ -48,7 +50,8 @@ def backward(model: Any, step: int) -> float:
 class Reference:
     """The same training in one process, without FSDP.
 
-    If ``pieces`` is above 1, each parameter is cut into this number of shards, which are the optimizer's parameters.
+    If ``pieces`` is above 1, each parameter is cut into at most this number of shards, which are the
+    optimizer's parameters.
     """
 
     def __init__(self, pieces: int) -> None:
@@ -109,7 +112,8 @@ def main() -> None:
         assert loss == expected, (step, loss, expected)
         assert same(model, reference.model), step
     distributed.all_to_all_single = all_to_all
-    check("bit-identical to one process", len(exchanges) == (2 * STEPS if mode == "gather" else 0))
+    check("blocks are gathered and delivered in each step of mode gather, and never in mode local",
+          len(exchanges) == (2 * STEPS if mode == "gather" else 0))
     check(f"the loss falls from {losses[0]} to {losses[-1]}", losses[-1] < 0.6 * losses[0])
     check("the state is there", float(opt.state[next(model.parameters())]["step"]) == STEPS)
 

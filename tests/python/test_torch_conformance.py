@@ -287,7 +287,7 @@ def test_an_error_in_a_closure_passes_through() -> None:
     assert_same(model, twin)
 
 
-def test_a_step_in_each_hook_of_backward() -> None:
+def test_steps_in_the_hooks_of_backward_equal_one_step_of_all_parameters() -> None:
     model, twin = make(), make()
     for param in model.parameters():
         own = Shampoo([param], lr=0.1)
@@ -460,7 +460,7 @@ def test_a_state_dict_does_not_change_with_later_steps() -> None:
     assert_same_states(state, kept)
 
 
-def test_state_dicts_hold_numbers_of_parameters_and_names() -> None:
+def test_state_dicts_identify_parameters_by_index_and_list_their_names() -> None:
     model = make()
     state = Shampoo(model.named_parameters()).state_dict()
     assert state["param_groups"][0]["params"] == [0, 1, 2, 3] and list(state["state"]) == [0, 1, 2, 3]

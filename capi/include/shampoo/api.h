@@ -9,7 +9,7 @@
 
 /**
  * @file
- * api.h - the functions of shampoo.h as a table of pointers, for hosts that load libshampoo with dlopen().
+ * api.h - the functions of shampoo.h as a table of pointers, for programs that load libshampoo with dlopen().
  *
  * One dlsym() finds the function that returns the table:
  *
@@ -34,7 +34,7 @@ extern "C" {
  *
  * Later versions of libshampoo only append members, so the member version is always in the same place. Before any other
  * call, compare api->version() with the SHAMPOO_VERSION_ macros. To call a function that is newer than the oldest
- * library that the host accepts, check SHAMPOO_API_HAS() first.
+ * library that the program accepts, check SHAMPOO_API_HAS() first.
  */
 typedef struct shampoo_api {
   /** Size of the table in the library that was loaded. It may be smaller or larger than sizeof(shampoo_api). */

@@ -206,7 +206,7 @@ typedef struct shampoo_optimizer shampoo_optimizer;
  * Simple API: tensors and a string of options in, an optimizer out
  *
  * For one process that updates its parameters in place. The full API adds parameter groups, other dtypes for gradients
- * and outputs, several ranks, and memory and threads of the host. Functions that take an optimizer, such as
+ * and outputs, several ranks, and memory and threads of the caller. Functions that take an optimizer, such as
  * shampoo_optimizer_set() for a learning-rate schedule, also accept one from shampoo_create().
  * ================================================================================================================= */
 
@@ -335,9 +335,9 @@ typedef void (*shampoo_log_callback)(void* user, int32_t level, const char* mess
 shampoo_status shampoo_set_log(shampoo_log_callback callback, void* user, int32_t max_level);
 
 /**
- * Loads the CUDA backend, once per process. This call is only needed if the backend is in an unusual place: creating an
- * optimizer on CUDA, or describing the backend, loads it from the folder of this library or from where the system finds
- * it. This call does not initialize the driver and needs no GPU. Blocks while libraries are loaded.
+ * Loads the CUDA backend, once per process. Creating an optimizer on CUDA or describing the backend loads it
+ * automatically, from the folder of this library or from where the system finds it. Call this function only if the
+ * backend is somewhere else. It does not initialize the driver and needs no GPU. Blocks while libraries are loaded.
  *
  * @param name_or_path "cuda": libshampoo_cuda.so.0 (0 is the major version) or libshampoo_cuda.so in the folder of this
  *     library, or libshampoo_cuda.so.0 as dlopen() finds it. Any other value is the path of the file to load.
@@ -532,9 +532,9 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * In steps 1 and 2, a parameter becomes one or more tensors. In steps 3 and 4, each tensor becomes blocks.
  * 1. Stack. The first stack_dims dims enumerate separate tensors, and row_splits divides each of them into parts.
  * 2. Shard. Only if this rank holds a shard of the parameter (shampoo_param_desc.shard_form) and "shard_mode" is local.
- *    A rectangular shard is one tensor. A flat shard is a range of the flattened parameter. It is divided into dense
- *    pieces, and each piece is a tensor. All slices along the first dim that are completely in the range are one piece.
- *    Slices that are only partly in the range are divided in the same way along the next dim.
+ *    In each tensor of step 1, a rectangular shard has a rectangle, which is one tensor. A flat shard has a range of
+ *    the flattened tensor. It is divided into dense pieces, and each piece is a tensor. All slices along the first dim
+ *    that are completely in the range are one piece. Partly covered slices are divided likewise along the next dim.
  * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped. Then, from right to left, two neighboring dims are merged if
  *    at least one of them is below "merge_min_dim", their product is at most "max_preconditioner_dim", and at least two
  *    dims remain afterwards. With merge_min_dim 0, dims are merged from left to right, as long as the product allows.
@@ -543,7 +543,7 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * Dims above "skip_dim_size" (0: no limit) are neither merged nor split. Some tensors do not follow steps 3 and 4:
  * - With method muon, a matrix is one block. Tensors that adam updates are divided into runs of neighboring elements.
  * - Such runs are also the blocks of all tensors with method adam, adagrad, rmsprop, sgd or sign, and of tensors
- *   without factor matrices with soap or kl_shampoo. With a key that needs norms of whole tensors, a tensor is a block.
+ *   without factor matrices with soap or kl_shampoo. If a key needs their norms, each of these tensors is one block.
  *
  * Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has no blocks; a scalar
  * is one block of shape (1). With shampoo, soap and kl_shampoo, each dim of a block has a factor matrix, except that
@@ -726,9 +726,9 @@ shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_de
 
 /**
  * Describes which part of a parameter another shard rank holds. With "shard_mode" gather, a plan must know the parts of
- * all ranks. It recognizes regular layouts from this rank's own shard, without this call: the whole parameter on every
- * rank, and equal chunks of the flattened parameter or of dim 0 (if they are rounded up, the last ranks hold less or
- * nothing). For others, every rank makes this call once for each other rank, with the same descriptions on all ranks.
+ * all ranks. It infers these layouts from this rank's own shard: the whole parameter on every rank, and equal chunks
+ * of the flattened parameter or of dim 0, where the last ranks may hold less or nothing. With any other layout, each
+ * rank calls this function once for every other rank, and all ranks must describe the same shards.
  *
  * @param plan not finished yet.
  * @param param index of the parameter.
@@ -913,7 +913,7 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *     root_relative_epsilon, X_k is the identity if F_k contains only zeros and subnormal numbers.
  *     Roots are first refreshed at step s ("start_preconditioning_step"; with "root_spread", some blocks start later).
  *     f is "precondition_frequency" and g is "refresh_growth". After a refresh at step u, the next one is at step
- *     u + max(1, min(f, floor(g u))). With g = 0 it is the next multiple of f, which root_spread counts from s.
+ *     u + max(1, min(f, floor(g u))). With g = 0 it is at the next multiple of f or, with root_spread, at step u + f.
  *  5. Direction. H is the filtered gradient: E <- "beta1" E + (1 - beta1) G, and H is E / (1 - beta1^t), or E if
  *     use_bias_correction is false. D is the direction of the grafting method: H for sgd, otherwise H / (sqrt(V) +
  *     "grafting_epsilon") elementwise; adam corrects the bias of V first. From step s on, P is H contracted with X_k in
@@ -931,12 +931,12 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  * ================================================================================================================= */
 
 /**
- * Optional memory functions of the host. Begin with SHAMPOO_ALLOCATOR_INIT; set both allocate and deallocate.
+ * Optional memory functions of the caller. Begin with SHAMPOO_ALLOCATOR_INIT; set both allocate and deallocate.
  *
  * On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
  * memory of the solver stay on the library's heap. On CUDA they allocate device memory: arena, workspace and exchange
- * buffers; cuBLAS and cuSOLVER allocate their own memory. They are called on the thread that calls
- * shampoo_optimizer_create() or _destroy(), or shampoo_save() or _load() with a world that takes device memory.
+ * buffers; cuBLAS and cuSOLVER allocate their own memory. Only shampoo_optimizer_create(), shampoo_optimizer_destroy()
+ * and, with a world that takes device memory, shampoo_save() and shampoo_load() call them, on the calling thread.
  */
 typedef struct shampoo_allocator {
   /** sizeof(shampoo_allocator), set by the _INIT macro. */
@@ -960,7 +960,7 @@ typedef struct shampoo_allocator {
   { sizeof(shampoo_allocator), NULL, NULL, NULL, NULL }
 
 /**
- * Optional threads of the host. Begin with SHAMPOO_EXECUTOR_INIT; set threads and parallel_for. Results are
+ * Optional threads of the caller. Begin with SHAMPOO_EXECUTOR_INIT; set threads and parallel_for. Results are
  * bit-identical with every executor. Optimizers on CUDA do not use it.
  */
 typedef struct shampoo_executor {
@@ -1075,8 +1075,8 @@ typedef struct shampoo_buffers {
   { sizeof(shampoo_buffers), NULL, NULL, NULL, NULL }
 
 /**
- * Binds the buffers of parameters: once if the arrays of the host stay in place, before each step if they move. Only
- * steps read and write the contents.
+ * Binds the buffers of parameters: once if the caller's arrays stay in place, before each step if they move. This call
+ * does not read or write the contents.
  *
  * @param opt changed.
  * @param first index of the first parameter.
@@ -1090,9 +1090,9 @@ shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int
                                       const shampoo_buffers* buffers);
 
 /**
- * Binds a hyper-parameter to a number in memory, for hosts that keep the learning rate or the loss scale in a variable.
- * Every step reads the number when it begins. While bound, it takes precedence over shampoo_optimizer_set(). On CUDA it
- * is in device memory: a step reads it in the order of its stream, and a captured step at each replay.
+ * Binds a hyper-parameter to a number in memory, for programs that keep the learning rate or loss scale in a variable.
+ * Every step reads the number when it begins. A bound number takes precedence over shampoo_optimizer_set(). On CUDA the
+ * number is in device memory: a step reads it in the order of its stream, and a captured step reads it at each replay.
  *
  * @param opt changed.
  * @param group a group of the plan; 0 is the group of the plan's own config.
@@ -1197,8 +1197,8 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
 /**
  * Writes averages of the parameters, for evaluation and for use after training: (1 - blend) times the parameter plus
  * blend times its average. The keys "averaging" and "weight_ema" select the average; the parameters of groups without
- * one are copied. Parameters and state are unchanged. With several ranks the call is collective. CUDA supports only one
- * replica without gathered shards; the export is enqueued on the last call's stream, which must not be captured.
+ * one are copied. Parameters and state are unchanged. With several ranks the call is collective. On CUDA it needs one
+ * replica and no gathered shards. It is enqueued on the last call's stream, which must not be in a capture.
  *
  * @param opt read.
  * @param blend in [0, 1]; 1 writes the averages.
@@ -1373,7 +1373,7 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
 
 /**
  * Saves the states of the optimizers of all ranks as one checkpoint: safetensors files and a JSON index. If arenas are
- * bound, it saves the last state_out. The host saves parameters itself.
+ * bound, it saves the last state_out. The caller must save the parameters.
  *
  * The index is written last, so earlier checkpoints in the directory remain intact if a save fails or is killed. A
  * successful save then removes all but the newest checkpoints; the key "checkpoint_keep" is the number that remains.
@@ -1399,7 +1399,7 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
 
 /**
  * Loads a checkpoint, which any number of ranks can have saved. Training continues with bit-identical results if blocks
- * and hyper-parameters are the same and the host restores the parameters.
+ * and hyper-parameters are the same and the caller restores the parameters.
  *
  * Names and shapes of all parameters, dtypes of states, "method", "second_moment", and the grafting method (if it has a
  * state) must match, and the checkpoint must have every state that the optimizers need (docs/checkpoints.md). Other
@@ -1481,7 +1481,7 @@ shampoo_status shampoo_matrix_inverse_root(const shampoo_config* config, int64_t
  * Orthogonalizes a matrix, as a step of method muon does: x is close to U V^T if a = U diag(s) V^T. Multiplying a by a
  * power of two does not change x. The x of a matrix of zeros is zeros.
  *
- * @param config read: "orthogonalization" and all keys that begin with "ns_". Setting them needs "method" muon or soap.
+ * @param config read: "orthogonalization", "ns_coefficients", "ns_steps" and "ns_norm" (keys of method muon and soap).
  * @param rows number of rows, >= 1.
  * @param columns number of columns, >= 1. The smaller of both is at most 32750, and rows * columns at most 2^31 - 1.
  * @param dtype of a and x: SHAMPOO_F32 or SHAMPOO_F64.

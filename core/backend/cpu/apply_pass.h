@@ -23,7 +23,8 @@ template <typename Real>
 void ApplyDirection(const StepItem& item, const Range& part, const Real* p, const DirectionScale& scale,
                     const Real* iterate, char* arena);
 
-// Multiplies the average minus the parameter, the state of weight_ema, by its decay in a part of a block.
+// Multiplies the state of weight_ema, which is the average minus the parameter, by the decay of the average, in a part
+// of a block.
 void AgeAverage(const StepItem& item, const Range& part, char* arena);
 // Writes the outputs of a part of a block, or item.exchange, for an export: W - lr * the state of the average.
 void ExportAverage(const StepItem& item, const Range& part, char* arena);

@@ -50,7 +50,7 @@ class AverageTracker {
  private:
   const StateSlot& Slot() const { return item_.block->average_offset(); }
 
-  // Finds the new parameter as the ranks that receive the update write it.
+  // Computes the new parameter with the roundings of the ranks that receive the update.
   void FindWritten(int64_t at, int64_t n, const Real* w, const Real* update, const Real* value, Real* written) const {
     const ParamDesc& desc = item_.param->desc;
     const Dtype exchange = item_.exchange != nullptr ? item_.block->exchange_dtype : DtypeOf<Real>();

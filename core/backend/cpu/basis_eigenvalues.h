@@ -26,8 +26,8 @@ class BasisEigenvalues {
   BasisEigenvalues(const BlockContext<Real>& context, const BasisStates<Real>& states)
       : context_(context), states_(states), settings_(*context.program.settings), shape_(context.block.shape) {}
 
-  // Sets the eigenvalues from a gradient. Returns the scale of its term in the factor matrices if it is the first
-  // gradient of the block.
+  // Sets the eigenvalues from a gradient. Returns the scale of the gradient's term in the factor matrices, which the
+  // caller needs only for the first gradient of the block.
   double Start(const BlockData<Real>& g) const {
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     int factors = 0;
@@ -94,7 +94,7 @@ class BasisEigenvalues {
       const auto s = static_cast<double>(states_.scale(k)[i]);
       for (int64_t j = 0; j < d; ++j) eigenvalues[j] += static_cast<double>(squares[i * d + j]) / (s * s);
     }
-    // The new eigenvalues are averages of the old ones, so a limit holds as before.
+    // The new eigenvalues are averages of the old ones, so their inverse square roots are below the cap, too.
     StoreScales(k, eigenvalues, HUGE_VAL);
   }
 

@@ -10,7 +10,7 @@
 namespace shampoo {
 
 // The states of a block of a method in eigenbases, in the computation dtype. Factor matrices are unpacked to the
-// worker's memory, all others are used in the arena.
+// worker's memory. All other states are used directly in the arena.
 template <typename Real>
 class BasisStates {
  public:

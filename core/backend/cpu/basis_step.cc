@@ -97,8 +97,9 @@ class BasisStep {
     }
   }
 
-  // Applies the direction in the buffer `filtered` with the length of the direction of the grafting method, or that
-  // direction itself before the first refresh. h: the filtered gradient in the eigenbasis.
+  // Applies the direction in the buffer `filtered`, with the length of the grafting method's direction. Before
+  // start_preconditioning_step, applies the grafting method's direction instead. h: the filtered gradient in the
+  // eigenbasis.
   void ApplyGrafted(Real* h, int64_t update, bool fits) const {
     const Contracted<Real> back = rotation_.RotateBack(h);
     Real* const x = back.own != nullptr ? back.own : h;

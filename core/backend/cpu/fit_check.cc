@@ -87,7 +87,7 @@ class FitCheck {
     if (m != nullptr) std::copy(m, m + n, moved);
     BestKernels().Of<Real>().apply(scalars_, p_ + at, w, m != nullptr ? moved : nullptr, update, value, n);
     if (item_.exchange != nullptr && !item_.exchange_params && block_.exchange_dtype != DtypeOf<Real>()) {
-      // Each rank adds the update after it was rounded to the exchange dtype.
+      // Each rank adds the update that was rounded to the exchange dtype.
       Real received[kChunkElements];
       std::copy(update, update + n, received);
       BlockRounding().Round(block_.exchange_dtype, received, at, n);

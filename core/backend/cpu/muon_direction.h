@@ -16,8 +16,8 @@
 namespace shampoo {
 
 // Computes the direction of method muon for one matrix: the orthogonalized filtered gradient (arXiv 2502.16982).
-// With the key second_moment, this gradient is divided by the square root of its second moment, which is the only state
-// of this class (NorMuon, arXiv 2510.05491; AdaMuon, arXiv 2507.11005).
+// With the key second_moment, the orthogonalized gradient is divided by the square root of its own second moment, which
+// is the only state of this class (NorMuon, arXiv 2510.05491; AdaMuon, arXiv 2507.11005).
 template <typename Real>
 class MuonDirection {
  public:

@@ -34,8 +34,8 @@ class ShampooDirection {
   }
 
   // Updates the states with the gradient: F_k <- factor_decay F_k + factor_weight C_k. Also refreshes the inverse roots
-  // and snapshots if the block's schedule requires it. Returns false, and changes no later state, if a factor matrix
-  // would overflow because the inverse roots enlarge the gradient (factor_correction kl).
+  // and snapshots if the block's schedule requires it. Returns false if a factor matrix would overflow because the
+  // inverse roots enlarge the gradient (factor_correction kl). Only factor matrices of earlier dims have changed then.
   bool Update(const BlockData<Real>& g) {
     const bool is_kl = context_.program.settings->factor_correction == FactorTerm::kKl;
     for (int k = 0; is_kl && k < context_.block.factor_count(); ++k) {
@@ -57,7 +57,7 @@ class ShampooDirection {
   // Returns P, the filtered gradient contracted with every inverse root. Overwrites the gradient's working memory.
   BlockData<Real> Direction(BlockData<Real> h) const {
     Real* const first = context_.At(context_.layout.direction[0]);
-    // The gradient's memory may hold the tensor that the first contraction reads. It is free for later ones.
+    // The gradient's memory may hold the tensor that the first contraction reads. Later contractions may overwrite it.
     return Contract(h, first, context_.At(context_.layout.direction[1]), context_.At(context_.layout.gradient), -1);
   }
 
@@ -92,7 +92,7 @@ class ShampooDirection {
     return square < ProductLimit(context_.block.computation) && context_.program.factor_weight * square < limit;
   }
 
-  // Returns memory for a tensor that does not hold this one.
+  // Returns memory for another tensor, which does not overlap this one.
   Real* SpareBeside(const BlockData<Real>& tensor) const {
     Real* const first = context_.At(context_.layout.direction[0]);
     return tensor.data == first ? context_.At(context_.layout.direction[1]) : first;

@@ -65,7 +65,8 @@ class StridedOperand {
     if (first % run_ + count > run_) return -1;
     return view_.offset + OffsetAt(*view_.shape, *view_.stride, first);
   }
-  // Calls work(position in the buffer, position in the chunk, length) for each contiguous piece.
+  // Calls work(from, to, length) for each contiguous piece: its position in the array at base_, its position in the
+  // chunk, and its length.
   template <typename Work>
   void ForEachPiece(int64_t first, int64_t count, Work&& work) const {
     ForEachRun(*view_.shape, *view_.stride, first, first + count,
@@ -82,8 +83,8 @@ class StridedOperand {
 template <typename Real>
 class StridedOutput : public StridedOperand<Real> {
  public:
-  // rounding: how Close() rounds; nullptr: to nearest. block_first: the element of the block that is the first of the
-  // view.
+  // rounding: how Close() rounds; nullptr: to nearest. block_first: the index, in the block, of the first element of
+  // the view.
   StridedOutput(void* base, Dtype dtype, const BlockView& view, const BlockRounding* rounding = nullptr,
                 int64_t block_first = 0)
       : StridedOperand<Real>(base, dtype, view), target_(base), rounding_(rounding), block_first_(block_first) {}

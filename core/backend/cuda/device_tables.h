@@ -36,7 +36,7 @@ struct DeviceBlock {
   Dtype computation;
   int64_t phase;
   int64_t matrix_rows, matrix_columns;  // as in Block
-  int32_t rows_are_contiguous;          // of that matrix, in the row-major order of the block
+  int32_t rows_are_contiguous;          // the rows of this matrix are contiguous in the row-major order of the block
   // Of method muon: whether it is orthogonalized, where the iteration begins, and the second moment of the direction.
   int32_t orthogonalized;
   int32_t starts_in_second;
@@ -66,8 +66,8 @@ struct DeviceBlock {
   int64_t first_scan_tile;      // index in Tables::scan_tiles
   int64_t first_matrix_tile;  // index in the matrix tiles of all batches; the block's tiles of all dims are consecutive
   int64_t tiles;
-  // The direction is in the second buffer of tensors: that of the inverse roots, of method sign, of muon or of a method
-  // in eigenbases.
+  // Whether a direction that is computed with inverse roots, or by method sign, by muon or by a method in eigenbases,
+  // is in the second buffer of tensors. All other directions are in the first buffer.
   int32_t direction_in_second;
   int64_t root_at[kMaxDims];  // index in the device's roots, where the roots of a shape group are consecutive
   int64_t plan_root;          // index of its first root in the order of the plan
@@ -126,16 +126,16 @@ struct BlockWork {
   int32_t keeps_parameter;  // the direction is 0, and the parameter does not decay: the gradient initializes the block
   // norm_control, update_floor and averaging: P has been replaced by the old parameter minus the new one.
   int32_t is_difference;
-  double radius;                  // that hyperball maintains
+  double radius;                  // the norm that hyperball maintains
   NormSums control;               // of the whole tensor
   double square, product, ratio;  // see NormControlStep
-  // averaging: of the direction before it is replaced.
+  // With averaging: the step of the average, and the scale of the direction before the direction is replaced.
   AveragingStep averaging;
   DirectionScale averaged_scale;
   // Method muon: the matrix is divided by 2^ns_exponent and multiplied by ns_factor before the iteration.
   int32_t ns_exponent;
   double ns_factor;
-  double orthogonal_norm;  // with second_moment: the norm of the direction before it
+  double orthogonal_norm;  // with second_moment: the norm of the direction before the division by its moment
   FitCheckMode check;
   DirectionRule rule;
   DirectionScale scale;

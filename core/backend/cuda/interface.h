@@ -245,8 +245,8 @@ struct StepReport {
   int64_t steps;           // steps made
   int64_t skipped_steps;
   int64_t nonfinite_blocks;  // blocks skipped by the gradient check, and skipped updates
-  // The first block, in the order of the plan, that was skipped in the last step that skipped blocks: by the gradient
-  // check, and because its update was skipped. Not valid before there is such a step.
+  // skipped_block: the first block, in the order of the plan, that the gradient check skipped in the last step in which
+  // it skipped any. block_without_update: the same for skipped updates. Not valid before there is such a step.
   int64_t skipped_block;
   int64_t block_without_update;
   int64_t skipped_updates;
@@ -371,7 +371,8 @@ struct Table {
   // Enqueues copies of statuses, and of the roots that have not failed, to the device.
   Result (*return_host_roots)(Engine* engine, const HostRoot* roots, int64_t count);
   Result (*end_host_roots)(Engine* engine, int64_t job);
-  // Returns at least this many bytes of device memory for exchanges between ranks that the host takes part in.
+  // Returns at least this many bytes of device memory for the exchanges between ranks that the host itself makes, for
+  // example in create and for checkpoints.
   Result (*staging)(Engine* engine, int64_t bytes, void** out);
   // With EngineDesc::host_exchange_bytes: the pinned memory, and copies between it and the device in the order of the
   // stream. fetch_exchange copies to `offset` and waits for the copy; return_exchange copies from it and does not wait.

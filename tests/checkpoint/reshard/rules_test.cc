@@ -28,7 +28,8 @@ class Saved {
   Trainee saver;
 };
 
-// Checks that the load is rejected by a new optimizer and by one that has made steps, which continues unchanged.
+// Checks that a new optimizer and one that has made two steps reject the load, and that both then train as if nothing
+// had been loaded.
 void CheckRefusal(const Saved& saved, const RankSpec& spec, const std::vector<std::string>& words) {
   for (const int steps : {0, 2}) {
     CAPTURE(steps);
@@ -171,8 +172,8 @@ TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists
 
 TEST_CASE("blocks that are divided differently are an error that names them, or are reset and counted") {
   const Saved saved(SmallModel());
-  // Weight (9 x 7) now has 2 x 2 blocks instead of 3 x 2. Bias still has 2 blocks, of other sizes. Table has one block
-  // of 3 x 5 instead of blocks of 3 x 4 and 3 x 1.
+  // The weight, of shape (9, 7), now has 4 blocks instead of 6. The bias still has 2 blocks, of other sizes. The table
+  // has one block of shape (3, 5) instead of blocks of shapes (3, 4) and (3, 1).
   const Keys other = {{"max_preconditioner_dim", "5"}};
   CheckRefusal(saved, SmallModel(other),
                {"does not have 7 of 7 blocks of this rank: \"weight/0 (5, 5) at 0\", \"weight/1 (5, 2) at 5\", ",

@@ -11,8 +11,8 @@ from roots import Keys
 
 Shapes = list[tuple[int, ...]]
 
-# Every key that the model reads, and the preset for the library. The factors of parameters, gradients and states, such
-# as lr and beta1, are exact in float32.
+# Every key that model.py reads, and the preset for the library. The numbers that multiply parameters, gradients or
+# states, such as lr and beta1, are exact in float32.
 BASE: Keys = {
     "preset": "shampoo_2024",
     "lr": 0.125,
@@ -56,8 +56,8 @@ BASE: Keys = {
 class Case:
     """A trajectory. gradients: for each step, a dict from parameter position to gradient.
 
-    missing: pairs of a parameter and the steps in which it has no gradient. silent: pairs of a parameter and the steps
-    in which its gradient is 0.
+    missing: pairs of the position of a parameter and the steps in which that parameter has no gradient. silent: the
+    same for the steps in which its gradient is 0.
     """
 
     def __init__(self, name: str, dtype: str, shapes: Shapes, steps: int, *, scale: float = 1.0,
@@ -214,9 +214,10 @@ def of_all_else() -> list[Case]:
 
 
 def at_random() -> list[Case]:
-    """Random keys, so that all combinations occur."""
+    """Cases with random combinations of keys."""
     found = []
-    # With these numbers, no iteration of a case ends close to its tolerance.
+    # Seeds with which no error of newton or higher_order is close to root_tolerance. Close to it, rounding could change
+    # the number of iterations, so make_cases.py rejects the case.
     for number in (0, 3, 4, 5, 6, 7, 10, 11, 12, 14):
         draw = np.random.RandomState(1000 + number)
 

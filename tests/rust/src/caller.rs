@@ -76,7 +76,7 @@ fn any_executor_gives_bit_identical_results_even_if_it_breaks_its_contract() {
 }
 
 #[test]
-fn an_executor_of_an_optimizer_that_fails_is_dropped() {
+fn an_executor_is_dropped_if_its_optimizer_cannot_be_created() {
     let dropped = Arc::default();
     let executor =
         Scoped { mistake: "", calls: Arc::default(), finished: Arc::default(), dropped: Arc::clone(&dropped) };

@@ -335,12 +335,12 @@ pub struct shampoo_comm_ops {
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
-/// Optional memory functions of the host. Begin with SHAMPOO_ALLOCATOR_INIT; set both allocate and deallocate.
+/// Optional memory functions of the caller. Begin with SHAMPOO_ALLOCATOR_INIT; set both allocate and deallocate.
 ///
 /// On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
 /// memory of the solver stay on the library's heap. On CUDA they allocate device memory: arena, workspace and exchange
-/// buffers; cuBLAS and cuSOLVER allocate their own memory. They are called on the thread that calls
-/// shampoo_optimizer_create() or \_destroy(), or shampoo_save() or \_load() with a world that takes device memory.
+/// buffers; cuBLAS and cuSOLVER allocate their own memory. Only shampoo_optimizer_create(), shampoo_optimizer_destroy()
+/// and, with a world that takes device memory, shampoo_save() and shampoo_load() call them, on the calling thread.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_allocator {
@@ -360,7 +360,7 @@ pub struct shampoo_allocator {
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
-/// Optional threads of the host. Begin with SHAMPOO_EXECUTOR_INIT; set threads and parallel_for. Results are
+/// Optional threads of the caller. Begin with SHAMPOO_EXECUTOR_INIT; set threads and parallel_for. Results are
 /// bit-identical with every executor. Optimizers on CUDA do not use it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -532,9 +532,9 @@ extern "C" {
     /// - `max_level` messages above this level are dropped: 0 (errors only) to 3 (everything).
     /// - returns `SHAMPOO_E_INVALID`: max_level is out of range.
     pub fn shampoo_set_log(callback: shampoo_log_callback, user: *mut c_void, max_level: i32) -> shampoo_status;
-    /// Loads the CUDA backend, once per process. This call is only needed if the backend is in an unusual place: creating an
-    /// optimizer on CUDA, or describing the backend, loads it from the folder of this library or from where the system finds
-    /// it. This call does not initialize the driver and needs no GPU. Blocks while libraries are loaded.
+    /// Loads the CUDA backend, once per process. Creating an optimizer on CUDA or describing the backend loads it
+    /// automatically, from the folder of this library or from where the system finds it. Call this function only if the
+    /// backend is somewhere else. It does not initialize the driver and needs no GPU. Blocks while libraries are loaded.
     ///
     /// - `name_or_path` "cuda": libshampoo_cuda.so.0 (0 is the major version) or libshampoo_cuda.so in the folder of this
     ///   library, or libshampoo_cuda.so.0 as dlopen() finds it. Any other value is the path of the file to load.
@@ -666,9 +666,9 @@ extern "C" {
         index_out: *mut i32,
     ) -> shampoo_status;
     /// Describes which part of a parameter another shard rank holds. With "shard_mode" gather, a plan must know the parts of
-    /// all ranks. It recognizes regular layouts from this rank's own shard, without this call: the whole parameter on every
-    /// rank, and equal chunks of the flattened parameter or of dim 0 (if they are rounded up, the last ranks hold less or
-    /// nothing). For others, every rank makes this call once for each other rank, with the same descriptions on all ranks.
+    /// all ranks. It infers these layouts from this rank's own shard: the whole parameter on every rank, and equal chunks
+    /// of the flattened parameter or of dim 0, where the last ranks may hold less or nothing. With any other layout, each
+    /// rank calls this function once for every other rank, and all ranks must describe the same shards.
     ///
     /// - `plan` not finished yet.
     /// - `param` index of the parameter.
@@ -792,8 +792,8 @@ extern "C" {
     ///
     /// - `opt` released, with all strings that it returned. May be NULL.
     pub fn shampoo_optimizer_destroy(opt: *mut shampoo_optimizer);
-    /// Binds the buffers of parameters: once if the arrays of the host stay in place, before each step if they move. Only
-    /// steps read and write the contents.
+    /// Binds the buffers of parameters: once if the caller's arrays stay in place, before each step if they move. This call
+    /// does not read or write the contents.
     ///
     /// - `opt` changed.
     /// - `first` index of the first parameter.
@@ -808,9 +808,9 @@ extern "C" {
         count: i32,
         buffers: *const shampoo_buffers,
     ) -> shampoo_status;
-    /// Binds a hyper-parameter to a number in memory, for hosts that keep the learning rate or the loss scale in a variable.
-    /// Every step reads the number when it begins. While bound, it takes precedence over shampoo_optimizer_set(). On CUDA it
-    /// is in device memory: a step reads it in the order of its stream, and a captured step at each replay.
+    /// Binds a hyper-parameter to a number in memory, for programs that keep the learning rate or loss scale in a variable.
+    /// Every step reads the number when it begins. A bound number takes precedence over shampoo_optimizer_set(). On CUDA the
+    /// number is in device memory: a step reads it in the order of its stream, and a captured step reads it at each replay.
     ///
     /// - `opt` changed.
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
@@ -919,8 +919,8 @@ extern "C" {
     pub fn shampoo_optimizer_step(opt: *mut shampoo_optimizer, stream: *mut c_void) -> shampoo_status;
     /// Writes averages of the parameters, for evaluation and for use after training: (1 - blend) times the parameter plus
     /// blend times its average. The keys "averaging" and "weight_ema" select the average; the parameters of groups without
-    /// one are copied. Parameters and state are unchanged. With several ranks the call is collective. CUDA supports only one
-    /// replica without gathered shards; the export is enqueued on the last call's stream, which must not be captured.
+    /// one are copied. Parameters and state are unchanged. With several ranks the call is collective. On CUDA it needs one
+    /// replica and no gathered shards. It is enqueued on the last call's stream, which must not be in a capture.
     ///
     /// - `opt` read.
     /// - `blend` in \[0, 1\]; 1 writes the averages.
@@ -1052,7 +1052,7 @@ extern "C" {
         stream: *mut c_void,
     ) -> shampoo_status;
     /// Saves the states of the optimizers of all ranks as one checkpoint: safetensors files and a JSON index. If arenas are
-    /// bound, it saves the last state_out. The host saves parameters itself.
+    /// bound, it saves the last state_out. The caller must save the parameters.
     ///
     /// The index is written last, so earlier checkpoints in the directory remain intact if a save fails or is killed. A
     /// successful save then removes all but the newest checkpoints; the key "checkpoint_keep" is the number that remains.
@@ -1080,7 +1080,7 @@ extern "C" {
         stream: *mut c_void,
     ) -> shampoo_status;
     /// Loads a checkpoint, which any number of ranks can have saved. Training continues with bit-identical results if blocks
-    /// and hyper-parameters are the same and the host restores the parameters.
+    /// and hyper-parameters are the same and the caller restores the parameters.
     ///
     /// Names and shapes of all parameters, dtypes of states, "method", "second_moment", and the grafting method (if it has a
     /// state) must match, and the checkpoint must have every state that the optimizers need (docs/checkpoints.md). Other
@@ -1141,7 +1141,7 @@ extern "C" {
     /// Orthogonalizes a matrix, as a step of method muon does: x is close to U V^T if a = U diag(s) V^T. Multiplying a by a
     /// power of two does not change x. The x of a matrix of zeros is zeros.
     ///
-    /// - `config` read: "orthogonalization" and all keys that begin with "ns\_". Setting them needs "method" muon or soap.
+    /// - `config` read: "orthogonalization", "ns_coefficients", "ns_steps" and "ns_norm" (keys of method muon and soap).
     /// - `rows` number of rows, \>= 1.
     /// - `columns` number of columns, \>= 1. The smaller of both is at most 32750, and rows \* columns at most 2^31 - 1.
     /// - `dtype` of a and x: SHAMPOO_F32 or SHAMPOO_F64.

@@ -45,7 +45,7 @@ class AsyncOrder {
   }
 
   // Events by job, modulo the number of events. If an event has been recorded again for a later job, waiting for the
-  // event also waits for that job. This is longer than necessary, but correct.
+  // event also waits for that job. That wait is longer than necessary, but correct.
   std::vector<OwnedEvent> start_, done_;
   std::vector<int64_t> last_job_;  // by block; 0: none
   int64_t started_ = 0;            // the last job whose start was recorded

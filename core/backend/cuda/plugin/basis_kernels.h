@@ -94,10 +94,10 @@ cudaError_t StoreEigenvalues(cudaStream_t stream, const BasisArgs& args);
 // basis_refresh.cu
 // Inspects the factor matrices of a run in the batch's matrices, scales them and adds basis_epsilon to their diagonals.
 // The identity replaces a matrix that is not finite. keeps_zeros: negligible matrices and 1 x 1 matrices are treated
-// like the others; otherwise their bases are the identity.
+// like all other matrices; without keeps_zeros, their bases are the identity.
 cudaError_t ScaleFactors(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool keeps_zeros);
-// Marks the bases of a run that are accurate enough. The factor matrices in these bases are in `rotated`. is_previous:
-// they are the previous bases, which are kept if they are accurate enough.
+// Marks the bases of a run that are accurate enough. `rotated` has the factor matrices in the bases to be compared.
+// is_previous: these are the previous bases, which are kept if they are accurate enough.
 cudaError_t CompareBases(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool is_previous);
 // Completes the new bases of a run in the batch's matrices, where a basis that was not computed is replaced by the
 // previous one, and writes their statuses. is_solved: an eigensolver has written the statuses.

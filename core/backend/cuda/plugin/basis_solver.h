@@ -26,8 +26,8 @@ class BasisSolver {
   // workspace: the memory that the solver uses.
   BasisSolver(RootSolver* solver, void* workspace) : solver_(solver), workspace_(workspace) {}
 
-  // Computes the bases of the factor matrices in the batch's matrices, which are divided by the bias correction. The
-  // bases replace them. settings: of the group. method: of this refresh.
+  // Replaces the batch's matrices, which hold the factor matrices divided by the bias correction, by the bases of the
+  // factor matrices. settings: of the group. method: of this refresh.
   Status Compute(const Handles& handles, const Factors& factors, const DeviceSettings& settings,
                  BasisMethod method) const;
 

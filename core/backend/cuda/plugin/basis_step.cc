@@ -11,8 +11,9 @@
 //   refresh   (between)               direction               state                   rotated state
 //
 // With basis_order before, the refresh comes before the rotation. The gradient then stays in `first` during the
-// refresh, and `second` has intermediate results. With grafting, the filtered gradient replaces the rotated gradient,
-// and its rotation back replaces the gradient. Tensors without factor matrices are filtered from `first` to `second`.
+// refresh, and `second` has intermediate results. With grafting, the filtered gradient replaces the rotated gradient in
+// `third`. It is then rotated back into `first`, where it replaces the gradient. Tensors without factor matrices are
+// filtered from `first` to `second`.
 #include "core/backend/cuda/plugin/basis_step.h"
 
 #include <algorithm>

@@ -6,12 +6,14 @@
 
 namespace shampoo::cuda {
 
-// Return the buffer of tensors that P is in, and the other one. The buffer depends on whether the step has multiplied P
-// by inverse roots, and on whether norm_control or averaging has replaced it.
+// Returns whether P is in the second of the two buffers of tensors. This depends on whether the step has multiplied P
+// by inverse roots, and on whether norm_control, update_floor or averaging has replaced P by a difference in the other
+// buffer.
 SHAMPOO_DEVICE inline bool IsInSecond(const DeviceBlock& block, const BlockWork& work) {
   const bool is_in_second = work.rule == DirectionRule::kPrecondition && block.direction_in_second != 0;
   return is_in_second != (work.is_difference != 0);
 }
+// Return the buffer that P is in, and the other one.
 SHAMPOO_DEVICE inline void* DirectionBuffer(const BatchTables& batch, const DeviceBlock& block, const BlockWork& work) {
   return IsInSecond(block, work) ? batch.second : batch.first;
 }
@@ -45,7 +47,8 @@ struct BlockTile {
   SHAMPOO_DEVICE bool has_momentum() const { return block.momentum.present() && group.momentum != 0; }
 };
 
-// Returns the scalars of the step of a block: those of its group, unless the direction is the whole difference.
+// Returns the scalars of the step of a block: those of its group. If P has been replaced by the old parameter minus the
+// new one, it already includes learning rate, decay and shrinkage, so they are not applied again.
 SHAMPOO_DEVICE inline StepScalars ScalarsOfBlock(const DeviceGroup& group, const BlockWork& work) {
   StepScalars scalars = group;
   if (work.is_difference != 0) {

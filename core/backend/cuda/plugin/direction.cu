@@ -168,7 +168,7 @@ struct ScaleBody {
   }
 };
 
-// Decides again after the scalars of a block have changed.
+// Calls DecideCheck() again, after a difference has replaced the direction of a block.
 struct DecideCheckBody {
   Tables tables;
   BatchTables batch;
@@ -297,7 +297,7 @@ class AverageTracker {
     return (part_.work.is_difference != 0 ? move_.Of(p_[i], w, old).iterate : old) - moved;
   }
 
-  // Returns the new element of the parameter as the ranks that receive the update write it.
+  // Returns the new element of the parameter with the roundings of the ranks that receive the update.
   SHAMPOO_DEVICE Real Written(Real w, const AppliedElement<Real>& applied) const {
     const bool is_exchanged = part_.block.exchange_at >= 0;
     const auto sent = [&](Real value) { return is_exchanged ? RoundedTo(part_.block.exchange_dtype, value) : value; };

@@ -77,7 +77,7 @@ Status Engine::Contract(const Handles& handles, const BlockBatch& batch, const S
       SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, options, other, u.d, u.d, {from.data, u.d, from.stride}, x,
                                    {to.data, u.d, to.stride}, count));
     } else {
-      // Move the dim there and back. The result is in `to`, as for the other dims.
+      // Move the dim to the front, multiply, and move it back. The result is in `to`, as for the other dims.
       SHAMPOO_CUDA_TRY(
           MoveDim(handles.stream, batch.computation, from.data, to.data, count, shape_group.stride, u, false));
       SHAMPOO_RETURN_IF_ERROR(multiply_from_left(to, from));

@@ -103,7 +103,7 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
       SHAMPOO_RETURN_IF_ERROR(StepBatch(args, ticket, tables, phases, batch));
     }
     SHAMPOO_RETURN_IF_ERROR(exchanges_.Send(args, tables, bucket, phases));
-    // The next bucket is computed while this one is exchanged.
+    // Receive the previous bucket only now: its exchange ran while this bucket was computed.
     if (bucket > 0) SHAMPOO_RETURN_IF_ERROR(exchanges_.Receive(args, tables, bucket - 1, phases));
   }
   SHAMPOO_RETURN_IF_ERROR(exchanges_.Receive(args, tables, exchanges_.bucket_count() - 1, phases));

@@ -34,7 +34,8 @@ struct WriteHeaderBody {
       header.round = {static_cast<int32_t>(CodeOf(state)), skips ? kSkipsStep : 0, args.place};
       header.parameters = parameters;
       header.failing_root = -1;
-      // With gathered blocks, only the replica that owns an unusable block decides to skip the step. The others follow.
+      // With gathered blocks, only the replica that owns an unusable block decides to skip the step. The other replicas
+      // follow.
       const bool compares_go = state.rejected == 0 && tables.gathers == 0;
       header.inputs = Mixed(Mixed(args.inputs_hash, compares_go ? static_cast<uint64_t>(state.go) : 0),
                             static_cast<uint64_t>(skipped));

@@ -14,7 +14,7 @@ SHAMPOO_DEVICE inline bool IsOrthogonalized(const Tables& tables, int32_t b) {
          tables.work[b].rule == DirectionRule::kPrecondition;
 }
 
-// Returns the exponent by which numbers of this largest magnitude are scaled. 2 to minus this exponent is finite.
+// Returns the exponent k of the power of two by which numbers of this largest magnitude are divided. 2^-k is finite.
 SHAMPOO_DEVICE inline int FiniteScaleExponent(double largest) {
   const int exponent = ScaleExponent(largest);
   return exponent < -1022 ? -1022 : exponent;

@@ -51,8 +51,8 @@ cudaError_t CompleteSchatten(cudaStream_t stream, const MuonArgs& args, Dtype dt
 // Converts tensors from bfloat16 to float32.
 cudaError_t WidenTensors(cudaStream_t stream, const EqualTensors& from, int64_t count, void* to, int64_t to_stride);
 
-// Updates the second moments of the orthogonalized directions, which are in `second`, and divides the directions by
-// their square roots. lines: the largest number of rows or of groups of columns of a block.
+// Updates the second moments of the orthogonalized directions, which are in `second`, and divides the directions by the
+// square roots of the moments. lines: the largest number of rows or of groups of columns of a block.
 cudaError_t DivideByMoments(cudaStream_t stream, const MuonArgs& args, int64_t lines);
 // The number of columns of a group.
 inline constexpr int64_t kColumnsOfLine = 256;

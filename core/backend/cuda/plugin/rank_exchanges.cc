@@ -52,7 +52,7 @@ Status RankExchanges::Collect(const StepArgs& args, const Tables& tables, const 
     SHAMPOO_CUDA_TRY(UnpackWhole(stream, tables, plan_.gather->buckets[bucket].owned));
     return {};
   };
-  // The next bucket is packed while this one is exchanged.
+  // Each bucket is unpacked one iteration later, so that its exchange runs while the next bucket is packed.
   for (int32_t i = 0; i < bucket_count(); ++i) {
     const GatherBucket& bucket = plan_.gather->buckets[i];
     SHAMPOO_CUDA_TRY(PackShards(stream, tables, bucket.sent));

@@ -138,8 +138,8 @@ int64_t RootSolver::WorkspaceBytes() const {
   return workspace_bytes_ + (meter_ != nullptr ? meter_->WorkspaceBytes() : 0);
 }
 
-// Chunks are halved until cuSOLVER accepts them and their memory is small enough. If the batched solver accepts not
-// even one matrix, matrices are solved one by one.
+// Chunks are halved until cuSOLVER accepts them and their memory is small enough. If the batched solver does not accept
+// even a single matrix, matrices are solved one by one.
 Status RootSolver::Prepare(const RootSizes& sizes, const Handles& handles) {
   if (sizes.count == 0) return Status();
   RootSizes chunk = sizes;

@@ -72,9 +72,9 @@ class RootSolver {
   // cuSOLVER does. The coupled iterations wait after every few iterations, to stop when no matrix needs more. The batch
   // is divided into chunks that fit the workspace.
   Status Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles, void* workspace);
-  // Computes eigenvectors of finite matrices of at least two rows, whose root dtype is the computation dtype. They
-  // replace the matrices as columns, in the order of decreasing or of ascending eigenvalues, except where the status
-  // reports a failure. Reads neither may_be_diagonal nor limit. one_by_one: uses the solver for one matrix.
+  // Computes eigenvectors of finite matrices of at least two rows, whose root dtype is the computation dtype. The
+  // eigenvectors replace the matrices as columns, in the order of decreasing or of ascending eigenvalues, except where
+  // the status reports a failure. Reads neither may_be_diagonal nor limit. one_by_one: uses the solver for one matrix.
   Status ComputeBases(const RootBatch& batch, bool ascending, bool one_by_one, const Handles& handles, void* workspace);
   // Does the same as the other Compute(), with this spec instead of the group's settings, and measures no roots.
   Status Compute(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace);
