@@ -17,6 +17,7 @@
 #include "core/backend/cuda/loader.h"
 #include "core/plan/memory_layout.h"
 #include "core/rules/schedule.h"
+#include "tests/core/fake_host_roots.h"
 
 namespace shampoo {
 
@@ -58,8 +59,10 @@ class FakeDevice {
     bool among_shards = false;
   };
   std::optional<Rejection> rejection;
-  std::string fails;       // the message with which steps fail; empty: they succeed
-  std::string root_error;  // the error of the thread of async roots; returned once
+  std::string fails;                    // the message with which steps fail; empty: they succeed
+  std::string root_error;               // the error of the thread of async roots; returned once
+  std::string exchange_error;           // the error of copies from and to the memory of exchanges; empty: they succeed
+  std::vector<void*> exchange_streams;  // of these copies
   int64_t last_ticket = 0;
   // Returns the segments of the last exchange of a step.
   const std::vector<char>& exchanged() const { return exchange_; }
@@ -161,12 +164,13 @@ class FakeDevice {
       return Ok();
     };
     table.exchange_memory = [](cuda::Engine* engine) { return Of(engine).host_exchange_.data(); };
-    table.fetch_exchange = [](cuda::Engine* engine, int64_t offset, const void* from, int64_t bytes, void*) {
-      return Copy(Of(engine).host_exchange_.data() + offset, from, bytes);
+    table.fetch_exchange = [](cuda::Engine* engine, int64_t offset, const void* from, int64_t bytes, void* stream) {
+      return Of(engine).CopyExchange(Of(engine).host_exchange_.data() + offset, from, bytes, stream);
     };
-    table.return_exchange = [](cuda::Engine* engine, void* to, int64_t offset, int64_t bytes, void*) {
-      return Copy(to, Of(engine).host_exchange_.data() + offset, bytes);
+    table.return_exchange = [](cuda::Engine* engine, void* to, int64_t offset, int64_t bytes, void* stream) {
+      return Of(engine).CopyExchange(to, Of(engine).host_exchange_.data() + offset, bytes, stream);
     };
+    FakeHostRoots::AddTo(&table);
     return table;
   }
 
@@ -175,6 +179,11 @@ class FakeDevice {
     exchange_.assign(static_cast<size_t>(segment_bytes * world), 0);
     std::fill_n(exchange_.begin(), segment_bytes, kSent);  // this rank is the first
     return with.gather(with.user, exchange_.data(), segment_bytes, stream) == 0;
+  }
+
+  cuda::Result CopyExchange(void* to, const void* from, int64_t bytes, void* stream) {
+    exchange_streams.push_back(stream);
+    return exchange_error.empty() ? Copy(to, from, bytes) : cuda::Result{Code::kDevice, exchange_error.c_str()};
   }
 
   cuda::Result TakeRootError() {

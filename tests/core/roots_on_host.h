@@ -1,0 +1,84 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <vector>
+
+#include "core/step/host_roots.h"
+#include "tests/core/fake_device.h"
+#include "tests/core/status_check.h"
+#include "tests/core/step_fixture.h"
+
+namespace shampoo {
+
+// Q diag(4, 1) Q^T, and its root Q diag(1 / 2, 1) Q^T.
+inline const std::vector<double> kFactorOnHost = {2.08, 1.44, 1.44, 2.92};
+inline const std::vector<double> kRootOnHost = {0.82, -0.24, -0.24, 0.68};
+
+// An optimizer on a fake device whose blocks are matrices with two rows. Their roots are X = F^(-1/2).
+struct RootsOnHost {
+  using Keys = StepFixture::Keys;
+  explicit RootsOnHost(size_t blocks, const Keys& keys = {}, const Placement& placement = {}, int64_t columns = 2)
+      : device(FakeDevice::Reset()),
+        plan(PlanOf(blocks, keys, placement, columns)),
+        host(*plan),
+        tasks(blocks, RootTask::kTakeSnapshot),
+        steps(blocks, 1) {
+    std::unique_ptr<cuda::DeviceEngine> made;
+    StepFixture::Ok(cuda::DeviceEngine::Create(plan, {}, &made));
+    engine = std::move(made);
+    for (const GroupSettings& group : plan->groups) settings.push_back(cuda::DeviceSettingsOf(group));
+    for (size_t b = 0; b < blocks; ++b) {
+      for (const int k : {0, 1}) host.matrices[{static_cast<int64_t>(b), k}] = kFactorOnHost;
+    }
+  }
+  static std::shared_ptr<const PlanData> PlanOf(size_t blocks, const Keys& keys, Placement placement, int64_t columns) {
+    placement.device = DeviceType::kCuda;
+    if (placement.threads == 0) placement.threads = 1;
+    std::unique_ptr<Plan> made;
+    StepFixture::Ok(Plan::Create(StepFixture::MakeConfig(Keys{{"root_device", "host"},
+                                                              {"root_async", "2"},
+                                                              {"precondition_frequency", "4"},
+                                                              {"use_merge_dims", "false"},
+                                                              {"beta2", "1"},
+                                                              {"root_relative_epsilon", "0"},
+                                                              {"epsilon", "1e-30"}} +
+                                                         keys),
+                                 placement, CpuWorkspaceBytes, &made));
+    int index = 0;
+    for (const ParamDesc& desc : StepFixture::Describe(std::vector<std::vector<int64_t>>(blocks, {2, columns}))) {
+      StepFixture::Ok(made->AddParam(desc, &index));
+    }
+    StepFixture::Ok(made->Finish());
+    return made->data();
+  }
+  void Create() { StepFixture::Ok(HostRoots::Create(*plan, engine, &roots)); }
+  Status Start(RootTask task = RootTask::kTakeSnapshot, bool steps_are_by_block = true) {
+    return roots->Start({&tasks, task, &settings, steps.data(), steps_are_by_block, nullptr, nullptr});
+  }
+  // Makes a job, and waits for it.
+  void Run() {
+    Create();
+    CheckOk(Start());
+    CheckOk(roots->WaitFor(tasks));
+  }
+  void CheckRoot(int64_t block, int dim, const std::vector<double>& expected) {
+    const std::vector<double>& root = host.roots[{block, dim}];
+    REQUIRE(root.size() == expected.size());
+    for (size_t i = 0; i < root.size(); ++i) CHECK(root[i] == doctest::Approx(expected[i]).epsilon(1e-5));
+  }
+
+  FakeDevice& device;
+  std::shared_ptr<const PlanData> plan;
+  FakeHostRoots host;
+  std::shared_ptr<const cuda::DeviceEngine> engine;
+  std::vector<cuda::DeviceSettings> settings;
+  std::vector<RootTask> tasks;  // by block
+  std::vector<int64_t> steps;   // by block, or by group
+  std::unique_ptr<HostRoots> roots;
+};
+
+}  // namespace shampoo

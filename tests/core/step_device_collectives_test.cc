@@ -1,0 +1,211 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <functional>
+
+#include "core/backend/cuda/host_exchange_bytes.h"
+#include "core/step/device_collectives.h"
+#include "tests/core/fake_device.h"
+#include "tests/core/status_check.h"
+#include "tests/core/step_fixture.h"
+
+namespace shampoo {
+namespace {
+
+using Bytes = std::vector<char>;
+
+// Rank 1 of three. The collectives fill what rank r sends with the byte 10 + r, and record their arguments.
+class RankOfThree {
+ public:
+  explicit RankOfThree(bool takes_device_memory) {
+    CommOps ops;
+    ops.user = this;
+    ops.rank = 1;
+    ops.world = 3;
+    ops.takes_device_memory = takes_device_memory;
+    ops.all_gather = [](void* user, const void* from, void* to, size_t bytes, void* stream) {
+      const size_t sizes[] = {bytes, bytes, bytes};
+      return static_cast<RankOfThree*>(user)->Exchange({from, to, stream}, bytes, sizes);
+    };
+    ops.all_to_all = [](void* user, const void* from, const size_t* send_bytes, void* to, const size_t* recv_bytes,
+                        void* stream) {
+      return static_cast<RankOfThree*>(user)->Exchange({from, to, stream},
+                                                       send_bytes[0] + send_bytes[1] + send_bytes[2], recv_bytes);
+    };
+    REQUIRE(Communicator::Create(ops, &comm).ok());
+  }
+
+  struct Call {
+    const void* send;
+    const void* recv;
+    void* stream;
+  };
+  std::shared_ptr<Communicator> comm;
+  std::vector<Call> calls;
+  Bytes sent;         // in the last call
+  int32_t error = 0;  // the result of each collective
+  std::function<void()> at_end = [] {};
+
+ private:
+  int32_t Exchange(const Call& call, size_t send_bytes, const size_t* recv_bytes) {
+    calls.push_back(call);
+    const auto* const from = static_cast<const char*>(call.send);
+    sent.assign(from, from + send_bytes);
+    auto* to = static_cast<char*>(const_cast<void*>(call.recv));
+    for (int rank = 0; rank < 3; ++rank) to = std::fill_n(to, recv_bytes[rank], static_cast<char>(10 + rank));
+    at_end();
+    return error;
+  }
+};
+
+// The collectives of a rank on a fake device, which has memory for exchanges.
+struct Collectives {
+  explicit Collectives(bool takes_device_memory) : rank(takes_device_memory), device(FakeDevice::Reset()) {
+    Placement placement = ReplicaPlacement(1, 3);
+    placement.device = DeviceType::kCuda;
+    placement.threads = 1;
+    std::unique_ptr<Plan> plan;
+    StepFixture::Ok(Plan::Create(StepFixture::MakeConfig({}), placement, CpuWorkspaceBytes, &plan));
+    int index = 0;
+    for (const ParamDesc& desc : StepFixture::Describe({{32, 32}})) StepFixture::Ok(plan->AddParam(desc, &index));
+    StepFixture::Ok(plan->Finish());
+    cuda::DeviceEngine::Desc desc;
+    desc.replicas_through_host = !takes_device_memory;
+    StepFixture::Ok(cuda::DeviceEngine::Create(plan->data(), desc, &engine));
+    collectives = std::make_unique<DeviceCollectives>(rank.comm.get(), engine.get());
+    collectives->Begin(false);
+  }
+
+  // As the engine calls them in a step. Return whether the collective succeeded.
+  bool Gather(Bytes* buffer) {
+    const cuda::DeviceGather gather = collectives->gather();
+    return gather.gather(gather.user, buffer->data(), static_cast<int64_t>(buffer->size()) / 3, &stream) == 0;
+  }
+  bool AllToAll(const Bytes& send, const std::vector<size_t>& send_bytes, Bytes* recv,
+                const std::vector<size_t>& recv_bytes) {
+    const cuda::DeviceAllToAll all = collectives->all_to_all();
+    return all.exchange(all.user, send.data(), send_bytes.data(), recv->data(), recv_bytes.data(), &stream) == 0;
+  }
+  const char* host_memory() const { return engine->exchange_memory().data(); }
+
+  RankOfThree rank;
+  FakeDevice& device;
+  std::unique_ptr<cuda::DeviceEngine> engine;
+  std::unique_ptr<DeviceCollectives> collectives;
+  int stream = 0;
+};
+
+const std::vector<size_t> kSendBytes = {5, 0, 2};
+const std::vector<size_t> kRecvBytes = {1, 3, 6};
+const Bytes kReceived = {10, 11, 11, 11, 12, 12, 12, 12, 12, 12};
+
+TEST_CASE("a communicator of device memory exchanges the buffers of the device in the stream of the step") {
+  Collectives one(true);
+  Bytes buffer = {0, 0, 7, 7, 0, 0};
+  REQUIRE(one.Gather(&buffer));
+  CHECK(buffer == Bytes{10, 10, 11, 11, 12, 12});
+  CHECK(one.rank.sent == Bytes{7, 7});
+  CHECK(one.rank.calls[0].recv == buffer.data());
+  CHECK(one.rank.calls[0].stream == &one.stream);
+
+  const Bytes send(7, 8);
+  Bytes recv(10);
+  REQUIRE(one.AllToAll(send, kSendBytes, &recv, kRecvBytes));
+  CHECK(recv == kReceived);
+  CHECK(one.rank.calls[1].send == send.data());
+  CHECK(one.rank.calls[1].recv == recv.data());
+  CHECK(one.rank.calls[1].stream == &one.stream);
+  CHECK(one.device.exchange_streams.empty());
+  CheckOk(one.collectives->TakeFailure());
+}
+
+TEST_CASE("a communicator of host memory gathers a copy of this rank's segment, and all segments are copied back") {
+  Collectives one(false);
+  Bytes buffer = {0, 0, 7, 7, 0, 0};
+  REQUIRE(one.Gather(&buffer));
+  CHECK(one.rank.sent == Bytes{7, 7});
+  CHECK(buffer == Bytes{10, 10, 11, 11, 12, 12});
+  CHECK(one.rank.calls[0].send == one.host_memory() + 2);
+  CHECK(one.rank.calls[0].recv == one.host_memory());
+  CHECK(one.rank.calls[0].stream == nullptr);
+  CHECK(one.device.exchange_streams == std::vector<void*>{&one.stream, &one.stream});
+  CheckOk(one.collectives->TakeFailure());
+}
+
+TEST_CASE("an all-to-all over a communicator of host memory receives in aligned memory after what it sends") {
+  Collectives one(false);
+  const Bytes send = {1, 2, 3, 4, 5, 6, 7};
+  Bytes recv(12, 9);
+  REQUIRE(one.AllToAll(send, kSendBytes, &recv, kRecvBytes));
+  CHECK(one.rank.sent == send);
+  Bytes expected = kReceived;
+  expected.resize(12, 9);
+  CHECK(recv == expected);
+  CHECK(one.rank.calls[0].send == one.host_memory());
+  CHECK(one.rank.calls[0].recv == one.host_memory() + 256);
+  CHECK(one.rank.calls[0].stream == nullptr);
+  CHECK(one.device.exchange_streams == std::vector<void*>{&one.stream, &one.stream});
+}
+
+TEST_CASE("the failure of a collective is returned once, and its data is not copied to the device") {
+  for (const bool takes_device_memory : {true, false}) {
+    for (const bool gathers : {true, false}) {
+      CAPTURE(takes_device_memory);
+      Collectives one(takes_device_memory);
+      one.rank.error = 4;
+      Bytes buffer(12, 9);
+      CHECK(!(gathers ? one.Gather(&buffer) : one.AllToAll(Bytes(7), kSendBytes, &buffer, kRecvBytes)));
+      if (!takes_device_memory) CHECK(buffer == Bytes(12, 9));
+      CheckError(one.collectives->TakeFailure(), Code::kComm,
+                 Cat("rank 1: ", gathers ? "all_gather" : "all_to_all", " of the communicator returned 4"));
+      CheckOk(one.collectives->TakeFailure());
+      CHECK(one.rank.comm->failed());
+    }
+  }
+}
+
+TEST_CASE("a failed copy between the device and the host fails the step, and the communicator can still be used") {
+  for (const bool gathers : {true, false}) {
+    for (const bool before : {true, false}) {
+      CAPTURE(before);
+      Collectives one(false);
+      Bytes buffer(12, 9);
+      const auto exchange = [&] {
+        return gathers ? one.Gather(&buffer) : one.AllToAll(Bytes(7), kSendBytes, &buffer, kRecvBytes);
+      };
+      const auto fail = [&] { one.device.exchange_error = "the copy failed"; };
+      if (before) fail();
+      if (!before) one.rank.at_end = fail;
+      CHECK(!exchange());
+      CheckError(one.collectives->TakeFailure(), Code::kDevice, "the copy failed");
+      CHECK(one.rank.calls.size() == (before ? 0 : 1));
+      CHECK(!one.rank.comm->failed());
+      one.rank.at_end = [] {};
+      one.device.exchange_error.clear();
+      CHECK(exchange());
+      CheckOk(one.collectives->TakeFailure());
+    }
+  }
+}
+
+TEST_CASE("a collective that fails while a step is captured does not fail the communicator") {
+  for (const bool gathers : {true, false}) {
+    Collectives one(true);
+    Bytes buffer(12);
+    const auto exchange = [&] {
+      return gathers ? one.Gather(&buffer) : one.AllToAll(Bytes(7), kSendBytes, &buffer, kRecvBytes);
+    };
+    one.rank.error = 4;
+    one.collectives->Begin(true);
+    CHECK(!exchange());
+    CheckError(one.collectives->TakeFailure(), Code::kState, "returned 4 while the stream is captured");
+    CHECK(!one.rank.comm->failed());
+    one.collectives->Begin(false);
+    CHECK(!exchange());
+    CheckError(one.collectives->TakeFailure(), Code::kComm, "of the communicator returned 4");
+    CHECK(one.rank.comm->failed());
+  }
+}
+
+}  // namespace
+}  // namespace shampoo

@@ -1,0 +1,156 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Jobs of roots on the host. The device is a FakeHostRoots, which copies the matrices and records its calls.
+#include <cmath>
+
+#include "core/step/host_roots.h"
+#include "tests/core/roots_on_host.h"
+
+namespace shampoo {
+namespace {
+
+using CallsOfThread = std::vector<std::string>;
+
+constexpr RootTask kNoTask = RootTask::kNone;
+constexpr RootTask kTakesSnapshot = RootTask::kTakeSnapshot;
+
+TEST_CASE("a rank that owns no block with async roots needs no thread for them") {
+  for (const int rank : {0, 1}) {
+    RootsOnHost one(1, {}, ReplicaPlacement(rank, 2));
+    one.Create();
+    CHECK((one.roots != nullptr) == one.plan->Owns(one.plan->blocks[0]));
+  }
+}
+
+TEST_CASE("a job has the blocks with its task, and a task that no block has is no job") {
+  RootsOnHost one(3);
+  one.tasks = {RootTask::kFromSnapshot, kTakesSnapshot, kNoTask};
+  one.Create();
+  int stream = 0;
+  const char arena = 0;
+  CheckOk(
+      one.roots->Start({&one.tasks, RootTask::kFromSnapshot, &one.settings, one.steps.data(), true, &arena, &stream}));
+  CheckOk(one.roots->WaitFor(one.tasks));
+  CHECK(one.host.calls() == CallsOfThread{"begin 1", "fetch 0: 0.0 0.1", "wait 0", "return 0.0 0.1", "end 1"});
+  REQUIRE(one.host.started.size() == 1);
+  CHECK(one.host.started[0].stream == &stream);
+  CHECK(one.host.started[0].arena == &arena);
+  CHECK(one.host.started[0].task == RootTask::kFromSnapshot);
+  CHECK(one.host.started[0].tasks == one.tasks);
+  CheckOk(one.Start(RootTask::kCompute));
+  CHECK(one.host.started.size() == 1);
+}
+
+TEST_CASE("factor matrices are divided by the bias correction of their step, which is that of the group or the block") {
+  for (const bool by_block : {true, false}) {
+    RootsOnHost one(2, {{"beta2", "0.5"}});
+    for (int64_t b = 0; b < 2; ++b) one.host.matrices[{b, 0}] = {2, 0, 0, 6};
+    one.steps = {1, 2};
+    one.Create();
+    CheckOk(one.Start(kTakesSnapshot, by_block));
+    CheckOk(one.roots->WaitFor(one.tasks));
+    const std::vector<double> first = {0.5, 0, 0, 1 / std::sqrt(12)};                      // F / (1 - 1 / 2)
+    const std::vector<double> second = {1 / std::sqrt(2 / 0.75), 0, 0, 1 / std::sqrt(8)};  // F / (1 - 1 / 4)
+    one.CheckRoot(0, 0, first);
+    one.CheckRoot(1, 0, by_block ? second : first);
+  }
+}
+
+TEST_CASE("a job uses the settings and steps of its start, even if another job starts before its roots are computed") {
+  RootsOnHost one(2, {{"beta2", "0.5"}});
+  for (int64_t b = 0; b < 2; ++b) one.host.matrices[{b, 0}] = {2, 0, 0, 2};
+  one.tasks = {kTakesSnapshot, RootTask::kFromSnapshot};
+  one.Create();
+  one.host.Hold();
+  CheckOk(one.Start());
+  one.steps = {2, 2};
+  one.settings[0].epsilon = 6;
+  CheckOk(one.Start(RootTask::kFromSnapshot));
+  one.settings[0].epsilon = 1e6;
+  one.steps = {3, 3};
+  one.host.Release();
+  CheckOk(one.roots->WaitFor(one.tasks));
+  one.CheckRoot(0, 0, {0.5, 0, 0, 0.5});
+  const double second = 1 / std::sqrt(2 / 0.75 + 6);
+  one.CheckRoot(1, 0, {second, 0, 0, second});
+}
+
+TEST_CASE("roots that do not fit one buffer are computed in chunks, which use the two buffers in turn") {
+  RootsOnHost one(3);
+  for (int64_t b = 0; b < 3; ++b) {
+    const double element = std::pow(4, b);
+    for (const int k : {0, 1}) one.host.matrices[{b, k}] = {element, 0, 0, k == 0 ? element : 1};
+  }
+  const int64_t bytes = cuda::HostRootBytes(one.plan->blocks[0], 0);
+  one.host.SetBufferBytes(2 * bytes + bytes / 2);
+  one.Run();
+  CHECK(one.host.calls() == CallsOfThread{"begin 1", "fetch 0: 0.0 0.1", "fetch 1: 1.0 1.1", "wait 0", "return 0.0 0.1",
+                                          "fetch 0: 2.0 2.1", "wait 1", "return 1.0 1.1", "wait 0", "return 2.0 2.1",
+                                          "end 1"});
+  for (int64_t b = 0; b < 3; ++b) {
+    const double root = std::pow(2, -b);
+    for (const int k : {0, 1}) one.CheckRoot(b, k, {root, 0, 0, k == 0 ? root : 1});
+  }
+}
+
+TEST_CASE("WaitFor waits for the last job of blocks that take snapshots or use roots, and only for those") {
+  constexpr size_t kBlocks = 100;  // so many that their job does not end before WaitFor is called
+  for (const RootTask task : {kTakesSnapshot, RootTask::kFromSnapshot, RootTask::kAdoptDeviceRoots}) {
+    RootsOnHost one(kBlocks);
+    one.tasks.back() = kNoTask;
+    one.Create();
+    one.host.Hold();
+    CheckOk(one.Start());
+    std::vector<RootTask> next(kBlocks, RootTask::kCompute);
+    next.back() = task;
+    CheckOk(one.roots->WaitFor(next));
+    CheckOk(one.roots->TakeError());
+    CHECK(one.host.calls().empty());
+    next.front() = task;
+    one.host.Release();
+    CheckOk(one.roots->WaitFor(next));
+    REQUIRE(!one.host.calls().empty());
+    CHECK(one.host.calls().back() == "end 1");
+  }
+}
+
+TEST_CASE("an error of the thread is returned once, and the job of the error is ended") {
+  for (const char* const call : {"fetch", "wait", "return", "end"}) {
+    CAPTURE(call);
+    RootsOnHost one(1);
+    one.host.fails = {call, "end"};
+    one.Create();
+    CheckOk(one.Start());
+    CheckError(one.roots->WaitFor(one.tasks), Code::kDevice, call);
+    CHECK(one.host.calls().back() == "end 1");
+    CheckOk(one.roots->WaitFor(one.tasks));
+    CheckOk(one.roots->TakeError());
+  }
+}
+
+TEST_CASE("a job that cannot begin makes no other calls, and TakeError returns its error") {
+  RootsOnHost one(1);
+  one.host.fails = {"begin"};
+  one.Create();
+  for (int job = 0; job < 4; ++job)
+    CheckOk(one.Start());  // with root_async 2, the fourth start waits for the first job
+  CheckError(one.roots->TakeError(), Code::kDevice, "begin");
+  one.roots = nullptr;
+  for (const std::string& call : one.host.calls()) CHECK(call.find("begin") == 0);
+}
+
+TEST_CASE("a job that the device cannot start is an error at once, and the thread does not run it") {
+  RootsOnHost one(1);
+  one.host.fails = {"start"};
+  one.Create();
+  CheckError(one.Start(), Code::kDevice, "start");
+  CheckOk(one.roots->WaitFor(one.tasks));
+  one.host.fails.clear();
+  CheckOk(one.Start());
+  CheckOk(one.roots->WaitFor(one.tasks));
+  CHECK(one.host.calls().front() == "begin 2");
+}
+
+}  // namespace
+}  // namespace shampoo
