@@ -419,7 +419,8 @@ const Key kKeys[] = {
             "another max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d or route, with other roles "
             "or row_splits of parameters, or with other shards and shard_mode local. error: it fails and names them. "
             "reset: their factor matrices and inverse roots start from their initial values, and so do moments in "
-            "eigenbases; all other states are loaded, and a warning gives the number of blocks.",
+            "eigenbases, the means of second_moment row and short, and the radius of norm_control hyperball; all other "
+            "states are loaded, and a warning gives the number of blocks.",
      .scope = Scope::kOptimizer, .choices = kMismatchNames, .choose = Choose<&Settings::on_block_mismatch>},
     {.name = "status_lag", .type = KeyType::kI64, .default_text = "1",
      .doc = "On a GPU, the number of calls after which a step reports its errors: gradients that it refused and roots "

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "tests/checkpoint/faults/files.h"
@@ -23,40 +24,48 @@ RankSpec MuonModel(const std::string& second_moment, const std::vector<int64_t>&
   return spec;
 }
 
+// Returns the second moment of the direction of a block of "weight".
+std::vector<float> MomentOf(const Rank& rank, int block) {
+  const std::vector<char> bytes = StatesOf(rank).at("weight/" + std::to_string(block) + "/direction_moment");
+  std::vector<float> moment(bytes.size() / sizeof(double));  // StatesOf makes room for float64
+  std::memcpy(moment.data(), bytes.data(), moment.size() * sizeof(float));
+  return moment;
+}
+
 // Trains a matrix of two parts for three steps, and loads the checkpoint into an optimizer that has the matrix without
-// parts and has made two steps. Returns the second moment of the loader's direction. *saved receives the second moments
-// of the saver's parts, one after the other.
-std::vector<char> ReloadedMoment(const std::string& second_moment, std::vector<char>* saved) {
+// parts and has made two steps. Returns the loader's second moment. *saved receives those of the saver's parts, one
+// after the other.
+std::vector<float> ReloadedMoment(const std::string& second_moment, std::vector<float>* saved) {
   const Scratch scratch;
   Trainee saver(MuonModel(second_moment, {4, 4}));
   saver.Train(1, 3);
   RequireOk(saver.rank);
   RequireSave(&saver.rank, scratch / "checkpoints");
-  const States parts = StatesOf(saver.rank);
-  *saved = parts.at("weight/0/direction_moment");
-  const std::vector<char>& second = parts.at("weight/1/direction_moment");
+  *saved = MomentOf(saver.rank, 0);
+  const std::vector<float> second = MomentOf(saver.rank, 1);
   saved->insert(saved->end(), second.begin(), second.end());
   Trainee loader(MuonModel(second_moment, {}));
   loader.Train(1, 2);
   RequireOk(loader.rank);
   RequireLoad(&loader.rank, scratch / "checkpoints");
-  return StatesOf(loader.rank).at("weight/0/direction_moment");
+  return MomentOf(loader.rank, 0);
 }
 
+bool IsPositive(float element) { return element > 0; }
+
 TEST_CASE("on_block_mismatch reset converts a second moment of elements of the direction") {
-  std::vector<char> saved;
-  const std::vector<char> loaded = ReloadedMoment("element", &saved);
-  CHECK(loaded == saved);
-  CHECK(std::any_of(saved.begin(), saved.end(), [](char byte) { return byte != 0; }));
+  std::vector<float> saved;
+  CHECK(ReloadedMoment("element", &saved) == saved);
+  CHECK(std::all_of(saved.begin(), saved.end(), IsPositive));
 }
 
 TEST_CASE("on_block_mismatch reset clears means of the direction") {
   for (const char* const second_moment : {"row", "short"}) {
     CAPTURE(second_moment);
-    std::vector<char> saved;
-    const std::vector<char> loaded = ReloadedMoment(second_moment, &saved);
-    CHECK(std::all_of(loaded.begin(), loaded.end(), [](char byte) { return byte == 0; }));
-    CHECK(std::any_of(saved.begin(), saved.end(), [](char byte) { return byte != 0; }));
+    std::vector<float> saved;
+    const std::vector<float> loaded = ReloadedMoment(second_moment, &saved);
+    CHECK(loaded == std::vector<float>(loaded.size()));
+    CHECK(std::all_of(saved.begin(), saved.end(), IsPositive));
   }
 }
 
