@@ -246,6 +246,7 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, OptimizerState* optim
     const bool is_there = found != stored_blocks_.end() && SamePlace(found->second->place, place);
     const bool lacks_factors = is_there && block.is_preconditioned && !found->second->HasFactors();
     if (is_there && !lacks_factors) {
+      CountUnused(*optimizer, own, *found->second);
       SHAMPOO_RETURN_IF_ERROR(CheckStates(index, *optimizer, own, *found->second, false));
       direct_.push_back({optimizer, found->second, own.states});
       continue;
@@ -263,8 +264,7 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, OptimizerState* optim
       "matrices of these blocks, and their moments if those are in eigenbases");
 }
 
-Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState& optimizer, const StatesOfBlock& own,
-                             const StoredBlock& stored, bool only_elementwise) {
+void Matching::CountUnused(const OptimizerState& optimizer, const StatesOfBlock& own, const StoredBlock& stored) {
   const auto count_unused = [&](std::string_view name) {
     const bool is_used = std::any_of(own.states.begin(), own.states.end(),
                                      [name](const StateEntry* state) { return state->state() == name; });
@@ -274,6 +274,11 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
   count_unused(kSnapshotStep);
   const Block& own_block = optimizer.plan().blocks[static_cast<size_t>(own.block)];
   if (!own_block.is_preconditioned && stored.HasFactors()) ++unused_["factor matrix"];
+}
+
+Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState& optimizer, const StatesOfBlock& own,
+                             const StoredBlock& stored, bool only_elementwise) const {
+  const Block& own_block = optimizer.plan().blocks[static_cast<size_t>(own.block)];
   const StoredParam& param = index.params[static_cast<size_t>(stored.param)];
   const bool in_eigenbasis = UsesEigenbasis(optimizer.plan().group(own_block).method);
   if (in_eigenbasis && !own_block.is_preconditioned && stored.HasFactors()) {
@@ -344,8 +349,11 @@ Status Matching::AddResharded(const CheckpointIndex& index, OptimizerState* opti
   for (; found != stored_blocks_.end() && found->first <= std::pair(stored_param, last); ++found) {
     const StoredBlock* const source = found->second;
     const DenseRange range = Within(source->place, first, last + 1 - first);
-    if (range.begin == range.end || !sources_.insert(source).second) continue;
+    if (range.begin == range.end) continue;
+    // Blocks of one parameter can have different states, so each of them is checked.
     SHAMPOO_RETURN_IF_ERROR(CheckStates(index, *optimizer, own, *source, true));
+    if (!sources_.insert(source).second) continue;
+    CountUnused(*optimizer, own, *source);
     resharded.sources.push_back(source);
   }
   return {};

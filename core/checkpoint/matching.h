@@ -75,7 +75,9 @@ class Matching {
   Status IndexBlocks(const CheckpointIndex& index);
   Status MatchBlocks(const CheckpointIndex& index, OptimizerState* optimizer);
   Status CheckStates(const CheckpointIndex& index, const OptimizerState& optimizer, const StatesOfBlock& own,
-                     const StoredBlock& stored, bool only_elementwise);
+                     const StoredBlock& stored, bool only_elementwise) const;
+  // Counts the states of a saved block that a block of the optimizer does not use.
+  void CountUnused(const OptimizerState& optimizer, const StatesOfBlock& own, const StoredBlock& stored);
   Status AddResharded(const CheckpointIndex& index, OptimizerState* optimizer, const StatesOfBlock& own);
   Status CheckResharded(const CheckpointIndex& index) const;
 

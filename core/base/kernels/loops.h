@@ -40,6 +40,7 @@ void Filter(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, Real*
   }
 }
 
+// s: by value, so that no store can change it. With a reference, the compiler does not vectorize the loop.
 template <typename Real, bool kMomentum>
 void ApplyLoop(ApplyScalars<Real> s, const Real* p, const Real* w, Real* m, Real* update, Real* value, int64_t n) {
 #pragma GCC ivdep

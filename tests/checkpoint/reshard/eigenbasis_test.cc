@@ -46,6 +46,24 @@ TEST_CASE("a run of a method in eigenbases that is saved after any step continue
   }
 }
 
+TEST_CASE("each part of a matrix that was saved whole is compared with it") {
+  for (const Keys& method : kEigenbasisMethods) {
+    CAPTURE(method[0].second);
+    RankSpec spec = EigenbasisModel(method + Keys{{"on_block_mismatch", "reset"}, {"max_preconditioner_dim", "16"}});
+    spec.params = {{"weight", {8, 7}}};
+    const Scratch scratch;
+    Trainee saver(spec);
+    saver.Train(1, 3);
+    RequireOk(saver.rank);
+    RequireSave(&saver.rank, scratch / "checkpoints");
+    spec.keys = spec.keys + Keys{{"skip_dim_size", "5"}};
+    spec.params[0].row_splits = {2, 6};  // only the first part has a factor matrix
+    Trainee loader(spec);
+    CheckRefused(&loader.rank, scratch / "checkpoints", SHAMPOO_E_INVALID,
+                 {"\"weight\" was saved with factor matrices, and has none here"});
+  }
+}
+
 TEST_CASE("blocks without factor matrices keep their number of gradients when they are divided differently") {
   for (const Keys& method : kEigenbasisMethods) {
     CAPTURE(method[0].second);
