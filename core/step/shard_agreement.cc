@@ -30,10 +30,14 @@ ShardHeader ShardRounds::HeaderOf(int rank) {
   return header;
 }
 
+void ShardRounds::ClearInputs() {
+  std::fill(own_steps_.begin(), own_steps_.end(), 0);
+  std::fill(own_gradients_.begin(), own_gradients_.end(), kNoElements);
+}
+
 void ShardRounds::Report(const Status& failure) {
   rounds_.Report([&] {
-    std::fill(own_steps_.begin(), own_steps_.end(), 0);
-    std::fill(own_gradients_.begin(), own_gradients_.end(), kNoElements);
+    ClearInputs();
     StepDecision decision;
     decision.status = CopyOf(failure);
     (void)RunRound(&decision).ok();  // this rank returns its own failure

@@ -38,6 +38,8 @@ class ShardAgreement {
   // Agrees on the result of the first exchange between replicas. Returns this rank's own error if it has one, otherwise
   // the error of another rank.
   virtual Status AgreeAgain(Status own) = 0;
+  // Discards the steps and gradients that the last step compared, before an export, which needs neither.
+  virtual void ClearInputs() = 0;
   // Joins an agreement only to report a failure.
   virtual void Report(const Status& failure) = 0;
 };
@@ -48,6 +50,7 @@ class NoShards final : public ShardAgreement {
   Status PriorFailure() const override { return {}; }
   void Agree(StepDecision* /*decision*/, StepContext* /*context*/) override {}
   Status AgreeAgain(Status own) override { return own; }
+  void ClearInputs() override {}
   void Report(const Status& /*failure*/) override {}
 };
 
@@ -65,6 +68,7 @@ class ShardRounds final : public ShardAgreement {
   Status PriorFailure() const override { return rounds_.PriorFailure(); }
   void Agree(StepDecision* decision, StepContext* context) override;
   Status AgreeAgain(Status own) override;
+  void ClearInputs() override;
   void Report(const Status& failure) override;
 
   // Agrees without exchanging the text of an error: the error of a rank has only its code, unless a collective failed.

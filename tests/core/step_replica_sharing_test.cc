@@ -25,6 +25,7 @@ class RecordingShards final : public ShardAgreement {
     calls.push_back("agree again: " + own.message());
     return own.ok() ? agreed.Copy() : std::move(own);
   }
+  void ClearInputs() override {}
   void Report(const Status& failure) override { calls.push_back("report: " + failure.message()); }
 
   CallTexts calls;
