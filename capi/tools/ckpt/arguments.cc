@@ -69,7 +69,8 @@ const char kUsage[] =
       and the largest differences of each state. If parameters were divided into
       different blocks, states with one element for each element of the parameter are
       still compared, and other states only for blocks that both checkpoints have.
-      Moments in eigenbases and direction_moment are such other states. NaN equals NaN, and 0 equals -0.
+      Moments in eigenbases and direction_moment are such other states. NaN equals NaN,
+      and 0 equals -0.
 
   shampoo-ckpt --help | --version
 
