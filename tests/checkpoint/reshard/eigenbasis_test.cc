@@ -49,7 +49,8 @@ TEST_CASE("a run of a method in eigenbases that is saved after any step continue
 TEST_CASE("each part of a matrix that was saved whole is compared with it") {
   for (const Keys& method : kEigenbasisMethods) {
     CAPTURE(method[0].second);
-    RankSpec spec = EigenbasisModel(method + Keys{{"on_block_mismatch", "reset"}, {"max_preconditioner_dim", "16"}});
+    RankSpec spec = EigenbasisModel(method + Keys{{"on_block_mismatch", "reset"}});
+    spec.keys = spec.keys + Keys{{"max_preconditioner_dim", "16"}};
     spec.params = {{"weight", {8, 7}}};
     const Scratch scratch;
     Trainee saver(spec);
@@ -59,6 +60,8 @@ TEST_CASE("each part of a matrix that was saved whole is compared with it") {
     spec.keys = spec.keys + Keys{{"skip_dim_size", "5"}};
     spec.params[0].row_splits = {2, 6};  // only the first part has a factor matrix
     Trainee loader(spec);
+    CHECK(StatesOf(loader.rank).contains("weight/0/factor.0"));
+    CHECK(!StatesOf(loader.rank).contains("weight/1/factor.0"));
     CheckRefused(&loader.rank, scratch / "checkpoints", SHAMPOO_E_INVALID,
                  {"\"weight\" was saved with factor matrices, and has none here"});
   }
