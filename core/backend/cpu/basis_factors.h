@@ -32,8 +32,6 @@ class BasisFactors {
         settings_(*context.program.settings),
         shape_(context.block.shape) {}
 
-  bool is_kl() const { return settings_.factor_correction == FactorTerm::kKl; }
-
   void Load() const {
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     for (int k = 0; k < dims(); ++k) {
@@ -65,7 +63,7 @@ class BasisFactors {
     PhaseScope scope = context_.Scope(StepPhase::kFactorUpdate);
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
-      const double of_dim = is_kl() ? weight * states_.MeanWeight(k) : weight;
+      const double of_dim = states_.is_kl() ? weight * states_.MeanWeight(k) : weight;
       UpdateFactor(shape_, k, g, static_cast<Real>(program_.factor_decay), static_cast<Real>(of_dim), states_.factor(k),
                    states_.d(k), spare(), &scope);
     }

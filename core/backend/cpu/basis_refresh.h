@@ -82,7 +82,7 @@ class BasisRefresh {
         TransportMoment(k, turn, spec.method == BasisMethod::kQr ? memory.Order() : nullptr, rotate, &v, &next);
         std::copy_n(memory.Basis(d), d * d, states_.basis(k));
       }
-      if (is_kl() && settings_.kl_eigenvalues == KlEigenvalues::kBasis) {
+      if (states_.is_kl() && settings_.kl_eigenvalues == KlEigenvalues::kBasis) {
         eigenvalues_.TakeDiagonal(k, correction, memory);
       }
     }
@@ -91,7 +91,6 @@ class BasisRefresh {
   }
 
  private:
-  bool is_kl() const { return settings_.factor_correction == FactorTerm::kKl; }
   int dims() const { return states_.dims(); }
 
   // The memory for the basis of a factor matrix.
@@ -120,7 +119,7 @@ class BasisRefresh {
     if (settings_.basis_transport != BasisTransport::kRotate) return;
     for (int64_t i = 0; i < d * d; ++i) turn[i] *= turn[i];
     rotate(v);
-    if (is_kl() && settings_.kl_eigenvalues == KlEigenvalues::kEma) eigenvalues_.Transport(k, turn);
+    if (states_.is_kl() && settings_.kl_eigenvalues == KlEigenvalues::kEma) eigenvalues_.Transport(k, turn);
   }
 
   void Load(const StateSlot& slot, Real* to) const {

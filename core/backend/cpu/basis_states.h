@@ -29,6 +29,7 @@ class BasisStates {
     return elements;
   }
 
+  bool is_kl() const { return context_.program.settings->factor_correction == FactorTerm::kKl; }
   int dims() const { return context_.block.factor_count(); }
   bool has_factor(int k) const { return context_.block.has_factor(k); }
   int64_t d(int k) const { return context_.block.shape[k]; }

@@ -59,8 +59,8 @@ class BasisStep {
 
   // Factor matrices, eigenbases, then the direction: all from the same gradient.
   void RunBefore(const BlockData<Real>& g, int64_t update) {
-    const bool fits = !factors_.is_kl() || factors_.UpdateWhitened(g, rotation_.Rotate(g));
-    if (!factors_.is_kl()) factors_.Update(g, program_.factor_weight);
+    const bool fits = !states_.is_kl() || factors_.UpdateWhitened(g, rotation_.Rotate(g));
+    if (!states_.is_kl()) factors_.Update(g, program_.factor_weight);
     if (context_.item.schedule.refreshes()) {
       refresh_.Run(update, Buffer(context_.layout.direction[0]), Buffer(context_.layout.direction[1]),
                    Buffer(context_.layout.filtered), spare());
@@ -129,7 +129,7 @@ class BasisStep {
   // eigenvalues yet. With kl_init auto, its term gets the scale of a whitened one.
   void RunFirst(const BlockData<Real>& g, int64_t update) {
     double weight = FirstFactorWeight(settings_, program_);
-    if (factors_.is_kl() && StartsFromGradient(settings_)) weight *= eigenvalues_.Start(g);
+    if (states_.is_kl() && StartsFromGradient(settings_)) weight *= eigenvalues_.Start(g);
     factors_.Update(g, weight);
     refresh_.Initialize();
     if (update < 1) {
@@ -147,12 +147,12 @@ class BasisStep {
 
   // The direction in the present bases, then factor matrices and eigenbases.
   void RunAfter(const BlockData<Real>& g) {
-    if (factors_.is_kl() && StartsFromGradient(settings_) && factors_.AreNegligible()) eigenvalues_.Start(g);
+    if (states_.is_kl() && StartsFromGradient(settings_) && factors_.AreNegligible()) eigenvalues_.Start(g);
     const Contracted<Real> r = rotation_.Rotate(g);
     Filter(r.data, nullptr);
-    const bool fits = !factors_.is_kl() || factors_.UpdateWhitened(g, r);
+    const bool fits = !states_.is_kl() || factors_.UpdateWhitened(g, r);
     const Real* const direction = Back();
-    if (!factors_.is_kl()) factors_.Update(g, program_.factor_weight);
+    if (!states_.is_kl()) factors_.Update(g, program_.factor_weight);
     if (context_.item.schedule.refreshes()) RefreshAfter(direction);
     factors_.Store();
     Apply(direction, fits);

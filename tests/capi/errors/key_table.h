@@ -25,11 +25,14 @@ inline std::vector<shampoo_key_info> KeyTable() {
 inline std::string AnotherValue(const shampoo_key_info& key) {
   if (std::string_view(key.name) == "preset") return "shampoo_2024";
   const std::string_view type = key.value_type;
-  if (type == "f64") return "0.25";
   const std::string_view normal = key.default_value;
+  const auto unless_default = [normal](const char* value, const char* other) {
+    return normal == value ? other : value;
+  };
+  if (type == "f64") return "0.25";
   if (type == "i64")
-    return std::string_view(key.range) == "[0, 1]" ? (normal == "0" ? "1" : "0") : normal == "3" ? "2" : "3";
-  if (type == "bool") return std::string_view(key.default_value) == "true" ? "false" : "true";
+    return std::string_view(key.range) == "[0, 1]" ? unless_default("0", "1") : unless_default("3", "2");
+  if (type == "bool") return unless_default("true", "false");
   if (type == "dtype") return "f64";
   if (type == "list") return "0,2,4";
   if (type == "text") return "2,-1.5,0.5";

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/plugin/device_element.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/rules/muon.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -15,18 +16,14 @@ struct InitializeFactorsBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const DeviceBlock& block = tables.blocks[first + cta.index()];
     if (block.owned == 0) return;
-    if (block.gradient_count.present()) {
-      cta.Once([&] { *reinterpret_cast<int64_t*>(arena + block.gradient_count.offset) = 0; });
-    }
-    if (block.radius.present()) {
-      cta.Once([&] { *reinterpret_cast<double*>(arena + block.radius.offset) = 0; });
-    }
-    if (block.lr_sum.present()) {
-      cta.Once([&] { *reinterpret_cast<double*>(arena + block.lr_sum.offset) = 0; });
-    }
+    const auto clear = [&](const StateSlot& number) {
+      if (number.present()) cta.Once([&] { *reinterpret_cast<uint64_t*>(arena + number.offset) = 0; });
+    };
+    clear(block.gradient_count);
+    clear(block.radius);
+    clear(block.lr_sum);
     if (block.direction_moment.present() && block.moment_of_direction != DirectionMoment::kElement) {
-      const bool is_of_rows =
-          block.moment_of_direction == DirectionMoment::kRow || block.matrix_rows > block.matrix_columns;
+      const bool is_of_rows = MeansAreOfOutputs(block.moment_of_direction, block.matrix_rows, block.matrix_columns);
       cta.ForEach(is_of_rows ? block.matrix_rows : block.matrix_columns, [&](int64_t i) {
         WriteAs(arena + block.direction_moment.offset, block.direction_moment.dtype, i, 0.0);
       });
