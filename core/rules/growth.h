@@ -29,6 +29,12 @@ constexpr double StateLimit(Dtype computation, Dtype state) {
   return of_state < of_products ? of_state : of_products;
 }
 
+// Returns whether a factor matrix can take a term: C_k of a contracted gradient, times the weight. square:
+// |gradient|^2. Returns false for NaN.
+constexpr bool TermFits(double square, double weight, Dtype computation, Dtype factor) {
+  return square < ProductLimit(computation) && weight * square < StateLimit(computation, factor) / 2;
+}
+
 // Returns the limit of the elements of the inverse root of dim k.
 template <typename Block>
 constexpr double RootLimit(const Block& block, size_t k) {

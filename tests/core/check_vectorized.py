@@ -38,6 +38,8 @@ def main():
             loop[note["kind"].split(":")[0]] += 1
     failures = [f"{path.relative_to(root.resolve())}:{line}: {found['optimized']} vectorized, {found['missed']} not"
                 for (path, line), found in loops.items() if found["missed"] or not found["optimized"]]
+    if not loops:
+        failures = [f"no loop is marked with {PRAGMA}"]
     print("\n".join(failures) or f"{len(loops)} loops are vectorized")
     sys.exit(bool(failures))
 

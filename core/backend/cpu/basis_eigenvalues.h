@@ -13,6 +13,7 @@
 #include "core/backend/cpu/tensor_dims.h"
 #include "core/base/kernels/kernels.h"
 #include "core/blas/blas.h"
+#include "core/blas/mirror.h"
 #include "core/roots/eigenbasis.h"
 #include "core/rules/basis.h"
 
@@ -102,9 +103,8 @@ class BasisEigenvalues {
   void TakeDiagonal(int k, double correction, const BasisMemory<Real>& memory) const {
     const int64_t d = states_.d(k);
     Real* const factor = memory.Spare(d);
-    for (int64_t i = 0; i < d; ++i) {
-      for (int64_t j = 0; j <= i; ++j) factor[i * d + j] = factor[j * d + i] = states_.factor(k)[i * d + j];
-    }
+    std::copy_n(states_.factor(k), d * d, factor);
+    Mirror(d, factor);
     Real* const product = memory.own.Matrix(d);
     blas::Gemm(d, d, d, factor, d, states_.basis(k), d, product, d);
     double* const eigenvalues = states_.next_eigenvalues(k);

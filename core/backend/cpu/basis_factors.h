@@ -9,7 +9,6 @@
 #include "core/backend/cpu/basis_states.h"
 #include "core/backend/cpu/block_context.h"
 #include "core/backend/cpu/kronecker.h"
-#include "core/backend/cpu/magnitude.h"
 #include "core/base/kernels/kernels.h"
 #include "core/roots/matrix.h"
 #include "core/rules/basis.h"
@@ -99,9 +98,8 @@ class BasisFactors {
       square = BestKernels().Of<Real>().sum_of_squares(whitened.own, context_.block.elements);
     }
     const double weight = program_.factor_weight * states_.MeanWeight(k);
-    const StateSlot& slot = context_.block.factor[static_cast<size_t>(k)];
-    const double limit = StateLimit(context_.block.computation, slot.dtype);
-    if (!(square < ProductLimit(context_.block.computation) && weight * square < limit / 2)) return false;
+    const Dtype factor = context_.block.factor[static_cast<size_t>(k)].dtype;
+    if (!TermFits(square, weight, context_.block.computation, factor)) return false;
     PhaseScope scope = context_.Scope(StepPhase::kFactorUpdate);
     UpdateFactor(shape_, k, whitened.data, static_cast<Real>(program_.factor_decay), static_cast<Real>(weight),
                  states_.factor(k), states_.d(k), spare(), &scope);

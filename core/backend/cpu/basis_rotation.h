@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <utility>
 
 #include "core/backend/cpu/basis_states.h"

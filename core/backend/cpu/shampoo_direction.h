@@ -87,9 +87,8 @@ class ShampooDirection {
 
   bool FactorFits(int k, const BlockData<Real>& term) const {
     const double square = BestKernels().Of<Real>().sum_of_squares(term.data, context_.block.elements);
-    const StateSlot& slot = context_.block.factor[static_cast<size_t>(k)];
-    const double limit = StateLimit(context_.block.computation, slot.dtype) / 2;
-    return square < ProductLimit(context_.block.computation) && context_.program.factor_weight * square < limit;
+    const Dtype factor = context_.block.factor[static_cast<size_t>(k)].dtype;
+    return TermFits(square, context_.program.factor_weight, context_.block.computation, factor);
   }
 
   // Returns memory for another tensor, which does not overlap this one.

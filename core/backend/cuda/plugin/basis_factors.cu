@@ -74,8 +74,7 @@ struct CheckWhitenedBody {
     const DeviceBlock& block = factor.block;
     const double square = cta.Sum(block.tiles, [&](int64_t i) { return args.batch.sums[2 * (block.first_tile + i)]; });
     const double weight = args.basis.work[factor.index].factor_weight * MeanWeight(block, run.dim);
-    const double limit = StateLimit(block.computation, block.factor[run.dim].dtype);
-    const bool fits = square < ProductLimit(block.computation) && weight * square < limit / 2;
+    const bool fits = TermFits(square, weight, block.computation, block.factor[run.dim].dtype);
     cta.Once([&] {
       if (!fits) args.tables.work[factor.index].states_fit = 0;
     });
