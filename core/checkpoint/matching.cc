@@ -49,6 +49,9 @@ bool IsOfFactor(std::string_view state) {
   return state.starts_with("factor") || state.starts_with("inverse") || state.starts_with("basis");
 }
 
+// Whether the state is loaded into a block from saved blocks of other shapes.
+bool IsConverted(const StateEntry& state) { return state.elementwise() || state.state() == kLrSum; }
+
 std::string ValueIn(const StoredGroup& group, const char* key) {
   const std::string* const value = group.Value(key);
   return value != nullptr ? *value : "?";
@@ -277,7 +280,7 @@ void Matching::CountUnused(const OptimizerState& optimizer, const StatesOfBlock&
 }
 
 Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState& optimizer, const StatesOfBlock& own,
-                             const StoredBlock& stored, bool only_elementwise) const {
+                             const StoredBlock& stored, bool is_resharded) const {
   const Block& own_block = optimizer.plan().blocks[static_cast<size_t>(own.block)];
   const StoredParam& param = index.params[static_cast<size_t>(stored.param)];
   const bool in_eigenbasis = UsesEigenbasis(optimizer.plan().group(own_block).method);
@@ -289,13 +292,13 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
         "their saved values");
   }
   for (int k = 0; in_eigenbasis && k < own_block.factor_count(); ++k) {
-    if (only_elementwise || own_block.has_factor(k) || stored.Find(Cat("factor.", k)) == nullptr) continue;
+    if (is_resharded || own_block.has_factor(k) || stored.Find(Cat("factor.", k)) == nullptr) continue;
     return Invalid("parameter \"", param.name, "\" was saved with factor.", k, ", and dim ", k,
                    " has no factor matrix here: its moments were saved in other eigenbases and cannot be converted; "
                    "set precondition_dims, skip_dim_size and ignored_dims to their saved values");
   }
   for (const StateEntry* state : own.states) {
-    if (only_elementwise && !state->elementwise()) continue;
+    if (is_resharded && !IsConverted(*state)) continue;
     const StoredEntry* const entry = stored.Find(state->state());
     // The block was saved without root_async.
     if (entry == nullptr && state->is_snapshot() && stored.Find(kSnapshotStep) == nullptr) continue;

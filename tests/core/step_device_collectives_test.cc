@@ -61,17 +61,12 @@ class RankOfThree {
 // The collectives of a rank on a fake device, which has memory for exchanges.
 struct Collectives {
   explicit Collectives(bool takes_device_memory) : rank(takes_device_memory), device(FakeDevice::Reset()) {
-    Placement placement = ReplicaPlacement(1, 3);
-    placement.device = DeviceType::kCuda;
-    placement.threads = 1;
-    std::unique_ptr<Plan> plan;
-    StepFixture::Ok(Plan::Create(StepFixture::MakeConfig({}), placement, CpuWorkspaceBytes, &plan));
-    int index = 0;
-    for (const ParamDesc& desc : StepFixture::Describe({{32, 32}})) StepFixture::Ok(plan->AddParam(desc, &index));
-    StepFixture::Ok(plan->Finish());
+    StepFixture::Setup setup{
+        .keys = {}, .params = StepFixture::Describe({{32, 32}}), .placement = ReplicaPlacement(1, 3)};
+    setup.placement.device = DeviceType::kCuda;
     cuda::DeviceEngine::Desc desc;
     desc.replicas_through_host = !takes_device_memory;
-    StepFixture::Ok(cuda::DeviceEngine::Create(plan->data(), desc, &engine));
+    StepFixture::Ok(cuda::DeviceEngine::Create(StepFixture::MakePlan(setup), desc, &engine));
     collectives = std::make_unique<DeviceCollectives>(rank.comm.get(), engine.get());
     collectives->Begin(false);
   }

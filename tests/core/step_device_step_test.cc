@@ -17,42 +17,21 @@ namespace {
 
 using cuda::Rejection;
 
-// The parameters of an optimizer, and its groups in addition to the default group. By default it has one matrix.
-struct ParamsAndGroups {
-  std::vector<ParamDesc> params = StepFixture::Describe({{2, 3}});
-  std::vector<StepFixture::Keys> more_groups = {};
-};
+const StepFixture::Setup kOneMatrix = {.keys = {}, .params = StepFixture::Describe({{2, 3}})};
 
 // An optimizer on a fake device.
 struct OnDevice {
   using Keys = StepFixture::Keys;
-  // comm: of the replicas; shard_comm: of the shards. nullptr if there are none.
+  // comm: of the replicas; shard_comm: of the shards. nullptr if there are none. The constructor completes the setup,
+  // which by default has one matrix.
   explicit OnDevice(const Keys& keys = {}, std::shared_ptr<Communicator> comm = nullptr,
-                    std::shared_ptr<Communicator> shard_comm = nullptr, const ParamsAndGroups& described = {})
+                    std::shared_ptr<Communicator> shard_comm = nullptr, StepFixture::Setup setup = kOneMatrix)
       : device(FakeDevice::Reset()) {
-    Placement placement;
-    placement.device = DeviceType::kCuda;
-    placement.threads = 1;
-    if (comm != nullptr) placement.replica_world = comm->world();
-    if (shard_comm != nullptr) placement.shard_world = shard_comm->world();
-    std::unique_ptr<Plan> made;
-    StepFixture::Ok(
-        Plan::Create(StepFixture::MakeConfig(Keys{{"use_merge_dims", "false"}, {"refresh_growth", "0"}} + keys),
-                     placement, CpuWorkspaceBytes, &made));
-    int index = 0;
-    for (const Keys& group : described.more_groups) {
-      StepFixture::Ok(made->AddGroup(StepFixture::MakeConfig(group), &index));
-    }
-    for (const ParamDesc& desc : described.params) {
-      StepFixture::Ok(made->AddParam(desc, &index));
-      if (desc.form == ShardForm::kWhole) continue;
-      ParamDesc other = desc;
-      other.flat_offset = desc.flat_count;
-      other.flat_count = desc.shape.Product() - desc.flat_count;
-      StepFixture::Ok(made->AddShard(index, 1, other));
-    }
-    StepFixture::Ok(made->Finish());
-    plan = made->data();
+    setup.keys = Keys{{"use_merge_dims", "false"}, {"refresh_growth", "0"}} + keys;
+    setup.placement.device = DeviceType::kCuda;
+    if (comm != nullptr) setup.placement.replica_world = comm->world();
+    if (shard_comm != nullptr) setup.placement.shard_world = shard_comm->world();
+    plan = StepFixture::MakePlan(setup);
     std::unique_ptr<cuda::DeviceEngine> created;
     cuda::DeviceEngine::Desc desc;
     desc.shards_agree = shard_comm != nullptr;
@@ -475,8 +454,8 @@ TEST_CASE(
 // Rank 0 of two shards on a fake device. Both shards send the same. By default, each holds the whole parameter.
 struct DeviceShard {
   explicit DeviceShard(std::shared_ptr<Communicator> replicas = nullptr, const OnDevice::Keys& keys = {},
-                       const ParamsAndGroups& described = {})
-      : one(keys, std::move(replicas), comm.shared(), described) {
+                       const StepFixture::Setup& setup = kOneMatrix)
+      : one(keys, std::move(replicas), comm.shared(), setup) {
     comm.get()->SetRankName("shard rank");
     one.device.counted_steps.resize(one.plan->groups.size());
   }
@@ -505,13 +484,16 @@ TEST_CASE(
   CHECK(rank.one.device.steps[0].shard_place == rank.one.device.steps[1].shard_place);
 }
 
-// Returns a matrix of which shard rank 0 of two holds all elements, or none.
-ParamDesc ShardOfMatrix(bool holds_it, int group = 0) {
-  ParamDesc param = StepFixture::Describe({{2, 3}})[0];
-  param.group = group;
-  param.form = ShardForm::kFlat;
-  param.flat_count = holds_it ? param.shape.Product() : 0;
-  return param;
+// Adds a matrix of which shard rank 0 of two holds all elements, or none.
+void AddGatheredMatrix(StepFixture::Setup* setup, bool is_held, int group = 0) {
+  ParamDesc own = StepFixture::Describe({{2, 3}})[0];
+  own.name = "p" + std::to_string(setup->params.size());
+  own.group = group;
+  own.form = ShardForm::kFlat;
+  ParamDesc other = own;
+  (is_held ? own : other).flat_count = own.shape.Product();
+  setup->params.push_back(own);
+  setup->params_of_shard_1.push_back(other);
 }
 
 const OnDevice::Keys kGathered = {{"shard_mode", "gather"}};
@@ -521,9 +503,9 @@ TEST_CASE("a shard cannot capture a step before it knows whether the previous on
   // In the pending step, this rank has no gradient of its parameter, or no elements of a gathered parameter.
   for (const bool gathers : {false, true}) {
     CAPTURE(gathers);
-    ParamsAndGroups described;
-    if (gathers) described.params = {ShardOfMatrix(false)};
-    DeviceShard rank(nullptr, gathers ? kGathered : OnDevice::Keys{}, described);
+    StepFixture::Setup setup;
+    AddGatheredMatrix(&setup, false);
+    DeviceShard rank(nullptr, gathers ? kGathered : OnDevice::Keys{}, gathers ? setup : kOneMatrix);
     rank.one.BindGradient(nullptr);
     rank.one.device.counted_steps = {5};
     CheckOk(rank.one.Step());
@@ -539,11 +521,11 @@ TEST_CASE("a shard cannot capture a step before it knows whether the previous on
 TEST_CASE("roots of a gathered group that no rank steps do not prevent the capture of a step") {
   for (const bool is_stepped : {false, true}) {
     CAPTURE(is_stepped);
-    ParamsAndGroups described;
-    described.params = {ShardOfMatrix(true), ShardOfMatrix(false, 1)};
-    described.params[1].name = "p1";
-    described.more_groups = {kGathered + OnDevice::Keys{{"precondition_frequency", "1"}}};
-    DeviceShard rank(nullptr, kGathered + OnDevice::Keys{{"precondition_frequency", "100"}}, described);
+    StepFixture::Setup setup;
+    AddGatheredMatrix(&setup, true);
+    AddGatheredMatrix(&setup, false, 1);
+    setup.more_groups = {kGathered + OnDevice::Keys{{"precondition_frequency", "1"}}};
+    DeviceShard rank(nullptr, kGathered + OnDevice::Keys{{"precondition_frequency", "100"}}, setup);
     rank.one.device.counted_steps = {1, is_stepped ? 1 : 0};
     CheckOk(rank.one.Step());
     CheckOk(rank.one.Report());

@@ -72,20 +72,12 @@ class StepFixture {
   struct Setup {
     Keys keys;
     std::vector<ParamDesc> params;
-    std::vector<Keys> more_groups;
-    Placement placement;
+    std::vector<Keys> more_groups = {};
+    Placement placement = {};
+    std::vector<ParamDesc> params_of_shard_1 = {};  // for a plan that gathers: the same parameters on shard rank 1
   };
 
-  explicit StepFixture(const Setup& setup) {
-    Placement placement = setup.placement;
-    placement.threads = 1;
-    std::unique_ptr<Plan> plan;
-    Ok(Plan::Create(MakeConfig(setup.keys), placement, CpuWorkspaceBytes, &plan));
-    int index = 0;
-    for (const Keys& keys : setup.more_groups) Ok(plan->AddGroup(MakeConfig(keys), &index));
-    for (const ParamDesc& desc : setup.params) Ok(plan->AddParam(desc, &index));
-    Ok(plan->Finish());
-    plan_ = plan->data();
+  explicit StepFixture(const Setup& setup) : plan_(MakePlan(setup)) {
     std::unique_ptr<CpuBackend> backend;
     Ok(CpuBackend::Create(*plan_, {}, {}, &backend));
     backend_ = std::move(backend);
@@ -107,7 +99,7 @@ class StepFixture {
   }
 
   StepFixture(const Keys& keys, const std::vector<std::vector<int64_t>>& shapes, Placement placement = {})
-      : StepFixture(Setup{.keys = keys, .params = Describe(shapes), .more_groups = {}, .placement = placement}) {}
+      : StepFixture(Setup{.keys = keys, .params = Describe(shapes), .placement = placement}) {}
 
   // Parameters "p0", "p1", ... of these shapes.
   static std::vector<ParamDesc> Describe(const std::vector<std::vector<int64_t>>& shapes) {
@@ -155,6 +147,22 @@ class StepFixture {
     return bytes;
   }
 
+  static std::shared_ptr<const PlanData> MakePlan(const Setup& setup) {
+    Placement placement = setup.placement;
+    placement.threads = 1;
+    std::unique_ptr<Plan> plan;
+    Ok(Plan::Create(MakeConfig(setup.keys), placement, CpuWorkspaceBytes, &plan));
+    int index = 0;
+    for (const Keys& keys : setup.more_groups) Ok(plan->AddGroup(MakeConfig(keys), &index));
+    for (const ParamDesc& desc : setup.params) {
+      Ok(plan->AddParam(desc, &index));
+      if (!setup.params_of_shard_1.empty()) {
+        Ok(plan->AddShard(index, 1, setup.params_of_shard_1[static_cast<size_t>(index)]));
+      }
+    }
+    Ok(plan->Finish());
+    return plan->data();
+  }
   static Config MakeConfig(const Keys& keys) {
     Config config;
     for (const auto& [key, value] : keys) Ok(config.SetText(key.c_str(), value.c_str()));

@@ -7,9 +7,9 @@
 #include "core/step/gathered_step.h"
 #include "core/step/host_step.h"
 #include "tests/core/log_capture.h"
+#include "tests/core/ranks_on_threads.h"
 #include "tests/core/status_check.h"
 #include "tests/core/step_fixture.h"
-#include "tests/core/thread_ranks.h"
 
 namespace shampoo {
 namespace {
@@ -153,29 +153,16 @@ TEST_CASE("the errors of an earlier step are returned once, unless the state is 
   }
 }
 
-// Ranks that are threads, each with a step over `comms`.
+// Steps on all ranks at the same time.
 template <typename Rank>
-struct Threads {
-  template <typename... Args>
-  explicit Threads(ThreadRanks* threads, const Args&... args) : comms(threads) {
-    for (int rank = 0; rank < threads->world(); ++rank) {
-      ranks.push_back(std::make_unique<Rank>(threads->comm(rank), args...));
-    }
-  }
+struct SteppingRanks : RanksOnThreads<Rank> {
+  using RanksOnThreads<Rank>::RanksOnThreads;
   std::vector<Status> Step() {
-    std::vector<Status> statuses(ranks.size());
-    comms->Run([&](int rank) {
-      statuses[static_cast<size_t>(rank)] = ranks[static_cast<size_t>(rank)]->step->Step({}, nullptr);
-    });
-    return statuses;
+    return this->Run([](int, Rank& rank) { return rank.step->Step({}, nullptr); });
   }
   void StepOk() {
     for (const Status& status : Step()) CheckOk(status);
   }
-  Rank& operator[](size_t rank) { return *ranks[rank]; }
-
-  ThreadRanks* comms;
-  std::vector<std::unique_ptr<Rank>> ranks;
 };
 
 // A replica of the parameters that steps together with others.
@@ -194,7 +181,7 @@ struct ReplicaRank : StepFixture {
 TEST_CASE("replicas are bit-identical to one rank, in one bucket or in several") {
   for (const char* const bucket_bytes : {"0", "1"}) {
     ThreadRanks comms(3);
-    Threads<ReplicaRank> replicas(&comms, StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}});
+    SteppingRanks<ReplicaRank> replicas(&comms, StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}});
     Alone alone;
     for (int step = 0; step < 5; ++step) {
       FillGradients(step, &alone);
@@ -211,7 +198,7 @@ TEST_CASE("replicas are bit-identical to one rank, in one bucket or in several")
 
 TEST_CASE("a failure on one replica is an error on all, and no rank writes parameters") {
   ThreadRanks comms(2);
-  Threads<ReplicaRank> replicas(&comms, StepFixture::Keys{{"comm_bucket_bytes", "1"}});
+  SteppingRanks<ReplicaRank> replicas(&comms, StepFixture::Keys{{"comm_bucket_bytes", "1"}});
   replicas[1].gradients[0][0] = kNan;
   const auto before = replicas[0].params;
   const std::vector<Status> statuses = replicas.Step();
@@ -226,7 +213,7 @@ TEST_CASE("a failure on one replica is an error on all, and no rank writes param
 
 TEST_CASE("replicas skip a step together") {
   ThreadRanks comms(2);
-  Threads<ReplicaRank> replicas(&comms, StepFixture::Keys{{"on_nonfinite", "skip_step"}});
+  SteppingRanks<ReplicaRank> replicas(&comms, StepFixture::Keys{{"on_nonfinite", "skip_step"}});
   const LogCapture log;
   for (size_t rank = 0; rank < 2; ++rank) replicas[rank].gradients[0][0] = kNan;
   const auto before = replicas[0].params;
@@ -239,7 +226,7 @@ TEST_CASE("replicas skip a step together") {
 
 TEST_CASE("verify_replicas detects parameters that differ between replicas") {
   ThreadRanks comms(2);
-  Threads<ReplicaRank> replicas(&comms, StepFixture::Keys{{"verify_replicas", "2"}});
+  SteppingRanks<ReplicaRank> replicas(&comms, StepFixture::Keys{{"verify_replicas", "2"}});
   replicas.StepOk();
   replicas[1].params[1][0] += 1;
   replicas.StepOk();  // parameters are not compared in the second step
@@ -251,7 +238,7 @@ TEST_CASE("verify_replicas detects parameters that differ between replicas") {
 TEST_CASE("a collective that failed on a single replica fails the later steps of all replicas") {
   ThreadRanks comms(2);
   comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 1; };
-  Threads<ReplicaRank> replicas(&comms, StepFixture::Keys{});
+  SteppingRanks<ReplicaRank> replicas(&comms, StepFixture::Keys{});
   const std::vector<Status> first = replicas.Step();
   CheckOk(first[0]);
   CheckError(first[1], Code::kComm, "rank 1: all_gather of the communicator returned 2");
@@ -264,7 +251,6 @@ struct ShardRank : StepFixture {
   ShardRank(const std::shared_ptr<Communicator>& comm, const Keys& keys, Dtype copy = Dtype::kF32)
       : StepFixture({.keys = kAllStates + keys,
                      .params = ShardsOf(comm->rank(), comm->world(), copy),
-                     .more_groups = {},
                      .placement = PlaceOf(*comm)}) {
     comm->SetRankName("shard rank");
     const int32_t number = comm->TakeOptimizerId();
@@ -323,7 +309,7 @@ TEST_CASE("shards that gather their blocks are bit-identical to one rank") {
     for (const char* const bucket_bytes : {"0", "1"}) {
       CAPTURE(with_all_to_all);
       ThreadRanks comms(3, with_all_to_all);
-      Threads<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}});
+      SteppingRanks<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}});
       Alone alone;
       for (int step = 0; step < 5; ++step) {
         FillGradients(step, &alone);
@@ -342,7 +328,7 @@ TEST_CASE("shards that gather their blocks are bit-identical to one rank") {
 TEST_CASE("a failure on one shard rank is an error on all and changes nothing") {
   for (const bool gathers : {false, true}) {
     ThreadRanks comms(2);
-    Threads<ShardRank> shards(&comms, gathers ? kGather : StepFixture::Keys{});
+    SteppingRanks<ShardRank> shards(&comms, gathers ? kGather : StepFixture::Keys{});
     shards[1].gradients[0][0] = kNan;
     const std::vector<std::vector<char>> before{shards[0].States(), shards[1].States()};
     const std::vector<Status> statuses = shards.Step();
@@ -359,7 +345,7 @@ TEST_CASE("a failure on one shard rank is an error on all and changes nothing") 
 
 TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hold a part of it") {
   ThreadRanks comms(2);
-  Threads<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_block"}});
+  SteppingRanks<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_block"}});
   Alone alone(kAllStates + StepFixture::Keys{{"on_nonfinite", "skip_block"}});
   const LogCapture log;
   alone.gradients[0][13] = kNan;
@@ -377,7 +363,7 @@ TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hol
 TEST_CASE("the copy that a shard rank binds receives the rank's part of the new parameters") {
   for (const bool gathers : {false, true}) {
     ThreadRanks comms(2);
-    Threads<ShardRank> shards(&comms, gathers ? kGather : StepFixture::Keys{});
+    SteppingRanks<ShardRank> shards(&comms, gathers ? kGather : StepFixture::Keys{});
     std::vector<Floats> copies;
     for (size_t rank = 0; rank < 2; ++rank) copies.emplace_back(12, 9.0F);
     for (size_t rank = 0; rank < 2; ++rank) {
@@ -392,7 +378,7 @@ TEST_CASE("the copy that a shard rank binds receives the rank's part of the new 
 TEST_CASE("the owner of a gathered block skips an update that does not fit a copy on another rank") {
   for (const bool with_copy : {false, true}) {
     ThreadRanks comms(2);
-    Threads<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_block"}}, Dtype::kF16);
+    SteppingRanks<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_block"}}, Dtype::kF16);
     const LogCapture log;
     Floats copies(24);
     for (size_t rank = 0; rank < 2; ++rank) {
@@ -411,7 +397,7 @@ TEST_CASE("the owner of a gathered block skips an update that does not fit a cop
 
 TEST_CASE("a gathered step is skipped on all ranks") {
   ThreadRanks comms(2);
-  Threads<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_step"}});
+  SteppingRanks<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_step"}});
   const LogCapture log;
   shards[0].gradients[0][1] = kNan;
   shards.StepOk();
@@ -426,7 +412,7 @@ TEST_CASE("a failed collect round of one shard rank is reported in the deliver r
   for (const bool with_all_to_all : {false, true}) {
     ThreadRanks comms(2, with_all_to_all);
     comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 2; };
-    Threads<ShardRank> shards(&comms, kGather);
+    SteppingRanks<ShardRank> shards(&comms, kGather);
     const std::vector<Status> statuses = shards.Step();
     CheckError(statuses[0], Code::kComm, "shard rank 1: ");
     CheckError(statuses[1], Code::kComm, with_all_to_all ? "all_to_all" : "all_gather");

@@ -5,58 +5,24 @@
 // the comparison of headers, and invalid numbers.
 #include <algorithm>
 
-#include "core/step/host_step.h"
-#include "core/step/replica_exchange.h"
 #include "tests/core/comm_test_util.h"
-#include "tests/core/step_fixture.h"
-#include "tests/core/two_ranks.h"
+#include "tests/core/ranks_on_threads.h"
+#include "tests/core/step_ranks.h"
 
 namespace shampoo {
 namespace {
 
 using CallTexts = std::vector<std::string>;
 
-// Records the calls, and returns `agreed` from the agreement.
-class RecordingShards final : public ShardAgreement {
- public:
-  Status PriorFailure() const override { return {}; }
-  void Agree(StepDecision* /*decision*/, StepContext* /*context*/) override { calls.emplace_back("agree"); }
-  Status AgreeAgain(Status own) override {
-    calls.push_back("agree again: " + own.message());
-    return own.ok() ? agreed.Copy() : std::move(own);
-  }
-  void ClearInputs() override {}
-  void Report(const Status& failure) override { calls.push_back("report: " + failure.message()); }
-
-  CallTexts calls;
-  Status agreed;
-};
-
 const StepFixture::Keys kTwoBuckets = {{"comm_bucket_bytes", "128"}, {"use_merge_dims", "false"}};
 
-// A replica with four matrices, in one bucket or in two of different sizes.
-struct SharingReplica : StepFixture {
-  explicit SharingReplica(const std::shared_ptr<Communicator>& comm, const Keys& keys = kTwoBuckets)
-      : StepFixture(keys, {{8, 8}, {8, 8}, {2, 2}, {2, 2}}, ReplicaPlacement(comm->rank(), comm->world())),
-        context(inputs(), backend().get(), TargetsInBuffers(inputs())) {
-    Ok(ReplicaExchange::Create(inputs(), comm, comm->TakeOptimizerId(), {}, backend().get(), &exchange));
-    context.participants().ChooseOwnGradients(inputs().buffers);
-    Ok(context.List());
-  }
-  Status Share(int64_t bucket, const StepDecision& decision = {}) {
-    return exchange->Share(bucket, decision, context, &shards);
-  }
-
-  std::unique_ptr<ReplicaExchange> exchange;
-  StepContext context;
-  RecordingShards shards;
-};
+const std::vector<std::vector<int64_t>> kFourMatrices = {{8, 8}, {8, 8}, {2, 2}, {2, 2}};
 
 TEST_CASE("a single copy of the parameters keeps its decision and exchanges nothing") {
   char arrived = 0;
   SingleReplica single(&arrived);
   MirrorComm comm;
-  const SharingReplica replica(comm.shared());
+  const SharingReplica replica(comm.shared(), kTwoBuckets, kFourMatrices);
   RecordingShards shards;
   CheckOk(single.Share(0, {}, replica.context, &shards));
   CheckError(single.Share(0, {.status = Numeric("NaN")}, replica.context, &shards), Code::kNumeric, "NaN");
@@ -67,7 +33,8 @@ TEST_CASE("a single copy of the parameters keeps its decision and exchanges noth
 }
 
 TEST_CASE("each rank receives the updates of the other ranks' blocks, bucket by bucket") {
-  TwoRanks<SharingReplica> two;
+  ThreadRanks comms(2);
+  RanksOnThreads<SharingReplica> two(&comms, kTwoBuckets, kFourMatrices);
   REQUIRE(two[0].exchange->buckets() == 2);
   const PlanData& plan = two[0].plan();
   REQUIRE(plan.bucket_segment_bytes[0] != plan.bucket_segment_bytes[1]);
@@ -95,7 +62,7 @@ TEST_CASE("each rank receives the updates of the other ranks' blocks, bucket by 
 
 TEST_CASE("the shards agree on the result of the first bucket, and their error ends the step of this rank") {
   MirrorComm comm;
-  SharingReplica replica(comm.shared());
+  SharingReplica replica(comm.shared(), kTwoBuckets, kFourMatrices);
   CheckOk(replica.Share(0));
   CheckOk(replica.Share(1));
   CHECK(comm.calls == 2);
@@ -113,7 +80,7 @@ TEST_CASE("the shards agree on the result of the first bucket, and their error e
 TEST_CASE("ranks that reject or skip a step join one exchange of updates after the first, if there is one") {
   for (const bool has_buckets : {false, true}) {
     MirrorComm comm;
-    SharingReplica replica(comm.shared(), has_buckets ? kTwoBuckets : StepFixture::Keys{});
+    SharingReplica replica(comm.shared(), has_buckets ? kTwoBuckets : StepFixture::Keys{}, kFourMatrices);
     REQUIRE(replica.exchange->buckets() == (has_buckets ? 2 : 1));
     CheckOk(replica.Share(0, {.status = {}, .skip_step = true}));
     CHECK(comm.calls == (has_buckets ? 2 : 1));
@@ -126,7 +93,9 @@ TEST_CASE("ranks that reject or skip a step join one exchange of updates after t
 TEST_CASE("a rank whose first exchange failed reports that in the second one, also to ranks that skip the step") {
   for (const bool skip : {false, true}) {
     CAPTURE(skip);
-    TwoRanks<SharingReplica> two([](int rank, int64_t call) { return rank == 1 && call == 1; });
+    ThreadRanks comms(2);
+    comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 1; };
+    RanksOnThreads<SharingReplica> two(&comms, kTwoBuckets, kFourMatrices);
     const auto statuses = two.Run([&](int, SharingReplica& replica) {
       Status first = replica.Share(0, {.status = {}, .skip_step = skip});
       return first.ok() && !skip ? replica.Share(1) : std::move(first);
@@ -141,7 +110,9 @@ TEST_CASE("a rank whose first exchange failed reports that in the second one, al
 }
 
 TEST_CASE("a failure in the last exchange of a step is reported in the first exchange of the next step") {
-  TwoRanks<SharingReplica> two([](int rank, int64_t call) { return rank == 1 && call == 2; });
+  ThreadRanks comms(2);
+  comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 2; };
+  RanksOnThreads<SharingReplica> two(&comms, kTwoBuckets, kFourMatrices);
   const auto statuses = two.Run([&](int, SharingReplica& replica) {
     SHAMPOO_RETURN_IF_ERROR(replica.Share(0));
     return replica.Share(1);
@@ -169,7 +140,8 @@ TEST_CASE("replicas whose steps have different inputs get an error that names th
       {{}, false, 0, Code::kInvalid, "rank 1 has no gradient for parameter \"p2\" and rank 0 has a gradient"},
       {{}, true, 5, Code::kState, "rank 1 is at step 5 and rank 0 at step 0"}};
   for (const Case& one : cases) {
-    TwoRanks<SharingReplica> two;
+    ThreadRanks comms(2);
+    RanksOnThreads<SharingReplica> two(&comms, kTwoBuckets, kFourMatrices);
     two[1].context.participants().flags()[2] = static_cast<char>(one.takes_part);
     CheckOk(two[1].state().WriteSteps(0, one.counter));
     const auto statuses = two.Run([&](int rank, SharingReplica& replica) {
@@ -182,7 +154,8 @@ TEST_CASE("replicas whose steps have different inputs get an error that names th
 }
 
 TEST_CASE("the own failure of a rank has priority over a failure that another rank forwards") {
-  TwoRanks<SharingReplica> two;
+  ThreadRanks comms(2);
+  RanksOnThreads<SharingReplica> two(&comms, kTwoBuckets, kFourMatrices);
   const auto statuses = two.Run([&](int rank, SharingReplica& replica) {
     return replica.Share(0, {.status = Numeric(rank == 0 ? "heard of it" : "NaN"), .is_forwarded = rank == 0});
   });
@@ -192,7 +165,8 @@ TEST_CASE("the own failure of a rank has priority over a failure that another ra
 TEST_CASE("a rank that only reports a failure joins the exchange of a bucket, and in the first one also the shards") {
   for (const int64_t bucket : {0, 1}) {
     CAPTURE(bucket);
-    TwoRanks<SharingReplica> two;
+    ThreadRanks comms(2);
+    RanksOnThreads<SharingReplica> two(&comms, kTwoBuckets, kFourMatrices);
     const auto statuses = two.Run([&](int rank, SharingReplica& replica) {
       if (bucket == 1) SHAMPOO_RETURN_IF_ERROR(replica.Share(0));
       if (rank == 0) return replica.Share(bucket);

@@ -10,10 +10,8 @@
 #include "core/comm/segment_header.h"
 #include "core/rules/step_program.h"
 #include "core/step/gradient_checker.h"
-#include "core/step/replica_exchange.h"
-#include "core/step/shard_agreement.h"
 #include "tests/core/comm_test_util.h"
-#include "tests/core/step_fixture.h"
+#include "tests/core/step_ranks.h"
 
 namespace shampoo {
 namespace {
@@ -157,27 +155,14 @@ TEST_CASE("the status codes that ranks gather after a step on a device are check
   CheckCommError(rounds.GatherCodes({}), "received an invalid status code from rank 1: 77");
 }
 
-// A replica with a matrix and a vector, in one bucket.
+const std::vector<std::vector<int64_t>> kMatrixAndVector = {{2, 3}, {4}};
+
+// A replica with one bucket.
 struct Replica {
-  Replica() : fixture({{"max_preconditioner_dim", "4"}}, {{2, 3}, {4}}, ReplicaPlacement(0, 2)) {
-    StepFixture::Ok(ReplicaExchange::Create(fixture.inputs(), comm.shared(), comm.get()->TakeOptimizerId(), {},
-                                            fixture.backend().get(), &exchange));
-    std::vector<BlockTarget> targets;
-    for (const Block& block : fixture.plan().blocks) {
-      const Buffers& buffers = fixture.inputs().buffers.all()[static_cast<size_t>(block.param)];
-      targets.push_back({&buffers, exchange->UpdateOf(block)});
-    }
-    context = std::make_unique<StepContext>(fixture.inputs(), fixture.backend().get(), std::move(targets));
-    context->participants().ChooseOwnGradients(fixture.inputs().buffers);
-    StepFixture::Ok(context->List());
-  }
-  Status Share(StepDecision decision = {}) { return exchange->Share(0, decision, *context, &shards); }
+  Status Share() { return sharing.Share(0); }
 
   MirrorComm comm;
-  StepFixture fixture;
-  std::unique_ptr<ReplicaExchange> exchange;
-  std::unique_ptr<StepContext> context;
-  NoShards shards;
+  SharingReplica sharing{comm.shared(), {{"max_preconditioner_dim", "4"}}, kMatrixAndVector};
 };
 
 TEST_CASE("replicas that send the same header exchange a bucket") {
@@ -202,9 +187,9 @@ TEST_CASE("a root that fails too often on another replica is reported by the nex
       if (from == from_rank) Put(segment, offsetof(SegmentHeader, failing_root), int64_t{1});
     };
     REQUIRE(replica.Share().ok());
-    replica.exchange->DeferRootFailures();
+    replica.sharing.exchange->DeferRootFailures();
     bool is_forwarded = false;
-    const Status status = replica.fixture.history().RaiseRootFailure(&is_forwarded);
+    const Status status = replica.sharing.history().RaiseRootFailure(&is_forwarded);
     CHECK(status.ok() == (from_rank == 0));  // this rank already has the error of its own root
     CHECK(is_forwarded == (from_rank == 1));
     if (!status.ok()) CheckError(status, Code::kNumeric, "p0/0/factor.1");
@@ -241,32 +226,15 @@ TEST_CASE("a failure on one replica fails the step on all with the same message 
                 status.message());
 }
 
-// A shard rank with a matrix and a vector. It sends a RoundHeader, a hash, the step of its group, and the gradients.
-constexpr size_t kStepsAt = 24, kGradientsAt = 32;
+// Where a shard sends the step of its group and the states of its gradients.
+constexpr size_t kStepsAt = sizeof(ShardHeader), kGradientsAt = kStepsAt + sizeof(int64_t);
 
 struct Shard {
-  explicit Shard(int world = 2, int rank = 0)
-      : comm(world, rank), fixture({{"max_preconditioner_dim", "4"}}, {{2, 3}, {4}}) {
-    comm.get()->SetRankName("shard rank");
-    rounds = std::make_unique<ShardRounds>(fixture.inputs(), comm.shared(), comm.get()->TakeOptimizerId());
-    std::vector<BlockTarget> targets;
-    for (const Block& block : fixture.plan().blocks) {
-      targets.push_back({&fixture.inputs().buffers.all()[static_cast<size_t>(block.param)], nullptr});
-    }
-    context = std::make_unique<StepContext>(fixture.inputs(), fixture.backend().get(), std::move(targets));
-    context->participants().ChooseOwnGradients(fixture.inputs().buffers);
-    StepFixture::Ok(context->List());
-  }
-  Status Agree() {
-    StepDecision decision;
-    rounds->Agree(&decision, context.get());
-    return std::move(decision.status);
-  }
+  explicit Shard(int world = 2, int rank = 0) : comm(world, rank), agreeing(comm.shared(), kMatrixAndVector) {}
+  Status Agree() { return agreeing.Agree().status.Copy(); }
 
   MirrorComm comm;
-  StepFixture fixture;
-  std::unique_ptr<ShardRounds> rounds;
-  std::unique_ptr<StepContext> context;
+  AgreeingShard agreeing;
 };
 
 TEST_CASE("invalid numbers in the agreement of shards are SHAMPOO_E_COMM") {
@@ -306,14 +274,15 @@ TEST_CASE("shards compare hyper-parameters, gradients and steps, and count steps
         "shard rank 1 is at step 9 of group 0 and shard rank 0 at step 1");
 
   Shard other;  // another rank steps the group, and this rank holds no element of the group
-  other.context->participants().flags()[0] = other.context->participants().flags()[1] = 0;
-  StepFixture::Ok(other.context->List());
+  const std::span<char> flags = other.agreeing.context.participants().flags();
+  flags[0] = flags[1] = 0;
+  StepFixture::Ok(other.agreeing.context.List());
   other.comm.change = [&](int64_t, int from, char* segment, size_t) {
     if (from == 1) Put(segment, kStepsAt, int64_t{1});
   };
-  CHECK(!other.context->group(0).active);
+  CHECK(!other.agreeing.context.group(0).active);
   CheckOk(other.Agree());
-  CHECK(other.context->group(0).active);
+  CHECK(other.agreeing.context.group(0).active);
 }
 
 TEST_CASE("shards at different steps get the same error each time that they agree") {
@@ -322,9 +291,9 @@ TEST_CASE("shards at different steps get the same error each time that they agre
     if (from == 0) Put(segment, kStepsAt, int64_t{9});
   };
   const int64_t steps[] = {4};
-  shard.rounds->SetInputs(steps);
+  shard.agreeing.rounds.SetInputs(steps);
   for (int i = 0; i < 2; ++i) {
-    CheckError(shard.rounds->AgreeOnError({}), Code::kState,
+    CheckError(shard.agreeing.rounds.AgreeOnError({}), Code::kState,
                "shard rank 1 is at step 4 of group 0 and shard rank 0 at step 9");
   }
 }
@@ -340,7 +309,7 @@ TEST_CASE("with any received bytes, shards agree or fail") {
     };
     const Status status = shard.Agree();
     agreed += status.ok() ? 1 : 0;
-    for (size_t p = 0; p < 2 && status.ok(); ++p) CHECK(shard.rounds->HasGradient(p));
+    for (size_t p = 0; p < 2 && status.ok(); ++p) CHECK(shard.agreeing.rounds.HasGradient(p));
     CHECK(std::string(CodeName(status.code())) != "unknown status");
     CHECK(status.code() != Code::kInternal);
   }

@@ -5,11 +5,9 @@
 // their inputs, and invalid numbers.
 #include <cstring>
 
-#include "core/step/host_step.h"
-#include "core/step/shard_agreement.h"
 #include "tests/core/comm_test_util.h"
-#include "tests/core/step_fixture.h"
-#include "tests/core/two_ranks.h"
+#include "tests/core/ranks_on_threads.h"
+#include "tests/core/step_ranks.h"
 
 namespace shampoo {
 namespace {
@@ -18,31 +16,13 @@ namespace {
 constexpr size_t kStepInSegment = sizeof(ShardHeader);
 constexpr size_t kGradientsInSegment = kStepInSegment + sizeof(int64_t);
 
-// A shard with two parameters and, on other ranks only, elements of a third one.
-struct AgreeingShard : StepFixture {
-  explicit AgreeingShard(const std::shared_ptr<Communicator>& comm)
-      : StepFixture({{"max_preconditioner_dim", "4"}}, {{2, 3}, {4}, {0}}),
-        rounds(inputs(), comm, comm->TakeOptimizerId()),
-        context(inputs(), backend().get(), TargetsInBuffers(inputs())) {
-    comm->SetRankName("shard rank");
-    List();
-  }
-  void List() {
-    context.participants().ChooseOwnGradients(inputs().buffers);
-    Ok(context.List());
-  }
-  StepDecision Agree(StepDecision decision = {}) {
-    rounds.Agree(&decision, &context);
-    return decision;
-  }
-
-  ShardRounds rounds;
-  StepContext context;
-};
+// Two parameters, and a third one of which only other ranks have elements.
+const std::vector<std::vector<int64_t>> kThirdElsewhere = {{2, 3}, {4}, {0}};
 
 struct MirroredShard {
   // Lets the other rank send something else. The segment of this rank is passed to `sent`.
-  explicit MirroredShard(const std::function<void(char* segment)>& change = {}) : shard(comm.shared()) {
+  explicit MirroredShard(const std::function<void(char* segment)>& change = {})
+      : shard(comm.shared(), kThirdElsewhere) {
     comm.change = [this, change](int64_t, int from, char* segment, size_t bytes) {
       if (from == 0) sent.assign(segment, segment + bytes);
       if (from == 1 && change) change(segment);
@@ -147,7 +127,8 @@ TEST_CASE("a group that only other shards step has their step number") {
 
 TEST_CASE("an error of one shard is returned by all, and is marked as forwarded if that shard has forwarded it") {
   for (const bool is_forwarded : {false, true}) {
-    TwoRanks<AgreeingShard> two;
+    ThreadRanks comms(2);
+    RanksOnThreads<AgreeingShard> two(&comms, kThirdElsewhere);
     const std::vector<Status> statuses = two.Run([&](int rank, AgreeingShard& shard) {
       StepDecision decision;
       if (rank == 1) decision = {.status = Numeric("NaN"), .is_forwarded = is_forwarded};
@@ -160,7 +141,8 @@ TEST_CASE("an error of one shard is returned by all, and is marked as forwarded 
 }
 
 TEST_CASE("in the second agreement a shard returns its own error, and otherwise that of another shard") {
-  TwoRanks<AgreeingShard> two;
+  ThreadRanks comms(2);
+  RanksOnThreads<AgreeingShard> two(&comms, kThirdElsewhere);
   const auto agree = [&](bool first_fails) {
     return two.Run([&](int rank, AgreeingShard& shard) {
       Status own = rank == 1 ? Numeric("NaN") : first_fails ? Invalid("differs") : Status();
@@ -192,7 +174,9 @@ TEST_CASE("a shard that only reports a failure sends no inputs, and the other sh
   CHECK(one.SentStep() == 0);
   CHECK(one.SentGradients() == std::vector<char>(3, kNoElements));
 
-  TwoRanks<AgreeingShard> two([](int rank, int64_t call) { return rank == 1 && call == 1; });
+  ThreadRanks comms(2);
+  comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 1; };
+  RanksOnThreads<AgreeingShard> two(&comms, kThirdElsewhere);
   const std::vector<Status> statuses = two.Run([](int, AgreeingShard& shard) { return shard.Agree().status.Copy(); });
   CheckOk(statuses[0]);
   CheckError(statuses[1], Code::kComm, "shard rank 1: all_gather of the communicator returned 2");
@@ -208,7 +192,8 @@ TEST_CASE("a shard that only reports a failure sends no inputs, and the other sh
 }
 
 TEST_CASE("an agreement on codes returns only the code of an error, and its text is fetched once") {
-  TwoRanks<AgreeingShard> two;
+  ThreadRanks comms(2);
+  RanksOnThreads<AgreeingShard> two(&comms, kThirdElsewhere);
   const std::vector<Status> statuses = two.Run([](int rank, AgreeingShard& shard) {
     StepDecision decision;
     if (rank == 1) decision.status = Numeric("NaN");
@@ -229,7 +214,9 @@ TEST_CASE("a text is not fetched after a later agreement, or if the communicator
     shard->rounds.AgreeOnCode(&decision, &shard->context);
     CHECK(shard->rounds.text_is_due());
   };
-  TwoRanks<AgreeingShard> two([](int rank, int64_t call) { return rank == 1 && call == 2; });
+  ThreadRanks comms(2);
+  comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 2; };
+  RanksOnThreads<AgreeingShard> two(&comms, kThirdElsewhere);
   const std::vector<Status> statuses = two.Run([&](int, AgreeingShard& shard) {
     fail(&shard);
     Status agreed = shard.Agree().status.Copy();

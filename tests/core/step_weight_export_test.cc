@@ -32,7 +32,7 @@ struct Exported : StepFixture {
   }
   explicit Exported(const Keys& keys = kEma, const std::vector<std::vector<int64_t>>& shapes = {{2, 2}, {3}},
                     Placement placement = {})
-      : Exported(Setup{.keys = keys, .params = Describe(shapes), .more_groups = {}, .placement = placement}) {}
+      : Exported(Setup{.keys = keys, .params = Describe(shapes), .placement = placement}) {}
 
   void Fill(const std::string& key, float value) {
     const auto elements = static_cast<size_t>(EntryOf(key).span_bytes()) / sizeof(float);
@@ -75,8 +75,7 @@ TEST_CASE(
     "an export computes the average of the key averaging from the stored iterate, in each group by its own keys") {
   StepFixture::Setup setup{.keys = kEma,
                            .params = StepFixture::Describe({{2, 2}, {2, 2}}),
-                           .more_groups = {{{"averaging", "gpa"}, {"average_train", "0.5"}}},
-                           .placement = {}};
+                           .more_groups = {{{"averaging", "gpa"}, {"average_train", "0.5"}}}};
   setup.params[1].group = 1;
   Exported exported(setup);
   exported.Fill("p0/0/ema_offset", 3);

@@ -33,7 +33,8 @@ use_area() {
   case $1 in
     core | cuda)
       build=$tree/build/core
-      options=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0) # optimization would take most of the time
+      # Optimization, and the other sources of a folder, would take most of the time.
+      options=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 -DCMAKE_UNITY_BUILD=OFF)
       targets=(shampoo_core_tests shampoo_capi_tests shampoo_root_faults shampoo_checkpoint_reshard_tests shampoo_replay
         shampoo_distributed_tests shampoo_replay_cuda shampoo_cuda_fake shampoo_cuda_contract_tests shampoo_cuda_faults_tests
         shampoo_cuda_against_cpu_tests shampoo_cuda_tests)
@@ -84,7 +85,24 @@ undo() {
   rm "$applied"
 }
 
-compile() { ninja -C "$build" "${targets[@]}" >"$log" 2>&1; }
+# compile [TARGET...]: the default is all targets of the area.
+compile() {
+  [ $# -gt 0 ] || set -- "${targets[@]}"
+  ninja -C "$build" "$@" >"$log" 2>&1
+}
+
+# Prints the build outputs that the tests of a patch name in their commands and environments, such as their programs.
+outputs_of() {
+  ctest --test-dir "$build" -R "^($(field test "$1"))\$" --show-only=json-v1 |
+    python3 -c 'import json, re, subprocess, sys
+build = sys.argv[1]
+lines = subprocess.run(["ninja", "-C", build, "-t", "targets", "all"], capture_output=True, text=True).stdout.splitlines()
+outputs = {line.rpartition(":")[0] for line in lines}
+for test in json.load(sys.stdin)["tests"]:
+    words = json.dumps([test.get("command", []), test["properties"]])
+    found = outputs.intersection(re.findall(re.escape(build) + "/([^\"=,; ]+)", words))
+    sys.stdout.writelines(output + "\n" for output in found)' "$build" | sort -u
+}
 
 # run_tests PATCH [CASE]: runs the tests of a patch, and sets result to passed, failed, skipped, or why a test could not
 # run. Programs of doctest run only CASE, pytest always runs only the case of the patch, and other tests run all cases.
@@ -162,11 +180,20 @@ for file in "${patches[@]}"; do
       continue
       ;;
   esac
+  case $(area_of "$file") in core | cuda) mapfile -t programs < <(outputs_of "$file") ;; *) programs=() ;; esac
   patch -d "$tree" -p1 --dry-run --silent <"$file" || stop "$name does not apply"
   cp "$file" "$applied"
   patch -d "$tree" -p1 --no-backup-if-mismatch --silent <"$file"
-  if compile; then
-    only=$(field case "$file")
+  result=passed
+  only=$(field case "$file")
+  # First only the programs of the tests are compiled. If they notice nothing, they may have used another target that is
+  # out of date, so all targets are compiled, and the tests run again.
+  if [ ${#programs[@]} -gt 0 ] && compile "${programs[@]}"; then
+    run_tests "$file" "$only"
+  fi
+  if [ "$result" = failed ]; then
+    :
+  elif compile; then
     run_tests "$file" "$only"
     if [ "$result" = passed ] && [ -n "$only" ]; then
       run_tests "$file"

@@ -44,7 +44,6 @@ GUIDANCE = re.compile(r"\b(expected|must|needs?|takes|accepts|only|starts at|lis
 EXCEPTIONS = {
     'there is no key "{}": {}': "the second value is the advice, see kAbsentOptions",
     "checkpoints store names as UTF-8": "the encoding of checkpoints is the expected one",
-
     "key root_rank_rtol is auto": "a query has no number to return, which the text explains",
 }
 

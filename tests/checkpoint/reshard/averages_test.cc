@@ -1,0 +1,79 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checkpoints with averages of parameters, whose blocks are not those of the optimizer that loads them.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/checkpoint/faults/files.h"
+#include "tests/checkpoint/reshard/trainee.h"
+#include "tests/distributed/require.h"
+
+namespace shampoo_test {
+namespace {
+
+// SmallModel() without momentum, which averaging does not allow, and with blocks of at most `largest` rows and columns.
+Trainee MakeTrainee(const Keys& averages, const char* largest) {
+  return Trainee(SmallModel(
+      Keys{{"momentum", "0"}, {"max_preconditioner_dim", largest}, {"on_block_mismatch", "reset"}} + averages));
+}
+
+// Returns the averages of all parameters, one after the other.
+std::vector<float> AveragesOf(const Trainee& trainee) {
+  std::vector<std::vector<float>> averages = trainee.rank.w;
+  std::vector<void*> weights;
+  for (std::vector<float>& one : averages) weights.push_back(one.data());
+  REQUIRE(shampoo_optimizer_export(trainee.optimizer(), 1, static_cast<int32_t>(weights.size()), weights.data()) ==
+          SHAMPOO_OK);
+  std::vector<float> all;
+  for (const std::vector<float>& one : averages) all.insert(all.end(), one.begin(), one.end());
+  return all;
+}
+
+void SaveAfterSteps(Trainee* saver, const std::string& directory) {
+  saver->Train(1, 3);
+  RequireOk(saver->rank);
+  RequireSave(&saver->rank, directory);
+}
+
+TEST_CASE("on_block_mismatch reset keeps averages, and the sum of the weights of iterates") {
+  for (const Keys& averages :
+       {Keys{{"averaging", "schedule_free"}}, Keys{{"averaging", "gpa"}}, Keys{{"weight_ema", "0.9"}}}) {
+    CAPTURE(averages[0].second);
+    const Scratch scratch;
+    Trainee saver = MakeTrainee(averages, "4");
+    SaveAfterSteps(&saver, scratch / "checkpoints");
+    Trainee loader = MakeTrainee(averages, "8");
+    loader.Train(1, 1);  // binds the parameters
+    RequireOk(loader.rank);
+    loader.TakeParams(saver.Params());
+    RequireLoad(&loader.rank, scratch / "checkpoints");
+    const std::vector<float> loaded = AveragesOf(loader);
+    CHECK(loaded == AveragesOf(saver));
+    CHECK(loader.Params() == saver.Params());
+    std::vector<float> without_averages;
+    for (const std::vector<float>& one : saver.rank.w) {
+      without_averages.insert(without_averages.end(), one.begin(), one.end());
+    }
+    CHECK(loaded != without_averages);
+    for (const auto& [key, bytes] : StatesOf(loader.rank)) {
+      if (!key.ends_with("/lr_sum")) continue;
+      CHECK_MESSAGE(bytes == StatesOf(saver.rank).at(key), key);
+      CHECK(bytes != std::vector<char>(bytes.size()));
+    }
+  }
+}
+
+TEST_CASE("on_block_mismatch reset needs the sum of the weights of iterates") {
+  const Scratch scratch;
+  Trainee saver = MakeTrainee({{"averaging", "gpa"}}, "4");
+  SaveAfterSteps(&saver, scratch / "checkpoints");
+  Trainee loader = MakeTrainee({{"averaging", "schedule_free"}}, "8");
+  CheckRefused(&loader.rank, scratch / "checkpoints", SHAMPOO_E_INVALID,
+               {"the checkpoint has no lr_sum of parameter", "averaging gpa", "averaging is schedule_free here"});
+}
+
+}  // namespace
+}  // namespace shampoo_test

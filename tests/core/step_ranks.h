@@ -1,0 +1,76 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks with what they need for the agreements and exchanges of a step, but not for the step itself.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/step/host_step.h"
+#include "core/step/replica_exchange.h"
+#include "core/step/shard_agreement.h"
+#include "tests/core/step_fixture.h"
+
+namespace shampoo {
+
+// A shard of parameters of these shapes. A shape without elements is a parameter of which other ranks have elements.
+struct AgreeingShard : StepFixture {
+  AgreeingShard(const std::shared_ptr<Communicator>& comm, const std::vector<std::vector<int64_t>>& shapes)
+      : StepFixture({{"max_preconditioner_dim", "4"}}, shapes),
+        rounds(inputs(), comm, comm->TakeOptimizerId()),
+        context(inputs(), backend().get(), TargetsInBuffers(inputs())) {
+    comm->SetRankName("shard rank");
+    List();
+  }
+  void List() {
+    context.participants().ChooseOwnGradients(inputs().buffers);
+    Ok(context.List());
+  }
+  StepDecision Agree(StepDecision decision = {}) {
+    rounds.Agree(&decision, &context);
+    return decision;
+  }
+
+  ShardRounds rounds;
+  StepContext context;
+};
+
+// Records the calls, and returns `agreed` from AgreeAgain.
+class RecordingShards final : public ShardAgreement {
+ public:
+  Status PriorFailure() const override { return {}; }
+  void Agree(StepDecision* /*decision*/, StepContext* /*context*/) override { calls.emplace_back("agree"); }
+  Status AgreeAgain(Status own) override {
+    calls.push_back("agree again: " + own.message());
+    return own.ok() ? agreed.Copy() : std::move(own);
+  }
+  void ClearInputs() override {}
+  void Report(const Status& failure) override { calls.push_back("report: " + failure.message()); }
+
+  std::vector<std::string> calls;
+  Status agreed;
+};
+
+// A replica of parameters of these shapes that exchanges their updates.
+struct SharingReplica : StepFixture {
+  SharingReplica(const std::shared_ptr<Communicator>& comm, const Keys& keys,
+                 const std::vector<std::vector<int64_t>>& shapes)
+      : StepFixture(keys, shapes, ReplicaPlacement(comm->rank(), comm->world())),
+        context(inputs(), backend().get(), TargetsInBuffers(inputs())) {
+    Ok(ReplicaExchange::Create(inputs(), comm, comm->TakeOptimizerId(), {}, backend().get(), &exchange));
+    context.participants().ChooseOwnGradients(inputs().buffers);
+    Ok(context.List());
+  }
+  Status Share(int64_t bucket, const StepDecision& decision = {}) {
+    return exchange->Share(bucket, decision, context, &shards);
+  }
+
+  std::unique_ptr<ReplicaExchange> exchange;
+  StepContext context;
+  RecordingShards shards;
+};
+
+}  // namespace shampoo
