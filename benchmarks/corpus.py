@@ -26,7 +26,9 @@ def part_of(index: int, period: int) -> str:
 def split_files(files: Sequence[Path]) -> dict[str, list[Path]]:
     """Return the files of each part."""
     if len(files) < len(PARTS):
-        raise SystemExit(f"--text: {len(files)} files; expected at least {len(PARTS)}, because each part has its own")
+        raise SystemExit(
+            f"--text: {len(files)} files; expected at least {len(PARTS)}, because each part has its own files"
+        )
     period = min(PERIOD, len(files))
     parts: dict[str, list[Path]] = {name: [] for name in PARTS}
     for index, path in enumerate(files):

@@ -17,7 +17,7 @@ def row_of(summary: Summary, name: str) -> Summary | None:
 def update_seconds(cost: Summary, name: str, steps: int) -> float | None:
     """Return the seconds of all updates of a training.
 
-    Steps that were not measured take the mean of the second half of those that were.
+    A step that was not measured counts with the mean time of the second half of the measured steps.
     """
     row = row_of(cost, name)
     if row is None or not row["update_ms_of_steps"]:
@@ -28,7 +28,7 @@ def update_seconds(cost: Summary, name: str, steps: int) -> float | None:
 
 
 def gradient_ms(cost: Summary, tokens: float) -> float:
-    """Return the time of a gradient by linear interpolation of the tokens per batch."""
+    """Return the time of a gradient, by linear interpolation between the measured tokens per batch."""
     context: int = cost["model"]["context"]
     points: list[tuple[int, float]] = [(batch * context, time) for batch, time in cost["gradients_ms"]]
     for (x0, y0), (x1, y1) in zip(points, points[1:]):
@@ -38,14 +38,14 @@ def gradient_ms(cost: Summary, tokens: float) -> float:
 
 
 def seconds(cost: Summary, name: str, steps: int, tokens: float | None = None) -> float | None:
-    """Return the seconds of a training: gradients and updates. `tokens` are those of a batch."""
+    """Return the seconds of a training: gradients and updates. `tokens` is the number of tokens per batch."""
     updates = update_seconds(cost, name, steps)
     gradient = cost["gradient_ms"] if tokens is None else gradient_ms(cost, tokens)
     return None if updates is None else updates + 1e-3 * gradient * steps
 
 
 def crossing(cost: Summary, race: Summary, name: str) -> str | None:
-    """Return from how many tokens per batch on a method reaches the target sooner than AdamW."""
+    """Return, as text, the tokens per batch from which a method reaches the target sooner than AdamW."""
     row, base = row_of(race, name), race["methods"][0]
     if row is None or row is base:
         return None

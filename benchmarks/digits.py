@@ -23,7 +23,7 @@ def read_images() -> list[bytes]:
 
 
 def write_parts(folder: Path) -> dict[str, Path]:
-    """Write two files with the same training images: with the images for tuning, and with those for judging."""
+    """Write two files: training images with the images for tuning, and training images with the images for judging."""
     images = read_images()
     training, tuning, judging = images[:TRAINING], images[TRAINING : TRAINING + TUNING], images[TRAINING + TUNING :]
     folder.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ def git(*arguments: str) -> str:
 
 
 def commit() -> str:
-    """Return the last commit that changed what is measured. Changes that are not committed add a hash of them."""
+    """Return the last commit that changed what is measured. If there are uncommitted changes, append a hash of them."""
     found = git("log", "-1", "--format=%h", "--abbrev=12", "--", *MEASURED)
     if not found:
         return "unknown"

@@ -21,7 +21,7 @@ class Method(NamedTuple):
 
     @property
     def alone(self) -> Method:
-        """Return the method without AdamW next to it."""
+        """Return the method without AdamW for the rest."""
         return self._replace(label=self.label.replace(", AdamW for the rest", ""), adamw_rest=False)
 
     def arguments(self, rate: float, decay: float, rest_rate: float) -> list[str]:

@@ -27,7 +27,7 @@ def make_run(context: Context, seed: int) -> Run:
 
 
 def medians(columns: list[list[float]]) -> list[float]:
-    """Return the median of each place over several lists of the same length."""
+    """Return, for each index, the median over several lists of the same length."""
     return [round(statistics.median(values), 4) for values in zip(*columns)]
 
 

@@ -92,7 +92,7 @@ def method_row(method: Method, search: tuning.Search, race: Race) -> dict[str, A
 
 def compete(race: Race, method: Method, search: tuning.Search, tuning_target: float,
             baseline: list[float]) -> dict[str, Any]:  # fmt: skip
-    """Return the row of a method: the shortest horizon whose unseen seeds are significantly below the target."""
+    """Return the row of a method, with the shortest horizon whose mean loss is significantly below the target."""
     size, target = race.size, mean(baseline)
     row = method_row(method, search, race)
     found: dict[int, float] = {}

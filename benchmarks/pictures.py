@@ -113,7 +113,7 @@ def convolution(summary: Summary, others: dict[str, Summary], path: Path) -> Non
 
 
 def transfer(summary: Summary, others: dict[str, Summary], path: Path) -> None:
-    """Draw the best learning rate over the width, and what the rate of the narrowest model costs."""
+    """Draw the best learning rate over the width, and the excess loss at the best rate of the narrowest model."""
     del others
     rates: Lines = {}
     excess: Lines = {}
@@ -131,13 +131,13 @@ def transfer(summary: Summary, others: dict[str, Summary], path: Path) -> None:
     x = plot.Axis(ends[0] / 1.1, ends[-1] * 1.1, logarithmic=True)
     panels = [plot.Panel("Best learning rate", "width", rates, x,
                          plot.Axis(min(values) / 1.5, max(values) * 1.5, logarithmic=True), dots=True),
-              plot.Panel("Excess loss at the rate of the narrowest", "width", excess, x,
+              plot.Panel("Excess loss at the narrowest model's rate", "width", excess, x,
                          plot.Axis(0, max(*losses, 0.005) * 1.1), dots=True)]  # fmt: skip
     path.write_text(plot.picture(panels, "Learning rates of Muon over the width of the model"), encoding="utf-8")
 
 
 def relative_seconds(cost: Summary, race: Summary, name: str) -> list[tuple[float, float]]:
-    """Return the seconds to the target relative to AdamW, by tokens per batch. Empty if it is not reached."""
+    """Return the seconds to the target relative to AdamW, by tokens per batch; empty if the target is not reached."""
     row, base = costs.row_of(race, name), race["methods"][0]
     points: list[tuple[float, float]] = []
     if row is None or row["reached"] is None:

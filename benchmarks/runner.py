@@ -89,7 +89,7 @@ class Progress:
             raise OnlyBudgetError
 
     def remaining(self) -> float:
-        """Return the largest remaining time in seconds, if all runs are still to be made."""
+        """Return the remaining time in seconds if all counted runs still have to be made."""
         return sum(count * self.seconds[label] for label, count in self.left.items()) / self.at_once
 
     def count(self, label: str, seconds: float | None = None) -> None:
@@ -185,7 +185,7 @@ class Runner:
 
     @staticmethod
     def at_once(run: Run) -> int:
-        """Return how many runs like this one have a core for each of their threads."""
+        """Return how many runs like this one can run side by side with a core for each thread."""
         return max(1, machine.processor_count() // run.threads)
 
     def measured_seconds(self, run: Run, fraction: float = 0.1) -> float:
@@ -200,7 +200,7 @@ class Runner:
             estimate = start + max(later - start, 0) * (run.steps - few.steps) / (more.steps - few.steps)
             if estimate > SHORT:
                 return estimate
-        return float(self.record(run)["seconds"])  # the start takes most of a short run
+        return float(self.record(run)["seconds"])  # no estimate, because the start takes most of a short run
 
     def repeat(self, part: str, files: Sequence[Path], count: int) -> int:
         """Repeat stored runs of a part and compare their losses. Return the number of runs that differ."""

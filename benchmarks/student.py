@@ -48,7 +48,7 @@ def probability_below(t: float, degrees: float) -> float:
 
 
 def quantile(probability: float, degrees: float) -> float:
-    """Return the t below which a variable is with this probability."""
+    """Return the t that a variable with Student's t distribution does not exceed with this probability."""
     low, high = -1e6, 1e6
     for _ in range(200):
         middle = (low + high) / 2
@@ -59,7 +59,7 @@ def quantile(probability: float, degrees: float) -> float:
 def p_below(values: Sequence[float], target: float) -> float:
     """Return the p-value of the one-sided test that the mean of the values is below a target.
 
-    A value that is not finite, or fewer than two values, give 1.
+    Return 1 if a value is not finite, or if there are fewer than two values.
     """
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return 1.0

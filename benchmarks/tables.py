@@ -15,7 +15,7 @@ import student
 Summary = dict[str, Any]
 PROBLEMS = {
     "kronecker": "Kronecker least squares", "scaled": "the same, gradients times 1e-6", "low_rank": "low rank",
-    "rank_deficient": "rank-deficient gradients", "span": "movement outside of their dims",
+    "rank_deficient": "rank-deficient gradients", "span": "movement outside of the dims of the gradients",
 }  # fmt: skip
 RATE_HEAD = "best learning rate (rates tried)"
 
@@ -209,11 +209,11 @@ def cost(summary: Summary, others: dict[str, Summary]) -> str:
     heads = ["method", "update, ms", "means of the runs", "bytes of state per parameter",
              *[f"{batch * context} tokens" for batch in batches], "faster than AdamW from"]  # fmt: skip
     note = (f"All methods take turns in the runs with the seeds {seeds_text(settings['seeds'])}. The time of an update "
-            f"is the mean over {settings['steps']} steps, where each step has the median of the runs. The model has "
-            f"{summary['parameters']} parameters. The columns with tokens show the share of the update in a training "
-            f"step with so many tokens per batch. The last column shows the tokens per batch from which a method "
-            f"reaches AdamW's loss sooner than AdamW. It uses the steps of the part language_model, measured with "
-            f"{summary['model']['batch'] * context} tokens per batch.")  # fmt: skip
+            f"is a mean over {settings['steps']} steps; for each step, it is the median of the runs. The model "
+            f"has {summary['parameters']} parameters. The columns with tokens show the share of the update in a "
+            f"training step with this number of tokens per batch. The last column shows the tokens per batch from "
+            f"which a method reaches AdamW's loss sooner than AdamW. It uses the steps of the part language_model, "
+            f"measured with {summary['model']['batch'] * context} tokens per batch.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 
 

@@ -8,8 +8,8 @@ if(SHAMPOO_SYSTEM_BLAS OR SHAMPOO_SANITIZE)
                       "SHAMPOO_SYSTEM_BLAS or SHAMPOO_SANITIZE")
 endif()
 
-# The linker joins all objects into one (-r). It also dissolves section groups: otherwise, if the host has a group of
-# the same name, its linker would drop ours and the local symbols in it.
+# The linker joins all objects into one (-r). It also dissolves section groups. If a group remained and the host had a
+# group of the same name, the linker of the host would drop our group and the local symbols in it.
 # By default GCC makes constants of templates unique in the process, which objcopy cannot undo.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(shampoo_core PRIVATE -fno-gnu-unique)

@@ -13,8 +13,8 @@ set(SHAMPOO_SCIPY_OPENBLAS "" CACHE PATH
 if(SHAMPOO_SCIPY_OPENBLAS)
   set(scipy_library ${SHAMPOO_SCIPY_OPENBLAS}/lib/libscipy_openblas.so)
   if(NOT EXISTS ${scipy_library})
-    message(FATAL_ERROR "SHAMPOO_SCIPY_OPENBLAS: ${scipy_library} does not exist: expected what "
-                        "python3 -c 'import scipy_openblas32 as b; print(b.__path__[0])' prints")
+    message(FATAL_ERROR "SHAMPOO_SCIPY_OPENBLAS: ${scipy_library} does not exist: expected the folder "
+                        "that python3 -c 'import scipy_openblas32 as b; print(b.__path__[0])' prints")
   endif()
   target_include_directories(shampoo_blas SYSTEM INTERFACE ${SHAMPOO_SCIPY_OPENBLAS}/include)
   target_link_libraries(shampoo_blas INTERFACE ${scipy_library})

@@ -49,7 +49,7 @@ else
     cp -R "$unpacked"/packages/nvidia/nccl/include/. "$toolkit/include"
     mv "$unpacked"/packages/nvidia/nccl/lib/*.so* "$toolkit/lib"
   fi
-  # A package has the libraries only under their sonames. Linkers search for other names.
+  # The packages contain each library only under its soname. Linkers search for the name without a version.
   for library in "$toolkit"/lib/*.so.*; do
     name=$(basename "$library")
     [ -e "$toolkit/lib/${name%%.so.*}.so" ] || ln -s "$name" "$toolkit/lib/${name%%.so.*}.so"

@@ -134,7 +134,7 @@ class Panel:
         return parts
 
     def draw_values(self, ends: list[tuple[float, float, str, float]], bottom: float) -> list[str]:
-        """Return a dot and the last value for each end of a curve; values are moved apart where they overlap."""
+        """Return a dot and the last value at the end of each curve; values are moved apart where they overlap."""
         places = [y for y, *_ in ends]
         for _ in range(50):
             for i in range(len(places) - 1):

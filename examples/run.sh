@@ -85,7 +85,7 @@ run_on_gpu() {
   fi
 }
 
-# Prints the path of a file that is in the folder of the CUDA toolkit or in a usual one.
+# Prints the path of a file that is in the folder of the CUDA toolkit or in another usual folder.
 find_near() {
   local folder
   for folder in "${nvcc%/bin/nvcc}" /usr/local/cuda /usr /usr/local; do

@@ -39,7 +39,8 @@ run_clang_tidy() {
   tally clang-tidy "$tidy_passed" "$tidy_failed"
 }
 
-# All parts of the benchmarks with small sizes, from the start, then a comparison of repeated runs.
+# Runs all parts of the benchmarks with small sizes, without earlier results. Then repeats some runs and compares their
+# losses.
 run_benchmarks() {
   printf '== benchmarks\n'
   rm -rf out/benchmarks/quick

@@ -16,8 +16,8 @@
 #                          ARCHITECTURES sets CMake's SHAMPOO_CUDA_ARCHITECTURES; default: 80-real;90-real;100-real
 #   --fake                 runs on the fake CUDA of the tests, with little work: a test of this script
 #   --build DIR            with --fake or --pack: a build that has the programs; default with --fake: build/ci
-#   --jobs N               runs up to N items of stages 3 and 4 side by side; default: half as many as there are
-#                          processors, 1 to 8
+#   --jobs N               runs up to N items of stages 3 and 4 side by side; default: half the number of processors,
+#                          but at least 1 and at most 8
 #
 # The most important stages come first. After a failure, the stage and the run continue. Each stage replaces its rows in
 # DIR/results.tsv, and the table of all stages run so far is printed and written to DIR/summary.md. The environment
@@ -156,7 +156,7 @@ else
   }
 fi
 
-# Folders of the libraries of CUDA: those of a toolkit, and of Python packages (PyTorch installs them).
+# Prints the folders of the CUDA libraries in a toolkit and in the Python packages that PyTorch installs.
 library_folders() {
   local folder
   for folder in "${CUDA_HOME:-/usr/local/cuda}"/lib64 /usr/local/cuda/lib64; do
@@ -214,7 +214,8 @@ within() {
 }
 
 # run ITEM LIMIT COMMAND...: runs a command, at most LIMIT seconds, and appends its output to the log of the stage.
-# last_output is a file with the output. Returns the status of the command. A function of this script has no limit.
+# last_output is a file with the output. Returns the status of the command. If COMMAND is a function of this
+# script, LIMIT is ignored.
 run() {
   local item=$1 limit=$2 begun=$SECONDS status left note=""
   shift 2
@@ -257,7 +258,8 @@ side_by_side() {
   ) &
 }
 
-# collect: waits for all commands that side_by_side has started, and adds their logs and results in the order of their start.
+# collect: waits for all commands that side_by_side has started. Then it adds their logs and results to those of the
+# stage, in the order in which the commands were started.
 collect() {
   local i
   wait
@@ -331,8 +333,8 @@ replay_and_judge() {
   fi
 }
 
-# judge SUITE FOLDER COUNT: compares the results in FOLDER with the recorded numbers, or with those that the options in
-# expected name. Fails unless exactly COUNT results pass.
+# judge SUITE FOLDER COUNT: compares the results in FOLDER with the recorded numbers. If the array `expected` has
+# options, they name other results to compare with. Fails unless exactly COUNT results pass.
 expected=()
 judge() {
   local options=("${expected[@]}") said
@@ -418,7 +420,7 @@ stage_4() {
     fi
   fi
   collect
-  # Runs in its own process and when no other item runs, because a process cannot use CUDA after such a fault.
+  # This item has its own process, because a process cannot use CUDA after such a fault. No other item runs meanwhile.
   if have faults "a fault of the device"; then run "a fault of the device" 60 "$programs/faults" --test-suite=fault; fi
 }
 

@@ -4,10 +4,10 @@
 """Compares SOAP, KL-Shampoo, Muon and NorMuon of libshampoo with the code that their authors or PyTorch publish.
 
 Both sides get the same float32 parameters and gradients, on the same number of threads. The script prints how far the
-parameters of the two differ after one refresh interval. For comparison, it prints how far the authors' code differs
-from itself if each gradient changes by at most one rounding error of float32: eigenbases of close eigenvalues amplify
-rounding errors. It also prints the time of a step, averaged over whole refresh intervals that alternate between the
-two.
+parameters of the two sides differ after one refresh interval. For comparison, it prints how far the authors' code
+differs from itself if each gradient changes by at most one rounding error of float32: eigenbases of close eigenvalues
+amplify rounding errors. It also prints the mean time of a step in a refresh interval, of which the fastest counts.
+Intervals alternate between the two sides.
 
 Requires NumPy, PyTorch, libshampoo's Python package, and copies of the authors' code:
 
@@ -109,7 +109,7 @@ class TheirsInFloat32(Theirs):
 
 
 def drift(first: Any, second: Any, start: list[np.ndarray]) -> float:
-    """Return the norm of the difference of the parameters, as a fraction of the norm of the change."""
+    """Return the norm of `first` - `second`, divided by the norm of the change of `second` since `start`."""
     differences = [np.linalg.norm(a - b) for a, b in zip(first.values(), second.values())]
     changes = [np.linalg.norm(a - b) for a, b in zip(second.values(), start)]
     return float(np.linalg.norm(differences) / np.linalg.norm(changes))

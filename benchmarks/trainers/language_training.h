@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
   Optimizer optimizer;
   real* params;              // [values]
-  double* losses;            // [steps], before each step
+  double* losses;            // [steps], training loss before each step
   double* gradient_seconds;  // [steps]
   double* update_seconds;    // [steps]
   int steps;                 // steps made
@@ -53,8 +53,8 @@ void training_create(Training* training, const TrainingOptions* options, const C
 void training_free(Training* training);
 
 // Makes all steps. Contenders take turns step by step, so that other load on the machine affects all of them equally.
-// Before each step, computes the gradient of a batch of each of the sizes batches [count] and stores its time in
-// times[i * steps + step].
+// Before each step, also measures the gradients of other batches: for each i below count, computes the gradient of a
+// batch of batches[i] sequences and stores its time in times[i * steps + step].
 void training_run(Training* training, int count, const int* batches, double* times);
 
 #endif

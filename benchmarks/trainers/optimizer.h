@@ -12,8 +12,8 @@
 
 // A method, with the keys of docs/keys.md. Options are strings such as "preset=soap lr=0.003 weight_decay=0.1".
 typedef struct {
-  const char* options;  // of the matrices inside the model, and of everything that `rest` does not cover
-  const char* rest;     // of embeddings, output layers and vectors; NULL: they use `options`
+  const char* options;  // of the matrices inside the model; if `rest` is NULL, of all parameters
+  const char* rest;     // of embeddings, output layers and vectors, or NULL
 } Method;
 
 // A parameter. Vectors have no weight decay.

@@ -32,7 +32,8 @@ static void draw_orthonormal(uint64_t* random_state, int count, int n, double* r
   }
 }
 
-// Draws rows sqrt(eigenvalue) * eigenvector. A normal vector times these rows has the covariance.
+// Draws rows sqrt(eigenvalue) * eigenvector. A vector of independent normal numbers times these rows has the covariance
+// matrix with these eigenvalues and eigenvectors.
 static void draw_covariance(uint64_t* random_state, int n, double* rows) {
   draw_orthonormal(random_state, n, n, rows);
   for (int i = 0; i < n; ++i) {

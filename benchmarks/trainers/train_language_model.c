@@ -74,7 +74,7 @@ static int parse_batches(const char* text, int* batches) {
   while (*text != '\0') {
     char* end;
     const long value = strtol(text, &end, 10);
-    if (end == text || value < 1 || value > 1 << 20) fail("--batches: \"%s\"; expected numbers from 1 on", text);
+    if (end == text || value < 1 || value > 1 << 20) fail("--batches: \"%s\"; expected 1 to 1048576", text);
     if (count == kMaxBatches) fail("--batches: more than %d sizes", kMaxBatches);
     batches[count++] = (int)value;
     text = *end == ',' ? end + 1 : end;

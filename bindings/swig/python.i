@@ -36,7 +36,8 @@
   $1 = (type*)handle;
 }
 %enddef
-/* SWIG would transfer the ownership of a pointer that is stored in a struct. The Python object must keep it. */
+/* By default, storing a pointer in a struct transfers its ownership to the struct. The Python object must keep the
+ * ownership. */
 %typemap(in) shampoo_comm* replica_comm, shampoo_comm* shard_comm {
   void* handle = NULL;
   const int status = SWIG_ConvertPtr($input, &handle, $descriptor, 0);
@@ -113,7 +114,7 @@
 }
 %typemap(freearg) (int32_t count, const shampoo_buffers* buffers) "free((void*)$2);"
 
-/* A sequence of views or None, which are written. */
+/* A sequence whose items are views or None. The call writes to the memory of the views. */
 %typemap(in) (int32_t count, void* const* weights) {
   if (!ShampooPyAddresses($input, &$1, (void***)&$2)) SWIG_fail;
 }

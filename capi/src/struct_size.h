@@ -9,7 +9,8 @@
 
 #include "core/base/status.h"
 
-// Structs of the API may be larger or smaller than this version's: the caller and the library pass their sizes.
+// A caller that was compiled for another version can pass structs that are larger or smaller than those of this
+// version. Callers therefore pass the sizes of structs, too.
 namespace shampoo {
 
 // Copies a caller's struct of `size` bytes into this version's: fields that the caller does not have are 0, and bytes
@@ -49,7 +50,7 @@ Status CheckWritable(const Struct* user_struct, size_t first_version_size, const
                  "; start from the _INIT macro of the struct");
 }
 
-// Copies this version's struct into a caller's, up to the size of the caller's. The caller's struct_size is kept.
+// Copies this version's struct into a caller's struct, up to the size of the latter. The caller's struct_size is kept.
 template <typename Struct>
 Status WriteStruct(const Struct& own, size_t first_version_size, const char* name, Struct* user_struct) {
   SHAMPOO_RETURN_IF_ERROR(CheckWritable(user_struct, first_version_size, name));

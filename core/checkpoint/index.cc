@@ -279,7 +279,8 @@ std::string IndexStart(uint64_t checksum) { return Cat(kIndexBeginning, Hex(chec
 Status ParseIndex(IndexText* text, const BlockFilter& filter, CheckpointIndex* index) {
   IndexParser parser(filter, index);
   Status status;
-  // Consume members as they are parsed: a JSON tree of all of them would need many times the memory.
+  // Consume each member as soon as it is parsed. A JSON tree of all members would need many times as much memory as the
+  // index.
   const auto consume = [&](std::span<const std::string> where, const Json& member) {
     if (where.size() != 3 || where[0] != "checkpoint") return false;
     if (status.ok()) status = parser.Add(where[1], member);

@@ -49,7 +49,7 @@ class StateBackup {
     return {};
   }
 
-  // Returns whether all files must be checked before the state is written, because Restore() may fail.
+  // Returns whether Restore() may fail. In that case, all files must be checked before the state is written.
   bool NeedsCheckFirst() const {
     return std::find(was_initial_.begin(), was_initial_.end(), false) != was_initial_.end();
   }
@@ -105,8 +105,8 @@ class Load {
       reader_ = std::make_unique<StatesReader>(index_);
       return backup->Keep();
     })));
-    // If the state of one rank must not be lost, every rank checks its files first. An error that another rank finds
-    // only while it loads is too late: the first rank may have overwritten its state by then.
+    // If the state of one rank must not be lost, every rank checks its files first. If another rank found an error only
+    // while it loads, the rank with that state might already have overwritten it.
     const int64_t own_needs = backup->NeedsCheckFirst() ? 1 : 0;
     std::vector<int64_t> needs;
     SHAMPOO_RETURN_IF_ERROR(ranks_.AllGatherInts({&own_needs, 1}, &needs));
@@ -279,7 +279,8 @@ class Load {
     for (const Matching::Steps& steps : matching_->steps()) {
       SHAMPOO_RETURN_IF_ERROR(steps.optimizer->WriteSteps(static_cast<size_t>(steps.group), steps.steps));
     }
-    // The writes waited for the stream, so all ranks now discard the errors of the same steps, also of replays.
+    // The writes above waited for all steps in the stream, including replays of captured steps. Therefore all ranks now
+    // discard the errors of the same steps.
     for (OptimizerState* optimizer : call_.optimizers) {
       SHAMPOO_RETURN_IF_ERROR(optimizer->FinishSteps(call_.stream));
     }

@@ -49,7 +49,7 @@ bool IsOfFactor(std::string_view state) {
   return state.starts_with("factor") || state.starts_with("inverse") || state.starts_with("basis");
 }
 
-// Whether the state is loaded into a block from saved blocks of other shapes.
+// Whether the state can be loaded from saved blocks that have only some elements of its block.
 bool IsConverted(const StateEntry& state) { return state.elementwise() || state.state() == kLrSum; }
 
 std::string ValueIn(const StoredGroup& group, const char* key) {

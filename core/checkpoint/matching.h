@@ -88,7 +88,7 @@ class Matching {
   StoredByFirst stored_blocks_;
   std::map<int, int64_t> longest_;                  // by stored parameter: the largest last - first + 1 of its blocks
   std::unordered_set<const StoredBlock*> sources_;  // the sources of resharded_.back()
-  std::map<std::string, int64_t> unused_;  // saved states that no optimizer uses: number of blocks that have them
+  std::map<std::string, int64_t> unused_;           // by state: number of saved blocks whose state is not used
   std::vector<Direct> direct_;
   std::vector<ReshardedParam> resharded_;
   std::vector<Steps> steps_;

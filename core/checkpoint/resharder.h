@@ -10,8 +10,8 @@
 
 namespace shampoo {
 
-// Assembles the elementwise states of blocks from saved blocks with other elements. Works on windows of the flattened
-// parameter, so that its memory is bounded.
+// Assembles the elementwise states of a block from the saved blocks that have its elements. Works on windows of the
+// flattened parameter, so that its memory is bounded.
 class Resharder {
  public:
   explicit Resharder(StatesReader* reader) : reader_(reader) {}

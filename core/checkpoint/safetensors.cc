@@ -63,7 +63,7 @@ bool DtypeFromSafetensors(std::string_view name, Dtype* dtype) {
 }
 
 std::string SafetensorsStart(std::span<const TensorSpec> tensors, const std::string& note) {
-  // Written piece by piece: a JSON tree of the header would need many times the memory.
+  // Written piece by piece: a JSON tree would need many times as much memory as the header.
   std::string header = Cat("{\"", kMetadata, "\":{\"format\":", Quoted(note), "}");
   for (const TensorSpec& tensor : tensors) {
     header += Cat(",", Quoted(tensor.name), ":{\"dtype\":\"", SafetensorsName(tensor.dtype),
@@ -93,7 +93,8 @@ Status ReadSafetensorsLength(const char* start, int64_t file_bytes, int64_t* hea
 Status ParseSafetensorsHeader(std::string_view header, int64_t data_bytes, std::vector<TensorSpec>* tensors) {
   tensors->clear();
   Status status;
-  // Consume tensors as they are parsed: a JSON tree of all of them would need many times the memory.
+  // Consume each tensor as soon as it is parsed. A JSON tree of all tensors would need many times as much memory as the
+  // header.
   const auto zero_byte = [] {
     return IoFailed("the name of a tensor contains a zero byte (\\u0000); expected none", kLoadAnother);
   };

@@ -174,8 +174,8 @@ class Save {
                                           "directory"));
       SHAMPOO_RETURN_IF_ERROR(file.Size(&bytes));
       if (bytes != stored.bytes) {
-        return IoFailed(file.path(), " has ", bytes, " bytes; expected ", stored.bytes,
-                        ", which another rank wrote: check the file system that the ranks share, and save again");
+        return IoFailed(file.path(), " has ", bytes, " bytes; expected the ", stored.bytes,
+                        " bytes that another rank wrote: check the file system that the ranks share, and save again");
       }
     }
     return {};

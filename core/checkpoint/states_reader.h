@@ -31,8 +31,8 @@ class StatesReader {
   Status CheckElementwise(const StoredBlock& block, const StoredEntry& entry) {
     return Check(block, entry, block.place.elements() * static_cast<int64_t>(SizeOf(entry.dtype)));
   }
-  // Checks an entry while it copies it to a state of the same block. After a failure the state may be partly
-  // overwritten.
+  // Copies an entry to a state of the same block, and checks the entry at the same time. After a failure the state may
+  // be partly overwritten.
   Status Load(const StoredBlock& block, const StoredEntry& entry, const StateEntry& state, char* memory);
   // Reads elements of an entry that has passed Check(), in the order of the file.
   Status ReadRange(const StoredBlock& block, const StoredEntry& entry, int64_t first, int64_t count, void* to);

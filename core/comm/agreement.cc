@@ -131,8 +131,8 @@ Status NoDifferenceFound(Communicator* comm, const char* what) {
   comm->Abort();
   return CommFailed(
       comm->rank_name(), " ", comm->rank(), " received hashes of ", what,
-      " that differ between ranks, and then equal values: expected values that differ; the hashes or the values were "
-      "transferred wrongly",
+      " that differ between ranks, and then equal values from all ranks: expected different values; the hashes or the "
+      "values were transferred wrongly",
       kCheckRanks);
 }
 

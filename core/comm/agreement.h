@@ -14,8 +14,8 @@ namespace shampoo {
 inline constexpr char kNothingChanged[] = "; nothing has changed";
 
 // Functions with which ranks agree on an error, so that all of them fail together. Most of them allocate memory and
-// make several exchanges, so they are for create, for checkpoints, and for steps that fail anyway. Unless a comment
-// says otherwise, they are collective: every rank calls them at the same point.
+// make several exchanges, so they are for creating optimizers, for checkpoints, and for steps that fail anyway. Unless
+// a comment says otherwise, they are collective: every rank calls them at the same point.
 
 inline constexpr size_t kTextBytes = 1024;
 // Gathers a text from every rank, truncated to kTextBytes - 1 bytes, in one exchange. buffer: kTextBytes bytes for each
@@ -36,7 +36,7 @@ Status AllGatherInts(Communicator* comm, int64_t own, std::vector<int64_t>* numb
 // Gathers the same number of integers from every rank. The integers of rank r begin at r * own.size().
 Status AllGatherInts(Communicator* comm, std::span<const int64_t> own, std::vector<int64_t>* numbers);
 
-// The first integer that is not the same on all ranks, and a rank that differs from the most frequent value.
+// The first integer that is not the same on all ranks, and a rank whose integer differs from the most frequent value.
 struct Difference {
   bool found = false;
   size_t index = 0;
@@ -51,8 +51,8 @@ Difference FirstDifference(std::span<const int64_t> numbers, int world);
 // Returns the error of the lowest rank that failed, with its text, on every rank; success if no rank failed.
 Status AgreeOnStatus(Communicator* comm, const Status& own);
 
-// For ranks whose hashes differ although the hashed values are the same: aborts the communicator and returns an error.
-// what: the hashed values, such as "the plans". Not collective.
+// Aborts the communicator and returns the error for this case: the hashes of the ranks differ, although the hashed
+// values are the same. what: the hashed values, such as "the plans". Not collective.
 Status NoDifferenceFound(Communicator* comm, const char* what);
 
 // Fails on every rank if the lines differ between ranks. The error quotes the first such line of two ranks.

@@ -23,7 +23,7 @@ using Library = std::unique_ptr<void, Closer>;
 
 // The NCCL functions that are used, and the communicator that they are called with.
 struct Nccl {
-  Library library;  // keeps the library loaded after a dlclose by the host
+  Library library;  // keeps the library loaded even if the program closes it
   void* comm = nullptr;
   int world = 0;
   int (*all_gather)(const void* send, void* recv, size_t count, int datatype, void* comm, void* stream) = nullptr;

@@ -362,7 +362,8 @@ const Key kKeys[] = {
      .methods = kShampoo | kSoap | kMuon | kSign, .choices = kStateDtypes, .dtype = &Settings::grafting_dtype},
     {.name = "second_moment_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which the second moment of the gradient is stored between steps. auto: computation_dtype. With "
-            "method muon: of second_moment element, and of the parameters that method adam updates.",
+            "method muon, this is the second moment of second_moment element and of the parameters that method adam "
+            "updates.",
      .methods = kWithMoment | kWithBasis | kMuon, .choices = kStateDtypes, .dtype = &Settings::second_moment_dtype},
     {.name = "allow_stalled_moments", .type = KeyType::kBool, .default_text = "false",
      .doc = "Accept a decay so close to 1 that a second moment in 16 bits never decreases, because rounding undoes "
@@ -370,7 +371,7 @@ const Key kKeys[] = {
             "grafting_beta2 for grafting_dtype, beta2 for factor_dtype and second_moment_dtype, and weight_ema or "
             "average_eval for average_dtype. Intended only for comparisons with other implementations. In f16, a "
             "moment stops decreasing at about 3e-8 / (1 - decay) even with a smaller decay, because the spacing of f16 "
-            "numbers is never finer than 6e-8: at 3e-5 with a decay of 0.999.",
+            "numbers is never finer than 6e-8. With a decay of 0.999, for example, it stops at 3e-5.",
      .flag = &Settings::allow_stalled_moments},
     {.name = "gradient_scale", .type = KeyType::kF64, .default_text = "1",
      .doc = "Every gradient is multiplied by this number when it is read (loss scaling, averaging over a batch).",
@@ -417,10 +418,10 @@ const Key kKeys[] = {
     {.name = "on_block_mismatch", .type = KeyType::kChoice, .default_text = "error",
      .doc = "What shampoo_load does with blocks that the checkpoint does not have. This happens if it was saved with "
             "another max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d or route, with other roles "
-            "or row_splits of parameters, or with other shards and shard_mode local. error: it fails and names them. "
-            "reset: their factor matrices and inverse roots start from their initial values, and so do moments in "
-            "eigenbases, the means of second_moment row and short, and the radius of norm_control hyperball; all other "
-            "states are loaded, and a warning gives the number of blocks.",
+            "or row_splits of parameters, or with other shards and shard_mode local. error: the load fails and names "
+            "the blocks. reset: their factor matrices and inverse roots start from their initial values, and so do "
+            "moments in eigenbases, the means of second_moment row and short, and the radius of norm_control "
+            "hyperball; all other states are loaded, and a warning gives the number of blocks.",
      .scope = Scope::kOptimizer, .choices = kMismatchNames, .choose = Choose<&Settings::on_block_mismatch>},
     {.name = "status_lag", .type = KeyType::kI64, .default_text = "1",
      .doc = "On a GPU, the number of calls after which a step reports its errors: gradients that it refused and roots "
@@ -452,16 +453,16 @@ const Key kKeys[] = {
      .methods = kWithBasis, .least = 0, .most = 1, .least_open = true, .number = &Settings::shampoo_beta,
      .changeable = true},
     {.name = "relative_epsilon", .type = KeyType::kF64, .default_text = "auto",
-     .doc = "Multiple of the largest element of the square root of the second moment that is added to all elements of "
-            "a block, in addition to epsilon. Without it, directions without gradients, in which the moments contain "
-            "only rounding errors, get updates of full size. Applies to blocks with factor matrices. auto: 1024 times "
-            "the unit roundoff of computation_dtype, 6.1e-5 for f32.",
+     .doc = "The largest element of the square root of the second moment of a block, times this number, is added to "
+            "all elements of that square root, in addition to epsilon. If nothing is added, directions without "
+            "gradients, in which the moments contain only rounding errors, get updates of full size. Applies to "
+            "blocks with factor matrices. auto: 1024 times the unit roundoff of computation_dtype, 6.1e-5 for f32.",
      .methods = kSoap, .off_text = "0", .least = 0, .most = 1, .most_open = true,
      .number = &Settings::relative_epsilon},
     {.name = "factor_correction", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Term that a step adds to a factor matrix. none: the gradient contracted with itself. kl: the gradient is "
-            "first whitened along all other dimensions: by eigenvalues with method soap, as in KL-SOAP (arXiv "
-            "2509.03378), and by the inverse roots in use with method shampoo. Method kl_shampoo always uses kl. Not "
+            "first whitened along all other dimensions. Method soap whitens by eigenvalues, as in KL-SOAP (arXiv "
+            "2509.03378), and method shampoo by the inverse roots in use. Method kl_shampoo always uses kl. Not "
             "supported on a GPU with method shampoo yet.",
      .methods = kShampoo | kSoap, .choices = kFactorTermNames, .choose = Choose<&Settings::factor_correction>},
     {.name = "kl_eigenvalues", .type = KeyType::kChoice, .default_text = "ema",
@@ -471,9 +472,9 @@ const Key kKeys[] = {
      .methods = kWithBasis, .choices = kKlEigenvaluesNames, .choose = Choose<&Settings::kl_eigenvalues>},
     {.name = "kl_init", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Eigenvalues before the first step, with factor_correction kl and method kl_shampoo. The authors use 0.1, "
-            "which takes hundreds of steps to decay if gradients are small. auto: from the first gradient that "
-            "is not zero, and the averages of the eigenvalues are bias-corrected, so that the scale of the gradients has "
-            "no influence; 0.1 with basis_order before.",
+            "which takes hundreds of steps to decay if gradients are small. auto: the eigenvalues come "
+            "from the first gradient that is not zero, and their averages are bias-corrected, so that the scale of the "
+            "gradients has no influence. With basis_order before, auto means 0.1.",
      .methods = kWithBasis, .least = 0, .least_open = true, .number = &Settings::kl_init},
     {.name = "kl_cap", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Largest inverse square root of an eigenvalue, with factor_correction kl and method kl_shampoo. 0: no "
@@ -589,17 +590,17 @@ const Key kKeys[] = {
             "algorithm: results depend on the number of ranks.",
      .methods = kMuon, .flag = &Settings::muon_local},
     {.name = "adam_lr", .type = KeyType::kF64, .default_text = "3e-04",
-     .doc = "Learning rate of the parameters that method adam updates in a group of method muon (key route), while lr "
-            "is peak_lr. A schedule of lr changes both in proportion.",
+     .doc = "Learning rate of the parameters that method adam updates in a group of method muon (key route). It "
+            "applies while lr is peak_lr. If a schedule changes lr, this learning rate changes in proportion.",
      .methods = kMuon, .least = 0, .number = &Settings::adam_lr, .changeable = true, .arithmetic = true},
     {.name = "adam_beta1", .type = KeyType::kF64, .default_text = "0.9",
-     .doc = "beta1 of the parameters of adam_lr.",
+     .doc = "beta1 of the parameters that adam_lr applies to.",
      .methods = kMuon, .least = 0, .most = 1, .most_open = true, .number = &Settings::adam_beta1},
     {.name = "adam_beta2", .type = KeyType::kF64, .default_text = "0.95",
-     .doc = "beta2 of the parameters of adam_lr.",
+     .doc = "beta2 of the parameters that adam_lr applies to.",
      .methods = kMuon, .least = 0, .most = 1, .least_open = true, .number = &Settings::adam_beta2},
     {.name = "adam_epsilon", .type = KeyType::kF64, .default_text = "1e-08",
-     .doc = "epsilon of the parameters of adam_lr.",
+     .doc = "epsilon of the parameters that adam_lr applies to.",
      .methods = kMuon, .least = 0, .number = &Settings::adam_epsilon, .arithmetic = true},
     {.name = "averaging", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Trains with an average of iterates. The parameter is then average_train times the average plus 1 - "
@@ -614,7 +615,7 @@ const Key kKeys[] = {
      .doc = "Weight of the average in the parameter during training, with averaging gpa and schedule_free.",
      .least = 0, .most = 1, .least_open = true, .number = &Settings::average_train},
     {.name = "average_eval", .type = KeyType::kF64, .default_text = "0.9",
-     .doc = "Decay of the average with averaging gpa: a step multiplies the average by this, and adds 1 minus this "
+     .doc = "Decay of the average with averaging gpa: a step multiplies the average by this number d, and adds 1 - d "
             "times the newest iterate.",
      .least = 0, .most = 1, .most_open = true, .number = &Settings::average_eval},
     {.name = "average_lr_power", .type = KeyType::kF64, .default_text = "2",
@@ -628,7 +629,7 @@ const Key kKeys[] = {
             "replicas or gathered shards.",
      .least = 0, .most = 1, .most_open = true, .number = &Settings::weight_ema},
     {.name = "weight_ema_start", .type = KeyType::kI64, .default_text = "1",
-     .doc = "Step of the group after which the average of weight_ema starts: it is then the parameter.",
+     .doc = "Step of the group after which the average of weight_ema starts, with the value of the parameter.",
      .least = 1, .most = kLargestInteger, .integer = &Settings::weight_ema_start},
     {.name = "average_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which the state of averaging or weight_ema, a difference from the parameter, is stored between "
@@ -651,9 +652,9 @@ const Key kKeys[] = {
      .doc = "Seed of the random numbers of state_rounding and param_rounding.",
      .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::rounding_seed},
     {.name = "basis_order", .type = KeyType::kChoice, .default_text = "after",
-     .doc = "Whether a step updates factor matrices and eigenbases after or before it computes the direction. before "
-            "uses a basis that its own gradient has determined; the first update then consists of rounding errors in "
-            "float32.",
+     .doc = "Whether a step updates factor matrices and eigenbases after or before it computes the direction. With "
+            "before, a step uses a basis that its own gradient has determined; in float32, the first update then "
+            "consists of rounding errors.",
      .methods = kSoap, .for_replay = true, .choices = kBasisOrderNames,
      .choose = Choose<&Settings::basis_order>},
     {.name = "first_step", .type = KeyType::kChoice, .default_text = "skip",
@@ -672,13 +673,14 @@ const Key kKeys[] = {
     {.name = "basis_sort", .type = KeyType::kChoice, .default_text = "before",
      .doc = "When a refresh with basis_method qr sorts the columns of an eigenbasis by decreasing eigenvalue. before, "
             "after: before or after the iteration. none: never. ascending: after the iteration, by increasing "
-            "eigenvalue. With basis_method eigen, ascending sorts by increasing eigenvalue, and all other values by "
-            "decreasing ones.",
+            "eigenvalue. With basis_method eigen, ascending sorts by increasing eigenvalue, and every other choice "
+            "by decreasing eigenvalue.",
      .methods = kWithBasis, .for_replay = true, .choices = kBasisSortNames, .choose = Choose<&Settings::basis_sort>},
     {.name = "basis_transport", .type = KeyType::kChoice, .default_text = "rotate",
      .doc = "How a refresh converts the second moment, and the eigenvalues of kl_eigenvalues ema, to the new "
-            "eigenbasis. rotate: by the squared elements of the rotation between the bases. permute: only by the order "
-            "of the columns with basis_sort before. none: not at all. The filtered gradient is always rotated.",
+            "eigenbasis. rotate: by the squared elements of the rotation between the bases. permute: only by the "
+            "permutation with which basis_sort before sorts the columns. none: not at all. The filtered gradient is "
+            "always rotated.",
      .methods = kWithBasis, .for_replay = true, .choices = kBasisTransportNames,
      .choose = Choose<&Settings::basis_transport>},
     {.name = "basis_epsilon", .type = KeyType::kF64, .default_text = "0",

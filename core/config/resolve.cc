@@ -105,7 +105,7 @@ Status CheckAverages(const Settings& settings) {
                   "weight_decay_type decoupled");
   }
   if (settings.weight_ema != 0) {
-    return reject("weight_ema", "because there is one average to export", "weight_ema 0");
+    return reject("weight_ema", "because only one average can be exported", "weight_ema 0");
   }
   return {};
 }
@@ -174,8 +174,8 @@ Status Resolver::Run(Settings* settings) {
   return {};
 }
 
-// Copies the values of the keys that the method reads, and the defaults of other keys, whose values may be inherited
-// from the config of another method.
+// Copies the values of the keys that the method reads. Other keys get their defaults, because their values may be
+// inherited from the config of another method.
 Status Resolver::TakeValues() {
   for (const Key& key : Keys()) {
     Value value = ValueOf(key);
@@ -200,8 +200,8 @@ Status Resolver::ResolveShampoo() {
   if (IsAuto("root_rank_rtol")) settings_.root_rank_rtol = -1;
   if (settings_.skip_dim_size > 0 && settings_.grafting == Grafting::kNone) {
     return Invalid("key skip_dim_size: the value ", settings_.skip_dim_size,
-                   " is not allowed with grafting none: expected 0, or a grafting method, which updates tensors whose "
-                   "dimensions are all skipped");
+                   " is not allowed with grafting none, because only grafting updates tensors whose dimensions are all "
+                   "skipped: expected skip_dim_size 0, or another value of grafting");
   }
   if (settings_.factor_correction == FactorTerm::kKl && settings_.initial_inverse == InitialInverse::kZero) {
     return Invalid(
@@ -238,8 +238,9 @@ Status Resolver::ResolveFilter() {
     return Invalid("key beta3: the value ", settings_.beta3,
                    " is not allowed with beta1 0, with which there is no average: expected auto, or a beta1 above 0");
   } else if (settings_.method == Method::kMuon && IsSet("use_nesterov") && settings_.use_nesterov) {
-    return Invalid("key beta3: the value ", settings_.beta3,
-                   " is not allowed with use_nesterov true, which means a beta3 of beta1^2: expected one of the keys");
+    return Invalid(
+        "key beta3: the value ", settings_.beta3,
+        " is not allowed with use_nesterov true, which means a beta3 of beta1^2: expected only one of these two keys");
   }
   if (IsAuto("peak_lr")) settings_.peak_lr = settings_.lr;
   const bool decays_by_peak = settings_.weight_decay_type == WeightDecayType::kCorrected ||
@@ -264,7 +265,8 @@ Status Resolver::ResolveDirection() {
   if (start > 1 && settings_.grafting == Grafting::kNone) {
     return Invalid("key start_preconditioning_step: the value ", start, " is not allowed with method ",
                    NameOf(settings_.method),
-                   " and grafting none: expected -1, or a grafting method, which updates parameters before that step");
+                   " and grafting none, because only grafting updates parameters before that step: expected "
+                   "start_preconditioning_step -1, or another value of grafting");
   }
   if (settings_.dual_norm_scale && settings_.direction_moment != DirectionMoment::kNone) {
     return Invalid(
@@ -296,8 +298,7 @@ Status Resolver::ResolveIgnoredDims() {
   SHAMPOO_RETURN_IF_ERROR(ParseList(key, text, &settings_.ignored_dims));
   if (settings_.ignored_dims.size() % 2 == 0) return {};
   return Invalid("key ignored_dims: the value ", text,
-                 " is not allowed: expected pairs of an order and a dimension, such "
-                 "as 2,1, or 0");
+                 " is not allowed: expected 0, or pairs of an order and a dimension, such as 2,1");
 }
 
 // Resolves the defaults of a method that works in eigenbases, and checks its keys.
@@ -323,7 +324,7 @@ Status Resolver::ResolveBasis() {
   if (orthogonalizes && !config_.IsSet(*FindKey("shape_scale"))) settings_.shape_scale = ShapeScale::kMuon;
 
   const bool is_before = settings_.basis_order == BasisOrder::kBefore;
-  // The keys that only one value of basis_order reads, each with the value that it must have with the other one.
+  // The keys that are read with only one value of basis_order, each with the value that it must have otherwise.
   constexpr Default kOnlyBefore[] = {
       {"start_preconditioning_step", "-1"}, {"basis_init", "eigen"}, {"grafting", "none"}};
   constexpr Default kOnlyAfter[] = {{"first_step", "skip"}, {"factor_start", "zero"}};

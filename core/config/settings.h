@@ -183,7 +183,8 @@ struct GroupSettings {
   bool dual_norm_scale = false;
   bool update_floor_rows = false;
 
-  // Returns whether a step controls the norm of a tensor, or the norm of its direction by that of the tensor.
+  // Returns whether a step controls the norm of a tensor, or limits the norm of its direction relative to the norm of
+  // the tensor.
   constexpr bool controls_norm() const { return norm_control != NormControl::kNone || update_floor > 0; }
   // Returns whether a step uses norms of whole tensors, because of a key in kNormKeys or of grafting with method sign.
   // With method shampoo, grafting uses norms of blocks instead.
@@ -257,7 +258,7 @@ struct Settings : GroupSettings {
   Route route = Route::kAuto;
 
   std::vector<int64_t> ignored_dims;           // pairs: order, dim
-  std::vector<int64_t> inverse_root_override;  // one entry: for all orders; several: by order
+  std::vector<int64_t> inverse_root_override;  // one entry: for all blocks; several: by number of factor matrices
 
   // No value means auto.
   std::optional<Dtype> computation_dtype;
@@ -273,8 +274,8 @@ struct Settings : GroupSettings {
 
   // Returns whether blocks have a second moment of the gradient, V.
   bool has_moment() const { return HasMoment(grafting); }
-  // Returns the root r of a block with this number of factor matrices: 2 * factors (section 3 of the paper) unless
-  // inverse_root_override has an entry for the number that is not 0.
+  // Returns the root r of a block with this number of factor matrices: 2 * factors (section 3 of the paper), unless
+  // inverse_root_override has a nonzero entry for this number.
   int64_t RootFor(int factors) const;
 
   // Returns the key whose larger values reduce the effect of the smallest eigenvalues of factor matrices.
@@ -283,7 +284,7 @@ struct Settings : GroupSettings {
     return root_relative_epsilon > 0 ? "root_relative_epsilon" : "epsilon";
   }
 
-  // Returns the same settings with those of GroupSettings replaced by RoutedSettings.
+  // Returns these settings, with the fields of GroupSettings replaced by the result of RoutedSettings().
   Settings Routed() const {
     Settings routed = *this;
     static_cast<GroupSettings&>(routed) = RoutedSettings(*this);

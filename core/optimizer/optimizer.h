@@ -72,7 +72,7 @@ class Optimizer {
   Status StatOfGroup(std::string_view number, double* value) const;
 
   std::shared_ptr<const PlanData> plan_;
-  std::shared_ptr<Communicator> replica_comm_;  // kept alive even if there is one replica, which does not use it
+  std::shared_ptr<Communicator> replica_comm_;  // kept alive, although it is not used with one replica
   BoundBuffers buffers_;
   StepHistory history_;
   std::unique_ptr<OptimizerState> state_;

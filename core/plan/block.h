@@ -16,7 +16,8 @@
 // Parameters and the blocks that they are divided into: the entries of a plan.
 namespace shampoo {
 
-// The largest dim of a block. The eigensolver's workspace has 2 n^2 elements, which LAPACK counts in 32-bit integers.
+// The largest dim with a factor matrix. The eigensolver's workspace has 2 n^2 elements, which LAPACK counts in 32-bit
+// integers.
 inline constexpr int64_t kLargestBlockDim = 32750;
 // The largest number of elements in a block. BLAS also counts in 32-bit integers.
 inline constexpr int64_t kLargestBlock = (int64_t{1} << 31) - 1;
@@ -34,7 +35,7 @@ struct ParamDesc {
   int stack_dims = 0;
   Role role = Role::kHidden;
   Fan fan = Fan::kOutIn;
-  std::vector<int64_t> row_splits;  // of the parts of each stacked tensor; a single size is repeated; empty: one part
+  std::vector<int64_t> row_splits;  // sizes of the parts of each stacked tensor; one size is repeated; empty: one part
   Dtype param_dtype = Dtype::kF32;
   Dtype grad_dtype = Dtype::kF32;
   Dtype out_dtype = Dtype::kF32;
@@ -80,11 +81,12 @@ struct Block {
 
   Shape shape;  // after merging and splitting; order >= 1, no empty dim
   int64_t elements = 0;
-  // The view of the tensor that was split, in elements: the whole parameter if the block is gathered, otherwise what
-  // this rank holds. The last stride is 1.
+  // The block as a view of the tensor that was split, in elements. The tensor is the whole parameter if the block is
+  // gathered, otherwise what this rank holds. The last stride is 1.
   std::array<int64_t, kMaxDims> tensor_stride{};
   int64_t tensor_offset = 0;
-  // The view of the memory that a step works on: the caller's buffer, or the block alone if it is gathered.
+  // The block as a view of the memory that a step works on: the caller's buffer, or memory that contains only this
+  // block if it is gathered.
   std::array<int64_t, kMaxDims> stride{};
   int64_t offset = 0;
   int64_t global_offset = 0;  // of the first element, in the flattened global parameter
@@ -92,7 +94,7 @@ struct Block {
   Dtype computation = Dtype::kF32;
   Dtype root_dtype = Dtype::kF32;
   int64_t root = 0;   // r of the exponent -exponent_multiplier / r
-  int64_t phase = 0;  // with root_spread: by how much its root refreshes follow those of the group (SpreadOffset)
+  int64_t phase = 0;  // with root_spread: determines how long after its group the block is refreshed (SpreadOffset)
 
   // The size, as a matrix, of the stacked tensor or part of row_splits that the block belongs to. The rows are the
   // outputs (ParamDesc::fan). 0: the tensor has fewer than two dims.

@@ -15,7 +15,7 @@ namespace shampoo {
 inline constexpr const char* kDirectionMoment = "direction_moment";
 
 // The names of the states that may have one element for each element of the block. If a checkpoint has other blocks,
-// they are converted.
+// these states are converted.
 inline constexpr const char* kElementwiseStates[] = {"filtered_grad",  "second_moment", "grafting",      "momentum",
                                                      "iterate_offset", "ema_offset",    kDirectionMoment};
 

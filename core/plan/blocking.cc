@@ -188,8 +188,8 @@ Status CheckBlock(const TensorBlock& view, const MergedTensor& tensor) {
   if (tensor.is_orthogonalized &&
       (std::min(view.shape[0], view.shape[1]) > kLargestBlockDim || view.shape.Product() > kLargestBlock)) {
     return Invalid("a matrix of shape ", ShapeText(view.shape),
-                   " is too large for method muon: expected at most 2^31 - 1 elements, and a smaller dim of at most ",
-                   kLargestBlockDim, "; divide it with row_splits or stack_dims, or use another method");
+                   " is too large for method muon: expected at most 2^31 - 1 elements, and at most ", kLargestBlockDim,
+                   " in the smaller dim; divide it with row_splits or stack_dims, or use another method");
   }
   if (view.shape.Product() > kLargestBlock) {
     return Invalid("a block of shape ", ShapeText(view.shape),
@@ -264,8 +264,8 @@ MergedTensor Merge(const Settings& settings, const ParamDesc& desc, const Shape&
   return merged;
 }
 
-// Where the elements of a tensor are in the caller's buffer. The tensor is dense, or it consists of the columns of a
-// dense tensor whose rows are longer.
+// Where the elements of a tensor are in the caller's buffer. The tensor is dense, or it consists of some columns of a
+// dense tensor with longer rows.
 struct TensorPlace {
   int64_t start = 0;       // the first element
   int64_t columns = 1;     // the last dim of the tensor
@@ -336,7 +336,8 @@ Status AppendTensor(const Param& param, const Settings& settings, const Shape& t
   }
   if (count > 1 && settings.uses_norms()) {
     return Invalid("a tensor of shape ", ShapeText(tensor), " is divided into ", count,
-                   " blocks: expected one block with the keys ", kNormKeys, "; set max_preconditioner_dim to at least ",
+                   " blocks: expected a single block, because of the keys ", kNormKeys,
+                   "; set max_preconditioner_dim to at least ",
                    *std::max_element(merged.shape.View().begin(), merged.shape.View().end()),
                    ", or use a group without these keys for the parameter");
   }
@@ -360,7 +361,8 @@ class PartAppender {
 
   int64_t count() const { return static_cast<int64_t>(parts_.size()); }
 
-  // Appends the parts of what the rank holds of one stacked tensor: the whole tensor, or a rectangle of it.
+  // Appends the parts of one stacked tensor, as far as the rank holds them. held: the shape of what the rank holds,
+  // which is the whole tensor or a rectangle of it.
   Status AppendRectangle(const Shape& held, int64_t start) {
     const int64_t rows = held.ndim > 0 ? held[row_dim_] : 1;
     for (const TensorPart& part : parts_) {
@@ -414,7 +416,7 @@ class PartAppender {
   std::vector<TensorPart> parts_;
 };
 
-// Checks what depends on the description of the parameter alone, so that all ranks find the same error.
+// Checks what depends only on the description of the parameter and on the keys, so that all ranks find the same error.
 Status CheckParts(const ParamDesc& desc, const Settings& settings) {
   if (settings.method == Method::kShampoo && settings.grafting == Grafting::kNone && HasRole(settings, desc)) {
     return Invalid("role is ", NameOf(desc.role),

@@ -23,7 +23,8 @@ namespace shampoo {
 // matrix, and how its direction is computed. The caller sets the other fields.
 Status AppendBlocks(const Param& param, const Settings& settings, std::vector<Block>* blocks);
 
-// 1. The elements [start, end) of one stacked tensor that a flat range of the stack contains. The range is never empty.
+// 1. The part of a flat range of the stack that is in one stacked tensor: elements [start, end) of this tensor. It is
+// never empty.
 struct StackedRange {
   int64_t tensor;  // 0, 1, ... in memory order
   int64_t start;

@@ -117,8 +117,8 @@ Status CheckDeviceKeys(const Settings& default_group, const Settings& settings, 
   if (has_average && (placement.replica_world > 1 || gathers)) {
     return Unsupported(
         "keys averaging and weight_ema are not supported yet on GPUs (device_type SHAMPOO_CUDA) with replica_world "
-        "above 1 or with several shards in shard_mode gather: expected none and 0, or one rank, or shard_mode local, "
-        "or a plan for SHAMPOO_CPU");
+        "above 1 or with several shards in shard_mode gather: expected averaging none and weight_ema 0, or one "
+        "replica and no gathered shards, or a plan for SHAMPOO_CPU");
   }
   if (settings.state_rounding != Rounding::kNearest || settings.param_rounding != Rounding::kNearest) {
     return Unsupported(

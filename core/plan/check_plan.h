@@ -14,7 +14,7 @@ Status CheckPlacement(const Placement& placement);
 // Checks that the keys of a group are supported on the plan's device. shard_mode is in the settings of the default
 // group.
 Status CheckDeviceKeys(const Settings& default_group, const Settings& settings, const Placement& placement);
-// Checks the keys of a group that root_device restricts. root_device is in the settings of the default group.
+// Checks that the keys of a group are allowed with root_device, which is in the settings of the default group.
 Status CheckRootDevice(const Settings& default_group, const Settings& settings, const Placement& placement);
 
 // Checks a parameter without regard to other parameters: name, shape, stack_dims, row_splits and shard. Sets *elements

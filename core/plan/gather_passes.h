@@ -59,7 +59,7 @@ struct GatherPass {
 };
 
 // Returns the passes of this shard rank. The pass of bucket b and replica q is at b * replica_world + q. If q is
-// another replica, this pass is that of the rank of q that has the same shard rank.
+// another replica, this is the pass of the rank in q with the same shard rank.
 std::vector<GatherPass> PlanGatherPasses(const PlanData& plan);
 
 // Sets gather_bytes_of_rank and, on a device, slice_counts_of_rank. If there are several replicas, also sets

@@ -107,7 +107,8 @@ struct PlanData {
 // Collects groups and parameters, and computes a PlanData from them.
 class Plan {
  public:
-  // Returns the bytes of workspace that the backend allocates on a rank (see PlanData::rank), which owns these blocks.
+  // Returns the bytes of workspace that the backend allocates on a rank (see PlanData::rank). blocks: those that the
+  // rank owns.
   using WorkspaceBytes = int64_t (*)(const PlanData& plan, size_t rank, const std::vector<const Block*>& blocks);
 
   static Status Create(const Config& config, const Placement& placement, WorkspaceBytes workspace_bytes,

@@ -11,8 +11,7 @@
 namespace shampoo {
 
 // Returns lines of text that must be the same on several ranks: one for each hyper-parameter and each parameter.
-// with_shards: the lines also contain the shard of each parameter that this rank holds, on which ranks that hold the
-// same shards must agree.
+// with_shards: the lines also contain this rank's shard of each parameter, for ranks that must hold the same shards.
 std::vector<std::string> PlanLines(const PlanData& plan, bool with_shards);
 
 // Returns a warning if factor matrices cannot have full rank when their first inverse roots are computed, because too

@@ -38,9 +38,10 @@ class ShardLayout {
  public:
   // Finds the regions of all ranks of a parameter with elements.
   //   own     the parameter as this rank describes it
-  //   others  descriptions by other ranks, as far as the caller has added them. If there are none, the layout follows
-  //           the rule that this rank's own shard satisfies.
-  // Returns an error if no rule applies, or if the shards do not hold each element exactly once.
+  //   others  descriptions of the shards of other ranks, as far as the caller has added them. If there are none, the
+  //           layout follows the rule that this rank's own shard satisfies.
+  // Returns an error if no rule applies and the shard of a rank is not described. If all shards are described, each
+  // element must be on exactly one rank, or the whole parameter on every rank.
   static Status Find(const ParamDesc& own, int rank, int world, const std::map<int, ParamDesc>& others,
                      ShardLayout* out);
 
@@ -106,8 +107,8 @@ void ForEachOverlap(const Region& region, int64_t first, int64_t count, Visit&& 
 
 // Visits the elements of a block that a region contains, one run of consecutive elements at a time:
 // visit(offset in the dense block, offset in the region, number of elements). The runs come in the block's order.
-// They begin at the first-th of these elements and end after `count` of them. If the region is not an interval, only
-// all of them can be visited, and `first` and `count` have no effect.
+// If the region is an interval, only `count` of these elements are visited, from number `first` on. Otherwise all of
+// them are visited, and `first` and `count` have no effect.
 template <typename Visit>
 void ForEachRunIn(const Block& block, const Region& region, int64_t first, int64_t count, Visit&& visit) {
   // An interval of the tensor contains consecutive elements of the block.

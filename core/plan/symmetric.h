@@ -47,7 +47,7 @@ constexpr SymmetricRow RowOf(SymmetricForm form, int64_t d, int64_t row) {
   }
 }
 
-// Returns the number of elements of the array in which a state of this form is stored, which two states may share.
+// Returns the number of elements of the array in which a state of this form is stored. Two states may share the array.
 constexpr int64_t SpanElements(SymmetricForm form, int64_t d) {
   switch (form) {
     case SymmetricForm::kSquare:

@@ -37,8 +37,8 @@ RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64
       retries_singular ? static_cast<double>(n) * std::numeric_limits<Root>::epsilon() * largest : 0;
   outcome.epsilon = spec.pseudo_inverse ? 0 : spec.epsilon;
   outcome.shift = spec.pseudo_inverse ? 0 : spec.epsilon - (spec.clamp ? std::ldexp(std::min(least, 0.0), scale) : 0.0);
-  // X = B^T B, where row i of B is l_i^(exponent / 2) q_i. Computing B^T B takes half the work of another product, and
-  // the result is exactly symmetric.
+  // X = B^T B, where row i of B is l_i^(exponent / 2) q_i. Computing B^T B takes half the work of a general product,
+  // and the result is exactly symmetric.
   const RootOfEigenvalue root_of(spec, spec.epsilon, spec.exponent / 2, scale, least, largest, smallest);
   for (int64_t i = 0; i < n; ++i) {
     const double root = root_of(static_cast<double>(l[i]));

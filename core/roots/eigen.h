@@ -14,7 +14,7 @@ namespace shampoo {
 //
 // A check with a probe vector detects a wrong decomposition that the solver does not report. On success *x points to X
 // in the workspace: n x n, exactly symmetric, not yet checked for being finite. With a relative epsilon, X is the root
-// of the scaled matrix, which the caller multiplies by 2^(scale * exponent).
+// of the scaled matrix, and the caller multiplies X by 2^(scale * exponent).
 template <typename Root>
 RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, int scale,
                       const RootWorkspace<Root>& workspace, Root** x);

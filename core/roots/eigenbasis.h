@@ -34,20 +34,22 @@ struct BasisMemory {
   Real* Basis(int64_t n) const { return own.Work(n); }
   // n x n elements that the caller may use once the basis has been computed.
   Real* Spare(int64_t n) const { return own.Work(n) + n * n; }
-  // The order of the previous columns in which orthogonal iteration started (BasisSort::kBefore): n indices.
+  // The order into which orthogonal iteration has sorted the columns of the previous basis (BasisSort::kBefore): n
+  // indices.
   int32_t* Order() const { return own.ints; }
 };
 
 struct BasisOutcome {
-  RootOutcome root;      // kind: kScalar or kDiagonal for the identity without a computation, otherwise kEigen
+  RootOutcome root;      // kind: kScalar or kDiagonal for an identity that was not computed, otherwise kEigen
   bool is_kept = false;  // the previous basis is accurate enough; Basis() is not defined
 };
 
 // Computes an eigenbasis into memory.Basis(n). previous: the previous basis, n x n, or nullptr. Method qr starts from
 // it, and with a tolerance it is kept if it is accurate enough. Without a previous basis, methods eigen and qr both
-// compute an eigendecomposition. Signs of the columns are arbitrary. Except where method qr iterates, the basis of a
+// compute an eigendecomposition. Signs of the columns are arbitrary. Unless method qr iterates, the basis of a
 // negligible matrix (IsNegligible) and of a 1 x 1 matrix is the identity. If the eigensolver fails in the dtype of the
-// matrix, tries the solvers for float64. Source: arXiv 2409.11321, algorithm 3 (power iteration followed by QR).
+// matrix, tries the float64 eigensolvers of the recovery ladder. Source: arXiv 2409.11321, algorithm 3 (power iteration
+// followed by QR).
 template <typename Real>
 BasisOutcome ComputeBasis(const BasisSpec& spec, const SymmetricView<Real>& matrix, const Real* previous,
                           const BasisMemory<Real>& memory);

@@ -13,8 +13,8 @@
 namespace shampoo {
 namespace {
 
-// The smallest size at which separate stages are faster. Up to size 32 LAPACK's reduction and back-transformation use
-// no panels.
+// The smallest size at which separate stages are faster than LAPACK's driver. Up to size 32 LAPACK's reduction and
+// back-transformation use no panels.
 constexpr int64_t kMinStagedSize = 33;
 
 // Returns the block size of the reduction, which computes matrix-vector products within a block. While the matrix fits

@@ -13,8 +13,8 @@ namespace shampoo {
 // eigenvector of l[i]. Returns LAPACK's info.
 //   work   blas::EigenWork(n) elements
 //   ints   blas::EigenIntWork(n) elements
-//   tiles  lets idle threads help, each of which must hold a ScratchUse; may be nullptr. The result does not depend on
-//          the number of threads.
+//   tiles  lets idle threads help; each of these threads must hold a ScratchUse. May be nullptr. The result does not
+//          depend on the number of threads.
 template <typename Root>
 int SolveInStages(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* tiles);
 

@@ -45,8 +45,8 @@ void Scale(int64_t n, Real factor, Real* x, Tiles* tiles) {
   });
 }
 
-// Multiplies by a power of two so that the largest magnitude is in [1, 2), which rounds nothing. Returns false if all
-// elements are 0.
+// Multiplies by a power of two so that the largest magnitude is in [1, 2). This is exact unless an element becomes
+// denormal. Returns false if all elements are 0.
 template <typename Real>
 bool ScaleToOne(int64_t n, Real* x, Tiles* tiles) {
   double largest = 0;
@@ -92,7 +92,7 @@ class NewtonSchulz {
 
   double GramNorm() const { return NormOf(m_ * m_, gram_); }
 
-  // X <- (a I + b A + c A A) X, or X (a I + b A + c A A).
+  // X <- (a I + b A + c A A) X, or X (a I + b A + c A A) if X is tall.
   void Step(const NsCoefficients::Entry& entry) {
     const auto b = static_cast<Real>(entry.b);
     if (entry.c != 0) {

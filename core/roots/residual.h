@@ -10,7 +10,7 @@
 
 namespace shampoo {
 
-// The deviation of a root from the root that is computed in float64.
+// The accuracy of a computed root X of a matrix A.
 struct RootResiduals {
   // max |X - X64| / max |X64|, where X64 is the root of A + shift I by method eigen in float64. Infinity: X64 could not
   // be computed.
@@ -25,7 +25,7 @@ struct RootReport {
   RootResiduals residuals;  // with track_root_residuals
 };
 
-// Measures x, the root of the matrix, which was computed with this outcome. Uses the workspace of method eigen.
+// Measures x, a root of `matrix` whose computation had this outcome. Uses the workspace of method eigen.
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
                           const SymmetricView<Real>& x, const RootWorkspace<double>& workspace);

@@ -15,7 +15,7 @@ constexpr int kShifts = TridiagonalKernels::kShifts;
 constexpr int kPositiveSteps = 14;  // down to 2^-28, because IsSuitable allows a condition of 2^27
 constexpr double kPrecision = 0x1p-40;
 
-// Finds the interval between given points that contains the least eigenvalue.
+// Finds the two neighbors among given points between which the least eigenvalue lies.
 class Bisection {
  public:
   using Points = std::array<double, kShifts>;
@@ -70,7 +70,7 @@ EigenvalueBounds BoundEigenvalues(const Tridiagonal& t) {
 }
 
 bool ResolventSum::IsSuitable(const EigenvalueBounds& bounds, double shift) {
-  constexpr double kRange = 0x1p40;  // of the eigenvalues of Y^2, so that Y fits float32
+  constexpr double kRange = 0x1p40;  // limits the eigenvalues of Y^2, so that Y is in the range of float32
   const double least = bounds.least + shift;
   const double largest = bounds.largest + shift;
   return least >= 1 / kRange && largest <= kRange && largest <= kLargestCondition * least;

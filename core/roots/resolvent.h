@@ -20,8 +20,8 @@ struct Tridiagonal {
 // Bounds on the eigenvalues of a matrix. Below, g is Gershgorin's bound on their magnitudes. It is at most three
 // times the largest of the magnitudes.
 struct EigenvalueBounds {
-  // A lower bound on the least eigenvalue l. If l < 0, it is at least l - 2^-40 g. If 0 <= l < 2^-28 g, it is 0.
-  // Otherwise it is above l / 4.
+  // A lower bound on the least eigenvalue l. If l < 0, the bound is at least l - 2^-40 g. If 0 <= l < 2^-28 g, the
+  // bound is 0. Otherwise the bound is above l / 4.
   double least;
   // An upper bound on the largest eigenvalue, at most g.
   double largest;
@@ -45,7 +45,7 @@ class ResolventSum {
   // Returns how many doubles Multiply needs as scratch memory.
   static constexpr int64_t ScratchElements(int64_t n) { return n * TridiagonalKernels::kLanes; }
 
-  // Returns whether (T + shift I)^(-1/2) fits float32 and can be computed with the accuracy of float32.
+  // Returns whether (T + shift I)^(-1/2) is in the range of float32 and can be computed with the accuracy of float32.
   static bool IsSuitable(const EigenvalueBounds& bounds, double shift);
 
   // Requires IsSuitable(bounds, shift), where `bounds` are the bounds of T. memory: Elements(n) doubles.

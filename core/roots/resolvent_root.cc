@@ -34,7 +34,7 @@ constexpr int64_t ReductionWidth(int64_t n) { return n < 192 ? 8 : n < 384 ? 16 
 
 // The layout of the workspace after the matrix.
 struct Memory {
-  int64_t ld;                        // of v
+  int64_t ld;                        // row stride of v
   float *v, *x;                      // n x ld: reflectors; n x n: root
   double *d, *e, *u, *y, *z;         // n each: T, and vectors
   double* inverses;                  // ResolventSum::Elements
@@ -140,7 +140,7 @@ class Window {
     }
   }
 
-  // X <- H X H^T and Z <- H Z, where H = I - Y^T V is the product of the panel.
+  // X <- H X H^T and Z <- H Z, where H = I - Y^T V is the transpose of the product of the panel's reflectors.
   void Apply(const ReflectorPanel<float>& panel) const {
     const int64_t k = panel.count;
     const int64_t c = panel.columns;

@@ -15,8 +15,8 @@ struct ResolventResult {
   int solver_info = 0;    // LAPACK's
   double least = 0;       // min(least eigenvalue, 0)
   float* x = nullptr;     // n x n, exactly symmetric, in the workspace
-  // The probe vector v = Q u, where u is a vector of pseudo-random signs, and the products A v and X v of a correct
-  // result. They are columns of an n x stride matrix.
+  // The probe vector v = Q u, where u is a vector of pseudo-random signs, and the values that A v and X v have if the
+  // result is correct. The three vectors are columns of an n x stride matrix.
   int64_t stride = 0;
   const float* v = nullptr;
   const float* av = nullptr;
@@ -35,7 +35,7 @@ bool UsesResolvents(const RootSpec& spec, Rung rung, int64_t n);
 //   by_lapack  reduce with LAPACK even if there is a faster kernel; for tests
 ResolventResult RunResolvents(int64_t n, double epsilon, const RootWorkspace<float>& workspace, bool by_lapack = false);
 
-// Computes the same root as EigenRoot. *x is always the root of the scaled matrix, which the caller multiplies by
+// Computes the same root as EigenRoot. *x is always the root of the scaled matrix, and the caller multiplies *x by
 // 2^(-scale / 2). *suitable is set to false if the root needs eigenvectors; the workspace still holds the matrix then.
 RootOutcome ResolventRoot(const RootSpec& spec, Rung rung, int64_t n, int scale, const RootWorkspace<float>& workspace,
                           float** x, bool* suitable);

@@ -52,7 +52,7 @@ ZolotarevSum MakeSum(int q) {
   const double half_period = std::numbers::pi / 2 / ArithmeticGeometricMean(1, k);                             // K'
   const double quarter = std::numbers::pi / 2 / ArithmeticGeometricMean(1, std::sqrt(1 - inverse_condition));  // K
   const double error_exponent =
-      2 * std::numbers::pi * quarter / half_period;  // one more pole reduces the error by exp(-error_exponent)
+      2 * std::numbers::pi * quarter / half_period;  // one more pole multiplies the error by exp(-error_exponent)
   ZolotarevSum sum;
   sum.count = static_cast<int>(std::ceil(std::log(4 / ZolotarevSum::kError) / error_exponent));
   const double width = half_period / sum.count;

@@ -72,7 +72,8 @@ class AveragedMove {
   Real down_, up_, decay_, lr_, move_, pull_;
 };
 
-// Returns the multiple of the stored difference that, added to W, gives (1 - blend) W + blend * average.
+// Returns f for which W + f * difference = (1 - blend) W + blend * average. The difference is the stored state: Z - W
+// with averaging, otherwise the average minus W.
 SHAMPOO_HD inline double ExportFactor(const GroupSettings& settings, double blend) {
   return settings.averaging == Averaging::kNone ? blend : blend * (1 - 1 / settings.average_train);
 }

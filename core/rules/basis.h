@@ -56,8 +56,8 @@ SHAMPOO_HD inline void CorrectBias(const GroupSettings& settings, int64_t update
   scalars->moment_correction = corrects_moment ? BiasCorrection(settings.beta2, update) : 1;
 }
 
-// The scalars of the grafting method of SOAP, which exists with basis_order before: V <- decay V + weight G G, and its
-// direction H / (sqrt(V / correction) + epsilon).
+// The scalars of SOAP's grafting method, which requires basis_order before. V <- decay V + weight G G, and the
+// direction of the grafting method is H / (sqrt(V / correction) + epsilon).
 struct GraftingScalars {
   double decay = 0;
   double weight = 0;
@@ -95,14 +95,15 @@ constexpr double RelativeEpsilon(const GroupSettings& settings, Dtype computatio
 }
 
 // Returns whether the eigenvalues start from the gradients (kl_init auto): the first gradient gives the scale of the
-// first whitening, and their moving averages are bias-corrected, so that this scale has no weight in them.
+// first whitening, and the moving averages of the eigenvalues are bias-corrected, so that this scale has no weight in
+// them.
 //
 // Gradients of zeros count, but change no eigenvalue, because averages with zeros would make the next direction too
 // large. As long as all factor matrices are negligible, each gradient sets the eigenvalues again, so that they have the
 // right scale when a block gets its first gradient that is not zero.
 constexpr bool StartsFromGradient(const GroupSettings& settings) { return settings.kl_init < 0; }
 
-// The eigenvalues with kl_init auto until a gradient is not zero.
+// The eigenvalues with kl_init auto before the first gradient that is not zero.
 constexpr double kEigenvalueOfZeros = 0.1;
 
 // Returns the eigenvalues of a block before its first gradient.
@@ -110,8 +111,9 @@ constexpr double EigenvalueBeforeGradients(const GroupSettings& settings) {
   return StartsFromGradient(settings) ? kEigenvalueOfZeros : settings.kl_init;
 }
 
-// Returns the eigenvalues that a gradient with this mean square sets with kl_init auto. The product of one eigenvalue
-// of each dim with a factor matrix is the mean square. A negligible mean square counts as 0.
+// Returns the eigenvalues that a gradient with this mean square sets with kl_init auto. They are equal, and the product
+// of `factors` of them, one for each dim that has a factor matrix, is the mean square. A negligible mean square counts
+// as 0.
 SHAMPOO_HD inline double FirstEigenvalue(double mean_square, int factors, Dtype computation) {
   return IsNegligible(mean_square, computation) ? kEigenvalueOfZeros : std::pow(mean_square, 1.0 / factors);
 }
@@ -127,11 +129,12 @@ SHAMPOO_HD inline double EigenvalueDecay(const GroupSettings& settings, int64_t 
   const double decay = settings.shampoo_beta;
   if (!StartsFromGradient(settings)) return decay;
   const int64_t t = FactorUpdates(settings, update) - (SkipsFirst(settings) ? 0 : 1);
-  // The bias-corrected average of t terms, from the one of t - 1 terms.
+  // With this decay, an update turns the bias-corrected average of t - 1 terms into that of t terms.
   return 1 - (decay < 1 ? (1 - decay) / BiasCorrection(decay, t) : 1 / static_cast<double>(t));
 }
 
-// Returns the share of an eigenvalue that its average keeps. scale: its inverse square root.
+// Returns decay times an eigenvalue, the part of it that remains in the moving average. scale: the inverse square root
+// of the eigenvalue.
 SHAMPOO_HD inline double KeptEigenvalue(double decay, double scale) { return decay / (scale * scale); }
 
 // Returns the largest inverse square root that an eigenvalue of a dim of size d may have; infinity: there is no limit.

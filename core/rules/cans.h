@@ -7,11 +7,11 @@
 
 #include "core/rules/root_spec.h"
 
-// Root method cans: inverse square roots by a fixed sequence of polynomials with minimax coefficients. With B scaled so
-// that its largest row sum of magnitudes is 1, Y = B, Z = I and P = Y, each step computes T = b I + a P, Z <- T Z,
-// Y <- Y T and P <- Z Y. Z converges to B^(-1/2) and Y to B^(1/2). The order of the factors keeps rounding errors
-// small. Sources: Emerging-Optimizers, pull request 277, for the coefficients; Higham, Functions of Matrices (2008),
-// section 6.7, for the coupled iteration.
+// Root method cans: inverse square roots by a fixed sequence of polynomials with minimax coefficients. B is scaled so
+// that its largest row sum of magnitudes is 1. Starting from Y = B, Z = I and P = Y, each step computes T = b I + a P,
+// Z <- T Z, Y <- Y T and P <- Z Y. Z converges to B^(-1/2) and Y to B^(1/2). The order of the factors keeps rounding
+// errors small. Sources: Emerging-Optimizers, pull request 277, for the coefficients; Higham, Functions of Matrices
+// (2008), section 6.7, for the coupled iteration.
 namespace shampoo {
 
 struct CansStep {

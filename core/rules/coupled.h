@@ -63,7 +63,7 @@ constexpr double SeriesCoefficient(int64_t i, int64_t p) {
   return b;
 }
 
-// The values are those of RootOutcome::converged.
+// Except for kRunning, the values are those of RootOutcome::converged.
 enum class CoupledState : int32_t { kStalled = -1, kAtMaximum = 0, kConverged = 1, kRunning = 2 };
 
 // Returns the state of an iteration.

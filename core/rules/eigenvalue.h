@@ -14,7 +14,8 @@
 // How a matrix is scaled, how its eigenvalues become eigenvalues of the root, and when a result is accepted.
 namespace shampoo {
 
-// The largest |A X^p - I| at which X counts as a root. Source: the paper's release, for its higher-order method.
+// The largest |A X^p - I| at which X counts as a root. Source: the release of arXiv 2309.06497, for its higher-order
+// method.
 inline constexpr double kLargestResidual = 0.1;
 
 // Returns the epsilon that is added to the eigenvalues of a matrix with this mean eigenvalue.
@@ -22,8 +23,8 @@ SHAMPOO_HD inline double ResolvedEpsilon(const RootSpec& spec, double mean_eigen
   return spec.relative_epsilon > 0 ? spec.relative_epsilon * std::fmax(mean_eigenvalue, 0) : spec.epsilon;
 }
 
-// Returns the number by which the key trace_scaling divides a matrix with this trace, which may be infinite, before its
-// root is computed: max(trace, epsilon)^trace_scaling.
+// Returns the number by which the key trace_scaling divides a matrix with this trace before the root of the matrix is
+// computed: max(trace, epsilon)^trace_scaling. The trace may be infinite.
 SHAMPOO_HD inline double TraceDivisor(const GroupSettings& settings, double trace) {
   if (settings.trace_scaling == 0) return 1;
   // The limits keep the product with a bias correction a normal number.
@@ -32,8 +33,8 @@ SHAMPOO_HD inline double TraceDivisor(const GroupSettings& settings, double trac
 }
 
 // Returns whether a factor matrix counts as a zero matrix because none of its elements is a normal number of its dtype.
-// The elements of a factor matrix that only decays become such numbers: rounding keeps them from reaching 0, and none
-// of their digits is correct. magnitude: that of the largest element, before the division by the bias
+// The elements of a factor matrix that only decays become denormal: rounding keeps them from reaching 0, and none of
+// their digits is correct. magnitude: that of the largest element, before the division by the bias
 // correction. Methods in eigenbases also apply the rule to means of squares and of eigenvalues.
 constexpr bool IsNegligible(double magnitude, Dtype dtype) { return magnitude < SmallestNormal(dtype); }
 
@@ -97,7 +98,7 @@ class ElementScaling {
   }
 
  private:
-  // 0 for a divisor without an exponent.
+  // Returns 0 for a divisor that is not positive and finite.
   SHAMPOO_HD static int ExponentOf(double divisor) {
     return divisor > 0 && divisor - divisor == 0 ? std::ilogb(divisor) : 0;
   }

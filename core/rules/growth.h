@@ -29,8 +29,8 @@ constexpr double StateLimit(Dtype computation, Dtype state) {
   return of_state < of_products ? of_state : of_products;
 }
 
-// Returns whether a factor matrix can take a term: C_k of a contracted gradient, times the weight. square:
-// |gradient|^2. Returns false for NaN.
+// Returns whether a factor matrix can take the term weight * C_k, where C_k is computed from a gradient that was
+// whitened first. square: the sum of the squares of the whitened gradient. Returns false for NaN.
 constexpr bool TermFits(double square, double weight, Dtype computation, Dtype factor) {
   return square < ProductLimit(computation) && weight * square < StateLimit(computation, factor) / 2;
 }
@@ -52,7 +52,7 @@ constexpr Dtype ElementDtype(const Block& block) {
   return is_narrow ? block.filtered_grad.dtype : block.computation;
 }
 
-// Returns a bound on |G|; NaN if an argument is. largest_param counts with coupled decay only.
+// Returns a bound on |G|; NaN if an argument is. largest_param has an effect only with coupled decay.
 constexpr double GradientBound(const StepScalars& step, double largest_gradient, double largest_param) {
   const double scale = step.gradient_scale < 0 ? -step.gradient_scale : step.gradient_scale;
   return scale * largest_gradient + step.coupled_decay * largest_param;

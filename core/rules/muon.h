@@ -24,7 +24,8 @@ SHAMPOO_HD inline int ScaleExponent(double largest) {
   return is_finite ? std::ilogb(largest) : 0;
 }
 
-// Returns whether each mean of second_moment row or short is that of an output. matrix_rows: the number of outputs.
+// Returns whether each mean of second_moment row or short is taken over the elements of one output. matrix_rows: the
+// number of outputs.
 constexpr bool MeansAreOfOutputs(DirectionMoment kind, int64_t matrix_rows, int64_t matrix_columns) {
   return kind == DirectionMoment::kRow || matrix_rows >= matrix_columns;
 }

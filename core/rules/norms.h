@@ -83,7 +83,7 @@ SHAMPOO_HD double DecayedElement(const GroupSettings& settings, double decay, Re
 struct NormControlRow {
   NormSums sums;
   ControlledMove move;
-  double moved_square = 0;  // of the row after the move; the CPU adds these in order
+  double moved_square = 0;  // the sum of squares of the row after the move; the CPU adds these sums in row order
 };
 
 // Returns whether a step computes one NormControlRow for each row of a matrix.
@@ -102,7 +102,7 @@ constexpr bool ControlsRows(const GroupSettings& settings) {
 // Ratio(), after the caller has computed |W1|.
 class NormControlStep {
  public:
-  // total: the sums over the whole tensor. radius: the norm that hyperball maintains. scale: of the direction.
+  // total: the sums over the whole tensor. radius: the norm that hyperball maintains. scale: the direction's scale.
   SHAMPOO_HD NormControlStep(const GroupSettings& settings, double lr, const NormSums& total, double radius,
                              const DirectionScale& scale)
       : settings_(settings), lr_(lr), norm_(std::sqrt(total.ww)), radius_(radius), scale_(scale.down * scale.up) {

@@ -35,8 +35,9 @@ struct RootSpec {
   int64_t numerator = 1;
   int64_t denominator = 1;
   // `epsilon` is added to the eigenvalues. If relative_epsilon is above 0, relative_epsilon times their mean is added
-  // instead: once the matrix is known, `epsilon` is set to that product (ResolvedEpsilon), and relative_epsilon is kept
-  // as a mark. Method higher_order without relative_epsilon adds `epsilon` times a bound on the largest eigenvalue.
+  // instead: once the matrix is known, `epsilon` is set to that product (ResolvedEpsilon). relative_epsilon stays above
+  // 0, because other functions also depend on it. Method higher_order without relative_epsilon adds `epsilon` times a
+  // bound on the largest eigenvalue.
   double epsilon = 0;
   double relative_epsilon = 0;
   // The coupled iterations.
@@ -62,8 +63,8 @@ constexpr double ExponentOfRoot(const GroupSettings& settings, int64_t numerator
 }
 
 // Returns the method that computes the root numerator / denominator of an n x n matrix: the method of the settings,
-// except that cans supports only the exponents -1/2 and -1/4, and only n above 1. Method eigen computes all other
-// roots.
+// except that cans supports only the exponents -1/2 and -1/4, and only n above 1. Where cans is chosen but not
+// supported, the method is eigen.
 constexpr RootMethod MethodOfRoot(const GroupSettings& settings, int64_t numerator, int64_t denominator, int64_t n) {
   const double exponent = ExponentOfRoot(settings, numerator, denominator);
   const bool has_cans = n > 1 && (exponent == -0.5 || exponent == -0.25);

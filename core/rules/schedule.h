@@ -29,7 +29,7 @@ enum class RootTask : unsigned char {
   kCompute,           // compute them from the current factor matrices
   kTakeSnapshot,      // copy the factor matrices, to compute the roots later
   kFromSnapshot,      // compute them from a snapshot that is at least root_async steps old, and use them
-  kAdoptDeviceRoots,  // use the roots of a snapshot, which a device has already computed
+  kAdoptDeviceRoots,  // use the roots that a device has already computed from a snapshot
   kInitialize,        // compute the first eigenbases of the block
 };
 
@@ -124,7 +124,7 @@ struct GroupSchedule {
   RefreshKeys keys;
   int64_t t = 0;
   Refresh last;         // at or before t
-  Refresh last_usable;  // at or before t - async; its roots are in use at step t
+  Refresh last_usable;  // at or before t - async; its roots may be used at step t
   Grafting grafting = Grafting::kNone;
   InitialInverse initial_inverse = InitialInverse::kIdentity;
 };

@@ -122,12 +122,12 @@ constexpr bool StaysSmall(const StepScalars& step, Dtype computation, bool has_m
   return moved < small && total < small && lr * total + shrunk < small;
 }
 
-// The mark of a block whose update was skipped, in an exchange between replicas: every byte of its first element has
-// this value. In each dtype, the element is then a NaN that no arithmetic produces.
+// The mark of a block whose update was skipped. In an exchange between replicas, every byte of the block's first
+// element has this value. In each dtype, the element is then a NaN that no arithmetic produces.
 inline constexpr unsigned char kSkippedMark = 0xff;
 
-// Returns whether the values that are written for an element fit. value: the new parameter as every rank computes it;
-// it may differ from applied.value by the rounding of the exchange.
+// Returns whether the values that are written for an element fit their dtypes. value: the new parameter as every rank
+// computes it; it may differ from applied.value by the rounding of the exchange.
 template <typename Real>
 constexpr bool ElementFits(const UpdateLimits& limits, const AppliedElement<Real>& applied, Real value,
                            bool param_is_finite) {

@@ -23,8 +23,8 @@ std::string ChangeableKeys() {
 }
 
 // Checks a new value of epsilon or root_relative_epsilon with method shampoo. With root_rank_handling pseudo_inverse,
-// neither key is in use, and both must stay 0. Otherwise the plan fixes which key is in use. This key can be changed to
-// another value above 0.
+// neither key is in use, and both must stay 0. Otherwise the plan fixes which of the two keys is in use. That key can
+// be changed to another value above 0, and the other key must stay 0.
 Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
   if (settings.method != Method::kShampoo) return {};
   const bool is_relative = key.number == &Settings::root_relative_epsilon;

@@ -75,7 +75,7 @@ class OptimizerState {
   Status ReadSteps(size_t group, int64_t* steps) const;
   Status WriteSteps(size_t group, int64_t steps);
 
-  // Set the whole state, or the factor matrices of a block, to the values before the first step.
+  // Set the whole state, or the states of a block that are not elementwise, to the values before the first step.
   Status Initialize();
   Status InitializeFactors(const Block& block);
   // Returns whether Initialize() would change nothing.

@@ -34,10 +34,10 @@ class StateMemory {
   // Fails while the stream is being captured, because nothing can be read then. what: how the error names the request.
   virtual Status CheckReadable(const std::string& what) const = 0;
 
-  // Sets the step counters and all states of this rank's blocks as before the first step.
+  // Sets the step counters and all states of this rank's blocks to their values before the first step.
   virtual Status Initialize(char* arena) = 0;
-  // Sets the factor matrices of one block, and all other states that are not elementwise, as before its first step.
-  // settings: of its group.
+  // Sets the factor matrices of one block, and its other states that are not elementwise, to their values before the
+  // first step. settings: those of the block's group.
   virtual Status InitializeFactors(const Block& block, const Settings& settings, char* arena) = 0;
 
   // Copy between the host and this memory.

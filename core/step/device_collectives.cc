@@ -31,8 +31,8 @@ int32_t DeviceCollectives::AllToAll(void* self, const void* send, const size_t* 
   return own->failure_.ok() ? 0 : 1;
 }
 
-// If one of the copies fails, only the step of this rank fails, as after any other failed call of CUDA. The
-// communicator can still be used.
+// If a copy between the device and the host fails, only the step of this rank fails, as after any other failed call of
+// CUDA. The communicator can still be used.
 Status DeviceCollectives::GatherThroughHost(char* buffer, int64_t segment_bytes, void* stream) {
   const int64_t own = segment_bytes * comm_->rank();
   const cuda::ExchangeMemory memory = engine_->exchange_memory();

@@ -63,8 +63,8 @@ Status SeveralDevices::TakeFailure() {
     Status failure_here = ranks->TakeFailure();
     if (failure.ok()) failure = std::move(failure_here);
   }
-  // A step that cannot be captured has another code. It fails on all ranks, and they can continue outside of the
-  // capture.
+  // The error of a step that cannot be captured has another code. Such a step fails on all ranks, and they can continue
+  // outside of the capture.
   if (failure.code() == Code::kComm) AbortAll();
   return failure;
 }
@@ -115,8 +115,8 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
                       " is at an exchange of another optimizer, or at another exchange of optimizer ",
                       reported.optimizer(), kStepInTheSameOrder);
   }
-  // The same sequence as on the CPU: the shards of this copy, then the copies of this shard, then the shards again,
-  // because the copies of another shard may have found an error.
+  // The ranks agree in the same sequence as on the CPU: the shards of this copy, then the copies of this shard, then
+  // the shards again, because the copies of another shard may have found an error.
   Status error = std::move(own);
   for (const auto& ranks : ranks_) {
     if (!AnyFailed()) error = ranks->Agree(report, std::move(error), step, was_replayed);
@@ -126,8 +126,8 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
   }
   if (!error.ok()) return error;
   AbortAll();
-  return CommFailed(comm.rank_name(), " ", comm.rank(), " received from ", comm.rank_name(), " ", report.rank,
-                    " that it rejected a step, but then no error; expected one", kCheckRanks);
+  return CommFailed(comm.rank_name(), " ", report.rank, " reported to ", comm.rank_name(), " ", comm.rank(),
+                    " that it rejected a step, but then sent no error; expected an error", kCheckRanks);
 }
 
 }  // namespace shampoo

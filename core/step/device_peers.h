@@ -49,8 +49,8 @@ class SingleDevice final : public DevicePeers {
   }
 };
 
-// Several ranks: copies of the parameters, shards of them, or both. The devices agree on each step in exchanges that
-// are part of the step. The hosts exchange error texts, but only after a step was rejected.
+// Several ranks, which hold copies of the parameters, shards of them, or both. The devices agree on each step in
+// exchanges that are part of the step. The hosts exchange error texts, but only after a step was rejected.
 class SeveralDevices final : public DevicePeers {
  public:
   // ranks: of one or two communicators, in the order in which they agree: shards before copies. Allocates the device

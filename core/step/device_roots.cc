@@ -149,8 +149,8 @@ Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory
   char* const arena = source.arena;
   SHAMPOO_RETURN_IF_ERROR(memory_of_device.Download(memory.data(), arena + factor.offset, SpanBytes(factor, d)));
 
-  // This form is a triangle in an array that also holds another state. Upload() writes both, so the other state must be
-  // in `memory`, too.
+  // A root of form kUpper is a triangle in an array that also holds another state. Upload() writes both, so the other
+  // state must be in `memory`, too.
   if (inverse.form == SymmetricForm::kUpper && !shared) {
     SHAMPOO_RETURN_IF_ERROR(memory_of_device.Download(memory.data() + here.inverse[at].offset, arena + inverse.offset,
                                                       SpanBytes(inverse, d)));

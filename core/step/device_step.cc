@@ -166,7 +166,8 @@ Status DeviceStep::Prepare(bool captured) {
   SHAMPOO_RETURN_IF_ERROR(inputs_.state.CheckUsable(inputs_.state.in()));
   SHAMPOO_RETURN_IF_ERROR(inputs_.buffers.CheckAllBound());
   SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseRootFailure(&is_forwarded));
-  // A step can be pending only during a capture. It is completed before the captured step runs.
+  // Outside of a capture, FinishSteps() was called before, so no step is pending. During a capture, the previous step
+  // may be pending; the device completes it before it runs the captured step.
   const bool is_pending = pending_.ticket != 0;
   const char* const in = inputs_.state.in();
   const bool knows_counters =
@@ -202,8 +203,8 @@ Status DeviceStep::Prepare(bool captured) {
 }
 
 // Returns whether a parameter is expected to take part in the replays of a captured step. The device cannot make a
-// replay in which roots of the parameter are due. A rank without a gradient of the parameter expects that its group is
-// stepped if the last step stepped it.
+// replay in which roots of the parameter are due. A rank without a gradient of the parameter expects that the
+// parameter's group is stepped if the last step stepped that group.
 bool DeviceStep::TakesPartInReplays(const Param& param) const {
   return inputs_.buffers.HasGradient(param) || engine_->counted_steps()[param.desc.group] != 0;
 }
@@ -243,8 +244,9 @@ void DeviceStep::ListTasks(bool captured) {
   }
 }
 
-// Waits until the host has computed the roots that the step uses. Roots of snapshots that are not available, for
-// example after a checkpoint was loaded, are computed now: roots that the device computes would differ by rounding.
+// Waits until the host has computed the roots that the step uses. Roots that are not available, for example because
+// their snapshots were loaded from a checkpoint, are computed on the host now: roots that the device computes would
+// differ by rounding.
 Status DeviceStep::PrepareHostRoots() {
   SHAMPOO_RETURN_IF_ERROR(host_roots_->TakeError());
   if (next_.first_task < 0) return {};
@@ -416,7 +418,8 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
       // The ladder of the host has already tried everything.
       const bool from_host = host_roots_ && task == RootTask::kAdoptDeviceRoots;
       if (from_host) report = host_roots_->ReportOf(roots.FirstFactorOf(b) + k);
-      // The states are already converted to the new eigenbases, so a basis that failed stays until the next refresh.
+      // An eigenbasis that could not be computed is not computed again before the next refresh, because the states have
+      // already been converted to the bases that this refresh left.
       if (report.outcome.ok() || from_host || !is_writable || block.is_rotated()) continue;
       // When roots of a snapshot come into use, snapshot_step becomes the negative step of that snapshot.
       const int64_t step = task == RootTask::kCompute ? pending_.steps[g] : -counters_.block_counters[at];

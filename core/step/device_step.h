@@ -80,8 +80,8 @@ class StartedRoots {
 };
 
 // The step of an optimizer on a device. The host makes the checks that need no data of the device and enqueues the
-// step; the device makes the others and can reject the step on its own (docs/adr/0015). The error of a step is returned
-// by the next call, or with status_lag 0 by its own call.
+// step; the device makes the other checks and can reject the step on its own (docs/adr/0015). The error of a step is
+// returned by the next call, or with status_lag 0 by its own call.
 class DeviceStep final : public StepStrategy {
  public:
   // memory: the memory of inputs.state, which owns it. host_roots: nullptr unless async roots are computed on the host.
@@ -124,7 +124,7 @@ class DeviceStep final : public StepStrategy {
     std::vector<unsigned char> has_gradient;     // by group: this rank has a gradient of it
     std::vector<RootTask> tasks;                 // by block
     std::vector<int64_t> block_counters_before;  // by block: as in DeviceCounters, before the step
-    int64_t first_task = -1;                     // the first block of any rank with a task; -1: none
+    int64_t first_task = -1;                     // the first block that has a task on any rank; -1: none
     bool any_refresh = false;
   };
 

@@ -87,7 +87,7 @@ Status HostRoots::Allocate(const std::vector<const Block*>& blocks) {
   recovery_ints_.resize(static_cast<size_t>(ints));
   recovery_.workspace = {recovery_elements_.data(), recovery_ints_.data()};
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
-  // The executor of the application cannot be used here: it runs only on the thread of an API call.
+  // The executor of the application cannot be used here: it may be called only on the thread of an API call.
   SHAMPOO_RETURN_IF_ERROR(Executor::Create(plan_.threads, {}, &executor_));
   slots_.resize(static_cast<size_t>(executor_->slots()));
   const auto doubles = [](int64_t bytes) { return static_cast<size_t>((bytes + 7) / 8); };
@@ -205,7 +205,7 @@ void HostRoots::ComputeOne(const Job& job, const cuda::HostRoot& root, Team::Wor
   status.diagonal_input = outcome.diagonal_input ? 1 : 0;
 }
 
-// The root replaces its matrix, which no rung of the ladder reads after it has found a root.
+// The root replaces its matrix. This is safe, because no rung of the ladder reads the matrix after a root was found.
 template <typename Real>
 RootReport HostRoots::RootOf(const Job& job, const cuda::HostRoot& root, Team::Worker* worker) {
   const Block& block = plan_.block(root.block);

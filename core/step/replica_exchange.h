@@ -29,7 +29,7 @@ class ReplicaSharing {
                        ShardAgreement* shards) = 0;
   // Joins the exchange of a bucket only to report a failure.
   virtual void Report(int64_t bucket, const Status& failure) = 0;
-  // Does the same as Report(). After the exchange of the first bucket, also joins the agreement with the other shards.
+  // Does the same as Report() and, for the first bucket, then joins the agreement with the other shards.
   virtual void ReportWithShards(int64_t bucket, const Status& failure, ShardAgreement* shards) = 0;
   // Makes the next step return an error if an inverse root of another rank has failed too often. Call it after a step.
   virtual void DeferRootFailures() = 0;

@@ -147,7 +147,7 @@ double RootLedger::Mean(double RootResiduals::*measure) const {
   return count > 0 ? sum / count : 0;
 }
 
-// Returns the quantile by nearest rank: the smallest value that at least this share of all values does not exceed.
+// Returns the quantile by nearest rank: the smallest value v such that at least this share of all values is at most v.
 double RootLedger::Quantile(double RootResiduals::*measure, double share) const {
   std::vector<double> values;
   for (size_t i = 0; i < reports_.size(); ++i) {

@@ -71,9 +71,10 @@ class ShardRounds final : public ShardAgreement {
   void ClearInputs() override;
   void Report(const Status& failure) override;
 
-  // Agrees without exchanging the text of an error: the error of a rank has only its code, unless a collective failed.
-  // With gathered blocks, the text is fetched after one more exchange, in which ranks report that this agreement failed
-  // on them. context: nullptr: the inputs of the last agreement.
+  // Agrees without exchanging the text of an error: an error then has only a code, unless a collective failed. With
+  // gathered blocks, the text is fetched after one more exchange, in which a rank on which this agreement failed
+  // reports the failure. If context is nullptr, the inputs are those of the last agreement, or those that were set
+  // since.
   void AgreeOnCode(StepDecision* decision, const StepContext* context);
   // Agrees with the inputs of the last agreement, or those that were set since. Returns the error of all ranks.
   Status AgreeOnError(Status own);

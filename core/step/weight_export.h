@@ -20,7 +20,7 @@ Status CheckExport(const StepInputs& inputs, std::span<void* const> weights);
 // update.
 class WeightExport {
  public:
-  // targets: of a step, by block.
+  // targets: the targets of a step, by block.
   WeightExport(const StepInputs& inputs, CpuBackend* backend, const std::vector<BlockTarget>& targets);
 
   Status Check(std::span<void* const> weights) const { return CheckExport(inputs_, weights); }

@@ -7,8 +7,8 @@
 
 The rate falls to 0 along half a cosine. AdamW's best rate is searched on a grid of factor 2, which is extended until
 the best rate is not at an end. libshampoo uses the same rate. Losses are means over seeds. The column "holds" says yes
-if the loss with the defaults is lower (for vectors, at most 1 % higher), or if both losses have fallen by a factor of
-10^6.
+if the loss with the defaults is lower than AdamW's (for vectors, at most 1 % higher), or if both losses have fallen by
+a factor of 10^6.
 Times are the mean time of the optimizer's step on one thread, called from Python. Needs NumPy and this library's
 package.
 """

@@ -26,14 +26,14 @@ def lines_with_code(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def slug(heading: str) -> str:
-    """Return the anchor of a heading that no earlier heading of the page equals."""
+    """Return the anchor that a heading has if no earlier heading of the page has the same one."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     text = re.sub(r"[^\w\- ]", "", text.lower())
     return text.replace(" ", "-")
 
 
 class Anchors:
-    """The anchors of a page. If headings are equal, the anchors of all but the first end in a number."""
+    """The anchors of a page. If several headings have the same slug, all anchors except the first end in a number."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()

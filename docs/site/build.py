@@ -37,7 +37,7 @@ def main() -> int:
     arguments = parser.parse_args()
     out = arguments.out.resolve()
     pages = out / "pages"
-    # A page that was removed from the repository must not stay.
+    # Delete the old output, so that no page stays that was removed from the repository.
     for folder in (pages, out / "xml", out / "html"):
         shutil.rmtree(folder, ignore_errors=True)
     (pages / "reference/c").mkdir(parents=True)

@@ -27,7 +27,7 @@ version = release
 extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "index"
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-# Code in guides may be a fragment, which a lexer need not understand.
+# Code in guides may be a fragment that the lexer cannot parse.
 suppress_warnings = ["misc.highlighting_failure"]
 
 myst_heading_anchors = 6
@@ -47,7 +47,8 @@ napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 
-# Types of C, MPI, NCCL, Python and other packages are documented elsewhere, and the site is built without a network.
+# Names of C, MPI, NCCL, Python and other packages have no links, because their documentation is elsewhere and the site
+# is built without a network.
 nitpick_ignore_regex = [
     (r"c:.*", r"(?!shampoo|SHAMPOO).*"),
     (r"py:.*", r"(?!libshampoo).*"),
@@ -143,7 +144,7 @@ class MarkLongText(SphinxTransform):
 
 
 class UnwrapPages(SphinxTransform):
-    """Moves the content of a Doxygen page into the section around it, so that the contents list its titles."""
+    """Moves the content of a Doxygen page into the section around it, so that its titles are in the contents list."""
 
     default_priority = 400
 

@@ -20,7 +20,7 @@ SECTION = re.compile(r"^/\* ={20,}\n \* (?P<title>[^\n]+)\n(?P<text>(?: \*[^\n]*
 UPPER_RULE = re.compile(r"^ \* [=-]{20,}\n(?= \* [^\n]+\n \* [=-]{20,}\n)", re.MULTILINE)
 #: The beginning of the comment about the header.
 FILE = re.compile(r"^/\*\*\n \* @file\n", re.MULTILINE)
-#: An inline function that is public: its comment describes its result.
+#: A public inline function. A description of the result (@return) distinguishes it from internal ones.
 PUBLIC = re.compile(r"(\n \* @return (?:(?!\*/).)*\*/\n)(?:static inline|SHAMPOO_INLINE) ", re.DOTALL)
 
 

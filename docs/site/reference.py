@@ -55,7 +55,7 @@ class Header:
 
     @property
     def members(self) -> list[ElementTree.Element]:
-        """The items that are not structs, without the static functions, which only the adapters use."""
+        """The items that are not structs, except static functions: only the adapters use those."""
         return [member for member in self._root.iter("memberdef") if member.get("static") != "yes"]
 
     def items(self) -> list[Item]:
@@ -134,7 +134,7 @@ def _section_page(section: Section, items: list[Item]) -> list[str]:
 
 
 def write_pages(xml: Path, include: Path, out: Path) -> list[str]:
-    """Write the pages of the C reference into a folder, and return what is not documented."""
+    """Write the pages of the C reference into a folder, and return messages about gaps in the documentation."""
     tidy(xml)
     gaps = []
     entries: list[tuple[str, str]] = []

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 // The order of search results: guides, then the reference, then decisions, examples and the changelog. The numbers
-// below `score` are Sphinx's defaults. Scorer is a "var" because searchtools.js declares it, too.
+// below `score` are Sphinx's defaults. Scorer is a "var" because searchtools.js declares the same name.
 const LATER = [["docs/adr", 10], ["examples", 10], ["CHANGELOG", 10], ["reference", 1]];
 var Scorer = {
   score: ([docname, , , , score]) => score - (LATER.find(([folder]) => docname.startsWith(folder)) || ["", 0])[1],

@@ -64,7 +64,7 @@ class Stage:
         self._write(Path("sources/index.md"), index + self._toctree("", *entries))
 
     def _children(self, page: Path) -> list[str]:
-        """Return the README files in subfolders of a README file that have no closer README file above them."""
+        """Return the README files below a README file that have no other README file between it and them."""
         found = []
         for other in sorted(self._pages):
             ancestors = (folder / "README.md" for folder in other.parent.parents)

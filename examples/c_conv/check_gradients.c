@@ -53,7 +53,8 @@ int main(int argc, char** argv) {
 
   openblas_set_num_threads(1);
   digits_load(&digits, argc > 1 ? argv[1] : "../c_mlp/data/digits.bin");
-  // Room for one image more than is used, so that the check fails if the network confuses the two numbers.
+  // Room for one image more than is used, so that the check fails if the network uses the size of its buffers as
+  // the number of images.
   network_create(&net, kImages + 1);
   network_init(&net, &random_state);
   // Biases of 0 would give exactly 0 at empty pixels, where relu has no derivative.

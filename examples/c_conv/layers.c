@@ -6,7 +6,7 @@
 #include <string.h>
 #include <tgmath.h>
 
-// Computes c [m][n] = a b. The form kTransposed means that the memory of a factor contains the transpose of it.
+// Computes c [m][n] = a b. With the form kTransposed, the memory of a factor contains the transpose of the factor.
 enum { kPlain = CblasNoTrans, kTransposed = CblasTrans };
 static void multiply(int a_form, int b_form, int m, int n, int k, const real* a, const real* b, real* c) {
   const CBLAS_TRANSPOSE a_how = (CBLAS_TRANSPOSE)a_form, b_how = (CBLAS_TRANSPOSE)b_form;
@@ -34,7 +34,8 @@ static void add_shifted(int side, int shift, const real* column, real* row) {
   for (int x = from; x < to; ++x) row[x] += column[x - shift];
 }
 
-// Writes `columns`, whose row (channel, ky, kx) has for every pixel its neighbor in the direction (ky - 1, kx - 1).
+// Writes `columns`. The row (channel, ky, kx) has, for each pixel of the channel, the neighbor of the pixel at the
+// offset (ky - 1, kx - 1).
 static void gather_patches(const Conv* conv, int images, const real* x, real* columns) {
   const int side = conv->side, pixels = side * side;
   for (int c = 0; c < conv->inputs; ++c) {

@@ -14,7 +14,7 @@
 typedef struct {
   int inputs;   // input channels
   int outputs;  // output channels
-  int side;     // of an image, the same before and after
+  int side;     // of an input or output image
 } Conv;
 
 enum { kTaps = 9 };  // weights of a 3x3 filter

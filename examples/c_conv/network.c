@@ -116,7 +116,8 @@ double network_gradient(Network* net, int count, const real* x, const int* label
   const real* p = net->params;
   real* g = net->grads;
   const Pool first_pool = pool2(count);
-  // The gradient of softmax and cross entropy is (probability - 1 at the label), divided by the number of images.
+  // The gradient with respect to a score is (probability - is_label) / number of images, where is_label is 1 at the
+  // label and 0 elsewhere.
   for (int i = 0; i < count * kClasses; ++i) net->d_scores[i] = net->scores[i] / (real)count;
   for (int r = 0; r < count; ++r) net->d_scores[r * kClasses + labels[r]] -= 1 / (real)count;
   linear_backward(count, kFeatures, kClasses, net->features, p + kW4, net->d_scores, g + kW4, g + kB4, net->d_features);

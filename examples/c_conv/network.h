@@ -30,7 +30,7 @@ extern const NetworkTensor network_tensors[kTensors];
 int network_tensor_size(const NetworkTensor* tensor);
 
 typedef struct {
-  int images;      // largest number of images in a pass; n below
+  int images;      // largest number of images in a pass; called n below
   real* params;    // [kValues]
   real* grads;     // [kValues]
   real* columns1;  // patches of the three convolutions

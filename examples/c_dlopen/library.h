@@ -14,7 +14,7 @@ extern const char library_soname[];
 // or has a version that this program was not compiled for. The library stays loaded.
 const shampoo_api* library_open(const char* path);
 
-// Ends the program with a message if the status is an error. what: the operation, for the message.
+// Ends the program with a message if the status is an error. The message begins with `what`, the name of the operation.
 void library_check(const shampoo_api* api, shampoo_status status, const char* what);
 
 #endif

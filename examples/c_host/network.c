@@ -95,7 +95,8 @@ static void store(Network* net, int t, int count) {
 }
 
 void network_backward(Network* net, int count, const float* x, const int* labels, float loss_scale) {
-  // The gradient of softmax and cross entropy is (probability - 1 at the label), divided by the number of images.
+  // The gradient with respect to a score is (probability - is_label) / number of images, where is_label is 1 at the
+  // label and 0 elsewhere.
   for (int i = 0; i < count * kClasses; ++i) {
     const float probability = net->outputs[kLayers - 1][i];
     const int is_label = i % kClasses == labels[i / kClasses];

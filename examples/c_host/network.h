@@ -43,7 +43,8 @@ typedef struct {
   float* gradients[kLayers];  // gradients with respect to those outputs
 } Network;
 
-// Creates a network for passes of at most `rows` images. Weights are drawn by Glorot's rule.
+// Creates a network for passes of at most `rows` images. Weights are drawn uniformly from +-sqrt(6 / (inputs +
+// outputs)) of their layer (Glorot and Bengio, 2010); biases are 0.
 void network_create(Network* net, int rows, uint64_t* random_state);
 void network_free(Network* net);
 

@@ -34,7 +34,7 @@ void with_shampoo_prepare(WithShampoo* shampoo, double share, double loss_scale)
 // and shampoo_last_error() has the reason.
 int with_shampoo_step(WithShampoo* shampoo);
 
-// Returns a counter of the optimizer, which is 0 when this process creates the optimizer.
+// Returns a counter of the optimizer. The counters that this program reads are 0 when the optimizer is created.
 double with_shampoo_stat(const WithShampoo* shampoo, const char* key);
 
 #endif

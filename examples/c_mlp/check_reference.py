@@ -5,10 +5,10 @@
 
     python3 check_reference.py --trainer build/train_digits_f64 ../../tests/golden/data/training/*.safetensors
 
-A case has the initial weights, the batches, the settings of the optimizer, the losses of the reference implementation,
-and the tolerance for the loss of every step in another float64 implementation (loss_atol). It also has the losses of
-AdamW without weight decay, which are compared in the same way. If data.safetensors is one of the cases, the images are
-compared with it. Needs NumPy. Exits with status 1 if anything differs.
+A case has the initial weights, the batches, the settings of the optimizer, and the losses of the reference
+implementation. For every step, loss_atol is the difference that is allowed in another float64 implementation. A case
+also has the losses of AdamW without weight decay, which are compared in the same way. If data.safetensors is one of the
+cases, the images are compared with it. Needs NumPy. Exits with status 1 if anything differs.
 """
 import argparse
 import json

@@ -61,9 +61,11 @@ static void read_init(const char* path, real* params) {
 static int32_t* read_batches(const char* path, int batch, int train_count, int* steps) {
   size_t count;
   int32_t* rows = read_numbers(path, sizeof(int32_t), &count);
-  if (count == 0 || count % (size_t)batch != 0) fail("%s has %zu rows: no multiple of --batch %d", path, count, batch);
+  if (count == 0 || count % (size_t)batch != 0)
+    fail("%s has %zu rows: expected a multiple of --batch %d", path, count, batch);
   for (size_t i = 0; i < count; ++i) {
-    if (rows[i] < 0 || rows[i] >= train_count) fail("%s names image %d of %d", path, (int)rows[i], train_count);
+    if (rows[i] < 0 || rows[i] >= train_count)
+      fail("%s has the image index %d: there are %d training images", path, (int)rows[i], train_count);
   }
   *steps = (int)(count / (size_t)batch);
   return rows;

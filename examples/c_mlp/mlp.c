@@ -51,8 +51,8 @@ void mlp_init(Mlp* net, uint64_t* random_state) {
   }
 }
 
-// Returns the sum of a[i] * b[i], as eight partial sums that compilers turn into vector instructions. Compilers may
-// not split a single sum themselves, because that rounds differently.
+// Returns the sum of a[i] * b[i], as eight partial sums, which compilers turn into vector instructions. Compilers
+// are not allowed to split a single sum, because that would change the rounding.
 static real dot(int n, const real* a, const real* b) {
   real sums[8] = {0};
   int i = 0;
@@ -131,7 +131,8 @@ double mlp_gradient(Mlp* net, int count, const real* x, const int* labels) {
   const double loss = forward(net, count, x, labels, &correct);
   const real* p = net->params;
   real* g = net->grads;
-  // The gradient of softmax and cross entropy is (probability - 1 at the label), divided by the number of images.
+  // The gradient with respect to a score is (probability - is_label) / number of images, where is_label is 1 at the
+  // label and 0 elsewhere.
   for (int i = 0; i < count * kClasses; ++i) net->d3[i] = net->scores[i] / (real)count;
   for (int r = 0; r < count; ++r) net->d3[r * kClasses + labels[r]] -= 1 / (real)count;
   layer_backward(count, kHidden2, kClasses, net->hidden2, p + kW3, net->d3, g + kW3, g + kB3, net->d2);

@@ -27,7 +27,7 @@ void options_parse(Options* options, int argc, char** argv) {
       option_integer("--batch", &options->batch, 1, INT_MAX, "images per step"),
       option_number("--lr", &lr, "learning rate of Shampoo"),
       option_number("--adamw-lr", &options->adamw_lr, "learning rate of AdamW"),
-      option_number("--weight-decay", &options->weight_decay, "decoupled weight decay of both"),
+      option_number("--weight-decay", &options->weight_decay, "decoupled weight decay of both optimizers"),
       option_choice("--schedule", &options->cosine, kSchedules,
                     "schedule of the learning rates; cosine falls to 0 along half a cosine"),
       option_integer("--threads", &threads, 0, INT_MAX, "threads of a Shampoo step; 0: all processors"),

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints, from which any number of ranks can continue. The library saves the state of the optimizer, and rank 0
-// saves the parameters.
+// Checkpoints. Another number of ranks can continue from them, except with --shards local. The library saves the state
+// of the optimizer, and rank 0 saves the parameters.
 #ifndef C_MPI_CHECKPOINT_H
 #define C_MPI_CHECKPOINT_H
 

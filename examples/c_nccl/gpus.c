@@ -211,7 +211,7 @@ static void* work(void* argument) {
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       if (worker->rank == 0) show_progress(step, steps);
       check_cuda(cudaMemcpyAsync(lr, &rates[step], sizeof(float), cudaMemcpyDeviceToDevice, stream), "learning rate");
-      // The scale makes the sum over the ranks the mean over the batch.
+      // With this scale, the sum over the ranks is the mean over the batch.
       device_mlp_gradient(&net, &images, device_rows + s * options->batch + first, count, 1.0f / (float)options->batch);
       sum_gradients(&comms, &net, chunks);
       times_begin(&times, stream);

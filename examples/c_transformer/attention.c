@@ -16,8 +16,8 @@ static void causal_softmax(int length, real* scores) {
   }
 }
 
-// Replaces the gradient of the weights by the gradient of the scores: d_score = weight (d_weight - sum of weight
-// d_weight).
+// Replaces the gradient of the weights by the gradient of the scores: d_score = weight * (d_weight - sum of
+// weight * d_weight).
 static void causal_softmax_backward(int length, const real* weights, real* d) {
   for (int r = 0; r < length; ++r, weights += length, d += length) {
     const real mean = dot(r + 1, weights, d);

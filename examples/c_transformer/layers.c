@@ -23,7 +23,7 @@ void norm_forward(int n, int width, const real* x, const real* gain, const real*
   }
 }
 
-// Computes, with h = (x - mean) scale and e = gain d_y: d_x = scale (e - mean of e - h mean of (e h)).
+// Adds to d_x, with h = (x - mean) * scale and e = gain * d_y: scale * (e - mean of e - h * mean of (e * h)).
 void norm_backward(int n, int width, const real* x, const real* gain, const real* stats, const real* d_y, real* d_gain,
                    real* d_bias, real* d_x) {
   for (int r = 0; r < n; ++r, x += width, d_y += width, d_x += width) {
@@ -48,7 +48,7 @@ void norm_backward(int n, int width, const real* x, const real* gain, const real
   }
 }
 
-static const real kGeluScale = (real)1.5957691216057308;  // 2 sqrt(2 / pi)
+static const real kGeluScale = (real)1.5957691216057308;  // 2 * sqrt(2 / pi)
 static const real kGeluCubic = (real)0.044715;
 
 void gelu_forward(size_t count, const real* x, real* y) {
@@ -66,7 +66,7 @@ void gelu_backward(size_t count, const real* x, real* d) {
   }
 }
 
-// The gradient of softmax and cross entropy is (probability - 1 at the target).
+// The gradient of the loss with respect to a score is the probability, minus 1 at the target.
 double cross_entropy(int n, int vocab, real* scores, const uint8_t* targets, real scale) {
   double loss = 0;
   for (int r = 0; r < n; ++r, scores += vocab) {

@@ -11,20 +11,20 @@
 
 #include "numeric.h"
 
-// Computes y [n][outputs] = x [n][inputs] W^T + beta y with W [outputs][inputs].
+// Computes y [n][outputs] = x [n][inputs] W^T + beta * y with W [outputs][inputs].
 void linear_forward(int n, int inputs, int outputs, const real* x, const real* weight, real beta, real* y);
 // Computes d_weight [outputs][inputs] += d_y^T x and d_x [n][inputs] = d_y W.
 void linear_backward(int n, int inputs, int outputs, const real* x, const real* weight, const real* d_y, real* d_weight,
                      real* d_x);
 
-// Computes a layer norm (Ba et al., arXiv 1607.06450) of each row: y [n][width] = gain (x - mean) / deviation + bias.
+// Computes a layer norm (Ba et al., arXiv 1607.06450) of each row: y [n][width] = gain * (x - mean) / deviation + bias.
 // stats [n][2] keeps mean and 1 / deviation for the backward pass.
 void norm_forward(int n, int width, const real* x, const real* gain, const real* bias, real* y, real* stats);
-// Accumulates the gradient in d_x [n][width].
+// Adds the gradient with respect to x to d_x [n][width].
 void norm_backward(int n, int width, const real* x, const real* gain, const real* stats, const real* d_y, real* d_gain,
                    real* d_bias, real* d_x);
 
-// Computes GELU (Hendrycks and Gimpel, arXiv 1606.08415) in its tanh form; tanh(z) is 2 sigmoid(2 z) - 1.
+// Computes GELU (Hendrycks and Gimpel, arXiv 1606.08415) in its tanh form; tanh(z) is 2 * sigmoid(2 * z) - 1.
 void gelu_forward(size_t count, const real* x, real* y);
 // Replaces d [count], the gradient with respect to y, by the gradient with respect to x.
 void gelu_backward(size_t count, const real* x, real* d);

@@ -6,7 +6,7 @@
 //
 //   token_embedding [vocab][width]   position_embedding [context][width]
 //   of every layer: norm1_gain, norm1_bias [width], qkv [3][width][width], project [width][width],
-//                   norm2_gain, norm2_bias [width], up [4 width][width], down [width][4 width]
+//                   norm2_gain, norm2_bias [width], up [4 * width][width], down [width][4 * width]
 //   final_gain, final_bias [width]   output [vocab][width]
 //
 // A layer computes y = W x; W is row-major, a row per output. Only the norms have biases.

@@ -12,14 +12,14 @@ typedef struct {
   real* in;       // [n][width], the residual stream before the layer
   real* norm1;    // [n][width]
   real* stats1;   // [n][2]
-  real* qkv;      // [n][3 width]
+  real* qkv;      // [n][3 * width]
   real* weights;  // [sequences][heads][context][context]
   real* mixed;    // [n][width], output of the attention
   real* middle;   // [n][width], the stream between attention and MLP
   real* norm2;    // [n][width]
   real* stats2;   // [n][2]
-  real* up;       // [n][4 width]
-  real* gelu;     // [n][4 width]
+  real* up;       // [n][4 * width]
+  real* gelu;     // [n][4 * width]
 } LayerMemory;
 
 typedef struct {
@@ -31,7 +31,7 @@ typedef struct {
   real* scores;     // [n][vocab]
   real* d_stream;   // [n][width], gradient of the residual stream
   real* d_small;    // [n][width]
-  real* d_large;    // [n][4 width]
+  real* d_large;    // [n][4 * width]
   real* d_weights;  // [context][context]
 } Memory;
 

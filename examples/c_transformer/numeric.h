@@ -13,8 +13,8 @@
 // Whether a factor of a product is used as it is stored or transposed.
 typedef enum { kAsIs, kTransposed } Form;
 
-// Computes C [m][n] = alpha A B + beta C, where A is m x k and B is k x n in their forms. The rows of a stored matrix
-// begin a_stride (b_stride, c_stride) values apart. With beta 0, C is not read.
+// Computes C [m][n] = alpha * A B + beta * C, where A is m x k and B is k x n in their forms. The rows of a stored
+// matrix begin a_stride (b_stride, c_stride) values apart. With beta 0, C is not read.
 void multiply(Form a_form, Form b_form, int m, int n, int k, real alpha, const real* a, int a_stride, const real* b,
               int b_stride, real beta, real* c, int c_stride);
 
@@ -22,7 +22,8 @@ void multiply(Form a_form, Form b_form, int m, int n, int k, real alpha, const r
 // threads: how many threads will call multiply. Exits with an error if there are several and the BLAS is serial.
 void multiply_on_calling_threads(int threads);
 
-// Number of partial sums. Compilers may not split a single sum themselves, because that rounds differently.
+// Number of partial sums, with which compilers use vector instructions. Compilers are not allowed to split a single
+// sum, because that would change the rounding.
 enum { kLanes = 16 };
 
 static inline real add_lanes(real* lanes) {
@@ -65,7 +66,8 @@ static inline real largest(int n, const real* a) {
 }
 
 // Returns exp(x). For floats it uses the series around the nearest power of two, with a relative error of about 2e-7.
-// It makes no calls, so that loops become vector instructions. The result is clamped to the range of floats.
+// It makes no calls, so that compilers can turn loops over it into vector instructions. The result is clamped to the
+// range of floats.
 static inline real exponential(real x) {
   union {
     float value;
@@ -73,7 +75,7 @@ static inline real exponential(real x) {
   } power;
   if (sizeof(real) == sizeof(double)) return (real)exp((double)x);
   const float y = (float)(x < -87 ? -87 : x > 88 ? 88 : x);
-  // Adding 1.5 * 2^23 rounds to an integer, which is in the low bits of the sum: the exponent of the power of two.
+  // Adding 1.5 * 2^23 rounds to an integer, the exponent of the power of two. It is then in the low bits of the sum.
   power.value = y * 1.44269504f + 12582912.0f;
   const float powers = power.value - 12582912.0f;
   power.bits = (int32_t)((uint32_t)power.bits << 23) + 0x3f800000;      // the exponent field of 2^powers

@@ -31,7 +31,7 @@ static const char* const kPlaces[] = {"river", "old mill", "forest", "market", "
 static const char* const kNear[] = {"near", "behind", "above", "inside"};
 static const char* const kKinds[] = {"small", "grey", "clever", "hungry", "sleepy", "proud", "quiet"};
 
-// Use it at most once in an expression, because the order of evaluation is unspecified.
+// Use PICK at most once in an expression: if there were two, compilers could evaluate them in either order.
 #define PICK(writer, list) (list)[random_below(&(writer)->random_state, (int)(sizeof(list) / sizeof((list)[0])))]
 
 static int chance(Writer* w, double share) { return random_uniform(&w->random_state) < share; }
@@ -116,7 +116,7 @@ static void sentence_of_numbers(Writer* w) {
   }
 }
 
-// Writes nested brackets. Each repeats its opening letter before it closes.
+// Writes nested brackets. Each bracket repeats its opening letter before it closes.
 static void brackets(Writer* w, int depth) {
   const int kind = random_below(&w->random_state, 4), letter = 'a' + random_below(&w->random_state, 26);
   write(w, "%c%c", "([{<"[kind], letter);

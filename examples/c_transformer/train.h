@@ -50,8 +50,8 @@ typedef struct {
   Contender contenders[kMaxContenders];
 } Training;
 
-// Creates all contenders. training->count is set, and training->contenders [count] have name, optimizer, frequency and
-// lr.
+// Creates all contenders. The caller has set training->count, and the name, optimizer, frequency and lr of the first
+// `count` contenders.
 void training_create(Training* training, const Options* options, const Text* text, const Model* model, Pool* pool);
 void training_free(Training* training);
 

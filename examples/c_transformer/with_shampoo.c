@@ -11,8 +11,8 @@
 // Parameter groups. Matrices have weight decay; gains and biases do not.
 enum { kMatrices, kVectors, kGroups };
 
-// Muon updates the matrices inside the model. The library's Adam updates all parameters that have a role, and all gains
-// and biases. The other methods precondition all matrices here, so they get no roles.
+// With Muon, the library's Adam updates parameters with another role than SHAMPOO_HIDDEN, and all gains and biases. The
+// other methods precondition all matrices here, so their parameters get no roles.
 static int32_t role_of(const Tensor* tensor) {
   if (strstr(tensor->name, "embedding") != NULL) return SHAMPOO_EMBEDDING;
   return strcmp(tensor->name, "output") == 0 ? SHAMPOO_HEAD : SHAMPOO_HIDDEN;
@@ -38,7 +38,8 @@ void with_shampoo_create(WithShampoo* shampoo, const Model* model, Pool* pool, r
   if (preset != NULL) check(shampoo_config_set_str(config, "preset", preset), "preset");
   settings_apply(settings, config);
   if (frequency > 0) check(shampoo_config_set_i64(config, "precondition_frequency", frequency), "frequency");
-  // Steps set lr again. With Muon, Adam's rate is adam_lr times lr divided by this value (key "peak_lr").
+  // Each step sets lr again. With Muon, Adam's rate is adam_lr * lr / peak_lr, and peak_lr is the value that is set
+  // here.
   check(shampoo_config_set_f64(config, "lr", lr), "lr");
   check(shampoo_config_clone(&vectors, config), "config");
   check(shampoo_config_set_f64(vectors, "weight_decay", 0), "weight_decay");

@@ -7,7 +7,8 @@
 
 #include <shampoo/shampoo.h>
 
-// Exits with the library's error text if the status is not SHAMPOO_OK. what: the operation, for the message.
+// Exits with the library's error text if the status is not SHAMPOO_OK. The message contains `what`, the name of the
+// operation.
 void check(shampoo_status status, const char* what);
 
 #endif

@@ -45,8 +45,9 @@ __global__ void TanhBackward(int count, const float* y, float* dy) {
   if (i < count) dy[i] *= 1 - y[i] * y[i];
 }
 
-// Processes one image per thread: replaces its ten scores by the gradient of scale times the cross entropy with respect
-// to the scores. The largest score is subtracted first so that no exponential overflows.
+// Processes one image per thread. The loss of an image is `scale` times its cross entropy. Replaces the ten scores by
+// the gradient of this loss with respect to them. The largest score is subtracted first so that no exponential
+// overflows.
 __global__ void Softmax(int count, const float* bias, const int* labels, float scale, float* scores, float* losses,
                         int* hits) {
   const int r = Index();

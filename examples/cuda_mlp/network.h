@@ -46,8 +46,8 @@ void device_digits_free(DeviceDigits* on_device);
 void device_mlp_create(DeviceMlp* net, int rows, const float* params, cudaStream_t stream);
 void device_mlp_free(DeviceMlp* net);
 
-// Enqueues the gradient of scale times the sum of the cross entropies of `count` images, which is written to
-// net->grads. rows [count], in GPU memory, are the indices of the images.
+// Enqueues a forward and a backward pass over `count` images. net->grads receives the gradient of the loss, which is
+// `scale` times the sum of the cross entropies. rows [count], in GPU memory, are the indices of the images.
 void device_mlp_gradient(DeviceMlp* net, const DeviceDigits* digits, const int* rows, int count, float scale);
 
 // Returns the mean cross entropy of images first ... first + count - 1. *correct receives how many are classified

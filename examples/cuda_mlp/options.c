@@ -25,9 +25,8 @@ void options_parse(Options* options, int argc, char** argv, const char* about, c
       option_integer("--device", &options->device, 0, INT_MAX, "index of the GPU"),
       settings_option(&options->settings),
       option_text("--data", "FILE", &options->data, "the images"),
-      option_flag(
-          "--gpt2", &options->gpt2, 1,
-          "instead of the training: times of steps with parameters in the shapes of GPT-2 and random gradients"),
+      option_flag("--gpt2", &options->gpt2, 1,
+                  "do not train: measure steps with parameters in the shapes of GPT-2 and random gradients"),
       option_integer("--steps", &options->steps, 1, 100000,
                      "with --gpt2: number of timed steps, after ten steps that are not timed"),
       option_integer("--layers", &options->layers, 0, 1000,

@@ -22,11 +22,13 @@ typedef struct {
 
 // Device and ranks of an optimizer.
 typedef struct {
-  int device;                        // index of the GPU
-  cudaStream_t stream;               // stream on which memory is allocated
-  const float* lr;                   // the learning rate, in GPU memory, which every step reads
-  const shampoo_comm_ops* replicas;  // communicator of the ranks that hold the same parameters; NULL: only this rank
-  const shampoo_comm_ops* shards;    // communicator of the ranks that together hold one copy; NULL: this rank alone
+  int device;           // index of the GPU
+  cudaStream_t stream;  // stream on which memory is allocated
+  const float* lr;      // the learning rate, in GPU memory, which every step reads
+  // Communicator of the ranks that hold the same parameters. NULL: only this rank holds them.
+  const shampoo_comm_ops* replicas;
+  // Communicator of the ranks that each hold a part of the same parameters. NULL: this rank holds all of them.
+  const shampoo_comm_ops* shards;
 } Placement;
 
 typedef struct {

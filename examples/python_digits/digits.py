@@ -14,7 +14,7 @@ TRAIN = 1437  # four fifths of the 1797 images; the others are for the test
 
 
 def load_digits(path: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return images with pixels from 0 to 1, and labels, from a file such as that of c_mlp, or from scikit-learn."""
+    """Return the images, with pixels from 0 to 1, and the labels. If path is None, they come from scikit-learn."""
     if path is not None:
         content = Path(path).read_bytes()
         train, test = struct.unpack_from("<HH", content, 8)

@@ -1,7 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Replays four suites of recorded cases on 64-bit ARM, built with Debian's cross compiler and run with qemu-user.
+# Replays four suites of recorded cases on 64-bit ARM. The program is built with Debian's cross compiler and runs under
+# qemu-user.
 # Sourced by tests/full.sh.
 
 arm64_root=$PWD/build/arm64_root
@@ -12,7 +13,8 @@ arm64_build() {
     cmake --build build/arm64
 }
 
-# arm64_replay FOLDER OPTIONS...: replays the cases of the suite into the folder.
+# arm64_replay FOLDER OPTIONS...: replays the cases that the options name, and writes the results to
+# build/arm64/out/FOLDER.
 arm64_replay() {
   local out=build/arm64/out/$1
   shift

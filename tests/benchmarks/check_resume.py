@@ -1,9 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that an interrupted benchmark goes on where it was, with a stand-in for the trainers.
+"""Checks that an interrupted benchmark continues where it stopped. A stand-in replaces the trainers.
 
-A benchmark that is killed repeatedly makes each run once, apart from those during which it was killed, and ends with
-the results of an undisturbed one. Its steps to the target are those of the formula of the stand-in.
+A benchmark that is killed repeatedly makes each run once, except the runs during which it was killed. It ends with the
+results of a benchmark that was not killed. The number of steps to the target follows from the formula of the stand-in.
 """
 import json
 import os

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_smoke.py TRAINERS: runs all parts of the benchmarks in very small sizes, with the trainers of a folder.
 
-All parts have results, a table and a picture. Repeated runs have the same losses. A second start makes no runs.
+All parts have results and a table, and the parts in pictures.PICTURES have a picture. Repeated runs have the same
+losses. A second start makes no runs.
 """
 import json
 import math

@@ -29,7 +29,7 @@ constexpr int64_t kColumns = 21;
 constexpr int64_t kElements = kRows * kColumns;
 constexpr int64_t kRow = 25;  // elements in a row of the parameter
 
-// A step of the block that consists of rows 1 to 3 and columns 1 to 21 of a parameter of 4 rows and 25 columns. One
+// A step of the block that consists of rows 1 to 3 and columns 1 to 21, counted from 0, of a 4 x 25 parameter. One
 // call of RandomBits gives the random numbers of a group of 8 elements, and most rows of the block begin and end inside
 // a group.
 struct RoundedStep {

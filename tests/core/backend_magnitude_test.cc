@@ -58,7 +58,7 @@ struct Inspected {
   }
 };
 
-TEST_CASE("an inspection finds the largest element and the largest slices of a block, scaled and decayed") {
+TEST_CASE("an inspection finds the largest element and slices of a block after scaling and coupled weight decay") {
   Inspected inspected;
   inspected.program.gradient_scale = -2;
   inspected.program.coupled_decay = 3;  // G = 3 - 2 i

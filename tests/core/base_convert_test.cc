@@ -12,7 +12,7 @@
 namespace shampoo {
 namespace {
 
-// Returns the finite values that are not negative of a 16-bit float type, in increasing order: pattern i has the value
+// Returns all finite values of a 16-bit float type that are not negative, in increasing order: pattern i has the value
 // at index i.
 template <typename Decode>
 std::vector<double> Magnitudes(Decode&& decode, uint16_t infinity) {

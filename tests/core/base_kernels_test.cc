@@ -210,7 +210,7 @@ TEST_CASE("in every instruction set, converting arrays gives the results of conv
   }
 }
 
-TEST_CASE("every instruction set finds the largest bit pattern, without signs") {
+TEST_CASE("every instruction set finds the largest bit pattern, ignoring sign bits") {
   std::mt19937_64 random(6);
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
     for (const int64_t n : {1, 3, 8, 33, 100}) {

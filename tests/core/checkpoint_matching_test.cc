@@ -267,7 +267,8 @@ TEST_CASE("a call needs a valid stream, unique names, and a communicator of all 
   CheckOk(CheckCall(among_ranks));
 }
 
-TEST_CASE("a world that has failed, or that takes memory of a GPU although no optimizer is on one, is rejected") {
+TEST_CASE(
+    "a communicator that has failed, or that takes memory of a GPU although no optimizer is on a GPU, is rejected") {
   StepFixture fixture({}, {{2, 3}});
   OptimizerState* const one[] = {&fixture.state()};
   CheckpointCall call;

@@ -15,8 +15,8 @@ namespace {
 constexpr int64_t kImpossible[] = {-1, INT64_MIN, INT64_MAX, int64_t{1} << 50};
 
 struct Collected {
-  Status status;  // of the call
-  Status own;     // of this rank
+  Status status;  // the result of Ranks::Collect
+  Status own;     // the first error of make or take on this rank
   std::vector<std::string> texts;
 };
 
@@ -114,7 +114,7 @@ TEST_CASE("an invalid number of items is rejected on all ranks") {
   }
 }
 
-TEST_CASE("a wrong number of items of this or another rank causes no access out of bounds") {
+TEST_CASE("a wrong number of items from this or another rank causes no access out of bounds") {
   for (const int64_t count : {0, 1, 2, 5, 100000}) {
     for (const int from : {0, 1, 2}) {
       CAPTURE(count);
@@ -130,7 +130,7 @@ TEST_CASE("a wrong number of items of this or another rank causes no access out 
   }
 }
 
-TEST_CASE("with any received bytes, collecting texts and finding duplicates end and access no other memory") {
+TEST_CASE("whatever bytes are received, collecting texts and finding duplicates end without an access out of bounds") {
   std::mt19937_64 random(5);
   int failures = 0;
   for (int i = 0; i < 1500; ++i) {

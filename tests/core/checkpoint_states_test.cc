@@ -94,7 +94,7 @@ TEST_CASE("a file that was changed, truncated or removed is an error") {
   std::filesystem::resize_file(cut.directory / name, static_cast<uintmax_t>(cut.index.files[0].bytes) - 1);
   CheckError(StatesReader(cut.index).CheckFile(0), Code::kIo, "it was changed or truncated");
 
-  // Truncated, and the index was changed to match.
+  // The file is truncated, and the index is changed to match.
   SavedStates empty(&from);
   std::filesystem::resize_file(empty.directory / name, 4);
   empty.index.files[0].bytes = 4;
@@ -161,7 +161,7 @@ TEST_CASE("elementwise states are resharded into other blocks") {
     return matching.reset_blocks();
   };
   CHECK(resharded(saved, &to) == static_cast<int64_t>(to.plan().blocks.size()));
-  // And back: every elementwise state has its value again.
+  // Back in the saved blocks, every elementwise state has its original value.
   const SavedStates again(&to);
   StepFixture back(BlocksOf("4") + StepFixture::Keys{{"on_block_mismatch", "reset"}}, kSavedShapes);
   resharded(again, &back);

@@ -65,7 +65,7 @@ TEST_CASE("a number of plan lines that differs from this rank's causes no access
         if (call == 2) return Put(segment, 0, count);
         int64_t sent = 0;
         std::memcpy(&sent, segment, sizeof sent);
-        if (sent == 0) return;  // not a hash: the status of the memory for texts
+        if (sent == 0) return;  // not a hash, but the status code that says whether there is memory for texts
         if (call == 1 || differs) Put(segment, 0, int64_t{12345} + call);
       };
       const Status status = CompareLines(comm.get(), kLines);

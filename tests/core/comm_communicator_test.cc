@@ -171,7 +171,7 @@ TEST_CASE("a collective that fails during a capture aborts nothing unless an ear
   }
 }
 
-TEST_CASE("a failed all-to-all is an error with its numbers of bytes") {
+TEST_CASE("the error of a failed all-to-all has the numbers of bytes to send and to receive") {
   CallerFunctions functions;
   const auto comm = functions.Create();
   CHECK(comm->has_all_to_all());

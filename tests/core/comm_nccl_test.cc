@@ -53,7 +53,7 @@ TEST_CASE(
   CHECK((nccl.ops.abort == nullptr));
 }
 
-TEST_CASE("a library that the process has not loaded is not loaded, and the error says what to do") {
+TEST_CASE("NcclOps loads no library, and returns an error if the process has not loaded the library") {
   CommOps ops;
   CheckError(NcclOps(nullptr, "libabsent.so.2", &ops), Code::kState,
              "libnccl_path \"libabsent.so.2\": this process has loaded no library by that name");
@@ -61,7 +61,7 @@ TEST_CASE("a library that the process has not loaded is not loaded, and the erro
   CHECK((ops.release == nullptr));
 }
 
-TEST_CASE("an error of NCCL when the communicator is created is returned with NCCL's text") {
+TEST_CASE("if NCCL fails when the communicator is created, the error has NCCL's text") {
   for (const char* function : {"rank", "count"}) {
     LoadedNccl nccl;
     nccl.fake->failing = function;

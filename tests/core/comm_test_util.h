@@ -14,7 +14,7 @@
 
 namespace shampoo {
 
-// One rank of a communicator. The other ranks send the same as this rank unless `change` modifies it.
+// One rank of a communicator. The other ranks send the same as this rank, unless `change` modifies what they send.
 class MirrorComm {
  public:
   explicit MirrorComm(int world = 2, int rank = 0, bool takes_device_memory = false) : world_(world), rank_(rank) {

@@ -133,7 +133,7 @@ TEST_CASE("each method has its own defaults, and the preset adamw is method adam
   CHECK(late.lr == 0.001);
 }
 
-TEST_CASE("method soap and kl_shampoo and their presets have their own defaults") {
+TEST_CASE("the methods soap and kl_shampoo, and their presets, have their own defaults") {
   const Settings soap = Resolved({{"method", "soap"}});
   CHECK(soap.lr == 0.003);
   CHECK(soap.beta1 == 0.95);
@@ -205,7 +205,7 @@ TEST_CASE("0 turns off the cap, the relative epsilon and skipped dims") {
   CHECK(Resolved({{"method", "kl_shampoo"}, {"relative_epsilon", "0"}, {"grafting", "none"}}).relative_epsilon == 0);
 }
 
-TEST_CASE("with basis_order before, the first refresh is at start_preconditioning_step") {
+TEST_CASE("with basis_order=before, the first refresh is at start_preconditioning_step") {
   const auto start_of = [](const char* start) {
     return Resolved({{"method", "soap"}, {"basis_order", "before"}, {"start_preconditioning_step", start}})
         .start_preconditioning_step;
@@ -283,7 +283,7 @@ TEST_CASE("the presets soap_h and kl_soap_h are method soap on the hyperball") {
   CHECK(kl.factor_correction == FactorTerm::kKl);
 }
 
-TEST_CASE("method muon and sign and their presets have their own defaults") {
+TEST_CASE("the methods muon and sign, and their presets, have their own defaults") {
   const Settings muon = Resolved({{"method", "muon"}});
   CHECK(muon.lr == 0.02);
   CHECK(muon.peak_lr == 0.02);
@@ -334,7 +334,7 @@ TEST_CASE("method muon and sign and their presets have their own defaults") {
   CHECK(lion.weight_decay == 0.01);
 }
 
-TEST_CASE("combinations of keys that method muon, sign and the keys of norms and decay do not support are rejected") {
+TEST_CASE("unsupported combinations of the keys of methods muon and sign, of norms and of weight decay are rejected") {
   struct Rejected {
     std::vector<std::pair<const char*, const char*>> keys;
     const char* text;
@@ -345,9 +345,8 @@ TEST_CASE("combinations of keys that method muon, sign and the keys of norms and
        "beta1 "
        "above 0"},
       {{{"method", "muon"}, {"use_nesterov", "true"}, {"beta3", "0.5"}},
-       "key beta3: the value 0.5 is not allowed with use_nesterov true, which means a beta3 of beta1^2: expected one "
-       "of "
-       "the keys"},
+       "key beta3: the value 0.5 is not allowed with use_nesterov true, which means a beta3 of beta1^2: expected "
+       "only one of these two keys"},
       {{{"method", "sign"}, {"lr", "0"}, {"weight_decay_type", "corrected"}},
        "key peak_lr: auto is not allowed with lr 0 and weight_decay_type corrected or independent_peak: expected the "
        "largest learning rate of the schedule"},
@@ -355,8 +354,9 @@ TEST_CASE("combinations of keys that method muon, sign and the keys of norms and
       {{{"method", "muon"}, {"lr", "0"}},
        "key peak_lr: auto is not allowed with lr 0 and method muon: expected the largest learning rate"},
       {{{"method", "muon"}, {"start_preconditioning_step", "3"}},
-       "key start_preconditioning_step: the value 3 is not allowed with method muon and grafting none: expected -1, or "
-       "a grafting method"},
+       "key start_preconditioning_step: the value 3 is not allowed with method muon and grafting none, because "
+       "only grafting updates parameters before that step: expected start_preconditioning_step -1, or another value of "
+       "grafting"},
       {{{"method", "sign"}, {"start_preconditioning_step", "2"}},
        "key start_preconditioning_step: the value 2 is not allowed with method sign and grafting none"},
       {{{"method", "muon"}, {"dual_norm_scale", "true"}, {"second_moment", "row"}},
@@ -409,7 +409,7 @@ TEST_CASE("combinations of keys that method muon, sign and the keys of norms and
   }
 }
 
-TEST_CASE("combinations of keys of method muon and sign that look like rejected ones are accepted") {
+TEST_CASE("combinations of keys of the methods muon and sign that look like rejected ones are accepted") {
   CHECK(Resolved({{"method", "muon"}, {"use_nesterov", "false"}, {"beta3", "0.5"}}).beta3 == 0.5);
   CHECK(Resolved({{"method", "muon"}, {"beta3", "0.5"}}).beta3 == 0.5);  // use_nesterov has its default
   CHECK(Resolved({{"method", "muon"}, {"lr", "0"}, {"peak_lr", "0.5"}}).peak_lr == 0.5);
@@ -475,7 +475,8 @@ TEST_CASE("a key that the method does not read is an error if it was set in the 
              "expected only with method soap, kl_shampoo, muon, adam, adagrad, rmsprop");
 }
 
-TEST_CASE("keys that are set take precedence over a preset in any order, and another preset is rejected") {
+TEST_CASE(
+    "keys that are set before or after a preset take precedence over it, and a second, different preset is rejected") {
   for (const bool preset_first : {true, false}) {
     Config config;
     if (preset_first) REQUIRE(config.SetText("preset", "shampoo_2024").ok());
@@ -492,7 +493,7 @@ TEST_CASE("keys that are set take precedence over a preset in any order, and ano
   }
 }
 
-TEST_CASE("either epsilon can be set, and setting both is an error") {
+TEST_CASE("epsilon or root_relative_epsilon can be set, and setting both above 0 is an error") {
   CHECK(Resolved({{"epsilon", "1e-6"}}).root_relative_epsilon == 0);
   CHECK(Resolved({{"epsilon", "1e-6"}}).epsilon == 1e-6);
   CHECK(Resolved({{"root_relative_epsilon", "1e-3"}}).root_relative_epsilon == 1e-3);
@@ -518,7 +519,7 @@ TEST_CASE("with refresh_growth, preconditioning starts at step 1, or at the step
         1);
 }
 
-TEST_CASE("a second moment in 16 bits that could never decrease is rejected") {
+TEST_CASE("a second moment or factor matrix in 16 bits that could never decrease is rejected by default") {
   struct Moments {
     const char* dtype_key;
     const char* decay_key;
@@ -553,7 +554,7 @@ TEST_CASE("a second moment in 16 bits that could never decrease is rejected") {
   }
 }
 
-TEST_CASE("automatic defaults follow the grafting method") {
+TEST_CASE("the defaults of grafting_beta2 and grafting_epsilon depend on the grafting method") {
   struct Expected {
     const char* grafting;
     double beta2;
@@ -573,7 +574,8 @@ TEST_CASE("automatic defaults follow the grafting method") {
   }
 }
 
-TEST_CASE("without refresh_growth, the start step is precondition_frequency by default and at least that number") {
+TEST_CASE(
+    "without refresh_growth, the start step is precondition_frequency by default, and an earlier step is rejected") {
   Config config;
   Settings settings;
   REQUIRE(config.SetNumber("refresh_growth", 0).ok());

@@ -62,7 +62,7 @@ class FakeDevice {
   std::string fails;                    // the message with which steps fail; empty: they succeed
   std::string root_error;               // the error of the thread of async roots; returned once
   std::string exchange_error;           // the error of copies from and to the memory of exchanges; empty: they succeed
-  std::vector<void*> exchange_streams;  // of these copies
+  std::vector<void*> exchange_streams;  // the streams of these copies
   int64_t last_ticket = 0;
   // Returns the segments of the last exchange of a step.
   const std::vector<char>& exchanged() const { return exchange_; }

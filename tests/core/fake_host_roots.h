@@ -21,8 +21,8 @@
 
 namespace shampoo {
 
-// The part of a fake device that serves async roots on the host. Like a stream, it makes copies in the order of the
-// calls, and not before a call waits for them. Create it before the object of class HostRoots.
+// The part of a fake device that serves async roots on the host. It makes copies in the order of the calls, like a
+// stream, but only when a call waits for them. Create it before the object of class HostRoots.
 class FakeHostRoots {
  public:
   using Root = std::pair<int64_t, int>;  // block and dim
@@ -52,7 +52,8 @@ class FakeHostRoots {
 
   // Call before the memory is used.
   void SetBufferBytes(int64_t bytes) { buffer_bytes_ = bytes; }
-  // Lets the thread wait in the begin of each job until Release(). After a minute it gives up, so that a test ends.
+  // Makes the thread wait at the begin of each job until Release() is called. After a minute the thread stops waiting,
+  // so that a test ends.
   void Hold() {
     const std::lock_guard lock(mutex_);
     is_held_ = true;
@@ -75,7 +76,7 @@ class FakeHostRoots {
     for (std::vector<char>& buffer : buffers_) buffer.assign(static_cast<size_t>(buffer_bytes_), kUninitialized);
     return {{buffers_[0].data(), buffers_[1].data()}, buffer_bytes_};
   }
-  // Returns the result of a call of this name, whose failure is requested by `fails`.
+  // Returns the result of the call `name`: an error if `fails` contains the name.
   cuda::Result ResultOf(const char* name) {
     if (!fails.contains(name)) return {Code::kOk, nullptr};
     return {Code::kDevice, fails.find(name)->c_str()};

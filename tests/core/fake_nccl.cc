@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A shared library with the functions of NCCL that libshampoo calls. It is rank 1 of 2.
+// A shared library with the functions of NCCL that libshampoo calls. The rank of every communicator is 1 of 2.
 #include "tests/core/fake_nccl.h"
 
 namespace {

@@ -153,7 +153,7 @@ void CheckPieces(const Shape& shape, int64_t start, int64_t end, const std::vect
     // proper part of one slice.
     CHECK(piece.DropFront(1) == shape.DropFront(dropped + 1));
     if (dropped > 0) CHECK(piece[0] < shape[dropped]);
-    // No adjacent pieces could be merged.
+    // No two adjacent pieces could be merged.
     if (i + 1 < pieces.size()) {
       const int64_t both_end = next + pieces[i + 1].shape.Product();
       REQUIRE(both_end <= end);
@@ -298,7 +298,7 @@ TEST_CASE("merge: random shapes keep their elements, and each merged dim is as l
         CHECK(dim <= max_dim);
         ++joined;
       }
-      if (next < dims.size()) CHECK(dim * dims[next] > max_dim);  // divides the product of the shape: no overflow
+      if (next < dims.size()) CHECK(dim * dims[next] > max_dim);  // no overflow: a divisor of the shape's product
     }
     CHECK(next == dims.size());
     ++checked;

@@ -162,7 +162,8 @@ std::unique_ptr<Plan> PlanOfShape(const std::vector<std::pair<const char*, const
   return plan;
 }
 
-TEST_CASE("the states of square blocks take 20 bytes per parameter in soap, 16 in kl_shampoo and 8 in adam") {
+TEST_CASE(
+    "the states of square blocks take 20 bytes per element with method soap, 16 with kl_shampoo and 8 with adam") {
   struct Case {
     const char* method;
     double bytes;
@@ -220,7 +221,7 @@ TEST_CASE("only the lower triangle of a factor matrix of soap is stored, and a b
   }
 }
 
-TEST_CASE("norms of parameters require one block for each parameter") {
+TEST_CASE("keys that control norms require one block for each parameter") {
   for (const char* const key : {"update_norm", "norm_control", "max_update_rms"}) {
     CAPTURE(key);
     const char* const value = std::string(key) == "update_norm"    ? "rms"
@@ -244,8 +245,8 @@ TEST_CASE("norms of parameters require one block for each parameter") {
     desc.shape = Shape::Of({8, 9});
     Status added = plan->AddParam(desc, &index);
     CheckError(added.ok() ? plan->Finish() : std::move(added), Code::kInvalid,
-               Cat("a tensor of shape (8, 9) is divided into 2 blocks: expected one block with the keys ", kNormKeys,
-                   "; set max_preconditioner_dim to at least 9"));
+               Cat("a tensor of shape (8, 9) is divided into 2 blocks: expected a single block, because of the keys ",
+                   kNormKeys, "; set max_preconditioner_dim to at least 9"));
   }
 }
 

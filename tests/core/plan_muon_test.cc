@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans of method muon and sign, and of the keys that control norms: blocks, and what is rejected.
+// Plans with the methods muon and sign, and with the keys that control norms: blocks, and what is rejected.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -27,7 +27,7 @@ ParamDesc ParamOf(const Shape& shape, int stack_dims = 0) {
   return desc;
 }
 
-// Returns the first `count` elements of a tensor after `offset` as a shard.
+// Returns a shard that consists of `count` elements of a tensor, from element `offset` on.
 ParamDesc FlatShardOf(const Shape& shape, int64_t offset, int64_t count) {
   ParamDesc desc = ParamOf(shape);
   desc.form = ShardForm::kFlat;
@@ -74,13 +74,13 @@ TEST_CASE("method muon rejects a vector if route is off, and a matrix that is to
   CheckOk(PlanStatusOf(off, ParamOf(Shape::Of({1, 5}))));
   CheckOk(PlanStatusOf({{"method", "muon"}}, ParamOf(Shape::Of({5}))));
   CheckError(PlanStatusOf({{"method", "muon"}}, ParamOf(Shape::Of({32751, 32751}))), Code::kInvalid,
-             "a matrix of shape (32751, 32751) is too large for method muon: expected at most 2^31 - 1 elements, and a "
-             "smaller dim of at most 32750; divide it with row_splits or stack_dims, or use another method");
+             "a matrix of shape (32751, 32751) is too large for method muon: expected at most 2^31 - 1 elements, and "
+             "at most 32750 in the smaller dim; divide it with row_splits or stack_dims, or use another method");
   CheckError(PlanStatusOf({{"method", "muon"}}, ParamOf(Shape::Of({1 << 16, 1 << 15, 2}))), Code::kInvalid,
              "is too large for method muon");
 }
 
-TEST_CASE("method muon and norms reject a part of a parameter, and method muon accepts it with muon_local") {
+TEST_CASE("method muon and keys of norms reject a part of a parameter, and muon_local makes method muon accept it") {
   const ParamDesc shard = FlatShardOf(Shape::Of({6, 5}), 10, 15);
   CheckError(
       PlanStatusOf({{"method", "muon"}}, shard), Code::kInvalid,
@@ -107,7 +107,7 @@ TEST_CASE("method muon and norms reject a part of a parameter, and method muon a
   CheckOk(PlanStatusOf(local, shard));
 }
 
-TEST_CASE("means of rows and floors of rows are rejected for parts of a parameter also with muon_local") {
+TEST_CASE("means of rows and floors of rows are rejected for parts of a parameter, also with muon_local") {
   const ParamDesc shard = FlatShardOf(Shape::Of({2, 50, 3}), 3, 57);
   const auto status = [&](const PlanKeys& more) {
     PlanKeys keys = {{"method", "muon"}, {"muon_local", "true"}};
@@ -155,8 +155,8 @@ TEST_CASE("a plan for a GPU rejects trace_scaling and count_empty_steps") {
 TEST_CASE("a plan for GPUs rejects averages with several copies of the parameters and with gathered shards") {
   const char* const text =
       "keys averaging and weight_ema are not supported yet on GPUs (device_type SHAMPOO_CUDA) with replica_world above "
-      "1 or with several shards in shard_mode gather: expected none and 0, or one rank, or shard_mode local, or a plan "
-      "for SHAMPOO_CPU";
+      "1 or with several shards in shard_mode gather: expected averaging none and weight_ema 0, or one replica and no "
+      "gathered shards, or a plan for SHAMPOO_CPU";
   for (const PlanKeys& keys :
        {PlanKeys{{"averaging", "gpa"}}, {{"averaging", "schedule_free"}}, {{"weight_ema", "0.9"}}}) {
     PlanKeys gathered = keys;

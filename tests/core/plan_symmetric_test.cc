@@ -51,7 +51,7 @@ TEST_CASE("a factor matrix and its inverse root share an array without overlap")
   }
 }
 
-TEST_CASE("large symmetric states store one triangle for every dtype") {
+TEST_CASE("large symmetric states store only one triangle, with any dtype") {
   for (const int64_t d : {kPackedFrom - 1, kPackedFrom, int64_t{500}}) {
     for (const Dtype inverse : {Dtype::kF32, Dtype::kBf16}) {
       Settings settings;

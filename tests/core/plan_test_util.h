@@ -38,8 +38,8 @@ inline Shape ShapeFrom(const nlohmann::json& dims) { return Shape::Of(dims.get<s
 // Golden entries with an empty dim record the behavior of the reference; the library ignores such parameters.
 inline bool HasEmptyDim(const Shape& shape) { return std::ranges::count(shape.View(), 0) > 0; }
 
-// Unlike the standard distributions, this mapping is the same with every standard library, so a seed gives the same
-// cases everywhere.
+// Returns a random number from `least` to `largest`. Unlike the standard distributions, it gives the same numbers with
+// every standard library, so a seed gives the same cases everywhere.
 inline int64_t Draw(std::mt19937_64& random, int64_t least, int64_t largest) {
   return least + static_cast<int64_t>(random() % static_cast<uint64_t>(largest - least + 1));
 }

@@ -21,7 +21,7 @@ class RanksOnThreads {
       ranks_.push_back(std::make_unique<Rank>(threads->comm(rank), args...));
     }
   }
-  // Runs work(number of the rank, its object) for all ranks at the same time, and returns their results.
+  // Runs work(number of the rank, object of the rank) for all ranks at the same time, and returns the results.
   template <typename Work>
   std::vector<Status> Run(Work&& work) {
     std::vector<Status> statuses(ranks_.size());

@@ -157,7 +157,7 @@ TEST_CASE("cans computes roots of matrices with elements of any magnitude") {
   }
 }
 
-TEST_CASE("matrices that cans does not support, and roots that it does not compute, use eigen") {
+TEST_CASE("roots that cans does not support, and roots for which it fails, are computed by eigen") {
   const Sample sample = Draw(9, kSpectra[0]);
   const Settings settings = CansSettings(EpsilonFor(sample, 1e-3));
   for (const int64_t root : {1, 3, 6, 8}) {
@@ -165,7 +165,7 @@ TEST_CASE("matrices that cans does not support, and roots that it does not compu
     CHECK(roots.outcome.kind == RootKind::kEigen);
     CHECK(roots.outcome.rungs_used == 0);
   }
-  // What counts is the exponent, here -0.5 / 2 = -1/4, which cans supports, and -0.5 / 4, which it does not.
+  // The exponent determines the method: cans supports -0.5 / 2 = -1/4, but not -0.5 / 4 = -1/8.
   Settings half = settings;
   half.exponent_multiplier = 0.5;
   std::vector<float> x(81);

@@ -37,7 +37,8 @@ struct Computed {
   std::vector<int32_t> order;
 };
 
-// Computes a basis in memory of exactly the size that is documented, with NaN above the diagonal of the matrix.
+// Computes a basis of a matrix with NaN above the diagonal. Checks that nothing is written beyond memory of the
+// documented size.
 template <typename Real>
 Computed<Real> Compute(const BasisSpec& spec, int64_t n, const Matrix& matrix, const std::vector<Real>* previous,
                        double divisor = 1) {
@@ -149,7 +150,8 @@ TEST_CASE_TEMPLATE("the basis does not depend on the scale of the matrix or on i
   }
 }
 
-TEST_CASE_TEMPLATE("the basis of zeros is the identity, and so is that of one element", Real, float, double) {
+TEST_CASE_TEMPLATE("the basis of a matrix of zeros is the identity, and that of a 1 x 1 matrix is 1", Real, float,
+                   double) {
   const ScratchFixture fixture;
   BasisSpec spec;
   const std::vector<Real> identity = {1, 0, 0, 0, 1, 0, 0, 0, 1};
@@ -192,8 +194,9 @@ TEST_CASE_TEMPLATE("bases of rank-deficient matrices are complete", Real, float,
   }
 }
 
-TEST_CASE_TEMPLATE("orthogonal iteration is the Q factor of A Q, in the order that basis_sort says", Real, float,
-                   double) {
+TEST_CASE_TEMPLATE(
+    "an orthogonal iteration gives the Q factor of A times the previous basis, in the order that basis_sort says", Real,
+    float, double) {
   const ScratchFixture fixture;
   const double roundoff = std::numeric_limits<Real>::epsilon();
   const int64_t n = 5;
@@ -247,7 +250,7 @@ TEST_CASE("columns with equal eigenvalue estimates keep their order") {
 }
 
 TEST_CASE(
-    "several iterations at once give the basis of as many single ones, and many make the matrix nearly diagonal") {
+    "n iterations at once give the basis of n single iterations, and many iterations make the matrix nearly diagonal") {
   const ScratchFixture fixture;
   const int64_t n = 10;
   const Matrix a = WithEigenvaluesBy(n, [](int64_t i) { return std::pow(3, static_cast<double>(i)); });
@@ -333,7 +336,7 @@ TEST_CASE("orthogonal iteration stops when the tolerance is reached") {
   CHECK(stopped.basis == one.basis);
 }
 
-TEST_CASE("basis_epsilon is added to the diagonal of the matrix after it is divided") {
+TEST_CASE("the matrix is divided by the divisor first, then basis_epsilon is added to its diagonal") {
   const ScratchFixture fixture;
   const int64_t n = 4;
   const Matrix a = WithEigenvaluesBy(n, [](int64_t i) { return static_cast<double>(i); });

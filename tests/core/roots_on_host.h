@@ -14,11 +14,11 @@
 
 namespace shampoo {
 
-// Q diag(4, 1) Q^T, and its root Q diag(1 / 2, 1) Q^T.
+// The factor matrix Q diag(4, 1) Q^T, and its inverse root Q diag(1 / 2, 1) Q^T.
 inline const std::vector<double> kFactorOnHost = {2.08, 1.44, 1.44, 2.92};
 inline const std::vector<double> kRootOnHost = {0.82, -0.24, -0.24, 0.68};
 
-// An optimizer on a fake device whose blocks are matrices with two rows. Their roots are X = F^(-1/2).
+// An optimizer on a fake device. Its blocks are matrices with two rows, and its roots are X = F^(-1/2).
 struct RootsOnHost {
   using Keys = StepFixture::Keys;
   explicit RootsOnHost(size_t blocks, const Keys& keys = {}, const Placement& placement = {}, int64_t columns = 2)

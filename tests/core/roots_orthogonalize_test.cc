@@ -94,7 +94,7 @@ TEST_CASE("five steps of each schedule map the singular values 1 and 4 to known 
 }
 
 TEST_CASE(
-    "a list with the coefficients of a named schedule gives the results of the schedule, and its last entry repeats") {
+    "a list with the coefficients of a schedule gives the same results, and the last entry of a list is repeated") {
   const std::vector<double> a = DrawMatrix<double>(12);
   const auto jordan = Orthogonalized<double>(WithCoefficients("jordan", 3), 3, 4, a);
   CHECK(jordan == Orthogonalized<double>(WithCoefficients("3.4445,-4.775,2.0315", 3), 3, 4, a));
@@ -143,7 +143,8 @@ TEST_CASE("the result does not depend on the division into tiles") {
   }
 }
 
-TEST_CASE("wide, tall and square matrices and vectors become nearly orthogonal, and their transposes agree") {
+TEST_CASE(
+    "wide, tall and square matrices and vectors become nearly orthogonal, and transposes give transposed results") {
   for (const auto& [rows, columns] :
        {std::pair<int64_t, int64_t>{6, 11}, {11, 6}, {8, 8}, {1, 9}, {9, 1}, {1, 1}, {33, 70}}) {
     CAPTURE(rows);

@@ -209,7 +209,7 @@ void CheckRoot(const RootSpec& spec, const Doubles& matrix, double condition) {
   CHECK(symmetric);
   const double unit = std::numeric_limits<float>::epsilon();
   // The reduction to tridiagonal form changes A by about sqrt(n) units in the last place of its norm. To first order,
-  // that changes the inverse square root by half the condition number times as much.
+  // the relative change of the inverse square root is that of A times half the condition number.
   const double bound = 8 * unit + unit * std::sqrt(static_cast<double>(n)) * condition / 2;
   CHECK(error <= bound * LargestOf(exact.x));
   CHECK(root.outcome.epsilon == exact.outcome.epsilon);
@@ -240,7 +240,7 @@ TEST_CASE("Zolotarev's sums are inverse square roots on their intervals, for con
   }
 }
 
-TEST_CASE("bounds on eigenvalues hold and are sharp if the least is negative") {
+TEST_CASE("bounds on eigenvalues hold, and are sharp if the least eigenvalue is negative") {
   const BlasMemory inside;
   for (const int64_t n : {1, 2, 3, 16, 33, 100}) {
     for (const double shift : {0.0, 1e-7, 1e-3, 0.5, 5.0, -0.3, -20.0}) {
@@ -261,7 +261,7 @@ TEST_CASE("bounds on eigenvalues hold and are sharp if the least is negative") {
   }
 }
 
-TEST_CASE("a sum of tridiagonal inverses is the inverse square root for any division of its columns") {
+TEST_CASE("a sum of tridiagonal inverses is the inverse square root, with any number of columns per block") {
   const BlasMemory inside;
   for (const int64_t n : {1, 2, 3, 31, 32, 33, 64, 100}) {
     for (const int64_t width : {1, 7, 32}) {

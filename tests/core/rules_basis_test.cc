@@ -26,7 +26,8 @@ GroupSettings SettingsOf(BasisOrder order, FirstStep first, int64_t frequency, i
   return settings;
 }
 
-// Returns the numbers of the gradients, counted from 1, in whose steps a block has a task.
+// Returns the numbers of the gradients, counted from 1, in whose steps a block has a task. In the names of test cases,
+// f is precondition_frequency.
 std::vector<int64_t> TasksOf(const GroupSettings& settings, int64_t gradients) {
   std::vector<int64_t> tasks;
   for (int64_t before = 0; before < gradients; ++before) {
@@ -37,7 +38,7 @@ std::vector<int64_t> TasksOf(const GroupSettings& settings, int64_t gradients) {
 
 using Numbers = std::vector<int64_t>;
 
-TEST_CASE("with basis_order after, the first gradient gives the bases, and every f-th update refreshes them") {
+TEST_CASE("with basis_order=after, the first gradient gives the bases, and every f-th update refreshes them") {
   // With first_step skip, update u is gradient u + 1.
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 3), 11) == Numbers{1, 4, 7, 10});
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 1), 4) == Numbers{1, 2, 3, 4});
@@ -59,7 +60,7 @@ TEST_CASE("the task of the first eigenbases is kInitialize, and that of all othe
   CHECK(ReadsFactors(RootTask::kInitialize));
 }
 
-TEST_CASE("with basis_order after and first_step skip, the first gradient is no update and no refresh follows it") {
+TEST_CASE("with basis_order=after and first_step=skip, the first gradient is no update, and no refresh follows it") {
   const GroupSettings skips = SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 1);
   CHECK(UpdatesOf(skips, 1) == 0);
   CHECK(UpdatesOf(skips, 5) == 4);
@@ -70,7 +71,7 @@ TEST_CASE("with basis_order after and first_step skip, the first gradient is no 
   CHECK(IsBasisDue(uses, 1));
 }
 
-TEST_CASE("with basis_order before, bases are refreshed at the start and at the multiples of f after it") {
+TEST_CASE("with basis_order=before, bases are refreshed at the start step and at later multiples of f") {
   for (const FirstStep first : {FirstStep::kSkip, FirstStep::kUse}) {  // not read
     CHECK(TasksOf(SettingsOf(BasisOrder::kBefore, first, 3, 1), 9) == Numbers{1, 3, 6, 9});
     CHECK(TasksOf(SettingsOf(BasisOrder::kBefore, first, 3, 3), 9) == Numbers{3, 6, 9});
@@ -104,7 +105,7 @@ TEST_CASE("the bias corrections of a block count its own updates") {
   CHECK(scalars.moment_correction == 1);
 }
 
-TEST_CASE("the bias of factor matrices is corrected only with basis_order before") {
+TEST_CASE("the bias of factor matrices is corrected only with basis_order=before") {
   GroupSettings settings = SettingsOf(BasisOrder::kBefore, FirstStep::kSkip, 1);
   CHECK(BasisCorrection(settings, 1) == 0.5);
   CHECK(BasisCorrection(settings, 3) == 0.875);
@@ -120,13 +121,14 @@ TEST_CASE("the bias of factor matrices is corrected only with basis_order before
   other = settings;
   other.shampoo_beta = 1;
   CHECK(BasisCorrection(other, 3) == 1);
-  // Updates 1, 3 and 5 have changed the matrices of update 6.
+  // Updates 1, 3 and 5 have changed the matrices that update 6 reads.
   other = settings;
   other.factor_update_frequency = 2;
   CHECK(BasisCorrection(other, 6) == 0.875);
 }
 
-TEST_CASE("in the factor matrices, the first gradient has the same weight as later gradients, or weight 1") {
+TEST_CASE(
+    "in factor matrices, the first gradient has the weight of later gradients or, with factor_start=first, weight 1") {
   GroupSettings settings = SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 1);
   const StepScalars scalars = MakeStepScalars(settings, 1);
   CHECK(scalars.factor_decay == 0.5);  // shampoo_beta
@@ -135,7 +137,7 @@ TEST_CASE("in the factor matrices, the first gradient has the same weight as lat
   CHECK(FirstFactorWeight(settings, scalars) == 1);
 }
 
-TEST_CASE("the first eigenvalues are kl_init, or follow from the first gradient") {
+TEST_CASE("the first eigenvalues are kl_init or, if kl_init is auto, follow from the first gradient") {
   GroupSettings settings;
   settings.kl_init = 0.5;
   CHECK(EigenvalueBeforeGradients(settings) == 0.5);
@@ -183,7 +185,8 @@ TEST_CASE("an automatic relative epsilon is 1024 unit roundoffs") {
   CHECK(RelativeEpsilon(settings, Dtype::kF64) == 0.25);
 }
 
-TEST_CASE("an automatic cap is the size of the dim, at least 10 and at most 4000") {
+TEST_CASE(
+    "an automatic cap is the size of the dim, from 10 to 4000, and with kl_init auto it is relative to the mean") {
   GroupSettings settings;
   settings.kl_cap = -1;
   const std::initializer_list<std::pair<int64_t, double>> caps = {{1, 10},    {9, 10},      {10, 10},    {11, 11},
@@ -207,7 +210,7 @@ TEST_CASE("the inverse square root of an eigenvalue is at most the cap, even if 
   CHECK(KlScale(0.01, HUGE_VAL) == doctest::Approx(10));
 }
 
-TEST_CASE("update_norm gives a direction its norm, and max_update_rms limits it afterwards") {
+TEST_CASE("update_norm sets the norm of a direction, and max_update_rms limits the norm afterwards") {
   GroupSettings settings;
   settings.update_norm_target = 3;
   const DirectionScale direction{0.5, 4, 8};  // P * 0.5 * 4 has norm 8
@@ -310,7 +313,7 @@ TEST_CASE("norm_control radial multiplies the part of the direction along the pa
   of.settings.radial_inward = 0.25;
   CHECK(of.After(6, -1, 1) == doctest::Approx(7));
   CHECK(of.After(6, 1, 1) == doctest::Approx(5.5));
-  CHECK(of.After(0, 1, 1) == doctest::Approx(-2));  // without a norm it is an ordinary step
+  CHECK(of.After(0, 1, 1) == doctest::Approx(-2));  // a parameter with norm 0 makes an ordinary step
 
   // A direction perpendicular to the parameter rotates the parameter and does not change its norm.
   const NormSums across{36, 0, 4};
@@ -323,9 +326,9 @@ TEST_CASE("norm_control radial multiplies the part of the direction along the pa
 TEST_CASE("update_floor lengthens a direction to a multiple of the norm of the parameter") {
   Scalar of;
   of.settings.update_floor = 0.5;
-  CHECK(of.After(6, 0.5, 1) == doctest::Approx(3));  // D was 1, and is 3
+  CHECK(of.After(6, 0.5, 1) == doctest::Approx(3));  // D is lengthened from 1 to 3
   CHECK(of.After(6, -0.5, 1) == doctest::Approx(9));
-  CHECK(of.After(6, 4, 1) == doctest::Approx(-2));  // D is 8
+  CHECK(of.After(6, 4, 1) == doctest::Approx(-2));  // D is 8, above the floor
   CHECK(of.After(6, 0, 1) == 6);
 }
 

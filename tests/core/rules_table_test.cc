@@ -24,7 +24,7 @@ TEST_CASE("the rules give the expected numbers of the tables on the host") {
   });
 }
 
-TEST_CASE("ProbeSigns::At returns the signs that Next returns one after another, half of them positive") {
+TEST_CASE("ProbeSigns::At returns the signs that Next returns one after another, and about half of them are positive") {
   ProbeSigns signs;
   int64_t positive = 0;
   for (int64_t i = 0; i < 5000; ++i) {

@@ -64,7 +64,7 @@ TEST_CASE("a new value of epsilon or beta2 affects roots, and the same value doe
   CHECK(absolute.roots_depend_on_it);
 }
 
-TEST_CASE("a value that cannot be set is an error with its key, and changes nothing") {
+TEST_CASE("a value that cannot be set is an error that names the key, and changes nothing") {
   TwoGroups groups(KeyValues{{"root_relative_epsilon", "0.5"}, {"grafting", "adagrad"}, {"beta1", "0"}});
   struct Case {
     const char* key;
@@ -113,7 +113,7 @@ TEST_CASE("an epsilon cannot be set while roots are pseudo-inverses") {
   CheckOk(groups.Set("epsilon", 0));
 }
 
-TEST_CASE("Get returns numbers, integers and flags, and says which keys are not numbers") {
+TEST_CASE("Get returns numbers, integers and flags, and rejects keys whose values are not numbers") {
   const TwoGroups groups(
       KeyValues{{"precondition_frequency", "7"}, {"use_nesterov", "true"}, {"checkpoint_keep", "5"}});
   CHECK(groups.Get("precondition_frequency") == 7);
@@ -144,7 +144,7 @@ TEST_CASE("a bound scalar is the current value until it is unbound") {
   CHECK(groups.values.InForce(0).lr == 0.5);
 }
 
-TEST_CASE("Bind rejects other keys, other dtypes, and addresses that a device cannot read") {
+TEST_CASE("Bind rejects keys that cannot be bound, invalid dtypes, and addresses that a device cannot read") {
   TwoGroups groups({}, {}, sizeof(double));
   alignas(double) char memory[16] = {};
   const int f32 = static_cast<int>(Dtype::kF32);

@@ -14,7 +14,7 @@ namespace {
 
 using Bytes = std::vector<char>;
 
-// Rank 1 of three. The collectives fill what rank r sends with the byte 10 + r, and record their arguments.
+// Rank 1 of three. The collectives record their arguments. From rank r they receive only bytes of the value 10 + r.
 class RankOfThree {
  public:
   explicit RankOfThree(bool takes_device_memory) {
@@ -71,7 +71,7 @@ struct Collectives {
     collectives->Begin(false);
   }
 
-  // As the engine calls them in a step. Return whether the collective succeeded.
+  // Call the collectives as the engine does in a step, and return whether they succeeded.
   bool Gather(Bytes* buffer) {
     const cuda::DeviceGather gather = collectives->gather();
     return gather.gather(gather.user, buffer->data(), static_cast<int64_t>(buffer->size()) / 3, &stream) == 0;
@@ -127,7 +127,8 @@ TEST_CASE("a communicator of host memory gathers a copy of this rank's segment, 
   CheckOk(one.collectives->TakeFailure());
 }
 
-TEST_CASE("an all-to-all over a communicator of host memory receives in aligned memory after what it sends") {
+TEST_CASE(
+    "an all-to-all over a communicator of host memory receives into aligned memory behind the data that it sends") {
   Collectives one(false);
   const Bytes send = {1, 2, 3, 4, 5, 6, 7};
   Bytes recv(12, 9);

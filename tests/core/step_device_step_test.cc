@@ -22,8 +22,8 @@ const StepFixture::Setup kOneMatrix = {.keys = {}, .params = StepFixture::Descri
 // An optimizer on a fake device.
 struct OnDevice {
   using Keys = StepFixture::Keys;
-  // comm: of the replicas; shard_comm: of the shards. nullptr if there are none. The constructor completes the setup,
-  // which by default has one matrix.
+  // comm: the communicator of the replicas; shard_comm: that of the shards; nullptr: there is none. The constructor
+  // completes the setup, which by default has one matrix.
   explicit OnDevice(const Keys& keys = {}, std::shared_ptr<Communicator> comm = nullptr,
                     std::shared_ptr<Communicator> shard_comm = nullptr, StepFixture::Setup setup = kOneMatrix)
       : device(FakeDevice::Reset()) {
@@ -114,7 +114,7 @@ TEST_CASE("steps on a device are enqueued with their numbers and due tasks") {
   CHECK(one.device.steps.back().buffers_changed);
 }
 
-TEST_CASE("counters that were written outside of steps are read before the next one") {
+TEST_CASE("counters that were written outside of steps are read before the next step") {
   OnDevice one;
   CheckOk(one.Step());
   CheckOk(one.state->FinishSteps(nullptr));
@@ -202,7 +202,7 @@ TEST_CASE("a step is captured unless roots are due, or its number is not known")
   CHECK(one.device.steps.back().expected_step == Ints{1});
 }
 
-TEST_CASE("a block that a device skipped is counted, and its error deferred") {
+TEST_CASE("a block that a device skipped is counted, and the next step returns its error") {
   OnDevice one;
   const LogCapture log;
   CheckOk(one.Step());
@@ -221,7 +221,8 @@ void TakeSnapshot(OnDevice* one) {
   REQUIRE(one->device.steps.back().tasks[0] == RootTask::kTakeSnapshot);
 }
 
-// Makes the steps 9 and 10, of which the second uses the roots. Checks whether it uses those that were started.
+// Makes the steps 9 and 10. Step 10 uses the roots of the snapshot. Checks whether these are the roots that were
+// started before (`are_used`), or whether the step computes them.
 void CheckRootsAfterSnapshot(OnDevice* one, bool are_used) {
   CheckOk(one->Step());
   CheckOk(one->Step());
@@ -364,7 +365,7 @@ TEST_CASE("a rank joins a step to report an error of its async roots, and does n
   CheckRootsAfterSnapshot(&rank.one, false);
 }
 
-TEST_CASE("a rank that cannot make a step passes the scalars that are bound now") {
+TEST_CASE("a rank that cannot make a step still passes the device the scalars that are bound now") {
   DeviceReplica rank;
   HyperParameters& hyper_parameters = rank.one.state->hyper_parameters();
   const float rates[] = {0.5F, 0.25F};
@@ -389,7 +390,7 @@ TEST_CASE("a difference between ranks on devices is an error that names a rank")
         Case{cuda::RankDifference::kScalars, Code::kInvalid, "rank 1 has a different learning rate"},
         Case{cuda::RankDifference::kInputs, Code::kNumeric,
              "rank 1 and rank 0 find gradients that are not finite in different blocks"},
-        Case{cuda::RankDifference::kFailed, Code::kComm, "that it rejected a step, but then no error"}}) {
+        Case{cuda::RankDifference::kFailed, Code::kComm, "that it rejected a step, but then sent no error"}}) {
     DeviceReplica rank;
     rank.comm.change = [&](int64_t, int from, char* segment, size_t) {
       if (from == 1 && one.difference == cuda::RankDifference::kStep) Put(segment, 0, int64_t{7});
@@ -474,7 +475,7 @@ constexpr FakeDevice::Rejection RejectedBy(cuda::RankDifference difference) {
 }
 
 TEST_CASE(
-    "shards on devices count the steps of all groups that the device reports, even if only other shards step a group") {
+    "shards on devices take the step counters of all groups from the device, even if only other shards step a group") {
   DeviceShard rank;
   rank.one.device.counted_steps = {5};
   CheckOk(rank.one.Step());
@@ -553,7 +554,7 @@ TEST_CASE("the hosts determine the error of a step that the devices of the shard
        [&](char* segment) { Put(segment, gradient_at, static_cast<unsigned char>(kNoGradient)); }},
       // The hosts see no difference: the numbers are bound in device memory.
       {cuda::RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate", [](char*) {}},
-      {cuda::RankDifference::kFailed, Code::kComm, "that it rejected a step, but then no error", [](char*) {}}};
+      {cuda::RankDifference::kFailed, Code::kComm, "that it rejected a step, but then sent no error", [](char*) {}}};
   for (const Case& one : cases) {
     CAPTURE(one.says);
     DeviceShard rank;

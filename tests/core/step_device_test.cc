@@ -43,7 +43,7 @@ TEST_CASE("counters are known for one arena until they may have been written") {
   CHECK(!counters.AreKnownUnlessReplayed(arena));
 }
 
-TEST_CASE("counters include snapshots if a block of this rank has them") {
+TEST_CASE("counters include the steps of snapshots if a block of this rank takes snapshots") {
   CHECK(!DeviceCounters(StepFixture({}, {{2, 3}}).plan()).has_block_counters());
   const StepFixture async(AsyncKeys(), {{2, 3}});
   DeviceCounters counters(async.plan());
@@ -117,7 +117,7 @@ TEST_CASE("each reason for which a device rejects a step has its own error") {
   }
 }
 
-TEST_CASE("a step with a different state than it was prepared for is an error that names the state or the replay") {
+TEST_CASE("a step that finds a state for which it was not prepared is an error that names the state or the replay") {
   StepFixture fixture(AsyncKeys(), {{2, 3}});
   const int64_t expected[] = {5};
   cuda::StepReport report = ReportOf(Rejection::kSchedule, 9);

@@ -19,7 +19,7 @@ namespace shampoo {
 
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Memory for a state that a caller provides.
+// Memory that a caller provides for a state.
 class CallerArena {
  public:
   explicit CallerArena(int64_t bytes) : pieces_(static_cast<size_t>(bytes) / sizeof(Piece) + 1) {}

@@ -73,7 +73,7 @@ TEST_CASE("a gradient that is not finite is an error with the position") {
   }
 }
 
-TEST_CASE("with on_nonfinite skip_block only the affected blocks are excluded") {
+TEST_CASE("with on_nonfinite=skip_block, only the affected blocks are excluded") {
   Checked checked(StepFixture::Keys{{"on_nonfinite", "skip_block"}});
   checked.gradients[0][13] = kNan;
   checked.gradients[1][0] = kInfinity;
@@ -93,7 +93,7 @@ TEST_CASE("with on_nonfinite skip_block only the affected blocks are excluded") 
   CHECK(checked.Excluded().empty());
 }
 
-TEST_CASE("with on_nonfinite skip_step the step is skipped, and only the first block is logged") {
+TEST_CASE("with on_nonfinite=skip_step, the step is skipped, and only the first block is logged") {
   Checked checked(StepFixture::Keys{{"on_nonfinite", "skip_step"}});
   checked.gradients[0][0] = kNan;
   checked.gradients[1][0] = kNan;
@@ -117,8 +117,8 @@ TEST_CASE("a parameter is checked only with coupled weight decay") {
 
 TEST_CASE("a gradient whose bound is too large passes if the exact check finds that it fits") {
   Checked checked;
-  // The 4 x 4 factor matrix sums over 2 rows, and the 2 x 2 one over 4 columns. The limit is half of the largest
-  // float32 number, 1.7e38.
+  // The 4 x 4 factor matrix sums over 2 rows, and the 2 x 2 one over 4 columns. The limit is 1.7e38, half of the
+  // largest float32 number.
   checked.gradients[1].assign(8, 0.0F);
   checked.gradients[1][2] = 1e19F;
   CheckOk(checked.CheckGradients());

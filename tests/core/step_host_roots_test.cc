@@ -23,7 +23,7 @@ TEST_CASE("a rank that owns no block with async roots needs no thread for them")
   }
 }
 
-TEST_CASE("a job has the blocks with its task, and a task that no block has is no job") {
+TEST_CASE("a job consists of the blocks that have its task, and no job starts for a task that no block has") {
   RootsOnHost one(3);
   one.tasks = {RootTask::kFromSnapshot, kTakesSnapshot, kNoTask};
   one.Create();
@@ -42,7 +42,8 @@ TEST_CASE("a job has the blocks with its task, and a task that no block has is n
   CHECK(one.host.started.size() == 1);
 }
 
-TEST_CASE("factor matrices are divided by the bias correction of their step, which is that of the group or the block") {
+TEST_CASE(
+    "factor matrices are divided by the bias correction of their step, and steps are counted by group or by block") {
   for (const bool by_block : {true, false}) {
     RootsOnHost one(2, {{"beta2", "0.5"}});
     for (int64_t b = 0; b < 2; ++b) one.host.matrices[{b, 0}] = {2, 0, 0, 6};

@@ -16,7 +16,8 @@
 
 namespace shampoo {
 
-// A shard of parameters of these shapes. A shape without elements is a parameter of which other ranks have elements.
+// A shard rank with parameters of these shapes. A shape without elements stands for a parameter whose elements are on
+// other ranks.
 struct AgreeingShard : StepFixture {
   AgreeingShard(const std::shared_ptr<Communicator>& comm, const std::vector<std::vector<int64_t>>& shapes)
       : StepFixture({{"max_preconditioner_dim", "4"}}, shapes),
@@ -54,7 +55,7 @@ class RecordingShards final : public ShardAgreement {
   Status agreed;
 };
 
-// A replica of parameters of these shapes that exchanges their updates.
+// A replica with parameters of these shapes. It exchanges their updates.
 struct SharingReplica : StepFixture {
   SharingReplica(const std::shared_ptr<Communicator>& comm, const Keys& keys,
                  const std::vector<std::vector<int64_t>>& shapes)

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The comparison of replicas beyond hyper-parameters: the inputs of a step and the parameters.
+// The comparisons of replicas: the inputs of a step, and the parameters. step_rounds_test.cc tests the comparison of
+// hyper-parameters.
 #include "core/step/replica_inputs.h"
 #include "core/step/scan_spans.h"
 #include "tests/core/comm_test_util.h"

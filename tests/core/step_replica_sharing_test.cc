@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exchanges of updates in several buckets, and of ranks that fail or decide differently. step_rounds_test.cc tests
+// Exchanges of updates in several buckets, also among ranks that fail or decide differently. step_rounds_test.cc tests
 // the comparison of headers, and invalid numbers.
 #include <algorithm>
 
@@ -77,7 +77,7 @@ TEST_CASE("the shards agree on the result of the first bucket, and their error e
   CHECK(comm.get()->failed());
 }
 
-TEST_CASE("ranks that reject or skip a step join one exchange of updates after the first, if there is one") {
+TEST_CASE("ranks that reject or skip a step also join the second exchange of updates, if there is one") {
   for (const bool has_buckets : {false, true}) {
     MirrorComm comm;
     SharingReplica replica(comm.shared(), has_buckets ? kTwoBuckets : StepFixture::Keys{}, kFourMatrices);
@@ -162,7 +162,8 @@ TEST_CASE("the own failure of a rank has priority over a failure that another ra
   for (const Status& status : statuses) CheckError(status, Code::kNumeric, "rank 1: NaN");
 }
 
-TEST_CASE("a rank that only reports a failure joins the exchange of a bucket, and in the first one also the shards") {
+TEST_CASE(
+    "a rank that only reports a failure joins the exchange of a bucket, and for the first also reports to the shards") {
   for (const int64_t bucket : {0, 1}) {
     CAPTURE(bucket);
     ThreadRanks comms(2);

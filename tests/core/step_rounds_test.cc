@@ -68,7 +68,7 @@ TEST_CASE("a rank in another round, or with another optimizer, fails the round o
     };
     CheckError(RunRound(&comm, &rounds, 1), Code::kComm, "if optimizers share ranks, step them in the same order");
     CHECK(comm.get()->failure_is_known());
-    CHECK(comm.aborts == 0);  // the other rank finds the same
+    CHECK(comm.aborts == 0);  // the other rank finds the same difference
   }
 }
 
@@ -257,7 +257,7 @@ TEST_CASE("invalid numbers in the agreement of shards are SHAMPOO_E_COMM") {
   }
 }
 
-TEST_CASE("shards compare hyper-parameters, gradients and steps, and count steps alike") {
+TEST_CASE("shards compare hyper-parameters, gradients and steps, and activate a group that another shard steps") {
   const auto check = [](const std::function<void(char* segment)>& change, Code code, const char* says) {
     Shard shard;
     shard.comm.change = [&](int64_t, int from, char* segment, size_t) {
@@ -273,7 +273,7 @@ TEST_CASE("shards compare hyper-parameters, gradients and steps, and count steps
   check([](char* to) { Put(to, kStepsAt, int64_t{9}); }, Code::kState,
         "shard rank 1 is at step 9 of group 0 and shard rank 0 at step 1");
 
-  Shard other;  // another rank steps the group, and this rank holds no element of the group
+  Shard other;  // another rank steps the group, and this rank does not
   const std::span<char> flags = other.agreeing.context.participants().flags();
   flags[0] = flags[1] = 0;
   StepFixture::Ok(other.agreeing.context.List());

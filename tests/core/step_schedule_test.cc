@@ -124,7 +124,7 @@ std::string Course(const RefreshKeys& keys, const std::vector<int64_t>& steps) {
   return course;
 }
 
-TEST_CASE("with root_async a block that misses steps uses its own state") {
+TEST_CASE("with root_async, the tasks of a block that misses steps follow from the block's own snapshots") {
   const RefreshKeys keys = {.start = 5, .frequency = 5, .async = 2};
   CHECK(Course(keys, {5, 6, 7, 10, 11, 12, 15, 17}) == "5 compute, 10 take, 12 use, 15 take, 17 use, ");
   // The first roots are used at once, even if the block missed the first refresh.

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The agreements of shards of which one skips, fails, or only reports. step_rounds_test.cc tests the comparison of
-// their inputs, and invalid numbers.
+// The agreements of shards when one of them skips a step, fails, or only reports a failure. step_rounds_test.cc tests
+// the comparison of their inputs, and invalid numbers.
 #include <cstring>
 
 #include "tests/core/comm_test_util.h"
@@ -20,7 +20,7 @@ constexpr size_t kGradientsInSegment = kStepInSegment + sizeof(int64_t);
 const std::vector<std::vector<int64_t>> kThirdElsewhere = {{2, 3}, {4}, {0}};
 
 struct MirroredShard {
-  // Lets the other rank send something else. The segment of this rank is passed to `sent`.
+  // change: modifies the segment that the other rank sends. The segment of this rank is copied to `sent`.
   explicit MirroredShard(const std::function<void(char* segment)>& change = {})
       : shard(comm.shared(), kThirdElsewhere) {
     comm.change = [this, change](int64_t, int from, char* segment, size_t bytes) {
@@ -111,7 +111,7 @@ TEST_CASE("after an agreement, a parameter has a gradient or a copy if it has on
   }
 }
 
-TEST_CASE("a group that only other shards step has their step number") {
+TEST_CASE("a group that only other shards step gets the step number of these shards") {
   MirroredShard one([](char* segment) {
     Put(segment, kStepInSegment, int64_t{7});
     std::memset(segment + kGradientsInSegment, kNoGradient, 2);
@@ -140,7 +140,7 @@ TEST_CASE("an error of one shard is returned by all, and is marked as forwarded 
   }
 }
 
-TEST_CASE("in the second agreement a shard returns its own error, and otherwise that of another shard") {
+TEST_CASE("in the second agreement, a shard returns its own error or, if it has none, that of another shard") {
   ThreadRanks comms(2);
   RanksOnThreads<AgreeingShard> two(&comms, kThirdElsewhere);
   const auto agree = [&](bool first_fails) {

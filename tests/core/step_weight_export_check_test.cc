@@ -23,8 +23,8 @@ TEST_CASE("an export needs a usable state and all buffers") {
              "parameter \"p0\" (index 0) has no buffers");
 }
 
-// Two parameters with 3 elements, one from float64 to bfloat16 and one from float32 to float64, and one without
-// elements.
+// Three parameters. The first has 3 elements in float64 and a bfloat16 output. The second has 3 elements in float32 and
+// a float64 output. The third has no elements.
 struct TwoDtypes : StepFixture {
   TwoDtypes() : StepFixture(SetupOf()), bound(plan()) {
     for (int p = 0; p < 2; ++p) {
@@ -38,7 +38,7 @@ struct TwoDtypes : StepFixture {
     setup.params[0].out_dtype = Dtype::kBf16;
     return setup;
   }
-  // at: offsets in bytes from the start of the memory of the parameters.
+  // at: the offsets of the weights, in bytes from the start of the parameters' memory.
   Status Check(std::vector<int> at) {
     std::vector<void*> weights(3);
     char* const param = reinterpret_cast<char*>(memory + 8);
@@ -50,7 +50,7 @@ struct TwoDtypes : StepFixture {
   BoundBuffers bound;
 };
 
-TEST_CASE("weights must not overlap their parameter, in the dtypes of both") {
+TEST_CASE("weights must not overlap their parameter, which may have another dtype") {
   TwoDtypes two;
   CheckOk(two.Check({24, 16}));
   CheckOk(two.Check({-6, -24}));

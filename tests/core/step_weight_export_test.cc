@@ -14,7 +14,8 @@ using Floats = std::vector<float>;
 
 const StepFixture::Keys kEma = {{"weight_ema", "0.5"}};
 
-// Memory that is not 0 where updates are exchanged, so that a block whose update is not written is noticed.
+// The initial value of the memory in which updates are exchanged. It is not 0, so that a block whose update is not
+// written is noticed.
 constexpr char kUnwritten = 5;
 
 // Parameters whose elements are 1, and their export. With several replicas, each block has its own memory for the
@@ -98,7 +99,7 @@ TEST_CASE("an export reads the state that steps write") {
   CHECK(weights == Floats(4, 5.0F));
 }
 
-TEST_CASE("an export writes only the weights that the caller wants now") {
+TEST_CASE("an export writes only the weights that the caller wants in this call") {
   Exported exported;
   exported.Fill("p1/0/ema_offset", 1);
   Floats first(4, 9.0F);
@@ -182,7 +183,7 @@ TEST_CASE("a replica sends nothing for a block without an average") {
   }
 }
 
-TEST_CASE("a replica applies the blocks of all ranks in a bucket that it wants, and skips none") {
+TEST_CASE("a replica applies the blocks whose weights it wants, also those of other ranks, and skips none") {
   const StepFixture::Keys keys = kEma + StepFixture::Keys{{"comm_bucket_bytes", "1"}};
   Exported exported(keys, {{2, 2}, {2, 2}, {2, 2}, {2, 2}}, ReplicaPlacement(0, 2));
   std::vector<Floats> weights(4, Floats(4, 9.0F));

@@ -1,10 +1,10 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# cmake -D SOURCE_DIR=... -D WORK=... -P architectures_test.cmake: checks shampoo_cuda_architectures() with programs that
-# print what nvidia-smi prints.
+# cmake -D SOURCE_DIR=... -D WORK=... -P architectures_test.cmake: checks shampoo_cuda_architectures() with
+# programs that print what nvidia-smi prints.
 include(${SOURCE_DIR}/cmake/cuda_architectures.cmake)
 
-# check(<wanted> <expected> <what nvidia-smi prints> <its status>)
+# check(<wanted> <expected> <what nvidia-smi prints> <exit status of nvidia-smi>)
 function(check wanted expected prints status)
   file(WRITE ${WORK}/nvidia-smi "#!/bin/sh\nprintf '${prints}'\nexit ${status}\n")
   file(CHMOD ${WORK}/nvidia-smi PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)

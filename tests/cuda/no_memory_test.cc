@@ -25,7 +25,7 @@ struct Grid {
 
 // Rank 1 has a NaN in its gradient. In the call that reports the error, either allocation n of rank 1 fails, or
 // allocation n and all later ones fail. n is 1, 2, and so on, until the call makes fewer than n allocations.
-TEST_CASE("a rejected step is reported on all ranks if one has no memory" * NeedsFake()) {
+TEST_CASE("a rejected step is reported on all ranks, even if one rank has no memory" * NeedsFake()) {
   for (const Grid& grid : {Grid{2, 1}, {3, 1}, {1, 3}, {2, 2}}) {
     for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {  // allocation n alone, or all from it on
       std::set<shampoo_status> returned;

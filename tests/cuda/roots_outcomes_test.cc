@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Batches in which some matrices have no root, rejected steps, and wrong results of a solver.
+// Rejected steps, wrong results of a solver, and batches in which some matrices have no root.
 #include <cstring>
 
 #include "core/backend/cuda/plugin/roots_chunk.h"

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Residuals of roots that are measured on the device (the fake of CUDA) equal those that the CPU measures.
+// The residuals that the device (the fake of CUDA) measures for its roots equal those that the CPU measures.
 #include <cstring>
 
 #include "core/roots/inverse_root.h"
@@ -11,7 +11,7 @@
 namespace shampoo::cuda_test {
 namespace {
 
-// Measures a root of the device on the CPU.
+// Measures, on the CPU, the residuals of a root that the device has computed.
 template <typename Real>
 RootResiduals OnCpu(const Question& question, int64_t n, const Matrix<Real>& matrix, const Matrix<Real>& x,
                     const RootStatus& status) {
@@ -65,7 +65,7 @@ TEST_CASE("residuals of roots equal those of the CPU for every method, dtype, si
   std::mt19937_64 random(5);
   for (const RootMethod method : kMethods) {
     for (const Dtype root_dtype : {Dtype::kF32, Dtype::kF64}) {
-      for (const int64_t n : {1, 2, 7, 33, 100}) {
+      for (const int64_t n : {1, 2, 7, 33, 65}) {
         for (const int64_t root : {2, 3, 4}) {
           if (n > 33 && root != 4) continue;
           CAPTURE(static_cast<int>(method));

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the tables of tests/core/rules_cases.h in a kernel, with the rules as compiled for the device.
+// Runs the tables of tests/core/rules_cases.h in a kernel, with the rules compiled for the device.
 #include "core/backend/cuda/plugin/cta.h"
 #include "tests/core/rules_cases.h"
 #include "tests/cuda/roots_on_device.h"

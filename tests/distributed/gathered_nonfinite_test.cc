@@ -112,7 +112,8 @@ TEST_CASE("with coupled decay, NaN in a parameter is reported by the rank that h
   }
 }
 
-TEST_CASE("a parameter that contains the mark of skipped updates, a NaN, is updated as on one rank") {
+TEST_CASE(
+    "a parameter with elements that equal the mark of a skipped update, which is a NaN, is updated as on one rank") {
   for (const char* const communicate : {"updates", "params"}) {
     CAPTURE(std::string(communicate));
     RankSpec spec;

@@ -211,7 +211,7 @@ TEST_CASE(
   for (uint64_t t = 1; t <= 6; ++t) {
     grid.FillGradients(t);
     Fill(t, &one.g);
-    // Rank 3 holds no elements of `bias` in group 1 and of `scalar`, so its gradients of them must not matter.
+    // Rank 3 holds no elements of `bias` and `scalar`. This rank always has gradients for them, which must not matter.
     for (size_t p = 0; p < 5; ++p) {
       const bool has = p == 1 || p == 3 ? t % 3 != 0 : (t + p) % 4 != 0;
       one.has_grad[p] = has;

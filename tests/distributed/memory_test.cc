@@ -160,7 +160,8 @@ TEST_CASE("each of 4 ranks holds at most 27 % of the state, and together they ho
     for (int rank = 0; rank < 4; ++rank) {
       const auto state = static_cast<double>(grid[rank].PlanBytes("state", rank));
       CHECK(state <= 0.27 * whole);
-      // In addition to the plan, measures the size of the entries, and checks that one allocation has the planned size.
+      // In addition to the plan, the test checks the sizes of the entries, and that one allocation has the planned
+      // size.
       stored += StoredBytes(grid[rank]);
       CHECK(static_cast<double>(StoredBytes(grid[rank])) <= 0.27 * whole);
       CHECK(std::count(counted.Of(rank).sizes.begin(), counted.Of(rank).sizes.end(),

@@ -197,7 +197,8 @@ TEST_CASE("a state that would overflow is skipped on all ranks, although only it
           CHECK(pair.grid[rank].w[1] != before[1]);
           CHECK(pair.grid[rank].Stat("nonfinite_blocks") == 2);
         }
-        // With several ranks, a step is not skipped for a reason that only one rank knows.
+        // With skip_step, one rank skips the whole step. Several ranks skip only the block, because only its owner
+        // knows the reason.
         if (choice == std::string("skip_block")) pair.CheckSame();
       }
     }

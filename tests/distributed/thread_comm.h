@@ -40,7 +40,7 @@ class ThreadComm {
   std::chrono::milliseconds patience = std::chrono::minutes(1);
 
   int64_t calls(int rank) const { return ranks_[static_cast<size_t>(rank)].calls; }
-  // Bytes sent: the own segment of an all-gather, and the bytes to other ranks of an all-to-all.
+  // Bytes that a rank has sent: its segment of each all-gather, and its bytes to other ranks in each all-to-all.
   int64_t bytes_sent(int rank) const { return ranks_[static_cast<size_t>(rank)].bytes; }
   int released() const { return released_; }
   int timeouts() const { return timeouts_; }  // number of ranks that timed out

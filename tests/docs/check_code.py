@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror"]
-# A fragment may contain declarations that only the next fragment uses, and declarations after statements.
+# A fragment may declare a variable that only a later fragment of the page uses.
 LENIENT = ["-Wno-unused-variable", "-Wno-unused-but-set-variable"]
 FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})\s*(\S*)")
 

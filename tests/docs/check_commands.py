@@ -3,8 +3,8 @@
 """check_commands.py ROOT: checks the shell commands of the documentation and the figures.
 
 Bash must be able to parse each block; its presets, targets, scripts and CMake options that begin with SHAMPOO_ must
-exist. For each SVG file of the repository, a page that shows it must contain the name of the file outside links, as in
-the command that creates the figure.
+exist. Each SVG file of the repository must be shown on a page that also contains the name of the file outside links,
+as in the command that creates the figure.
 """
 import json
 import re

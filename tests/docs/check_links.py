@@ -86,7 +86,7 @@ def main():
                 failures += 1
                 print(f"{page.relative_to(root)}:{number}: ({target}): {why}")
     print(f"{count} relative links, {failures} of them broken")
-    # Without any link the search is broken.
+    # If there is no link, the search is broken.
     return 1 if failures or not count else 0
 
 

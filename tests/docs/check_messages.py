@@ -103,8 +103,8 @@ def main():
         if why:
             failures += 1
             print(f"{PAGE}:{number}: `{quotation}`: {why}")
-    print(f"{count} messages quoted, {failures} of them not among {len(known)} of the sources")
-    # Without any quotation the search is broken.
+    print(f"{count} quoted messages; {failures} of them occur in none of the {len(known)} statements of the sources")
+    # If there is no quotation, the search is broken.
     return 1 if failures or not count else 0
 
 

@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the first program of a language: examples/PROGRAM has at most 15 lines after its license, is unchanged on
-the given pages, and, with a command, reduces its matrix to values near 0.
+"""Checks the first program of a language, examples/PROGRAM. It must have at most 15 lines after its license, and each
+given page must contain these lines unchanged. If a command is passed, it must print 6 values near 0.
 
     check_minimal.py --root REPOSITORY --program minimal.c --page README.md [--page ...] [-- COMMAND...]
 

@@ -1,10 +1,10 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_snippets.py ROOT: checks toml and xml blocks, in which build files name the library, and first programs.
+"""check_snippets.py ROOT: checks first programs, and toml and xml blocks, which name the library as a dependency.
 
-A Rust or Java program in README.md must also be in its guide, where a test runs it. Each dependency with a path in a
-toml block must be a crate of this repository with the name in its Cargo.toml. Group, artifact and version in an xml
-block must be those of the jar's pom. run_shell.py builds the CMake blocks.
+A Rust or Java program in README.md must also be in the guide of its language, where a test runs it. Each dependency in
+a toml block must have the path of a crate of this repository and the name in its Cargo.toml. Group, artifact and
+version in an xml block must be those in bindings/java/pom.xml. run_shell.py builds the CMake blocks.
 """
 import sys
 import xml.etree.ElementTree as ElementTree

@@ -3,7 +3,7 @@
 """Runs the shell commands of the documentation.
 
     run_shell.py --source ROOT --list                  lists pages with shell blocks: path;name;pages to run before
-    run_shell.py --source ROOT --check                 runs nothing: checks that each rule matches and Bash can parse all
+    run_shell.py --source ROOT --check                 runs nothing: checks that rules match and Bash can parse pages
     run_shell.py --source ROOT --folder F --make       creates the reader's machine in the folder: a clone, a home
     run_shell.py --source ROOT --folder F --page PAGE  runs the blocks of a page, one after another, in one Bash
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the shell blocks of the documentation, with one test for each page. Some pages use the results of others. All of
 # these tests are in the long tier, because they compile the library several times, as users do. A compiler cache
-# shortens that.
+# makes this faster.
 if(SHAMPOO_SANITIZE OR SHAMPOO_SYSTEM_BLAS)
   return()
 endif()
@@ -38,7 +38,7 @@ if(status EQUAL 0)
 endif()
 list(APPEND arguments --have ${have})
 
-# The rules list the pages and their dependencies.
+# run_shell.py finds the pages with shell blocks. Their dependencies are in shell/page_rules.py.
 execute_process(COMMAND ${interpreter} ${runner} ${arguments} --list
                 OUTPUT_VARIABLE listed RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)
 if(NOT status EQUAL 0)

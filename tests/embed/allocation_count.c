@@ -3,7 +3,7 @@
 //
 // Checks that a step of method shampoo does not allocate memory, in 80 configurations. The host replaces the allocation
 // functions of the C library and counts their calls during steps.
-// Usage: allocation_count [library to load instead of the linked one]
+// Usage: allocation_count, which links the library, or allocation_count_loaded <library>
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdatomic.h>

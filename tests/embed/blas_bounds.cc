@@ -36,7 +36,7 @@ class Guarded {
   Guarded(const Guarded&) = delete;
   Guarded& operator=(const Guarded&) = delete;
 
-  // Returns memory for `count` elements that end at the page.
+  // Returns memory for `count` elements that end where the unreadable page begins.
   template <typename Real>
   Real* Last(int64_t count) const {
     Real* const first = reinterpret_cast<Real*>(base_ + bytes_) - count;
@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
   const shampoo::blas::ScratchUse use(&scratch);
   for (int64_t n = 1; n <= shampoo::kMaxSize; ++n) {
     for (const int64_t k : {int64_t{1}, int64_t{3}, n}) {
-      std::cout << n << " x " << k << std::endl;  // the last line shows the extents of a crash
+      std::cout << n << " x " << k << std::endl;  // after a crash, the last line shows the extents
       shampoo::CallAll<float>(n, k);
       shampoo::CallAll<double>(n, k);
     }

@@ -124,7 +124,7 @@ void CreateScratch(blas::Scratch* scratch) {
   REQUIRE(blas::Scratch::Create(extent, scratch).ok(), "no scratch memory");
 }
 
-// Returns how many of `calls` calls on this many threads differ from the serial results.
+// Returns how many of `calls` calls on `threads` threads differ from the serial results.
 int64_t Differences(const Kind& kind, const std::vector<std::vector<double>>& serial, int threads, int64_t calls) {
   std::atomic<int64_t> differences{0};
   std::atomic<int> waiting{threads};

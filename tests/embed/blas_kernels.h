@@ -10,8 +10,8 @@
 
 namespace shampoo {
 
-// Returns whether BLAS uses the kernels argv[1] and the processor has the flag argv[2] of /proc/cpuinfo, or whether
-// there are no such arguments. Prints the kernels, and why they do not run here.
+// Returns true if BLAS uses the kernels argv[1] and the processor has the flag argv[2] of /proc/cpuinfo, or if these
+// arguments are missing. Prints which kernels BLAS uses, and a message if it returns false.
 inline bool KernelsRunHere(int argc, char** argv) {
   const std::string kernel = blas::Identify().kernel;
   std::cout << "kernel: " << kernel << '\n';

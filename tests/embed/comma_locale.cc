@@ -110,8 +110,8 @@ std::string Everything() {
   return out.text();
 }
 
-// Runs in a child process, so that texts that the library caches, such as ranges of keys, are created again in the
-// other locale.
+// Calls Everything in a child process. The library caches some texts, such as ranges of keys. With the child, this
+// process creates them again in the other locale.
 std::string EverythingInTheCLocale() {
   int channel[2];
   REQUIRE(pipe(channel) == 0, "no pipe");

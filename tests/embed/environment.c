@@ -77,17 +77,17 @@ static void take(snapshot* s) {
 }
 
 static void require_same(const snapshot* before, const snapshot* now, const char* when) {
-  REQUIRE(before->environment == now->environment, "%s: environ is another array", when);
+  REQUIRE(before->environment == now->environment, "%s: environ points to another array than before", when);
   REQUIRE(before->variables == now->variables, "%s: %d variables, before %d", when, now->variables, before->variables);
   for (int i = 0; i < now->variables; ++i) {
     REQUIRE(before->variable[i] == now->variable[i] && strcmp(before->text[i], now->text[i]) == 0,
             "%s: variable %s, before %s", when, now->text[i], before->text[i]);
   }
-  REQUIRE(memcmp(&before->mask, &now->mask, sizeof now->mask) == 0, "%s: another signal mask", when);
+  REQUIRE(memcmp(&before->mask, &now->mask, sizeof now->mask) == 0, "%s: the signal mask has changed", when);
   for (int i = 1; i < kSignals; ++i) {
     REQUIRE(before->action[i].sa_handler == now->action[i].sa_handler &&
                 before->action[i].sa_flags == now->action[i].sa_flags,
-            "%s: another handler of signal %d", when, i);
+            "%s: the handler of signal %d has changed", when, i);
   }
   REQUIRE(strcmp(before->folder, now->folder) == 0, "%s: working directory %s", when, now->folder);
   REQUIRE(strcmp(before->locale, now->locale) == 0, "%s: locale %s", when, now->locale);
@@ -96,8 +96,8 @@ static void require_same(const snapshot* before, const snapshot* now, const char
   REQUIRE(before->rounding == now->rounding, "%s: rounding mode %d, before %d", when, now->rounding, before->rounding);
   REQUIRE(before->traps == now->traps, "%s: floating-point traps %d, before %d", when, now->traps, before->traps);
   REQUIRE(before->modes == now->modes, "%s: MXCSR %x, before %x", when, now->modes, before->modes);
-  REQUIRE(memcmp(before->limit, now->limit, sizeof now->limit) == 0, "%s: other resource limits", when);
-  REQUIRE(CPU_EQUAL(&before->processors, &now->processors), "%s: another affinity", when);
+  REQUIRE(memcmp(before->limit, now->limit, sizeof now->limit) == 0, "%s: the resource limits have changed", when);
+  REQUIRE(CPU_EQUAL(&before->processors, &now->processors), "%s: the processor affinity has changed", when);
 }
 
 // Checks that the other threads block the signals of the host.
@@ -133,7 +133,7 @@ static FILE* printed;
 
 static long end_redirect(char* text, size_t bytes);
 
-// Shows the redirected output of a failure.
+// Prints the redirected output if the program ends during the redirection, that is, after a failure.
 static void show_printed(void) {
   static char text[2000];
   if (printed == NULL) return;

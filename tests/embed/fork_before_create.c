@@ -1,9 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that forks, as servers and data loaders do, and whose child creates an optimizer: after the library was
-// loaded, after an optimizer was destroyed, and while one exists in the parent. An alarm ends a child that hangs, which
-// counts as a failure.
+// A host that forks after it loaded the library, after it destroyed an optimizer, and while it has one, as servers and
+// data loaders do. Each child creates an optimizer. An alarm ends a child that hangs, which counts as a failure.
 #include <inttypes.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,11 +1,12 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that the memory of an optimizer is what shampoo_plan_bytes() predicts, and that all of it is freed once with
-// the right function. This memory comes from the host's allocator, except the scratch memory of BLAS.
+// Checks that the memory of an optimizer is what shampoo_plan_bytes() predicts. The host's allocator counts the bytes
+// and checks that each allocation is freed once.
 //
-// The scratch memory of the private BLAS does not come from the allocator. The test counts the resident pages of its
-// mappings. The resident memory of the whole process must grow accordingly.
+// The scratch memory of the private BLAS does not come from the allocator. The test memory_resident (SEES_MAPPINGS)
+// therefore counts the resident pages of its mappings. It also checks that the resident memory of the process grows by
+// hardly more than predicted.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <sys/prctl.h>

@@ -3,8 +3,8 @@
 //
 // A host that is out of memory: from some point on every allocation fails. Calls that need memory return
 // SHAMPOO_E_NOMEM, a step needs none, and the process continues. Each call is tried on two new threads: on one without
-// an earlier error and on one with an earlier error. A library that stores a text for each thread may allocate memory
-// for the first error of a thread.
+// an earlier error and on one with an earlier error. A library that stores a message for each thread may allocate
+// memory for the first error of a thread.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -112,7 +112,7 @@ static void* run(void* argument) {
   REQUIRE(status == tried->expected, "%s: status %d, \"%s\"", tried->what, (int)status, text);
   if (status != SHAMPOO_OK) {
     REQUIRE(strstr(text, "out of host memory") != NULL, "%s: \"%s\"", tried->what, text);
-    // When memory is available again, each thread has its own text.
+    // When memory is available again, the next error of this thread has its own message.
     REQUIRE(create_config_of_null() == SHAMPOO_E_INVALID, "a NULL was accepted");
     REQUIRE(strstr(functions.last_error(), "out is NULL") != NULL, "%s: \"%s\"", tried->what, functions.last_error());
   }

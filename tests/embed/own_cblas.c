@@ -11,7 +11,7 @@
 #include "tests/embed/require.h"
 #include "tests/embed/trainer.h"
 
-// Replaces the functions of the host; the arguments are ignored and the call ends the program.
+// Ends the program. The functions below call it and ignore their arguments.
 static void called(const char* name) {
   fprintf(stderr, "libshampoo called the host's %s\n", name);
   _exit(1);

@@ -6,8 +6,8 @@
 // Returns the number of threads of this process according to the kernel.
 int thread_count(void);
 
-// Ends the program unless there are this many threads within ten seconds: a joined thread disappears from the kernel's
-// list a little later. Does nothing with ThreadSanitizer, which has its own threads.
+// Ends the program unless there are `wanted` threads within ten seconds. It waits because a joined thread disappears
+// from the kernel's list a little later. Does nothing with ThreadSanitizer, which has its own threads.
 void require_thread_count(int wanted, const char* when);
 
 #endif

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks for all kernels (OPENBLAS_CORETYPE) that BLAS uses only the scratch memory that Scratch::Create has populated,
-// because other memory would cause page faults in a step. The populated memory must not exceed ScratchExtent, which the
-// plan reports. Usage: scratch_extent [kernels that OPENBLAS_CORETYPE selects, and the flag of /proc/cpuinfo that they
-// need]
+// Checks for the kernels that OPENBLAS_CORETYPE selects that BLAS uses only the scratch memory that Scratch::Create has
+// populated. Other memory would cause page faults in a step. The populated memory must not exceed ScratchExtent, which
+// the plan reports. Usage: scratch_extent [kernels that OPENBLAS_CORETYPE selects, and the flag of /proc/cpuinfo that
+// they need]
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -26,7 +26,8 @@ namespace {
 // Makes the BLAS calls of a step with a block of d rows and `wide` columns, and of a step with its transpose.
 template <typename Real>
 void CallAll(int64_t d, int64_t wide) {
-  // LAPACK's calls of ?symv may read a few elements beyond the end; the library calls LAPACK with working memory only.
+  // The ?symv that LAPACK calls may read a few elements beyond the end of a matrix. The library itself passes only
+  // working memory to LAPACK.
   constexpr int64_t kBeyond = 16;
   const auto area = static_cast<size_t>(std::max(d, wide) * d + kBeyond);
   std::vector<Real> a(area);
@@ -80,8 +81,8 @@ int64_t TouchedAlone(int64_t d, int64_t wide, void (*call)(int64_t, int64_t)) {
   return scratch.ResidentBytes();
 }
 
-// Makes calls in both dtypes with the same scratch memory, as with a root_dtype that differs from the dtype of the
-// products.
+// Makes the calls in float32 if `single` is true, otherwise in float64. If `both` is true, makes them in both dtypes
+// with the same scratch memory, as with a root_dtype that differs from the dtype of the products.
 void Check(int64_t d, int64_t wide, bool single, bool both) {
   blas::ScratchExtent extent;
   if (single || both) extent.Add(d, wide, sizeof(float));

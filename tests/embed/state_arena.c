@@ -40,7 +40,7 @@ static void bind_moved(const workload* work, int from) {
 int main(void) {
   const api f = api_linked();
   const workload work = workload_default(2);
-  // In place, in memory of the library.
+  // For comparison: trains in place, in memory of the library.
   trainer_begin(&t, &f, &work, NULL);
   trainer_step(&t, kSteps);
   static trainer in_place;
@@ -97,7 +97,8 @@ int main(void) {
             "parameter %s differs from that of an optimizer with its own memory", work.params[p].name);
   }
 
-  // Binds the arena from creation and the buffers of the trainer again, and repeats the training in place.
+  // Binds the buffers of the trainer again. Then repeats the training in place with a new optimizer, whose state is
+  // bound to another arena and then back to the arena that was passed at creation.
   trainer_reset(&t);
   trainer_bind(&t);
   trainer_end(&t);

@@ -76,7 +76,7 @@ static void store(void* array, int32_t dtype, int64_t i, double value) {
     ((double*)array)[i] = value;
   } else if (dtype == SHAMPOO_BF16) {
     ((uint16_t*)array)[i] = (uint16_t)(bits >> 16);
-  } else {  // F16, and value is 0 or its magnitude in the range of normal numbers
+  } else {  // F16; the value is 0 or a normal number
     const uint32_t sign = bits >> 31 << 15;
     const uint32_t magnitude = value == 0 ? 0 : ((bits & 0x7fffffffu) >> 13) - ((127u - 15u) << 10);
     ((uint16_t*)array)[i] = (uint16_t)(sign | magnitude);

@@ -1,7 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_c_dlopen.py HOST LIBRARY TRAINER DATA: checks that the host that loads the library has the same losses as
-the trainer that is linked with it, and rejects other files.
+"""check_c_dlopen.py HOST LIBRARY TRAINER DATA: checks the host that loads the library.
+
+Its losses must equal those of the trainer that is linked with the library. It must reject other files.
 """
 import csv
 import pathlib

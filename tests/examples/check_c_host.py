@@ -4,10 +4,10 @@
 """check_c_host.py PROGRAM DATA SIGNAL_AT [STRIDE]: checks the example of a complete host.
 
 The host trains although gradients overflow occasionally. A rejected step leaves parameters and state unchanged. Too
-many consecutive rejections, or a rejection for another reason, end the host with the library's message. A run that a
-signal ended, or that was killed at every STRIDE-th call of a save, resumes with the parameters of an uninterrupted run.
-Only old checkpoints are removed. Errors on the command line are reported. SIGNAL_AT is the library that sends signals
-and records calls.
+many consecutive rejections end the host with the library's message. A rejection although the gradients are finite does
+so immediately. A run that a signal ended, or that was killed at a call of a save, can be resumed and ends with the
+parameters of an uninterrupted run. Every STRIDE-th call is tested. Only old checkpoints are removed. Errors on the
+command line are reported. SIGNAL_AT is the library that sends signals and records calls.
 """
 import json
 import math
@@ -126,7 +126,8 @@ def check_rejections():
             assert old == new, f"a rejected step has changed {name}"
         check_groups(before, 4 / 8, 1024)
         check_groups(after, 5 / 8, 512)
-        # A resumed run counts rejections in a row from 0. Otherwise batch 5 would be the second and would end the run.
+        # A resumed run counts rejections in a row from 0. Otherwise the rejection of batch 5 would be the second in a
+        # row and would end the run.
         result = run(folder, *SMALL, "--warmup", "8", "--resume", "--broken-from", "1", "--give-up", "2")
         assert result.returncode == 1 and "The error of batch 6:" in result.stderr, result
         # The fault is corrected and training continues. The number of BLAS threads does not matter.

@@ -40,7 +40,7 @@ def losses_of(done):
 
 
 def train(ranks, shards):
-    """Return the losses, and the states and the bytes sent of the ranks, of a training on fake GPUs."""
+    """Train on fake GPUs. Return the losses, and for each rank the KiB of its state and the bytes that it sent."""
     done = run([arguments.gpus, "--ranks", str(ranks), "--shards", str(shards)])
     losses, rows = losses_of(done), RANK.findall(done.stdout)
     assert [int(rank) for rank, *_ in rows] == list(range(ranks)), done.stdout

@@ -4,8 +4,8 @@
 """check_plot.py EXAMPLES: checks what examples/plot.py draws and rejects.
 
 A curve has a point for each row, up to the first value that is not finite. The title, the notes and the last values are
-in the picture. A file that no example has written is rejected; the error has its name and the reason. The picture of
-c_transformer equals the output of the command in its README.
+in the picture. A file that no example has written is rejected; the error has the name of the file and the reason. The
+picture of c_transformer equals the output of the command in its README.
 """
 import re
 import shlex
@@ -43,7 +43,7 @@ with tempfile.TemporaryDirectory() as name:
     curves, words = draw(folder, RUNS + rows, "--title", "Losses & times", "--note", "one", "--note", "seed 1 < 2")
     assert sorted(curves) == [2, 2, 5, 5], curves
     assert {"Losses & times", "one", "seed 1 < 2", "AdamW", "Shampoo", "step", "seconds"} <= set(words), words
-    # In each of two panels, a value is there twice: as a white outline and as the text itself.
+    # Each of the two panels has a last value twice: as a white outline and as the text itself.
     assert words.count("2.0000") == 4 and words.count("2.5000") == 4, words
 
     rows = "0,2.3,2.3,0.1,0.1\n1,0.5,0.4,0.9,0.8\n2,0.25,inf,0.95,0.85\n"

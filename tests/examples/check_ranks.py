@@ -5,10 +5,11 @@
 
 COMMAND starts {ranks} ranks. On four ranks, data parallel and fully sharded, three epochs reduce the loss, and the
 parameters of all ranks are bit-identical. With data parallelism each rank stores at most a third of the state of all
-ranks, several exchanges in a step change nothing, and with bfloat16 half of the bytes are sent and the replicas still
-agree. On two and three ranks, fully sharded with gather, losses and parameters equal those of the data-parallel run. A
-run that was ended can be resumed with the same shards, with other shards and with other ranks. Parameters are on the
-disk under their final name before the state is. CALLS is the library that records file operations.
+ranks, and several exchanges in a step change nothing. With communication in bfloat16, half of the bytes are sent, and
+the replicas still agree. On two and three ranks, fully sharded with gather, losses and parameters equal those of the
+data-parallel run. A run that was ended can be resumed with the same shards, with other shards and with other ranks. A
+save writes the parameters to the disk under their final name before it writes the state. CALLS is the library that
+records file operations.
 """
 import argparse
 import collections

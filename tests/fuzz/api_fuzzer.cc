@@ -40,7 +40,7 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// Sets the method, and random keys to texts, most of which are plausible for some key.
+// Sets the method and random keys. Most of the values are plausible for some key.
 void SetKeys(Bytes* bytes, shampoo_config* config) {
   static const char* const kMethods[] = {nullptr, "soap", "kl_shampoo", "adam"};
   static const char* const kTexts[] = {"0",    "1",     "2",    "3",       "0.5",     "0.9",     "1e-3",
@@ -130,8 +130,8 @@ void CheckCover(const shampoo_plan* plan, const std::vector<int64_t>& elements) 
 // Returns whether a step is fast. The time of an inverse root grows with the cube of the size of the factor matrix, so
 // a step with roots of size 1000 takes as long as thousands of other inputs.
 bool StepsAreShort(const shampoo_plan* plan) {
-  // Allows one factor matrix of size 215, above the size of 128 from which only one triangle of symmetric states is
-  // stored.
+  // Allows one factor matrix of size 215. This includes sizes from 128, for which only one triangle of symmetric states
+  // is stored.
   constexpr int64_t kLargestWork = 10'000'000;
   int64_t work = 0;
   int64_t blocks = 0;

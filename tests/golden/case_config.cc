@@ -70,7 +70,7 @@ Config::Config() { Check(shampoo_config_create(&config_), "shampoo_config_create
 
 void Config::Set(const std::string& key, const json& value) {
   const std::string tried = "set " + key + " = " + value.dump();
-  if (key == "inverse_root_override") {  // a list key; a single number is a list of one entry
+  if (key == "inverse_root_override") {  // a list key; a single number applies to all orders
     Check(shampoo_config_set_str(config_, key.c_str(), (value.is_array() ? ListText(value) : value.dump()).c_str()),
           tried);
   } else if (value.is_string()) {

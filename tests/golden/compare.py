@@ -13,9 +13,10 @@ CASE_DIR holds *.safetensors cases of one suite; OUT_DIR holds files of the same
     residuals       residuals
 With --against, the results in DIR are the expected ones, instead of those in the cases. They come from an implementation
 that is known to be correct. The tolerances are still those of the cases.
-With --noise, DIR has results of that implementation for perturbed inputs. The atol of a trajectory is at least four times
-the largest change of its results, as in the cases of suite rules. Use it if the replays differ from what was recorded,
-for example if shards have their own factor matrices, which are worse conditioned.
+With --noise, DIR has results of that implementation for perturbed inputs. The atol of a trajectory is then at least
+four times the largest change that the perturbation has caused. The recorded atol of the cases in data/rules was
+computed in the same way. Use --noise if rounding errors have larger effects than in the recorded run, for example if
+shards have their own factor matrices, which are worse conditioned.
 A tensor with an additional first dim has the results of several runs, and all of them are compared.
 Cases marked "informative" without a tolerance pass if X is finite or missing in the output.
 Needs numpy only.  Prints one line per case and 'N passed, M failed'; exit status 1 if any failed or is missing.
@@ -112,13 +113,13 @@ def judge(ref, case, out):
     return worst <= 1.0, worst, f"worst at {where}" if where else "exact"
 
 
-NOISE_FACTOR = 4  # atol is this many times the largest change of the results for perturbed inputs, as in suite rules
+NOISE_FACTOR = 4  # atol is this many times the largest change of the results for perturbed inputs, as in data/rules
 
 
 def widen(ref, case, noisy):
     """Raise the atol of a trajectory to NOISE_FACTOR times the change of noisy results.
 
-    Return the factor by which it grew.
+    Return the factor by which atol grew.
     """
     change = 0.0
     for k, _ in wanted(ref, case):

@@ -68,7 +68,7 @@ void SetIgnoredDims(const json& by_order, Config* config) {
   if (!pairs.empty()) config->Set("ignored_dims", pairs);
 }
 
-// Sets the keys of inverse roots. The class of the configuration that computes them selects the method.
+// Sets the keys of inverse roots. The class of the recorded configuration selects the method.
 void SetRoots(const json& recorded, Config* config) {
   Options options(recorded);
   const auto name = options.Take("class", "EigenConfig").get<std::string>();
@@ -99,9 +99,9 @@ void SetRoots(const json& recorded, Config* config) {
   options.Done();
 }
 
-// Shampoo with inverse roots of factor matrices. The release has two forms, which store the roots or the
-// eigendecompositions from which each step forms them. With a new eigendecomposition at each refresh, their results
-// differ only by rounding.
+// Sets the keys of Shampoo with inverse roots of factor matrices. The release has two forms of it. One stores the
+// roots. The other stores eigendecompositions, from which each step computes the roots. If each refresh computes a new
+// eigendecomposition, the results of the two forms differ only by rounding.
 void SetShampoo(const std::string& name, Options* options, int order, Config* config) {
   const bool is_kl =
       name == "RootInvKLShampooPreconditionerConfig" || name == "EigendecomposedKLShampooPreconditionerConfig";
@@ -110,7 +110,7 @@ void SetShampoo(const std::string& name, Options* options, int order, Config* co
   }
   config->Set("initial_inverse", "identity");
   if (is_kl) config->Set("factor_correction", "kl");
-  // Exponents are those of the order of the tensor, also if a dim is left out.
+  // The exponents depend on the order of the tensor, even if dims are ignored.
   const json exponents = options->Take("inverse_exponent_override", json::object());
   SetIgnoredDims(exponents, config);
   if (!exponents.empty()) config->Set("inverse_root_override", 2 * order);
@@ -131,7 +131,8 @@ void SetShampoo(const std::string& name, Options* options, int order, Config* co
   config->Set("count_empty_steps", true);
 }
 
-// Eigenvalue-corrected Shampoo, which is SOAP with the bases before the direction.
+// Sets the keys of eigenvalue-corrected Shampoo, which is SOAP that refreshes the bases before it computes the
+// direction.
 void SetSoap(Options* options, const json& epsilon, Config* config) {
   config->Set("basis_order", "before");
   config->Set("basis_epsilon", epsilon);
@@ -160,7 +161,7 @@ void SetSoap(Options* options, const json& epsilon, Config* config) {
   }
 }
 
-// Spectral descent, which is method muon without Nesterov's form of the filtered gradient.
+// Sets the keys of spectral descent, which is method muon without Nesterov's form of the filtered gradient.
 void SetMuon(Options* options, Config* config) {
   config->Set("use_nesterov", false);
   Options orthogonalization(options->Take("orthogonalization_config", json::object()));
@@ -221,8 +222,8 @@ void SetBlocks(Options* options, Config* config) {
   for (const char* const key : {"max_preconditioner_dim", "precondition_frequency"}) {
     config->Set(key, options->Take(key, nullptr));
   }
-  // The release merges dims until this many are left; "inf" turns merging off. In the recorded cases, only 1 merges
-  // dims: with 2, no shape has more than two dims.
+  // The release merges dims until at most this many are left; "inf" turns merging off. In the recorded cases only the
+  // value 1 merges dims, because no shape in the cases with the value 2 has more than two dims.
   const json dims = options->Take("target_parameter_dimensionality", "inf");
   config->Set("use_merge_dims", dims == 1);
   config->Set("precondition_1d", true);

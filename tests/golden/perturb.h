@@ -7,8 +7,9 @@
 #include "tests/golden/safetensors.h"
 
 // Perturbations that show how much rounding errors of another processor or library may change the results of a replay.
-// They apply to tensors of float32 and float64. Elements in 16 bits keep their values, because their rounding is far
-// above that of the computation. Zeros also keep their values, so that diagonal matrices remain diagonal.
+// They apply to tensors of float32 and float64. Elements in 16 bits keep their values, because their rounding errors
+// are far larger than those of the computation. Zeros also keep their values, so that diagonal matrices remain
+// diagonal.
 namespace shampoo::golden {
 
 // Moves each element by up to two units in the last place.

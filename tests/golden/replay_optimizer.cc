@@ -48,7 +48,7 @@ std::vector<size_t> GroupOfParams(const json& settings) {
   return group_of;
 }
 
-// Sets the fields of the entry of "param_keys" for a parameter, if there is one.
+// Sets the fields that "param_keys" has for a parameter, if any.
 void DescribeParam(const json& settings, size_t param, shampoo_param_desc* desc) {
   const auto of_params = settings.find("param_keys");
   const std::string index = std::to_string(param);
@@ -201,7 +201,7 @@ void ReplayOptimizer::AddParams(const json& settings) {
     int32_t index = -1;
     Check(shampoo_plan_add_param(plan_, &desc, &index), "shampoo_plan_add_param of " + name);
     if (index != static_cast<int32_t>(p)) {
-      throw std::runtime_error(name + " has the index " + std::to_string(index) + " by shampoo_plan_add_param");
+      throw std::runtime_error("shampoo_plan_add_param has returned index " + std::to_string(index) + " for " + name);
     }
   }
 }

@@ -57,7 +57,7 @@ ReplayRanks::ReplayRanks(const nlohmann::json& settings, const TensorFile& data,
   Collect();
 }
 
-// Rethrows an exception of any rank.
+// Calls `work` for every rank, then rethrows the exception of the first rank that failed.
 template <typename Work>
 void ReplayRanks::OnEvery(Work&& work) {
   std::vector<std::exception_ptr> failures(ranks_.size());

@@ -13,8 +13,8 @@
 namespace shampoo::golden {
 
 // The optimizers of a case on one or more ranks, each with its own parameters. The ranks are threads, which communicate
-// through callbacks, or processes; this process is then one of the ranks. After each step, all replicas of a parameter
-// must be bit-identical.
+// through callbacks, or processes, of which this process is one. After each step, all replicas of a parameter must be
+// bit-identical.
 class ReplayRanks {
  public:
   ReplayRanks(const nlohmann::json& settings, const TensorFile& data, const ReplayOptions& options);

@@ -35,8 +35,8 @@ foreach(case kl_shampoo_freq2 kl_shampoo_missing_gradients kl_soap_order3 nemo_s
 endforeach()
 
 # golden_resume(<set> <run> [FROM <run>] [SAVES] [COMMAND <words>] [RANKS <more>] [OPTIONS <options>]): adds a
-# run from the start or from the checkpoints of another run. SAVES: it saves checkpoints. RANKS: ranks other than 0, if
-# ranks are processes.
+# run from the start or from the checkpoints of another run. SAVES: the run saves checkpoints. RANKS: ranks other than
+# 0, if ranks are processes.
 function(golden_resume set run)
   cmake_parse_arguments(PARSE_ARGV 2 arg SAVES FROM "COMMAND;RANKS;OPTIONS")
   set(name golden.resume.${set}.${run})
@@ -94,7 +94,7 @@ function(golden_resume_same_bits set expected)
   endif()
 endfunction()
 
-# Any number of ranks can resume from any other.
+# Checkpoints of any number of ranks can be resumed on any other number of ranks.
 function(golden_resume_pairs set)
   foreach(from ${ARGN})
     golden_resume(${set} ranks${from} SAVES OPTIONS --ranks ${from})
@@ -113,7 +113,7 @@ golden_resume(sample flat2_to_rect2x2 FROM flat2 OPTIONS ${gathered_rect} 2 --ra
 golden_resume_same_bits(sample 10)
 
 golden_resume_pairs(all 1 2 3 4 8)
-# Any number of threads can resume from any other.
+# Checkpoints of any number of threads can be resumed on any other number of threads.
 golden_resume(all threads5 SAVES OPTIONS --threads 5)
 golden_resume(all threads5_to_threads1 FROM threads5)
 golden_resume(all threads5_to_ranks2_threads2 FROM threads5 OPTIONS --threads 2 --ranks 2)

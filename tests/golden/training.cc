@@ -13,7 +13,7 @@
 namespace shampoo::golden {
 namespace {
 
-// Images, one per row. All cases of a folder share its file data.safetensors.
+// Images, one per row, and their labels. All cases in a folder use the folder's file data.safetensors.
 struct Images {
   std::vector<double> pixels;  // rows of `width`
   std::vector<uint8_t> labels;

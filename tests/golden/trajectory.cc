@@ -15,7 +15,7 @@ std::string Name(const char* kind, int64_t step, size_t param) {
   return std::string(kind) + "/" + std::to_string(step) + "/" + std::to_string(param);
 }
 
-// Returns the recorded gradients of a step; nullptr for a parameter without one.
+// Returns the recorded gradient of each parameter in a step, or nullptr for a parameter without a recorded gradient.
 std::vector<const Tensor*> GradientsOfStep(const Case& recorded, const std::vector<Tensor>& params, int64_t step) {
   std::vector<const Tensor*> gradients;
   for (size_t p = 0; p < params.size(); ++p) {
@@ -66,7 +66,7 @@ class Trajectory {
   }
 
  private:
-  // Resumes from the checkpoint of another process.
+  // Resumes after step t, from a checkpoint that another process has saved.
   void ResumeAfter(int64_t t, const StepCheckpoints& from) {
     TensorFile start = from.Params(t);
     for (size_t p = 0; start.Find(Name("param", t, p)) != nullptr; ++p) {
@@ -75,7 +75,8 @@ class Trajectory {
     try {
       ReplayRanks optimizer(recorded_.settings, start, options_);
       from.Load(t, &optimizer);
-      // The first of the resumed runs saves all further checkpoints, including one before its first step.
+      // With save_every, only the first of the resumed runs saves checkpoints: one before its first step, and one after
+      // each of its steps except the last.
       if (t == 1) SaveAfter(t, &optimizer);
       Steps(t + 1, t == 1, &optimizer);
     } catch (const std::exception& error) {
@@ -132,7 +133,8 @@ class Trajectory {
     StepCheckpoints(options_.save_every, recorded_).Save(t, saved, is_first, optimizer);
   }
 
-  // Adds the parameters after a step. All runs must have the same parameters after the same step.
+  // Adds the parameters after a step to the result. Without resume_across, all runs must have the same parameters after
+  // the same step.
   void Take(const TensorFile& params) {
     for (const auto& [name, tensor] : params.tensors) {
       if (options_.resume_across) {

@@ -21,8 +21,8 @@ import tempfile
 from pathlib import Path
 
 TOLERANCE = 1e-10
-# Inverse fourth roots, a large epsilon and few refreshes, so that rounding errors grow little. These keys are set here
-# so that the tolerance does not depend on the defaults.
+# With inverse fourth roots, a large epsilon and few refreshes, rounding errors grow little. The keys are set here, so
+# that the tolerance does not depend on the defaults.
 SETTINGS = ["--set", "preset=shampoo_2024", "--set", "grafting=adam", "--set", "beta2=0.99", "--set", "epsilon=1e-6",
             "--set", "precondition_frequency=10", "--set", "max_preconditioner_dim=128"]  # fmt: skip
 

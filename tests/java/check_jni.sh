@@ -7,7 +7,7 @@ output=$("$@" 2>&1)
 status=$?
 printf '%s\n' "$output" | tail -n 60
 if printf '%s\n' "$output" | grep -E -A 5 'WARNING in native method|FATAL ERROR in native method|WARNING: JNI local refs'; then
-  echo "check_jni: the lines above are of -Xcheck:jni"
+  echo "check_jni: the lines above were printed by -Xcheck:jni"
   exit 1
 fi
 exit $status

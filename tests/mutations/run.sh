@@ -13,8 +13,8 @@
 #   case: (optional) the test case that fails; for Python a -k expression of pytest
 #
 # CMAKE_ARGS has more options for CMake, such as -DPython_EXECUTABLE=... for a Python with PyTorch. The copy and its
-# builds stay in build/mutations. The last line is "N noticed, M not noticed"; the exit status is 0 if M is 0. A patch
-# whose tests are skipped, because a package is missing, is reported but not counted.
+# builds stay in build/mutations. The last line is "N noticed, M not noticed"; the exit status is 0 if M is 0. If the
+# tests of a patch are skipped because a package is missing, the patch is reported but not counted.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -33,8 +33,8 @@ use_area() {
   case $1 in
     core | cuda)
       build=$tree/build/core
-      # Optimization, and the other sources of a folder, would take most of the time.
-      options=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 -DCMAKE_UNITY_BUILD=OFF)
+      # Otherwise, optimization and the other sources of a unity build would take most of the time.
+      options=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 -DSHAMPOO_JOIN_TESTS=OFF)
       targets=(shampoo_core_tests shampoo_capi_tests shampoo_root_faults shampoo_checkpoint_reshard_tests shampoo_replay
         shampoo_distributed_tests shampoo_replay_cuda shampoo_cuda_fake shampoo_cuda_contract_tests shampoo_cuda_faults_tests
         shampoo_cuda_against_cpu_tests shampoo_cuda_tests)

@@ -1,15 +1,15 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Sourced by the tests in this folder: creates a minimal Debian in a folder, without other packages. The tests are
-# skipped without debootstrap or without root.
+# Functions for the tests in this folder, which run in a minimal Debian. The tests are skipped without debootstrap or
+# without root.
 
 skip() {
   echo "skipped: $1"
   exit 77
 }
 
-# make_root FOLDER: creates a Debian of this machine's release, once.
+# make_root FOLDER: creates a minimal Debian of this machine's release, unless FOLDER exists.
 make_root() {
   [ "$(id -u)" -eq 0 ] || skip "creating a Debian needs root"
   command -v debootstrap >/dev/null || skip "debootstrap is not installed"

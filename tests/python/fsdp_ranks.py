@@ -28,7 +28,10 @@ STEPS = 6
 
 
 def make() -> Any:
-    """Return a model whose rows cannot be divided equally by 2 or 4; with 4 shards, one has no row of the last bias."""
+    """Return a model whose parameters have 13 or 5 rows, so that shards differ in size.
+
+    With 4 shards, one has no row of the last layer.
+    """
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Linear(12, 13), torch.nn.Tanh(), torch.nn.Linear(13, 5))
 

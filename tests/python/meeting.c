@@ -52,7 +52,7 @@ static int32_t all_gather(void* user, const void* send, void* recv, size_t bytes
   return meet();
 }
 
-// Returns the number of threads that wait inside for the others.
+// Returns the number of threads that wait in an all-gather for the others.
 int meeting_waits(void) {
   pthread_mutex_lock(&mutex);
   const int waits = here;

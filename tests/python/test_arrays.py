@@ -72,7 +72,7 @@ def test_parameters_that_are_not_row_major_are_rejected(wrap: Any) -> None:
 
 
 def same_bits(grads: list[Any], dtype: Any) -> None:
-    """Check that steps with these gradients give results bit-identical to steps with row-major copies."""
+    """Check that steps with these gradients give results bit-identical to those with row-major copies."""
     shapes = [np.shape(grad.array if isinstance(grad, OnlyDlpack) else grad) for grad in grads]
     arrays = [grad.array if isinstance(grad, OnlyDlpack) else grad for grad in grads]
     given, copied = ([np.full(shape, 2, dtype) for shape in shapes] for _ in range(2))
@@ -250,7 +250,7 @@ def test_tensors_that_require_gradients_are_stepped_in_place() -> None:
 
 
 def test_paddle_tensors_are_stepped_in_place() -> None:
-    """Their device has no number on the CPU. Parameters reject DLPack because they require gradients."""
+    """On the CPU, the device of a Paddle tensor has no number. A parameter cannot be exported by DLPack."""
 
     class Tensor(OnlyDlpack):
         stop_gradient = True

@@ -130,7 +130,7 @@ def test_a_plan_that_fails_on_one_rank_ends_the_wait_of_the_other_rank() -> None
     pair = Pair(threading.Barrier(1))
 
     def run(rank: int) -> str:
-        # The columns of rank 0 contain one column of the second part, which cannot be a block.
+        # Rank 0 has three columns of the first part and one of the second. One column alone cannot be a block.
         columns = (4, 2)[rank]
         part = libshampoo.Param(np.ones((4, columns), np.float32), shape=(4, 6), local_offset=(0, 4 * rank),
                                 row_splits=3, fan="in_out")  # fmt: skip

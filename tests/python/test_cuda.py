@@ -120,13 +120,13 @@ def test_steps_run_on_a_stream(cuda: Cuda) -> None:
         assert value.tobytes() == opt.state_dict()[key].tobytes()
     opt.load_state_dict(opt.state_dict(stream=stream), stream=stream)
     assert gradient.streams == [stream] * 3
-    assert param.streams == [1], "the legacy default stream, as DLPack counts"
+    assert param.streams == [1], "1 must be DLPack's number of the legacy default stream"
     np.testing.assert_allclose(param.read(), on_cpu(w, grad), rtol=1e-4, atol=1e-6)
     opt.close()
 
 
 class OnHost(libshampoo.Communicator):
-    """A rank, which is a thread, whose collectives copy device memory through the host."""
+    """The communicator of a rank that is a thread. Its all-gather copies device memory through the host."""
 
     device_type = libshampoo._native.SHAMPOO_CUDA
 
@@ -146,7 +146,7 @@ class OnHost(libshampoo.Communicator):
 
 @pytest.mark.parametrize("takes_device_memory", [True, False])
 def test_shards_are_stepped_on_the_device(cuda: Cuda, takes_device_memory: bool) -> None:
-    """As libshampoo.torch does with the DTensors of FSDP2, of which each rank holds some rows."""
+    """Each rank has some rows. libshampoo.torch steps the DTensors of FSDP2 in the same way."""
     random = np.random.default_rng(2)
     w, grad = (random.standard_normal((5, 4)).astype(np.float32) for _ in range(2))
     parts, barrier = [b"", b""], threading.Barrier(2)

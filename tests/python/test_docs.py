@@ -49,7 +49,7 @@ def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_readme_runs() -> None:
-    """Each Python block runs on its own. Its arrays, gradients and model belong to the reader and are provided here."""
+    """Each Python block runs on its own. The arrays, gradients and model that it needs are defined here."""
     model = None
     if importlib.util.find_spec("torch") is not None:
         import torch

@@ -102,7 +102,7 @@ part = lambda tree, shard: {"w": tree["w"][rows * shard : rows * (shard + 1)]}
 def train(params, state, step=step):
     for t in range(1, 5):
         params, state = step(draw(t), state, params)
-        # With several steps in flight, XLA's threads can wait for each other forever, with any optimizer.
+        # If several steps are in flight, XLA's threads can wait for each other forever. This is so with any optimizer.
         jax.block_until_ready(params)
     return params, state
 
@@ -112,7 +112,7 @@ same = lambda one, other: np.asarray(one["w"]).tobytes() == np.asarray(other["w"
 
 
 def test_a_compiled_step_of_sharded_parameters_is_bit_identical_to_one_device() -> None:
-    """The parameters stay sharded. The state can be sharded, too. Axes can be automatic and explicit."""
+    """The parameters stay sharded. The state can be sharded, too. Axes can be automatic or explicit."""
     program = """
 from jax.sharding import AxisType
 for kind in (AxisType.Auto, AxisType.Explicit):
@@ -173,7 +173,7 @@ def test_the_guide_to_sharded_training_runs() -> None:
 
 
 def test_memory_is_released_with_the_transformation() -> None:
-    """The 8 plans differ. XLA keeps a few MB for each program that it has compiled."""
+    """The 8 plans differ, so each has its own workspace. XLA keeps a few MB for each program that it has compiled."""
     program = """
 params = {"w": jnp.ones((1024, 1024))}
 keys = dict(grafting="adam", start_preconditioning_step=50, precondition_frequency=50, threads=1)

@@ -31,7 +31,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"learning_rate": 0.01, "update_dtype": "params", "grafting": "sgd"},
     {"learning_rate": 0.1, "update_dtype": "params", "preset": "shampoo_2024", "grafting": "adam"},
 ]
-#: With reduce_on_plateau, optax.adam(0.1) does not reach the minimum either.
+#: With reduce_on_plateau and a learning rate of 0.1, the minimum is not reached; neither is it by optax.adam(0.1).
 SLOWER = {"learning_rate": 0.01, "update_dtype": "params"}
 WRAPPED = [
     {"opt_kwargs": SETTINGS[0], "wrapper_name": "mechanize", "wrapper_kwargs": {"weight_decay": 0.0}},
@@ -60,7 +60,8 @@ def load(name: str, **replaced: Any) -> types.ModuleType:
 def run(cases: type[unittest.TestCase], left_out: str = "nothing") -> tuple[dict[str, str], int]:
     """Run the tests of a class, except those whose name contains ``left_out``.
 
-    Return the failure of each test that was not skipped, or "" if it passed, and the number of skipped tests.
+    Return the outcomes of the tests that were not skipped, and the number of skipped tests. The outcome of a test is
+    the text of its failures, or "" if it passed.
     """
     loaded = unittest.defaultTestLoader.loadTestsFromTestCase(cases)
     suite = unittest.TestSuite(test for test in loaded if left_out not in test.id())
@@ -78,7 +79,8 @@ def check(cases: type[unittest.TestCase], passed: int, skipped: int, expected: d
           left_out: str = "nothing") -> None:  # fmt: skip
     """Compare the numbers of passed and skipped tests, and the failures.
 
-    ``expected`` has, for each pattern of names, the number of failed tests with such names, and the reason of all.
+    For each pattern of names, ``expected`` has the number of failed tests with such names and a text that all of these
+    failures contain.
     """
     outcomes, found_skipped = run(cases, left_out)
     failed = {name: text for name, text in outcomes.items() if text}

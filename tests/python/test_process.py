@@ -39,7 +39,7 @@ def test_memory_is_flat_over_10000_lives() -> None:
     for _ in range(10000):
         live_once(w, grad)
     gc.collect()
-    # Less than 100 bytes and a tenth of a Python object for each optimizer: only free lists have grown.
+    # The limits are 100 bytes and a tenth of a Python object for each optimizer: only free lists may have grown.
     assert resident() - before < 1_000_000
     assert sys.getallocatedblocks() - objects < 1000
     assert sys.getrefcount(w) == references
@@ -79,7 +79,7 @@ def test_the_blas_of_numpy_does_not_change() -> None:
 
 
 def test_a_library_of_another_version_is_rejected(tmp_path: Path) -> None:
-    """The process has loaded a library that has all functions and reports the version 0.7.3."""
+    """The process has already loaded another library, which has all functions and reports the version 0.7.3."""
     compiler = shutil.which("cc")
     assert compiler is not None
     source = tmp_path / "other.c"

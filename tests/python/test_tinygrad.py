@@ -202,9 +202,9 @@ def test_views_are_rejected_and_constants_become_arrays() -> None:
         Shampoo({"w": base[1:]})
     with pytest.raises(ValueError, match="param1.*overlaps the parameter"):
         Shampoo([base, base.reshape(24)])
-    zeros = Tensor.zeros(4, 3)
+    zeros = Tensor.zeros(4, 3)  # a constant without memory; Shampoo makes it an array
     opt = Shampoo([zeros], lr=0.5)
-    zeros.grad = Tensor.ones(3, 4).contiguous().realize().T  # zeros has no memory yet, and gets it
+    zeros.grad = Tensor.ones(3, 4).contiguous().realize().T
     opt.step()
     twin = np.zeros((4, 3), np.float32)
     libshampoo.Optimizer([twin], lr=0.5).step([np.ones((4, 3), np.float32)])

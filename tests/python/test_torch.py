@@ -404,7 +404,7 @@ def test_describe_sets_roles_and_row_splits() -> None:
     assert not any(key.startswith("embed/0/factor") for key in opt.optimizer.state_dict())
     for other in (copy.deepcopy(opt), pickle.loads(pickle.dumps(opt))):
         assert [(block.param, block.shape) for block in other.optimizer.plan.blocks] == blocks
-    options["qkv"] = {}  # asked only once for each parameter
+    options["qkv"] = {}  # describe is called only once for each parameter
     options["head"] = {}
     opt.add_param_group({"params": [("head", torch.ones(3, 2))]})
     assert [(block.param, block.shape) for block in opt.optimizer.plan.blocks][:4] == blocks

@@ -148,7 +148,7 @@ TEST_CASE(
                   shampoo_last_error());
     CHECK(host.Everything() == untouched);
 
-    // The error is reported once. A copy of the state continues in the same way.
+    // The error is reported once: the next step succeeds. A step with a copy of the state gives the same result.
     Fixture other(Basic(ladder.method, ladder.root_dtype));
     FailEverywhere(kFaulty);
     for (const Host::Entry& entry : host.Entries()) other.host.Write(entry.info.key, host.Read(entry));

@@ -19,7 +19,7 @@ struct Eigen {
 };
 Eigen JacobiEigen(int64_t n, Matrix a);
 
-// Returns Q diag(f(l)) Q^T.
+// Returns Q diag(f(l)) Q^T with the eigenvectors Q and the eigenvalues l of `eigen`.
 template <typename Function>
 Matrix Apply(int64_t n, const Eigen& eigen, Function&& f) {
   Matrix result(static_cast<size_t>(n * n), 0);

@@ -17,8 +17,9 @@ struct RandomMatrix {
   double size = 0;  // approximately the largest eigenvalue
 };
 
-// Draws a matrix: n in 1..63; condition 1 to 1e30; rank 0 to n; repeated, tiny, huge, denormal and slightly negative
-// eigenvalues; block-diagonal, nearly diagonal and diagonal; scaled by 1e-30 to 1e30.
+// Draws a matrix with n in 1 to 63. The kind determines the eigenvalues (condition up to 1e30, rank 0 to n, repeated,
+// clustered, slightly negative or denormal) and the structure (dense, block-diagonal, nearly diagonal or diagonal).
+// Half of the matrices that are not denormal are scaled by 1e-30 to 1e30.
 RandomMatrix MakeRandomMatrix(bool float32, std::mt19937_64* random);
 
 }  // namespace shampoo::roots_test

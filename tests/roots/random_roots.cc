@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 // Inverse roots of random difficult matrices. Each root must be finite with the stated residual, or have a status that
-// explains the failure. If the condition number allows a comparison, at least 99 % of the roots must exist and agree
+// explains the failure. Of the roots whose condition number allows a comparison, at least 99 % must exist and agree
 // with a reference in higher precision.
 #include <cinttypes>
 #include <cmath>
@@ -113,7 +113,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
   const bool representable =
       lowest > 0 && size_of_root < limit / 2 && size_of_root > std::numeric_limits<Real>::min() / unit;
   const bool pseudo_inverse = MethodIndex(wanted) == 3;
-  // A pseudo-inverse omits eigenvalues below n times the machine epsilon, which is 2 * unit, times the largest one.
+  // A pseudo-inverse omits eigenvalues below 2 * n * unit times the largest one.
   const bool kept_whole = !pseudo_inverse || condition * unit * static_cast<double>(4 * n) < 1;
   const bool judged = condition * unit < 0.01 && representable && kept_whole;
   row->judged += judged;
@@ -127,7 +127,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     for (const Real value : x) {
       if (value != Real{-77}) Fail(matrix, wanted, kFloat32, "x written on failure", static_cast<double>(value));
     }
-    // A pseudo-inverse keeps eigenvalues above rank_rtol times the largest one.
+    // A pseudo-inverse keeps no eigenvalue below unit times the largest one.
     const double kept = pseudo_inverse ? unit * static_cast<double>(largest) : wanted.settings.epsilon;
     // After the shift no eigenvalue is below epsilon.
     if (wanted.method == RootMethod::kEigen && std::pow(kept, -exponent) < limit / 2) {
@@ -152,7 +152,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     Matrix b = matrix.a;
     for (int64_t i = 0; i < n; ++i) b[static_cast<size_t>(i * n + i)] += static_cast<Wide>(shift);
     const double residual = QuadResidual(n, b, root, wanted.numerator);
-    // The stated residual is computed in float64 and has its rounding error.
+    // The stated residual has the rounding error of its computation in float64.
     const double size = static_cast<double>(largest + static_cast<Wide>(shift));
     const double rounding = 64.0 * static_cast<double>(n) * std::numeric_limits<double>::epsilon() *
                             (1 + size * std::pow(norm, static_cast<double>(wanted.numerator)));
@@ -178,7 +178,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     ++row->judged_right;
     row->worst = std::fmax(row->worst, relative / allowed);
   } else if (result.outcome.converged == 1 && !(relative <= 2 * result.residual)) {
-    // The root reports success with a consistent residual but is wrong.
+    // The status reports success, and the stated residual is too small for this error.
     Fail(matrix, wanted, kFloat32, "the root is wrong, but its status reports success", relative / allowed);
   }
 }

@@ -40,7 +40,7 @@ FORBIDDEN = (
 GUIDANCE = re.compile(r"\b(expected|must|needs?|takes|accepts|only|starts at|lists|did you mean|see|add|bind|call|"
                       r"check|choose|create|give|leave|make|pass|put|read|save|set|use)\b", re.IGNORECASE)
 
-# Parts of texts of Invalid without guidance -> the reason. At most ten.
+# Texts of Invalid that need no guidance: a part of the text -> the reason. At most ten.
 EXCEPTIONS = {
     'there is no key "{}": {}': "the second value is the advice, see kAbsentOptions",
     "checkpoints store names as UTF-8": "the encoding of checkpoints is the expected one",

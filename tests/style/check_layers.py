@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that files of the core include only folders that are below theirs in the table of docs/architecture.md.
+"""Checks that files of the core include no file of a folder above their own in the table of docs/architecture.md.
 
 Also checks that no modules of the Python package and of the Rust crate import each other in a cycle.
 """
@@ -28,7 +28,7 @@ def folder_of(path: str, order: list[str]) -> str:
 
 
 def upward_includes(root: pathlib.Path) -> Iterator[str]:
-    """Yield a line for each include of a folder that is not below the folder of the file."""
+    """Yield a line for each include of a file in a folder that is above the folder of the including file."""
     order = layers(root)
     for path in sorted((root / "core").rglob("*")):
         if path.suffix not in (".h", ".cc", ".cu", ".cuh"):

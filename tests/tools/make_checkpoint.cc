@@ -10,8 +10,8 @@
 //     --seed N                  seed of parameters and gradients (1)
 //     --set KEY=VALUE           sets a key of the optimizer and of group 0
 //     --set1 KEY=VALUE          sets a key of group 1
-//     --shape NAME=9x7          another shape of a parameter; NAME= removes the parameter
-//     --load FROM               loads a checkpoint instead of the steps before the first save
+//     --shape NAME=9x7          sets the shape of a parameter, or adds a parameter; NAME= removes it
+//     --load FROM               loads a checkpoint instead of making the steps before the first save
 //     --poke KEY=nan,-0         before the last save, writes these numbers to the first elements of the f32 state entry
 //                               KEY of rank 0
 //     --dump FOLDER             after the last save, writes all entries of the state of all ranks, read with

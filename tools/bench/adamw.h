@@ -6,8 +6,8 @@
 
 namespace bench {
 
-// Returns the seconds of one step of AdamW over the tensors of a case, the shortest of several runs. It is a plain loop
-// for each tensor, as in an application, compiled with -O3 for the baseline of the architecture.
+// Returns the seconds of one step of AdamW over the tensors of a case, the shortest of several runs. The step is a
+// plain loop for each tensor, as in an application, compiled with -O3 for the baseline of the architecture.
 double TimeAdamw(const Case& model, int runs);
 
 }  // namespace bench

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Measures the rates of the matrix products of a step on one thread, for decisions 9 and 10 (docs/adr): with full
-// matrices, and with the two triangles of an array with rows of n + 1 elements.
+// matrices, and with matrices that are stored as one of the two triangles of an array with rows of n + 1 elements.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

@@ -48,7 +48,7 @@ Tensors ResNet50() {
   return tensors;
 }
 
-// 124M. The output layer is the token embedding, so it has no parameters of its own.
+// 124 million parameters. The output layer is the token embedding, so it has no parameters of its own.
 Tensors Gpt2() {
   const int64_t width = 768;
   Tensors tensors = {{"tokens", {50257, width}}, {"positions", {1024, width}}};
@@ -122,7 +122,7 @@ const Case& FindCase(const std::string& name) {
   for (const Case& known : AllCases()) {
     if (known.name == name) return known;
   }
-  Fail("there is no case " + name + "; --case list shows them");
+  Fail("there is no case " + name + "; --case list shows all cases");
 }
 
 int64_t Elements(const Dims& shape) {

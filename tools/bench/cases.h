@@ -27,7 +27,7 @@ struct Case {
 const std::vector<Case>& AllCases();
 const Case& FindCase(const std::string& name);
 
-// Returns a case from shapes such as "4096x1024,1024", with one tensor for each.
+// Returns a case from shapes such as "4096x1024,1024", with one tensor for each shape.
 Case CaseOfShapes(const std::string& shapes);
 // Reads a case from a file with lines "name d0 d1 ...". Skips empty lines and lines that begin with #.
 Case CaseOfFile(const std::string& path);

@@ -31,8 +31,8 @@ def main() -> None:
         require(not os.listdir(disk), f"the program left files behind: {os.listdir(disk)}; expected none")
         with open(report, encoding="utf-8") as file:
             written = json.load(file)
-    # 20 bytes for each element of the matrices that fit. Not counted: headers, and the d / 2 elements by which the
-    # triangle of a d x d matrix exceeds half of the matrix.
+    # The state has 20 bytes for each element of a matrix, and the program chooses as many matrices as fit into MIB. The
+    # files are slightly larger than `least`, which leaves out headers, and counts a triangle as half of its matrix.
     least = MIB * 2**20 // (20 * DIM * DIM) * 20 * DIM * DIM
     require(least < written["bytes"] < 1.2 * least,
             f"the data files have {written['bytes']} bytes; expected slightly more than {least}")

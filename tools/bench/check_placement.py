@@ -202,7 +202,8 @@ def main() -> None:
         for row, same in zip(rows, by_replicas):
             check_shards(row, same)
         sent = [row["all_to_all"]["sent"]["largest"] for row in rows]
-        require(sent[2] < sent[1], f"8 ranks send {sent[2]} bytes, not less than the {sent[1]} of 4")
+        require(sent[2] < sent[1],
+                f"with 8 ranks, one sends {sent[2]} bytes; expected fewer than the {sent[1]} bytes with 4 ranks")
         require("| sent, most" in text and "|---" in text, "the printed table of shards has no head")
         check_shards_plot(svg, rows)
 

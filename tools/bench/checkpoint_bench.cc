@@ -52,7 +52,7 @@ Options ReadOptions(int argc, char** argv) {
     } else if (option == "--runs") {
       options.runs = SplitInts<int>(value, option)[0];
     } else {
-      Fail("unknown option " + option + "; --help shows them");
+      Fail("unknown option " + option + "; --help lists all options");
     }
   }
   return options;

@@ -22,7 +22,7 @@ std::array<PhaseLimit, kPhases> PhaseLimits(const Row& row, const Machine& machi
                               row.work.elementwise};
   std::array<PhaseLimit, kPhases> phases;
   for (size_t i = 0; i < kPhases; ++i) {
-    // Elementwise flops include roots and divisions, whose rate is not measured, so only bytes limit them.
+    // Elementwise flops include square roots and divisions, whose rate is not measured, so only bytes limit them.
     const double by_flops = i == kElementwise ? 0 : work[i].flops / (machine.peak / machine.threads);
     const double by_bytes = work[i].bytes / MemoryRate(row, machine);
     phases[i] = {kPhaseNames[i], work[i], row.phases[i], std::max(by_flops, by_bytes), by_flops >= by_bytes};

@@ -19,7 +19,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kMinRemeasureInterval = std::chrono::seconds(5);  // of MeasureAgain
 
-// Parses texts such as "32768K". Returns 0 if the system has no such file.
+// Returns the size of the cache of a level, or 0 if the system does not report it. The files contain texts such as
+// "32768K".
 int64_t CacheBytes(int level) {
   for (int index = 0; index < 8; ++index) {
     const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index);

@@ -17,8 +17,8 @@ namespace bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// precondition_frequency. The time of this step is printed as the step with roots. The shortest of the later steps is
-// printed as the ordinary step.
+// The precondition_frequency. The time of step kRootsAt is printed as the step with roots. The shortest time of a later
+// step is printed as the ordinary step.
 constexpr int kRootsAt = 20;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }

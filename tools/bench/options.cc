@@ -35,7 +35,7 @@ how (each list gives a row for every value)
   --frequency 1,10,50        for the mean time per step; default: 1,10,50
   --grafting NAME,...        none, sgd, adagrad, rmsprop, adam; default: adam
   --state-dtype NAME,...     dtype of all states: f32, bf16, f16, f64; default: f32
-  --set KEY=VALUE            any other key of the library; may be repeated. Other keys have the library's defaults;
+  --set KEY=VALUE            any other key of the library; may be repeated. All remaining keys have their defaults;
                              preset=shampoo_2024 has the defaults of the reference implementation
   --min-runs N               number of runs, of which the shortest counts; default: 10. Fewer for steps above 2 s
 output
@@ -133,7 +133,7 @@ Options ReadOptions(int argc, char** argv) {
     } else if (name == "--svg") {
       options.svg = value;
     } else {
-      Fail("unknown option " + name + "; --help shows them");
+      Fail("unknown option " + name + "; --help lists all options");
     }
   }
   const bool nothing = options.cases.empty() && options.shapes.empty() && options.shapes_file.empty();

@@ -29,7 +29,7 @@ def holders_of(shape: tuple[int, ...], block: int, ranks: int) -> list[Counter[i
 
 
 class Exchange:
-    """Count float32 gradients and parameters to the owners of blocks, and updates back."""
+    """Count the bytes of float32 gradients and parameters sent to the owners of blocks, and of updates sent back."""
 
     def __init__(self, holders: list[Counter[int]], owners: list[int], ranks: int) -> None:
         collect = [[HEADER] * ranks for _ in range(ranks)]  # from, to

@@ -21,7 +21,7 @@ class Tensors {
     Add(name + ".weight", {width});
     Add(name + ".bias", {width});
   }
-  // Adds a layer of an encoder or of GPT: with biases, and a hidden layer of the MLP of four times the width.
+  // Adds a layer of an encoder or of GPT. It has biases, and the hidden layer of its MLP has four times the width.
   void AddLayer(const std::string& name, int64_t width) {
     AddNorm(name + ".norm1", width);
     AddLinear(name + ".qkv", 3 * width, width);
@@ -105,7 +105,7 @@ Model FindModel(const std::string& name) {
   for (const Model& model : AllModels()) {
     if (model.name == name) return model;
   }
-  Fail("--model: there is no model " + name + "; --help names them");
+  Fail("--model: there is no model " + name + "; --help lists all models");
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ struct ModelChoice {
   double step_seconds = 0;
 };
 
-// Returns the named models, or all predefined ones if none is named, or the user's own parameters, which are treated as
-// a transformer with 8192 tokens per rank. Exits after an error.
+// Returns the models that the options name, or all predefined models if there are no names and no shapes. Shapes are
+// one model, which is treated as a transformer with 8192 tokens per rank. Exits after an error.
 std::vector<Model> ChooseModels(const ModelChoice& choice);
 
 }  // namespace bench

@@ -33,8 +33,8 @@ what
                           memory, with all-to-all and with all-gather; ignores rates, --shards and --group
   --shards N              N ranks hold the shards of one copy, divided along the first dim, and world / N ranks hold
                           each shard (HSDP); worlds that are not multiples of N are left out; default: 1
-  --group N               the ranks that hold the same parameters form groups of at most N; each group divides the
-                          work, and every group does all of it; default: one group
+  --group N               the ranks that hold the same parameters form groups of at most N; every group does all of
+                          the work, and divides it among its ranks; default: one group
 how
   --block N               max_preconditioner_dim; default: 1024
   --frequency N           precondition_frequency; default: 50
@@ -54,8 +54,8 @@ rates, of one rank
                           0.1 and for recommendation 0.01
 output
   --json FILE             all results, for programs
-  --svg FILE              a plot of overhead and state by the number of ranks, or with gather of bytes sent and memory,
-                          for the first --model
+  --svg FILE              a plot by the number of ranks: overhead and state of all models; with gather, bytes sent
+                          and memory of the first model
 )";
 
 int ReadInt(const std::string& text, const std::string& option) {
@@ -144,7 +144,7 @@ PlacementOptions ReadPlacementOptions(int argc, char** argv) {
       std::exit(0);
     }
     const auto reader = readers.find(name);
-    if (reader == readers.end()) Fail("unknown option " + name + "; --help shows them");
+    if (reader == readers.end()) Fail("unknown option " + name + "; --help lists all options");
     if (i + 1 == argc) Fail(name + " needs a value");
     reader->second(argv[++i]);
   }
@@ -159,7 +159,7 @@ PlacementOptions ReadPlacementOptions(int argc, char** argv) {
     if (world % options.shards == 0) options.worlds.push_back(world);
   }
   std::sort(options.worlds.begin(), options.worlds.end());
-  if (options.worlds.empty()) Fail("--shards " + std::to_string(options.shards) + " divides none of the --world");
+  if (options.worlds.empty()) Fail("--shards " + std::to_string(options.shards) + " divides no number of --world");
   if (options.gather && options.worlds.front() < 2) Fail("--world is '1': --shard-mode gather needs 2 ranks or more");
   return options;
 }

@@ -27,7 +27,7 @@ shampoo_config* MakeConfig(const std::string& balance, const PlacementOptions& o
   return config;
 }
 
-// Returns the mean number of root refreshes per step of a block, over the steps that --steps selects.
+// Returns the mean number of refreshes of a block's roots per step, over the steps that --steps selects.
 double MeanRefreshes(const shampoo_config* config, const PlacementOptions& options) {
   const auto number = [config](const char* key) { return std::stod(shampoo_config_get(config, key)); };
   shampoo::RefreshKeys keys;

@@ -10,7 +10,7 @@
 
 namespace bench {
 
-// A model on a number of ranks: sizes of its plan, and times by the formulas of docs/scaling.md. With shards, it
+// A model on a number of ranks: sizes of its plan, and times by the formulas of docs/scaling.md. With shards, the row
 // describes the ranks that hold the first shard of each parameter, which is the largest one.
 struct PlacementRow {
   int world = 0;

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the speedup of several optimizers that each run in a Python thread, compared with one after another.
+"""Measures the speedup if several optimizers run in Python threads at the same time instead of one after another.
 
     PYTHONPATH=build/release/bindings/python python3 tools/bench/python_threads.py [--size N] [--steps N] [--threads N]
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Measures ordinary steps of a model whose blocks are divided among ranks, and the share of communication. Ranks are
-// threads of this process, each with one thread for its step, and an all-gather is a copy in memory. So this shows the
-// balance of the work and the cost of waiting, but not the cost of a network.
+// threads of this process, each with one thread for its step, and an all-gather is a copy in memory. The results show
+// the balance of the work and the cost of waiting, but not the cost of a network.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -72,7 +72,7 @@ Options ReadOptions(int argc, char** argv) {
     } else if (option == "--ranks") {
       options.ranks = SplitInts<int>(value, option);
     } else {
-      Fail("unknown option " + option + "; --help shows them");
+      Fail("unknown option " + option + "; --help lists all options");
     }
   }
   return options;

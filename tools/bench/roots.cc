@@ -101,9 +101,9 @@ void MeasureRoots(int min_runs) {
   if (!shampoo::blas::Scratch::Create(extent, &scratch).ok()) Fail("not enough memory");
   const shampoo::blas::ScratchUse use(&scratch);
   std::puts(
-      "\nOne inverse square root in float32 on one thread. Rates count 8/3 n^3 flops of a root, 2 n^3 of a product "
+      "\nOne inverse square root in float32 on one thread. Rates count 8/3 n^3 flops for a root, 2 n^3 for a product "
       "and\n"
-      "n^3 of a symmetric product (A A^T, one triangle).\n\n"
+      "n^3 for a symmetric product (A A^T, one triangle).\n\n"
       "| n | root, ms | by eigenvectors, ms | ratio | root, Gflop/s | of the product's rate | of the symmetric "
       "product's "
       "rate |\n"

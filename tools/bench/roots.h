@@ -5,8 +5,8 @@
 namespace bench {
 
 // Prints a table of inverse square roots in float32 by size: the time of the default method and of eigenvectors, and
-// the rate compared with the rate of products of the same size. Times are medians of the processor time of this thread
-// over at least min_runs runs, which alternate with products.
+// the flop rate, compared with the rate of products of the same size. Times are processor times of this thread, the
+// medians of at least min_runs runs. Runs of roots and of products alternate.
 void MeasureRoots(int min_runs);
 
 }  // namespace bench

@@ -23,9 +23,9 @@ struct BlockTask {
 //      - all roots, side by side (in a step with roots);
 //      - one product with each inverse.
 // 3. A product splits into tiles of at least 256 x 256 outputs; the product of a factor update has one triangle of
-//    outputs. The time of a phase is divided by flops: d_k N for the factor of dim k of a block of N elements, 2 d_k N
-//    for a product with its inverse, d_k^3 for its root. Elementwise work, a few percent, is counted among the
-//    products.
+//    outputs. The ordinary time of a block of N elements is divided in proportion to flops: d_k N for the factor update
+//    of dim k, and 2 d_k N for the product with its inverse. Elementwise work, a few percent, is counted among both.
+//    The time of the roots of a block is divided in proportion to d_k^3.
 // 4. A root of size 512 or more has a serial half. The other half (back-transformation and rebuild) splits into tiles.
 //    Smaller roots do not split.
 // The model ignores caches, memory and the cost of assigning work: each thread is as fast as a single thread.

@@ -182,7 +182,8 @@ void Session::FillFactors() {
 
 void Session::SetStepCounter(int64_t step) {
   Try(shampoo_state_write(optimizer_, counter_entry_, 0, 1, &step, sizeof step, SHAMPOO_CPU, stream()));
-  // With soap and kl_shampoo, the first gradient of a block makes no update, so a block counts one more gradient.
+  // With soap and kl_shampoo, the first gradient of a block makes no update. A block with `step` updates has therefore
+  // had one gradient more.
   const int64_t gradients = step + 1;
   for (const int64_t entry : count_entries_) {
     Try(shampoo_state_write(optimizer_, entry, 0, 1, &gradients, sizeof gradients, SHAMPOO_CPU, stream()));
@@ -211,7 +212,8 @@ StepTime Session::TimeNextStep() {
 StepTime Session::TimeStep(bool with_roots) {
   if (with_roots) {
     SetStepCounter(2 * frequency_ - (device_ != nullptr ? 2 : 1));
-    // On a device, the first step after a write of the counter reads the counter and waits for it. Do not time it.
+    // On a device, the first step after a write of the counter reads the counter and waits for it. Therefore this step
+    // is not timed.
     if (device_ != nullptr) Step();
   }
   Wait();
@@ -219,7 +221,7 @@ StepTime Session::TimeStep(bool with_roots) {
   const StepTime time = TimeNextStep();
   Wait();
   if ((Stat("root_computed") > roots_before) != (with_roots && has_factors_) || Stat("nonfinite_blocks") > 0) {
-    Fail("the timed step computed roots although it should not, or computed none, or skipped blocks");
+    Fail("the timed step skipped blocks, or computed roots when none were due, or computed none when they were due");
   }
   return time;
 }

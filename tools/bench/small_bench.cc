@@ -5,8 +5,8 @@
 // period with a bound, which is the sum of three terms:
 //   - 3 times the time of a step of AdamW;
 //   - 20 microseconds;
-//   - 1.5 times the time that the flops of the step take at the rate of blocks of the same size in a large model, which
-//     is measured in the same run.
+//   - 1.5 times the time of the flops of the step. This time assumes the rate of a large model with blocks of the same
+//     size, which is measured in the same run.
 // --many measures plan, create and step with very many parameters.
 #include <algorithm>
 #include <cinttypes>
@@ -30,11 +30,11 @@ constexpr double kTimesFlops = 1.5;
 
 constexpr char kUsage[] =
     R"(shampoo_small_bench [options]: measures steps of small models on one thread, and compares them with AdamW
-  --shapes 64x10,100    parameters of these shapes as the only model, instead of the list
+  --shapes 64x10,100    parameters of these shapes as the only model, instead of the predefined models
   --set KEY=VALUE       any key of the library; may be repeated. use_merge_dims is false by default
   --frequency N         precondition_frequency; default: 25
   --min-runs N          smallest number of runs, of which the shortest counts; default: 50
-  --many 10000,100000   instead: plan, create and step with these numbers of tiny parameters
+  --many 10000,100000   measures plan, create and step with these numbers of tiny parameters instead
 )";
 
 struct Options {
@@ -65,7 +65,7 @@ Options ReadOptions(int argc, char** argv) {
     } else if (option == "--many") {
       options.many = SplitInts<int64_t>(value, option);
     } else {
-      Fail("unknown option " + option + "; --help shows them");
+      Fail("unknown option " + option + "; --help lists all options");
     }
   }
   return options;
@@ -103,7 +103,7 @@ class Rates {
     Session session(large, settings);
     constexpr int kRuns = 30;
     const double rate = session.work().ProductFlops() / TimeSteps(&session, false, kRuns).seconds;
-    std::printf("blocks of %" PRId64 ": %.1f %% of the multiply-adds\n", d, 100 * rate / peak_);
+    std::printf("blocks of %" PRId64 ": %.1f %% of the rate of multiply-adds\n", d, 100 * rate / peak_);
     return rates_[d] = rate;
   }
 

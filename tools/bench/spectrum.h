@@ -8,8 +8,8 @@
 namespace bench {
 
 // Returns a dense symmetric matrix with logarithmically spaced eigenvalues from 1e-4 to 1, in O(n^2 log n). Factor
-// matrices are set to it before roots are measured. Factor matrices of a few random gradients would have so few
-// distinct eigenvalues (two for a vector) that an eigensolver would be unrealistically fast.
+// matrices are set to this matrix before roots are measured. Factor matrices of a few random gradients would have so
+// few distinct eigenvalues (two for a vector) that an eigensolver would be unrealistically fast.
 std::vector<float> MakeFactor(int64_t n);
 
 }  // namespace bench

@@ -81,7 +81,7 @@ StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bo
     Try(shampoo_plan_block(plan, i, &block));
     AddBlock(block, &work);
   }
-  std::map<std::string, Factors> factors_of;  // by block; without blocks that have none
+  std::map<std::string, Factors> factors_of;  // by block; blocks without factor matrices are left out
   Try(shampoo_state_count(optimizer, &count));
   for (int64_t i = 0; i < count; ++i) {
     shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;

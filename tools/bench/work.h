@@ -17,7 +17,7 @@ struct Work {
   double bytes = 0;
 };
 
-// The work of a step with roots of all blocks. For a block with dims d_k and N elements:
+// The work of a step that computes the roots of all blocks. For a block with dims d_k and N elements:
 //   phase             flops                  bytes
 //   factor update     sum d_k N              gradient; one triangle of each factor, read and written
 //   roots             sum RootFlops(d_k)     (for information)

@@ -8,7 +8,7 @@
 
 namespace {
 
-// The user pointer of the ops.
+// The object to which the user pointer of the ops points.
 struct Calls {
   jobject object;  // a CommCalls
   size_t world;

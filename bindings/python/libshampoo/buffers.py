@@ -59,8 +59,8 @@ class Buffers:
     def read(self, role: int, arrays: Any, stream: int, keeps: bool = True) -> Views:
         """Return views of the arrays of one role, from a sequence for all parameters or a mapping by name.
 
-        A mapping may be nested. A parameter that it omits has no gradient (role GRAD). For other roles it keeps its
-        array, or has none if ``keeps`` is false.
+        A mapping may be nested. In a mapping of gradients, an omitted parameter has no gradient. In a mapping of
+        another role, it keeps its array, or has none if ``keeps`` is false.
         """
         items: list[Any] = [None] * len(self._shapes)
         if isinstance(arrays, Mapping):

@@ -34,8 +34,8 @@ def save(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, 
     optimizers
         Optimizers of this rank.
     directory
-        Directory for checkpoints, which is created if it does not exist. Only the newest ones are kept (key
-        "checkpoint_keep"). docs/checkpoints.md describes the files.
+        Directory for checkpoints, which is created if it does not exist. Only the newest checkpoints are
+        kept (key "checkpoint_keep"). docs/checkpoints.md describes the files.
     world
         Communicator of all ranks of the job. None: there is only one rank.
     stream
@@ -52,8 +52,8 @@ def load(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, 
     optimizers
         Optimizers of this rank.
     directory
-        Directory that was passed to ``save``, of which the last complete checkpoint is loaded, or one of the index
-        files ``checkpoint-<number>.json`` in it.
+        Directory that was passed to ``save``, to load its last complete checkpoint, or one of the index files
+        ``checkpoint-<number>.json`` in it.
     world
         Communicator of all ranks of the job. None: there is only one rank.
     stream

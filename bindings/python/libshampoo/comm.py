@@ -22,9 +22,9 @@ class Communicator:
 
     - ``all_to_all(send, send_bytes, recv, recv_bytes)``, for shard_mode="gather";
     - ``async_error()``, which raises an exception if an earlier exchange failed after its call had returned;
-    - ``abort()``, which makes the collectives fail in which other ranks wait for this rank. Without ``abort``, an
-      optimizer on the CPU reports a failed collective in one more exchange: the next one of the same step, or the first
-      one of its next step. The other ranks wait for that exchange.
+    - ``abort()``, which lets the other ranks fail instead of waiting for this rank in a collective. Without ``abort``,
+      an optimizer on the CPU reports a failed collective in one more exchange: the next one of the same step, or the
+      first one of its next step. The other ranks wait for that exchange.
 
     Attributes
     ----------

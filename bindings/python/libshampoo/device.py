@@ -17,7 +17,7 @@ def find_device(device: str | None, first: _native.View | None) -> tuple[int, in
     else:
         kind, _, number = device.partition(":")
         if kind not in DEVICES or not (number or "0").isdecimal():
-            raise ValueError(f'device: {device!r}; expected "cpu", "cuda" or a number as in "cuda:1"')
+            raise ValueError(f'device: {device!r}; expected "cpu", "cuda" or a numbered device such as "cuda:1"')
         found = DEVICES[kind], int(number or first.device_id)
     if found[0] == _native.SHAMPOO_CUDA:
         cuda.load()

@@ -481,5 +481,5 @@ def export(tx: GradientTransformation, params: Any, state: ShampooState, *, blen
     transformation = getattr(tx.update, "__self__", None)
     if not isinstance(transformation, _Shampoo):
         raise TypeError("export: tx is not a transformation of libshampoo.jax.shampoo; for an optax chain, pass the "
-                        "transformation that is a part of it, and its part of the state")  # fmt: skip
+                        "transformation of libshampoo in it, and the state of that transformation")  # fmt: skip
     return transformation.export(params, state, float(_constant("blend", blend)))

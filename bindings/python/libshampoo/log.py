@@ -3,7 +3,7 @@
 """Forwards the library's log messages to the logger "libshampoo" of Python's logging.
 
 The library passes messages of all levels; the level of the logger selects those that appear. Forwarding all levels does
-not slow down steps, which only log warnings by default.
+not slow down steps: they log only warnings and errors, unless the key track_root_residuals is true.
 """
 from __future__ import annotations
 

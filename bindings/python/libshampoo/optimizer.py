@@ -74,7 +74,8 @@ class Optimizer:
     device
         "cpu", "cuda" or a numbered device such as "cuda:1". None: the device of the first parameter.
     comm, shard_comm
-        ``comm`` connects ranks that hold the same parameters, ``shard_comm`` ranks that hold the shards of one copy.
+        ``comm`` connects ranks that hold the same parameters. ``shard_comm`` connects ranks that hold the shards of one
+        copy.
         Each is a communicator of mpi4py, a ``Communicator``, a ``NativeComm``, a ``NcclComm``, or None. Creating an
         optimizer with a communicator is collective.
     threads
@@ -224,8 +225,8 @@ class Optimizer:
         ValueError
             If a gradient has the wrong dtype, shape or device (the message names it), or a mapping is empty.
         FloatingPointError
-            If a gradient is not finite, a state would overflow, or an earlier step left such an error to report. With
-            one rank, nothing has changed, except that these gradients are now bound.
+            If a gradient is not finite, a state would overflow, or the call reports such an error of an earlier step.
+            With one rank, nothing has changed, except that these gradients are now bound.
         """
         with self._using() as handle:
             if grads is not None:
@@ -380,7 +381,7 @@ class Optimizer:
             self._scalars[group, name] = view
 
     def stat(self, name: str) -> float:
-        """Return one counter by the name that ``shampoo_optimizer_stat()`` has for it in the C header."""
+        """Return one counter. The C header lists the names at ``shampoo_optimizer_stat()``."""
         with self._using() as handle:
             return _native.shampoo_optimizer_stat(handle, name)
 
@@ -426,8 +427,8 @@ class Optimizer:
         Parameters
         ----------
         directory
-            Directory for checkpoints, which is created if it does not exist. Only the newest ones are kept (key
-            "checkpoint_keep").
+            Directory for checkpoints, which is created if it does not exist. Only the newest checkpoints are
+            kept (key "checkpoint_keep").
         world
             Communicator of all ranks of the job. The default is the communicator of the optimizer.
         stream
@@ -443,8 +444,8 @@ class Optimizer:
         Parameters
         ----------
         directory
-            A directory that ``save`` has written: its last complete checkpoint is loaded. Or one of the index files
-            ``checkpoint-<number>.json`` in such a directory.
+            A directory that was passed to ``save``, to load its last complete checkpoint, or one of the index files
+            ``checkpoint-<number>.json`` in it.
         world
             Communicator of all ranks of the job. The default is the communicator of the optimizer.
         stream

@@ -42,7 +42,8 @@ class Param:
         Sizes of the parts if the array fuses several tensors, such as (q, k, v). A single size is repeated.
     fan
         Which dimension is the output dimension: "out_in" for the first, as in PyTorch, "in_out" for the last.
-        ``row_splits`` divides this dimension, and its indices are the rows of method muon and of the key "shape_scale".
+        ``row_splits`` divides this dimension. Method muon and the key "shape_scale" treat the tensor as a matrix with a
+        row for each index of this dimension.
     """
 
     array: Any

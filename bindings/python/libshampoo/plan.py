@@ -155,7 +155,7 @@ def plan_desc(
         desc.device_type, desc.threads = device_type, operator.index(threads)
     except TypeError:
         raise TypeError(
-            f"threads: the value {threads!r} is not allowed: expected an integer; 0 uses all processors"
+            f"threads: the value {threads!r} is not allowed: expected an integer; 0 uses as many threads as are useful"
         ) from None
     desc.replica_rank, desc.replica_world = replica
     desc.shard_rank, desc.shard_world = shard

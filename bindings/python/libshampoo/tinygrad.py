@@ -179,7 +179,7 @@ class Shampoo(TinygradOptimizer):
         ValueError
             If a parameter or gradient is on another device, or a parameter is a view. The message names it.
         FloatingPointError
-            If a gradient is not finite, a state would overflow, or an earlier step left such an error to report.
+            If a gradient is not finite, a state would overflow, or the call reports such an error of an earlier step.
             Nothing has changed.
         """
         if capturing:

@@ -281,7 +281,7 @@ class Shampoo(torch.optim.Optimizer):
             self._sent_keys.append({name: known[name] for name in shown})
 
     def _show_keys(self, first: int = 0) -> None:
-        """Copy the values that the library uses to param_groups, starting at one group. Tensors are not replaced."""
+        """Copy the values that the library uses to param_groups, from group ``first`` on. Tensors are not replaced."""
         for group, sent in zip(self.param_groups[first:], self._sent_keys[first:], strict=True):
             group.update({name: value for name, value in sent.items() if not isinstance(group.get(name), torch.Tensor)})
 
@@ -412,8 +412,8 @@ class Shampoo(torch.optim.Optimizer):
             If a gradient or parameter is sparse, has the wrong dtype or is otherwise not supported. The message names
             it.
         FloatingPointError
-            If a gradient is not finite, a state would overflow, or an earlier step left such an error to report. With
-            one rank, nothing has changed.
+            If a gradient is not finite, a state would overflow, or the call reports such an error of an earlier step.
+            With one rank, nothing has changed.
         """
         loss = None
         if closure is not None:

@@ -158,7 +158,7 @@ def communicator(shards: Shards, argument: str, passed: Any, device: Any) -> Any
                 f"{argument}: the parameters are DTensors whose local tensors are on {device} and whose mesh is for "
                 f"{shards.mesh.device_type}; the process group of the mesh is used only if both are the CPU. Pass "
                 f"{argument}=libshampoo.NcclComm(pointer, {rank}, {world}) for parameters on CUDA, as docs/cuda.md "
-                "describes, or a process group with gloo, which also serves parameters that are offloaded to the CPU"
+                "describes, or a process group with gloo for parameters on CUDA or offloaded to the CPU"
             )
         return shards.mesh.get_group(shards.dims[argument])
     if isinstance(passed, torch.distributed.ProcessGroup):

@@ -36,7 +36,10 @@ def _jaxlib_api_version() -> int:
 
 
 def check_version(compiled: int, running: int) -> None:
-    """Raise ImportError if the installed jaxlib cannot call the compiled handlers. XLA would not start with them."""
+    """Raise ImportError if the installed jaxlib cannot call the compiled handlers.
+
+    If such handlers were registered, XLA would not start.
+    """
     if compiled // 1000 == running // 1000 and compiled <= running:
         return
     names = [f"{number // 1000}.{number % 1000}" for number in (compiled, running)]

@@ -14,7 +14,7 @@ int32_t FloatOfBytes(int bytes) {
   return bytes == 4 ? SHAMPOO_F32 : bytes == 8 ? SHAMPOO_F64 : bytes == 2 ? SHAMPOO_F16 : 0;
 }
 
-// Raises ValueError for an unsupported dtype. Releases the reference text.
+// Raises ValueError for the unsupported dtype that is named in `text`. Releases the caller's reference to `text`.
 bool WrongDtype(PyObject* text, const char* what) {
   if (text != nullptr) {
     PyErr_Format(PyExc_ValueError, "%s: dtype %S; expected float32, float64, float16 or bfloat16", what, text);

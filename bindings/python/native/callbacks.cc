@@ -116,7 +116,8 @@ class MemoryArgument {
   PyObject* object_ = nullptr;
 };
 
-// Returns 0 if no exception is set. Otherwise returns 1, and stores the exception as the cause of the later error.
+// Returns 0 if no exception is set. Otherwise returns 1, and stores the exception as the cause of the error of the
+// library call in progress.
 int32_t Finish(PyObject* result) {
   Py_XDECREF(result);
   if (PyErr_Occurred() == nullptr) return 0;

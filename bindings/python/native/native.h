@@ -18,11 +18,12 @@ extern "C" {
 
 /** Raises the exception for a status that is a failure. */
 int ShampooPyCheck(shampoo_status status);
-/** Takes the current exception and stores it on this thread, as the cause if the library call in progress fails. */
+/** Takes the current exception and stores it on this thread. If the library call in progress fails, its error has this
+ * exception as the cause. */
 void ShampooPyKeepCause(void);
 /** Removes the stored cause and returns it, or returns NULL. */
 PyObject* ShampooPyTakeCause(void);
-/** Stores a cause again or, if a newer one is stored, releases the reference. */
+/** Stores a taken cause again. If a newer cause is stored, releases the reference to the taken one instead. */
 void ShampooPyRestoreCause(PyObject* taken);
 
 /** Sets the attribute step of the current exception. */
@@ -35,7 +36,8 @@ int ShampooPyShape(PyObject* object, int64_t numbers[8]);
 /** Returns a new tuple of integers. */
 PyObject* ShampooPyTuple(const int64_t* numbers, int count);
 
-/** Fills ops. They own a reference to the communicator until release is called. */
+/** Fills ops from the address of a struct or from a communicator in Python. In the second case, ops owns a reference to
+ * the communicator until release is called. */
 int ShampooPyCommOps(PyObject* communicator, shampoo_comm_ops* ops);
 /** Sets the callable that receives log messages, or removes it if the argument is None. */
 int ShampooPyLog(PyObject* callable, shampoo_log_callback* callback);

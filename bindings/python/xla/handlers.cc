@@ -163,7 +163,7 @@ template <typename Use>
 void UseOnCpu(std::string_view plan, size_t bytes, Use&& use) {
   const std::shared_ptr<Slot> slot = Find(plan, {});
   const std::lock_guard lock(slot->mutex);
-  // Creating an optimizer initializes an arena. It is not used after that, because each call binds arenas of XLA.
+  // Creating an optimizer initializes an arena. This arena is unused afterwards, because each call binds arenas of XLA.
   std::unique_ptr<void, FreeAligned> unused;
   if (slot->optimizer == nullptr) {
     unused.reset(::operator new (bytes, std::align_val_t{kArenaAlignment}));

@@ -24,8 +24,8 @@ fn pkg_config(arguments: &[&str]) -> Result<String, String> {
 fn fail(reason: &str) -> ! {
     eprintln!("libshampoo was not found: {reason}");
     eprintln!(
-        "Install it (cmake --install). If it is not in one of the system's folders, set PKG_CONFIG_PATH to the folder of its \
-         shampoo.pc, or SHAMPOO_LIB_DIR to the folder of libshampoo.so."
+        "Install it (cmake --install). If it is not in one of the system's folders, set PKG_CONFIG_PATH to the folder \
+         of its shampoo.pc, or SHAMPOO_LIB_DIR to the folder of libshampoo.so."
     );
     if is_static() {
         eprintln!("The feature static needs libshampoo.a, which is built with -DSHAMPOO_STATIC=ON.");

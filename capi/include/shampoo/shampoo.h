@@ -111,9 +111,9 @@
  * Process. Loading the library starts no thread and uses no device. The CUDA backend is a separate library,
  * libshampoo_cuda.so, which is loaded when it is first needed (shampoo_backend_load()). The library changes no
  * environment variable, locale, signal handler or floating-point mode; floating-point traps are masked during a call.
- * It reads no environment variable, except that the private BLAS reads its own to choose kernels. Create optimizers
- * after fork(): threads do not survive it. A child process may destroy an optimizer that its parent created on the CPU,
- * and must make no other call with an optimizer of its parent. dlclose() has no effect.
+ * It reads no environment variable, except that the OpenBLAS in it reads variables such as OPENBLAS_CORETYPE to choose
+ * kernels. Create optimizers after fork(): threads do not survive it. A child process may destroy an optimizer that its
+ * parent created on the CPU, and must make no other call with an optimizer of its parent. dlclose() has no effect.
  *
  * Determinism. On one kind of CPU, the same inputs give bit-identical results in every run, with any number of threads.
  * The same holds on CUDA for one kind of GPU and the same versions of the CUDA libraries.
@@ -543,7 +543,7 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * Dims above "skip_dim_size" (0: no limit) are neither merged nor split. Some tensors do not follow steps 3 and 4:
  * - With method muon, a matrix is one block. Tensors that adam updates are divided into runs of neighboring elements.
  * - Such runs are also the blocks of all tensors with method adam, adagrad, rmsprop, sgd or sign, and of tensors
- *   without factor matrices with soap or kl_shampoo. If a key needs their norms, each of these tensors is one block.
+ *   without factor matrices with soap or kl_shampoo. If a key needs norms of these tensors, each one is a block.
  *
  * Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has no blocks; a scalar
  * is one block of shape (1). With shampoo, soap and kl_shampoo, each dim of a block has a factor matrix, except that
@@ -610,7 +610,7 @@ typedef struct shampoo_param_desc {
   /** Role in the model: SHAMPOO_HIDDEN (default), VECTOR, EMBEDDING or HEAD. */
   int32_t role;
   /** Which dim of each stacked tensor is the output dim: SHAMPOO_OUT_IN (default) or SHAMPOO_IN_OUT. row_splits divides
-   * this dim, and its indices are the rows of method muon and of "shape_scale". */
+   * this dim. For method muon and "shape_scale", the length of this dim is the number of rows of the matrix. */
   int32_t fan;
   /** Sizes of the parts into which each stacked tensor is divided along its output dim (fan), for an array that stores
    * several matrices, such as {q, k, v}. Each part is a tensor of its own. The sum of the sizes is the length of the
@@ -648,7 +648,7 @@ typedef struct shampoo_block_info {
   int64_t stride[8];
   /** Index of its first element, counted like stride. */
   int64_t flat_offset;
-  /** Size of its state in bytes, as its owner keeps it. */
+  /** Size of its state in the arena of its owner, in bytes. */
   int64_t state_bytes;
 } shampoo_block_info;
 
@@ -754,7 +754,7 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *       makes a part whose last dim is merged with another ("use_merge_dims");
  *     - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
  *       are local;
- *     - with method muon, a tensor is no matrix and "route" is off, or shards are local and "muon_local" is false;
+ *     - with method muon, a tensor is not a matrix and "route" is off, or shards are local and "muon_local" is false;
  *     - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards do not
  *       contain each element exactly once. Every rank may also hold the whole parameter.
  */
@@ -936,7 +936,7 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  * On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
  * memory of the solver stay on the library's heap. On CUDA they allocate device memory: arena, workspace and exchange
  * buffers; cuBLAS and cuSOLVER allocate their own memory. Only shampoo_optimizer_create(), shampoo_optimizer_destroy()
- * and, with a world that takes device memory, shampoo_save() and shampoo_load() call them, on the calling thread.
+ * and, over a communicator of device memory, shampoo_save() and shampoo_load() call them, on the calling thread.
  */
 typedef struct shampoo_allocator {
   /** sizeof(shampoo_allocator), set by the _INIT macro. */
@@ -1116,7 +1116,7 @@ shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t gro
  * "root_async". If the arena is not the one that the last step wrote, the next step waits for the stream once.
  *
  * @param opt changed.
- * @param state_in arena that steps read. It contains the state of an optimizer whose plan is equal.
+ * @param state_in arena that steps read. It must contain the state of an optimizer with an equal plan.
  * @param state_out arena that steps write: state_in itself for steps in place, otherwise without overlap. Both are
  *     memory of the optimizer's device, aligned to 64 bytes, of the size that shampoo_plan_bytes() returns for "state".
  *     Both NULL: the arena with which the optimizer was created.
@@ -1132,11 +1132,11 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  * @param key a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
  *     "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta", "adam_lr" or "gradient_scale".
  * @param value in the range of the key and of the computation dtype of the group's blocks. With method shampoo, epsilon
- *     or root_relative_epsilon is in use and must stay above 0, and the other must stay 0. With root_rank_handling
- *     pseudo_inverse, both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
+ *     or root_relative_epsilon is above 0; that key must stay above 0, and the other must stay 0. With
+ *     root_rank_handling pseudo_inverse, both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
  * @retval SHAMPOO_E_INVALID there is no such group or key, the key cannot be changed, or the value is out of range.
- * @retval SHAMPOO_E_STATE beta1 or momentum is 0 in the plan, which therefore has no state for it. Create the plan with
- *     a value above 0, and set it to 0 until it is needed.
+ * @retval SHAMPOO_E_STATE key is beta1 or momentum, and is 0 in the plan, which therefore has no state for it. Create
+ *     the plan with a value above 0, and set the key to 0 until it is needed.
  */
 shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, const char* key, double value);
 
@@ -1210,8 +1210,8 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
 shampoo_status shampoo_optimizer_export(shampoo_optimizer* opt, double blend, int32_t count, void* const* weights);
 
 /**
- * Reports the first error of the CUDA steps that were enqueued since the last report, as shampoo_optimizer_step()
- * would. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
+ * Reports the first error of the CUDA steps that were enqueued since the last report, as shampoo_optimizer_step() would
+ * report it. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
  * anything to report. On CUDA with several ranks it is collective. If wait is not 0, it blocks until all steps are
  * done, including replays on the stream of the last call.
  *
@@ -1238,8 +1238,8 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  * the steps whose results a call has already reported. Keys:
  *
  * - "steps": steps made.
- * - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it, and a step
- *   without a gradient in the group does not count. On CUDA the call blocks: it reads the counter in the order of the
+ * - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it. A step without
+ *   a gradient in the group does not count. On CUDA the call blocks: it reads the counter in the order of the
  *   last call's stream, and does not wait for replays on other streams.
  * - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
  * - "nonfinite_blocks": how often a block caused a skip: its gradient could not be used, or its direction was not

@@ -129,8 +129,9 @@ static inline size_t shampoo_mpi_offset(const size_t* bytes, int rank) {
   return offset;
 }
 
-/** Starts the transfer of the part of each other rank's segment in [first, first + SHAMPOO_MPI_LARGEST_MESSAGE), if
- * there is one. Either send or recv is NULL; bytes has the sizes of the segments in the other buffer. */
+/** For each other rank, starts the transfer of bytes [first, first + SHAMPOO_MPI_LARGEST_MESSAGE) of the segment of
+ * that rank, as far as the segment has them. Either send or recv is NULL; bytes has the sizes of the segments in the
+ * other buffer. */
 static inline int shampoo_mpi_begin_slices(shampoo_mpi_state* state, const char* send, char* recv, const size_t* bytes,
                                            size_t first) {
   const size_t largest = (size_t)(SHAMPOO_MPI_LARGEST_MESSAGE);

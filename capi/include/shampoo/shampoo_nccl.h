@@ -42,7 +42,8 @@
  *
  * Order. Collectives are enqueued in the order of the calls, and run in the order of the stream of the step. NCCL
  * requires that all ranks enqueue the work of a communicator in the same order. If the caller uses the communicator on
- * another stream or thread, too, give the optimizer its own (ncclCommSplit() with the same color on all ranks).
+ * another stream or thread, too, give the optimizer a communicator of its own (ncclCommSplit() with the same color on
+ * all ranks).
  *
  * Threads. NCCL is only called on the thread that calls the optimizer. Do not call the optimizer between
  * ncclGroupStart() and ncclGroupEnd(): its collectives would wait for the end of the group.

@@ -68,14 +68,14 @@ const char kUsage[] =
       Prints the differences between two checkpoints: parameters, steps, hyper-parameters,
       and the largest differences of each state. If parameters were divided into
       different blocks, states with one element for each element of the parameter are
-      still compared, and other states only for blocks that both checkpoints have.
-      Moments in eigenbases and direction_moment are such other states. NaN equals NaN,
-      and 0 equals -0.
+      still compared. Other states, and also moments in eigenbases and direction_moment,
+      are compared only for blocks that both checkpoints have. NaN equals NaN, and 0
+      equals -0.
 
   shampoo-ckpt --help | --version
 
-PATH, A and B are each a directory into which checkpoints were saved, whose last
-checkpoint is used, or the index file of a checkpoint (checkpoint-000007.json).
+PATH, A and B are each the index file of a checkpoint (checkpoint-000007.json), or a
+directory into which checkpoints were saved. The last checkpoint of a directory is used.
 --progress reports progress on stderr even if stderr is not a terminal.
 
 Exit status: 0: no damage or difference was found. 1: damage or a difference was found.

@@ -88,15 +88,15 @@ class ParamComparer {
   // Returns whether each element of the state belongs to an element of the parameter, so that the state can be compared
   // although blocks differ.
   bool IsElementwise(const std::string& state) const {
-    if (state == kDirectionMoment) return false;  // these may be means
+    if (state == kDirectionMoment) return false;  // an element may be a mean over several elements of the parameter
     // These two are in eigenbases, which depend on the block.
     if (is_rotated_ && (state == "filtered_grad" || state == "second_moment")) return false;
     return std::find(std::begin(kElementwiseStates), std::end(kElementwiseStates), state) !=
            std::end(kElementwiseStates);
   }
 
-  // Finds the blocks that are at the same place in both. Both lists are sorted by first element, and no first element
-  // occurs twice in a list.
+  // Finds the blocks that are at the same place in A and B. Both lists are sorted by first element, and no first
+  // element occurs twice in a list.
   void Pair() {
     auto b = b_.begin();
     for (const StoredBlock* a : a_) {

@@ -17,8 +17,8 @@ namespace shampoo::ckpt {
 struct StateDifference {
   int64_t compared = 0;
   int64_t different = 0;  // of the compared elements
-  double absolute = 0;    // the largest difference
-  double relative = 0;    // the largest difference divided by the larger magnitude of the two elements
+  double absolute = 0;    // the largest |a - b|
+  double relative = 0;    // the largest |a - b| / max(|a|, |b|)
 
   void Add(std::span<const double> a, std::span<const double> b);
 };
@@ -31,8 +31,8 @@ class StateComparer {
 
   // Compares a state of two blocks that are at the same place.
   Status Compare(const StoredBlock& a, const StoredBlock& b, std::string_view state, StateDifference* difference);
-  // Compares an elementwise state of a parameter whose blocks may be divided differently. Each checkpoint must have all
-  // elements of the state, in one dtype.
+  // Compares an elementwise state of a parameter that the two checkpoints may divide into different blocks. Each
+  // checkpoint must have all elements of the state, in one dtype.
   Status CompareWindows(int64_t elements, std::span<const StoredBlock* const> a, std::span<const StoredBlock* const> b,
                         std::string_view state, StateDifference* difference);
 

@@ -24,8 +24,8 @@ void WidenElements(const void* from, Dtype dtype, int64_t count, std::vector<dou
 struct StateSum {
   Dtype dtype = Dtype::kF32;
   int64_t entries = 0;
-  double squares = 0;  // of all elements; for a symmetric matrix, of both triangles
-  double trace = 0;    // of symmetric matrices
+  double squares = 0;  // the sum of the squares of all elements, including both triangles of symmetric matrices
+  double trace = 0;    // the sum of the traces of symmetric matrices
   bool damaged = false;
 
   double norm() const;
@@ -52,8 +52,8 @@ class SumVisitor : public EntryVisitor {
   bool triangle_ = false;
   double squares_ = 0, diagonal_squares_ = 0;
   int64_t at_ = 0;        // the index of the next element
-  int64_t diagonal_ = 0;  // the next element on the diagonal, and its row
-  int64_t row_ = 0;
+  int64_t diagonal_ = 0;  // the index of the next element on the diagonal
+  int64_t row_ = 0;       // the row of that element
 };
 
 }  // namespace shampoo::ckpt

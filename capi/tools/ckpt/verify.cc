@@ -27,7 +27,7 @@ Status Verify(const Arguments& arguments, ExitCode* exit) {
   CheckpointIndex outline;
   std::vector<int64_t> counts;
   if (Status status = ReadOutline(source, &outline, &counts); !status.ok()) {
-    if (status.code() == Code::kUnsupported) return status;  // a later format, which may be intact
+    if (status.code() == Code::kUnsupported) return status;  // the format is newer, and the checkpoint may be intact
     ReportDamage(status.message());
     return {};
   }
@@ -57,8 +57,8 @@ Status Verify(const Arguments& arguments, ExitCode* exit) {
     return {};
   }
   PrintLine(Cat("not ok: ", scan.damaged_entries(), " of ", scan.entries(), " entries are damaged or lost, ",
-                scan.lost_files(), " of ", outline.files.size(), " files; ", uncovered, " of ", outline.params.size(),
-                " parameters are not covered: ", source.path));
+                scan.lost_files(), " of ", outline.files.size(), " files are unusable; ", uncovered, " of ",
+                outline.params.size(), " parameters are not covered: ", source.path));
   return {};
 }
 

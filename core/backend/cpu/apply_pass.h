@@ -23,10 +23,11 @@ template <typename Real>
 void ApplyDirection(const StepItem& item, const Range& part, const Real* p, const DirectionScale& scale,
                     const Real* iterate, char* arena);
 
-// Multiplies the state of weight_ema, which is the average minus the parameter, by the decay of the average, in a part
-// of a block.
+// For a part of a block: multiplies the state of weight_ema by the decay of the average. This state is the average
+// minus the parameter.
 void AgeAverage(const StepItem& item, const Range& part, char* arena);
-// Writes the outputs of a part of a block, or item.exchange, for an export: W - lr * the state of the average.
+// Exports the average of a part of a block. Writes W - lr S to the outputs or, with several ranks, -lr S to
+// item.exchange. S is the state of the average.
 void ExportAverage(const StepItem& item, const Range& part, char* arena);
 
 // Skips the update of a block: writes the old values to the outputs or, with several ranks, marks the update as skipped
@@ -43,8 +44,8 @@ bool IsMarkedSkipped(const void* exchange, size_t element_bytes);
 bool OwnerSkippedUpdate(const StepItem& item);
 // Writes a part of `out` and `copy` from the data in item.exchange. All ranks get bit-identical values.
 void ApplyReceived(const StepItem& item, const Range& part);
-// The same for the elements of the caller's buffers that `view` describes, which are consecutive elements of the block
-// from block_first. received: the data for these elements.
+// Does the same for the elements of the caller's buffers that `view` describes. They are consecutive elements of the
+// block, and block_first is the index of the first one. received: the data for these elements.
 void ApplyReceived(const StepItem& item, const void* received, const BlockView& view, int64_t block_first,
                    const Range& part);
 

@@ -65,7 +65,7 @@ class AverageTracker {
       BlockRounding().Round(exchange, written, at, n);
     }
     if (writes_updates) {
-      BlockRounding().Round(desc.param_dtype, written, at, n);  // by the caller
+      BlockRounding().Round(desc.param_dtype, written, at, n);  // as the caller will round it
     } else {
       param_rounding_.Round(desc.out_dtype, written, at, n);
     }

@@ -16,8 +16,8 @@
 
 namespace shampoo {
 
-// Updates the factor matrices of a block of a method in eigenbases. program: the scalars of the step with the bias
-// corrections of the block.
+// Updates the factor matrices of a block whose method works in eigenbases. program: the scalars of the step with the
+// bias corrections of the block.
 template <typename Real>
 class BasisFactors {
  public:
@@ -91,7 +91,7 @@ class BasisFactors {
       whitened = rotation_.Contract(g, MatrixForm::kGeneral, [k](int j) { return j != k; });
     }
     double square = 0;
-    // If nothing was whitened, the gradient itself has been checked.
+    // If nothing was whitened, the term comes from the gradient itself, which the step has already checked.
     if (whitened.own != nullptr) {
       const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
       eigenvalues_.Whiten(k, whitened.own);

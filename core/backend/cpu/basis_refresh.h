@@ -107,7 +107,8 @@ class BasisRefresh {
   }
 
   // Converts the second moment and the eigenvalues of dim k to the new basis. turn: Q_old^T Q_new, which may be
-  // overwritten. order: the order of the old columns; nullptr if none was determined.
+  // overwritten. order: with basis_sort=before, the order into which orthogonal iteration sorted the old columns;
+  // nullptr if no iteration ran.
   template <typename Rotate>
   void TransportMoment(int k, Real* turn, const int32_t* order, const Rotate& rotate, Real** v, Real** next) const {
     const int64_t d = states_.d(k);

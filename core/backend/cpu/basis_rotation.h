@@ -11,7 +11,8 @@
 namespace shampoo {
 
 // A contracted tensor of the block's shape. `own` is the buffer that holds it, or nullptr if nothing was contracted.
-// half: for a matrix, the buffer with the tensor contracted along the last dim alone.
+// half: for a matrix that was contracted along both dims, the buffer with the tensor contracted along the last dim
+// alone.
 template <typename Real>
 struct Contracted {
   BlockData<Real> data;

@@ -9,7 +9,7 @@
 
 namespace shampoo {
 
-// The states of a block of a method in eigenbases, in the computation dtype. Factor matrices are unpacked to the
+// The states of a block whose method works in eigenbases, in the computation dtype. Factor matrices are unpacked to the
 // worker's memory. All other states are used directly in the arena.
 template <typename Real>
 class BasisStates {
@@ -43,7 +43,7 @@ class BasisStates {
   Real* basis(int k) const { return InArena<Real>(context_.block.basis[static_cast<size_t>(k)]); }
   // The inverse square roots of the eigenvalues of dim k.
   Real* scale(int k) const { return InArena<Real>(context_.block.kl_scale[static_cast<size_t>(k)]); }
-  // Memory for the next values of scale(k).
+  // Memory for the next eigenvalues of dim k, from which scale(k) is then computed.
   double* next_eigenvalues(int k) const {
     auto* at = reinterpret_cast<double*>(context_.At(context_.layout.vectors));
     for (int i = 0; i < k; ++i) at += has_factor(i) ? d(i) : 0;

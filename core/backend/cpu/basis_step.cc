@@ -139,7 +139,8 @@ class BasisStep {
     const Contracted<Real> r = rotation_.Rotate(g);
     Filter(r.data, nullptr);
     const Real* const direction = Back();
-    // A block without factor matrices has no task, and its direction is in a buffer that a refresh overwrites.
+    // For a block without factor matrices, refreshes() is false. A refresh would overwrite the direction of such a
+    // block.
     if (context_.item.schedule.refreshes() && IsBasisDue(settings_, 1)) RefreshAfter(direction);
     factors_.Store();
     Apply(direction, true);
@@ -158,7 +159,7 @@ class BasisStep {
     Apply(direction, fits);
   }
 
-  // Refreshes while the direction is in one of the buffers `direction`.
+  // Refreshes the bases. Keeps the direction, which is in one of the two buffers `direction`.
   void RefreshAfter(const Real* direction) {
     Real* const first = Buffer(context_.layout.direction[0]);
     refresh_.Run(0, direction == first ? Buffer(context_.layout.direction[1]) : first, Buffer(context_.layout.filtered),
@@ -213,7 +214,8 @@ class BasisStep {
     return *std::max_element(largest, largest + parts);
   }
 
-  // Divides H by the power of the second moment, where the power is not 1/2.
+  // Divides H by the power of the second moment. FilterGradient does this itself if the power is 1/2 and H is not
+  // needed.
   void DivideByPower(Real* h) const {
     Operand<Real> moment(context_.memory.arena + context_.block.second_moment.offset,
                          context_.block.second_moment.dtype);
@@ -244,7 +246,7 @@ class BasisStep {
     io_.Apply(direction, {1, 1, io_.Norm(direction)});
   }
 
-  // Returns the direction after soap_post. The memory of the factor matrices is free.
+  // Returns the direction after soap_post. Overwrites the memory of the factor matrices, which have been stored.
   const Real* Post(const Real* direction) const {
     if (!OrthogonalizesDirection(context_.block, settings_)) return direction;
     PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);

@@ -6,7 +6,7 @@
 
 namespace shampoo {
 
-// The inputs of the step of one block, which a worker makes in the arithmetic of Real, and the worker's memory.
+// The inputs for the step of one block, and the memory of the worker that makes it. Real is the computation dtype.
 template <typename Real>
 struct BlockContext {
   BlockContext(const StepItem& step_item, const StepMemory& step_memory, Team::Worker* step_worker)
@@ -18,7 +18,7 @@ struct BlockContext {
         own(step_memory.workspace + layout.ItemAt(step_worker->slot())),
         worker(step_worker) {}
 
-  // Returns the memory at an offset of the layout of the worker's memory.
+  // Returns the worker's memory at an offset that `layout` contains.
   Real* At(int64_t offset) const { return reinterpret_cast<Real*>(own + offset); }
   // Divides work among idle threads and measures its time.
   PhaseScope Scope(StepPhase phase) const { return PhaseScope(worker, memory.times, phase); }

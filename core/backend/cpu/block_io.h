@@ -58,7 +58,7 @@ class BlockIo {
       Write(context_.program, p, scale);
       return;
     }
-    // With soap_post, shape_scale is for orthogonalized directions.
+    // If soap_post is set, shape_scale scales only the directions that are orthogonalized.
     const bool scales_shape = settings.soap_post == SoapPost::kNone || OrthogonalizesDirection(block, settings);
     const int64_t rows = scales_shape ? block.matrix_rows : 0;
     const DirectionScale sized = LimitNorm(settings, block.elements, rows, block.matrix_columns, scale);
@@ -99,7 +99,7 @@ class BlockIo {
 
   // Applies a direction with averaging.
   void ApplyAveraged(const Real* p, const DirectionScale& scale) const {
-    // No other pass of the step reads these buffers.
+    // The step no longer needs these buffers, except the one that may contain p.
     const int64_t buffers[] = {context_.layout.direction[0], context_.layout.direction[1], context_.layout.gradient};
     Real* free[2];
     size_t found = 0;
@@ -128,7 +128,7 @@ class BlockIo {
     return true;
   }
 
-  // Returns false if the update is skipped, because it would not fit. iterate: see AverageTracker.
+  // Returns false if the update is skipped, because a result would not be finite. iterate: see AverageTracker.
   bool Write(const StepProgram& program, const Real* p, const DirectionScale& scale,
              const Real* iterate = nullptr) const {
     StepItem item = context_.item;

@@ -10,7 +10,8 @@
 
 namespace shampoo {
 
-// How the elements of a block are rounded when they are stored: to nearest, or stochastically if the dtype is bfloat16.
+// How the elements of a block are rounded when they are stored: to nearest, or stochastically if a key selects it and
+// the dtype is bfloat16.
 class BlockRounding {
  public:
   // To nearest.

@@ -153,8 +153,9 @@ void CpuBackend::Hash(std::span<const MemorySpan> spans, uint64_t* hashes) {
   });
 }
 
-// Calls work(i, range) for `count` tasks; task i covers elements(i) elements and is left out if that is 0. Large tasks
-// for which divisible(i) is true are divided into ranges and run one after another. The others run whole, in parallel.
+// Calls work(i, range) for `count` tasks; task i covers elements(i) elements and is left out if that is 0. A large task
+// for which divisible(i) is true is divided into ranges, which run in parallel. These tasks run one after another. Then
+// all other tasks run in parallel, each with a single range.
 template <typename Elements, typename Divisible, typename Work>
 void CpuBackend::ForEachElementwise(size_t count, Elements&& elements, Divisible&& divisible, Work&& work) {
   const auto ranges = [&](size_t i) { return divisible(i) ? PartCount(elements(i)) : 1; };

@@ -58,8 +58,8 @@ class CpuBackend {
 
   // Lets the averages of weight_ema approach the parameter in blocks that a step does not update. items: these blocks.
   void AgeAverages(std::span<const StepItem> items, char* arena);
-  // Writes the outputs of blocks, or the data for other ranks, for shampoo_optimizer_export: the parameter plus a
-  // multiple of the state of its average. The multiple is -lr of the program.
+  // Exports averages (shampoo_optimizer_export). Writes W - lr S to the outputs of blocks or, with several ranks, -lr S
+  // to the data for other ranks. S is the state of the average, and lr is that of the program.
   void ExportAverages(std::span<const StepItem> items, char* arena);
 
   // Writes the outputs of a parameter (block: nullptr) or of one block that does not take part in a step: the unchanged
@@ -71,8 +71,8 @@ class CpuBackend {
 
  private:
   CpuBackend() = default;
-  // Returns the number of threads to use for work of cost cost() (core/plan/cost.h). It is fixed if the application
-  // has set it.
+  // Returns the number of threads to use for work of cost cost() (core/plan/cost.h). If the application has set the
+  // number of threads, returns that number.
   template <typename Cost>
   int ThreadsFor(const Cost& cost) const;
   template <typename Elements, typename Divisible, typename Work>

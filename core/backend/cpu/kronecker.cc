@@ -74,7 +74,7 @@ void FromRight(const MatrixOperand<Real>& x, int64_t rows, int64_t d, const Real
 // product would read X or F again. The slices are transposed instead, so that all their columns become rows of one
 // matrix.
 constexpr int64_t kThin = 64;
-// Each product takes as many transposed slices as have about this many rows together.
+// The approximate number of rows that the transposed slices of one product have together.
 constexpr int64_t kRowsTogether = 128;
 // The time to transpose an element, in multiplications.
 constexpr int64_t kTransposeCost = 64;
@@ -179,7 +179,7 @@ void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const Mat
   } else if (u.before * u.after == 1) {
     const Real* const vector = AsVector(shape, in, u.d, spare);
     if (x.form != MatrixForm::kSymmetricUpper) {
-      // Takes less than half the time of Symv.
+      // Gemv takes less than half the time of Symv.
       blas::Gemv(x.form == MatrixForm::kGeneral, u.d, x.data, vector, out);
     } else {
       blas::Symv(true, u.d, x.data, x.ld, vector, out);

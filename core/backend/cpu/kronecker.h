@@ -19,7 +19,7 @@ struct BlockData {
   int64_t ld;  // order 2 only
 };
 
-// How a matrix X that a tensor is contracted with is stored, and which of its indices is summed over.
+// The form of the matrix X in a contraction: how X is stored, and which index of X is summed over.
 enum class MatrixForm {
   kSymmetric,       // both triangles
   kSymmetricUpper,  // only the upper triangle

@@ -52,7 +52,7 @@ class MuonDirection {
       }));
     };
     const double before = norm();
-    if (!std::isfinite(before)) return;  // it will be rejected, and the second moment must stay finite
+    if (!std::isfinite(before)) return;  // the direction will be rejected, and the second moment must stay finite
     if (settings_.direction_moment == DirectionMoment::kElement) {
       DivideByElements(d, &scope);
       return;
@@ -87,14 +87,15 @@ class MuonDirection {
     });
   }
 
-  // Returns whether each mean is that of a row of the block, as it is stored.
+  // Returns whether the means are those of the stored rows of the block. Otherwise, they are those of the stored
+  // columns.
   bool MeansAreOfStoredRows() const {
     const bool of_outputs =
         MeansAreOfOutputs(settings_.direction_moment, context_.block.matrix_rows, context_.block.matrix_columns);
     return of_outputs == (context_.item.param->desc.fan == Fan::kOutIn);
   }
 
-  // Divides the rows or the columns by the roots of the moving averages of their mean squares.
+  // Divides each row, or each column, by the square root of the moving average of its mean square.
   void DivideByMeans(Real* d, Tiles* tiles) const {
     if (MeansAreOfStoredRows()) {
       tiles->ForEach((rows_ + kLines - 1) / kLines, [&](int64_t i) {

@@ -12,7 +12,7 @@
 
 namespace shampoo {
 
-// Computes the update of a block whose norm a step controls (NormControlStep). The block is a whole tensor.
+// Computes the update of a block with norm_control or update_floor (NormControlStep). The block is a whole tensor.
 template <typename Real>
 class NormControlPass {
  public:
@@ -135,7 +135,7 @@ class NormControlPass {
     ForEachOfRows(range, [&](int64_t row, int64_t at, Real w) { AddElement(w, p_[at], &rows[row].sums); });
   }
 
-  // Returns |W1|^2.
+  // Returns |W1|^2 (see ControlledMove).
   double SquareOfMoved(NormControlRow* rows, Tiles* tiles) const {
     if (!by_row_) {
       const ControlledMove move = rows->move;

@@ -7,7 +7,7 @@
 
 namespace shampoo {
 
-// Computes X_k from the unrounded factor matrix in the block's root dtype and writes it to `inverse`. Records the
+// Computes X_k in the block's root dtype from the unrounded factor matrix, and writes it to `inverse`. Records the
 // outcome in item.roots[k]. Returns false on failure; `inverse` is then unchanged.
 template <typename Real>
 bool RefreshRoot(const StepItem& item, int k, const SymmetricView<Real>& factor, char* arena, const RootMemory& memory,

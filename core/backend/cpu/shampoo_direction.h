@@ -78,7 +78,7 @@ class ShampooDirection {
     return tensor;
   }
 
-  // Returns the gradient contracted with the inverse roots in use of all dims but k. Source: KL-Shampoo (arXiv
+  // Returns the gradient contracted with the present inverse roots of all dims but k. Source: KL-Shampoo (arXiv
   // 2509.03378).
   BlockData<Real> Whiten(int k, const BlockData<Real>& g) const {
     return Contract(g, context_.At(context_.layout.direction[0]), context_.At(context_.layout.direction[1]),

@@ -23,11 +23,11 @@ struct WorkspaceLayout {
   int64_t gradient = 0;       // G, if the caller's cannot be used in place
   int64_t filtered = 0;       // H
   int64_t direction[2] = {};  // P, alternating from one contraction to the next
-  int64_t pairs = 0;          // F_k and X_k unrounded, if they cannot be used in place; in eigenbases all F_k; for a
-                              // matrix that is orthogonalized, OrthogonalizeMemory::memory
-  int64_t vectors = 0;        // in eigenbases: an eigenvalue in float64 for each row of each F_k
-  int64_t spare = 0;          // in eigenbases: another tensor
-  int64_t norm_rows = 0;      // with update_floor_rows: a NormControlRow for each row
+  int64_t pairs = 0;  // F_k and X_k unrounded, if they cannot be used in place; all F_k of a method in eigenbases; for
+                      // a matrix that is orthogonalized, OrthogonalizeMemory::memory
+  int64_t vectors = 0;    // for methods in eigenbases: an eigenvalue in float64 for each row of each F_k
+  int64_t spare = 0;      // for methods in eigenbases: another tensor
+  int64_t norm_rows = 0;  // with update_floor_rows: a NormControlRow for each row
   int64_t item_bytes = 0;
 
   // Offsets within a root's slot.

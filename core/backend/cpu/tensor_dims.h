@@ -17,7 +17,7 @@ void ScaleDim(const Shape& shape, int k, const Real* scale, Real* tensor);
 template <typename Real>
 void SquaresAlong(const Shape& shape, int k, const Real* tensor, double* sums);
 
-// to <- the tensor whose slices along dim k are those of `from` in this order.
+// Slice i of `to` along dim k <- slice order[i] of `from`.
 template <typename Real>
 void PermuteDim(const Shape& shape, int k, const Real* from, const int32_t* order, Real* to);
 

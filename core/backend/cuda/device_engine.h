@@ -13,7 +13,7 @@
 
 namespace shampoo::cuda {
 
-// Returns the settings of a group without bound scalars.
+// Returns the settings of a group as device settings in which no scalar is bound.
 inline DeviceSettings DeviceSettingsOf(const GroupSettings& settings) { return {settings, {}}; }
 
 // The pinned memory of an engine through which steps exchange data over communicators that take host memory.

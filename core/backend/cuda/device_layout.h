@@ -41,8 +41,8 @@ struct DeviceLayout {
     int64_t third, fourth, moved;
     int64_t bases, turns, products, rotated;
   } basis;
-  // Memory for method muon: a third buffer of tensors, if some group needs it (NeedsThirdBuffer), and the divisors of
-  // rows or columns, with second_moment row and short.
+  // Memory for method muon: a third buffer of tensors, if some group needs it (NeedsThirdBuffer), and, if second_moment
+  // is row or short, the divisors of rows or columns.
   struct MuonLayout {
     int64_t third, divisors;
   } muon;

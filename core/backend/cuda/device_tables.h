@@ -29,8 +29,8 @@ struct DeviceBlock {
   int32_t factors;  // order; 0: the block is not preconditioned
   int32_t param;
   int32_t group;
-  int32_t scalars;  // index in Tables::groups: its group or, if method adam updates it in a group of method muon, a
-                    // row after those of all groups
+  int32_t scalars;  // index in Tables::groups, normally that of its group; if method adam updates the block in a group
+                    // of method muon, that of a second row of this group, after the rows of all groups
   int32_t owned;
   int32_t dense;  // its elements are contiguous in the caller's buffers
   Dtype computation;
@@ -123,7 +123,7 @@ struct BlockWork {
   int32_t go;               // the block is stepped: its states are written
   int32_t update_skipped;   // its direction is unusable: parameter and momentum do not change
   int32_t states_fit;       // 0: a state would overflow, so the update is skipped
-  int32_t keeps_parameter;  // the direction is 0, and the parameter does not decay: the gradient initializes the block
+  int32_t keeps_parameter;  // the gradient only initializes the block: P is 0, and W does not decay
   // norm_control, update_floor and averaging: P has been replaced by the old parameter minus the new one.
   int32_t is_difference;
   double radius;                  // the norm that hyperball maintains

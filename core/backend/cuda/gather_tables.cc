@@ -26,7 +26,7 @@ class GatherTables::Places {
   }
 
   const GatherExchange& exchange() const { return exchange_; }
-  // offset: in the messages that this rank sends, one after the other.
+  // offset: in the messages that this rank sends, which are stored one after the other.
   int64_t Sent(int64_t offset) const { return exchange_.send_at + offset; }
   // offset: in the messages that this rank receives.
   int64_t Received(int rank, int64_t offset) const {

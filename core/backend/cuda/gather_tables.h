@@ -15,7 +15,7 @@ namespace shampoo::cuda {
 // the blocks of all buckets, and later delivers their updates bucket by bucket.
 class GatherTables {
  public:
-  // base: the offset in the exchange buffers behind the segments of replicas and of the agreement.
+  // base: the first offset in the exchange buffers after the segments of the replicas and of the agreement.
   GatherTables(const PlanData& plan, bool has_all_to_all, int64_t base);
   GatherTables(const GatherTables&) = delete;
   GatherTables& operator=(const GatherTables&) = delete;
@@ -23,7 +23,7 @@ class GatherTables {
   const GatherView& view() const { return view_; }
 
  private:
-  // Describes the offsets of the data of one exchange of a bucket.
+  // The offsets of the data in one exchange of a bucket.
   class Places;
   void AddBucket(const PlanData& plan, size_t bucket);
   void AddSlice(const Block& block, const DeviceSlice& slice, const Region& region);

@@ -30,7 +30,7 @@ inline int64_t HostBytesOf(const GatherExchange& exchange, int32_t shard_world) 
   return HostReceiveOffset(sum(exchange.send)) + sum(exchange.recv);
 }
 
-// Returns the bytes of the largest exchange of a step between shards.
+// Returns the bytes of the largest exchange between shards in a step.
 inline int64_t HostBytesOfShards(const PlanView& plan) {
   int64_t bytes = plan.shard_segment_bytes * plan.shard_world;  // the agreement
   for (int32_t i = 0; plan.gather != nullptr && i < plan.bucket_count; ++i) {

@@ -167,7 +167,7 @@ struct StepArgs {
   void* state_out;
   const int64_t* expected_step;  // by group: number of the step according to the host; 0: the group is not active
   // By block: kNone if it has no gradient or if another rank steps it. The device rejects the step if the state
-  // requires another task.
+  // requires a different task.
   const RootTask* tasks;
   const int64_t* block_counters;  // by block: its state snapshot_step or gradient_count before the step
   // A block of this rank has a task, or a block of another rank has a regular one (IsRegularTask). The tasks of other
@@ -181,11 +181,11 @@ struct StepArgs {
   // The following members are used with several replicas only.
   DeviceGather gather;
   uint64_t inputs_hash;  // of the inputs that must be equal on all replicas
-  int64_t place;         // of the first exchange, as in SegmentHeader; later exchanges count up from it
+  int64_t place;         // the place of the first exchange, as in SegmentHeader; later exchanges count up from it
   // The following members are used with an agreement of shards only.
   DeviceGather shard_gather;
   DeviceAllToAll shard_all_to_all;  // with shard_mode gather
-  int64_t shard_place;              // of the first agreement; later agreements count up from it
+  int64_t shard_place;              // the place of the first agreement; later agreements count up from it
   // The following members are used with several ranks of either kind.
   uint64_t scalars_hash;  // of the hyper-parameters that the host knows
   // The reason why this rank cannot make the step; kOk: it can. Such a rank still joins the exchanges to report the
@@ -213,8 +213,8 @@ enum class Rejection : int32_t {
   kFactorTooLarge,     // factor matrix k = `dim` would overflow, although C_k fits
   kFactorNotFinite,    // factor matrix `dim` of the state contains `value`, NaN or infinity
   kCounter,            // the group's step counter is `value`, which is out of range
-  // The step was prepared for another step counter than `value`. If `block` is not -1, the state of the block requires
-  // another task than the step was prepared for.
+  // The step was prepared for a step counter that differs from `value`. If `block` is not -1, the state of the block
+  // requires a task that differs from the one for which the step was prepared.
   kSchedule,
   kBoundScalar,  // the bound scalar number `dim` (BindableName) of the group is `value`, which is not valid
   kStale,        // an earlier step was rejected, and the host has not acknowledged it yet
@@ -240,7 +240,7 @@ struct StepReport {
   int64_t element;  // index in the caller's buffer
   double value;
   int32_t rank;
-  int32_t state_at_fault;  // the gradient is valid, but a state is not or would overflow
+  int32_t state_at_fault;  // the gradient is valid, but a state is not valid or would overflow
   int32_t among_shards;    // `rank` is a shard rank
   int64_t steps;           // steps made
   int64_t skipped_steps;
@@ -284,10 +284,10 @@ struct RootRetry {
 
 // Async roots that the library computes on the host (root_device host).
 //
-// The thread that steps calls start_host_roots, which begins a job: for each step that takes snapshots, and for each
-// step that needs the roots of snapshots for which there was no job, for example after a checkpoint was loaded. Another
-// thread of the library makes the other calls for the job, in this order: begin, then for each chunk of roots fetch,
-// wait and return, then end. The step that uses the roots is enqueued after `end` has returned. It must pass
+// The thread that steps calls start_host_roots to begin a job. It does so for each step that takes snapshots, and for
+// each step that needs the roots of snapshots for which there was no job, for example after a checkpoint was loaded.
+// Another thread of the library makes the other calls for the job, in this order: begin, then for each chunk of roots
+// fetch, wait and return, then end. The step that uses the roots is enqueued after `end` has returned. It must pass
 // kAdoptDeviceRoots.
 struct HostRootMemory {
   char* buffers[2];
@@ -331,9 +331,9 @@ struct Table {
   // Sets the state to its values before the first step, in the order of the stream. block -1: the states of all owned
   // blocks and the counters; otherwise: the factor matrices of one block and the states that belong to them.
   Result (*initialize)(Engine* engine, void* arena, int64_t block, void* stream);
-  // Waits for the thread that enqueues async roots (root_device device): until it has enqueued the roots that a step
-  // with these tasks uses, and the roots whose copied factor matrices this step overwrites. tasks: by block. Returns,
-  // once, the first error of the thread. Call it before each step with tasks.
+  // Waits until the thread that enqueues async roots (root_device device) has enqueued the roots that a step with these
+  // tasks uses, and the roots whose copied factor matrices this step overwrites. tasks: by block. Returns, once, the
+  // first error of the thread. Call it before each step with tasks.
   Result (*await_async_roots)(Engine* engine, const RootTask* tasks);
   // Enqueues a step and writes its number to *ticket. Does not allocate. Waits only in the caller's collectives and in
   // refreshes: coupled iterations wait (docs/adr/0027), and eigensolvers of cuSOLVER may wait.
@@ -344,8 +344,8 @@ struct Table {
   // Waits at least for the step with this ticket (0: does not wait), and copies the report of the steps so far.
   Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);
   // Returns, by group, the group's step counter after the last step; 0: the group was not active, or the step changed
-  // nothing. Use it only with an agreement of shards, which may activate groups that the host does not know, and only
-  // for steps that read_report has waited for.
+  // nothing. Use it only with an agreement of shards, which may activate groups that are not active according to the
+  // host, and only for steps that read_report has waited for.
   const int64_t* (*counted_steps)(Engine*);
   // Returns statuses by factor matrix, in the order of the plan, as left by the steps that read_report has waited for.
   const RootStatus* (*roots)(Engine* engine);
@@ -353,7 +353,7 @@ struct Table {
   // by the steps that read_report has waited for or as read by read_block_counters. 0: this rank has no such state of
   // the block. Use it only if a block of this rank has such a state.
   const int64_t* (*block_counters)(Engine* engine);
-  // Reads these states of an arena in the order of the stream, and waits for them.
+  // Reads from an arena the states that block_counters returns, in the order of the stream, and waits for them.
   Result (*read_block_counters)(Engine* engine, const void* arena, void* stream);
   // Copy in the order of the stream, and wait for the copy.
   Result (*download)(Engine* engine, void* host, const void* device, int64_t bytes, void* stream);

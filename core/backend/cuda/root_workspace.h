@@ -16,7 +16,7 @@
 namespace shampoo::cuda {
 
 // Eigendecompositions of matrices up to this size use Jacobi's method (cusolverDn<t>syevjBatched), larger ones use
-// cusolverDnXsyevBatched. The number has not been measured.
+// cusolverDnXsyevBatched. This limit was chosen without measurements.
 inline constexpr int64_t kJacobiUpTo = 32;
 
 // Chunks of at most kSingleUpToCount matrices of size kSingleFrom or more are decomposed one matrix at a time. Measured

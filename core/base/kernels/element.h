@@ -94,12 +94,12 @@ SHAMPOO_HD_ELEMENT Real NextMoment(const FilterScalars<Real>& s, Real v, Real g)
   return NextAverage(s.moment_decay, v, s.moment_weight, g * g);
 }
 
-// Computes D, the direction of an elementwise method or of grafting, from H and the new V. It is 0 where the divisor
-// is.
+// Computes D, the direction of an elementwise method or of grafting, from H and the new V. D is 0 if the divisor is 0.
 template <typename Real>
 SHAMPOO_HD_ELEMENT Real MomentDirection(const FilterScalars<Real>& s, Real h, Real v) {
   const Real divisor = SquareRootOf(v / s.moment_correction) + s.moment_epsilon;
-  // Both operands are selected, so that loops vectorize: a compiler does not compute a quotient that is not used.
+  // Select both operands instead of the quotient: a compiler would branch around a quotient that may not be used, and
+  // loops would not vectorize.
   return (divisor == 0 ? Real{0} : h) / (divisor == 0 ? Real{1} : divisor);
 }
 
@@ -109,9 +109,9 @@ SHAMPOO_HD_ELEMENT Real SignOf(Real x) {
   return Real(x > 0) - Real(x < 0);
 }
 
-// Returns whether an element of the parameter decays. With cautious decay, it does not where P and W have opposite
-// signs, because the step increases its magnitude there (cautious weight decay, arXiv 2510.12402). The signs are
-// multiplied, because a product of P and W may underflow.
+// Returns whether an element of the parameter decays. With cautious decay, it does not decay if P and W have opposite
+// signs, because the step then increases its magnitude (cautious weight decay, arXiv 2510.12402). The signs are
+// multiplied instead of P and W, because a product of P and W may underflow.
 template <typename Real>
 SHAMPOO_HD_ELEMENT bool Decays(bool cautious, Real p, Real w) {
   // Without a branch, so that loops vectorize.

@@ -122,8 +122,9 @@ void ReduceToTridiagonal(float* a, int64_t ld, int64_t n, double* d, double* e, 
   float* x = w + ld;
   float* y = x + ld;
   for (int64_t i = 0; i < 4 * ld; ++i) work[i] = 0;
-  // The update of the whole matrix by a reflector is deferred until the next reflector is known, which needs only the
-  // next row. Then one pass over the matrix applies the update and computes the product for the next reflector.
+  // The next reflector depends only on the next row. So the update of the whole matrix by a reflector is deferred until
+  // the next reflector is known. Then one pass over the matrix applies the update and computes the product for the next
+  // reflector.
   for (int64_t i = n - 1; i >= 0; --i) {
     float* const row = a + i * ld;
     const float v_i = v[i];

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Writes digits.bin, the images of the example, from scikit-learn's copy of them.
+"""Writes digits.bin, the images of the example, from the copy in scikit-learn.
 
     pip install scikit-learn && python3 make_digits.py
 

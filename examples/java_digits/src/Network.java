@@ -62,7 +62,10 @@ final class Network {
     return offset;
   }
 
-  /** Draws weights uniformly from +-sqrt(6 / (inputs + outputs)) of their layer (Glorot and Bengio, 2010); biases are 0. */
+  /**
+   * Draws the weights of each layer uniformly between -b and b, where b is sqrt(6 / (inputs + outputs)) (Glorot and
+   * Bengio, 2010). Biases are 0.
+   */
   void init(Random random) {
     for (int t = 0, i = 0; t < NAMES.length; ++t) {
       double bound = SHAPES[t].length == 2 ? Math.sqrt(6.0 / (SHAPES[t][0] + SHAPES[t][1])) : 0;

@@ -82,8 +82,8 @@ impl Mlp {
         }
     }
 
-    /// Draws weights uniformly from +-sqrt(6 / (inputs + outputs)) of their layer (Glorot and Bengio, 2010); biases are
-    /// 0.
+    /// Draws the weights of each layer uniformly between -b and b, where b is sqrt(6 / (inputs + outputs)) (Glorot and
+    /// Bengio, 2010). Biases are 0.
     pub fn init(&mut self, random_state: &mut u64) {
         let mut values = self.params.iter_mut();
         for tensor in &TENSORS {
@@ -178,8 +178,8 @@ fn layer_forward(inputs: usize, x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]) 
     }
 }
 
-/// Writes to g the gradient of W, dy^T x [outputs][inputs], followed by the gradient of b, the column sums of dy
-/// [n][outputs]. If dx is given, computes dx [n][inputs] = dy W.
+/// Writes the gradients of W and b to g: first dW [outputs][inputs] = dy^T x, then db [outputs] = the column sums of dy
+/// [n][outputs]. If dx is given, also computes dx [n][inputs] = dy W.
 fn layer_backward(inputs: usize, x: &[f32], w: &[f32], dy: &[f32], g: &mut [f32], mut dx: Option<&mut [f32]>) {
     let (dw, db) = g.split_at_mut(w.len());
     dw.fill(0.0);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# describe.sh LIBRARY INCLUDE_DIR OUTPUT: writes the description of the library's interface by abidw, limited to the
+# describe.sh LIBRARY INCLUDE_DIR OUTPUT: writes to OUTPUT how abidw describes the library's interface, with only the
 # types of the public headers. Paths of source files are reduced to file names, because abidiff needs only the names to
 # distinguish the files.
 set -eu

@@ -1,8 +1,8 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pins the layout of the structs of version 0.1, so that programs compiled with 0.1 run with every later library. A
- * later struct may be larger, but the fields of 0.1 keep their offsets. The last field of 0.1 ends at the size of the
- * struct: no struct has padding there, so a new field always increases the size. */
+ * later struct may be larger, but the fields of 0.1 keep their offsets. In 0.1, no struct has padding after its last
+ * field, so a new field always increases the size. */
 #include <shampoo/api.h>
 #include <stdio.h>
 

@@ -26,8 +26,8 @@ std::vector<Array> Export(Host* host, double blend) {
   return weights;
 }
 
-// Averaging of one element with SGD, as the papers write it: X is the average, Z the newest iterate, and gradients are
-// those of Y = train X + (1 - train) Z.
+// Averaging of one element with SGD, as the papers write it: X is the average, Z is the newest iterate, and gradients
+// are computed at Y = train * X + (1 - train) * Z.
 struct AveragedElement {
   double x, z, lr_sum = 0;
 
@@ -159,7 +159,7 @@ TEST_CASE("weight_ema averages the parameter after every call of step, from weig
   }
 }
 
-TEST_CASE("a step that skips a block lets its average approach the parameter") {
+TEST_CASE("a step that skips a block still moves the average of the block towards its parameter") {
   for (const char* const choice : {"skip_block", "skip_step"}) {
     Host host(kSgd + Keys{{"weight_ema", "0.5"}, {"lr", "0.1"}, {"on_nonfinite", choice}},
               {Param("w", {5}, SHAMPOO_F64)});
@@ -250,7 +250,7 @@ void CheckExportError(Host* host, double blend, int32_t count, void* const* weig
   CHECK(std::string(shampoo_last_error()) == text);
 }
 
-TEST_CASE("an export with bad arguments says which, and what is expected") {
+TEST_CASE("the error of an export with a bad argument names the argument and what is expected") {
   Host host(kSgd + Keys{{"weight_ema", "0.9"}}, {Param("w", {4}), Param("v", {4})});
   Array weights[2] = {Array(SHAMPOO_F32, 4), Array(SHAMPOO_F32, 4)};
   void* addresses[] = {weights[0].data(), weights[1].data()};
@@ -300,8 +300,8 @@ TEST_CASE("averaging rejects keys that it does not work with") {
          "key averaging: the value gpa is not allowed with weight_decay_type decoupled_after, because the newest "
          "iterate decays instead of the parameter: expected none, or weight_decay_type decoupled");
   reject(kSgd + Keys{{"weight_ema", "0.9"}, {"averaging", "schedule_free"}},
-         "key averaging: the value schedule_free is not allowed with weight_ema, because there is one average to "
-         "export: expected none, or weight_ema 0");
+         "key averaging: the value schedule_free is not allowed with weight_ema, because only one average can be "
+         "exported: expected none, or weight_ema 0");
   reject(
       kSgd + Keys{{"average_dtype", "bf16"}, {"averaging", "schedule_free"}},
       "keys average_dtype and averaging: the values bf16 and schedule_free are not allowed together, because after a "

@@ -12,7 +12,7 @@ TEST_CASE("a refresh with unchanged factor matrices changes no update, whatever 
   std::mt19937_64 random(11);
   std::vector<BasisVector> gradients;
   for (int i = 0; i < 12; ++i) gradients.push_back(RandomElements(30, &random));
-  // After the last refresh, the factor matrices do not change any more.
+  // With this key, the factor matrices no longer change after the states are copied.
   const Keys fixed = {{"factor_update_frequency", "100"}};
   for (const Keys& method : kBasisMethods) {
     for (const std::string basis_method : {"eigen", "qr"}) {
@@ -120,7 +120,7 @@ TEST_CASE("with diagonal gradients method soap is Adam, also after eigenvalues c
   for (const std::string basis_method : {"eigen", "qr"}) {
     for (const std::string transport : {"rotate", "permute"}) {
       for (const std::string frequency : {"1", "3", "10"}) {
-        if (transport == "permute" && basis_method == "eigen") continue;  // permute needs the sort of method qr
+        if (transport == "permute" && basis_method == "eigen") continue;  // permute needs the sort of basis_method qr
         CAPTURE(basis_method);
         CAPTURE(transport);
         CAPTURE(frequency);
@@ -217,7 +217,7 @@ TEST_CASE("method kl_shampoo gives the numbers of a worked example") {
     const BasisVector expected = {1 / std::sqrt(0.59), 1 / std::sqrt(2.09)};
     CHECK(DistanceOf(host.Read(key).Values(), expected) < 1e-14);
   }
-  // The gradient enters the other factor matrix times the square of the old inverse root, 10.
+  // The term of factor.1 is multiplied by the square of the old inverse root of dim 0, which is 10.
   CHECK(DistanceOf(host.Read("w/0/factor.1").Values(), DiagonalMatrix({0.9 * 0.45 + 0.5, 0.9 * 0.05 + 2})) < 1e-14);
   const BasisVector third = DirectionOf(&host, DiagonalMatrix({1, 2}));
   CHECK(DistanceOf(third, DiagonalMatrix({.3220338983, .1818181818})) < 1e-10);
@@ -230,7 +230,8 @@ TEST_CASE("epsilon of method kl_shampoo is added to the root of the product of t
   CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({1, 2})), DiagonalMatrix({0.1 / 0.6, 0.2 / 0.6})) < 1e-14);
 }
 
-// KL-Shampoo of diagonal gradients of order 2: the eigenvalues of both dims are equal, and belong to elements.
+// KL-Shampoo of a square matrix with diagonal gradients. Both dims have the same eigenvalues, one for each element of
+// the diagonal.
 struct DiagonalKlReference {
   double cap;
   BasisVector m = {}, eigenvalues = {};
@@ -253,8 +254,8 @@ TEST_CASE("with diagonal gradients the eigenvalues of method kl_shampoo follow t
   for (const std::string basis_method : {"eigen", "qr"}) {
     for (const std::string frequency : {"1", "10"}) {
       for (const std::string sort : {"before", "after", "ascending"}) {
-        // Orthogonal iteration moves the first columns towards the largest eigenvalues, so that with increasing
-        // eigenvalues every refresh multiplies rounding errors.
+        // Orthogonal iteration moves the first columns towards the largest eigenvalues. If the columns are in ascending
+        // order, every refresh therefore amplifies rounding errors.
         if (sort == "ascending" && basis_method == "qr") continue;
         CAPTURE(basis_method);
         CAPTURE(frequency);
@@ -442,7 +443,9 @@ TEST_CASE("factor matrices are averages of the contracted gradient, with the wei
   }
 }
 
-TEST_CASE("with factor_correction kl the gradient is whitened along all other dims, except the first one") {
+TEST_CASE(
+    "with factor_correction kl, the gradients after the first one are whitened along all dims except that of the "
+    "factor matrix") {
   std::mt19937_64 random(5);
   const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
   const std::vector<size_t> shape = {2, 3, 4};
@@ -463,7 +466,8 @@ TEST_CASE("with factor_correction kl the gradient is whitened along all other di
       expected[k] = SumOf(0.75, expected[k], 4, GramOf(g[1], shape, k, 0.25 * static_cast<double>(shape[k]) / 24));
       CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected[k]) < 1e-13);
     }
-    // The averages of the eigenvalues are those of the whitened gradient: the trace does not depend on the basis.
+    // The eigenvalues are averages of the diagonal elements of the factor matrix's terms in the eigenbasis. Their sum
+    // is compared, because it is a trace, which does not depend on the basis.
     for (size_t k = 0; k < 3; ++k) {
       double trace = 0, sum = 0;
       const BasisVector gram = GramOf(g[1], shape, k, 4 * 0.25 * static_cast<double>(shape[k]) / 24);

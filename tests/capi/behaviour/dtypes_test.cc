@@ -104,7 +104,9 @@ TEST_CASE("adding the updates to the parameters in float32 gives results bit-ide
   }
 }
 
-TEST_CASE("without a gradient, out receives the parameter or a zero update and copy the parameter, each rounded once") {
+TEST_CASE(
+    "without a gradient, out receives the parameter or a zero update, copy receives the parameter, and each is rounded "
+    "once") {
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t out_dtype : kFloatDtypes) {
       for (const int32_t copy_dtype : kFloatDtypes) {
@@ -196,8 +198,9 @@ TEST_CASE("a root is computed in the root dtype") {
   }
 }
 
-// Stores each state in turn in another dtype. The step that first computes the state uses it unrounded, so nothing else
-// may differ in that step. From then on the run equals one with wide states into which the rounded values are written.
+// Stores each state in turn in another dtype. A step that computes a new value of the state uses the value before it is
+// rounded. The other run has wide states, into which the test writes the rounded values after each step. All other
+// results of the two runs must therefore be equal.
 TEST_CASE("a state in another dtype is rounded once, at the end of a step") {
   const std::pair<const char*, const char*> states[] = {{"factor_dtype", "factor"},
                                                         {"inverse_dtype", "inverse"},

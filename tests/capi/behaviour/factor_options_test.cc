@@ -19,7 +19,7 @@ const std::vector<FactorMethod> kFactorMethods = {
     {"KL-SOAP", {{"method", "soap"}, {"factor_correction", "kl"}}},
     {"kl_shampoo", {{"method", "kl_shampoo"}}}};
 
-// Makes steps of the first parameter with the gradients of these numbers.
+// Makes one step for each number. The number is the seed of the random gradients.
 void StepWith(Host* host, const std::vector<uint64_t>& gradients) {
   for (const uint64_t number : gradients) {
     std::mt19937_64 random(number);
@@ -73,7 +73,8 @@ TEST_CASE("with factor_update_frequency 3, exactly updates 1, 4 and 7 of a block
     std::vector<uint64_t> expected = {first + 1, first + 4, first + 7};
     if (first == 1) expected.insert(expected.begin(), 1);
     CHECK(changes == expected);
-    // Other gradients do not decay the matrices: they are the same in an optimizer that gets only these gradients.
+    // The other gradients do not even decay the factor matrices: an optimizer that gets only the expected gradients has
+    // the same matrices.
     Host only(method.keys + FrequencyKeys("1", "100"), params);
     StepWith(&only, expected);
     CHECK(only.Read("w/0/factor.0") == factors[0]);
@@ -171,7 +172,9 @@ double NormOf(const Array& values) {
   return std::sqrt(square);
 }
 
-TEST_CASE("norm_control hyperball keeps the norm before the first update, and moves by lr times that norm") {
+TEST_CASE(
+    "norm_control hyperball keeps the norm that the parameter had before its first update, and moves it by lr times "
+    "that norm") {
   for (const FactorMethod& method : kFactorMethods) {
     CAPTURE(std::string(method.name));
     const bool skips_first = method.keys[0].first == "method";
@@ -230,7 +233,7 @@ TEST_CASE("norm_control hyperball rejects a parameter of zeros unless norm_radiu
   }
 }
 
-TEST_CASE("update_norm gives the direction its norm, and max_update_rms limits it") {
+TEST_CASE("update_norm sets the norm of the direction, and max_update_rms limits its root mean square") {
   for (const FactorMethod& method : kFactorMethods) {
     CAPTURE(std::string(method.name));
     const auto moved = [&](const Keys& more) {

@@ -52,8 +52,8 @@ std::vector<size_t> ElementsOfParts(const std::vector<int64_t>& sizes, int64_t o
   return elements;
 }
 
-// Checks that the steps of one parameter and those of several are bit-identical. order[i]: which element of the one
-// parameter is the i-th of the others.
+// Checks that the steps of one parameter and those of several are bit-identical. Element i of the several parameters,
+// counted through all of them, corresponds to element order[i] of the one parameter.
 void CheckSame(Host* one, Host* many, const std::vector<size_t>& order) {
   std::mt19937_64 random(order.size());
   const auto scatter = [&](Array Host::Tensors::*values) {
@@ -119,7 +119,7 @@ TEST_CASE("with fan in_out, the last dim is divided") {
   }
 }
 
-TEST_CASE("one size divides each stacked tensor into equal parts") {
+TEST_CASE("a single size in row_splits divides each stacked tensor into equal parts") {
   for (const Keys& keys : kMethods) {
     CAPTURE(keys[0].second);
     shampoo_param_desc fused = Param("layers", {2, 6, 4});

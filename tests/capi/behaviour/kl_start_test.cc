@@ -130,8 +130,8 @@ TEST_CASE("after gradients of zeros, the first gradient that is not zero sets th
       const BasisVector direction = DirectionOf(&host, {3 * scale, 0, 0, 1 * scale});
       const double first = std::sqrt(10.0 / 4) * scale;
       if (method == kKlShampoo) CHECK(DistanceOf(direction, {3 * scale / first, 0, 0, scale / first}) < 1e-13);
-      // This is update 4. Its terms have the weight of fourth terms, although the three earlier terms were zeros. The
-      // averages before it are the value that the gradient has set.
+      // This is update 4, so its terms have the weight of a fourth term, although the first three terms were zeros. The
+      // averages before this update equal `first`, the value that this gradient has set.
       const double weight = 0.25 / (1 - std::pow(0.75, 4));
       for (size_t k = 0; k < 2; ++k) {
         const BasisVector eigenvalues = EigenvaluesOf(host, k);

@@ -44,7 +44,8 @@ void CheckDiagonal(const std::vector<double>& values, const std::vector<double>&
   }
 }
 
-TEST_CASE("momentum_dampening scales the direction, with weight decay, before momentum and Nesterov momentum add it") {
+TEST_CASE(
+    "momentum_dampening scales the direction, including weight decay, before momentum and Nesterov momentum use it") {
   const std::vector<shampoo_param_desc> one = {Param("w", {1, 1}, SHAMPOO_F64)};
   Host plain(kMomentum, one);
   CHECK(StepDiagonal(&plain, {4}) == std::vector<double>{-3});    // M = 3
@@ -69,8 +70,8 @@ TEST_CASE("momentum_dampening is rejected without momentum") {
 
 TEST_CASE("trace_scaling divides a factor matrix by a power of its trace, or of epsilon if epsilon is larger") {
   const std::vector<shampoo_param_desc> matrix = {Param("w", {2, 2}, SHAMPOO_F64)};
-  // Both factor matrices are diag(4, 1). Without trace_scaling and epsilon, an element g of the gradient whose diagonal
-  // element of the factor matrices is f has the direction g / sqrt(f).
+  // Both factor matrices are diag(4, 1). Without trace_scaling and epsilon, a diagonal element g of the gradient gives
+  // the direction g / sqrt(f), where f is the same element of the factor matrices.
   for (const auto& [exponent, power] : {std::pair{"0.5", 0.5}, {"1", 1.0}, {"0", 0.0}}) {
     CAPTURE(std::string(exponent));
     const double root = std::pow(5.0, power / 2);

@@ -54,7 +54,7 @@ void Spoil(Host* host, double value) {
 }
 
 TEST_CASE(
-    "a step that would refresh the root of a factor matrix that the host made invalid fails and changes nothing") {
+    "if the host has made a factor matrix invalid, a step that would refresh its root fails and changes nothing") {
   const Keys keys = {{"use_merge_dims", "false"}, {"beta1", "0"}, {"epsilon", "0.5"}};
   Host host(keys, {Param("w", {2, 2}), Param("other", {2, 2})}, 2);
   std::mt19937_64 random(9);

@@ -105,12 +105,12 @@ TEST_CASE("a dense matrix times the matching power of its inverse root is the id
         double largest = 0;
         for (size_t i = 0; i < n * n; ++i)
           largest = std::max(largest, std::fabs(product[i] - (i % (n + 1) == 0 ? 1 : 0)));
-        // The residual is at most about the product of the condition number, the precision and the root. The condition
+        // The residual is at most about the product of the condition number, the precision and root_num. The condition
         // number is far below 100 n^2.
         const double bound = (dtype == SHAMPOO_F32 ? 6e-8 : 1.2e-16) * 100 * static_cast<double>(n * n) * root_num;
         CHECK(largest < bound);
         CHECK(root.info.residual < bound);
-        // In float32 the residual is almost entirely the rounding of X, so the reported number equals this one.
+        // In float32 the residual is almost entirely the rounding of X, so the reported residual equals `largest`.
         if (dtype == SHAMPOO_F32) CHECK(root.info.residual / largest == doctest::Approx(1).epsilon(1e-3));
       }
     }

@@ -147,7 +147,7 @@ TEST_CASE("an orthogonalized direction does not depend on the bias correction, w
   CHECK(FrobeniusNorm(corrected) == doctest::Approx(std::sqrt(2.0)));
 }
 
-TEST_CASE("use_nesterov is a beta3 of the square of beta1, and beta3 weighs the old average") {
+TEST_CASE("use_nesterov is the same as beta3 = beta1^2, and beta3 is the weight of the old average") {
   const auto after = [](const Keys& more) {
     Host host(Keys{{"method", "muon"}, {"beta1", "0.75"}} + more, {Param("w", {4, 3})});
     std::mt19937_64 random(5);
@@ -210,14 +210,15 @@ TEST_CASE("a second moment of the direction divides rows, the lines of the longe
       CheckNear(host.Read("w/0/direction_moment").Values(), {v[0], v[1], v[2]});
     }
   }
-  // Of a wide matrix, short has one mean for each column, and row one for each of the two rows.
+  // For a wide matrix, short has one mean for each column, and row has one for each of the two rows.
   Host wide(keys + Keys{{"second_moment", "short"}}, {Param("w", {2, 3}, SHAMPOO_F64)});
   CheckNear(StepTo(&wide, Transposed(first, 3)), {-equal, 0, 0, 0, -equal, -equal});
   CHECK(wide.Read("w/0/direction_moment").size() == 3);
   Host of_rows(keys + Keys{{"second_moment", "row"}}, {Param("w", {2, 3}, SHAMPOO_F64)});
   CheckNear(StepTo(&of_rows, Transposed(first, 3)), {-1, 0, 0, 0, -0.6, -0.8});
   CHECK(of_rows.Read("w/0/direction_moment").size() == 2);
-  // Elements keep the length that the division gives them. Where the divisor is 0, the direction is 0.
+  // With second_moment element, the direction keeps the length that the division gives it. Where the divisor is 0, the
+  // direction is 0.
   const Keys by_element = keys + Keys{{"second_moment", "element"}};
   const shampoo_param_desc tall = Param("w", {3, 2}, SHAMPOO_F64);
   CheckNear(FirstDirection(by_element, tall, first), {2, 0, 0, 2, 0, 2});
@@ -278,7 +279,7 @@ TEST_CASE("vectors, embeddings and heads in a group of method muon take the step
 }
 
 TEST_CASE(
-    "the learning rate of adam is adam_lr lr / peak_lr, and with adam_lr 0, a parameter without independent decay is "
+    "the learning rate of Adam is adam_lr * lr / peak_lr, and with adam_lr 0, a parameter without independent decay is "
     "unchanged") {
   const Keys keys = {{"method", "muon"}, {"lr", "0.5"}, {"adam_lr", "0.25"}, {"adam_epsilon", "0"}};
   CheckNear(FirstStep(keys, {2}, {1, 1}, {3, -2}), {0.75, 1.25});
@@ -476,7 +477,7 @@ TEST_CASE("update_floor lengthens the direction of a matrix or of its rows, and 
   const Keys by_row = keys + Keys{{"update_floor_rows", "true"}};
   CheckNear(FirstStep(by_row, {2, 2}, w, {0, 1, 0, 5}), {6, -3, 0, 3});
   CheckNear(FirstStep(by_row, {2, 2}, w, {0, 0, 0, 1}), {6, 0, 0, 4});
-  // Rows are the outputs: with fan in_out, the columns.
+  // The rows of update_floor_rows are the outputs. With fan in_out, these are the columns.
   shampoo_param_desc turned = Param("w", {2, 2}, SHAMPOO_F64);
   turned.fan = SHAMPOO_IN_OUT;
   CheckNear(FirstStepOf(by_row, turned, w, {0, 1, 0, 5}), {6, -1, 0, 3});
@@ -559,7 +560,7 @@ TEST_CASE("coefficients that diverge skip the update, and the next step reports 
     if (moment != std::string("none")) {
       for (const double value : host.Read("layer.weight/0/direction_moment").Values()) CHECK(value == 0);
     }
-    // One singular value becomes 0, so the direction is 0, and the run continues.
+    // The only nonzero singular value becomes 0, so the direction is 0, and the run continues.
     host.tensors[0].g = ArrayOf(SHAMPOO_F32, {1, 0, 0, 0});
     host.Step();
     CHECK(host.Stat("nonfinite_blocks") == 1);

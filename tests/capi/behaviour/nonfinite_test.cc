@@ -7,7 +7,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("a block whose gradients were zero for a long time is updated when they return") {
+TEST_CASE("a block whose gradients were zero for a long time is updated when nonzero gradients return") {
   // Its factor matrices decay to subnormal numbers; rounding prevents them from reaching 0.
   for (const int zeros : {1500, 1700, 2000, 3000}) {
     CAPTURE(zeros);

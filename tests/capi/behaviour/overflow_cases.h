@@ -45,7 +45,7 @@ inline std::vector<OverflowCase> OverflowCases(double limit) {
     add("momentum with decay of a large parameter", "100", 0.03 * limit, 1);
     add("a large momentum", "0", -0.9 * limit, 0.9 * limit);
     add("a large momentum that is negative", "0", 0.9 * limit, -0.9 * limit);
-    add("decay that momentum cancels after its overflow", "2", 0.9 * limit, -0.99 * limit);
+    add("decay that overflows before the momentum is added", "2", 0.9 * limit, -0.99 * limit);
     add("NaN in the momentum", "0", 1, nan);
     add("infinity in the momentum", "0", 1, infinity);
     add("negative infinity in the momentum", "0", 1, -infinity);

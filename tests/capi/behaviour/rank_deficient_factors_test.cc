@@ -23,8 +23,8 @@ std::string WarningOf(const Keys& keys,
 }
 
 TEST_CASE("the warning counts factor matrices without full rank at their first root and names the worst") {
-  // Each step adds a rank of at most 4 to w/0/factor.0 and of at most 1 to b/0/factor.0. After two steps, their ranks
-  // are at most 8 of 16 and 2 of 9.
+  // Each step raises the rank of w/0/factor.0 by at most 4, and the rank of b/0/factor.0 by at most 1. After two steps,
+  // the ranks are at most 8 of 16 and 2 of 9.
   const std::string after_two = WarningOf({{"precondition_frequency", "2"}});
   CHECK_MESSAGE(
       Has(after_two, {"2 ", "2 of 3 factor matrices", "w/0/factor.0 of size 16 with a rank of at most 8 after 2 steps",

@@ -93,7 +93,7 @@ TEST_CASE("delayed roots of packed triangles and narrow dtypes equal those of an
   }
 }
 
-// The steps at which a block has a gradient, and the refreshes whose roots it uses from each step on.
+// The steps at which a block has a gradient, and the steps at which it starts to use new roots.
 struct BlockHistory {
   std::string name;
   std::function<bool(uint64_t t)> has_gradient;
@@ -125,8 +125,8 @@ const std::vector<BlockHistory> kBlockHistories = {
 constexpr uint64_t kLastStep = 21;
 
 TEST_CASE(
-    "a block uses its first roots at once, and later ones in its first step at least root_async steps after a "
-    "refresh") {
+    "first roots are used at once, and later ones root_async steps after their refresh or at the next step with a "
+    "gradient") {
   for (const BlockHistory& history : kBlockHistories) {
     CAPTURE(history.name);
     const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {4, 3})};

@@ -9,8 +9,9 @@ namespace {
 constexpr int kFrequency = 3;
 constexpr int kStart = 4;
 
-// Three blocks of equal cost and a fourth of less cost. They have the phases 0, 1, 2 and then 0, which is the first of
-// the least loaded phases. A block of phase p is refreshed p steps after each refresh that is due.
+// Three blocks of equal cost and a fourth of less cost. The three have the phases 0, 1 and 2. The fourth has phase 0,
+// the first of the least loaded phases. A block of phase p is refreshed p steps after each step at which the group is
+// due for a refresh.
 const std::vector<std::vector<int>> kParams = {{6, 5}, {5, 6}, {6, 5}, {2, 2}};
 constexpr int kPhases[] = {0, 1, 2, 0};
 

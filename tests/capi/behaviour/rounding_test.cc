@@ -52,7 +52,7 @@ TEST_CASE("stochastic rounding is bit-identical for every number of threads, and
 }
 
 TEST_CASE("stochastic rounding stores each element of a state as one of the two neighbors of the unrounded number") {
-  // The first step computes the same states, which are then rounded in another way.
+  // In the first step, both optimizers compute the same states and round them differently.
   for (const Keys& method : kNarrowMethods) {
     Host nearest(kNarrow + method, {Param("w", {40, 30})});
     Host stochastic(kNarrow + method + kStochastic, {Param("w", {40, 30})});
@@ -73,7 +73,7 @@ TEST_CASE("stochastic rounding stores each element of a state as one of the two 
         CHECK_MESSAGE(std::fabs(found.Get(i) - expected.Get(i)) <= unit, key);
         differ += found.Get(i) != expected.Get(i) ? 1 : 0;
       }
-      // A quarter is expected to differ.
+      // A quarter of the elements is expected to differ.
       const auto elements = static_cast<int>(expected.size());
       const bool is_zero = expected.Get(0) == 0;  // such as an average that has not started
       CHECK_MESSAGE((is_zero || (differ > elements / 8 && differ < elements / 2)), key);
@@ -140,7 +140,7 @@ TEST_CASE("a bf16 second moment that would stall is accepted with state_rounding
 }
 
 TEST_CASE(
-    "with bf16 states and stochastic rounding, methods take the bytes for each parameter that docs/methods.md says") {
+    "with bf16 states and stochastic rounding, the state takes the bytes per parameter that docs/methods.md lists") {
   const Keys bf16 = kStochastic + Keys{{"filtered_grad_dtype", "bf16"}};
   const Keys moment = {{"second_moment_dtype", "bf16"}};
   const std::pair<Keys, double> cases[] = {

@@ -46,8 +46,8 @@ TEST_CASE("the diagonal shortcut needs a factor matrix that was diagonal at ever
 }
 
 TEST_CASE("negative eigenvalues above -epsilon are shifted in dense factor matrices and not in diagonal ones") {
-  // Writes a factor matrix with the eigenvalue -0.25. If its flag says diagonal, each element becomes (a + eps)^(-1/4).
-  // Otherwise, the eigenvalues are shifted first.
+  // Writes a diagonal factor matrix with the element -0.25. If its flag is 1, each diagonal element a becomes
+  // (a + epsilon)^(-1/4). Otherwise, the eigenvalues are shifted first.
   for (const bool dense : {false, true}) {
     Host host(Keys{{"use_merge_dims", "false"}, {"beta1", "0"}, {"epsilon", "0.5"}, {"beta2", "1"}}, kMatrix);
     host.WriteValues("w/0/factor.0", {-0.25, 0, 0, 1});

@@ -10,7 +10,7 @@ struct Calls {
   int released = 0;
 };
 
-// A world of one rank: a gather copies nothing.
+// The callbacks of a communicator with one rank: a gather copies nothing.
 shampoo_comm_ops OpsOf(Calls* account) {
   shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
   ops.user = account;

@@ -239,7 +239,7 @@ TEST_CASE("functions of a config reject NULL with the name of the argument") {
   shampoo_config_destroy(nullptr);
 }
 
-TEST_CASE("the absence of a value is a result and not a failure") {
+TEST_CASE("shampoo_config_get returns NULL for unknown keys and NULL arguments, and does not change the last error") {
   const ConfigPtr config = MakeConfig();
   CHECK_ERROR(shampoo_config_create(nullptr), SHAMPOO_E_INVALID, {"out"});
   const std::string before = shampoo_last_error();

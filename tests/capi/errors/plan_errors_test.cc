@@ -176,7 +176,7 @@ TEST_CASE("a parameter with an unknown group or dtype is rejected") {
                                                             {&Desc::copy_dtype, "copy_dtype"}};
   for (const auto& [field, name] : fields) {
     for (const int32_t dtype : {SHAMPOO_I32 + 0, SHAMPOO_I64 + 0, 7, 8, -1, 0}) {
-      // 0 for out and copy: the dtype of the parameter
+      // For out_dtype and copy_dtype, 0 means the dtype of the parameter.
       if (dtype == 0 && field != &Desc::param_dtype && field != &Desc::grad_dtype) continue;
       desc = Param("p", {2, 3});
       desc.*field = dtype;

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # check_function_comments.sh COMPILER HEADER [FUNCTIONS]: fails unless the comment above every function of the header
 # begins with a verb in the third person and describes every parameter and every result that is not a status. FUNCTIONS
-# are the names of the functions to check instead of all that the header and the headers it includes declare.
+# are the names of the functions to check. By default, these are all functions that the header and the headers it
+# includes declare.
 set -eu
 export LC_ALL=C
 functions=${3:-$(sh "$(dirname "$0")/list_declared.sh" "$1" "$2" | tr '\n' ' ')}

@@ -16,7 +16,7 @@ struct CommFault {
   const char* what;
   bool after;       // the faulty rank fails after it has taken part
   bool all;         // all ranks are faulty; otherwise only `rank`
-  bool with_abort;  // otherwise the other ranks notice by a timeout
+  bool with_abort;  // abort is provided; otherwise the other ranks notice the failure by a timeout
 };
 constexpr CommFault kCommFaults[] = {{"on all ranks", false, true, false},
                                      {"on all ranks, after the exchange", true, true, false},

@@ -18,7 +18,7 @@
 namespace shampoo_test {
 namespace {
 
-// Returns the names of the tensors of a safetensors file by the offset of their bytes.
+// Returns the name of each tensor of a safetensors file. The key is the offset of its bytes.
 std::map<size_t, std::string> TensorsOf(const std::string& bytes) {
   uint64_t header = 0;
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -31,7 +31,7 @@ std::map<size_t, std::string> TensorsOf(const std::string& bytes) {
   return tensors;
 }
 
-// A checkpoint of two ranks and a single rank that loads it, either new or after some steps.
+// A checkpoint of two ranks, and two jobs of one rank that load it. One job is new, and the other has made steps.
 class Damaged {
  public:
   Damaged() : fresh_(SmallSpec(), 1), stepped_(SmallSpec(), 1) {

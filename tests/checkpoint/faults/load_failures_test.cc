@@ -12,8 +12,8 @@
 namespace shampoo_test {
 namespace {
 
-// Returns a spec with blocks that the checkpoint does not contain. Their elementwise states are assembled from other
-// blocks.
+// Returns a spec with blocks that the checkpoint does not contain. Their elementwise states are assembled from the
+// blocks of the checkpoint.
 RankSpec OtherBlocks() {
   RankSpec spec = SmallSpec();
   spec.keys[0] = {"max_preconditioner_dim", "5"};

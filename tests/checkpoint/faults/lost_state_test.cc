@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A load does not back up a state of more than 24 MiB. It verifies the files first. If a file cannot be read
-// afterwards, the state is lost, and steps fail until another load succeeds.
+// A load does not back up a state of more than 24 MiB. Instead, it verifies the files before it writes the state. If a
+// file cannot be read afterwards, the state is lost, and steps fail until another load succeeds.
 #include <doctest/doctest.h>
 
 #include <cerrno>

@@ -37,7 +37,7 @@ int64_t Resident(const std::string& key) {
   return -1;
 }
 
-// Returns the peak memory of work() above the memory in use before.
+// Returns by how much the peak of resident memory during work() exceeds the resident memory before it.
 template <typename Work>
 int64_t PeakOf(Work&& work) {
   malloc_trim(0);

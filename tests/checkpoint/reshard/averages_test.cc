@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints with averages of parameters, whose blocks are not those of the optimizer that loads them.
+// Checkpoints with averages of parameters, loaded by an optimizer with other blocks.
 #include <doctest/doctest.h>
 
 #include <string>

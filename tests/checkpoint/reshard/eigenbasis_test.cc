@@ -46,7 +46,7 @@ TEST_CASE("a run of a method in eigenbases that is saved after any step continue
   }
 }
 
-TEST_CASE("each part of a matrix that was saved whole is compared with it") {
+TEST_CASE("a matrix that was saved with factor matrices is rejected if one of its parts has none") {
   for (const Keys& method : kEigenbasisMethods) {
     CAPTURE(method[0].second);
     RankSpec spec = EigenbasisModel(method + Keys{{"on_block_mismatch", "reset"}});

@@ -12,7 +12,7 @@ namespace {
 
 using Indices = std::vector<int64_t>;
 
-// Returns the position of element `at` of the rank's buffer in the flattened parameter.
+// Returns the position in the flattened parameter of the element at position `at` of the rank's buffer.
 int64_t InParameter(const ParamSpec& param, int64_t at) {
   if (param.shard_form == 0) return at;
   if (param.shard_form == 1) return param.flat_offset + at;

@@ -31,8 +31,8 @@ struct PlacedEntry {
 // Returns the entries of blocks. `params` are the parameters that the rank was created from.
 std::vector<PlacedEntry> EntriesOf(const Rank& rank, const std::vector<ParamSpec>& params);
 
-// Returns the bytes that an entry must have in a job with this salt. In an elementwise state, each element depends on
-// its position in the parameter only; other states depend on the block. All numbers are finite.
+// Returns the bytes that an entry must have in a job with this salt. In an elementwise state, each element depends
+// only on its position in the parameter. Other states depend on the block. All numbers are finite.
 std::vector<char> ExpectedBytes(const PlacedEntry& entry, uint64_t salt);
 
 std::vector<char> ReadBytes(const Rank& rank, const PlacedEntry& entry);

@@ -117,7 +117,8 @@ TEST_CASE("deferred errors of earlier steps are discarded by a load that replace
   CHECK(roots.status == SHAMPOO_E_NUMERIC);
 }
 
-TEST_CASE("with arenas of the host, a load writes to the last state_out, and a failed load leaves both unchanged") {
+TEST_CASE(
+    "with arenas of the host, a load writes to the last state_out, and a failed load leaves both arenas unchanged") {
   const Scratch scratch;
   Trainee saver(SmallModel());
   saver.Train(1, 3);

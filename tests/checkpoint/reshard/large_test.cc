@@ -89,7 +89,7 @@ TEST_CASE("shards that end where blocks end keep their factor matrices when load
     CHECK(CountExpected(loader, true) == 4);
     CHECK(CountExpected(loader, false) == 4 * 5);
   }
-  // One row further, the ends do not match.
+  // If the first shard has one more row, the shards do not end where blocks end.
   for (auto& shard : shards) {
     (shard[0].flat_offset == 0 ? shard[0].flat_count : shard[0].flat_offset) += 200;
   }

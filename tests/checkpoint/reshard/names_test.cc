@@ -115,7 +115,7 @@ TEST_CASE("checkpoint_keep checkpoints are kept, and older ones are loaded by th
   loader.rank.Load(directory + "/checkpoint-000003.json");
   loader.rank.Load(directory);
   CHECK(StepsOf(loader.rank, 0) == 5);
-  // With 1, the default, the others are removed and the numbers continue.
+  // With 1, the default of checkpoint_keep, a save removes all older checkpoints. The numbers continue.
   RequireSave(&loader.rank, directory);
   CHECK(NamesIn(directory) ==
         std::vector<std::string>{"checkpoint-000006.json", "checkpoint-000006.rank-00000-of-00001.safetensors"});

@@ -135,7 +135,7 @@ TEST_CASE("groups without gradients, and steps and blocks that are skipped, coun
   }
 }
 
-TEST_CASE("updates that do not fit leave averages as on the CPU") {
+TEST_CASE("averages after skipped updates, which would overflow the parameter, are those of the CPU") {
   for (const Keys& average : kAverages) {
     CAPTURE(average[0].second);
     Course course{.spec = {}, .steps = 4};

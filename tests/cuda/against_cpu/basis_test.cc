@@ -11,8 +11,8 @@
 namespace shampoo_test {
 namespace {
 
-// Returns a course. The shapes must be such that the first factor matrices have no null space of two or more
-// dimensions, because its basis would be arbitrary.
+// Returns a course. No factor matrix of the first step may have a null space of two or more dimensions, because the
+// basis of this space would be arbitrary.
 Course BasisCourseOf(const Keys& keys, const std::vector<std::vector<int64_t>>& shapes, int64_t steps) {
   Course course{.spec = {}, .steps = steps};
   course.spec.keys = keys;
@@ -69,7 +69,7 @@ TEST_CASE("with gradients of zeros, kl_soap and kl_shampoo take the steps of the
       Course course = BasisCourseOf(method + Keys{{"precondition_frequency", "3"}}, {{4, 3}, {5, 5}, {3, 4, 2}}, 7);
       course.gradient = [scale](int64_t t, size_t, size_t elements) {
         std::vector<double> gradient(elements);
-        if (t <= 2 || t == 5) return gradient;  // at first, and between others
+        if (t <= 2 || t == 5) return gradient;  // zeros: at first, and between other gradients
         for (size_t i = 0; i < elements; ++i) gradient[i] = scale * std::sin(static_cast<double>(i * i + 3 * t));
         return gradient;
       };
@@ -88,7 +88,7 @@ TEST_CASE("orthogonal iteration with every order of the columns and every transp
   }
 }
 
-TEST_CASE("the variants for replays of other implementations take the steps of the CPU") {
+TEST_CASE("the keys that reproduce other implementations take the steps of the CPU") {
   CheckBasisKeys(kSoap + Keys{{"first_step", "use"}, {"factor_start", "first"}, {"basis_epsilon", "1e-3"}});
   CheckBasisKeys(kKlSoap + Keys{{"first_step", "use"}, {"precondition_frequency", "1"}});
   const Keys before = {{"basis_order", "before"}, {"start_preconditioning_step", "3"}};

@@ -19,8 +19,8 @@ struct Course {
   // Empty: the gradients of Model::FillGradients.
   std::function<std::vector<double>(int64_t t, size_t p, size_t elements)> gradient = {};
   std::function<void(int64_t t, Model* model)> before = {};  // called before each step, after its gradients are set
-  // Tolerance of the largest difference relative to the largest value, for each buffer and each entry of the state; 0:
-  // depends on the dtypes.
+  // Largest difference that is allowed in each buffer and each state, divided by its largest value. 0: depends on the
+  // dtypes.
   double tolerance = 0;
 };
 

@@ -54,11 +54,11 @@ TEST_CASE("the dtype of each state") {
   }
 }
 
-// A few elements may be rounded to another neighbor. The other elements are bit-identical. On a GPU, rounding errors of
-// the computation are up to about 1e-6 of the largest element. For small elements, this is a few percent of the
-// distance between neighbors in float16. If values were truncated, or if the step used the rounded values, about half
-// of the elements would differ.
-TEST_CASE("a state of fewer bits is rounded to nearest, and the step that computes it uses the unrounded value") {
+// The device may round a few elements to another neighbor than the CPU. The other elements are bit-identical. On a GPU,
+// rounding errors of the computation are up to about 1e-6 of the largest element. For small elements, this is a few
+// percent of the distance between neighbors in float16. If values were truncated, or if the step used the rounded
+// values, about half of the elements would differ.
+TEST_CASE("a state in 16 bits is rounded to nearest, and the step that computes it uses the unrounded value") {
   for (const char* dtype : {"f16", "bf16"}) {
     for (const char* computation : {"f32", "f64"}) {
       Course course = CourseOf({{"factor_dtype", dtype},

@@ -42,7 +42,7 @@ void CheckMuonKeys(const Keys& keys, int64_t steps = 3) {
     Course course{.spec = {}, .steps = steps};
     course.spec.keys = Keys{{"method", "muon"}, {"adam_lr", "0.01"}} + keys;
     course.spec.params = MuonParams(dtype);
-    if (dtype == SHAMPOO_F32) course.tolerance = 1e-3;  // the iteration multiplies rounding errors
+    if (dtype == SHAMPOO_F32) course.tolerance = 1e-3;  // the iteration amplifies rounding errors
     std::string text;
     for (const auto& [key, value] : keys) text += key + "=" + value + " ";
     CAPTURE(text);
@@ -60,7 +60,7 @@ TEST_CASE("every schedule and norm of the iteration takes the steps of the CPU")
   }
 }
 
-TEST_CASE("forms of momentum, decays and lengths of method muon are those of the CPU") {
+TEST_CASE("with several kinds of momentum, decay and scaling, method muon takes the steps of the CPU") {
   for (const char* nesterov : {"false", "true"}) {
     CheckMuonKeys({{"use_nesterov", nesterov}, {"weight_decay", "0.1"}});
     CheckMuonKeys({{"use_nesterov", nesterov}, {"beta1", "0"}, {"shape_scale", "rms_adam"}});
@@ -169,7 +169,8 @@ TEST_CASE("gradients of zeros, of any scale and of low rank take the steps of th
         course.spec.params = {{{5, 7}}, {{7, 5}}, {{5, 7}}};
         course.gradient = [scale](int64_t t, size_t p, size_t elements) {
           std::vector<double> gradient(elements);
-          if (p == 2 || t == 1) return gradient;  // the first gradients are zero, and those of one matrix always
+          // All gradients of step 1 are 0, and all gradients of matrix 2.
+          if (p == 2 || t == 1) return gradient;
           for (size_t i = 0; i < elements; ++i) {
             gradient[i] = scale * (static_cast<double>(i / 7 + 1) * std::sin(static_cast<double>(i % 7 + 1)) +
                                    std::cos(static_cast<double>(i * i)));
@@ -210,7 +211,7 @@ TEST_CASE("matrices whose gradients are missing in different steps take the step
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("dtypes of states, and scheduled rates, are those of the CPU with method muon") {
+TEST_CASE("with states in several dtypes and a scheduled learning rate, method muon takes the steps of the CPU") {
   for (const char* dtype : {"bf16", "f16", "f32"}) {
     Course course{.spec = {}, .steps = 4, .tolerance = 3e-2};
     course.spec.keys = {{"method", "muon"},

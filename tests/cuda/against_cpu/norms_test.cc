@@ -28,7 +28,8 @@ std::vector<ParamSpec> NormParams(int32_t dtype) {
 
 void CheckNormKeys(const Keys& keys, int64_t steps = 3) {
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
-    // In float32 the roots of the two solvers differ so much that directions near 0 may have other signs.
+    // In float32 the roots of the two solvers differ so much that small elements of directions may have different
+    // signs.
     if (dtype == SHAMPOO_F32 && keys[0].second == "shampoo") continue;
     Course course{.spec = {}, .steps = steps};
     course.spec.keys = keys;
@@ -77,7 +78,7 @@ TEST_CASE("an element whose filtered gradient is 0 does not move with method sig
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("the length of a direction by its shape is that of the CPU") {
+TEST_CASE("shape_scale gives directions the same length as on the CPU") {
   for (const char* scale : {"muon", "rms_adam", "spectral", "sqrt_max"}) {
     for (const Keys& method : {kSign, kShampoo, Keys{{"method", "adam"}}, Keys{{"method", "rmsprop"}}}) {
       CheckNormKeys(method + Keys{{"shape_scale", scale}, {"weight_decay", "0.1"}}, 2);
@@ -86,7 +87,7 @@ TEST_CASE("the length of a direction by its shape is that of the CPU") {
   }
 }
 
-TEST_CASE("norms of parameters are those of the CPU with each kind of control and each method") {
+TEST_CASE("norms of parameters are those of the CPU with each value of norm_control and each method") {
   for (const Keys& method : {kSign, kShampoo, Keys{{"method", "adam"}}}) {
     for (const char* control : {"hyperball", "relative", "radial_brake", "radial"}) {
       const Keys keys = method + Keys{{"norm_control", control}, {"lr", "0.1"}};

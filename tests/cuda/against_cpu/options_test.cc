@@ -5,7 +5,7 @@
 namespace shampoo_test {
 namespace {
 
-// Parameters of three orders in the dtype.
+// Returns parameters of three orders with this dtype.
 std::vector<ParamSpec> SomeParams(int32_t dtype) {
   std::vector<ParamSpec> params;
   for (const std::vector<int64_t>& shape :

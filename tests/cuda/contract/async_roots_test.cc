@@ -56,7 +56,7 @@ std::vector<char> TrainWithSolver(int order, int mode, const Keys& more = {}) {
   model.FillParams(1);
   for (uint64_t t = 1; t <= 19; ++t) {
     if (t == 10 || t == 15) fake_cuda_set_solver(mode);
-    // The step that uses the roots would wait for a solver that is held.
+    // Without this, the step that uses the roots would wait forever for a solver that is held.
     if (t == 13 || t == 18) fake_cuda_set_solver(FAKE_CUDA_SOLVER_ENQUEUES);
     model.Step(t);
     if (t == 10 && mode == FAKE_CUDA_SOLVER_IS_HELD) fake_cuda_wait_for_held_call();
@@ -106,8 +106,7 @@ TEST_CASE("the step that uses roots waits until they are enqueued" * NeedsFake()
   CHECK(BitsOf(model) == BitsOf(plain));
 }
 
-TEST_CASE("destroying an optimizer waits for roots that are being enqueued, and drops those that are not" *
-          NeedsFake()) {
+TEST_CASE("destroying an optimizer waits for roots that are being enqueued, and drops later ones" * NeedsFake()) {
   const StageWithStream stream;
   Model model(AsyncOfThree({{"root_spread", "true"}}), stream);
   model.FillParams(1);
@@ -207,7 +206,7 @@ void CheckCourse(const std::function<void(uint64_t t, Model* model)>& before, co
   for (const auto& root_device : kRootDevices) CheckCourseOn(root_device, before, more);
 }
 
-// Calls `work` before step `when`, which is between a refresh and the step that uses its roots, or is that step.
+// Calls `work` before step `when`: a step between a refresh and the use of its roots, or the step that uses them.
 void CheckBetween(uint64_t when, const std::function<void(Model* model)>& work) {
   CheckCourse([&](uint64_t t, Model* model) {
     if (t == when) work(model);
@@ -239,7 +238,7 @@ TEST_CASE("steps that are skipped while roots are computed do not stop the roots
       {{"on_nonfinite", "skip_step"}});
 }
 
-TEST_CASE("blocks without a snapshot keep their roots if other blocks have one") {
+TEST_CASE("blocks without a snapshot keep their roots if other blocks have a snapshot") {
   for (const bool sets_epsilon : {false, true}) {
     CAPTURE(sets_epsilon);
     for (const uint64_t at : {10, 13}) {
@@ -370,11 +369,11 @@ void CheckCaptures(const Keys& more) {
   const Graph graph(&model);
   graph.Launch();
   CHECK(model.State("group.0/step")[0] == 14);
-  graph.Launch();  // step 15 takes a snapshot
+  graph.Launch();  // rejected, because step 15 would take a snapshot
   CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE, "due or put into use");
   CHECK(model.State("group.0/step")[0] == 14);
   model.Train(15, 17);
-  graph.Launch();  // step 18 uses its roots
+  graph.Launch();  // rejected, because step 18 would use the roots of the snapshot
   CHECK(shampoo_optimizer_status(model.optimizer, 1, nullptr) == SHAMPOO_E_STATE);
   CHECK(model.State("group.0/step")[0] == 17);
 }

@@ -116,7 +116,7 @@ TEST_CASE("replays of a captured step with a method in eigenbases make steps, un
     }
     captured.Wait();
     CHECK(captured.Bits() == plain.Bits());
-    // Gradient 11 refreshes the eigenbases. The device rejects the replay.
+    // Gradient 11 would refresh the eigenbases, so the device rejects the second replay.
     plain.Step(10);
     captured.FillGradients(10);
     graph.Launch();

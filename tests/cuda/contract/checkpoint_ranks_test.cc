@@ -203,7 +203,8 @@ TEST_CASE("devices and CPUs load the checkpoints of each other, with all grids, 
   }
 }
 
-// Two copies of a model, which are threads. A step can be captured: its collectives are then those of a StreamComm.
+// Two ranks, which are threads, with a copy of a model each. The collectives of a captured step are those of a
+// StreamComm.
 class CapturedCopies {
  public:
   explicit CapturedCopies(const ModelSpec& spec) {

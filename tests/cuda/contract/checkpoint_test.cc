@@ -56,23 +56,17 @@ TEST_CASE("a checkpoint saved on the device or the CPU is loaded on either, and 
 
 TEST_CASE("on_block_mismatch reset converts and clears the same states on the device as on the CPU") {
   const Keys kMuon = {{"method", "muon"}, {"on_block_mismatch", "reset"}};
-  struct Case {
-    std::string key, loaded, saved;
-  };
-  for (const auto& [key, loaded, saved] :
-       {Case{"second_moment", "short", "short"}, Case{"second_moment", "row", "row"},
-        Case{"second_moment", "element", "element"}, Case{"norm_control", "hyperball", "hyperball"},
-        Case{"averaging", "schedule_free", "schedule_free"}, Case{"averaging", "schedule_free", "gpa"}}) {
-    CAPTURE(loaded);
-    CAPTURE(saved);
+  for (const Keys& key :
+       {Keys{{"second_moment", "short"}}, Keys{{"second_moment", "row"}}, Keys{{"second_moment", "element"}},
+        Keys{{"norm_control", "hyperball"}}, Keys{{"averaging", "schedule_free"}}}) {
+    CAPTURE(key[0].second);
     const StageWithStream stream;
     const shampoo::TemporaryDirectory folder;
     ModelSpec spec;
-    spec.keys = kMuon + Keys{{key, loaded}};
+    spec.keys = kMuon + key;
     spec.params = {{{8, 6}}};
     spec.device_type = SHAMPOO_CPU;
     ModelSpec divided = spec;
-    divided.keys = kMuon + Keys{{key, saved}};
     divided.params[0].row_splits = {4, 4};
     Model saver(divided);
     saver.FillParams(1);

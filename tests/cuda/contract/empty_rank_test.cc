@@ -14,8 +14,9 @@ namespace {
 constexpr size_t kGroups = 1;
 constexpr size_t kParams = 4;
 
-// A communicator of shard rank 1 that only enqueues copies in the stream. Shard rank 0 is imaginary. In agreements, it
-// has a gradient of every parameter and makes the step of SetStep(); otherwise it sends what this rank sends.
+// A communicator of shard rank 1 that only enqueues copies in the stream. Shard rank 0 is imaginary. After the first
+// SetStep(), its segment of each agreement says that it has a gradient of every parameter and makes the step of
+// SetStep(). In all other exchanges, its segment is a copy of the segment of rank 1.
 class HolderComm {
  public:
   HolderComm() : sent_(static_cast<size_t>(kBytes - kHeader)) {}
@@ -70,7 +71,7 @@ TEST_CASE("a rank that holds nothing captures steps of the other shards, and its
       const shampoo_comm_ops ops = comm.Ops();
       ModelSpec spec = SpecOfRanks({{"shard_mode", mode}, {"status_lag", lag}, {"precondition_frequency", "8"}});
       spec.keys = spec.keys + Keys{{"refresh_growth", "0"}};
-      spec.params = {{{1}}, {{1}}, {{1, 1}}, {{1}}};  // rank 0 holds the only element
+      spec.params = {{{1}}, {{1}}, {{1, 1}}, {{1}}};  // rank 0 holds the only element of each parameter
       spec.shard_ops = &ops;
       Model model(spec, stream);
       for (size_t p = 0; p < kParams; ++p) REQUIRE(model.elements(p) == 0);

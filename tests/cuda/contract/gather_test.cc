@@ -65,7 +65,7 @@ struct Sharded {
   DeviceRanks ranks;
 };
 
-// Options of steps, of which every second one refreshes roots. With comm_bucket_bytes, each exchange is divided.
+// Options of steps. Every second step refreshes roots. With comm_bucket_bytes, each exchange is divided.
 const std::vector<Keys> kOptions = {
     {},
     {{"status_lag", "0"}, {"comm_bucket_bytes", "64"}},
@@ -111,7 +111,7 @@ TEST_CASE("gathered shards make the steps of the model without shards") {
   }
 }
 
-TEST_CASE("a gathered block without a usable gradient is skipped on all ranks, and counted once by its holders") {
+TEST_CASE("a gathered block without a usable gradient is skipped and counted once on each rank") {
   for (const Layout& layout : kLayouts) {
     CAPTURE(layout.copies);
     CAPTURE(layout.has_all_to_all);

@@ -14,7 +14,7 @@ namespace {
 // Roots at steps 5 and 10. Steps before the fifth use the grafting method only.
 ModelSpec GraphSpec(const Keys& more = {}) { return FiveShapes(Keys{{"precondition_frequency", "5"}} + more); }
 
-// A number in device memory that work in a stream changes.
+// A number in device memory. Set() enqueues its change in the stream.
 class DeviceNumber {
  public:
   DeviceNumber(int32_t dtype, cudaStream_t stream) : dtype_(dtype), stream_(stream), memory_(8), pinned_(2) {}
@@ -278,7 +278,7 @@ TEST_CASE("shampoo_optimizer_status reports a gradient that a replay rejected, a
   CHECK(model.State("group.0/step")[0] == 4);
 }
 
-TEST_CASE("replays and later calls each use their own buffers") {
+TEST_CASE("a replay uses the buffers of its capture, and a later step the buffers that were bound last") {
   const StageWithStream stream;
   Model model(GraphSpec(), stream);
   Model plain(GraphSpec(), stream);

@@ -96,7 +96,7 @@ TEST_CASE("a step that one rank rejects is an error on all ranks, also over comm
       for (int copy = 0; copy < kind.copies; ++copy) ranks[copy * kind.shards + shard].SpoilGradient(3, 2, NAN);
       CheckAllReject(&ranks, reporting, SHAMPOO_E_NUMERIC, {"the gradient of parameter \"p3\"", "has NaN"});
       CheckTheyContinue(&ranks);
-      // The hosts also exchange step counters, and report that they differ.
+      // The hosts also exchange step counters, and report a difference.
       ranks[ranks.world() - 1].SetState("group.0/step", {8});
       ranks.Step();
       if (ReportsLate(reporting)) ranks.Step();
@@ -198,7 +198,8 @@ TEST_CASE(
   }
 }
 
-// Checks the size of the pinned memory. In the tests above, the fake of CUDA detects accesses behind its end.
+// Checks the size of the pinned memory. In the tests above, the fake of CUDA detects accesses behind the end of this
+// memory.
 TEST_CASE("if pinned memory for a communicator of host memory cannot be allocated, all ranks report its size" *
           NeedsFake()) {
   struct Case {
@@ -217,7 +218,7 @@ TEST_CASE("if pinned memory for a communicator of host memory cannot be allocate
     HostRanks ranks(one.kind, spec);
     ranks.OnEvery([&](int rank, Model* model) {
       shampoo_optimizer_destroy(std::exchange(model->optimizer, nullptr));
-      // The root solver makes the first call.
+      // The root solver makes the first call of this function.
       if (rank == 1) fake_cuda_fail_here("cudaHostAlloc", 2, cudaErrorMemoryAllocation);
       return ranks.CreateAgain(rank, model->plan.get());
     });

@@ -40,7 +40,8 @@ std::vector<char> TrainOnHost(int order, bool is_held, const ModelSpec& spec) {
   return BitsOf(model);
 }
 
-TEST_CASE("steps continue while the host computes roots, and no pace changes a bit" * NeedsFake()) {
+TEST_CASE("steps continue while the host computes roots, and the pace of the device and of the host changes no bit" *
+          NeedsFake()) {
   const std::vector<char> expected = TrainOnHost(FAKE_CUDA_OLDEST_FIRST, false, HostOfThree());
   for (const int order :
        {FAKE_CUDA_OLDEST_FIRST, FAKE_CUDA_YOUNGEST_FIRST, FAKE_CUDA_RANDOM, FAKE_CUDA_AS_LATE_AS_POSSIBLE}) {
@@ -125,7 +126,7 @@ TEST_CASE("rungs and counters of roots on the host are the same as on the CPU") 
       }
       return values;
     };
-    // The first roots are computed on the device, because their step uses them at once.
+    // The first roots are computed on the device, because the step at which they are due uses them at once.
     const std::vector<double> host_before = counts(pair.host);
     const std::vector<double> device_before = counts(pair.device);
     pair.Train(10, 19);
@@ -141,9 +142,10 @@ TEST_CASE("rungs and counters of roots on the host are the same as on the CPU") 
   }
 }
 
-// Both measure roots of the same method, so the statistics differ only because the factor matrices have other rounding
-// errors. Residuals that consist of rounding errors have only their magnitude in common on a GPU: some machine epsilons
-// of float32, in which the roots are stored. On the fake, most rounding errors are those of the CPU.
+// The device and the CPU measure roots of the same method, so their statistics differ only because their factor
+// matrices have different rounding errors. Residuals that consist of rounding errors have only their magnitude in
+// common on a GPU: some machine epsilons of float32, in which the roots are stored. On the fake, most rounding errors
+// are those of the CPU.
 TEST_CASE("residuals of roots on the host are those of the CPU, and measuring changes no bit") {
   const double rounding = OnFake() ? 0 : 16 * static_cast<double>(FLT_EPSILON);
   for (const Keys& keys : {Keys{{"root_dtype", "f32"}}, Keys{{"root_dtype", "f64"}},
@@ -251,7 +253,7 @@ TEST_CASE("an error of the thread that computes roots on the host is returned by
   CHECK(failures > 60);
 }
 
-// Lets each call of the stepping thread fail in turn, in a step that takes snapshots and in one that uses their roots.
+// Makes step `step` once for each call of the stepping thread, and lets this call fail.
 void FailEachOwnCall(const char* root_device, uint64_t step) {
   for (int64_t n = 1;; ++n) {
     CAPTURE(n);
@@ -274,12 +276,12 @@ void FailEachOwnCall(const char* root_device, uint64_t step) {
 
 TEST_CASE("each call of a step with root_async may fail" * doctest::test_suite("long")) {
   for (const char* root_device : {"device", "host"}) {
-    for (const uint64_t step : {10, 13}) FailEachOwnCall(root_device, step);
+    for (const uint64_t step : {10, 13}) FailEachOwnCall(root_device, step);  // takes snapshots, or uses their roots
   }
 }
 
 // The test writes a snapshot after the computation of its root has started. Therefore the step that uses the roots
-// first copies snapshots, in its stream.
+// copies snapshots again, in its stream.
 TEST_CASE("destroying an optimizer waits for copies of snapshots, also if a later one could not be enqueued" *
           NeedsFake()) {
   int64_t failures = 0;

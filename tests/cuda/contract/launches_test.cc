@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks of equal shape are stepped together: the number of launches of a step does not depend on their number.
+// Blocks of equal shape are stepped together: the number of launches of a step does not depend on the number of blocks.
 #include <array>
 
 #include "tests/cuda/contract/pair.h"

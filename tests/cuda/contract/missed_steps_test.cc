@@ -170,7 +170,7 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
   CHECK(model.State("group.0/step")[0] == 22);
   fill(23, false);
   model.Step();
-  // Tries to capture another step. The roots of the first block have been pending for longer than the delay.
+  // Tries to capture step 24. The roots of the first block have been pending for longer than the delay.
   fill(24, true);
   { const Graph empty(&model, SHAMPOO_E_STATE); }
   model.Step();

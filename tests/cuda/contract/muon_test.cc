@@ -103,7 +103,7 @@ TEST_CASE("each step of the iteration takes three products for each shape, or tw
   }
 }
 
-TEST_CASE("with methods without roots, replays of a captured step have the results of steps") {
+TEST_CASE("with methods without roots, replays of a captured step give the same results as steps") {
   std::vector<Keys> cases = kCases;
   cases.push_back({{"method", "adam"}});
   cases.push_back({{"method", "sgd"}, {"momentum", "0.9"}});
@@ -194,7 +194,7 @@ TEST_CASE("a direction that diverges is skipped, and its states stay finite") {
   CHECK(model.Stat("nonfinite_blocks") == 3);
 }
 
-TEST_CASE("gathered shards of method muon and of norms give the parameters of one rank") {
+TEST_CASE("with methods muon and sign and with norms, gathered shards give the parameters of one rank") {
   for (const Keys& keys : {kMuon + Keys{{"second_moment", "row"}}, kMuon + kNormed, kSign + kNormed}) {
     for (const auto& [copies, shards] : {std::pair{1, 2}, {2, 2}}) {
       CAPTURE(copies);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/cuda/fake/control.h"
 #include "tests/cuda/tools/device_model.h"
 
 namespace shampoo_test {
@@ -13,7 +14,7 @@ namespace shampoo_test {
 struct Order {
   int order;
   uint64_t seed;
-  int progress;  // operations that the device runs at each query of the host
+  int progress;  // operations that the device runs after each step
   int solver = FAKE_CUDA_SOLVER_ENQUEUES;
 };
 
@@ -50,8 +51,9 @@ class SkipCall {
   int64_t* calls_;
 };
 
-// Returns the result of train(skip), in which the fake device runs its streams in this order; nothing if a step failed
-// or the fake has detected a problem. calls: receives the number of calls of skipped.function; may be nullptr.
+// Calls train(skip) while the fake device runs its streams in this order, and returns its result. The result is empty
+// if a step failed or the fake has detected a problem. calls: receives the number of calls of skipped.function; may be
+// nullptr.
 template <typename Train>
 std::vector<char> RunInOrder(const Order& order, const Skipped& skipped, int64_t* calls, const Train& train) {
   fake_cuda_reset();
@@ -67,8 +69,8 @@ std::vector<char> RunInOrder(const Order& order, const Skipped& skipped, int64_t
   return result;
 }
 
-// Checks for each call of a function in a step that, if it is skipped, some order of the streams changes the result of
-// run(order, skipped, calls).
+// Checks that each call of a function in a step is needed: if the call is skipped, the result of
+// run(order, skipped, calls) changes in at least one order of the streams.
 template <typename Run>
 void CheckThatEachCallIsNeeded(const char* function, int step, const Run& run) {
   int64_t calls = 0;

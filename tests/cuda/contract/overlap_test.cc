@@ -106,7 +106,7 @@ struct MarkedRank {
   Model model;
 };
 
-TEST_CASE("the work before the exchange of a bucket does not wait for the exchange of the bucket before it" *
+TEST_CASE("the work before the exchange of a bucket does not wait for the exchange of the previous bucket" *
           NeedsFake()) {
   for (const BucketKind& kind : kBucketKinds) {
     for (const char* bucket : {"0", "64", "192"}) {

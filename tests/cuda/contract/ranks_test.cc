@@ -70,7 +70,7 @@ const std::vector<Odd> kOdd = {
      {"rank 2 has a different learning rate"},
      [](DeviceRanks& ranks) { Must(shampoo_optimizer_set(ranks[2].optimizer, 0, "lr", 0.5)); },
      [](DeviceRanks& ranks) { Must(shampoo_optimizer_set(ranks[2].optimizer, 0, "lr", 0.25)); }},
-    {"an impossible step, which the host finds",
+    {"a step counter that the host rejects",
      {},
      SHAMPOO_E_STATE,
      {"rank 2: the state \"group.0/step\" is -5"},
@@ -100,7 +100,7 @@ TEST_CASE("if one rank finds an error or has different inputs, all ranks report 
   }
 }
 
-// With one bucket, the headers are compared in the exchange of the updates.
+// With one bucket, headers are exchanged together with updates, so ranks detect the error after they began the step.
 TEST_CASE("with several buckets, an error that one rank finds changes no state on any rank") {
   for (const char* bucket : {"0", "128"}) {
     const bool several = bucket != std::string("0");

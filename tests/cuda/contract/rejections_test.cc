@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reasons to reject a step that are not in its gradients: bound numbers, parameters and states. Also skipped updates.
+// Steps that are rejected for reasons other than their gradients: bound numbers, parameters and states. Also skipped
+// updates.
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -14,7 +15,8 @@ namespace {
 
 const char* const kLags[] = {"0", "1"};
 
-// Compares error texts: the text of the device ends with the text of the CPU, and with status_lag 0 both are equal.
+// Checks that the device and the CPU reject the next step with the same error, and that the device changes nothing.
+// With status_lag 1, the device reports the error later, with a prefix.
 void CheckRejected(Pair* pair, const std::string& lag, shampoo_status code) {
   const std::vector<char> before = BitsOf(pair->device);
   CHECK(pair->host.TryStep() == code);

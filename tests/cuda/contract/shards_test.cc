@@ -61,7 +61,7 @@ TEST_CASE("if one shard finds an error or has other inputs, all shards of all co
         const int faulty = (grid.copies - 1) * grid.shards + 1;
         fault.spoil(&ranks[faulty]);
         // Only the owner of a gathered block checks its gradient, which comes from the shards of the owner's replica.
-        // That may be the first replica.
+        // The owner may be in the first replica, so the gradient is spoiled there, too.
         if (fault.status == SHAMPOO_E_NUMERIC) fault.spoil(&ranks[1]);
         CheckAllReject(&ranks, reporting, fault.status, fault.words);
         fault.mend(&ranks[faulty]);
@@ -78,7 +78,7 @@ TEST_CASE("a difference between the copies of one shard is an error on the other
     const Stage stage;
     DeviceRanks ranks(SpecOfRanks(reporting), 2, 2);
     MakeTwoSteps(&ranks);
-    // Both shards of a copy: the shards of the copy agree with each other.
+    // Changes both shards of a copy, so that the shards of this copy agree with each other.
     for (const int rank : {2, 3}) Must(shampoo_optimizer_set(ranks[rank].optimizer, 0, "lr", 0.5));
     CheckAllReject(&ranks, reporting, SHAMPOO_E_INVALID, {"rank 1 has a different learning rate"});
     for (const int rank : {2, 3}) Must(shampoo_optimizer_set(ranks[rank].optimizer, 0, "lr", 0.25));
@@ -206,7 +206,7 @@ TEST_CASE("an update that only one shard skips is an error of the next step on a
   }
 }
 
-TEST_CASE("a rank that has bound no buffers fails the step of all shards") {
+TEST_CASE("if one rank has bound no buffers, the step fails on all shards") {
   for (const Grid& grid : kGrids) {
     CAPTURE(grid.copies);
     const Stage stage;

@@ -70,7 +70,7 @@ TEST_CASE("a step from one arena into another is a pure function, and an arena c
         model.SetParam(p, model.OutValues(p));
       }
       for (const std::string& key : plain.Keys()) CHECK(model.State(key) == plain.State(key));
-      // A caller that writes an arena announces it.
+      // A caller that writes an arena announces the change.
       Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
       MustCuda(cudaMemcpyAsync(first.get(), third.get(), third.bytes(), cudaMemcpyDeviceToDevice, stream));
     }

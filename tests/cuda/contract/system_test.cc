@@ -49,7 +49,7 @@ TEST_CASE("if CUDA cannot be used, the backend and create report the reason" * N
     for (const char* word : one.words)
       CHECK_MESSAGE(unavailable_reason.find(word) != std::string::npos, unavailable_reason);
     CheckCreateFails(MakePlan(FiveShapes()).get(), DeviceDesc(), SHAMPOO_E_UNSUPPORTED, unavailable_reason);
-    // After the system has changed, the previous reason is still valid memory.
+    // The pointer to the previous reason stays valid after the system has changed.
     fake_cuda_set_system(2, CUDART_VERSION, CUDART_VERSION);
     CHECK(Cuda().usable == 1);
     CHECK(unavailable_reason == info.unavailable_reason);
@@ -90,7 +90,7 @@ TEST_CASE("devices that the plugin has no code for are reported, and create reje
     fake_cuda_set_compute_capability(0, major, minor);
     CHECK(create(0) == SHAMPOO_OK);
   }
-  // CUDA may find no kernel nevertheless.
+  // CUDA may find no kernel even if the build supports the device.
   fake_cuda_reset();
   fake_cuda_fail("cudaFuncGetAttributes", 1, cudaErrorNoKernelImageForDevice);
   CHECK(create(0) == SHAMPOO_E_UNSUPPORTED);

@@ -10,7 +10,7 @@ namespace {
 
 const std::string kText = "verify_replicas: parameter \"p3\" differs between rank 1 and rank 0";
 
-// Changes one element of a parameter in one bit.
+// Flips one bit of a parameter.
 void FlipBit(Model* model, size_t p, size_t byte) {
   unsigned char value = 0;
   char* const at = static_cast<char*>(model->param(p)) + byte;
@@ -87,7 +87,8 @@ struct Echo {
   }
 };
 
-TEST_CASE("replays hash the parameters at every nth step, and the hash depends on every bit and on its place") {
+TEST_CASE(
+    "replays hash the parameters at every nth step, and the hash depends on all bits and on the order of elements") {
   const StageWithStream stream;
   Echo echo;
   const shampoo_comm_ops ops = echo.Ops();
@@ -108,7 +109,7 @@ TEST_CASE("replays hash the parameters at every nth step, and the hash depends o
   Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
   CHECK(model.Stat("steps") == 10);
   CHECK(hashes[1] != hashes[4]);
-  // Without a learning rate, steps change no parameter.
+  // With a learning rate of 0, steps change no parameter.
   Must(shampoo_optimizer_set(model.optimizer, 0, "lr", 0));
   const std::vector<double> values = model.ParamValues(0);
   const auto hash_of = [&](const std::vector<double>& params) {

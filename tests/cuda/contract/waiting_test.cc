@@ -40,7 +40,7 @@ TEST_CASE("if the device keeps up, steps wait only during iterations, and neithe
         CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS_WITHOUT_WORKSPACE) == 0);
         CHECK(fake_cuda_calls("cublasSetStream") + fake_cuda_calls("cusolverDnSetStream") == 0);
         CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) > 0);
-        // Method eigen computes root 6, the root of the tensor with three dims, because method cans cannot.
+        // Method cans cannot compute the sixth roots of the tensor with three dims, so method eigen computes them.
         const bool decomposes = t % 2 == 0 && (std::string(method) == "eigen" || std::string(method) == "cans");
         CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == decomposes);
         // One query, for the previous step or, with status_lag 0, for this step.
@@ -74,7 +74,8 @@ TEST_CASE("if the device lags, a call waits once, for the previous step, and dur
       CHECK(fake_cuda_calls("cudaEventSynchronize") == fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS));
       CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) == 0);
       CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
-      // All work of the previous step is done. None of this step has run, so other work can be enqueued after it.
+      // All work of the previous step is done. The work of this step is still pending, because the call did not wait
+      // for it.
       const int64_t pending = fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS);
       if (!Iterates(method, t)) CHECK(pending >= fake_cuda_count(FAKE_CUDA_LAUNCHES));
       if (t == 3) enqueued = pending;

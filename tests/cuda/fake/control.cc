@@ -204,7 +204,7 @@ int fake_cuda_check_collective(const void* data, size_t bytes) {
     if (allocation->place == Place::kDevice && !allocation->pooled) return 1;
     if (allocation->pooled) why = "it comes from a stream-ordered pool";
   }
-  state->Problem("memory of a collective that other devices cannot access: " + why);
+  state->Problem("other devices cannot access the memory of a collective: " + why);
   return 0;
 }
 

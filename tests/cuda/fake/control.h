@@ -8,8 +8,9 @@
 // Control functions of the fake of CUDA for tests. The fake runs asynchronous work on the CPU. By default it runs work
 // as late as the rules of CUDA allow; a test can choose another order between streams.
 //
-// Functions have the names of CUDA's headers without _v2: "cudaMalloc", "cublasCreate", "Launch". Unless stated
-// otherwise, the nth call is counted from 1, starting when the control function is called.
+// The parameter `function` is a name of CUDA's headers without _v2, such as "cudaMalloc" or "cublasCreate", or "Launch"
+// for the launch of a kernel. Unless stated otherwise, the nth call is counted from 1, starting when the control
+// function is called.
 //
 // tests/cuda/gpu/control_gpu.cc implements the same functions for a GPU, where tests cannot control CUDA.
 
@@ -47,7 +48,7 @@ enum fake_cuda_order {
 // Sets the order in which the work of different streams runs.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_order(int order, uint64_t seed);
 // Sets the number of operations that run before each query of a stream or an event. 0: none, the default. Negative: all
-// operations that the query is about.
+// operations for which the query would otherwise report cudaErrorNotReady.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_query_progress(int operations);
 // Runs up to `operations` operations, as if the device had progressed. Returns how many it ran.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_progress(int64_t operations);
@@ -63,9 +64,9 @@ enum fake_cuda_solver {
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_solver(int mode);
 // Waits until a call is held. It is a misuse if none is held within a minute.
 SHAMPOO_FAKE_EXPORT void fake_cuda_wait_for_held_call(void);
-// Waits until the threads of the plugin have ended this many jobs since the mark. A job is counted when another thread
-// sets its capture mode back to the global mode, as these threads do after each job. It is a misuse if that takes a
-// minute.
+// Waits until the threads of the plugin have ended this many jobs since the last fake_cuda_mark(). A job is counted
+// when another thread sets its capture mode back to the global mode, as these threads do after each job. It is a misuse
+// if that takes a minute.
 SHAMPOO_FAKE_EXPORT void fake_cuda_wait_for_jobs(int64_t jobs);
 
 // Sets whether device memory is protected from the host while no work runs; the default is true. If the system has no
@@ -84,7 +85,7 @@ SHAMPOO_FAKE_EXPORT void fake_cuda_set_memory_limit(int64_t bytes);
 
 // --- Calls that were made ---
 
-// Returns the number of calls of a function since the mark; of all functions if `function` is NULL.
+// Returns the number of calls of a function since the last fake_cuda_mark(); of all functions if `function` is NULL.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_calls(const char* function);
 enum fake_cuda_kind {
   FAKE_CUDA_SYNCHRONIZATIONS = 0,  // calls that made the host wait
@@ -101,20 +102,21 @@ enum fake_cuda_kind {
   FAKE_CUDA_LOADS = 11,            // kernels, of this library or of others, that were loaded onto a device
   FAKE_CUDA_KINDS = 12,
 };
-// Returns the number of events of a kind since the mark. Work of a graph counts when it is captured, not when the graph
-// is launched.
+// Returns the count of a kind since the mark. Work of a graph counts when it is captured, not when the graph is
+// launched.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_count(int kind);
-// Returns the number of launches since the mark of kernels whose body's name contains this text.
+// Returns the number of launches since the mark. Counts only kernels whose body has a type name that contains
+// `part_of_name`.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_launches_of(const char* part_of_name);
 // Sets the mark: all counts are 0.
 SHAMPOO_FAKE_EXPORT void fake_cuda_mark(void);
 
 // --- Loading of kernels ---
 
-// CUDA loads a kernel onto a device when it is first used there, which may wait for running work. Begin and end a
-// section in which kernels may be loaded. After the first section, the first use of a kernel outside of all sections is
-// an error: it could wait forever for a running collective that itself waits for a rank of this process. Products and
-// eigenproblems of different sizes use different kernels.
+// CUDA loads a kernel onto a device when it is first used there, and loading may wait for running work. These functions
+// begin and end a section in which kernels may be loaded. After the first section, the first use of a kernel outside of
+// all sections is an error: loading could wait forever for a running collective that itself waits for a rank of this
+// process. Products and eigenproblems of different sizes use different kernels.
 SHAMPOO_FAKE_EXPORT void fake_cuda_begin_loading(void);
 SHAMPOO_FAKE_EXPORT void fake_cuda_end_loading(void);
 
@@ -158,7 +160,8 @@ SHAMPOO_FAKE_EXPORT int fake_cuda_check_collective(const void* data, size_t byte
 SHAMPOO_FAKE_EXPORT void fake_cuda_fail(const char* function, int64_t nth, int code);
 // Makes all calls of the function from now on fail, until fake_cuda_cancel_failures.
 SHAMPOO_FAKE_EXPORT void fake_cuda_fail_always(const char* function, int code);
-// Sets the largest batch of matrices that cuSOLVER accepts. Queries of workspaces and solvers reject larger batches.
+// Sets the largest batch of matrices that cuSOLVER accepts. Solvers and the queries of their workspace sizes reject
+// larger batches.
 SHAMPOO_FAKE_EXPORT void fake_cuda_limit_eigen_batches(int64_t matrices);
 // Returns the name of the function that failed, or was skipped, last; "" if none was.
 SHAMPOO_FAKE_EXPORT const char* fake_cuda_last_failed(void);

@@ -14,7 +14,7 @@
 namespace shampoo::cuda_fake {
 namespace {
 
-// Returns the number of elements from the first element of a matrix to the one after its last.
+// Returns the number of elements from the first to the last element of a matrix, both included.
 int64_t MatrixSpan(int64_t rows, int64_t columns, int64_t ld) {
   return rows == 0 || columns == 0 ? 0 : (columns - 1) * ld + rows;
 }

@@ -23,7 +23,7 @@ struct EigenBatch {
   size_t workspace_bytes;
   bool one_algorithm;
   int device = 0;
-  bool rounds_differently = false;  // as another algorithm does
+  bool rounds_differently = false;  // as if another algorithm solved the batch
 };
 
 // Replaces the vectors by another orthonormal basis: rotates pairs of neighbors.

@@ -67,7 +67,8 @@ void Multiply(const Product& how, const Real* a, int64_t lda, const Real* b, int
     return;
   }
   const blas::ScratchUse use(TheScratch());
-  // blas::Gemm takes row-major matrices. Column-major matrices are the transposes of those.
+  // blas::Gemm takes row-major matrices. A column-major matrix is the transpose of a row-major one, so this computes
+  // the transpose of C from the transposes of B and A.
   blas::Gemm(blas::Product<Real>{how.transpose_b, how.transpose_a, static_cast<Real>(how.alpha), beta}, how.n, how.m,
              how.k, b, ldb, a, lda, c, ldc);
 }

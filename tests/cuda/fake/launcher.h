@@ -152,7 +152,7 @@ cudaError_t LoadKernel() {
 
 template <typename Body>
 cudaError_t LaunchKernel(cudaStream_t stream, int64_t ctas, const Body& body) {
-  const cuda_fake::CallScope scope;  // also for the memory of the function
+  const cuda_fake::CallScope scope;  // also covers the allocation of the std::function
   return cuda_fake::EnqueueKernel(stream, ctas, typeid(Body), [body](int64_t index) { body(Cta(index)); });
 }
 

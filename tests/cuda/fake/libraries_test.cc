@@ -306,7 +306,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a call that a capture does not allow invalid
     begin();
     CHECK(cublasCreate(&blas) == CUBLAS_STATUS_EXECUTION_FAILED);
   }
-  SUBCASE("waits for what is not captured") {
+  SUBCASE("a wait for work that is not captured") {
     begin();
     CHECK(cudaStreamWaitEvent(stream[0], outside, 0) == cudaErrorStreamCaptureIsolation);
   }

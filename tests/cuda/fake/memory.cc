@@ -226,7 +226,8 @@ bool Memory::Accessible(int device, const void* address, size_t bytes, std::stri
   }
   const auto offset = static_cast<size_t>(static_cast<const char*>(address) - allocation->data);
   if (bytes > allocation->bytes - offset) {
-    *why = std::to_string(bytes) + " bytes from byte " + std::to_string(offset) + " on of " + Describe(*allocation);
+    *why = std::to_string(bytes) + " bytes from byte " + std::to_string(offset) + " on do not fit in " +
+           Describe(*allocation);
     return false;
   }
   if (!allocation->live) {
@@ -234,7 +235,7 @@ bool Memory::Accessible(int device, const void* address, size_t bytes, std::stri
     return false;
   }
   if (allocation->place == Place::kDevice && allocation->device != device) {
-    *why = Describe(*allocation) + " from device " + std::to_string(device);
+    *why = Describe(*allocation) + " are accessed from device " + std::to_string(device);
     return false;
   }
   return true;

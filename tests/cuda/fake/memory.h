@@ -24,8 +24,9 @@ struct Allocation {
   bool leaving;  // the host has called a free function, which the stream may not have reached
 };
 
-// Device memory, which the host can access only while work of a device runs, and pinned host memory. Memory outside of
-// allocations is filled with bits that are NaN in every format and negative as an integer.
+// Device memory, which the host can access only while work of a device runs, and pinned host memory. Memory that is
+// outside of allocations or that was not written yet is filled with bits that are NaN in every format and negative as
+// an integer.
 class Memory {
  public:
   Memory();

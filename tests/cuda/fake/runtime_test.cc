@@ -21,7 +21,7 @@
 namespace shampoo::cuda {
 namespace {
 
-// The address sanitizer stops the process in a kernel with an invalid access.
+// The address sanitizer stops the process if a kernel accesses memory outside of an allocation.
 #ifdef __SANITIZE_ADDRESS__
 constexpr bool kSanitized = true;
 #else
@@ -84,7 +84,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "work does not run before the host waits for 
   CHECK(*pinned == 0);
   SUBCASE("synchronization") { CHECK(cudaStreamSynchronize(stream[0]) == cudaSuccess); }
   SUBCASE("synchronization with an event") { CHECK(cudaEventSynchronize(event) == cudaSuccess); }
-  SUBCASE("of the device") { CHECK(cudaDeviceSynchronize() == cudaSuccess); }
+  SUBCASE("synchronization of the device") { CHECK(cudaDeviceSynchronize() == cudaSuccess); }
   SUBCASE("progress") {
     CHECK(fake_cuda_progress(1) == 1);
     CHECK(*pinned == 0);
@@ -223,7 +223,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "writes outside an allocation are reported") 
   CHECK(problems.find(at < 0 ? "before 256 bytes of device 0" : "after the end of 256 bytes") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "loops run in several orders, reductions give one result") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "loops run in several orders, and reductions give the same result in all of them") {
   struct Out {
     int32_t counter, order[64];
   };

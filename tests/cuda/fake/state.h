@@ -27,7 +27,7 @@
 
 namespace shampoo::cuda_fake {
 
-// Objects behind handles. A handle is an address that cannot be read. It is not used again before the next reset.
+// Objects behind handles. A handle is an address that cannot be read. No address is used twice before the next reset.
 template <typename Handle, typename Object>
 class Handles {
  public:
@@ -125,7 +125,7 @@ struct State {
   cudaError_t fault = cudaSuccess;               // returned by all calls that use a device
   std::set<std::pair<int, std::string>> loaded;  // kernels, by device
   int loading = 0;                               // calls of fake_cuda_begin_loading without their fake_cuda_end_loading
-  bool may_load = true;                          // while `loading` is 0
+  bool may_load = true;                          // also while `loading` is 0, until the first section ends
 
   bool IsLoaded(int device, const std::string& kernel) const { return loaded.count({device, kernel}) != 0; }
   // Loads a kernel when it is first used. Returns false, and records a misuse, if it must not be loaded at this time.
@@ -134,7 +134,7 @@ struct State {
   // Reports an invalid access. The device is lost from then on.
   void Fault(const std::string& what);
   void Problem(const std::string& what) { memory.problems().push_back(what); }
-  // Returns whether work may access these bytes. If not, it is a fault.
+  // Returns whether work may access these bytes. If not, calls Fault().
   bool Check(int device, const void* address, size_t bytes, const char* what);
 };
 

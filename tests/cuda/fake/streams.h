@@ -25,7 +25,7 @@ struct Record {
   bool done = false;
   std::chrono::steady_clock::time_point time;  // when it was done
   std::shared_ptr<Stream> stream;
-  // In a capture: the nodes that precede this record.
+  // For a record in a capture: the capture, and the nodes that precede the record.
   std::shared_ptr<Capture> capture;
   std::vector<size_t> nodes;
 };
@@ -82,12 +82,14 @@ class Streams {
   std::shared_ptr<Stream> Legacy(int device) { return streams_[static_cast<size_t>(device)]; }
   std::shared_ptr<Stream> Create(int device, bool blocking);
 
-  // Enqueues work in the order of the stream. The memory of the stream's device is accessible while it runs.
+  // Enqueues work in the order of the stream. The memory of the stream's device is accessible while the work
+  // runs.
   cudaError_t Enqueue(const std::shared_ptr<Stream>& stream, Work work);
   cudaError_t RecordEvent(Event* event, const std::shared_ptr<Stream>& stream);
   cudaError_t WaitEvent(const std::shared_ptr<Stream>& stream, const Event& event);
 
-  // Run work until everything enqueued so far in the stream, before the record or on the device is done.
+  // Run work until all work is done that was enqueued before this call: in the stream, before the record, or on the
+  // device.
   void Finish(const std::shared_ptr<Stream>& stream);
   void Finish(const Record& record);
   void FinishDevice(int device);

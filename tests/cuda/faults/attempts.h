@@ -44,7 +44,7 @@ Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail);
 int64_t FailEach(const Attempt& attempt, const std::function<void(int64_t n)>& fail,
                  const std::function<shampoo_status(int64_t n)>& code, const std::string& names);
 
-// Does the same for all calls of CUDA and its libraries. The failures are alternately out of memory and another error.
+// Runs FailEach for all calls of CUDA and its libraries. The failures are alternately out of memory and another error.
 int64_t FailEachCall(const Attempt& attempt);
 
 }  // namespace shampoo_test

@@ -19,8 +19,8 @@ ModelSpec SpecOfBases(const Keys& more = {}) {
   return spec;
 }
 
-// Makes the eigenproblem of p1/0/factor.1 fail in the next step with a refresh, which first decomposes the matrices of
-// the first dims of the three blocks, and then those of the second dims.
+// Makes the eigenproblem of p1/0/factor.1 fail at the next refresh. A refresh first decomposes the matrices of the
+// first dims of the three blocks, and then those of the second dims.
 void SpoilBasis(Model* model, int how) {
   model->Wait();
   fake_cuda_fail_eigen(2, 1, how, 3);
@@ -60,7 +60,7 @@ TEST_CASE("a block whose eigenbasis cannot be computed keeps its previous basis,
   }
 }
 
-TEST_CASE("a first eigenbasis that cannot be computed is the identity" * NeedsFake()) {
+TEST_CASE("if the first eigenbasis cannot be computed, it is the identity until the next refresh" * NeedsFake()) {
   const Stage stage;
   Model model(SpecOfBases());
   model.FillParams(1);

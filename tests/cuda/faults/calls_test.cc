@@ -31,7 +31,7 @@ int64_t CallsToDescribe() {
 TEST_CASE("create: a failed call leaks nothing, and creating again works" * doctest::test_suite("long")) {
   UsePlugin();
   const int64_t first = CallsToDescribe();
-  // Matrices of only two sizes, because create calls the libraries for each size.
+  // Each size of matrices adds calls of the libraries to create, so these matrices have only two sizes.
   ModelSpec spec = SpecOfCalls();
   spec.params = {{{2}}, {{2, 2, 2}}, {{40}}, {{2, 40}}};
   shampoo_optimizer* made = nullptr;
@@ -114,8 +114,8 @@ int64_t FailEachCallOf(const ModelSpec& spec) {
     }
     CHECK(status == (n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE));
     CHECK(std::string(shampoo_last_error()).find("(...) failed: ") != std::string::npos);
-    // If the call that failed records the end of the step, the step was made. The next call may then detect that the
-    // state has changed.
+    // The call that failed may be the one that records the end of the step. The device has then made the step, and the
+    // next step may report that the state has changed.
     if (const shampoo_status next = StepOnce(&model); next != SHAMPOO_OK) {
       CHECK(next == SHAMPOO_E_STATE);
       Must(StepOnce(&model));
@@ -125,7 +125,7 @@ int64_t FailEachCallOf(const ModelSpec& spec) {
   }
 }
 
-TEST_CASE("with several root methods, each call of a step may fail, and later steps work" * NeedsFake()) {
+TEST_CASE("with several root methods, later steps work after any call of a step has failed" * NeedsFake()) {
   for (const char* lag : {"0", "1"}) {
     CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "1"}})) > 100);
     CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "4000"}})) > 35);

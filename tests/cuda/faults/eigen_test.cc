@@ -29,8 +29,8 @@ struct Log {
 };
 
 // Makes the eigenproblem of p1/0/factor.1 fail in the next step. A step first decomposes the matrices of the first dims
-// of the three blocks, and then those of the second dims. Waits for earlier steps, because the fake counts runs of
-// solvers.
+// of the three blocks, and then those of the second dims. Waits for earlier steps, because the fake would also count
+// their runs of solvers.
 void Spoil(Model* model, int how) {
   model->Wait();
   fake_cuda_fail_eigen(2, 1, how, 3);
@@ -71,7 +71,7 @@ TEST_CASE("if an eigensolver fails, the block keeps its previous inverse root un
             how == FAKE_CUDA_EIGEN_INFO ? "the eigensolver did not converge" : "the solver returned a wrong result";
         CHECK(log.text.find("the inverse root of p1/0/factor.1 could not be computed at first: " + why) !=
               std::string::npos);
-        // The other blocks are not affected; the step of this block used other roots.
+        // The other blocks are not affected. The step of this block used the previous root of factor.1.
         for (const size_t p : {0, 2}) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
         CHECK(Distance(spoiled.ParamValues(1), plain.ParamValues(1)) > 1e-4);
         for (const char* state : {"/factor.0", "/factor.1", "/inverse.0", "/inverse.1"}) {
@@ -140,7 +140,7 @@ TEST_CASE("a failed root is computed again without its batch, then by an iterati
           NeedsFake()) {
   struct Case {
     const char* multiplier;  // with 0.7, no iteration can compute the root
-    int runs;                // of eigensolvers that fail
+    int runs;                // the number of runs of eigensolvers that fail
     const char* counter;
   };
   for (const Case& one : {Case{"1", 1, "root_retried_device"},
@@ -173,7 +173,7 @@ TEST_CASE("a failed root is computed again without its batch, then by an iterati
   }
 }
 
-// Both solvers for batches: Jacobi's method and divide and conquer.
+// Both solvers for batches return the error: Jacobi's method and divide and conquer.
 TEST_CASE("if a solver for batches returns an error in a step, that step solves the matrices one by one" *
           NeedsFake()) {
   for (const cusolverStatus_t code :
@@ -308,7 +308,7 @@ TEST_CASE(
       model->FillGradients(1);
       if (model == &spoiled) {
         model->Wait();
-        for (int run = 0; run < 2; ++run) fake_cuda_fail_eigen(1, -1, how, 1);  // one after the other
+        for (int run = 0; run < 2; ++run) fake_cuda_fail_eigen(1, -1, how, 1);  // two consecutive runs
       }
       model->Step();
     }

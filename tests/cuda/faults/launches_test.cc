@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drops each launch of a step in turn and checks that a result changes, so that tests can detect a missing launch.
+// Drops each launch of a step in turn and checks that a result changes. Tests can therefore detect a missing launch.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -134,8 +134,8 @@ const char* const kKernels[] = {"SetBuffersBody",
                                 "AdvanceAveragesBody"};
 const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBatched", "cusolverDnXsyevBatched"};
 
-// Kernels whose loss may change nothing, because they handle exceptional cases or write the same data as in the
-// previous step.
+// Kernels that a trial may drop without any effect, because they handle exceptional cases or write the same data as in
+// the previous step.
 const char* const kSometimes[] = {"SetBuffersBody",     "BeginStepBody",     "ScanBody",         "ScanFactorsBody",
                                   "CheckBlockBody",     "DecideBody",        "FindFlagsBody",    "InspectPieceBody",
                                   "BeginMemberBody",    "SignsBody",         "FinishRootBody",   "RecordLargestBody",
@@ -153,7 +153,7 @@ struct Trial {
   bool diagonal = false;       // gradients are diagonal
   bool zero_gradient = false;  // the gradient of the target step is 0
   bool zero_param = false;     // the parameter is 0
-  bool strict = false;         // dropping any launch except kSometimes must be noticed
+  bool strict = false;         // dropping any launch except those of kSometimes must be noticed
 };
 
 template <typename Bytes>
@@ -237,7 +237,7 @@ std::vector<Trial> Trials() {
       {.name = "slow newton",
        .spec = spec(newton + Keys{{"root_max_iterations", "40"}, {"epsilon", "1e-4"}}, {{1}, {3}}),
        .target = 2},
-      // The method computes no root, or a root that cannot be stored.
+      // In the next three trials, the method computes no root, or a root that cannot be stored.
       {.name = "unfinished newton", .spec = spec(newton + unfinished, {{3, 4}})},
       {.name = "unfinished higher order", .spec = spec(higher + unfinished, {{3, 4}})},
       {.name = "too large a root",
@@ -297,8 +297,9 @@ std::vector<Trial> Trials() {
   return trials;
 }
 
-// Returns whether a result differs. A kernel may read addresses that the dropped launch has not written. Then a GPU
-// reports a fault, and the process of the fake crashes. Therefore each trial runs in its own process.
+// Returns whether result() crashes or differs from `expected`. A kernel may read addresses from memory that the dropped
+// launch has not written. A GPU would report a fault. With the fake, the process crashes. Therefore result() runs in
+// its own process.
 bool Differs(const std::string& expected, const std::function<std::string()>& result) {
   const pid_t child = fork();
   if (child == 0) {
@@ -353,8 +354,8 @@ TEST_CASE("dropping any launch of a step changes a result" * doctest::test_suite
     CAPTURE(name);
     // InitializeFactorsBody runs only at create. SignsBody writes constants that create has already written.
     // SubtractProductBody subtracts a product from the residual of a root: without it, the check of the root has the
-    // same outcome. CheckVectorsBody detects errors of the eigensolver, which makes none here (eigen_test.cc).
-    // MirrorBody runs only with large matrices.
+    // same outcome. CheckVectorsBody detects errors of the eigensolver, which makes none here (eigen_test.cc tests
+    // them). MirrorBody runs only with large matrices.
     const bool has_no_effect = name == "InitializeFactorsBody" || name == "SignsBody" ||
                                name == "SubtractProductBody" || name == "CheckVectorsBody" || name == "MirrorBody";
     CHECK((noticed[name] > 0) != has_no_effect);
@@ -366,7 +367,8 @@ TEST_CASE("dropping any launch of a step changes a result" * doctest::test_suite
 TEST_CASE("leaving out any write of create changes a result" * NeedsFake()) {
   const Trial trial = Trials().front();
   int64_t calls = 0;
-  // Create runs other kernels only to load them, and computes roots only to load kernels. Their writes are not counted.
+  // Create runs other kernels only to load them, and computes roots only to load kernels. Writes that only serve this
+  // loading are not counted.
   const char* const kInitialize = "InitializeFactorsBody";
   const std::map<std::string, int64_t> writes = {{"cudaMemcpyAsync", 7}, {"cudaMemsetAsync", 5}, {kInitialize, 1}};
   const auto run = [&](const char* function, int64_t n) {

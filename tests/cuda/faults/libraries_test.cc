@@ -62,13 +62,13 @@ ModelSpec SpecOfLibraries() {
   return spec;
 }
 
-TEST_CASE("create reports a failure of cuBLAS or cuSOLVER with its name" * NeedsFake()) {
+TEST_CASE("create reports a failure of cuBLAS or cuSOLVER with the name of the error" * NeedsFake()) {
   shampoo_optimizer* made = nullptr;
   CheckAll({std::begin(kAtCreate), std::end(kAtCreate)}, AttemptToCreate(SpecOfLibraries(), &made));
 }
 
 #if CUDART_VERSION >= 13000
-TEST_CASE("create uses the default algorithm if cuSOLVER has no other for batches" * NeedsFake()) {
+TEST_CASE("create uses the default algorithm if cuSOLVER rejects the selected algorithm for batches" * NeedsFake()) {
   shampoo_optimizer* made = nullptr;
   const Attempt attempt = AttemptToCreate(SpecOfLibraries(), &made);
   for (const int code : {CUSOLVER_STATUS_INVALID_VALUE, CUSOLVER_STATUS_NOT_SUPPORTED}) {
@@ -103,7 +103,7 @@ TEST_CASE("create fails if cuSOLVER refuses both the batched solver and the solv
   }
 }
 
-TEST_CASE("a step reports a failure of cuBLAS or cuSOLVER with its name" * NeedsFake()) {
+TEST_CASE("a step reports a failure of cuBLAS or cuSOLVER with the name of the error" * NeedsFake()) {
   const Attempt attempt{.spec = SpecOfLibraries(), .steps_before = 1, .run = [](Model* model) {
                           return shampoo_optimizer_step(model->optimizer, model->stream);
                         }};

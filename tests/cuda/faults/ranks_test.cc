@@ -101,7 +101,7 @@ TEST_CASE(
         // If the others have made the step, the faulty rank may have failed in its last launches.
         if (others == SHAMPOO_OK && is_faulty) {
           CHECK((after[i] == before[i] || after[i] == after[i % of_one]));
-        } else if (others == SHAMPOO_OK || !divided) {  // an earlier bucket may have been applied
+        } else if (others == SHAMPOO_OK || !divided) {  // if divided, an earlier bucket may have been applied
           CHECK((after[i] == before[i]) == (others != SHAMPOO_OK));
         }
       }
@@ -139,8 +139,8 @@ struct Shards : DeviceRanks {
     spec.keys = spec.keys + Keys{{"shard_mode", kind.mode}};
     return spec;
   }
-  // Makes a step. fail(): called on the faulty rank. Aborts the communicators if a rank ends with an error that is not
-  // the error of a collective.
+  // Makes a step. fail(): called on the faulty rank. Aborts the communicators if a rank returns an error that is
+  // not the error of a collective.
   void StepAndFail(const std::function<void()>& fail) {
     OnEvery([&](int rank, Model* model) {
       model->Bind();
@@ -189,7 +189,8 @@ TEST_CASE("a shard fails: all shards of all copies return, and later steps fail 
         }
         CAPTURE(ranks.text(kFaulty));
         const shampoo_status status = ranks.status(kFaulty);
-        // The failed call restored settings of the thread, or another eigensolver computed the roots.
+        // The step succeeds if the failed call restored settings of the thread, or if another eigensolver computes the
+        // roots.
         if (status == SHAMPOO_OK) {
           CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
           continue;
@@ -339,8 +340,8 @@ std::map<shampoo_status, int> FailInCreate(const HostComms& on_host) {
     CAPTURE(ranks.text(kFaulty));
     const shampoo_status others = ranks.status(0);
     CHECK(ranks.status(2) == others);
-    // The failed call queried a version, which only error texts use, or the workspace of a solver that another solver
-    // can replace.
+    // Create succeeds if the failed call queried a version, which only error texts use, or the workspace of a solver
+    // that another solver can replace.
     if (ranks.status(kFaulty) == SHAMPOO_OK) {
       CHECK(others == SHAMPOO_OK);
       continue;

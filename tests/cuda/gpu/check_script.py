@@ -81,7 +81,7 @@ def check_failures(folder: str) -> None:
 
 
 def check_sanitizer(folder: str) -> None:
-    """A report of initcheck counts if it names one of our kernels."""
+    """A report of initcheck is a failure only if it names a kernel of libshampoo."""
     out = os.path.join(folder, "sanitizer")
     pack = pack_of(folder, contract="#!/bin/sh\nexit 0\n", bench="#!/bin/sh\nexit 3\n", commit="abc\n")
     for kernel, expected in (("", ["passed", ""]), ("shampoo::cuda::<unnamed>::PairBody<float>", ["FAILED", "status 1"])):

@@ -53,7 +53,7 @@ void Must(bool ok, const char* call, long long code) {
     Must(static_cast<int>(result) == 0, #call, static_cast<int>(result)); \
   } while (false)
 
-// Device memory of a type.
+// An array of T in device memory.
 template <typename T>
 class Array {
  public:
@@ -211,7 +211,8 @@ class Probe {
     }
   }
 
-  // Prints the workspace that cuSOLVER requests, from which core/backend/cuda/root_workspace.h estimates it.
+  // Prints the workspace that cuSOLVER requests. The estimates in core/backend/cuda/root_workspace.h are based on these
+  // numbers.
   void Workspaces() const {
     std::printf("\nworkspace in KiB\n%5s %14s %14s %14s %14s %14s %14s\n", "n", "batch 1, f32", "batch 40, f32",
                 "batch 40, f64", "single, f32", "single, f64", "Jacobi 40, f32");

@@ -5,8 +5,8 @@
 
     torch_reference.py [--device cuda] [--block 1024] [--shapes 768x2304,768] [--runs 5]
 
-Steps one block at a time, without batched calls, as optimizers in Python usually do: factor matrices by products,
-inverse roots by torch.linalg.eigh, Adam grafting. Without --shapes, the shapes are those of GPT-2 124M.
+It updates one block at a time, without batched calls, as optimizers in Python usually do. It uses products for factor
+matrices, torch.linalg.eigh for inverse roots, and Adam grafting. Without --shapes, the shapes are those of GPT-2 124M.
 """
 import argparse
 import time

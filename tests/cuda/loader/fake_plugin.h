@@ -6,7 +6,8 @@
 
 namespace shampoo_test {
 
-// The name and the type of the function of a fake plugin that returns what the plugin reports about the machine.
+// The name and the type of a function that each fake plugin exports. It returns the description of the machine that the
+// plugin reports. Tests can change this description.
 inline constexpr char kFakeSymbol[] = "shampoo_fake_description";
 using FakeFunction = shampoo::cuda::Description* (*)();
 

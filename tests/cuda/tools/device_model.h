@@ -66,8 +66,9 @@ struct ModelSpec {
   std::vector<Keys> groups;
   void* state = nullptr;  // nullptr: the optimizer's own
   size_t state_bytes = 0;
-  const shampoo_comm_ops* replica_ops = nullptr;  // rank and number of ranks; nullptr: one rank
-  const shampoo_comm_ops* shard_ops = nullptr;    // the same for shards, which are equal parts of each parameter
+  const shampoo_comm_ops* replica_ops = nullptr;  // nullptr: one replica
+  // nullptr: no shards. Otherwise the shards are equal parts of each parameter; the last parts may be smaller.
+  const shampoo_comm_ops* shard_ops = nullptr;
 };
 
 struct DestroyPlan {

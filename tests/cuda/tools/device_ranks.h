@@ -71,7 +71,7 @@ class DeviceRanks {
   const shampoo_comm_ops* replica_ops(int rank) const { return OpsIn(replica_ops_, rank); }
   const shampoo_comm_ops* shard_ops(int rank) const { return OpsIn(shard_ops_, rank); }
   int timeouts();
-  // Returns the communicator of a rank with the other replicas, or with the other shards of its replica.
+  // Returns the communicator that connects a rank with the other replicas, or with the other shards of its replica.
   ThreadComm& CommOf(int rank, bool of_shards);
 
  private:

@@ -63,7 +63,8 @@ class StagedComm {
     return is_inside;
   }
 
-  // Copies what a rank sends to the host, exchanges it there, and copies what it receives to the device.
+  // Copies the data that a rank sends from the device to the host, exchanges it there, and copies the received data to
+  // the device.
   // exchange() exchanges host memory, from rank->own to rank->all.
   template <typename Exchange>
   static int32_t Stage(Rank* rank, const void* send, size_t send_bytes, void* recv, size_t recv_bytes, void* stream,

@@ -11,8 +11,8 @@
 
 namespace shampoo_test {
 
-// A communicator that only enqueues copies in the stream, as NCCL does, so that it can be captured. The other ranks are
-// imaginary: each sends what this rank sends.
+// A communicator that only enqueues copies in the stream, as NCCL does, so that its collectives can be captured. The
+// other ranks are imaginary: each sends what this rank sends.
 class StreamComm {
  public:
   explicit StreamComm(int world) : world_(world) {}
@@ -70,7 +70,7 @@ class RankComms {
   RankComms(const RankComms&) = delete;
   RankComms& operator=(const RankComms&) = delete;
 
-  // Returns `spec` with the communicators that have other ranks.
+  // Returns `spec` with those communicators that connect more than one rank.
   ModelSpec Join(ModelSpec spec) const {
     if (replica_ops_.world > 1) spec.replica_ops = &replica_ops_;
     if (shard_ops_.world > 1) spec.shard_ops = &shard_ops_;

@@ -49,7 +49,7 @@ int32_t ExchangeByte(const CommOps& ops, void* recv) {
 
 }  // namespace
 
-TEST_CASE("NCCL that is not loaded is an error and is not loaded by the library") {
+TEST_CASE("if NCCL is not loaded, the library reports an error and does not load it") {
   CommOps ops;
   int comm = 0;
   const Status by_default = NcclOps(&comm, nullptr, &ops);

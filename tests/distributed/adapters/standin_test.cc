@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of the stand-in for NCCL itself: for functions that shampoo_nccl.h does not call, such as ncclAllReduce, and
-// for details that nccl_adapter_test.cc does not check, such as the order of messages.
+// Tests the stand-in for NCCL: functions that shampoo_nccl.h does not call, such as ncclAllReduce, and details that
+// nccl_adapter_test.cc does not check, such as the order of messages.
 #include <doctest/doctest.h>
 #include <nccl.h>
 

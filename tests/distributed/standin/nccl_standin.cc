@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of NCCL: those that create, split, query and destroy communicators, collectives, send and receive.
+// The functions of NCCL: collectives, send and receive, and those that create, split, query and destroy communicators.
 #include "nccl_standin.h"
 
 #include <cstring>

@@ -20,7 +20,7 @@ class Machine:
         self.clone, self.home, self.root, self.venv = (folder / name for name in ("clone", "home", "root", "venv"))
 
     def make(self, source: Path) -> None:
-        """Resets the machine, except for the compiled files in build/ of the clone, which take minutes."""
+        """Resets the machine, except for the files in build/ of the clone, whose compilation takes minutes."""
         for old in (self.home, self.root, self.venv):
             shutil.rmtree(old, ignore_errors=True)
         for new in (self.clone, self.home, self.root):
@@ -39,7 +39,7 @@ class Machine:
                 self.remove_others(entry, names)
         for name in names:
             here, there = source / name, self.clone / name
-            # Unchanged files keep their time, so they are not compiled again.
+            # Unchanged files keep their modification time, so they are not compiled again.
             if there.is_file() and there.read_bytes() == here.read_bytes():
                 continue
             there.parent.mkdir(parents=True, exist_ok=True)

@@ -58,8 +58,8 @@ class Page(NamedTuple):
 
     needs: tuple[str, ...] = ()  # pages that run before this one
     wants: tuple[str, ...] = ()  # features of the machine without which the page is skipped
-    before: str = ""  # commands for the preparations of the reader, in the page's folder
-    program: str = ""  # the file with the program of README.md
+    before: str = ""  # the reader's preparations: commands that run first, in the page's folder
+    program: str = ""  # the file to which the first program of README.md is written
     rules: tuple[Rule, ...] = ()
 
 

@@ -26,7 +26,7 @@ says() { grep -qE -e "$1" "$said" || { echo "$at: expected in its output: $1"; e
 
 class Script(NamedTuple):
     text: str
-    files: dict[str, str]  # of the clone, as rules change them
+    files: dict[str, str]  # files of the clone that rules change, with their new contents
     problems: list[str]
 
 

@@ -216,8 +216,8 @@ def of_all_else() -> list[Case]:
 def at_random() -> list[Case]:
     """Cases with random combinations of keys."""
     found = []
-    # Seeds with which no error of newton or higher_order is close to root_tolerance. Close to it, rounding could change
-    # the number of iterations, so make_cases.py rejects the case.
+    # Seeds with which no error of newton or higher_order is close to root_tolerance. If an error were close to it,
+    # rounding could change the number of iterations, and make_cases.py would reject the case.
     for number in (0, 3, 4, 5, 6, 7, 10, 11, 12, 14):
         draw = np.random.RandomState(1000 + number)
 

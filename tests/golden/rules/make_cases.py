@@ -6,9 +6,10 @@
     make_cases.py FOLDER           writes all cases
     make_cases.py --check FOLDER   computes them again and compares them with the files
 
-A tolerance is four times the largest change of the model in eight runs in the dtype of the parameters, with inputs
-perturbed by up to 2 ulp and factor matrices perturbed before their roots by up to the bound on the backward error of an
-eigensolver. It is at least 1e-12 (f64) or 1e-6 (f32) of the largest change of a parameter.
+A tolerance is four times the largest change of the model's results in eight runs in the dtype of the parameters. The
+inputs of these runs are perturbed by up to 2 ulp, and each factor matrix is perturbed before its root by up to the
+bound on the backward error of an eigensolver. A tolerance is at least 1e-12 (f64) or 1e-6 (f32) of the largest change
+of a parameter.
 """
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from model import Group
 REAL = {"f64": np.float64, "f32": np.float32}
 ROUNDED = 8  # number of runs that measure the effect of rounding
 SHARP = 1e-3  # upper limit of a tolerance, relative to the largest change of a parameter
-SAME = 1e-12  # least tolerance of --check, relative to the largest element of a tensor: another BLAS changes that much
+SAME = 1e-12  # least tolerance of --check, relative to the largest element of a tensor; allows for another BLAS
 # Least distance between an error of a coupled iteration and root_tolerance (logarithm of their quotient), so that
 # rounding cannot decide when the iteration stops.
 MARGIN = {"f64": 1e-4, "f32": 0.05}
@@ -83,7 +84,7 @@ def tolerance(case: Case, exact: dict[str, np.ndarray]) -> dict[str, float]:
     change = max(float(abs(x - case.init[int(name.split("/")[2])]).max(initial=0)) for name, x in exact.items())
     atol = max(4 * noise, (1e-12 if case.dtype == "f64" else 1e-6) * change)
     if atol > SHARP * change:
-        raise SystemExit(f"{case.name}: a tolerance of {atol / change:.1e} of the largest change shows nothing")
+        raise SystemExit(f"{case.name}: atol is {atol / change:.1e} of the largest change: expected at most {SHARP}")
     return {"rtol": 8 * float(np.finfo(REAL[case.dtype]).eps), "atol": atol}
 
 

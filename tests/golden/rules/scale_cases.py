@@ -5,9 +5,10 @@
 
     scale_cases.py FOLDER
 
-With a relative epsilon, the direction also scales by a power of two, and the learning rate is scaled by its inverse.
-So replays of FOLDER/as_is, FOLDER/up and FOLDER/down must give the same bytes. A factor matrix scales with the square
-of the gradient. Its inverse r-th root scales by a power of two if the factor matrix scales by a power of 2^r.
+With a relative epsilon, the direction also scales by a power of two, and the learning rate is scaled by the inverse of
+that power. Replays of FOLDER/as_is, FOLDER/up and FOLDER/down must therefore give the same bytes. A factor matrix
+scales with the square of the gradient. Its inverse r-th root scales by a power of two if the factor matrix scales by a
+power of 2^r.
 """
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def cases(power: int) -> list[Case]:
         own = {"refresh_growth": 0.5, "precondition_frequency": 4, "lr": 0.125 / scale**by, **keys}
         return Case(name, dtype, shapes, steps, scale=scale, **own)
 
-    # Root 2 of a matrix: both inverse roots scale with the inverse of the gradient, and so does the direction.
+    # With root 2, both inverse roots of a matrix scale with the inverse of the gradient, and so does the direction.
     matrix: dict[str, Any] = {"by": -1.0}
     iterated: dict[str, Any] = {"root_relative_epsilon": 1e-2, "root_tolerance": 0.02, "grafting": "sgd"}
     return [

@@ -4,9 +4,9 @@
 """check_trajectories.py LIBSHAMPOO_SO: checks that a step runs the iteration that root_method names.
 
 Compares whole trajectories in float64 after every step with the plain implementation below, which shares no code with
-the library. Most of them have a loose root_tolerance. The iteration then ends about a percent away from the root, so
-only the same iteration, stopped at the same point, gives the same parameters. Finally each constant of the iterations
-below is changed slightly, and at least one trajectory must then differ, which shows that the test can fail.
+the library. Most trajectories have a loose root_tolerance. The iteration then ends about a percent away from the root,
+so only the same iteration, stopped at the same point, gives the same parameters. Finally each constant of the
+iterations below is changed slightly, and at least one trajectory must then differ, which shows that the test can fail.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MARGIN = 1e-9  # the least distance of an error from root_tolerance, so that rou
 
 @dataclasses.dataclass(frozen=True)
 class Constants:
-    """The constants of both iterations: numbers in the formulas, or factors of 1 on computed values."""
+    """The constants of both iterations: numbers in the formulas, or factors, normally 1, of computed values."""
 
     epsilon: float = 1.0
     tolerance: float = 1.0
@@ -284,7 +284,7 @@ class Trajectory:
     steps: int = 8
 
     def data(self) -> tuple[list[np.ndarray], list[list[np.ndarray]]]:
-        """Return the parameters and the gradients of each step, which are always the same."""
+        """Return the initial parameters, and the gradients of each step. Every call returns the same numbers."""
         numbers = np.random.RandomState(list(self.name.encode()))  # the same in every version of numpy
         weights = [numbers.normal(size=shape) for shape in self.shapes]
         gradients = [[self.gradient_scale * numbers.normal(size=shape) for shape in self.shapes]
@@ -304,7 +304,10 @@ class Result:
     margin: float = math.inf
 
     def distance(self, other: Result) -> float:
-        """Return the largest difference of a parameter relative to its largest element, or infinity if one is not finite."""
+        """Return the largest difference of a parameter, relative to its largest element.
+
+        Return infinity if a parameter is not finite.
+        """
 
         def relative(w: np.ndarray, v: np.ndarray) -> float:
             return float(np.abs(w - v).max() / np.abs(v).max()) if np.isfinite(w + v).all() else math.inf

@@ -202,7 +202,7 @@ fn one_call_at_a_time_uses_a_communicator() {
     let (mut ours, mut theirs) = (model(), model());
     steps(&mut first, &mut ours, 0, 4);
     assert!(rejected.load(Ordering::SeqCst) > 0);
-    // They can step one after another.
+    // Both optimizers can step one after another.
     let mut second = other.lock().unwrap().take().unwrap();
     steps(&mut second, &mut theirs, 0, 4);
     assert_eq!(bits(&ours), bits(&theirs));

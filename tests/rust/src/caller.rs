@@ -149,7 +149,8 @@ unsafe extern "C" fn allocate(
     let counts = &*user.cast::<Counts>();
     counts.held.fetch_add(bytes, Ordering::SeqCst);
     counts.allocated.fetch_add(bytes, Ordering::SeqCst);
-    // The block starts one page after the allocation, so deallocate can find the start without the alignment.
+    // The block starts one page after the start of the allocation, so deallocate can find the start without the
+    // alignment.
     let whole = Layout::from_size_align(bytes + 4096, 4096).unwrap();
     assert!(align <= 4096);
     alloc(whole).add(4096).cast()

@@ -80,10 +80,17 @@ impl Cuda {
 fn optimizer(device: Device) -> Optimizer {
     let mut config = Config::new().unwrap();
     config.set("lr", 0.1).unwrap().set("grafting", "adam").unwrap().set("use_merge_dims", false).unwrap();
+    config.set("weight_ema", 0.5).unwrap();
     config.set("epsilon", 1e-3).unwrap(); // keeps the inverse roots well conditioned, so that CPU and CUDA agree
     let mut plan = PlanBuilder::new(&config, PlanOptions::default().device(device)).unwrap();
     plan.param(Param::new("w", &[6, 4])).unwrap();
     Optimizer::new(&plan.finish().unwrap()).unwrap()
+}
+
+fn assert_near(values: &[f32], expected: &[f32]) {
+    for (value, wanted) in values.iter().zip(expected) {
+        assert!((value - wanted).abs() <= 1e-6 + 1e-4 * wanted.abs(), "{value} {wanted}");
+    }
 }
 
 #[test]
@@ -101,6 +108,8 @@ fn steps_on_a_stream() {
     for _ in 0..3 {
         on_cpu.step(&mut [Buffers::new(&mut expected).with_grad(&grad)]).unwrap();
     }
+    let mut expected_average = [0.0; 24];
+    on_cpu.export(1.0, &mut [Buffers::read_only(&expected).with_out(&mut expected_average)]).unwrap();
 
     let (param, gradient, bad) = (cuda.put(&w), cuda.put(&grad), cuda.put(&[f32::NAN; 24]));
     let mut buffers = sys::shampoo_buffers::new();
@@ -117,10 +126,13 @@ fn steps_on_a_stream() {
         }
     }
     opt.status(true).unwrap();
+    let average = cuda.put(&[0.0f32; 24]);
+    // SAFETY: as above.
+    unsafe { opt.export_raw(1.0, &[average]).unwrap() };
     let values = cuda.get(param, 24);
-    for (value, wanted) in values.iter().zip(&expected) {
-        assert!((value - wanted).abs() <= 1e-6 + 1e-4 * wanted.abs(), "{value} {wanted}");
-    }
+    assert_near(&values, &expected);
+    assert_near(&cuda.get(average, 24), &expected_average);
+    assert_ne!(values, expected_average);
     let entries = opt.state().unwrap();
     let step = entries.iter().find(|entry| entry.key == "group.0/step").unwrap();
     let mut made = [0i64];
@@ -142,7 +154,9 @@ fn steps_on_a_stream() {
     let (mut host, grad) = ([1.0f32; 24], [1.0f32; 24]);
     let error = opt.step(&mut [Buffers::new(&mut host).with_grad(&grad)]).unwrap_err();
     assert_eq!(error.code(), Code::State);
-    assert!(error.message().contains("step_raw()"), "{error}");
+    assert!(error.message().contains("use bind_raw() and step_raw()"), "{error}");
+    let error = opt.export(1.0, &mut [Buffers::read_only(&host)]).unwrap_err();
+    assert!(error.message().contains("use bind_raw() and export_raw()"), "{error}");
 }
 
 /// Returns the elements of a flattened parameter that a shard rank holds.

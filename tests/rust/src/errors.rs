@@ -74,7 +74,7 @@ fn wrong_parameters_and_plan_options_are_rejected() {
     expect(plan.param(Param::new("r", &[2, 3]).shard(rectangle)), Code::Invalid, &["1 offsets", "expected 2 of each"]);
     let flat = Shard::Flat { offset: 4, count: 3 };
     expect(plan.param(Param::new("f", &[2, 3]).shard(flat.clone())), Code::Invalid, &["f"]);
-    expect(plan.shard(7, 0, &flat), Code::Invalid, &["parameter 7", "there are 1"]);
+    expect(plan.shard(7, 0, &flat), Code::Invalid, &["parameter 7", "index below 1"]);
     assert_eq!(plan.param(Param::new("b", &[2])).unwrap(), 1, "a rejected parameter was added");
     let plan = plan.finish().unwrap();
     expect(plan.bytes("rent"), Code::Invalid, &["rent"]);

@@ -6,7 +6,8 @@
 use crate::tools::{builder, config, gradients, model, step, SHAPES};
 use libshampoo::{BoxError, Comm, Communicator, Dtype, Optimizer, Param, PlanBuilder, PlanOptions, Shard};
 
-/// The first of three ranks. Its exchanges deliver noise instead of all or half of the data of the other ranks.
+/// The first of three ranks. Its all-gather copies its own data to the segments of the other ranks. Depending on the
+/// seed, it then overwrites half or all of each of these segments with noise. Its all-to-all delivers only noise.
 struct FaultyComm {
     seed: u64,
     all_to_all: bool,

@@ -41,7 +41,7 @@ macro_rules! layout {
             let (kind, name) = (stringify!($type), stringify!($field));
             $lines.push(format!("field {kind}.{name} {offset} {}", pointee_size(field)));
         )*
-        // Field by field into zeros, because a copy of the struct leaves its padding undefined.
+        // Writes field by field over zeros, because a copy of the struct would leave its padding undefined.
         let (initial, mut bytes) = ($type::new(), MaybeUninit::<$type>::zeroed());
         $(unsafe { addr_of_mut!((*bytes.as_mut_ptr()).$field).write(initial.$field) };)*
         $lines.push(format!("init {} {}", stringify!($type), hex(&bytes)));

@@ -20,7 +20,7 @@ fn shampoo_version_of_header() -> String {
     format!("{SHAMPOO_VERSION_MAJOR}.{SHAMPOO_VERSION_MINOR}.{SHAMPOO_VERSION_PATCH}")
 }
 
-/// Only ctest runs it, with a library that reports the version 9.7.5.
+/// Only ctest runs this test, with a library that reports the version 9.7.5.
 #[test]
 #[ignore = "needs a library of another version"]
 fn another_version_is_rejected() {

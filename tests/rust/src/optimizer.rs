@@ -25,7 +25,7 @@ fn averages_are_exported() {
     assert_eq!(average, [0.75 * 0.5, 0.75 * 2.0 + 0.25]);
     opt.export(0.0, &mut [Buffers::read_only(&w).with_out(&mut average)]).unwrap();
     assert_eq!(average, w);
-    opt.export(1.0, &mut [Buffers::read_only(&w)]).unwrap(); // not wanted
+    opt.export(1.0, &mut [Buffers::read_only(&w)]).unwrap(); // skips a parameter without an output
 
     let error = opt.export(1.5, &mut [Buffers::read_only(&w).with_out(&mut average)]).unwrap_err();
     assert!(error.message().contains("blend is 1.5"), "{error}");

@@ -22,7 +22,7 @@ pub fn model() -> Vec<Vec<f32>> {
     SHAPES.iter().enumerate().map(|(p, shape)| values(p, shape.iter().product())).collect()
 }
 
-/// Returns the gradients of these parameters in step t.
+/// Returns the gradients of the parameters `model` in step t.
 pub fn gradients(model: &[Vec<f32>], t: usize) -> Vec<Vec<f32>> {
     model.iter().map(|values| values.iter().map(|value| (value + t as f32).sin()).collect()).collect()
 }
@@ -34,7 +34,7 @@ pub fn config() -> Config {
     config
 }
 
-/// Creates a plan of the model, which is not finished.
+/// Creates a plan of the model. The plan is not finished.
 pub fn builder(config: &Config, options: PlanOptions) -> PlanBuilder {
     let mut plan = PlanBuilder::new(config, options).unwrap();
     for (p, shape) in SHAPES.iter().enumerate() {
@@ -165,7 +165,7 @@ impl Communicator for Thread {
             let mut place = 0;
             for ((sent, counts), expected) in slots.iter().zip(recv_counts) {
                 let first: usize = counts[..self.rank].iter().sum();
-                assert_eq!(counts[self.rank], *expected, "a rank sends another number of bytes than expected");
+                assert_eq!(counts[self.rank], *expected, "a rank sends an unexpected number of bytes");
                 recv[place..][..*expected].copy_from_slice(&sent[first..][..*expected]);
                 place += expected;
             }

@@ -77,7 +77,7 @@ class Checkpoint:
         return [block for block in self.index["blocks"] if block["parameter"] == name]
 
     def entries(self, name, kind):
-        """Returns the tensors of all states of a parameter that are of a kind; "factor": factor.0 and factor.1."""
+        """Returns a parameter's tensors of one kind of state. Kind "factor" has the states factor.0 and factor.1."""
         return [self.tensors[f"{block['key']}/{state}"] for block in self.blocks(name) for state in block["entries"]
                 if state.split(".")[0] == kind]
 
@@ -120,7 +120,7 @@ class Case(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def run_tool(self, status, *arguments):
-        """Runs the tool and returns its output."""
+        """Runs the tool, checks its exit status, and returns its output, or its errors if the status is 2."""
         result = ckpt(*arguments)
         self.assertEqual(result.returncode, status, result.stdout + result.stderr)
         return result.stdout if status != 2 else result.stderr

@@ -240,7 +240,7 @@ pub struct shampoo_param_desc {
     /// Role in the model: SHAMPOO_HIDDEN (default), VECTOR, EMBEDDING or HEAD.
     pub role: i32,
     /// Which dim of each stacked tensor is the output dim: SHAMPOO_OUT_IN (default) or SHAMPOO_IN_OUT. row_splits divides
-    /// this dim, and its indices are the rows of method muon and of "shape_scale".
+    /// this dim. For method muon and "shape_scale", the length of this dim is the number of rows of the matrix.
     pub fan: i32,
     /// Sizes of the parts into which each stacked tensor is divided along its output dim (fan), for an array that stores
     /// several matrices, such as {q, k, v}. Each part is a tensor of its own. The sum of the sizes is the length of the
@@ -271,7 +271,7 @@ pub struct shampoo_block_info {
     pub stride: [i64; 8],
     /// Index of its first element, counted like stride.
     pub flat_offset: i64,
-    /// Size of its state in bytes, as its owner keeps it.
+    /// Size of its state in the arena of its owner, in bytes.
     pub state_bytes: i64,
 }
 
@@ -340,7 +340,7 @@ pub struct shampoo_comm_ops {
 /// On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
 /// memory of the solver stay on the library's heap. On CUDA they allocate device memory: arena, workspace and exchange
 /// buffers; cuBLAS and cuSOLVER allocate their own memory. Only shampoo_optimizer_create(), shampoo_optimizer_destroy()
-/// and, with a world that takes device memory, shampoo_save() and shampoo_load() call them, on the calling thread.
+/// and, over a communicator of device memory, shampoo_save() and shampoo_load() call them, on the calling thread.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_allocator {
@@ -695,7 +695,7 @@ extern "C" {
     ///   makes a part whose last dim is merged with another ("use_merge_dims");
     ///   - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
     ///   are local;
-    ///   - with method muon, a tensor is no matrix and "route" is off, or shards are local and "muon_local" is false;
+    ///   - with method muon, a tensor is not a matrix and "route" is off, or shards are local and "muon_local" is false;
     ///   - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards do not
     ///   contain each element exactly once. Every rank may also hold the whole parameter.
     pub fn shampoo_plan_finish(plan: *mut shampoo_plan) -> shampoo_status;
@@ -836,7 +836,7 @@ extern "C" {
     /// "root_async". If the arena is not the one that the last step wrote, the next step waits for the stream once.
     ///
     /// - `opt` changed.
-    /// - `state_in` arena that steps read. It contains the state of an optimizer whose plan is equal.
+    /// - `state_in` arena that steps read. It must contain the state of an optimizer with an equal plan.
     /// - `state_out` arena that steps write: state_in itself for steps in place, otherwise without overlap. Both are
     ///   memory of the optimizer's device, aligned to 64 bytes, of the size that shampoo_plan_bytes() returns for "state".
     ///   Both NULL: the arena with which the optimizer was created.
@@ -853,11 +853,11 @@ extern "C" {
     /// - `key` a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
     ///   "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta", "adam_lr" or "gradient_scale".
     /// - `value` in the range of the key and of the computation dtype of the group's blocks. With method shampoo, epsilon
-    ///   or root_relative_epsilon is in use and must stay above 0, and the other must stay 0. With root_rank_handling
-    ///   pseudo_inverse, both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
+    ///   or root_relative_epsilon is above 0; that key must stay above 0, and the other must stay 0. With
+    ///   root_rank_handling pseudo_inverse, both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
     /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key cannot be changed, or the value is out of range.
-    /// - returns `SHAMPOO_E_STATE`: beta1 or momentum is 0 in the plan, which therefore has no state for it. Create the plan with
-    ///   a value above 0, and set it to 0 until it is needed.
+    /// - returns `SHAMPOO_E_STATE`: key is beta1 or momentum, and is 0 in the plan, which therefore has no state for it. Create
+    ///   the plan with a value above 0, and set the key to 0 until it is needed.
     pub fn shampoo_optimizer_set(
         opt: *mut shampoo_optimizer,
         group: i32,
@@ -934,8 +934,8 @@ extern "C" {
         count: i32,
         weights: *const *mut c_void,
     ) -> shampoo_status;
-    /// Reports the first error of the CUDA steps that were enqueued since the last report, as shampoo_optimizer_step()
-    /// would. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
+    /// Reports the first error of the CUDA steps that were enqueued since the last report, as shampoo_optimizer_step() would
+    /// report it. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
     /// anything to report. On CUDA with several ranks it is collective. If wait is not 0, it blocks until all steps are
     /// done, including replays on the stream of the last call.
     ///
@@ -956,8 +956,8 @@ extern "C" {
     /// the steps whose results a call has already reported. Keys:
     ///
     /// - "steps": steps made.
-    /// - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it, and a step
-    ///   without a gradient in the group does not count. On CUDA the call blocks: it reads the counter in the order of the
+    /// - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it. A step without
+    ///   a gradient in the group does not count. On CUDA the call blocks: it reads the counter in the order of the
     ///   last call's stream, and does not wait for replays on other streams.
     /// - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
     /// - "nonfinite_blocks": how often a block caused a skip: its gradient could not be used, or its direction was not

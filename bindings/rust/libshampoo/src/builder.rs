@@ -76,7 +76,7 @@ impl<'a> OptimizerBuilder<'a> {
     ///
     /// # Safety
     ///
-    /// Its functions must meet the requirements of `shampoo_allocator` in the C header, on any thread.
+    /// The functions of `allocator` must meet the requirements of `shampoo_allocator` in the C header, on any thread.
     pub unsafe fn allocator(mut self, allocator: sys::shampoo_allocator) -> Self {
         self.allocator = Some(allocator);
         self

@@ -29,7 +29,7 @@ fn call(function: Call, optimizers: &mut [&mut Optimizer], world: Option<&Comm>,
     let in_use = distinct(comms.chain(world.map(Comm::in_use)));
     let _using = CommUse::begin(&in_use)?;
     let world = world.map_or_else(null_mut, Comm::as_ptr);
-    // SAFETY: the optimizers are borrowed mutably, each once, and the rest lives during the call.
+    // SAFETY: each optimizer is borrowed mutably, so no handle occurs twice. The other arguments live during the call.
     check(unsafe { function(handles.as_ptr(), count, world, directory.as_ptr(), stream) })
 }
 

@@ -72,9 +72,9 @@ pub trait Communicator: Send + Sync {
         false
     }
 
-    /// Optional; called only if [`has_abort`](Communicator::has_abort) returns true. Makes the collectives fail in
-    /// which other ranks wait for this rank. Called at most once: after a collective failed on this rank, after this
-    /// rank received invalid data, or after this rank failed at a point where other ranks would wait for it.
+    /// Optional; called only if [`has_abort`](Communicator::has_abort) returns true. Lets the other ranks fail instead
+    /// of waiting for this rank in a collective. Called at most once: after a collective failed on this rank, after
+    /// this rank received invalid data, or after this rank failed at a point where other ranks would wait for it.
     fn abort(&self) {}
 }
 
@@ -195,7 +195,7 @@ impl Comm {
         ops.all_gather = Some(all_gather);
         ops.all_to_all = if communicator.has_all_to_all() { Some(all_to_all) } else { None };
         ops.async_error = Some(async_error);
-        // An abort that does nothing is not passed: the library would assume that no rank waits for a report of the
+        // If an abort that does nothing were passed, the library would assume that no rank waits for a report of the
         // failure.
         ops.abort = if communicator.has_abort() { Some(abort) } else { None };
         ops.release = Some(release);

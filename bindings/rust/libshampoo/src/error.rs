@@ -121,7 +121,8 @@ pub(crate) fn check(status: i32) -> Result<()> {
     Err(Error { code, message, source, step: None })
 }
 
-/// Returns a string of the library, up to the first byte that is not UTF-8. Only quotations can contain such bytes.
+/// Returns a string of the library, up to the first byte that is not UTF-8. Only a message that quotes text from
+/// outside the library, such as the name of a file, can contain such bytes.
 ///
 /// # Safety
 ///

@@ -13,7 +13,7 @@ pub struct Key {
     pub name: &'static str,
     /// "f64", "i64", "bool", "choice", "dtype", "list" (of integers) or "text".
     pub value_type: &'static str,
-    /// The default as text. "auto" is derived from other keys or from the parameter.
+    /// The default as text. "auto": computed from other keys or from the parameter, as `doc` explains.
     pub default: &'static str,
     /// Description of the allowed values.
     pub range: &'static str,

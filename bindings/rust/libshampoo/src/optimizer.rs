@@ -163,7 +163,7 @@ impl Optimizer {
             return Err(Error::new(
                 Code::State,
                 format!(
-                    "{call}: the optimizer is on CUDA, and slices are in host memory; use bind_raw() and step_raw()"
+                    "{call}: the optimizer is on CUDA, and slices are in host memory; use bind_raw() and {call}_raw()"
                 ),
             ));
         }
@@ -226,8 +226,8 @@ impl Optimizer {
         Ok(value)
     }
 
-    /// Returns a counter, such as "steps" or "root_computed". Most counters start at 0 when the optimizer is created.
-    /// `shampoo_optimizer_stat` in the C header lists them.
+    /// Returns a counter, such as "steps" or "root_computed". `shampoo_optimizer_stat` in the C header lists all
+    /// counters. Most of them start at 0 when the optimizer is created.
     ///
     /// # Errors
     ///

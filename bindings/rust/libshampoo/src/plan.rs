@@ -148,7 +148,8 @@ impl PlanBuilder {
     }
 
     /// Declares the shard of a parameter on another shard rank. This is only needed for "shard_mode" gather, if the
-    /// shards do not have a regular layout. All ranks must declare the same shards.
+    /// shards have a layout that the library does not infer. `shampoo_plan_add_shard` in the C header describes which
+    /// layouts it infers. All ranks must declare the same shards.
     ///
     /// # Errors
     ///
@@ -157,7 +158,12 @@ impl PlanBuilder {
     pub fn shard(&mut self, param: usize, shard_rank: usize, shard: &Shard) -> Result<()> {
         let who = format!("shard of parameter {param}:");
         let ndim = self.info.params.get(param).map(|param| param.ndim);
-        let ndim = ndim.ok_or_else(|| Error::invalid(format!("{who} there are {}", self.info.params.len())))?;
+        let ndim = ndim.ok_or_else(|| {
+            Error::invalid(format!(
+                "{who} expected an index below {}, the number of parameters",
+                self.info.params.len()
+            ))
+        })?;
         let mut desc = sys::shampoo_param_desc::new();
         shard.fill(&mut desc, &who, ndim)?;
         let (index, rank) = (to_i32("parameter", param)?, to_i32("shard rank", shard_rank)?);

@@ -49,6 +49,25 @@ impl Optimizer {
         check(sys::shampoo_optimizer_step(self.as_ptr(), self.stream))
     }
 
+    /// Writes averages of the parameters, as [`export`](Optimizer::export) does. `weights` has an address for each
+    /// parameter of the plan. If it is NULL, nothing is written for that parameter. On CUDA, addresses are addresses of
+    /// the device, and the work is enqueued in the stream of the last call.
+    ///
+    /// # Safety
+    ///
+    /// The bound memory must still meet the requirements of `bind_raw`. Each address that is not NULL must point to
+    /// memory for the elements of the parameter that does not overlap the parameter.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`export`](Optimizer::export). [`Code::Invalid`]: `weights` has another length than the plan has
+    /// parameters. [`Code::State`]: a parameter has not been bound.
+    pub unsafe fn export_raw(&mut self, blend: f64, weights: &[*mut c_void]) -> Result<()> {
+        let _using = CommUse::begin(&self.in_use)?;
+        let count = to_i32("weights", weights.len())?;
+        check(sys::shampoo_optimizer_export(self.as_ptr(), blend, count, weights.as_ptr()))
+    }
+
     /// Sets the `cudaStream_t` on which later calls run.
     ///
     /// # Safety

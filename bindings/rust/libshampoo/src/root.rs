@@ -97,8 +97,8 @@ pub fn inverse_root<T: Element>(config: &Config, n: usize, a: &[T], x: &mut [T],
 /// Orthogonalizes a `rows` x `columns` matrix as a step of method muon does: if `a = U diag(s) V^T`, then `x` is close
 /// to `U V^T`.
 ///
-/// Matrices are row-major. The keys "orthogonalization" and "ns_..." of the config are used; set its key "method" to
-/// "muon" to change them.
+/// Matrices are row-major. The keys "orthogonalization" and "ns_..." of the config are used. To change these keys, set
+/// the key "method" of the config to "muon".
 ///
 /// ```
 /// let mut config = libshampoo::Config::new()?;

@@ -13,13 +13,13 @@ SHAMPOO_DEVICE inline uint64_t Mixed(uint64_t hash, uint64_t value) {
   return hash * 0xff51afd7ed558ccdu;
 }
 
-// Mixes the values of the hyper-parameters that may be bound into a hash.
+// Returns the hash after mixing in the values of the bindable hyper-parameters.
 SHAMPOO_DEVICE inline uint64_t MixedWithScalars(uint64_t hash, const GroupSettings& settings) {
   for (int key = 0; key < kBindableKeys; ++key) hash = Mixed(hash, BitsAs<uint64_t>(settings.*BindableField(key)));
   return hash;
 }
 
-// Returns the Code with which this rank rejects the step; 0: it does not.
+// Returns the Code with which this rank rejects the step; 0 if it does not reject the step.
 SHAMPOO_DEVICE inline int64_t CodeOf(const StepState& state) {
   if (state.rejected == 0) return 0;
   if (state.failure != Code::kOk) return static_cast<int64_t>(state.failure);

@@ -23,7 +23,8 @@ class AsyncOrder {
 
   // Called by the thread that steps:
   //
-  // Records that the next job may start after all work that `stream` contains now. Its number is returned in *job.
+  // Records that the next job may start after all work that `stream` contains now. Returns the number of this job in
+  // *job.
   Status RecordStart(cudaStream_t stream, int64_t* job);
   // Records that this job computes the roots of a block.
   void SetJob(int64_t block, int64_t job) { last_job_[static_cast<size_t>(block)] = job; }

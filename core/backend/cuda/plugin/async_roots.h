@@ -44,8 +44,8 @@ class AsyncRoots {
   // Returns the number of slots for jobs.
   size_t slots() const { return order_.size(); }
 
-  // Waits until the thread has enqueued the last roots of this block: CUDA cannot order a stream behind work that has
-  // not been enqueued.
+  // Waits until the thread has enqueued the last roots of this block. This is necessary because a stream can only wait
+  // for work that has been enqueued.
   void AwaitJob(int64_t block);
   // Makes later work in `stream` wait for the last roots of this block. Call AwaitJob() first.
   Status WaitForRoots(int64_t block, cudaStream_t stream) { return order_.WaitForRoots(block, stream); }

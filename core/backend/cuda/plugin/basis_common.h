@@ -74,7 +74,7 @@ SHAMPOO_DEVICE inline Real* ScalesOf(const BasisArgs& args, const DeviceBlock& b
   return reinterpret_cast<Real*>(args.tables.state_out + block.kl_scale[k].offset);
 }
 
-// Returns the product of the inverse square roots of the eigenvalues that belong to an element of the block, over all
+// An element of the block has one index along each dim. Returns the product of ScalesOf() at these indices, over all
 // dims with a factor matrix except `without`.
 template <typename Real>
 SHAMPOO_DEVICE inline Real ProductOfScales(const BasisArgs& args, const DeviceBlock& block, int64_t element,

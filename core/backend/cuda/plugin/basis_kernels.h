@@ -52,7 +52,7 @@ struct TaskSelection {
 // Counts the gradient of each block, and computes the scalars of the block's step.
 cudaError_t BeginBases(cudaStream_t stream, const BasisArgs& args);
 // Copies Q to `bases`. whitens: also writes Q diag(s) to `turns`, where s are the inverse square roots of the
-// eigenvalues, or I if the gradient initializes the block.
+// eigenvalues. If the gradient initializes the block, writes I there instead.
 cudaError_t LoadBases(cudaStream_t stream, const BasisArgs& args, bool whitens);
 // Copies F / divisor, both triangles, to a buffer of matrices for the selected blocks, and I for all others.
 cudaError_t LoadFactors(cudaStream_t stream, const BasisArgs& args, TaskSelection selection, void* to);
@@ -99,8 +99,8 @@ cudaError_t ScaleFactors(cudaStream_t stream, const BasisArgs& args, const Basis
 // Marks the bases of a run that are accurate enough. `rotated` has the factor matrices in the bases to be compared.
 // is_previous: these are the previous bases, which are kept if they are accurate enough.
 cudaError_t CompareBases(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool is_previous);
-// Completes the new bases of a run in the batch's matrices, where a basis that was not computed is replaced by the
-// previous one, and writes their statuses. is_solved: an eigensolver has written the statuses.
+// Completes the new bases of a run in the batch's matrices: replaces each basis that was not computed by the previous
+// one, and writes the statuses. is_solved: an eigensolver has written the statuses.
 cudaError_t FinishBases(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool is_solved);
 // Replaces the products of the previous and the new bases in `turns` by I where the basis is kept.
 cudaError_t FixTurns(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);

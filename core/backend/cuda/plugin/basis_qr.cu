@@ -35,7 +35,7 @@ struct OrderColumnsBody {
         const double b = is_increasing ? estimates[other] : estimates[j];
         before += a > b || (a == b && other < j) ? 1 : 0;
       }
-      // NaN has no place in an order. A column may then have the place of another, but every place is valid.
+      // NaN has no place in an order. Two columns may then get the same place, but all entries of the order stay valid.
       to[before] = static_cast<int32_t>(j);
     });
   }

@@ -76,8 +76,8 @@ bool BasisStep::HasTask(const Work& work, RootTask task) const {
                      [&](const BatchItem& item) { return TaskOf(work, item) == task; });
 }
 
-// Returns whether the step updates the factor matrices of some block. Returns true for a captured step, because a
-// replay may be another update than the captured step.
+// Returns whether the step updates the factor matrices of some block. Returns true for a captured step, because its
+// replays are later steps, which may update factor matrices.
 bool BasisStep::UpdatesAnyFactors(const Work& work) const {
   if (work.call == nullptr || work.call->args.captured != 0 || work.settings.factor_update_frequency == 1) return true;
   return std::any_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {
@@ -142,7 +142,7 @@ Status BasisStep::Preload(const Tables& tables, const BatchTables& batch_tables,
   SHAMPOO_RETURN_IF_ERROR(UpdateFactors(work));
   SHAMPOO_RETURN_IF_ERROR(RotateBack(work, basis.fourth, batch_tables.second, basis.third));
   SHAMPOO_RETURN_IF_ERROR(Refresh(work, kOnlyInitialize, batch_tables.first));
-  // Products of orthogonal iteration, and the solver for one matrix.
+  // Also loads the kernels for the products of orthogonal iteration and of the solver for one matrix.
   return ForEachFactor(work, kOnlyInitialize, [&](const BasisSolver::Factors& factors) -> Status {
     SHAMPOO_RETURN_IF_ERROR(
         BasisSolver::Multiply(streams_.first(), factors, false, basis.turns, basis.bases, basis.products));

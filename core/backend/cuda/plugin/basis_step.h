@@ -36,7 +36,7 @@ class BasisStep {
   Status Preload(const Tables& tables, const BatchTables& work, const BlockBatch& batch) const;
 
  private:
-  // The step of one batch, or its preparation.
+  // The step of one batch, or the preloading of the kernels for it.
   struct Work {
     const Call* call;  // nullptr for Preload()
     cudaStream_t stream;
@@ -51,7 +51,7 @@ class BasisStep {
   struct Chain {
     void* from;
     void* to;
-    void* other;     // a buffer for results between the first and the last
+    void* other;     // a buffer for intermediate results
     void* matrices;  // a buffer of matrices
     bool transposed = false;
     bool may_use_tf32 = false;  // with precondition_math tf32

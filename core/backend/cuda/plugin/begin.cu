@@ -132,7 +132,7 @@ struct BeginGroupsBody {
       if (IsUsable(key, value, narrowest[i])) continue;
       return RejectGroup(state, Rejection::kBoundScalar, group, value, key);
     }
-    // The host or the capture has prepared the following launches for one step. It must be this step.
+    // The host or the capture has prepared the following launches for a certain step. That step must be this one.
     if (!IsPreparedFor(i, counter + 1)) {
       RejectGroup(state, Rejection::kSchedule, group, static_cast<double>(counter));
     }

@@ -18,5 +18,6 @@ Status StatusOf(cusolverStatus_t status, const char* call);
 
 }  // namespace shampoo::cuda
 
-// Returns the error of a call of CUDA's libraries from the enclosing function. The error text contains the call.
+// If a call of CUDA's libraries fails, returns its error from the enclosing function. The error text names the called
+// function.
 #define SHAMPOO_CUDA_TRY(call) SHAMPOO_RETURN_IF_ERROR(::shampoo::cuda::StatusOf((call), #call))

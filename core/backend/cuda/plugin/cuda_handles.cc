@@ -51,7 +51,7 @@ Status OwnedHandles::SetWorkspace(void* workspace, int64_t bytes) {
 
 Status OwnedHandles::Bind(cudaStream_t stream) {
   if (is_bound_ && handles_.stream == stream) return {};
-  is_bound_ = false;  // unless all calls succeed
+  is_bound_ = false;  // stays false if one of the following calls fails
   handles_.stream = stream;
   SHAMPOO_CUDA_TRY(cublasSetStream(handles_.blas, stream));
   // cublasSetStream resets the workspace.

@@ -19,8 +19,8 @@ cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* 
 cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t acknowledged_rejections,
                       Code failure);
 // Computes the scalars of the groups. Rejects counters and bound numbers that are out of range. Also rejects a step if
-// the host has prepared the launches of another step that has other root tasks or other direction rules. narrowest: by
-// group, the narrowest computation dtype of its blocks. any_task: see StepArgs.
+// the host has prepared the launches for a different step whose root tasks or direction rules differ from those of this
+// step. narrowest: by group, the narrowest computation dtype of its blocks. any_task: see StepArgs.
 cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
                         const int64_t* expected, const Dtype* narrowest, bool any_task);
 // Ends a step: writes the counters, the report and, if roots were refreshed, their statuses. reports_counters: whether
@@ -48,10 +48,11 @@ cudaError_t ScanGradients(cudaStream_t stream, const Tables& tables);
 cudaError_t CheckBlocks(cudaStream_t stream, const Tables& tables, bool any_task, bool has_tasks);
 
 // agree.cu
-// Writes this rank's segment in an agreement of shards. scalars_hash: see StepArgs. place: of the agreement.
+// Writes this rank's segment in an agreement of shards. scalars_hash: see StepArgs. place: the place of the agreement
+// (StepArgs::shard_place).
 cudaError_t WriteShardSegment(cudaStream_t stream, const Tables& tables, uint64_t scalars_hash, int64_t place);
-// Compares the segments: rejects or skips the step if another shard rank does, or makes a different step. Otherwise
-// activates the groups that other shard ranks step.
+// Compares the segments. Rejects the step if another shard rank rejects it or makes a different step. Skips the step if
+// another shard rank skips it. Unless it rejects the step, activates the groups that other shard ranks step.
 cudaError_t CompareShardSegments(cudaStream_t stream, const Tables& tables, int64_t place);
 
 // gather.cu, with shard_mode gather. The functions with a range of tiles process the slices in this range.
@@ -59,7 +60,7 @@ cudaError_t CompareShardSegments(cudaStream_t stream, const Tables& tables, int6
 cudaError_t TakeAgreedGradients(cudaStream_t stream, const Tables& tables);
 // Packs the gradients and parameters of this rank's shards for the owners of the blocks.
 cudaError_t PackShards(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
-// Unpacks the slices that this rank has received, as the owner, to whole blocks.
+// Unpacks the slices that this rank has received as the owner of their blocks, and writes the whole blocks.
 cudaError_t UnpackWhole(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
 // Packs the updates of this rank's blocks for the ranks that hold the parameters.
 cudaError_t PackUpdates(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
@@ -88,8 +89,8 @@ cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, vo
 //   - the async roots, if the step begins to use them;
 //   - otherwise X, if the block is preconditioned.
 cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
-// Records the divisors and flags for the roots of the snapshots that this step takes of blocks in the batch, and the
-// states snapshot_step of these blocks.
+// For each block in the batch whose snapshot this step takes: records the divisor and the flags with which the roots
+// will be computed from the snapshot, and sets the block's state snapshot_step.
 cudaError_t RecordSnapshots(cudaStream_t stream, const Tables& tables, const BatchTables& batch);
 // Stores X and the flags of blocks whose roots were computed. If a root failed, restores the previous X in its matrix.
 cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation,
@@ -121,7 +122,7 @@ cudaError_t AdvanceAverages(cudaStream_t stream, const Tables& tables);
 struct ExportedParam {
   const void* param;
   void* weights;  // nullptr: not wanted
-  double factor;  // multiplies the difference in the state of the average (ExportFactor)
+  double factor;  // multiplies the state of the average, which is a difference (ExportFactor)
 };
 // Writes averages of the parameters, or the parameters of groups without an average. params: by parameter.
 cudaError_t ExportAverages(cudaStream_t stream, const Tables& tables, const char* arena, const ExportedParam* params,

@@ -151,7 +151,7 @@ struct ScaleBody {
     if (ScalesByDualNorm(group, work)) {
       dual_norm = cta.Sum(block.tiles, [&](int64_t i) { return batch.products[block.first_tile + i]; });
     }
-    // second_moment row and short of method muon keep the norm of the direction.
+    // With second_moment row or short, method muon keeps the norm of the direction.
     const bool keeps_norm = work.rule == DirectionRule::kPrecondition && block.direction_moment.present() &&
                             block.moment_of_direction != DirectionMoment::kElement && norm > 0 && IsFinite(norm);
     cta.Once([&] {
@@ -168,7 +168,7 @@ struct ScaleBody {
   }
 };
 
-// Calls DecideCheck() again, after a difference has replaced the direction of a block.
+// Calls DecideCheck() again, after ControlNorms() or MoveIterates() has replaced directions.
 struct DecideCheckBody {
   Tables tables;
   BatchTables batch;
@@ -293,17 +293,17 @@ class AverageTracker {
   SHAMPOO_DEVICE Real Next(int64_t i, Real w, Real old, Real moved) const {
     if (!part_.block.iterate_offset.present())
       return static_cast<Real>(part_.group.settings.weight_ema) * (old - moved);
-    // If P has not been replaced by a difference, the iterate does not move.
+    // Unless MoveIterates() has replaced P, the iterate does not move.
     return (part_.work.is_difference != 0 ? move_.Of(p_[i], w, old).iterate : old) - moved;
   }
 
-  // Returns the new element of the parameter with the roundings of the ranks that receive the update.
+  // Returns the new element of the parameter, rounded as on the ranks that receive the update.
   SHAMPOO_DEVICE Real Written(Real w, const AppliedElement<Real>& applied) const {
     const bool is_exchanged = part_.block.exchange_at >= 0;
     const auto sent = [&](Real value) { return is_exchanged ? RoundedTo(part_.block.exchange_dtype, value) : value; };
     if (part_.group.output == Output::kUpdates) {
       const Real update = RoundedTo(param_.out_dtype, sent(applied.update));
-      return RoundedTo(param_.param_dtype, w + update);  // by the caller
+      return RoundedTo(param_.param_dtype, w + update);  // the caller adds the update
     }
     const bool sends_update = is_exchanged && tables_.exchange_params == 0;
     return RoundedTo(param_.out_dtype, sends_update ? w + sent(applied.update) : sent(applied.value));

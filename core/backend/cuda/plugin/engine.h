@@ -91,7 +91,7 @@ struct Engine {
   Status PreloadRoots();  // makes cuSOLVER and cuBLAS load the kernels that compute roots
   RootBatch MatrixOf(int64_t n, Dtype computation, Dtype root_dtype);
   // See engine_products.cc. MultiplyGradients writes C_k to the lower triangles of the batch's matrices. Contract
-  // multiplies H by these matrices, which then are the inverse roots.
+  // multiplies H by these matrices, which are the inverse roots at that time.
   Status MultiplyGradients(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group);
   Status Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count);
   // Returns whether a step with these tasks uses async roots of a block, or overwrites the copied factor matrices from
@@ -114,7 +114,7 @@ struct Engine {
   bool tf32_;
   std::vector<DeviceSettings> planned_;
   std::vector<NewtonSchulz> newton_schulz_;  // by group
-  std::vector<Dtype> narrowest_;             // by group: the narrowest computation dtype of its blocks, of all owners
+  std::vector<Dtype> narrowest_;             // by group: the narrowest computation dtype of its blocks on all ranks
   DeviceLayout layout_;
   OwnedStream copies_;  // memory is freed in the order of this stream, so the stream is destroyed after the memory
   DeviceMemory workspace_;

@@ -49,8 +49,8 @@ Status Engine::AwaitAsyncRoots(const RootTask* tasks) {
   return async_roots_->TakeError();
 }
 
-// Makes the work of a step wait for async roots: those that it begins to use, and those whose copied factor matrices it
-// overwrites. Called before the kernels of the step.
+// Makes the work of a step wait for async roots: those that the step begins to use, and those whose copied factor
+// matrices the step overwrites. Called before the kernels of the step.
 Status Engine::WaitForAsyncRoots(const StepArgs& args) {
   const auto stream = static_cast<cudaStream_t>(args.stream);
   for (int64_t b = 0; b < plan_.block_count; ++b) {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A step enqueues kernels and products in the order of the caller's stream. Products of blocks of different shapes run
-// in parallel: those of the first handle on the caller's stream, those of the others on the engine's own streams, which
-// are ordered by events. The host does not allocate. It waits only in the caller's collectives, and in refreshes whose
+// in parallel: the first handle uses the caller's stream, and the others use the engine's own streams. Events order the
+// streams. The host does not allocate. It waits only in the caller's collectives, and in refreshes whose
 // solvers or iterations wait for the device (docs/adr/0027).
 #include <algorithm>
 
@@ -71,7 +71,7 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
   const auto stream = static_cast<cudaStream_t>(args.stream);
   const bool refreshes = args.any_refresh != 0;
   if (has_async_roots()) SHAMPOO_RETURN_IF_ERROR(WaitForAsyncRoots(args));
-  // A replay of a graph sets the buffers of its capture, so they must be set again afterwards.
+  // A replay of a graph sets the buffers that were captured. So after a capture, every step sets its own buffers again.
   was_captured_ = was_captured_ || args.captured != 0;
   if (args.buffers_changed != 0 || !buffers_are_set_ || was_captured_) {
     buffers_are_set_ = false;

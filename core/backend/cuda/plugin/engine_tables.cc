@@ -74,7 +74,7 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
           ? 1
           : 0;
   made.direction_moment = block.direction_moment;
-  // Methods in eigenbases, muon and sign always leave P in the second buffer.
+  // The methods muon and sign and the methods in eigenbases always leave P in the second buffer.
   const bool always = block.gradient_count.present() || IsSteepestDescent(plan.groups[block.group].method);
   made.direction_in_second = always ? 1 : block.order() % 2;
   made.exchange_at = -1;

@@ -14,8 +14,8 @@ namespace {
 // failed.
 constexpr int64_t kMaxMatrices = 32768;
 
-// Large products are computed in this number of row panels, of which only the parts that intersect the lower triangle
-// are computed: 5/8 of the product.
+// Large products are computed in this number of row panels. Each panel omits the columns that are above the diagonal in
+// all of its rows, so 5/8 of the product is computed.
 constexpr int64_t kPanels = 4;
 
 }  // namespace

@@ -13,8 +13,9 @@ namespace shampoo::cuda {
 
 // Options of a product.
 struct GemmOptions {
-  Dtype dtype = Dtype::kF32;  // of all three matrices, and of the sums: kF32 or kF64; or kBf16, with sums in float32
-  bool tf32 = false;          // for kF32 only: round factors to TF32
+  // The dtype of all three matrices: kF32, kF64 or kBf16. Sums have the same dtype, or float32 for kBf16.
+  Dtype dtype = Dtype::kF32;
+  bool tf32 = false;  // for kF32 only: round factors to TF32
   bool transpose_a = false;
   bool transpose_b = false;
   double alpha = 1;

@@ -27,8 +27,8 @@ class HostRootTransfer {
     int64_t bytes = 0;  // of the matrix
   };
 
-  // steps: the largest number of steps between a snapshot and the first use of its roots. buffer_bytes: of each of the
-  // two pinned buffers.
+  // steps: the largest number of steps between a snapshot and the first use of its roots. buffer_bytes: the size of
+  // each of the two pinned buffers.
   static Status Create(int device, const PlanView& plan, int64_t steps, int64_t buffer_bytes,
                        std::unique_ptr<HostRootTransfer>* out);
   ~HostRootTransfer();  // waits for the work of the stream
@@ -40,7 +40,7 @@ class HostRootTransfer {
 
   // Called by the thread that steps:
   //
-  // Makes later work in `stream` wait for the last job of this block, which must have ended on the host.
+  // Makes later work in `stream` wait for the last job of this block. The job must have ended on the host.
   Status WaitForRoots(int64_t block, cudaStream_t stream) { return order_.WaitForRoots(block, stream); }
   // See Table::start_host_roots.
   Status Start(const HostRootStart& start, int64_t* job);

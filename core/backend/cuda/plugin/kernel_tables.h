@@ -9,7 +9,8 @@
 #include "core/backend/cuda/interface.h"
 #include "core/backend/cuda/plugin/cta.h"
 
-// Arguments of kernels: tables in device memory, which are made at create, and values of the current step.
+// Arguments of kernels: tables in device memory, which are made when an engine is created, and values of the current
+// step.
 namespace shampoo::cuda {
 
 // Tables of an engine. Most kernels of a step receive them.
@@ -17,7 +18,7 @@ struct Tables {
   const DeviceBlock* blocks;
   const DeviceParam* params;
   Buffers* buffers;     // by parameter; with shard_mode gather, followed by those of whole blocks, by block
-  DeviceGroup* groups;  // by group; then again by group, for the parameters that method adam updates with method muon
+  DeviceGroup* groups;  // by group; then again by group, for the parameters of method muon that method adam updates
   BlockWork* work;      // by block
   StepState* state;
   RootStatus* roots;
@@ -34,7 +35,7 @@ struct Tables {
   // Tiles of the matrices of all batches.
   const DeviceMatrixTile* matrix_tiles;
   int64_t matrix_tile_count;
-  uint64_t* scanned_factors;  // by tile: PatternOf() the largest magnitude in this tile of a factor matrix
+  uint64_t* scanned_factors;  // by tile: PatternOf() of the largest magnitude in this tile of a factor matrix
   // Tables of async roots; nullptr if this rank has none.
   double* async_divisors;   // by block
   int32_t* async_flags;     // by root: may_be_diagonal
@@ -53,7 +54,7 @@ struct Tables {
   uint64_t* reported_hashes;  // by parameter, in host memory: from the last comparison that found a difference
   int64_t verify_replicas;
   // The agreement of shards; the pointers are nullptr if there is none.
-  char* shard_segments;    // by shard rank: its header, its steps by group, and its gradients by parameter
+  char* shard_segments;    // by shard rank: its header, its steps by group, and its GradientOnShard by parameter
   int64_t* counted_steps;  // by group, in host memory
   int64_t shard_segment_bytes;
   int32_t shard_rank, shard_world;
@@ -85,7 +86,7 @@ struct BatchTables {
   // With norm_control or update_floor; norm_rows is nullptr if no block of the batch has them.
   ControlSums* control_sums;    // by tile
   NormControlRow* norm_rows;    // of all blocks of the batch
-  const DeviceTile* row_tiles;  // with update_floor_rows: the rows; their `index` is that in the block
+  const DeviceTile* row_tiles;  // with update_floor_rows: the rows; their `index` is the row in the block
   int64_t row_tile_count;
   int32_t has_iterates;  // some block has averaging
   int32_t has_averages;  // some block has averaging or weight_ema

@@ -14,14 +14,14 @@ SHAMPOO_DEVICE inline bool IsOrthogonalized(const Tables& tables, int32_t b) {
          tables.work[b].rule == DirectionRule::kPrecondition;
 }
 
-// Returns the exponent k of the power of two by which numbers of this largest magnitude are divided. 2^-k is finite.
+// Returns k such that numbers of at most this magnitude are divided by 2^k. 2^-k is finite.
 SHAMPOO_DEVICE inline int FiniteScaleExponent(double largest) {
   const int exponent = ScaleExponent(largest);
   return exponent < -1022 ? -1022 : exponent;
 }
 
-// Computes the largest magnitude in a tile of H and the sum of the squares of the elements. Each element is first
-// divided by the power of two of that magnitude, so that the sum neither overflows nor underflows.
+// Computes the largest magnitude in a tile of H, and the sum of the squares of the elements. For the sum, each element
+// is divided by 2^FiniteScaleExponent(largest), so that the sum neither overflows nor underflows.
 template <typename Real>
 struct TileMagnitudeBody {
   MuonArgs args;
@@ -110,7 +110,7 @@ struct ScaleMatrixBody {
       if (part.work.go == 0) cta.ForEach(part.size, [&](int64_t i) { Store(Real{0}, &x[i]); });
       return;
     }
-    // Two powers of two, because one might overflow.
+    // Multiply by two powers of two, because a single one might overflow.
     const int half = part.work.ns_exponent / 2;
     const auto first = static_cast<Real>(ldexp(1.0, -half));
     const auto second = static_cast<Real>(ldexp(1.0, half - part.work.ns_exponent));
@@ -183,7 +183,8 @@ struct PolynomialBody {
   }
 };
 
-// Computes the factor that completes schatten4, with one CTA for each matrix.
+// With ns_norm schatten4: computes ns_factor = 1 / (ns_divisor N) of each matrix X from A, where N is the Schatten-4
+// norm of X. One CTA computes one matrix.
 template <typename Stored>
 struct GramNormBody {
   MuonArgs args;

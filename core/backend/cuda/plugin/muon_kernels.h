@@ -39,8 +39,9 @@ struct PolynomialTerms {
 cudaError_t CompletePolynomials(cudaStream_t stream, Dtype dtype, const EqualMatrices& gram, void* polynomial,
                                 const PolynomialTerms& terms);
 
-// With ns_norm schatten4: multiplies the tensors of a shape group by the number that completes this norm. gram: the
-// products of the tensors with themselves, both triangles. first_item: of the shape group, in the batch.
+// With ns_norm schatten4: divides the tensors of a shape group by their Schatten-4 norms and by the divisor of the
+// coefficients. ScaleForIteration has divided them by their Frobenius norms only. gram: the products of the tensors
+// with themselves, both triangles. first_item: the first item of the shape group in the batch.
 struct EqualTensors {
   void* data;
   int64_t stride;

@@ -240,7 +240,7 @@ Status RootSolver::Compute(const RootBatch& batch, const RootSpec& spec, const H
   return ComputeChunks(batch, spec, handles, workspace, nullptr);
 }
 
-// meter: nullptr: the roots are not measured.
+// If meter is nullptr, the roots are not measured.
 Status RootSolver::ComputeChunks(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace,
                                  RootMeter* meter) {
   if (batch.count == 0) return Status();

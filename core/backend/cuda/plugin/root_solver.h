@@ -32,9 +32,9 @@ struct RootBatch {
   const int32_t* const* may_be_diagonal = nullptr;  // on the device, by matrix: address of its flag
   const int32_t* active = nullptr;                  // on the device; 0: the step was rejected, and nothing is written
   RootStatus* status = nullptr;                     // on the device, by matrix; the caller sets `ticket`
-  // On the device, by matrix, or nullptr: the statuses of roots of the same matrices that were computed before. The
-  // roots of this batch use their epsilons and their diagonal shortcuts, so that the two can be compared.
-  // may_be_diagonal is then ignored.
+  // On the device, by matrix, or nullptr: the statuses of earlier roots of the same matrices. The roots of this batch
+  // use the epsilons and the diagonal shortcuts of the earlier roots, so that the two can be compared. may_be_diagonal
+  // is then ignored.
   const RootStatus* compared = nullptr;
 };
 

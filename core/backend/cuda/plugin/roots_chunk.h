@@ -98,7 +98,7 @@ struct RunningCount {
 // roots_input.cu
 // Inspects the matrices, initializes the members, and writes the signs.
 cudaError_t InspectRoots(cudaStream_t stream, const RootChunk& chunk);
-// Computes to <- A 2^-scale, or I for a replaced matrix. with_shift: adds the member's shift to the diagonal.
+// Writes A 2^-scale to `to`, or I for a replaced matrix. with_shift: adds the member's shift to the diagonal.
 cudaError_t LoadScaled(cudaStream_t stream, const RootChunk& chunk, void* to, bool with_shift);
 
 // roots_eigen.cu
@@ -117,12 +117,12 @@ cudaError_t ScaleRows(cudaStream_t stream, const RootChunk& chunk, const void* r
 // roots_bases.cu
 // Checks the decomposition as TransformEigenvalues does.
 cudaError_t CheckVectors(cudaStream_t stream, const RootChunk& chunk, const std::array<void*, kRootVectors>& vectors);
-// Writes the statuses, and the eigenvectors of members that did not fail as columns.
+// Writes the statuses. For members that did not fail, writes the eigenvectors as columns.
 cudaError_t DeliverVectors(cudaStream_t stream, const RootChunk& chunk, const void* vectors, bool ascending);
 
 // roots_coupled.cu
-// Computes the largest row sum of the magnitudes in a. fourth: a is A^4, and its sum is recorded in addition to that of
-// A. StartCoupled uses both sums with method higher_order.
+// Computes the largest row sum of the magnitudes in `a`. fourth: `a` is A^4, and its sum is recorded in addition to
+// that of A. StartCoupled uses both sums with method higher_order.
 cudaError_t SumRows(cudaStream_t stream, const RootChunk& chunk, const void* a, bool fourth);
 // Computes the squared Frobenius norm of y + shift I, which StartCoupled uses with method newton.
 cudaError_t SumSquares(cudaStream_t stream, const RootChunk& chunk, const void* y);
@@ -166,9 +166,9 @@ cudaError_t WriteStatuses(cudaStream_t stream, const RootChunk& chunk);
 cudaError_t DeliverRoots(cudaStream_t stream, const RootChunk& chunk, const void* roots, const void* x);
 
 // roots_coupled.cc
-// After each such number of iterations, the host queries whether any member is still running.
+// The number of iterations between two queries of the host whether any member is still running.
 inline constexpr int64_t kIterationsPerPoll = 8;
-// Returns a number of iterations that suffices for every eigenvalue of Y that float64 can represent to converge to 1.
+// Returns a number of iterations after which every eigenvalue of Y that float64 can represent has converged to 1.
 // root: p. order: of the iteration; 2 for Newton.
 int64_t MaxUsefulIterations(int64_t root, int64_t order);
 // Computes the roots of a chunk with a coupled iteration.

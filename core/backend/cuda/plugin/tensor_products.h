@@ -27,7 +27,7 @@ struct TensorDim {
   int64_t count;  // of tensors
 };
 
-// Returns the shape of a block with dim k between the products of the dims before and after it.
+// Returns three sizes of a block: the product of the dims before dim k, dim k, and the product of the dims after it.
 Unfolding UnfoldingOf(const Block& block, int k);
 
 // Computes the contraction of index k (TensorDim::dim) of each tensor with the first index of its matrix B, which is

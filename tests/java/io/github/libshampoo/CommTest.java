@@ -94,7 +94,7 @@ class CommTest {
     @Override
     public void abort() {
       ++aborted;
-      Shampoo.keys(); // a call of the library must not replace the cause
+      Shampoo.keys(); // a call of the library must not replace the cause of the error
       throw new IllegalStateException("abort fails, too");
     }
 
@@ -172,7 +172,7 @@ class CommTest {
     assertEquals("another rank has failed", errors.get(0).getCause().getMessage());
   }
 
-  /** A rank without abort. One of its exchanges fails on demand. */
+  /** A rank that does not implement abort. Its next exchange fails if the test has set failing. */
   private static final class FailsOnce implements Communicator {
     private final Communicator rank;
     boolean failing;
@@ -250,7 +250,7 @@ class CommTest {
     }
   }
 
-  /** Under -Xcheck:jni, checks that callbacks release their local references: the step's frame has room for few. */
+  /** Under -Xcheck:jni, checks that callbacks release their local references: a step has room for few. */
   @Test
   void aStepMayExchangeManyTimes() throws Exception {
     int[] exchanges = new int[1];
@@ -343,7 +343,7 @@ class CommTest {
         second[0] = null;
         other.step();
         assertEquals(1, other.stat("steps"));
-        // save accepts the communicator of the optimizer. It fails because both ranks write the same file.
+        // save accepts a communicator that an optimizer uses. It fails only because both ranks write the same file.
         assertThrows(ShampooException.Files.class, () -> Shampoo.save(List.of(other), folder, comm, 0));
       }
     }

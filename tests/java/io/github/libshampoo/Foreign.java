@@ -21,7 +21,7 @@ final class Foreign {
 
   static native int releases();
 
-  /** Opens the library with the functions of the CUDA runtime. Returns whether it has them. */
+  /** Opens a library. Returns whether this succeeded and the library has the required functions of the CUDA runtime. */
   static native boolean openCuda(String path);
 
   /** Copies the values to new device memory, which is never freed. Returns its address, or 0 after a failure. */

@@ -164,7 +164,10 @@ class LifeTest {
     }
   }
 
-  /** Each step waits inside for the step of the other optimizer, so steps that excluded each other would time out. */
+  /**
+   * Each step waits in an exchange for the step of the other optimizer. If only one step could run at a time, the wait
+   * would time out.
+   */
   @Test
   void stepsOfTwoOptimizersOverlap() throws Exception {
     CyclicBarrier inside = new CyclicBarrier(2);

@@ -6,7 +6,7 @@ import java.nio.FloatBuffer;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A model with three small parameters. Its gradients are a function of the parameters and the step. */
+/** A model with three small parameters. The gradient of a parameter depends only on its index and the step. */
 final class Model {
   static final long[][] SHAPES = {{12, 8}, {12}, {5, 12}};
 

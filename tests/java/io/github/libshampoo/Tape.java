@@ -33,7 +33,7 @@ final class Tape {
   private ByteBuffer next(int bytes) {
     ByteBuffer part = data.slice(data.position(), bytes).order(ByteOrder.nativeOrder());
     data.position(data.position() + bytes);
-    // A copy, because the step writes parameters and bound memory must be aligned for its type.
+    // A copy, because the step overwrites parameters, and because bound memory must be aligned for its type.
     return Buffers.bytes(bytes).put(part).flip();
   }
 

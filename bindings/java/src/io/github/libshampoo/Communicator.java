@@ -49,9 +49,9 @@ public interface Communicator {
   default void asyncError() throws Exception {}
 
   /**
-   * Optional. Makes the exchanges fail in which other ranks wait for this rank. It is called at most once: after an
-   * exchange failed on this rank, after this rank received invalid data, or after this rank failed at a point where
-   * other ranks would wait for it.
+   * Optional. Lets the other ranks fail instead of waiting for this rank in an exchange. It is called at most once:
+   * after an exchange failed on this rank, after this rank received invalid data, or after this rank failed at a point
+   * where other ranks would wait for it.
    *
    * <p>Implement it only if it ends the waiting of the other ranks. If the class does not implement it, an optimizer on
    * the CPU reports the failure in one more exchange: the next one of the same step, or the first one of its next step.

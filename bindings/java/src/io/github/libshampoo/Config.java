@@ -84,8 +84,8 @@ public final class Config implements AutoCloseable {
    * Sets a key of any type from a string, such as a choice or a command-line argument.
    *
    * @param key name of the key.
-   * @param value string as in docs/keys.md: numbers with a decimal point, "true" and "false", choices by name, lists
-   *     with commas.
+   * @param value string as in docs/keys.md: numbers with "." as the decimal separator, "true" and "false", choices by
+   *     name, lists with commas.
    * @return this config.
    * @throws ShampooException.Invalid as in {@link #set(String, double)}, or if the string does not have the type of the
    *     key.

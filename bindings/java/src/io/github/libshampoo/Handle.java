@@ -12,7 +12,7 @@ import java.util.function.LongFunction;
  * The address of an object of the library, with rules for concurrent calls.
  *
  * <p>The public Java object has a Handle. The Handle has no reference to the public object, so that the cleaner can
- * destroy the handle of an unreachable object.
+ * destroy the library's object when the public object is unreachable.
  *
  * <p>A call holds permits until it returns, and destroying the object needs all permits: close() waits for a call, or
  * throws. A call also keeps the public object reachable. Otherwise the cleaner could destroy an object during its last

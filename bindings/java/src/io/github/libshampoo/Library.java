@@ -44,8 +44,8 @@ final class Library {
         System.loadLibrary("shampoo_java");
       } catch (UnsatisfiedLinkError error) {
         throw failure(
-            error.getMessage() + ": this jar has no library for " + platform() + ": name a folder with " + NATIVE
-                + " by the property " + PROPERTY, error);
+            error.getMessage() + ": this jar has no library for " + platform() + ": set the property " + PROPERTY
+                + " to a folder that contains " + NATIVE, error);
       }
     }
     checkVersions(headerVersion(), libraryVersion());

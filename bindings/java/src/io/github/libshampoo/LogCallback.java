@@ -6,8 +6,8 @@ package io.github.libshampoo;
 @FunctionalInterface
 public interface LogCallback {
   /**
-   * Receives a message. It runs on the thread that called the library, possibly on several such threads at the same
-   * time, and must not use the object of that call. An exception is passed to the thread's handler for uncaught
+   * Receives a message. The method runs on the thread that called the library, possibly on several such threads at the
+   * same time, and must not use the object of that call. An exception is passed to the thread's handler for uncaught
    * exceptions, and does not affect the call.
    *
    * @param level severity of the message.

@@ -46,8 +46,8 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param plan a finished plan. The plans of all ranks must be equal.
    * @param options communicators, memory and device.
-   * @throws ShampooException.Invalid if the memory for the state has the wrong size or alignment, if a communicator has
-   *     a rank or size different from the plan's, or if the plans of the ranks differ.
+   * @throws ShampooException.Invalid if the memory for the state has the wrong size or alignment, if the rank
+   *     or the number of ranks of a communicator differs from the plan's, or if the plans of the ranks differ.
    * @throws ShampooException.State if the plan is not finished.
    * @throws ShampooException.Unsupported if CUDA cannot be used in this process.
    * @throws ShampooException.Collective if an exchange failed.
@@ -205,8 +205,8 @@ public final class Optimizer implements AutoCloseable {
    * @param group number of the parameter group.
    * @param key "lr", "beta1", "weight_decay" or "gradient_scale". beta1 must be above 0 in the plan.
    * @param dtype type of the number, F32 or F64. Ignored if value is null.
-   * @param value memory of one number, or null to stop reading memory. After null, the CPU keeps the value that it
-   *     read last until the key is set. On CUDA the value that was set last applies again.
+   * @param value memory of one number, or null to stop reading memory. On the CPU, the value that was read last then
+   *     stays in effect until the key is set. On CUDA, the value that was set last applies again.
    * @throws ShampooException.Invalid if there is no such group, or the key or dtype is not supported.
    */
   public void bindScalar(int group, String key, DType dtype, Memory value) {
@@ -260,8 +260,8 @@ public final class Optimizer implements AutoCloseable {
    * not change. With several ranks all ranks must call it.
    *
    * @param blend a number in [0, 1]: the result is (1 - blend) * parameter + blend * average.
-   * @param weights memory for each parameter, in the order of the plan, or null for a parameter that is not wanted. It
-   *     has the out dtype of the parameter, and does not overlap the parameter.
+   * @param weights memory for each parameter, in the order of the plan, or null for a parameter that is not wanted. The
+   *     memory has the out dtype of the parameter, and does not overlap the parameter.
    * @throws ShampooException.Invalid if blend is out of range, or memory does not match the plan or overlaps its
    *     parameter.
    * @throws ShampooException.State if a parameter has not been bound, or another rank makes a step.

@@ -128,7 +128,7 @@ public final class Param implements Cloneable {
    * Sets the sizes of the parts of a parameter that stores several tensors in one array, such as the projections q, k
    * and v.
    *
-   * @param order which dim is the output dim, which the parts divide.
+   * @param order selects the output dim. The parts divide this dim.
    * @param sizes at most 8 sizes. A single size is repeated.
    * @return the changed copy.
    */
