@@ -134,7 +134,7 @@ static void low_rank_gradient(Problem* problem, double scale) {
   for (int i = 0; i < (kLowRows + kLowColumns) * kRank; ++i) problem->grads[i] = (real)(scale * sums[i]);
 }
 
-// Writes the part of the rows of `matrix` that is in the dims of the gradients.
+// Projects the rows of `matrix` onto the space in which the gradients lie.
 static void project(const Problem* problem, const double* matrix, double* projected) {
   memset(projected, 0, sizeof(double) * kRows * kColumns);
   for (int i = 0; i < kRows; ++i) {

@@ -21,7 +21,8 @@ constexpr bool IsElementwise(Method method) {
 }
 // Whether the method is steepest descent under a norm: its direction depends only on the filtered gradient.
 constexpr bool IsSteepestDescent(Method method) { return method == Method::kMuon || method == Method::kSign; }
-// Whether a grafting method, which has a second moment of its own, may give the direction of the method its length.
+// Whether the key grafting has an effect: the direction of the method then has the length of another direction, which
+// the grafting method computes with a second moment of its own.
 constexpr bool GraftsDirection(Method method) { return method == Method::kShampoo || IsSteepestDescent(method); }
 enum class Grafting { kNone, kSgd, kAdagrad, kRmsprop, kAdam };
 // Returns the grafting method with the direction of an elementwise method; kNone if there is none.
@@ -80,7 +81,8 @@ enum class MuonMath { kF32, kBf16 };
 enum class Averaging { kNone, kGpa, kScheduleFree };
 enum class Rounding { kNearest, kStochastic };
 enum class ShapeScale { kNone, kMuon, kRmsAdam, kSpectral, kSqrtMax };
-// The key second_moment: which mean of the squared direction of method muon a second moment averages.
+// The key second_moment. Method muon has a second moment of its direction: an average over the steps of the squares of
+// all elements, or of means of these squares.
 enum class DirectionMoment { kNone, kRow, kShort, kElement };
 // Choices of methods in eigenbases.
 enum class BasisMethod { kEigen, kQr };
@@ -128,7 +130,7 @@ struct GroupSettings {
   double update_floor = 0;
   double beta3 = -1;   // -1: auto, which depends on beta1 (Beta3Of in step_scalars.h)
   double peak_lr = 0;  // auto is resolved to lr
-  double adam_lr = 0;  // of the parameters of method muon that method adam updates, when lr is peak_lr
+  double adam_lr = 0;  // in a group of method muon, for parameters that Adam updates: their rate when lr is peak_lr
   double adam_beta1 = 0;
   double adam_beta2 = 0;
   double adam_epsilon = 0;

@@ -55,11 +55,11 @@ Status RejectSchedule(const StepInputs& inputs, const cuda::StepReport& report, 
                       ", at which eigenbases are due", kNothingChanged,
                       ". Call shampoo_optimizer_step for it outside of a capture");
   }
-  return WrongState(
-      "a captured step was replayed as step ", counter + 1, " of group ", report.group,
-      ", which needs other work than the captured step: its inverse roots are due or put into use, or its direction is "
-      "computed by another rule",
-      kNothingChanged, ". Call shampoo_optimizer_step for it outside of a capture");
+  return WrongState("a captured step was replayed as step ", counter + 1, " of group ", report.group,
+                    ", which needs other work than the captured step: inverse roots are computed in it or used for the "
+                    "first time, or "
+                    "its direction is computed by another rule",
+                    kNothingChanged, ". Call shampoo_optimizer_step for it outside of a capture");
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ TEST_CASE("statistics are found by name, and the step of a group by its number")
   }
   for (const char* const name : {"step.1", "step.-0", "step.00", "step.", "step.0x"}) {
     CheckError(optimizer->Stat(name, &value), Code::kInvalid,
-               Cat("there is no statistic \"", name, "\": expected step.0"));
+               Cat("there is no statistic \"", name, "\": expected step.G with the number G of a group, which is 0"));
   }
   CheckError(optimizer->Stat("no_such", &value), Code::kInvalid,
              "there is no statistic \"no_such\": expected steps, step.<group>, seconds.check");

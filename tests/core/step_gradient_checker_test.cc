@@ -115,7 +115,8 @@ TEST_CASE("a parameter is checked only with coupled weight decay") {
   }
 }
 
-TEST_CASE("a gradient whose bound is too large passes if the exact check finds that it fits") {
+TEST_CASE(
+    "a gradient passes if the exact check finds that it fits, although the bound of the first scan is too large") {
   Checked checked;
   // The 4 x 4 factor matrix sums over 2 rows, and the 2 x 2 one over 4 columns. The limit is 1.7e38, half of the
   // largest float32 number.

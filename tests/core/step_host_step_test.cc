@@ -10,6 +10,7 @@
 #include "tests/core/ranks_on_threads.h"
 #include "tests/core/status_check.h"
 #include "tests/core/step_fixture.h"
+#include "tests/core/thread_ranks.h"
 
 namespace shampoo {
 namespace {

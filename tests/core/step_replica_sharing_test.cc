@@ -8,6 +8,7 @@
 #include "tests/core/comm_test_util.h"
 #include "tests/core/ranks_on_threads.h"
 #include "tests/core/step_ranks.h"
+#include "tests/core/thread_ranks.h"
 
 namespace shampoo {
 namespace {
@@ -18,7 +19,7 @@ const StepFixture::Keys kTwoBuckets = {{"comm_bucket_bytes", "128"}, {"use_merge
 
 const std::vector<std::vector<int64_t>> kFourMatrices = {{8, 8}, {8, 8}, {2, 2}, {2, 2}};
 
-TEST_CASE("a single copy of the parameters keeps its decision and exchanges nothing") {
+TEST_CASE("without other replicas, a rank returns its own decision about a step and exchanges nothing") {
   char arrived = 0;
   SingleReplica single(&arrived);
   MirrorComm comm;
@@ -163,7 +164,8 @@ TEST_CASE("the own failure of a rank has priority over a failure that another ra
 }
 
 TEST_CASE(
-    "a rank that only reports a failure joins the exchange of a bucket, and for the first also reports to the shards") {
+    "a rank that only reports a failure joins the exchange of a bucket, and also reports to the shards if the bucket "
+    "is the first") {
   for (const int64_t bucket : {0, 1}) {
     CAPTURE(bucket);
     ThreadRanks comms(2);

@@ -8,6 +8,7 @@
 #include "tests/core/comm_test_util.h"
 #include "tests/core/ranks_on_threads.h"
 #include "tests/core/step_ranks.h"
+#include "tests/core/thread_ranks.h"
 
 namespace shampoo {
 namespace {

@@ -33,7 +33,8 @@ use_area() {
   case $1 in
     core | cuda)
       build=$tree/build/core
-      # Otherwise, optimization and the other sources of a unity build would take most of the time.
+      # Otherwise, optimization and joined sources of tests would take most of the time. Some suites keep a level of
+      # their own (tests/CMakeLists.txt).
       options=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 -DSHAMPOO_JOIN_TESTS=OFF)
       targets=(shampoo_core_tests shampoo_capi_tests shampoo_root_faults shampoo_checkpoint_reshard_tests shampoo_replay
         shampoo_distributed_tests shampoo_replay_cuda shampoo_cuda_fake shampoo_cuda_contract_tests shampoo_cuda_faults_tests
@@ -186,8 +187,9 @@ for file in "${patches[@]}"; do
   patch -d "$tree" -p1 --no-backup-if-mismatch --silent <"$file"
   result=passed
   only=$(field case "$file")
-  # First only the programs of the tests are compiled. If they notice nothing, they may have used another target that is
-  # out of date, so all targets are compiled, and the tests run again.
+  # First only what the commands of the tests name is compiled, with its dependencies. If the tests notice nothing, all
+  # targets are compiled, and the tests run again. A library that tests load at run time must be among the dependencies
+  # or in the environment of the test. Otherwise a library that is out of date could make a test fail.
   if [ ${#programs[@]} -gt 0 ] && compile "${programs[@]}"; then
     run_tests "$file" "$only"
   fi

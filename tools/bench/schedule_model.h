@@ -24,11 +24,12 @@ struct BlockTask {
 //      - one product with each inverse.
 // 3. A product splits into tiles of at least 256 x 256 outputs; the product of a factor update has one triangle of
 //    outputs. The ordinary time of a block of N elements is divided in proportion to flops: d_k N for the factor update
-//    of dim k, and 2 d_k N for the product with its inverse. Elementwise work, a few percent, is counted among both.
-//    The time of the roots of a block is divided in proportion to d_k^3.
+//    of dim k, and 2 d_k N for the product with its inverse. This includes the elementwise work, which is a few
+//    percent. The time of the roots of a block is divided in proportion to d_k^3.
 // 4. A root of size 512 or more has a serial half. The other half (back-transformation and rebuild) splits into tiles.
 //    Smaller roots do not split.
-// The model ignores caches, memory and the cost of assigning work: each thread is as fast as a single thread.
+// The model ignores caches, memory and the cost of assigning work: each of several threads is as fast as a thread that
+// runs alone.
 double Makespan(std::vector<BlockTask> blocks, int threads);
 
 // Returns the total work, in seconds of one thread.

@@ -532,9 +532,9 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * In steps 1 and 2, a parameter becomes one or more tensors. In steps 3 and 4, each tensor becomes blocks.
  * 1. Stack. The first stack_dims dims enumerate separate tensors, and row_splits divides each of them into parts.
  * 2. Shard. Only if this rank holds a shard of the parameter (shampoo_param_desc.shard_form) and "shard_mode" is local.
- *    In each tensor of step 1, a rectangular shard has a rectangle, which is one tensor. A flat shard has a range of
- *    the flattened tensor. It is divided into dense pieces, and each piece is a tensor. All slices along the first dim
- *    that are completely in the range are one piece. Partly covered slices are divided likewise along the next dim.
+ *    The part of a rectangular shard in a tensor of step 1 is a rectangle, and is one tensor. The part of a flat shard
+ *    is a range of the flattened tensor. It is divided into dense pieces, and each piece is a tensor: all slices along
+ *    the first dim that are completely in the range are one piece; others are divided likewise along the next dim.
  * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped. Then, from right to left, two neighboring dims are merged if
  *    at least one of them is below "merge_min_dim", their product is at most "max_preconditioner_dim", and at least two
  *    dims remain afterwards. With merge_min_dim 0, dims are merged from left to right, as long as the product allows.
@@ -551,8 +551,8 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * - a vector, such as a bias, has one only with "precondition_1d" true or, with shampoo, with "grafting" none. With
  *   shampoo, a vector is a tensor with at most one dim above 1 before step 3. With soap and kl_shampoo, it is a tensor
  *   with at most one dim after step 3, so (64, 1) is a matrix unless "use_merge_dims" is set;
- * - dims that "skip_dim_size", "precondition_dims" or "ignored_dims" exclude have none; the first two keys also exclude
- *   them from step 4.
+ * - a dim has none if it is excluded by "skip_dim_size", "precondition_dims" or "ignored_dims". The first two keys also
+ *   exclude it from step 4.
  * ================================================================================================================= */
 
 /* Roles of parameters in a model, and orders of the dims of a weight. */
@@ -726,8 +726,8 @@ shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_de
 
 /**
  * Describes which part of a parameter another shard rank holds. With "shard_mode" gather, a plan must know the parts of
- * all ranks. It infers these layouts from this rank's own shard: the whole parameter on every rank, and equal chunks
- * of the flattened parameter or of dim 0, where the last ranks may hold less or nothing. With any other layout, each
+ * all ranks. It infers them from this rank's own shard if every rank holds the whole parameter, or if the ranks hold
+ * equal chunks of the flattened parameter or of dim 0, where the last ranks may hold less or nothing. Otherwise each
  * rank calls this function once for every other rank, and all ranks must describe the same shards.
  *
  * @param plan not finished yet.
@@ -755,8 +755,8 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *     - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
  *       are local;
  *     - with method muon, a tensor is not a matrix and "route" is off, or shards are local and "muon_local" is false;
- *     - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards do not
- *       contain each element exactly once. Every rank may also hold the whole parameter.
+ *     - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards neither
+ *       contain each element exactly once nor are all the whole parameter.
  */
 shampoo_status shampoo_plan_finish(shampoo_plan* plan);
 

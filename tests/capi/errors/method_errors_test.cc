@@ -58,9 +58,9 @@ TEST_CASE("norms of whole parameters are rejected for a parameter of several blo
           MakePlan(Keys{{"method", method}, {"use_merge_dims", "false"}, {"max_preconditioner_dim", "8"}} + keys);
       AddParam(plan, Param("fits", {8, 5}));
       AddParam(plan, Param("w", {9, 5}));
-      CHECK_ERROR(
-          shampoo_plan_finish(plan.get()), SHAMPOO_E_INVALID,
-          {"\"w\"", "(9, 5)", "2 blocks", "expected one block", keys[0].first, "max_preconditioner_dim to at least 9"});
+      CHECK_ERROR(shampoo_plan_finish(plan.get()), SHAMPOO_E_INVALID,
+                  {"\"w\"", "(9, 5)", "2 blocks", "expected a single block", keys[0].first,
+                   "max_preconditioner_dim to at least 9"});
     }
   }
 }

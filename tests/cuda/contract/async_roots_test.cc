@@ -370,7 +370,8 @@ void CheckCaptures(const Keys& more) {
   graph.Launch();
   CHECK(model.State("group.0/step")[0] == 14);
   graph.Launch();  // rejected, because step 15 would take a snapshot
-  CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE, "due or put into use");
+  CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE,
+             "computed in it or used for the first time");
   CHECK(model.State("group.0/step")[0] == 14);
   model.Train(15, 17);
   graph.Launch();  // rejected, because step 18 would use the roots of the snapshot

@@ -166,7 +166,8 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
   with.Launch();
   CHECK(model.State("group.0/step")[0] == 22);
   with.Launch();
-  CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE, "due or put into use");
+  CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE,
+             "computed in it or used for the first time");
   CHECK(model.State("group.0/step")[0] == 22);
   fill(23, false);
   model.Step();

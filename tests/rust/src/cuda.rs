@@ -128,7 +128,11 @@ fn steps_on_a_stream() {
     opt.status(true).unwrap();
     let average = cuda.put(&[0.0f32; 24]);
     // SAFETY: as above.
-    unsafe { opt.export_raw(1.0, &[average]).unwrap() };
+    unsafe {
+        opt.export_raw(1.0, &[average]).unwrap();
+        opt.export_raw(0.5, &[null_mut()]).unwrap(); // writes nothing
+        assert_eq!(opt.export_raw(1.0, &[]).unwrap_err().code(), Code::Invalid);
+    }
     let values = cuda.get(param, 24);
     assert_near(&values, &expected);
     assert_near(&cuda.get(average, 24), &expected_average);

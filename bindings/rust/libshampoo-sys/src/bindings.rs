@@ -666,8 +666,8 @@ extern "C" {
         index_out: *mut i32,
     ) -> shampoo_status;
     /// Describes which part of a parameter another shard rank holds. With "shard_mode" gather, a plan must know the parts of
-    /// all ranks. It infers these layouts from this rank's own shard: the whole parameter on every rank, and equal chunks
-    /// of the flattened parameter or of dim 0, where the last ranks may hold less or nothing. With any other layout, each
+    /// all ranks. It infers them from this rank's own shard if every rank holds the whole parameter, or if the ranks hold
+    /// equal chunks of the flattened parameter or of dim 0, where the last ranks may hold less or nothing. Otherwise each
     /// rank calls this function once for every other rank, and all ranks must describe the same shards.
     ///
     /// - `plan` not finished yet.
@@ -696,8 +696,8 @@ extern "C" {
     ///   - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
     ///   are local;
     ///   - with method muon, a tensor is not a matrix and "route" is off, or shards are local and "muon_local" is false;
-    ///   - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards do not
-    ///   contain each element exactly once. Every rank may also hold the whole parameter.
+    ///   - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards neither
+    ///   contain each element exactly once nor are all the whole parameter.
     pub fn shampoo_plan_finish(plan: *mut shampoo_plan) -> shampoo_status;
     /// Returns the number of blocks of all owners.
     ///

@@ -117,7 +117,7 @@ impl Optimizer {
         self.read_addresses("step", buffers)?;
         let _using = CommUse::begin(&self.in_use)?;
         // SAFETY: the bound memory is borrowed during this call. A later call of this function binds all parameters
-        // again. step_raw binds nothing: its contract requires that its caller has bound valid memory.
+        // again. step_raw and export_raw bind nothing: they require that their caller has bound valid memory.
         unsafe {
             check(sys::shampoo_optimizer_bind(self.as_ptr(), 0, self.bound.len() as i32, self.bound.as_ptr()))?;
             check(sys::shampoo_optimizer_step(self.as_ptr(), null_mut()))
@@ -143,7 +143,8 @@ impl Optimizer {
     ///
     /// - [`Code::Invalid`]: `blend` is not in [0, 1], or a buffer does not match its parameter.
     /// - [`Code::Comm`]: a collective failed, in this call or an earlier one.
-    /// - [`Code::State`]: another rank makes a step, the optimizer is on CUDA, or a communicator is in use by another
+    /// - [`Code::State`]: another rank makes a step; the optimizer is on CUDA, where
+    ///   [`export_raw`](Optimizer::export_raw) accepts addresses of the device; or a communicator is in use by another
     ///   call.
     pub fn export(&mut self, blend: f64, buffers: &mut [Buffers<'_>]) -> Result<()> {
         let weights: Vec<*mut c_void> = buffers.iter().map(Buffers::out_address).collect();

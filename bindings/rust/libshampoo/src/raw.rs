@@ -15,13 +15,14 @@ use libshampoo_sys as sys;
 use std::os::raw::c_void;
 
 impl Optimizer {
-    /// Binds the memory of consecutive parameters, starting with `first`, for [`step_raw`](Optimizer::step_raw). On
-    /// CUDA, addresses are addresses of the device. They stay bound until others are bound.
+    /// Binds the memory of consecutive parameters, starting with `first`, for [`step_raw`](Optimizer::step_raw) and
+    /// [`export_raw`](Optimizer::export_raw). On CUDA, addresses are addresses of the device. They stay bound until
+    /// others are bound.
     ///
     /// # Safety
     ///
     /// Until others are bound or the optimizer is dropped, each address must point to the elements of the parameter. No
-    /// other code may use this memory during a step. On CUDA, other work may use it in the order of the stream.
+    /// other code may use this memory during a step or an export. On CUDA, other work may use it in the order of the stream.
     ///
     /// # Errors
     ///
@@ -56,12 +57,17 @@ impl Optimizer {
     /// # Safety
     ///
     /// The bound memory must still meet the requirements of `bind_raw`. Each address that is not NULL must point to
-    /// memory for the elements of the parameter that does not overlap the parameter.
+    /// memory for the elements of the parameter that does not overlap the parameter. On CUDA, the stream of the last
+    /// call must still exist.
     ///
     /// # Errors
     ///
-    /// The same as for [`export`](Optimizer::export). [`Code::Invalid`]: `weights` has another length than the plan has
-    /// parameters. [`Code::State`]: a parameter has not been bound.
+    /// - [`Code::Invalid`]: `blend` is not in [0, 1], the length of `weights` is not the number of parameters, or an
+    ///   address is misaligned.
+    /// - [`Code::State`]: a parameter has not been bound, another rank makes a step, the stream is captured, or a
+    ///   communicator is in use by another call.
+    /// - [`Code::Unsupported`]: on CUDA, there are several replicas or gathered shards.
+    /// - [`Code::Comm`]: a collective failed, in this call or an earlier one.
     pub unsafe fn export_raw(&mut self, blend: f64, weights: &[*mut c_void]) -> Result<()> {
         let _using = CommUse::begin(&self.in_use)?;
         let count = to_i32("weights", weights.len())?;
