@@ -406,10 +406,10 @@ stage_3() {
 stage_4() {
   local some=()
   if have contract "contract"; then
-    ! $fake || some=("--test-case=a step on the device*,replays and later calls*")
+    ! $fake || some=("--test-case=a step on the device*,a replay uses the buffers*")
     side_by_side run "contract" 300 "$programs/contract" --test-suite-exclude=long,fake "${some[@]}"
     $fake || side_by_side run "contract: communicators of host memory" 300 "$programs/contract" \
-      "--test-case=ranks over communicators of host memory*"
+      "--test-case=ranks make bit-identical steps over communicators*"
   fi
   if have against_cpu "against_cpu"; then
     if $fake; then
