@@ -16,7 +16,7 @@ TOLERANCES = {"kronecker": 0.1, "low_rank": 0.01, "rank_deficient": 0.01}
 SCALE = "1e-6"
 # A method passes with scaled gradients if the mean distance is at most this multiple of the mean without scaling.
 SCALED_FACTOR = 1.1
-OUTSIDE = 0.01  # share of the movement that may be outside of the dims of the gradients
+OUTSIDE = 0.01  # share of the movement that may be outside of the span of the gradients
 
 
 def make_run(context: Context, method: Method, problem: str, rate: float, seed: int, scale: str = "1") -> Run:

@@ -15,7 +15,7 @@ import student
 Summary = dict[str, Any]
 PROBLEMS = {
     "kronecker": "Kronecker least squares", "scaled": "the same, gradients times 1e-6", "low_rank": "low rank",
-    "rank_deficient": "rank-deficient gradients", "span": "movement outside of the dims of the gradients",
+    "rank_deficient": "rank-deficient gradients", "span": "movement outside of the span of the gradients",
 }  # fmt: skip
 RATE_HEAD = "best learning rate (rates tried)"
 
@@ -184,7 +184,7 @@ def known_answers(summary: Summary, others: dict[str, Summary]) -> str:
     heads = ["method", *PROBLEMS.values(), "best rates of the three problems (rates tried)", "runs: tuning + judging"]
     note = (f"Each number is the largest of the seeds {seeds_text(settings['seeds'])}. The first four are distances to "
             f"the answer, relative to the distance at the start. The last one is the share of the movement that is "
-            f"outside of the dims of the gradients, in the same runs as the fourth one. Limits of the columns: "
+            f"outside of the span of the gradients, in the same runs as the fourth one. Limits of the columns: "
             f"{limits['kronecker']:g}; {limits['scaled']:g} times the first column, where the means of the seeds are "
             f"compared; {limits['low_rank']:g}; {limits['rank_deficient']:g}; {limits['span']:g}. Rates: the best of "
             f"{settings['tries']} with the seeds {seeds_text(settings['tuning_seeds'])}, after {settings['steps']} "

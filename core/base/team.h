@@ -45,8 +45,8 @@ class Team {
                   Enter&& enter) {
     Team team(count, item_slots, item, argument);
     executor->ForEachSlot(slots, [&](int) {
-      // The threads that arrive first get the slots that take items. A thread that only helps then never waits for an
-      // item whose thread has not arrived.
+      // The threads that arrive first get the slots that take items. Therefore a thread that only helps never waits for
+      // an item whose thread has not arrived.
       Worker worker(&team, team.arrived_.fetch_add(1, std::memory_order_relaxed));
       [[maybe_unused]] const auto kept = enter(worker.slot());
       team.Work(&worker);

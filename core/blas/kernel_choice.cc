@@ -25,7 +25,7 @@ constexpr char kVariable[] = "OPENBLAS_CORETYPE";
 // while OpenBLAS chooses its kernels, which happens when this library is loaded, before it has threads.
 char* value = nullptr;
 
-// Returns the name of the best kernels for the instructions of this processor, or nullptr if these are the oldest ones.
+// Returns the name of the best kernels for this processor, or nullptr if it can run only the oldest kernels.
 char* BestKernels() {
   static char skylake[] = "SkylakeX";
   static char haswell[] = "Haswell";

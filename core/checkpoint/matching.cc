@@ -49,8 +49,8 @@ bool IsOfFactor(std::string_view state) {
   return state.starts_with("factor") || state.starts_with("inverse") || state.starts_with("basis");
 }
 
-// Whether a block loads the state from saved blocks of other shapes, so that they must have it. gradient_count is
-// loaded, too, but with the methods that use it, all saved blocks have it.
+// Whether a block loads the state from saved blocks of other shapes. These blocks must then have the state.
+// gradient_count is also loaded, but needs no check: with the methods that use it, all saved blocks have it.
 bool IsConverted(const StateEntry& state) { return state.elementwise() || state.state() == kLrSum; }
 
 std::string ValueIn(const StoredGroup& group, const char* key) {

@@ -130,7 +130,7 @@ struct GroupSettings {
   double update_floor = 0;
   double beta3 = -1;   // -1: auto, which depends on beta1 (Beta3Of in step_scalars.h)
   double peak_lr = 0;  // auto is resolved to lr
-  double adam_lr = 0;  // in a group of method muon, for parameters that Adam updates: their rate when lr is peak_lr
+  double adam_lr = 0;  // lr of the parameters that method adam updates in a group of method muon, while lr is peak_lr
   double adam_beta1 = 0;
   double adam_beta2 = 0;
   double adam_epsilon = 0;

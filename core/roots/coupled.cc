@@ -34,7 +34,7 @@ class Iteration {
     for (int64_t i = 0; i < n_; ++i) matrix[i * n_ + i] += static_cast<Root>(value);
   }
 
-  // Y <- z Y, X <- z^(1/p) I. Of X only the scalar is stored, because the first product X T is then a multiple of T.
+  // Sets Y <- z Y and X <- z^(1/p) I. Stores only the scalar of X, because the first product X T is a multiple of T.
   void Start(double z, int64_t p) {
     const auto factor = static_cast<Root>(z);
     for (int64_t i = 0; i < n_ * n_; ++i) y_[i] *= factor;

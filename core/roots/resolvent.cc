@@ -15,7 +15,7 @@ constexpr int kShifts = TridiagonalKernels::kShifts;
 constexpr int kPositiveSteps = 14;  // down to 2^-28, because IsSuitable allows a condition of 2^27
 constexpr double kPrecision = 0x1p-40;
 
-// Finds the two neighbors among given points between which the least eigenvalue lies.
+// Finds which two adjacent points of a given sequence enclose the least eigenvalue.
 class Bisection {
  public:
   using Points = std::array<double, kShifts>;

@@ -133,8 +133,8 @@ SHAMPOO_HD inline double EigenvalueDecay(const GroupSettings& settings, int64_t 
   return 1 - (decay < 1 ? (1 - decay) / BiasCorrection(decay, t) : 1 / static_cast<double>(t));
 }
 
-// Returns decay times an eigenvalue, the part of it that remains in the moving average. scale: the inverse square root
-// of the eigenvalue.
+// Returns the part of an eigenvalue that remains in the moving average: decay times the eigenvalue. scale: the inverse
+// square root of the eigenvalue.
 SHAMPOO_HD inline double KeptEigenvalue(double decay, double scale) { return decay / (scale * scale); }
 
 // Returns the largest inverse square root that an eigenvalue of a dim of size d may have; infinity: there is no limit.

@@ -52,7 +52,7 @@ constexpr Dtype ElementDtype(const Block& block) {
   return is_narrow ? block.filtered_grad.dtype : block.computation;
 }
 
-// Returns a bound on |G|; NaN if an argument is. largest_param has an effect only with coupled decay.
+// Returns a bound on |G|; NaN if an argument is NaN. largest_param has an effect only with coupled decay.
 constexpr double GradientBound(const StepScalars& step, double largest_gradient, double largest_param) {
   const double scale = step.gradient_scale < 0 ? -step.gradient_scale : step.gradient_scale;
   return scale * largest_gradient + step.coupled_decay * largest_param;

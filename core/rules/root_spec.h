@@ -63,8 +63,8 @@ constexpr double ExponentOfRoot(const GroupSettings& settings, int64_t numerator
 }
 
 // Returns the method that computes the root numerator / denominator of an n x n matrix: the method of the settings,
-// except that cans supports only the exponents -1/2 and -1/4, and only n above 1. Where cans is chosen but not
-// supported, the method is eigen.
+// or eigen if that method is cans and does not support the root. Method cans supports only the exponents -1/2 and -1/4,
+// and only n above 1.
 constexpr RootMethod MethodOfRoot(const GroupSettings& settings, int64_t numerator, int64_t denominator, int64_t n) {
   const double exponent = ExponentOfRoot(settings, numerator, denominator);
   const bool has_cans = n > 1 && (exponent == -0.5 || exponent == -0.25);

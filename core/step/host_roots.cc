@@ -205,7 +205,8 @@ void HostRoots::ComputeOne(const Job& job, const cuda::HostRoot& root, Team::Wor
   status.diagonal_input = outcome.diagonal_input ? 1 : 0;
 }
 
-// The root replaces its matrix. This is safe, because no rung of the ladder reads the matrix after a root was found.
+// Computes a root, which overwrites its matrix. This is safe, because no rung of the ladder reads the matrix after a
+// root was found.
 template <typename Real>
 RootReport HostRoots::RootOf(const Job& job, const cuda::HostRoot& root, Team::Worker* worker) {
   const Block& block = plan_.block(root.block);

@@ -38,7 +38,7 @@ class ShardAgreement {
   // Agrees on the result of the first exchange between replicas. Returns this rank's own error if it has one, otherwise
   // the error of another rank.
   virtual Status AgreeAgain(Status own) = 0;
-  // Discards the steps and gradients that the last step compared, before an export, which needs neither.
+  // Discards the steps and gradients that the last step compared. An export calls this, because it needs neither.
   virtual void ClearInputs() = 0;
   // Joins an agreement only to report a failure.
   virtual void Report(const Status& failure) = 0;
@@ -72,9 +72,9 @@ class ShardRounds final : public ShardAgreement {
   void Report(const Status& failure) override;
 
   // Agrees without exchanging the text of an error: an error then has only a code, unless a collective failed. With
-  // gathered blocks, the text is fetched after one more exchange, in which a rank on which this agreement failed
-  // reports the failure. If context is nullptr, the inputs are those of the last agreement, or those that were set
-  // since.
+  // gathered blocks, one more exchange follows before the text is fetched. A rank on which this agreement failed
+  // reports the failure in that exchange. If context is nullptr, the inputs are those of the last agreement, or those
+  // that were set since.
   void AgreeOnCode(StepDecision* decision, const StepContext* context);
   // Agrees with the inputs of the last agreement, or those that were set since. Returns the error of all ranks.
   Status AgreeOnError(Status own);

@@ -14,7 +14,7 @@ STYLE = (".tick{font-size:11.5px;fill:#555}.row{font-size:12.5px}.head{font-size
 
 
 class Row(Protocol):
-    """What a row shows. Rows with the same group are close together, unless the group is empty."""
+    """A row of the chart. Rows with the same group are close together, unless the group is empty."""
 
     @property
     def group(self) -> str: ...

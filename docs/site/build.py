@@ -37,7 +37,7 @@ def main() -> int:
     arguments = parser.parse_args()
     out = arguments.out.resolve()
     pages = out / "pages"
-    # Delete the old output, so that no page stays that was removed from the repository.
+    # Delete the old output, so that pages that were removed from the repository do not remain.
     for folder in (pages, out / "xml", out / "html"):
         shutil.rmtree(folder, ignore_errors=True)
     (pages / "reference/c").mkdir(parents=True)

@@ -52,7 +52,7 @@ class FakeHostRoots {
 
   // Call before the memory is used.
   void SetBufferBytes(int64_t bytes) { buffer_bytes_ = bytes; }
-  // Makes the thread wait at the begin of each job until Release() is called. After a minute the thread stops waiting,
+  // Makes the thread wait at the start of each job until Release() is called. After a minute the thread stops waiting,
   // so that a test ends.
   void Hold() {
     const std::lock_guard lock(mutex_);

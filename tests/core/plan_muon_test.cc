@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans with the methods muon and sign, and with the keys that control norms: blocks, and what is rejected.
+// Plans with the methods muon and sign, and with the keys that control norms: their blocks and their errors.
 #include <doctest/doctest.h>
 
 #include <memory>

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks with what they need for the agreements and exchanges of a step, but not for the step itself.
+// Ranks that take part in the agreements and exchanges of a step, but cannot make the step itself.
 #pragma once
 
 #include <memory>

@@ -110,8 +110,8 @@ std::string Everything() {
   return out.text();
 }
 
-// Calls Everything in a child process. The library caches some texts, such as ranges of keys. With the child, this
-// process creates them again in the other locale.
+// Calls Everything in a child process. The library caches some strings, such as ranges of keys. Because of the
+// child, the caches of this process are still empty when it changes its locale.
 std::string EverythingInTheCLocale() {
   int channel[2];
   REQUIRE(pipe(channel) == 0, "no pipe");

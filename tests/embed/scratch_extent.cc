@@ -1,10 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPENBLAS_CORETYPE selects kernels of BLAS. Checks that these kernels use only the scratch memory that Scratch::Create
-// has populated. Other memory would cause page faults in a step. The populated memory must not exceed ScratchExtent,
-// which the plan reports. Usage: scratch_extent [kernels that OPENBLAS_CORETYPE selects, and the flag of /proc/cpuinfo
-// that they need]
+// Checks that BLAS uses only the scratch memory that Scratch::Create has populated. Other memory would cause page
+// faults in a step. The populated memory must not exceed ScratchExtent, which the plan reports. Usage: scratch_extent
+// [kernels that OPENBLAS_CORETYPE selects, and the flag of /proc/cpuinfo that they need]
 #include <sys/prctl.h>
 
 #include <algorithm>

@@ -5,9 +5,10 @@
 
 The host trains although gradients overflow occasionally. A rejected step leaves parameters and state unchanged. Too
 many consecutive rejections end the host with the library's message. A rejection although the gradients are finite does
-so immediately. A run that a signal ended, or that was killed at a call of a save, can be resumed and ends with the
-parameters of an uninterrupted run. Every STRIDE-th call is tested. Only old checkpoints are removed. Errors on the
-command line are reported. SIGNAL_AT is the library that sends signals and records calls.
+so immediately. A run that a signal ended, or that was killed during a save, can be resumed and ends with the
+parameters of an uninterrupted run. One run is killed before each STRIDE-th file operation. Only old
+checkpoints are removed. Errors on the command line are reported. SIGNAL_AT is the library that sends signals and
+records calls.
 """
 import json
 import math

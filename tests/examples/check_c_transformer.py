@@ -5,8 +5,8 @@
 
 The gradients agree with differences of the loss. In a tiny model the validation loss starts at about log(64) = 4.16,
 the loss of a guess. In 30 steps it falls below 3.3 with Shampoo and with AdamW, and is lower with Shampoo. Two
-runs give the same losses to the last digit. In a comparison, AdamW has the losses of a single run. The picture is an
-SVG with all curves.
+runs give the same losses to the last digit. In a comparison, the run of AdamW has the same losses as on its own. The
+picture is an SVG with all curves.
 """
 import csv
 import math

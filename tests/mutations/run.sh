@@ -33,8 +33,8 @@ use_area() {
   case $1 in
     core | cuda)
       build=$tree/build/core
-      # Otherwise, optimization and joined sources of tests would take most of the time. Some suites keep a level of
-      # their own (tests/CMakeLists.txt).
+      # Otherwise, optimization and joined sources of tests would take most of the time. Some suites keep their
+      # optimization level (tests/CMakeLists.txt).
       options=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 -DSHAMPOO_JOIN_TESTS=OFF)
       targets=(shampoo_core_tests shampoo_capi_tests shampoo_root_faults shampoo_checkpoint_reshard_tests shampoo_replay
         shampoo_distributed_tests shampoo_replay_cuda shampoo_cuda_fake shampoo_cuda_contract_tests shampoo_cuda_faults_tests
@@ -93,7 +93,7 @@ compile() {
 }
 
 # Prints the build outputs that the tests of a patch name in their commands and environments, such as their programs.
-outputs_of() {
+programs_of() {
   ctest --test-dir "$build" -R "^($(field test "$1"))\$" --show-only=json-v1 |
     python3 -c 'import json, re, subprocess, sys
 build = sys.argv[1]
@@ -119,6 +119,16 @@ run_tests() {
     result="could not run: $(grep -m 1 '(Not Run)' "$log")"
   elif [ "$result" = passed ] && grep -q '\*\*\*Skipped' "$log"; then
     result=skipped
+  fi
+}
+
+# judge [TARGET...]: compiles the targets, or all of the area, with the patch `file`, and runs its tests: only the case
+# `only`, if that is not empty. Sets result.
+judge() {
+  if compile "$@"; then
+    run_tests "$file" "$only"
+  else
+    result="does not compile: $(grep -m 1 'error' "$log")"
   fi
 }
 
@@ -153,14 +163,16 @@ for area in "${areas[@]}"; do
   compile || stop "cannot build the tests of $area"
 done
 
-# The results of the tests without any change, by the key that tests_of prints.
-declare -A baseline
+# By the key that tests_of prints: the results of the tests without any change, and in some areas the programs of the
+# tests, which are compiled first.
+declare -A baseline programs
 for file in "${patches[@]}"; do
   use_area "$(area_of "$file")"
   tests=$(tests_of "$file")
   [ -z "${baseline[$tests]:-}" ] || continue
   run_tests "$file"
   baseline[$tests]=$result
+  case $(area_of "$file") in core | cuda) programs[$tests]=$(programs_of "$file") ;; esac
 done
 
 noticed=0
@@ -181,28 +193,20 @@ for file in "${patches[@]}"; do
       continue
       ;;
   esac
-  case $(area_of "$file") in core | cuda) mapfile -t programs < <(outputs_of "$file") ;; *) programs=() ;; esac
   patch -d "$tree" -p1 --dry-run --silent <"$file" || stop "$name does not apply"
   cp "$file" "$applied"
   patch -d "$tree" -p1 --no-backup-if-mismatch --silent <"$file"
-  result=passed
   only=$(field case "$file")
-  # First only what the commands of the tests name is compiled, with its dependencies. If the tests notice nothing, all
-  # targets are compiled, and the tests run again. A library that tests load at run time must be among the dependencies
-  # or in the environment of the test. Otherwise a library that is out of date could make a test fail.
-  if [ ${#programs[@]} -gt 0 ] && compile "${programs[@]}"; then
-    run_tests "$file" "$only"
-  fi
-  if [ "$result" = failed ]; then
-    :
-  elif compile; then
-    run_tests "$file" "$only"
-    if [ "$result" = passed ] && [ -n "$only" ]; then
-      run_tests "$file"
-      [ "$result" = passed ] || tests="$(field test "$file"), but not by the case $only"
-    fi
-  else
-    result="does not compile: $(grep -m 1 'error' "$log")"
+  result=passed
+  # First, only the build outputs that `programs_of` prints are compiled, with their dependencies. If the tests notice
+  # nothing, all targets are compiled, and the tests run again. A library that tests load at run time must be among the
+  # dependencies or in the environment of the test. Otherwise a library that is out of date could make a test fail.
+  mapfile -t first < <(printf '%s' "${programs[$(tests_of "$file")]:-}")
+  [ ${#first[@]} -eq 0 ] || judge "${first[@]}"
+  [ "$result" = failed ] || judge
+  if [ "$result" = passed ] && [ -n "$only" ]; then
+    run_tests "$file"
+    [ "$result" = passed ] || tests="$(field test "$file"), but not by the case $only"
   fi
   undo
   if [ "$result" = failed ]; then

@@ -102,7 +102,7 @@ part = lambda tree, shard: {"w": tree["w"][rows * shard : rows * (shard + 1)]}
 def train(params, state, step=step):
     for t in range(1, 5):
         params, state = step(draw(t), state, params)
-        # If several steps are in flight, XLA's threads can wait for each other forever. This is so with any optimizer.
+        # If several steps are in flight, XLA's threads can wait for each other forever, with any optimizer.
         jax.block_until_ready(params)
     return params, state
 

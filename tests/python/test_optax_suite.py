@@ -31,7 +31,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"learning_rate": 0.01, "update_dtype": "params", "grafting": "sgd"},
     {"learning_rate": 0.1, "update_dtype": "params", "preset": "shampoo_2024", "grafting": "adam"},
 ]
-#: With reduce_on_plateau and a learning rate of 0.1, the minimum is not reached; neither is it by optax.adam(0.1).
+#: With reduce_on_plateau and a learning rate of 0.1, neither ``shampoo`` nor ``optax.adam`` reaches the minimum.
 SLOWER = {"learning_rate": 0.01, "update_dtype": "params"}
 WRAPPED = [
     {"opt_kwargs": SETTINGS[0], "wrapper_name": "mechanize", "wrapper_kwargs": {"weight_decay": 0.0}},

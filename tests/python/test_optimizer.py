@@ -561,7 +561,7 @@ def test_bfloat16_is_returned_as_uint16_without_ml_dtypes() -> None:
 
 
 def test_messages_go_to_logging(caplog: pytest.LogCaptureFixture) -> None:
-    """The level is filtered only by logging. Each record contains the complete text."""
+    """The level is filtered only by logging. Each record contains the complete message."""
     with caplog.at_level(logging.WARNING, "libshampoo"):
         libshampoo.Optimizer(params(), use_nesterov=True)
     assert "nesterov" in caplog.text and {record.levelno for record in caplog.records} == {logging.WARNING}
@@ -580,7 +580,7 @@ def test_messages_go_to_logging(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_step_has_no_messages_that_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A message needs the GIL even if its level is not shown, so an ordinary step must have none."""
+    """A message needs the GIL even if its level is not shown, so an ordinary step must log no message."""
     opt = libshampoo.Optimizer(params())
     found: list[str] = []
     monkeypatch.setattr(libshampoo.log._logger, "log", lambda level, message: found.append(message))

@@ -40,7 +40,8 @@ FORBIDDEN = (
 GUIDANCE = re.compile(r"\b(expected|must|needs?|takes|accepts|only|starts at|lists|did you mean|see|add|bind|call|"
                       r"check|choose|create|give|leave|make|pass|put|read|save|set|use)\b", re.IGNORECASE)
 
-# Texts of Invalid that need no guidance: a part of the text -> the reason. At most ten.
+# Texts of Invalid that need no guidance: a part of the text -> the reason.
+MAX_EXCEPTIONS = 10
 EXCEPTIONS = {
     'there is no key "{}": {}': "the second value is the advice, see kAbsentOptions",
     "checkpoints store names as UTF-8": "the encoding of checkpoints is the expected one",
@@ -116,6 +117,8 @@ def main():
                 failures += [f"{file.relative_to(root)}:{line}: {function}: this text {problem}: {text}"
                              for problem in problems(function, text)]
     failures += [f"this exception matches no text, remove it: {part}" for part in EXCEPTIONS if part not in seen]
+    if len(EXCEPTIONS) > MAX_EXCEPTIONS:
+        failures.append(f"there are {len(EXCEPTIONS)} exceptions, expected at most {MAX_EXCEPTIONS}")
     print("\n".join(failures + [f"{count} error texts, {len(failures)} problems"]))
     # Without any text the search itself is broken.
     return 1 if failures or not count else 0

@@ -8,33 +8,30 @@ checked.
 """
 import fnmatch
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+from doctest_cases import doctest_cases
+
 FILTERS = re.compile(r"--test-case(?:-exclude)?=([^\"\n)]*)")
-CASE = re.compile(r'TEST_CASE(?:_TEMPLATE)?\(\s*((?:"(?:\\.|[^"\\])*"\s*)+)')
-LITERAL = re.compile(r'"((?:\\.|[^"\\])*)"')
+FILES = ("CMakeLists.txt", "*.cmake", "*.sh")
+
+
+def filters_of(root):
+    """Yield (file, pattern) for every pattern without variables."""
+    for path in sorted(path for kind in FILES for path in root.glob(f"tests/**/{kind}")):
+        for found in FILTERS.findall(path.read_text(encoding="utf-8")):
+            yield from ((path, pattern) for pattern in found.split(",") if pattern.strip() and "$" not in pattern)
 
 
 def main():
     root = Path(sys.argv[1])
-    names, filters = [], []
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "tests"],
-                            cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout  # fmt: skip
-    for path in sorted(set(listed.split())):
-        file = root / path
-        if file.suffix in (".cc", ".h") and file.is_file():
-            names += ["".join(LITERAL.findall(case)) for case in CASE.findall(file.read_text(encoding="utf-8"))]
-        elif file.suffix in (".txt", ".cmake", ".sh") and file.is_file():
-            for found in FILTERS.findall(file.read_text(encoding="utf-8")):
-                filters += [(path, one) for one in found.split(",") if one.strip() and "$" not in one]
-    failures = [f"{path}: no test case matches {pattern!r}" for path, pattern in filters
-                if not any(fnmatch.fnmatchcase(name, pattern) for name in names)]  # fmt: skip
-    print("\n".join(failures + [f"{len(filters)} filters, {len(failures)} without a test case"]))
-    # Without any filter or name the search itself is broken.
-    return 1 if failures or not filters or not names else 0
+    cases, filters = doctest_cases(root), list(filters_of(root))
+    failures = [f"{path.relative_to(root)}: no test case matches {pattern!r}" for path, pattern in filters
+                if not any(fnmatch.fnmatchcase(case, pattern) for case in cases)]  # fmt: skip
+    print(*failures, f"{len(filters)} filters, {len(failures)} without a test case", sep="\n")
+    # Without any filter the search itself is broken.
+    sys.exit(1 if failures or not filters else 0)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main()

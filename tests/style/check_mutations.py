@@ -11,15 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from doctest_cases import doctest_cases
+
 HEADER = re.compile(r"change: \S.*\ntest: (?P<test>\S+)\n(case: (?P<case>\S.*)\n)?\n--- a/")
 DOCTEST_AREAS = ("core", "cuda")
-
-
-def doctest_cases(root):
-    """Return the names of all test cases. A name can consist of several literals."""
-    sources = "".join(path.read_text(encoding="utf-8") for path in sorted(root.glob("tests/**/*.cc")))
-    literals = re.findall(r'TEST_CASE(?:_TEMPLATE)?\(\s*("(?:[^"\\]|\\.|"\s*")*")', sources)
-    return {re.sub(r'"\s*"', "", literal)[1:-1] for literal in literals}
 
 
 def is_test(root, tests, pattern):

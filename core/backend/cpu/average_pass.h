@@ -65,7 +65,7 @@ class AverageTracker {
       BlockRounding().Round(exchange, written, at, n);
     }
     if (writes_updates) {
-      BlockRounding().Round(desc.param_dtype, written, at, n);  // as the caller will round it
+      BlockRounding().Round(desc.param_dtype, written, at, n);  // the caller adds the update and rounds the sum
     } else {
       param_rounding_.Round(desc.out_dtype, written, at, n);
     }

@@ -17,7 +17,7 @@ void ScaleDim(const Shape& shape, int k, const Real* scale, Real* tensor);
 template <typename Real>
 void SquaresAlong(const Shape& shape, int k, const Real* tensor, double* sums);
 
-// Slice i of `to` along dim k <- slice order[i] of `from`.
+// Copies slice order[i] of `from` along dim k to slice i of `to`, for all i.
 template <typename Real>
 void PermuteDim(const Shape& shape, int k, const Real* from, const int32_t* order, Real* to);
 

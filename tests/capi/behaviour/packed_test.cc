@@ -8,7 +8,7 @@ namespace {
 
 // Shapes with dims around 128. If a dim is 128 or more, only one triangle of its factor matrix and of its inverse root
 // is stored.
-const std::vector<std::vector<int>> kShapes = {{129, 2, 2}, {2, 128, 2}, {140}};
+const std::vector<std::vector<int>> kShapes = {{130, 3}, {2, 131}, {129, 2, 2}, {2, 128, 2}, {140}};
 
 // Returns for each set of dtypes the largest difference between a parameter and the float64 reference after four steps.
 std::vector<double> DifferencesFromReference(const std::vector<int>& shape, const std::vector<Keys>& dtypes) {

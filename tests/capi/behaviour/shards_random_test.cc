@@ -7,8 +7,8 @@
 namespace shampoo_test {
 namespace {
 
-// Divides the elements [first, end) of a tensor into pieces and returns their shapes. The next piece consists of slices
-// along the outermost dim of which a slice begins at `first` and fits. It has as many slices as fit.
+// Divides the elements [first, end) of a tensor into pieces and returns their shapes. A piece consists of as many
+// slices of one dim as fit. The dim is the outermost one with a slice that begins where the piece begins and fits.
 std::vector<std::vector<int64_t>> Pieces(const std::vector<int64_t>& shape, int64_t first, int64_t end) {
   std::vector<std::vector<int64_t>> pieces;
   while (first < end) {

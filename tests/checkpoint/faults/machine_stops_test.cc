@@ -80,7 +80,7 @@ class Disk {
       }
       return;
     }
-    for (const bool others : {false, true}) {  // of the changes: none and all; each alone, and all except one
+    for (const bool others : {false, true}) {  // false: no change, and each one alone; true: all, and all except one
       visit_outcomes([others](size_t) { return others; });
       for (size_t one = 0; one < count; ++one) {
         visit_outcomes([one, others](size_t i) { return (i == one) != others; });

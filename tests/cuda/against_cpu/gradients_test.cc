@@ -33,7 +33,7 @@ TEST_CASE("parameters, groups and whole steps without a gradient") {
             CourseWithGradients({{"precondition_frequency", frequency}, {"root_spread", spread}, {"output", output}});
         course.has_gradient = [](int64_t t, size_t p) {
           if (t == 4) return false;            // no parameter has a gradient
-          if (p >= 2 && t == 2) return false;  // no parameter of group 1 has one
+          if (p >= 2 && t == 2) return false;  // no parameter of group 1 has a gradient
           return (static_cast<size_t>(t) + p) % 3 != 0;
         };
         if (std::string(output) == "updates") {

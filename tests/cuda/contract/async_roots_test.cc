@@ -56,7 +56,7 @@ std::vector<char> TrainWithSolver(int order, int mode, const Keys& more = {}) {
   model.FillParams(1);
   for (uint64_t t = 1; t <= 19; ++t) {
     if (t == 10 || t == 15) fake_cuda_set_solver(mode);
-    // Without this, the step that uses the roots would wait forever for a solver that is held.
+    // The step that uses the roots would wait forever for a solver that is held.
     if (t == 13 || t == 18) fake_cuda_set_solver(FAKE_CUDA_SOLVER_ENQUEUES);
     model.Step(t);
     if (t == 10 && mode == FAKE_CUDA_SOLVER_IS_HELD) fake_cuda_wait_for_held_call();

@@ -57,7 +57,7 @@ TEST_CASE("every function leaves the current device unchanged, whether or not th
     Must(kept(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr)));
     shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
     Must(kept(shampoo_backend_describe(1, &info)));
-    // Lets the first call of a step fail, or a later one.
+    // Makes the first call of a step fail, or a later call.
     Must(kept(model.TryStep()));
     for (const char* function : {"cudaEventQuery", "cudaEventRecord", "Launch", "cublasGemmStridedBatchedEx"}) {
       CAPTURE(std::string(function));

@@ -144,7 +144,7 @@ TEST_CASE("rungs and counters of roots on the host are the same as on the CPU") 
 
 // The device and the CPU measure roots of the same method, so their statistics differ only because their factor
 // matrices have different rounding errors. Residuals that consist of rounding errors have only their magnitude in
-// common on a GPU: some machine epsilons of float32, in which the roots are stored. On the fake, most rounding errors
+// common on a GPU: a few machine epsilons of float32, in which the roots are stored. On the fake, most rounding errors
 // are those of the CPU.
 TEST_CASE("residuals of roots on the host are those of the CPU, and measuring changes no bit") {
   const double rounding = OnFake() ? 0 : 16 * static_cast<double>(FLT_EPSILON);
@@ -253,7 +253,7 @@ TEST_CASE("an error of the thread that computes roots on the host is returned by
   CHECK(failures > 60);
 }
 
-// Makes step `step` once for each call of the stepping thread, and lets this call fail.
+// Makes step `step` once for each call of the stepping thread, and makes this call fail.
 void FailEachOwnCall(const char* root_device, uint64_t step) {
   for (int64_t n = 1;; ++n) {
     CAPTURE(n);
@@ -276,7 +276,7 @@ void FailEachOwnCall(const char* root_device, uint64_t step) {
 
 TEST_CASE("each call of a step with root_async may fail" * doctest::test_suite("long")) {
   for (const char* root_device : {"device", "host"}) {
-    for (const uint64_t step : {10, 13}) FailEachOwnCall(root_device, step);  // takes snapshots, or uses their roots
+    for (const uint64_t step : {10, 13}) FailEachOwnCall(root_device, step);  // 10 takes snapshots, 13 uses their roots
   }
 }
 

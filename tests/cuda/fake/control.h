@@ -65,8 +65,8 @@ SHAMPOO_FAKE_EXPORT void fake_cuda_set_solver(int mode);
 // Waits until a call is held. It is a misuse if none is held within a minute.
 SHAMPOO_FAKE_EXPORT void fake_cuda_wait_for_held_call(void);
 // Waits until the threads of the plugin have ended this many jobs since the last fake_cuda_mark(). A job is counted
-// when another thread sets its capture mode back to the global mode, as these threads do after each job. It is a misuse
-// if that takes a minute.
+// when another thread sets its capture mode back to the global mode, as these threads do after each job. A wait of
+// a minute is a misuse.
 SHAMPOO_FAKE_EXPORT void fake_cuda_wait_for_jobs(int64_t jobs);
 
 // Sets whether device memory is protected from the host while no work runs; the default is true. If the system has no

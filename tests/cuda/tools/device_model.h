@@ -67,7 +67,8 @@ struct ModelSpec {
   void* state = nullptr;  // nullptr: the optimizer's own
   size_t state_bytes = 0;
   const shampoo_comm_ops* replica_ops = nullptr;  // nullptr: one replica
-  // nullptr: no shards. Otherwise the shards are equal parts of each parameter; the last parts may be smaller.
+  // nullptr: no shards. Otherwise each shard holds equally many elements of a parameter; the last shards may hold
+  // fewer.
   const shampoo_comm_ops* shard_ops = nullptr;
 };
 

@@ -35,7 +35,8 @@ struct OrderColumnsBody {
         const double b = is_increasing ? estimates[other] : estimates[j];
         before += a > b || (a == b && other < j) ? 1 : 0;
       }
-      // NaN has no place in an order. Two columns may then get the same place, but all entries of the order stay valid.
+      // If an estimate is NaN, several columns may get the same place. Each entry that is not written keeps the index
+      // that ScaleFactors stored, so all entries are valid.
       to[before] = static_cast<int32_t>(j);
     });
   }

@@ -200,7 +200,7 @@ struct TakeEigenvaluesBody {
     const void* const products = args.basis.products;
     const Real* const q = factor.In(bases);
     const Real* const fq = factor.In(products);
-    // If kl_eigenvalues is basis, kl_init is a number. The cap then does not depend on the mean.
+    // This kernel runs only with kl_eigenvalues basis, so kl_init is a number, and the cap does not depend on the mean.
     const double cap = KlCap(args.tables.groups[factor.block.group].settings, d, 1);
     Real* const scales = ScalesOf<Real>(args, factor.block, run.dim);
     cta.ForEach(d, [&](int64_t j) {

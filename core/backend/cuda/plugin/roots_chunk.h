@@ -166,7 +166,7 @@ cudaError_t WriteStatuses(cudaStream_t stream, const RootChunk& chunk);
 cudaError_t DeliverRoots(cudaStream_t stream, const RootChunk& chunk, const void* roots, const void* x);
 
 // roots_coupled.cc
-// The number of iterations between two queries of the host whether any member is still running.
+// The number of iterations after which the host queries again whether any member is still running.
 inline constexpr int64_t kIterationsPerPoll = 8;
 // Returns a number of iterations after which every eigenvalue of Y that float64 can represent has converged to 1.
 // root: p. order: of the iteration; 2 for Newton.
