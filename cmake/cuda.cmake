@@ -6,6 +6,7 @@
 set(SHAMPOO_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (if a CUDA toolkit is found), ON or OFF")
 set_property(CACHE SHAMPOO_CUDA PROPERTY STRINGS AUTO ON OFF)
 option(SHAMPOO_CUDA_FROM_PYPI "If there is no CUDA toolkit, make one in the build folder from packages of PyPI" OFF)
+option(SHAMPOO_CUDA_FAST_COMPILE "Compile the kernels in less time, although they run slower (CUDA 13.0 or later)" OFF)
 # Binaries for three generations, and PTX, which the driver compiles for later ones.
 set(SHAMPOO_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual" CACHE STRING
     "The GPUs for which the CUDA backend is compiled, as in CMAKE_CUDA_ARCHITECTURES; native: this machine's, or 90-real without a GPU")

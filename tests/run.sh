@@ -162,6 +162,10 @@ else
   leave_out "the Java tests, because there is no javac of Java 17 or later, or no JUnit 5 in /usr/share/java"
 fi
 
+# Without an entry in the cache, ccache would run the preprocessor before the compiler. It takes the headers from the
+# compiler's list of dependencies instead.
+export CCACHE_DEPEND=1
+
 # The tests do not use the user's choice of BLAS kernels.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 

@@ -11,27 +11,11 @@
 #include <random>
 
 #include "tests/checkpoint/faults/files.h"
+#include "tests/distributed/models.h"
 #include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
-
-constexpr int64_t kCallsOfCreate = 2;  // calls of each communicator in create
-
-RankSpec Spec(const Keys& more = {}) {
-  RankSpec spec;
-  spec.keys = Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}} + more;
-  spec.params = {{"matrix", {9, 7}}, {"vector", {6}}};
-  return spec;
-}
-
-void Start(Grid* grid, std::chrono::milliseconds patience) {
-  grid->SetPatience(patience);
-  grid->Create();
-  if (!grid->All(SHAMPOO_OK)) return;
-  grid->FillParams(1);
-  grid->FillGradients(2);
-}
 
 // A number that a rank receives from another rank in the first exchange of a step.
 struct Number {
@@ -76,7 +60,7 @@ void Arm(Grid* grid, const Number& number, int faulty, int64_t call) {
 void StepUntilFailed(Grid* grid, const Number& number, int faulty, std::chrono::milliseconds patience,
                      bool once_more = false) {
   Arm(grid, number, faulty, kCallsOfCreate + 1);
-  Start(grid, patience);
+  CreateAndFill(grid, patience);
   RequireOk(*grid);
   OnEveryRank(grid->world(), [&](int rank) {
     for (int t = 0; t < 5 && (*grid)[rank].status == SHAMPOO_OK; ++t) (*grid)[rank].Step();
@@ -92,7 +76,7 @@ TEST_CASE("an invalid number in a step is SHAMPOO_E_COMM, and abort ends the wai
       CAPTURE(number.what);
       CAPTURE(number.value);
       CAPTURE(faulty);
-      Grid grid(Spec(), number.kind, true);
+      Grid grid(MatrixAndVectorSpec(), number.kind, true);
       StepUntilFailed(&grid, number, faulty, std::chrono::seconds(20));
       const std::string& error = grid[faulty < 0 ? 1 : faulty].error;
       CHECK_MESSAGE(Has(error, std::string("received an invalid ") + number.what), error);
@@ -108,7 +92,7 @@ TEST_CASE("without an abort, the next exchange informs the other ranks of an inv
       CAPTURE(number.value);
       CAPTURE(bucket);
       const int faulty = 1;
-      Grid grid(Spec({{"comm_bucket_bytes", bucket}}), number.kind);
+      Grid grid(MatrixAndVectorSpec({{"comm_bucket_bytes", bucket}}), number.kind);
       StepUntilFailed(&grid, number, faulty, std::chrono::seconds(5), true);
       for (int rank = 0; rank < grid.world(); ++rank) {
         if (rank != faulty) CHECK_MESSAGE(Has(grid[rank].error, "rank 1"), grid[rank].error);
@@ -134,7 +118,7 @@ TEST_CASE("an invalid number in create is SHAMPOO_E_COMM on all ranks") {
         CAPTURE(one.value);
         CAPTURE(all);
         CAPTURE(kind);
-        Grid grid(Spec(), kind, true);
+        Grid grid(MatrixAndVectorSpec(), kind, true);
         const int world = grid.world();
         grid.comm().change = [&](int rank, int64_t call, char* received, size_t bytes) {
           if (!all && rank != 0) return;
@@ -148,7 +132,7 @@ TEST_CASE("an invalid number in create is SHAMPOO_E_COMM on all ranks") {
           if (rank + 1 == world && one.call == 3 && call == 2) std::memcpy(received, &other, 8);
           if (rank + 1 == world && one.call == 3 && call == 3) std::memcpy(received, &one.value, 8);
         };
-        Start(&grid, std::chrono::seconds(20));
+        CreateAndFill(&grid, std::chrono::seconds(20));
         CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
         CHECK(grid.timeouts() == 0);
         const std::string& error = grid[0].error;
@@ -241,7 +225,7 @@ class GarbledJob {
     return kinds[random_() % std::size(kinds)];
   }
   RankSpec RandomSpec() {
-    return Spec(
+    return MatrixAndVectorSpec(
         {{"comm_bucket_bytes", random_() % 2 == 0 ? "0" : "600"}, {"verify_replicas", random_() % 2 == 0 ? "0" : "1"}});
   }
   template <typename RankOf>

@@ -13,9 +13,7 @@
 namespace shampoo_test {
 namespace {
 
-constexpr Kind kKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}};
-
-RankSpec Spec() {
+RankSpec ThreeParamsSpec() {
   RankSpec spec;
   spec.keys = {{"max_preconditioner_dim", "4"}, {"grafting", "adam"}};
   spec.groups = {{{"lr", "0.1"}}};
@@ -94,14 +92,14 @@ const std::vector<Difference>& Differences() {
 }
 
 TEST_CASE("create fails on every rank with the same text if one rank has different arguments") {
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : kReplicasOrShards) {
     const int world = kind.replicas * kind.shards;
     for (int odd = 0; odd < world; ++odd) {
       for (const Difference& difference : Differences()) {
         CAPTURE(kind);
         CAPTURE(odd);
         CAPTURE(difference.name);
-        Grid grid(Spec(), kind);
+        Grid grid(ThreeParamsSpec(), kind);
         grid.SetPatience(std::chrono::seconds(5));
         difference.make(&grid.spec(odd));
         grid.Create();
@@ -118,7 +116,7 @@ TEST_CASE("create fails on every rank with the same text if one rank has differe
 
 TEST_CASE("a communicator can be used again after a create that failed on one rank") {
   for (const char* const shard_mode : {"local", "gather"}) {
-    RankSpec spec = Spec();
+    RankSpec spec = ThreeParamsSpec();
     spec.keys.emplace_back("shard_mode", shard_mode);
     Grid grid(spec, 1, 2);
     ThreadComm& ranks = grid.comm();

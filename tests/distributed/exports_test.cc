@@ -14,19 +14,12 @@ namespace {
 // The exported averages of all ranks.
 using Exported = std::vector<Tensors>;
 
-RankSpec Spec(const Keys& more = {}) {
+RankSpec AveragingSpec(const Keys& more = {}) {
   RankSpec spec;
   spec.keys = Keys{{"method", "adam"}, {"lr", "0.1"}, {"averaging", "schedule_free"}} + more;
   spec.groups = {{{"method", "adam"}, {"lr", "0.1"}, {"weight_ema", "0.5"}}, {{"method", "adam"}, {"lr", "0.1"}}};
   spec.params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}, {"plain", {5}, 2}};
   return spec;
-}
-
-void RunSteps(Grid* grid, uint64_t first, uint64_t last) {
-  for (uint64_t t = first; t <= last; ++t) {
-    grid->FillGradients(100 + t);
-    RequireStep(grid);
-  }
 }
 
 Exported Export(Grid* grid, double blend) {
@@ -35,21 +28,19 @@ Exported Export(Grid* grid, double blend) {
   return exported;
 }
 
-constexpr Kind kReplicas[] = {{2, 1}, {3, 1}};
-constexpr Kind kKinds[] = {{2, 1}, {3, 1}, {1, 2, "gather"}, {1, 3, "gather", false}, {2, 2, "gather"}};
+constexpr Kind kExportingKinds[] = {{2, 1}, {3, 1}, {1, 2, "gather"}, {1, 3, "gather", false}, {2, 2, "gather"}};
 
 TEST_CASE("every rank exports averages that are bit-identical to those of a single rank") {
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : kExportingKinds) {
     for (const char* const bucket : {"0", "600"}) {
       CAPTURE(kind);
       CAPTURE(bucket);
       const Keys keys = {{"shard_mode", kind.shard_mode}, {"comm_bucket_bytes", bucket}};
-      Grid grid(Spec(keys), kind);
-      Grid one(Spec(), Kind{1, 1});
+      Grid grid(AveragingSpec(keys), kind);
+      Grid one(AveragingSpec(), Kind{1, 1});
       for (Grid* const each : {&grid, &one}) {
-        RequireCreate(each);
-        each->FillParams(1);
-        RunSteps(each, 1, 3);
+        RequireStart(each);
+        RunSteps(each, 101, 103);
       }
       for (const double blend : {1.0, 0.25}) {
         const Exported exported = Export(&grid, blend);
@@ -60,8 +51,8 @@ TEST_CASE("every rank exports averages that are bit-identical to those of a sing
         }
       }
       CHECK(!SameBits(one[0].w, Export(&one, 1)[0]));
-      RunSteps(&grid, 4, 5);
-      RunSteps(&one, 4, 5);
+      RunSteps(&grid, 104, 105);
+      RunSteps(&one, 104, 105);
       for (int rank = 0; rank < grid.world(); ++rank) {
         CHECK(SameBits(grid[rank].w, PartOf(grid.spec(rank).params, one[0].w)));
       }
@@ -72,10 +63,9 @@ TEST_CASE("every rank exports averages that are bit-identical to those of a sing
 TEST_CASE("an export succeeds after a step that failed because one rank had no gradient") {
   for (const Kind kind : {Kind{1, 2, "gather"}, Kind{2, 2, "gather"}, Kind{2, 2}}) {
     CAPTURE(kind);
-    Grid grid(Spec({{"shard_mode", kind.shard_mode}}), kind);
-    RequireCreate(&grid);
-    grid.FillParams(1);
-    RunSteps(&grid, 1, 2);
+    Grid grid(AveragingSpec({{"shard_mode", kind.shard_mode}}), kind);
+    RequireStart(&grid);
+    RunSteps(&grid, 101, 102);
     const Exported before = Export(&grid, 1);
     RequireOk(grid);
     grid[1].has_grad[0] = false;
@@ -119,12 +109,11 @@ TEST_CASE("averages are those of the parameters that all ranks have, also with a
                  {"communication_dtype", "bf16"}};
     spec.params = {{"matrix", {9, 7}}, {"vector", {12}}};
     Grid grid(spec, 2, 1);
-    RequireCreate(&grid);
-    grid.FillParams(1);
-    RunSteps(&grid, 1, 1);
+    RequireStart(&grid);
+    RunSteps(&grid, 101, 101);
     Tensors average = grid[0].w;  // starts after the first step
-    for (uint64_t t = 2; t <= 4; ++t) {
-      RunSteps(&grid, t, t);
+    for (uint64_t seed = 102; seed <= 104; ++seed) {
+      RunSteps(&grid, seed, seed);
       for (size_t p = 0; p < average.size(); ++p) {
         for (size_t i = 0; i < average[p].size(); ++i) average[p][i] = (average[p][i] + grid[0].w[p][i]) / 2;
       }
@@ -144,15 +133,14 @@ TEST_CASE("averages are those of the parameters that all ranks have, also with a
 }
 
 TEST_CASE("an export with a bad argument on one rank fails on all ranks, and training continues") {
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : kExportingKinds) {
     for (const char* const bucket : {"0", "600"}) {
       for (int odd = 0; odd < kind.replicas * kind.shards; ++odd) {
         CAPTURE(kind);
         CAPTURE(odd);
-        Grid grid(Spec({{"shard_mode", kind.shard_mode}, {"comm_bucket_bytes", bucket}}), kind);
-        RequireCreate(&grid);
-        grid.FillParams(1);
-        RunSteps(&grid, 1, 2);
+        Grid grid(AveragingSpec({{"shard_mode", kind.shard_mode}, {"comm_bucket_bytes", bucket}}), kind);
+        RequireStart(&grid);
+        RunSteps(&grid, 101, 102);
         const std::vector<Tensors> before = ParamsOf(&grid);
         Exported exported(static_cast<size_t>(grid.world()));
         OnEveryRank(grid.world(),
@@ -161,21 +149,20 @@ TEST_CASE("an export with a bad argument on one rank fails on all ranks, and tra
         CHECK(SameBits(ParamsOf(&grid), before));
         Export(&grid, 1);
         RequireOk(grid);
-        RunSteps(&grid, 3, 4);
+        RunSteps(&grid, 103, 104);
       }
     }
   }
 }
 
 TEST_CASE("a rank that exports while the others make a step is an error on all replicas") {
-  for (const Kind kind : kReplicas) {
+  for (const Kind kind : {Kind{2, 1}, Kind{3, 1}}) {
     for (int odd = 0; odd < kind.replicas; ++odd) {
       CAPTURE(kind);
       CAPTURE(odd);
-      Grid grid(Spec(), kind);
-      RequireCreate(&grid);
-      grid.FillParams(1);
-      RunSteps(&grid, 1, 2);
+      Grid grid(AveragingSpec(), kind);
+      RequireStart(&grid);
+      RunSteps(&grid, 101, 102);
       const std::vector<Tensors> before = ParamsOf(&grid);
       Tensors exported;
       OnEveryRank(grid.world(), [&](int rank) {
@@ -193,15 +180,14 @@ TEST_CASE("a rank that exports while the others make a step is an error on all r
 }
 
 TEST_CASE("any collective that fails in an export fails all ranks in this and in all later calls") {
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : kExportingKinds) {
     if (kind.replicas > 1 && kind.shards > 1) continue;  // Grid::comm() needs one replica or one shard
     for (int64_t k = 1; k <= 3; ++k) {
       CAPTURE(kind);
       CAPTURE(k);
-      Grid grid(Spec({{"shard_mode", kind.shard_mode}}), kind);
-      RequireCreate(&grid);
-      grid.FillParams(1);
-      RunSteps(&grid, 1, 2);
+      Grid grid(AveragingSpec({{"shard_mode", kind.shard_mode}}), kind);
+      RequireStart(&grid);
+      RunSteps(&grid, 101, 102);
       const int64_t calls = grid.comm().calls(0);
       grid.comm().before = [&](int, int64_t call) { return call == calls + k ? 7 : 0; };
       Export(&grid, 1);

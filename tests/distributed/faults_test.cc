@@ -4,30 +4,18 @@
 // Communicators that fail: every rank returns SHAMPOO_E_COMM, and none waits forever.
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cmath>
 
+#include "tests/distributed/models.h"
 #include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
 
-constexpr Kind kKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}, {1, 2, "gather"}, {1, 4, "gather"}, {1, 3, "gather", false}};
-constexpr int64_t kCallsOfCreate = 2;  // calls of each communicator in create
-
-RankSpec Spec(const Keys& more = {}) {
-  RankSpec spec;
-  spec.keys = Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}} + more;
-  spec.params = {{"matrix", {9, 7}}, {"vector", {6}}};
-  return spec;
-}
-
-void Start(Grid* grid) {
-  grid->SetPatience(std::chrono::seconds(5));
-  grid->Create();
-  if (!grid->All(SHAMPOO_OK)) return;
-  grid->FillParams(1);
-  grid->FillGradients(2);
-}
+constexpr Kind kFailingKinds[] = {
+    {2, 1}, {4, 1}, {1, 2}, {1, 4}, {1, 2, "gather"}, {1, 4, "gather"}, {1, 3, "gather", false}};
+constexpr std::chrono::seconds kPatience(5);
 
 int64_t Calls(Grid* grid) {
   int64_t calls = 0;
@@ -49,7 +37,7 @@ void CheckOver(Grid* grid) {
 }
 
 TEST_CASE("any collective that fails on all ranks fails all ranks in this and in all later steps") {
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : kFailingKinds) {
     for (const char* const bucket : {"0", "600"}) {
       for (const bool dead : {false, true}) {  // false: the collective fails once; true: all later ones fail, too
         for (int64_t k = 1; k <= 20; ++k) {
@@ -57,9 +45,9 @@ TEST_CASE("any collective that fails on all ranks fails all ranks in this and in
           CAPTURE(bucket);
           CAPTURE(dead);
           CAPTURE(k);
-          Grid grid(Spec({{"comm_bucket_bytes", bucket}}), kind);
+          Grid grid(MatrixAndVectorSpec({{"comm_bucket_bytes", bucket}}), kind);
           grid.comm().before = [&](int, int64_t call) { return call == k || (dead && call > k) ? 7 : 0; };
-          Start(&grid);
+          CreateAndFill(&grid, kPatience);
           CHECK(grid.All(SHAMPOO_E_COMM) == (k <= kCallsOfCreate));
           if (k > kCallsOfCreate) {
             for (int step = 0; step < 20 && grid.All(SHAMPOO_OK); ++step) grid.Step();
@@ -86,7 +74,7 @@ TEST_CASE("any collective that fails on all ranks fails all ranks in this and in
 }
 
 TEST_CASE("a collective that fails on one rank after its exchange fails the other ranks in the next step") {
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : kFailingKinds) {
     const int world = kind.replicas * kind.shards;
     if (kind.gathers()) continue;  // the other ranks may learn of the failure in the same step
     for (const int faulty : {0, world - 1}) {
@@ -94,9 +82,9 @@ TEST_CASE("a collective that fails on one rank after its exchange fails the othe
         CAPTURE(kind);
         CAPTURE(faulty);
         CAPTURE(k);
-        Grid grid(Spec(), kind);
+        Grid grid(MatrixAndVectorSpec(), kind);
         grid.comm().after = [&](int rank, int64_t call) { return rank == faulty && call == k ? 7 : 0; };
-        Start(&grid);
+        CreateAndFill(&grid, kPatience);
         RequireOk(grid);
         for (int64_t step = kCallsOfCreate + 1; step <= k; ++step) grid.Step();
         for (int rank = 0; rank < world; ++rank) {
@@ -114,7 +102,7 @@ TEST_CASE("a collective that fails on one rank after its exchange fails the othe
 }
 
 TEST_CASE("in steps of several exchanges, a failure on one rank fails the others if the rank steps again") {
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : kFailingKinds) {
     const int world = kind.replicas * kind.shards;
     for (const char* const bucket : {"0", "600"}) {
       if (kind.replicas == 1 && !kind.gathers()) continue;  // only one exchange
@@ -133,9 +121,11 @@ TEST_CASE("in steps of several exchanges, a failure on one rank fails the others
             // With NaN, the step fails if `refused` and is skipped otherwise. The large gradient fits the states, but
             // needs an exact check.
             const bool refused = bad == std::string("error");
-            Grid grid(Spec({{"comm_bucket_bytes", bucket}, {"on_nonfinite", refused ? "error" : "skip_step"}}), kind);
+            Grid grid(
+                MatrixAndVectorSpec({{"comm_bucket_bytes", bucket}, {"on_nonfinite", refused ? "error" : "skip_step"}}),
+                kind);
             grid.comm().after = [&](int rank, int64_t call) { return rank == faulty && call == k ? 7 : 0; };
-            Start(&grid);
+            CreateAndFill(&grid, kPatience);
             RequireOk(grid);
             if (bad != std::string("nothing")) {
               for (int rank = 0; rank < world; ++rank) {
@@ -162,7 +152,7 @@ TEST_CASE("in steps of several exchanges, a failure on one rank fails the others
 }
 
 TEST_CASE("abort ends the waiting for a rank whose collective failed, before or after its exchange") {
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : kFailingKinds) {
     const int world = kind.replicas * kind.shards;
     for (const int faulty : {0, world - 1}) {
       for (const bool takes_part : {false, true}) {
@@ -171,11 +161,11 @@ TEST_CASE("abort ends the waiting for a rank whose collective failed, before or 
           CAPTURE(faulty);
           CAPTURE(takes_part);
           CAPTURE(k);
-          Grid grid(Spec(), kind, true);
+          Grid grid(MatrixAndVectorSpec(), kind, true);
           (takes_part ? grid.comm().after : grid.comm().before) = [&](int rank, int64_t call) {
             return rank == faulty && call == k ? 7 : 0;
           };
-          Start(&grid);
+          CreateAndFill(&grid, kPatience);
           CHECK(grid.All(SHAMPOO_OK) == (k > kCallsOfCreate));
           OnEveryRank(world, [&](int rank) {
             for (int t = 0; t < 10 && grid[rank].status == SHAMPOO_OK; ++t) grid[rank].Step();
@@ -193,15 +183,15 @@ TEST_CASE("abort ends the waiting for a rank whose collective failed, before or 
 }
 
 TEST_CASE("a failure that async_error reports ends the next step before its exchange") {
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : kFailingKinds) {
     for (const bool all : {true, false}) {
       for (int64_t k = 1; k <= kCallsOfCreate + 2; ++k) {
         CAPTURE(kind);
         CAPTURE(all);
         CAPTURE(k);
-        Grid grid(Spec(), kind, !all);
+        Grid grid(MatrixAndVectorSpec(), kind, !all);
         grid.comm().async = [&](int rank, int64_t call) { return (all || rank == 1) && call == k ? 5 : 0; };
-        Start(&grid);
+        CreateAndFill(&grid, kPatience);
         CHECK(grid.All(SHAMPOO_OK) == (k > kCallsOfCreate));
         for (int step = 0; step < 10 && grid.All(SHAMPOO_OK); ++step) grid.Step();
         CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());

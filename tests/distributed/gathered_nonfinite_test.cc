@@ -17,11 +17,11 @@
 namespace shampoo_test {
 namespace {
 
-constexpr Kind kKinds[] = {{1, 2, "gather"}, {1, 4, "gather"}, {2, 2, "gather"}, {2, 3, "gather"}};
+constexpr Kind kGatheringKinds[] = {{1, 2, "gather"}, {1, 4, "gather"}, {2, 2, "gather"}, {2, 3, "gather"}};
 
 // Ranks that hold shards, and a single rank that holds everything.
-struct Pair {
-  Pair(const RankSpec& spec, const Kind& kind) : one(spec), grid(spec, kind) {
+struct GatheredPair {
+  GatheredPair(const RankSpec& spec, const Kind& kind) : one(spec), grid(spec, kind) {
     RequireCreate(&grid);
     RequireOk(one);
     grid.FillParams(1);
@@ -55,7 +55,7 @@ struct Pair {
   Grid grid;
 };
 
-RankSpec Spec(const Keys& more = {}) {
+RankSpec GatheredNonfiniteSpec(const Keys& more = {}) {
   RankSpec spec;
   spec.keys = Keys{{"max_preconditioner_dim", "4"}, {"momentum", "0.5"}} + more;
   spec.groups = {Keys{{"lr", "0.1"}, {"max_preconditioner_dim", "3"}} + more};
@@ -67,14 +67,16 @@ TEST_CASE(
     "NaN, infinity and too large gradients in gathered shards are handled as on one rank, for every on_nonfinite") {
   const float bad[] = {NAN, INFINITY, 1e30F};
   for (const char* const choice : {"error", "skip_block", "skip_step"}) {
-    for (const Kind kind : kKinds) {
+    for (const Kind kind : kGatheringKinds) {
       for (const char* const bucket : {"0", "600"}) {
         for (const char* const grafting : {"adam", "none"}) {
           CAPTURE(std::string(choice));
           CAPTURE(kind);
           CAPTURE(std::string(bucket));
           CAPTURE(std::string(grafting));
-          Pair pair(Spec({{"comm_bucket_bytes", bucket}, {"on_nonfinite", choice}, {"grafting", grafting}}), kind);
+          GatheredPair pair(
+              GatheredNonfiniteSpec({{"comm_bucket_bytes", bucket}, {"on_nonfinite", choice}, {"grafting", grafting}}),
+              kind);
           for (uint64_t t = 1; t <= 9; ++t) {
             pair.SetRandomGradients(t, t % 2, t % 3 == 0 ? &bad[t / 3 - 1] : nullptr);
             const auto before = Everything(&pair.grid);
@@ -98,8 +100,8 @@ TEST_CASE(
 }
 
 TEST_CASE("with coupled decay, NaN in a parameter is reported by the rank that holds it") {
-  for (const Kind kind : kKinds) {
-    Pair pair(Spec({{"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}}), kind);
+  for (const Kind kind : kGatheringKinds) {
+    GatheredPair pair(GatheredNonfiniteSpec({{"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}}), kind);
     pair.SetRandomGradients(1, 0, nullptr);
     pair.StepBoth();
     pair.CheckSame();
@@ -119,7 +121,7 @@ TEST_CASE(
     RankSpec spec;
     spec.keys = {{"communicate", communicate}};
     spec.params = {{"matrix", {8, 8}}};
-    Pair pair(spec, kKinds[0]);
+    GatheredPair pair(spec, kGatheringKinds[0]);
     const uint32_t all_ones = 0xffffffff;
     for (const size_t at : {size_t{0}, size_t{40}}) std::memcpy(&pair.one.w[0][at], &all_ones, sizeof all_ones);
     pair.DistributeParams();
@@ -139,13 +141,13 @@ TEST_CASE(
 
 TEST_CASE("a gathered block whose new value would not be finite is unchanged, as on one rank") {
   for (const OverflowCase& one : OverflowCases(FLT_MAX)) {
-    for (const Kind kind : kKinds) {
+    for (const Kind kind : kGatheringKinds) {
       CAPTURE(one.what);
       CAPTURE(kind);
       RankSpec spec;
       spec.keys = Keys{{"lr", "1"}, {"max_preconditioner_dim", "4"}} + one.keys;
       spec.params = {{"bad", {9, 7}}, {"sound", {5, 4}}};
-      Pair pair(spec, kind);
+      GatheredPair pair(spec, kind);
       const auto set = [&](Rank* rank) {
         std::fill(rank->w[0].begin(), rank->w[0].end(), static_cast<float>(one.param));
         if (one.has_momentum) FillStates(*rank, "bad/", "/momentum", static_cast<float>(one.momentum));
@@ -168,7 +170,7 @@ TEST_CASE("a gathered block whose new value would not be finite is unchanged, as
 }
 
 TEST_CASE("NaN on one replica of a shard is reported by all ranks as a difference between replicas") {
-  Pair pair(Spec({{"on_nonfinite", "skip_block"}}), kKinds[2]);
+  GatheredPair pair(GatheredNonfiniteSpec({{"on_nonfinite", "skip_block"}}), kGatheringKinds[2]);
   pair.SetRandomGradients(1, 0, nullptr);
   pair.StepBoth();
   pair.grid[3].g[0][1] = NAN;
@@ -184,13 +186,13 @@ TEST_CASE("NaN on one replica of a shard is reported by all ranks as a differenc
 TEST_CASE(
     "a state that would overflow makes all ranks skip the gathered block, although only its owner can detect it") {
   for (const char* const choice : {"error", "skip_block"}) {
-    for (const Kind kind : kKinds) {
+    for (const Kind kind : kGatheringKinds) {
       CAPTURE(std::string(choice));
       CAPTURE(kind);
       RankSpec spec;
       spec.keys = {{"factor_dtype", "f16"}, {"beta1", "0"}, {"on_nonfinite", choice}};
       spec.params = {{"large", {8}}, {"sound", {8}}, {"other", {8}}, {"last", {8}}};
-      Pair pair(spec, kind);
+      GatheredPair pair(spec, kind);
       Tensors whole = pair.one.g;
       for (std::vector<float>& g : whole) std::fill(g.begin(), g.end(), 1.0F);
       whole[0].assign(8, 200.0F);
@@ -215,7 +217,7 @@ TEST_CASE(
 }
 
 TEST_CASE("roots that fail too often on their owner are reported by all ranks in the same step") {
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : kGatheringKinds) {
     for (const char* const bucket : {"0", "200"}) {
       CAPTURE(kind);
       CAPTURE(std::string(bucket));
@@ -225,7 +227,7 @@ TEST_CASE("roots that fail too often on their owner are reported by all ranks in
                    {"max_preconditioner_dim", "1"},
                    {"comm_bucket_bytes", bucket}};
       spec.params = {{"first", {5}}, {"second", {1}}, {"third", {1}}, {"fourth", {5}}};
-      Pair pair(spec, kind);
+      GatheredPair pair(spec, kind);
       Tensors whole = pair.one.g;
       for (std::vector<float>& g : whole) std::fill(g.begin(), g.end(), 1.0F);
       whole[1][0] = 0;
@@ -252,16 +254,16 @@ TEST_CASE("roots that fail too often on their owner are reported by all ranks in
 TEST_CASE("an update that does not fit the communication dtype is skipped, and others equal those of replicas") {
   for (const char* const communicate : {"updates", "params"}) {
     for (const char* const lr : {"0.01", "1e6"}) {
-      for (const Kind kind : kKinds) {
+      for (const Kind kind : kGatheringKinds) {
         CAPTURE(std::string(communicate));
         CAPTURE(std::string(lr));
         CAPTURE(kind);
-        const RankSpec spec = Spec({{"communication_dtype", "f16"},
-                                    {"communicate", communicate},
-                                    {"on_nonfinite", "skip_block"},
-                                    {"lr", lr},
-                                    {"grafting", "adam"}});
-        Pair pair(spec, kind);
+        const RankSpec spec = GatheredNonfiniteSpec({{"communication_dtype", "f16"},
+                                                     {"communicate", communicate},
+                                                     {"on_nonfinite", "skip_block"},
+                                                     {"lr", lr},
+                                                     {"grafting", "adam"}});
+        GatheredPair pair(spec, kind);
         Grid replicas(spec, 2, 1);
         replicas.Create();
         replicas.FillParams(1);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tests/capi/behaviour/listener.h"
+#include "tests/distributed/models.h"
 #include "tests/distributed/random_shards.h"
 #include "tests/distributed/require.h"
 
@@ -17,17 +18,7 @@ namespace {
 
 const Keys kGather = {{"shard_mode", "gather"}};
 
-RankSpec Spec(const Keys& more = {}) {
-  RankSpec spec;
-  spec.keys =
-      Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.9"},     {"use_nesterov", "true"},
-           {"precondition_frequency", "2"}, {"beta2", "0.99"},    {"weight_decay", "0.01"}} +
-      kGather + more;
-  spec.groups = {{{"lr", "0.1"}, {"grafting", "rmsprop"}, {"max_preconditioner_dim", "3"}, {"momentum", "0.5"}}};
-  // Only one shard rank holds `scalar`. With more than three shard ranks, some hold no part of `bias`.
-  spec.params = {{"matrix", {9, 7}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"bias", {3}, 1}, {"scalar", {}}};
-  return spec;
-}
+RankSpec GatheredSpec(const Keys& more = {}) { return AllOrdersSpec(kGather + more); }
 
 // Returns the specification of one rank with the whole parameters.
 RankSpec Whole(RankSpec spec) {
@@ -42,22 +33,15 @@ void CheckSame(Grid* grid, const Rank& one) {
   }
 }
 
-void Start(Grid* grid, Rank* one) {
-  RequireCreate(grid);
+void StartBoth(Grid* grid, Rank* one) {
+  RequireStart(grid);
   RequireOk(*one);
-  grid->FillParams(1);
   Fill(1, &one->w);
 }
 
-void RunSteps(Grid* grid, Rank* one, uint64_t first, uint64_t last) {
-  for (uint64_t t = first; t <= last; ++t) {
-    grid->FillGradients(100 + t);
-    Fill(100 + t, &one->g);
-    for (int rank = 0; rank < grid->world(); ++rank) (*grid)[rank].has_grad[1] = t % 3 != 0;
-    one->has_grad[1] = t % 3 != 0;
-    RequireStep(grid);
-    RequireStep(one);
-  }
+void RunBoth(Grid* grid, Rank* one, uint64_t first, uint64_t last) {
+  RunStepsWithMissingGradients(grid, first, last);
+  RunStepsWithMissingGradients(one, first, last);
 }
 
 TEST_CASE("shards and replicas of shards are bit-identical to one rank for every kind of communication") {
@@ -74,12 +58,12 @@ TEST_CASE("shards and replicas of shards are bit-identical to one rank for every
               CAPTURE(std::string(bucket));
               CAPTURE(all_to_all);
               const RankSpec spec =
-                  Spec({{"balance", balance}, {"communicate", communicate}, {"comm_bucket_bytes", bucket}});
+                  GatheredSpec({{"balance", balance}, {"communicate", communicate}, {"comm_bucket_bytes", bucket}});
               Rank one(Whole(spec));
               Grid grid(spec, kind.replicas, Divide(spec.params, division, kind.shards));
               grid.SetAllToAll(all_to_all);
-              Start(&grid, &one);
-              RunSteps(&grid, &one, 1, 5);
+              StartBoth(&grid, &one);
+              RunBoth(&grid, &one, 1, 5);
               CheckSame(&grid, one);
               for (int rank = 0; rank < grid.world(); ++rank) {
                 CHECK(StepsOf(grid[rank], 0) == 5);
@@ -95,7 +79,7 @@ TEST_CASE("shards and replicas of shards are bit-identical to one rank for every
 
 TEST_CASE("gathered shards are bit-identical to one rank with threads, coupled decay, scaling and whole parameters") {
   for (const int shards : {2, 4}) {
-    RankSpec spec = Spec({{"weight_decay_type", "coupled"}, {"gradient_scale", "0.5"}, {"threads", "3"}});
+    RankSpec spec = GatheredSpec({{"weight_decay_type", "coupled"}, {"gradient_scale", "0.5"}, {"threads", "3"}});
     spec.threads = 3;
     Shards layout = Divide(spec.params, Division::kFlat, shards);
     // Parameters of normalization layers and biases are often not sharded.
@@ -104,8 +88,8 @@ TEST_CASE("gathered shards are bit-identical to one rank with threads, coupled d
     }
     Rank one(Whole(spec));
     Grid grid(spec, 1, layout);
-    Start(&grid, &one);
-    RunSteps(&grid, &one, 1, 5);
+    StartBoth(&grid, &one);
+    RunBoth(&grid, &one, 1, 5);
     CheckSame(&grid, one);
   }
 }
@@ -115,7 +99,7 @@ TEST_CASE("gathered shards of fused parameters are bit-identical to one rank, al
     for (const Division division : {Division::kFlat, Division::kRows}) {
       CAPTURE(std::string(method));
       CAPTURE(static_cast<int>(division));
-      RankSpec spec = Spec();
+      RankSpec spec = GatheredSpec();
       spec.keys = Keys{{"method", method}, {"precondition_frequency", "2"}, {"use_merge_dims", "false"}} + kGather;
       spec.groups.clear();
       ParamSpec rows{"rows", {9, 4}}, columns{"columns", {4, 9}};
@@ -124,8 +108,8 @@ TEST_CASE("gathered shards of fused parameters are bit-identical to one rank, al
       spec.params = {rows, columns};
       Rank one(Whole(spec));
       Grid grid(spec, 1, Divide(spec.params, division, 3));
-      Start(&grid, &one);
-      RunSteps(&grid, &one, 1, 5);
+      StartBoth(&grid, &one);
+      RunBoth(&grid, &one, 1, 5);
       CheckSame(&grid, one);
     }
   }
@@ -150,7 +134,7 @@ void CheckRandomShapes(uint64_t count) {
     Rank whole(Whole(one.spec));
     Grid grid(one.spec, one.Draw(0, 9) == 0 ? 2 : 1, shards);
     grid.SetAllToAll(one.Draw(0, 3) != 0);
-    Start(&grid, &whole);
+    StartBoth(&grid, &whole);
     const auto steps = static_cast<uint64_t>(one.Draw(1, 2));
     for (uint64_t t = 1; t <= steps; ++t) {
       grid.FillGradients(100 + t);
@@ -172,7 +156,7 @@ TEST_SUITE("long") {
 }
 
 TEST_CASE("rectangles of two dims, as in tensor parallelism within data parallelism, are bit-identical to one rank") {
-  RankSpec spec = Spec();
+  RankSpec spec = GatheredSpec();
   spec.params = {{"matrix", {9, 7}}, {"tensor", {4, 6, 5}}};
   spec.groups.clear();
   Shards shards(4, spec.params);
@@ -192,7 +176,7 @@ TEST_CASE("rectangles of two dims, as in tensor parallelism within data parallel
   spec.all_shards = shards;
   Rank one(Whole(spec));
   Grid grid(spec, 2, shards);
-  Start(&grid, &one);
+  StartBoth(&grid, &one);
   for (uint64_t t = 1; t <= 4; ++t) {
     grid.FillGradients(t);
     Fill(t, &one.g);
@@ -205,9 +189,9 @@ TEST_CASE("rectangles of two dims, as in tensor parallelism within data parallel
 
 TEST_CASE(
     "missing gradients on one rank or on all, and a group without gradients, give results bit-identical to one rank") {
-  Rank one(Whole(Spec()));
-  Grid grid(Spec(), 1, 4);
-  Start(&grid, &one);
+  Rank one(Whole(GatheredSpec()));
+  Grid grid(GatheredSpec(), 1, 4);
+  StartBoth(&grid, &one);
   for (uint64_t t = 1; t <= 6; ++t) {
     grid.FillGradients(t);
     Fill(t, &one.g);
@@ -236,10 +220,10 @@ TEST_CASE(
 
 TEST_CASE("a plan reports that gathered blocks are whole and who owns them") {
   for (const Kind kind : {Kind{1, 3}, Kind{2, 3}}) {
-    const RankSpec spec = Spec();
+    const RankSpec spec = GatheredSpec();
     Rank one(Whole(spec));
     Grid grid(spec, kind.replicas, Divide(spec.params, Division::kFlat, kind.shards));
-    Start(&grid, &one);
+    StartBoth(&grid, &one);
     int64_t blocks = 0;
     REQUIRE(shampoo_plan_block_count(one.plan, &blocks) == SHAMPOO_OK);
     std::vector<int64_t> entries(static_cast<size_t>(blocks));
@@ -278,7 +262,7 @@ TEST_CASE("a plan reports that gathered blocks are whole and who owns them") {
     CHECK(sum == of_all - 2);
   }
   // The other shard mode with the same shards.
-  RankSpec local = Spec({{"shard_mode", "local"}});
+  RankSpec local = GatheredSpec({{"shard_mode", "local"}});
   Grid grid(local, 1, 3);
   RequireCreate(&grid);
   shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
@@ -289,7 +273,7 @@ TEST_CASE("a plan reports that gathered blocks are whole and who owns them") {
 
 TEST_CASE("descriptions of shards and capabilities of communicators must be the same on all ranks") {
   for (int odd = 0; odd < 3; ++odd) {
-    RankSpec spec = Spec();
+    RankSpec spec = GatheredSpec();
     const Shards shards = Divide(spec.params, Division::kFlat, 3);
     spec.all_shards = shards;
     Grid other_shards(spec, 1, shards);
@@ -305,7 +289,7 @@ TEST_CASE("descriptions of shards and capabilities of communicators must be the 
     CheckFailed(&other_shards, SHAMPOO_E_INVALID,
                 {"shard rank ", "parameter 0: \"matrix\"", "held in shards (shard_form, shampoo_plan_add_shard)"});
 
-    Grid other_callbacks(Spec(), 1, 3);
+    Grid other_callbacks(GatheredSpec(), 1, 3);
     other_callbacks.SetPatience(std::chrono::seconds(5));
     shampoo_comm_ops without = *other_callbacks.spec(odd).shard_ops;
     without.all_to_all = nullptr;
@@ -315,7 +299,7 @@ TEST_CASE("descriptions of shards and capabilities of communicators must be the 
     CHECK_MESSAGE(Has(other_callbacks[0].error, "a communicator without all_to_all"), other_callbacks[0].error);
   }
   // The default layout and its explicit description are the same.
-  RankSpec spec = Spec();
+  RankSpec spec = GatheredSpec();
   const Shards shards = Divide(spec.params, Division::kRows, 3);
   Grid grid(spec, 1, shards);
   grid.spec(1).all_shards = shards;
@@ -324,7 +308,7 @@ TEST_CASE("descriptions of shards and capabilities of communicators must be the 
 
 TEST_CASE("the log of create summarizes how parameters are preconditioned") {
   Listener log(2);
-  RankSpec spec = Spec();
+  RankSpec spec = GatheredSpec();
   spec.params.push_back({"empty", {0, 4}});
   const Shards shards = Divide(spec.params, Division::kFlat, 4);
   for (const char* const mode : {"gather", "local"}) {
@@ -348,14 +332,14 @@ TEST_CASE("ranks send the number of bytes that the plan predicts") {
   for (const Kind kind : {Kind{1, 2}, Kind{1, 4}, Kind{1, 8}, Kind{2, 2}, Kind{2, 3}}) {
     for (const bool all_to_all : {true, false}) {
       for (const char* const bucket : {"0", "600"}) {
-        const RankSpec spec = Spec({{"comm_bucket_bytes", bucket}});
+        const RankSpec spec = GatheredSpec({{"comm_bucket_bytes", bucket}});
         Rank one(Whole(spec));
         Grid grid(spec, kind.replicas, Divide(spec.params, Division::kFlat, kind.shards));
         grid.SetAllToAll(all_to_all);
-        Start(&grid, &one);
-        RunSteps(&grid, &one, 1, 1);
+        StartBoth(&grid, &one);
+        RunBoth(&grid, &one, 1, 1);
         for (const auto& comm : grid.comms()) comm->ResetCounts();
-        RunSteps(&grid, &one, 2, 2);
+        RunBoth(&grid, &one, 2, 2);
         for (int rank = 0; rank < grid.world(); ++rank) {
           const int replica = rank / kind.shards;
           const int shard = rank % kind.shards;

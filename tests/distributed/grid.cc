@@ -217,6 +217,14 @@ std::string Grid::Errors() const {
   return text;
 }
 
+void CreateAndFill(Grid* grid, std::chrono::milliseconds patience) {
+  grid->SetPatience(patience);
+  grid->Create();
+  if (!grid->All(SHAMPOO_OK)) return;
+  grid->FillParams(1);
+  grid->FillGradients(2);
+}
+
 std::vector<std::vector<char>> Everything(const Rank& rank) {
   std::vector<std::vector<char>> all;
   for (const std::vector<float>& w : rank.w) {

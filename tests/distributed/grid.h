@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <iosfwd>
 #include <memory>
 #include <string>
@@ -26,6 +28,12 @@ struct Kind {
   bool gathers() const { return shard_mode == std::string("gather"); }
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind);
+
+// 2 or 4 ranks that are all replicas or all shards.
+inline constexpr Kind kReplicasOrShards[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}};
+
+// Calls of each communicator of steps in Grid::Create.
+inline constexpr int64_t kCallsOfCreate = 2;
 
 // Divides parameters into equal shards. The last shards may be smaller or empty.
 Shards Divide(const std::vector<ParamSpec>& whole, Division division, int ranks);
@@ -93,6 +101,9 @@ class Grid {
   std::vector<RankSpec> specs_;
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
+
+// Creates the ranks. If this succeeds on all of them, draws parameters and gradients.
+void CreateAndFill(Grid* grid, std::chrono::milliseconds patience);
 
 // Return everything that a step may write: the parameters and every entry of the state, of one rank or of all ranks.
 std::vector<std::vector<char>> Everything(const Rank& rank);

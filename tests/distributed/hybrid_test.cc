@@ -7,41 +7,17 @@
 #include <cmath>
 #include <memory>
 
+#include "tests/distributed/models.h"
 #include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
 
-constexpr Kind kKinds[] = {{2, 2}, {2, 4}, {4, 2}};
-
-RankSpec Spec(const Keys& more = {}) {
-  RankSpec spec;
-  spec.keys =
-      Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.9"},     {"use_nesterov", "true"},
-           {"precondition_frequency", "2"}, {"beta2", "0.99"},    {"weight_decay", "0.01"}} +
-      more;
-  spec.groups = {{{"lr", "0.1"}, {"grafting", "rmsprop"}, {"max_preconditioner_dim", "3"}, {"momentum", "0.5"}}};
-  // Only one shard rank holds `scalar`. With more than three shard ranks, some hold no part of `bias`.
-  spec.params = {{"matrix", {9, 7}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"bias", {3}, 1}, {"scalar", {}}};
-  return spec;
-}
-
-void Start(Grid* grid) {
-  RequireCreate(grid);
-  grid->FillParams(1);
-}
-
-void RunSteps(Grid* grid, uint64_t first, uint64_t last) {
-  for (uint64_t t = first; t <= last; ++t) {
-    grid->FillGradients(100 + t);
-    for (int rank = 0; rank < grid->world(); ++rank) (*grid)[rank].has_grad[1] = t % 3 != 0;
-    RequireStep(grid);
-  }
-}
+constexpr Kind kHybridKinds[] = {{2, 2}, {2, 4}, {4, 2}};
 
 TEST_CASE("replicas of shards are bit-identical to one replica") {
   for (const Division division : {Division::kFlat, Division::kRows}) {
-    for (const Kind kind : kKinds) {
+    for (const Kind kind : kHybridKinds) {
       for (const char* const balance : {"bytes", "cost"}) {
         for (const char* const communicate : {"updates", "params"}) {
           for (const char* const bucket : {"0", "600"}) {
@@ -51,15 +27,15 @@ TEST_CASE("replicas of shards are bit-identical to one replica") {
             CAPTURE(communicate);
             CAPTURE(bucket);
             const RankSpec spec =
-                Spec({{"balance", balance}, {"communicate", communicate}, {"comm_bucket_bytes", bucket}});
+                AllOrdersSpec({{"balance", balance}, {"communicate", communicate}, {"comm_bucket_bytes", bucket}});
             const Shards shards = Divide(spec.params, division, kind.shards);
             Grid one(spec, 1, shards);
             Grid hybrid(spec, kind.replicas, shards);
-            Start(&one);
-            Start(&hybrid);
+            RequireStart(&one);
+            RequireStart(&hybrid);
             const Tensors start = one[0].w;
-            RunSteps(&one, 1, 6);
-            RunSteps(&hybrid, 1, 6);
+            RunStepsWithMissingGradients(&one, 1, 6);
+            RunStepsWithMissingGradients(&hybrid, 1, 6);
             CHECK_FALSE(SameBits(one[0].w, start));
             for (int rank = 0; rank < hybrid.world(); ++rank) {
               CHECK(SameBits(hybrid[rank].w, one[rank % kind.shards].w));
@@ -74,7 +50,7 @@ TEST_CASE("replicas of shards are bit-identical to one replica") {
 }
 
 TEST_CASE("groups of ranks that share the work through separate communicators are bit-identical to one rank") {
-  Rank one(Spec());
+  Rank one(AllOrdersSpec());
   RequireOk(one);
   Fill(1, &one.w);
   for (uint64_t t = 1; t <= 5; ++t) {
@@ -84,7 +60,7 @@ TEST_CASE("groups of ranks that share the work through separate communicators ar
   for (const int size : {2, 4}) {
     CAPTURE(size);
     std::vector<std::unique_ptr<Grid>> groups;
-    for (int group = 0; group < 8 / size; ++group) groups.push_back(std::make_unique<Grid>(Spec(), size, 1));
+    for (int group = 0; group < 8 / size; ++group) groups.push_back(std::make_unique<Grid>(AllOrdersSpec(), size, 1));
     const auto at_once = [&](auto&& work) {
       OnEveryRank(8 / size, [&](int group) { work(groups[static_cast<size_t>(group)].get()); });
     };
@@ -106,11 +82,11 @@ TEST_CASE("groups of ranks that share the work through separate communicators ar
 
 TEST_CASE("all ranks of a shard agree on the owners, and every rank owns a block") {
   for (const char* const balance : {"bytes", "cost"}) {
-    for (const Kind kind : kKinds) {
+    for (const Kind kind : kHybridKinds) {
       CAPTURE(balance);
       CAPTURE(kind);
-      Grid grid(Spec({{"balance", balance}}), kind);
-      Start(&grid);
+      Grid grid(AllOrdersSpec({{"balance", balance}}), kind);
+      RequireStart(&grid);
       std::vector<std::vector<int32_t>> owners(static_cast<size_t>(grid.world()));
       for (int rank = 0; rank < grid.world(); ++rank) {
         int64_t blocks = 0;
@@ -145,9 +121,9 @@ TEST_CASE(
     for (int bad_rank = 0; bad_rank < 4; ++bad_rank) {
       CAPTURE(std::string(what));
       CAPTURE(bad_rank);
-      Grid grid(Spec(), 2, 2);
-      Start(&grid);
-      RunSteps(&grid, 1, 2);
+      Grid grid(AllOrdersSpec(), 2, 2);
+      RequireStart(&grid);
+      RunStepsWithMissingGradients(&grid, 1, 2);
       grid.FillGradients(103);
       Rank& rank = grid[bad_rank];
       if (what == std::string("nan")) {
@@ -170,7 +146,7 @@ TEST_CASE(
         CheckStops(&grid, SHAMPOO_E_STATE, {"step"});
         SetSteps(rank, 1, 2);
       }
-      RunSteps(&grid, 4, 5);
+      RunStepsWithMissingGradients(&grid, 4, 5);
       for (int r = 2; r < 4; ++r) CHECK(SameBits(grid[r].w, grid[r - 2].w));
     }
   }
@@ -179,9 +155,9 @@ TEST_CASE(
 TEST_CASE("an error that only the ranks of one shard can detect fails the step of the other shards") {
   for (int bad_rank = 0; bad_rank < 4; ++bad_rank) {
     CAPTURE(bad_rank);
-    Grid grid(Spec({{"on_nonfinite", "skip_block"}}), 2, 2);
-    Start(&grid);
-    RunSteps(&grid, 1, 2);
+    Grid grid(AllOrdersSpec({{"on_nonfinite", "skip_block"}}), 2, 2);
+    RequireStart(&grid);
+    RunStepsWithMissingGradients(&grid, 1, 2);
     grid.FillGradients(103);
     const float kept = grid[bad_rank].g[0][1];
     grid[bad_rank].g[0][1] = NAN;
@@ -201,7 +177,7 @@ TEST_CASE("an error that only the ranks of one shard can detect fails the step o
 }
 
 TEST_CASE("replicas that are divided differently are rejected on all ranks") {
-  Grid grid(Spec(), 2, 2);
+  Grid grid(AllOrdersSpec(), 2, 2);
   grid.SetPatience(std::chrono::seconds(5));
   grid.spec(3).params[0].flat_offset -= 1;
   grid.spec(3).params[0].flat_count += 1;
@@ -232,11 +208,11 @@ TEST_CASE("a failure of any communicator ends the job on all ranks") {
             CAPTURE(on_one);
             CAPTURE(k);
             CAPTURE(mode.skips);
-            Grid grid(Spec({{"shard_mode", mode.shard_mode},
-                            {"comm_bucket_bytes", mode.bucket},
-                            {"on_nonfinite", "skip_step"}}),
+            Grid grid(AllOrdersSpec({{"shard_mode", mode.shard_mode},
+                                     {"comm_bucket_bytes", mode.bucket},
+                                     {"on_nonfinite", "skip_step"}}),
                       2, 2, with_abort);
-            Start(&grid);
+            RequireStart(&grid);
             ThreadComm* const faulty = of_shards ? &grid.shards_of(0) : &grid.replicas_of(0);
             faulty->ResetCounts();
             (on_one ? faulty->after : faulty->before) = [&](int rank, int64_t call) {

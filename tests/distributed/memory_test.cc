@@ -54,7 +54,7 @@ struct CountedGrid {
 
 // Returns the scratch memory of the solver for a block of this extent. The plan includes it, but it is not allocated
 // with the allocator.
-int64_t Scratch(int64_t extent) {
+int64_t SolverScratch(int64_t extent) {
   RankSpec spec;
   spec.keys = {{"use_merge_dims", "false"}};
   spec.params = {{"matrix", {extent, extent}}};
@@ -115,15 +115,12 @@ TEST_CASE("every rank allocates what the plan predicts, in create only, and free
         CHECK(std::count(counter.sizes.begin(), counter.sizes.end(), state) == 1);
         const int64_t largest = LargestDim(grid[rank], replica, rank % kind.shards);
         idle += largest == 0 ? 1 : 0;
-        CHECK(counter.bytes == planned - (largest == 0 ? 0 : Scratch(largest)));
+        CHECK(counter.bytes == planned - (largest == 0 ? 0 : SolverScratch(largest)));
         calls.push_back(counter.calls);
       }
       CHECK((idle > 0) == (kind.replicas == 20));
       grid.FillParams(1);
-      for (uint64_t t = 1; t <= 3; ++t) {
-        grid.FillGradients(t);
-        RequireStep(&grid);
-      }
+      RunSteps(&grid, 1, 3);
       for (int rank = 0; rank < grid.world(); ++rank) {
         CHECK(counted.Of(rank).calls == calls[static_cast<size_t>(rank)]);
       }
@@ -209,8 +206,7 @@ TEST_CASE("ranks without a block take part in all steps") {
   Rank one(spec);
   RequireOk(one);
   Grid grid(spec, 6, 1);
-  RequireCreate(&grid);
-  grid.FillParams(1);
+  RequireStart(&grid);
   one.w = grid[0].w;
   for (uint64_t t = 1; t <= 5; ++t) {
     grid.FillGradients(100 + t);

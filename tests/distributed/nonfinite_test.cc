@@ -16,9 +16,9 @@
 namespace shampoo_test {
 namespace {
 
-constexpr Kind kKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}, {2, 2}};
+constexpr Kind kLocalKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}, {2, 2}};
 
-RankSpec Spec(const Keys& more = {}) {
+RankSpec NonfiniteSpec(const Keys& more = {}) {
   RankSpec spec;
   spec.keys = Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}} + more;
   spec.groups = {Keys{{"lr", "0.1"}, {"max_preconditioner_dim", "3"}} + more};
@@ -26,11 +26,10 @@ RankSpec Spec(const Keys& more = {}) {
   return spec;
 }
 
-// A grid of ranks, and one independent rank for each shard.
-struct Pair {
-  Pair(const RankSpec& spec, Kind kind) : grid(spec, kind) {
-    RequireCreate(&grid);
-    grid.FillParams(1);
+// A grid of ranks with shard_mode local, and one independent rank for each shard.
+struct LocalPair {
+  LocalPair(const RankSpec& spec, Kind kind) : grid(spec, kind) {
+    RequireStart(&grid);
     for (int s = 0; s < kind.shards; ++s) {
       alone.push_back(std::make_unique<Rank>(grid.Alone(s)));
       RequireOk(*alone.back());
@@ -62,11 +61,11 @@ struct Pair {
 
 TEST_CASE("NaN on all ranks is an error that changes nothing, and the run continues like one rank") {
   const float bad[] = {NAN, INFINITY, 1e30F};
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : kLocalKinds) {
     for (const char* const bucket : {"0", "600"}) {
       CAPTURE(kind);
       CAPTURE(bucket);
-      Pair pair(Spec({{"comm_bucket_bytes", bucket}}), kind);
+      LocalPair pair(NonfiniteSpec({{"comm_bucket_bytes", bucket}}), kind);
       for (uint64_t t = 1; t <= 9; ++t) {
         if (t % 3 != 0) {
           pair.FillGradients(t);
@@ -99,13 +98,14 @@ TEST_CASE("a gradient with NaN or too large for a state of any owner is skipped 
     for (const Bad bad : {Bad{NAN, "adam", "updates"}, Bad{NAN, "adam", "params"}, Bad{1e30F, "adam", "updates"},
                           Bad{-1e30F, "adagrad", "updates"}, Bad{5e19F, "adagrad", "updates"}}) {
       const char* const communicate = bad.communicate;
-      for (const Kind kind : kKinds) {
+      for (const Kind kind : kLocalKinds) {
         CAPTURE(choice);
         CAPTURE(communicate);
         CAPTURE(kind);
         CAPTURE(bad.value);
         CAPTURE(bad.grafting);
-        Pair pair(Spec({{"on_nonfinite", choice}, {"communicate", communicate}, {"grafting", bad.grafting}}), kind);
+        LocalPair pair(
+            NonfiniteSpec({{"on_nonfinite", choice}, {"communicate", communicate}, {"grafting", bad.grafting}}), kind);
         for (uint64_t t = 1; t <= 7; ++t) {
           pair.FillGradients(t, t % 2, t % 3 == 0 ? &bad.value : nullptr);
           pair.StepBoth();
@@ -123,7 +123,7 @@ TEST_CASE("a gradient with NaN or too large for a state of any owner is skipped 
 TEST_CASE("a shard that skips a step makes all shards skip it") {
   for (const Kind kind : {Kind{1, 2}, Kind{1, 4}, Kind{2, 2}}) {
     CAPTURE(kind);
-    Pair pair(Spec({{"on_nonfinite", "skip_step"}}), kind);
+    LocalPair pair(NonfiniteSpec({{"on_nonfinite", "skip_step"}}), kind);
     for (uint64_t t = 1; t <= 3; ++t) {
       pair.FillGradients(t);
       if (t != 2) {
@@ -156,7 +156,7 @@ void FillOverflow(Rank* rank) {
 TEST_CASE("a state that would overflow is an error on all ranks, although only its owner can detect it") {
   for (const Kind kind : {Kind{2, 1}, Kind{4, 1}, Kind{1, 2}, Kind{2, 2}}) {
     CAPTURE(kind);
-    Pair pair(OverflowSpec({}), kind);
+    LocalPair pair(OverflowSpec({}), kind);
     for (int rank = 0; rank < pair.grid.world(); ++rank) FillOverflow(&pair.grid[rank]);
     RequireStep(&pair.grid);
     const std::vector<Tensors> before = ParamsOf(&pair.grid);
@@ -183,7 +183,7 @@ TEST_CASE("a state that would overflow is skipped on all ranks, although only it
         CAPTURE(choice);
         CAPTURE(communicate);
         CAPTURE(kind);
-        Pair pair(OverflowSpec({{"on_nonfinite", choice}, {"communicate", communicate}}), kind);
+        LocalPair pair(OverflowSpec({{"on_nonfinite", choice}, {"communicate", communicate}}), kind);
         Tensors before;
         for (int step = 1; step <= 3; ++step) {
           before = pair.grid[0].w;
@@ -212,9 +212,10 @@ TEST_CASE("an update that does not fit the communication dtype is skipped and re
         CAPTURE(choice);
         CAPTURE(communicate);
         CAPTURE(world);
-        RankSpec spec = Spec({{"communication_dtype", "f16"}, {"communicate", communicate}, {"on_nonfinite", choice}});
+        RankSpec spec =
+            NonfiniteSpec({{"communication_dtype", "f16"}, {"communicate", communicate}, {"on_nonfinite", choice}});
         spec.groups[0].emplace_back("lr", "1e6");
-        Pair pair(spec, {world, 1});
+        LocalPair pair(spec, {world, 1});
         pair.FillGradients(5);
         const Tensors before = pair.grid[0].w;
         RequireStep(&pair.grid);
@@ -270,11 +271,11 @@ void SetValues(const OverflowCase& one, Rank* rank) {
 TEST_CASE("a block whose new value would not be finite is unchanged on every rank, and all ranks report it") {
   for (const OverflowCase& one : OverflowCases(FLT_MAX)) {
     for (const char* const communicate : {"updates", "params"}) {
-      for (const Kind kind : kKinds) {
+      for (const Kind kind : kLocalKinds) {
         CAPTURE(one.what);
         CAPTURE(std::string(communicate));
         CAPTURE(kind);
-        Pair pair(CaseSpec(one, {{"communicate", communicate}}), kind);
+        LocalPair pair(CaseSpec(one, {{"communicate", communicate}}), kind);
         for (int rank = 0; rank < pair.grid.world(); ++rank) SetValues(one, &pair.grid[rank]);
         for (const auto& rank : pair.alone) SetValues(one, rank.get());
         pair.FillGradients(5);
@@ -298,9 +299,9 @@ TEST_CASE("a block whose new value would not be finite is unchanged on every ran
 // than the other ranks, which would already make the next step.
 TEST_CASE("all ranks return a deferred error in the same call, even if one rank has another failure") {
   const OverflowCase one = OverflowCases(FLT_MAX).front();
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : kLocalKinds) {
     CAPTURE(kind);
-    Pair pair(CaseSpec(one), kind);
+    LocalPair pair(CaseSpec(one), kind);
     for (int rank = 0; rank < pair.grid.world(); ++rank) SetValues(one, &pair.grid[rank]);
     pair.FillGradients(5);
     RequireStep(&pair.grid);
@@ -323,7 +324,7 @@ TEST_CASE("an update that overflows the parameter only after rounding to the com
                  {"beta1", "0"},
                  {"lr", std::to_string(update)}};
     spec.params = {{"w", {4}}};
-    Pair pair(spec, {2, 1});
+    LocalPair pair(spec, {2, 1});
     const float start = FLT_MAX - 0x1.018p+120F;
     for (int rank = 0; rank < 2; ++rank) {
       pair.grid[rank].w[0] = {start, 0, 0, 0};
@@ -340,11 +341,11 @@ TEST_CASE("an update that overflows the parameter only after rounding to the com
 }
 
 TEST_CASE("roots that fail too often on their owner are reported by all ranks in the same step") {
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : kLocalKinds) {
     for (const char* const bucket : {"0", "200"}) {
       CAPTURE(kind);
       CAPTURE(bucket);
-      Pair pair(FailingRoots({{"comm_bucket_bytes", bucket}}), kind);
+      LocalPair pair(FailingRoots({{"comm_bucket_bytes", bucket}}), kind);
       for (int rank = 0; rank < pair.grid.world(); ++rank) {
         for (std::vector<float>& g : pair.grid[rank].g) std::fill(g.begin(), g.end(), 1.0F);
         std::fill(pair.grid[rank].g[1].begin(), pair.grid[rank].g[1].end(), 0.0F);
@@ -362,7 +363,7 @@ TEST_CASE("roots that fail too often on their owner are reported by all ranks in
 TEST_CASE("roots of several owners that fail at the same refresh are reported once, as on one rank") {
   for (const int world : {2, 4}) {
     CAPTURE(world);
-    Pair pair(FailingRoots({}), {world, 1});
+    LocalPair pair(FailingRoots({}), {world, 1});
     for (int rank = 0; rank < world; ++rank) {
       for (std::vector<float>& g : pair.grid[rank].g) std::fill(g.begin(), g.end(), 1.0F);
       pair.grid[rank].g[1][0] = pair.grid[rank].g[2][0] = 0;

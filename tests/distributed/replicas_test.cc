@@ -32,25 +32,12 @@ RankSpec MixedSpec(Keys more = {}) {
 }
 
 // Returns the parameters after some steps on one rank, for comparison.
-std::vector<std::vector<float>> OneRank(const RankSpec& spec, int steps) {
+std::vector<std::vector<float>> OneRank(const RankSpec& spec, uint64_t steps) {
   Rank rank(spec);
   RequireOk(rank);
   Fill(1, &rank.w);
-  for (int t = 1; t <= steps; ++t) {
-    Fill(100 + static_cast<uint64_t>(t), &rank.g);
-    rank.has_grad[1] = t % 3 != 0;
-    RequireStep(&rank);
-  }
+  RunStepsWithMissingGradients(&rank, 1, steps);
   return rank.w;
-}
-
-void RunSteps(Grid* job, int steps) {
-  job->FillParams(1);
-  for (int t = 1; t <= steps; ++t) {
-    job->FillGradients(100 + static_cast<uint64_t>(t));
-    for (int rank = 0; rank < job->world(); ++rank) (*job)[rank].has_grad[1] = t % 3 != 0;
-    RequireStep(job);
-  }
 }
 
 TEST_CASE("any number of ranks gives results bit-identical to one rank") {
@@ -65,8 +52,8 @@ TEST_CASE("any number of ranks gives results bit-identical to one rank") {
           CAPTURE(world);
           Grid job(MixedSpec({{"communicate", communicate}, {"comm_bucket_bytes", bucket}, {"balance", balance}}),
                    world, 1);
-          RequireCreate(&job);
-          RunSteps(&job, 7);
+          RequireStart(&job);
+          RunStepsWithMissingGradients(&job, 1, 7);
           CHECK(job.AllHold(expected));
         }
       }
@@ -89,8 +76,8 @@ TEST_CASE(
       CAPTURE(narrow.name);
       CAPTURE(communicate);
       Grid job(MixedSpec({{"communicate", communicate}, {"communication_dtype", narrow.name}}), 3, 1);
-      RequireCreate(&job);
-      RunSteps(&job, 1);
+      RequireStart(&job);
+      RunStepsWithMissingGradients(&job, 1, 1);
       CHECK(job.AllHold(job[0].w));
       CHECK_FALSE(job.AllHold(expected));
       for (size_t p = 0; p < expected.size(); ++p) {
@@ -108,9 +95,9 @@ TEST_CASE("a step makes one exchange per bucket with the number of bytes that th
   for (const char* const bucket : {"0", "2000"}) {
     CAPTURE(bucket);
     Grid job(MixedSpec({{"comm_bucket_bytes", bucket}}), 4, 1);
-    RequireCreate(&job);
+    RequireStart(&job);
     job.comm().ResetCounts();
-    RunSteps(&job, 3);
+    RunStepsWithMissingGradients(&job, 1, 3);
     for (int rank = 0; rank < 4; ++rank) {
       if (bucket == std::string("0")) CHECK(job.comm().calls(rank) == 3);
       if (bucket != std::string("0")) CHECK(job.comm().calls(rank) > 3);
@@ -155,8 +142,8 @@ TEST_CASE("a wrong call on one rank fails on all ranks without waiting") {
     CHECK_MESSAGE(refused[rank].error.find("rank 1: desc.device_id is 1") == 0, refused[rank].error);
   }
   Grid job(MixedSpec(), 3, 1);
-  RequireCreate(&job);
-  RunSteps(&job, 2);
+  RequireStart(&job);
+  RunStepsWithMissingGradients(&job, 1, 2);
   const std::vector<std::vector<float>> before = job[0].w;
   job[2].stream = &job;
   job.Step();
@@ -216,8 +203,8 @@ TEST_CASE("a flipped bit in a replica is detected within verify_replicas steps")
   for (const int every : {1, 3}) {
     CAPTURE(every);
     Grid job(MixedSpec({{"verify_replicas", std::to_string(every)}}), 3, 1);
-    RequireCreate(&job);
-    RunSteps(&job, every == 1 ? 1 : 2);
+    RequireStart(&job);
+    RunStepsWithMissingGradients(&job, 1, every == 1 ? 1 : 2);
     auto* const bits = reinterpret_cast<uint32_t*>(&job[1].w[2][7]);
     *bits ^= 1;
     const std::vector<std::vector<float>> before = job[0].w;

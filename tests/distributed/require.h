@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,37 @@ template <typename Ranks>
 void RequireStep(Ranks* ranks) {
   ranks->Step();
   RequireOk(*ranks);
+}
+
+// Creates the ranks and draws parameters.
+inline void RequireStart(Grid* grid) {
+  RequireCreate(grid);
+  grid->FillParams(1);
+}
+
+// Makes one step with the gradients of each seed from first_seed to last_seed.
+inline void RunSteps(Grid* grid, uint64_t first_seed, uint64_t last_seed) {
+  for (uint64_t seed = first_seed; seed <= last_seed; ++seed) {
+    grid->FillGradients(seed);
+    RequireStep(grid);
+  }
+}
+
+// Make steps `first` to `last`, in which the ranks of a grid and a single rank draw the same gradients. In every third
+// step, parameter 1 has no gradient.
+inline void RunStepsWithMissingGradients(Grid* grid, uint64_t first, uint64_t last) {
+  for (uint64_t t = first; t <= last; ++t) {
+    grid->FillGradients(100 + t);
+    for (int rank = 0; rank < grid->world(); ++rank) (*grid)[rank].has_grad[1] = t % 3 != 0;
+    RequireStep(grid);
+  }
+}
+inline void RunStepsWithMissingGradients(Rank* rank, uint64_t first, uint64_t last) {
+  for (uint64_t t = first; t <= last; ++t) {
+    Fill(100 + t, &rank->g);
+    rank->has_grad[1] = t % 3 != 0;
+    RequireStep(rank);
+  }
 }
 
 template <typename Ranks>

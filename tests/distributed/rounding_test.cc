@@ -12,7 +12,7 @@
 namespace shampoo_test {
 namespace {
 
-RankSpec Spec(const Keys& method) {
+RankSpec StochasticSpec(const Keys& method) {
   RankSpec spec;
   spec.keys = Keys{{"lr", "0.1"},
                    {"beta1", "0.9"},
@@ -31,22 +31,15 @@ const Keys kMethods[] = {
     {{"method", "soap"}, {"second_moment_dtype", "bf16"}, {"precondition_frequency", "2"}},
     {{"method", "muon"}, {"second_moment", "element"}, {"second_moment_dtype", "bf16"}}};
 
-void RunSteps(Grid* grid, uint64_t first, uint64_t last) {
-  for (uint64_t t = first; t <= last; ++t) {
-    grid->FillGradients(t);
-    RequireStep(grid);
-  }
-}
-
 // Checks that a job that is saved after two steps and continues on other ranks is bit-identical to one rank.
 void CheckKinds(const Keys& method, const Kind& first, const Kind& second) {
   CAPTURE(method[0].second);
   CAPTURE(first);
   CAPTURE(second);
   const Scratch directory;
-  Grid one(Spec(method), Kind{1, 1});
-  Grid before(Spec(method + Keys{{"shard_mode", first.shard_mode}}), first);
-  Grid after(Spec(method + Keys{{"shard_mode", second.shard_mode}}), second);
+  Grid one(StochasticSpec(method), Kind{1, 1});
+  Grid before(StochasticSpec(method + Keys{{"shard_mode", first.shard_mode}}), first);
+  Grid after(StochasticSpec(method + Keys{{"shard_mode", second.shard_mode}}), second);
   for (Grid* const grid : {&one, &before, &after}) RequireCreate(grid);
   one.FillParams(1);
   before.FillParams(1);
@@ -84,12 +77,8 @@ TEST_CASE("stochastic rounding of states is bit-identical to one rank, on any re
                {"second_moment_dtype", "bf16"}};
   spec.params = {{"matrix", {9, 7}}, {"vector", {12}}, {"tensor", {3, 4, 2}}};
   const auto run = [](Grid* grid) {
-    RequireCreate(grid);
-    grid->FillParams(1);
-    for (uint64_t t = 1; t <= 3; ++t) {
-      grid->FillGradients(100 + t);
-      RequireStep(grid);
-    }
+    RequireStart(grid);
+    RunSteps(grid, 101, 103);
   };
   Grid one(spec, 1, 1);
   run(&one);

@@ -191,7 +191,7 @@ TEST_CASE(
   CHECK(shards >= 10000);
 }
 
-RankSpec Spec() {
+RankSpec LocalShardsSpec() {
   RankSpec spec;
   spec.keys = {{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}};
   spec.groups = {{{"lr", "0.1"}}};
@@ -202,9 +202,8 @@ RankSpec Spec() {
 TEST_CASE("NaN in one shard fails the step on all ranks and changes nothing") {
   for (const Division division : {Division::kFlat, Division::kRows}) {
     for (int odd = 0; odd < 4; ++odd) {
-      Grid grid(Spec(), 1, Divide(Spec().params, division, 4));
-      RequireCreate(&grid);
-      grid.FillParams(1);
+      Grid grid(LocalShardsSpec(), 1, Divide(LocalShardsSpec().params, division, 4));
+      RequireStart(&grid);
       grid.FillGradients(2);
       RequireStep(&grid);
       const size_t param = grid[odd].g[0].empty() ? 2 : 0;
@@ -219,7 +218,7 @@ TEST_CASE("NaN in one shard fails the step on all ranks and changes nothing") {
 }
 
 TEST_CASE("a group counts the same steps on all ranks, including ranks that hold none of its elements") {
-  Grid grid(Spec(), 1, Divide(Spec().params, Division::kFlat, 4));
+  Grid grid(LocalShardsSpec(), 1, Divide(LocalShardsSpec().params, Division::kFlat, 4));
   RequireCreate(&grid);
   CHECK(grid[3].w[1].empty());
   grid.FillParams(1);
@@ -244,9 +243,8 @@ TEST_CASE("a group counts the same steps on all ranks, including ranks that hold
 }
 
 TEST_CASE("a step makes one exchange whose size does not depend on the sizes of parameters") {
-  Grid grid(Spec(), 1, 4);
-  RequireCreate(&grid);
-  grid.FillParams(1);
+  Grid grid(LocalShardsSpec(), 1, 4);
+  RequireStart(&grid);
   grid.FillGradients(2);
   grid.comm().ResetCounts();
   for (int t = 0; t < 5; ++t) grid.Step();

@@ -366,7 +366,8 @@ TEST_CASE("create of a rank fails: create or the first step of the others fails,
   CHECK(others_said[SHAMPOO_OK] > 3);
 }
 
-TEST_CASE("over a communicator of host memory, a rank whose create fails always reports it" * NeedsFake()) {
+TEST_CASE("over a communicator of host memory, a rank whose create fails always reports it" *
+          doctest::test_suite("long")) {
   std::map<shampoo_status, int> others_said = FailInCreate(kOnHost);
   CHECK(others_said[SHAMPOO_E_NOMEM] > 10);
   CHECK(others_said[SHAMPOO_E_DEVICE] > 10);

@@ -4,7 +4,7 @@
 set(rules ${CMAKE_CURRENT_SOURCE_DIR}/rules)
 add_test(NAME golden.rules.cases
          COMMAND ${SHAMPOO_TEST_PYTHON} ${rules}/make_cases.py --check ${CMAKE_CURRENT_SOURCE_DIR}/data/rules)
-set_tests_properties(golden.rules.cases PROPERTIES PASS_REGULAR_EXPRESSION "(^|\n)64 cases, 0 failed" TIMEOUT 300)
+set_tests_properties(golden.rules.cases PROPERTIES PASS_REGULAR_EXPRESSION "(^|\n)64 cases, 0 failed" TIMEOUT 300 LABELS long)
 
 # With a relative epsilon, replays with gradients scaled by powers of two give bit-identical results.
 add_test(NAME golden.rules.scale_cases

@@ -1,0 +1,31 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Specifications of small models that several tests use.
+#pragma once
+
+#include "tests/distributed/grid.h"
+
+namespace shampoo_test {
+
+inline RankSpec MatrixAndVectorSpec(const Keys& more = {}) {
+  RankSpec spec;
+  spec.keys = Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}} + more;
+  spec.params = {{"matrix", {9, 7}}, {"vector", {6}}};
+  return spec;
+}
+
+// Parameters of orders 0 to 3, in two groups with different keys.
+inline RankSpec AllOrdersSpec(const Keys& more = {}) {
+  RankSpec spec;
+  spec.keys =
+      Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.9"},     {"use_nesterov", "true"},
+           {"precondition_frequency", "2"}, {"beta2", "0.99"},    {"weight_decay", "0.01"}} +
+      more;
+  spec.groups = {{{"lr", "0.1"}, {"grafting", "rmsprop"}, {"max_preconditioner_dim", "3"}, {"momentum", "0.5"}}};
+  // Only one shard rank holds `scalar`. With more than three shard ranks, some hold no part of `bias`.
+  spec.params = {{"matrix", {9, 7}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"bias", {3}, 1}, {"scalar", {}}};
+  return spec;
+}
+
+}  // namespace shampoo_test
