@@ -136,7 +136,7 @@ void CheckCourses(uint64_t count) {
   fake_cuda_set_order(FAKE_CUDA_AS_LATE_AS_POSSIBLE, 1);
 }
 
-TEST_CASE("random options") { CheckCourses(30); }
+TEST_CASE("random options") { CheckCourses(15); }
 
 TEST_SUITE("long") {
   TEST_CASE("random options, a hundred times") { CheckCourses(100); }
