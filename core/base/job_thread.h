@@ -24,7 +24,7 @@ class JobThread {
  public:
   using Job = std::function<Status(size_t slot)>;
 
-  // Starts the thread. what: the noun in the error text, such as "the thread of the roots".
+  // Starts the thread. what: the noun in the error message, such as "the thread of the roots".
   static Status Create(const char* what, size_t slots, Job job, std::unique_ptr<JobThread>* out);
   // Waits for the job that is running. Jobs that have not begun are dropped.
   ~JobThread();

@@ -33,7 +33,7 @@ class Allocation {
   }
   ~Allocation();
 
-  // Allocates `bytes` bytes. what: the noun in the error text, such as "state" or "workspace".
+  // Allocates `bytes` bytes. what: the noun in the error message, such as "state" or "workspace".
   static Status Create(const HostAllocator& allocator, int64_t bytes, const char* what, Allocation* out);
 
   char* data() const { return data_; }

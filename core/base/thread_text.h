@@ -7,7 +7,7 @@
 
 namespace shampoo {
 
-// The error text of each thread: the text of its last error. It is freed when the thread exits.
+// The error message of each thread: the text of its last error. It is freed when the thread exits.
 //
 // It is not a thread_local object. An object of class type registers its destructor on first use, and glibc aborts the
 // process if there is no memory for that. A thread_local array would be too large: libshampoo uses the static TLS model

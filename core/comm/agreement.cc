@@ -72,7 +72,7 @@ Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::
 
 std::string FailureText(const Communicator& comm, int rank, const std::string& text) {
   const std::string name = Cat(comm.rank_name(), " ", rank);
-  return text.empty() ? Cat(name, " failed, but sent no error text") : Cat(name, ": ", text);
+  return text.empty() ? Cat(name, " failed, but sent no error message") : Cat(name, ": ", text);
 }
 
 Status AllGatherInts(Communicator* comm, int64_t own, std::vector<int64_t>* numbers) {

@@ -26,8 +26,8 @@ std::string TextIn(std::span<const char> buffer, int rank);
 // Does the same, and allocates the buffer. If a rank cannot allocate its buffer, texts is empty on all ranks.
 Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts);
 
-// Returns the error text of a rank: the name of the rank and the text that it sent, or a note that it sent none. Not
-// collective.
+// Returns the error message of a rank: the name of the rank and the text that it sent, or a note that it sent none.
+// Not collective.
 std::string FailureText(const Communicator& comm, int rank, const std::string& text);
 
 // Gathers an integer from every rank.

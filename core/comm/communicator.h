@@ -110,7 +110,7 @@ class Communicator {
   template <typename Function, typename Size>
   Status Call(const char* what, bool captured, const Function& function, const Size& size);
   // Returns the error of a caller's function, and aborts the communicator, except during a capture. what: the name of
-  // the function. size: the amount of data, for the error text.
+  // the function. size: the amount of data, for the error message.
   Status CollectiveError(const char* what, int32_t error, bool captured, const std::string& size);
 
   static constexpr size_t kIntStride = 8;  // segments of 64 bytes, which some transports transfer faster

@@ -81,8 +81,8 @@ class Rounds {
   // Returns the failure that all ranks return. A failed collective has priority over other failures, and a forwarded
   // failure comes last. Among failures of the same priority, the failure of the lowest rank is returned.
   RoundFailure FindFailure() const;
-  // Exchanges the error texts and returns the error that all ranks return. Collective. Makes one exchange, before which
-  // it allocates nothing, so a rank without memory can take part.
+  // Exchanges the error messages and returns the error that all ranks return. Collective. Makes one exchange, before
+  // which it allocates nothing, so a rank without memory can take part.
   Status FetchError(const RoundFailure& failure, const std::string& own_text);
 
   // Calls join(), which joins a round only to report a failure. After a failed collective it is called at most once.

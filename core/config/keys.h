@@ -26,7 +26,7 @@ constexpr MethodSet SetOf(Methods... methods) {
 }
 inline constexpr MethodSet kAllMethods = ~MethodSet{0};
 
-// One row of the table of keys. Parsing, checks, error texts, the description in the C API and docs/keys.md are all
+// One row of the table of keys. Parsing, checks, error messages, the description in the C API and docs/keys.md are all
 // derived from the table.
 struct Key {
   const char* name;

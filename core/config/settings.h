@@ -195,7 +195,7 @@ struct GroupSettings {
            soap_post != SoapPost::kNone || (method == Method::kSign && grafting != Grafting::kNone);
   }
 };
-// The keys with which a tensor must be one block, for error texts.
+// The keys with which a tensor must be one block, for error messages.
 inline constexpr const char* kNormKeys =
     "update_norm, max_update_rms, norm_control, update_floor, dual_norm_scale, soap_post, and grafting with method "
     "sign";

@@ -50,11 +50,11 @@ class SingleDevice final : public DevicePeers {
 };
 
 // Several ranks, which hold copies of the parameters, shards of them, or both. The devices agree on each step in
-// exchanges that are part of the step. The hosts exchange error texts, but only after a step was rejected.
+// exchanges that are part of the step. The hosts exchange error messages, but only after a step was rejected.
 class SeveralDevices final : public DevicePeers {
  public:
   // ranks: of one or two communicators, in the order in which they agree: shards before copies. Allocates the device
-  // memory for the exchange of error texts over the communicators that take device memory.
+  // memory for the exchange of error messages over the communicators that take device memory.
   static Status Create(std::vector<std::unique_ptr<DeviceRanks>> ranks, const cuda::DeviceEngine& engine,
                        const cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers>* out);
 

@@ -17,7 +17,7 @@ class DeviceRanks {
   virtual int32_t optimizer() const = 0;
   // Returns whether the ranks hold shards of the parameters; otherwise, they hold copies.
   virtual bool hold_shards() const = 0;
-  // Returns the bytes of device memory that the exchange of error texts needs over a communicator of device memory.
+  // Returns the bytes of device memory that the exchange of error messages needs over a communicator of device memory.
   virtual int64_t staging_bytes() const = 0;
 
   // See DevicePeers.

@@ -78,7 +78,7 @@ inline constexpr char kParametersUnchanged[] = ": parameters are unchanged. ";
 Status StepsDiffer(int rank, int64_t step, int64_t step_of_first);
 Status HyperParametersDiffer(int rank);
 // Returns the error of a step that some replicas rejected. If other replicas had begun the step, the text says so.
-// own_text: the error text of this rank. Collective.
+// own_text: the error message of this rank. Collective.
 Status FetchErrorOfReplicas(Rounds* rounds, const std::string& own_text);
 
 }  // namespace shampoo

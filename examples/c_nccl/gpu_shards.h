@@ -29,7 +29,7 @@ void gpu_shards_reduce(GpuShards* shards, const DeviceMlp* net);
 // Gathers the chunks of all GPUs into the whole parameters of the network.
 void gpu_shards_gather(GpuShards* shards, const DeviceMlp* net);
 
-// Exits with NCCL's error text if the result is not ncclSuccess.
+// Exits with NCCL's error message if the result is not ncclSuccess.
 void check_nccl(ncclResult_t result, const char* what);
 
 #endif

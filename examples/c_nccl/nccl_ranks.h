@@ -16,7 +16,7 @@ typedef struct {
   int host_memory;  // 1: the NCCL takes host memory, like the stand-in of the tests
 } NcclRank;
 
-// Exits with NCCL's error text if the result is not ncclSuccess.
+// Exits with NCCL's error message if the result is not ncclSuccess.
 void check_nccl(ncclResult_t result, const char* what);
 
 #endif

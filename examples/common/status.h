@@ -7,7 +7,7 @@
 
 #include <shampoo/shampoo.h>
 
-// Exits with the library's error text if the status is not SHAMPOO_OK. The message contains `what`, the name of the
+// Exits with the library's error message if the status is not SHAMPOO_OK. The message contains `what`, the name of the
 // operation.
 void check(shampoo_status status, const char* what);
 

@@ -86,7 +86,7 @@ TEST_CASE("ranks that reject or skip a step also join the second exchange of upd
     CheckOk(replica.Share(0, {.status = {}, .skip_step = true}));
     CHECK(comm.calls == (has_buckets ? 2 : 1));
     CheckError(replica.Share(0, {.status = Numeric("NaN")}), Code::kNumeric, "rank 0: NaN");
-    CHECK(comm.calls == (has_buckets ? 5 : 3));  // also the error texts
+    CHECK(comm.calls == (has_buckets ? 5 : 3));  // also the error messages
     CHECK(replica.shards.calls == CallTexts{"agree again: ", "agree again: rank 0: NaN"});
   }
 }

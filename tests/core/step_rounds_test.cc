@@ -116,7 +116,7 @@ TEST_CASE("an error message is fetched in one exchange, and the error names a ra
       if (from == 1) std::strncpy(segment, sent, bytes);
     };
     CheckError(rounds.FetchError(failure, "a text of this rank"), Code::kNoMemory,
-               *sent != '\0' ? "rank 1: no more memory" : "rank 1 failed, but sent no error text");
+               *sent != '\0' ? "rank 1: no more memory" : "rank 1 failed, but sent no error message");
     CHECK(comm.calls == 1);
   }
 }

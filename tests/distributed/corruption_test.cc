@@ -259,7 +259,7 @@ class GarbledJob {
       CHECK_MESSAGE(std::string(shampoo_status_name(status)) != "unknown status", grid_.Errors());
       CHECK_MESSAGE(status != SHAMPOO_E_INTERNAL, grid_.Errors());
       // SHAMPOO_E_NOMEM is allowed only if it is the garbled code of another rank.
-      const bool own_memory = !Has(grid_[rank].error, "failed, but sent no error text");
+      const bool own_memory = !Has(grid_[rank].error, "failed, but sent no error message");
       CHECK_MESSAGE(!(status == SHAMPOO_E_NOMEM && own_memory), grid_.Errors());
       CHECK_MESSAGE(!grid_[rank].error.empty(), grid_.Errors());
     }

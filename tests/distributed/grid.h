@@ -83,11 +83,11 @@ class Grid {
   Rank& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)]; }
   // Returns whether the last call returned `status` on all ranks.
   bool All(shampoo_status status) const;
-  // Returns whether the error texts of all ranks are equal.
+  // Returns whether the error messages of all ranks are equal.
   bool SameError() const;
   // Returns whether the parameters of all ranks are bit-identical to w.
   bool AllHold(const Tensors& w) const;
-  // Returns the statuses and error texts of all ranks, one per line.
+  // Returns the statuses and error messages of all ranks, one per line.
   std::string Errors() const;
 
  private:

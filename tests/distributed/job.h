@@ -55,7 +55,7 @@ struct RankSpec {
 };
 
 // A rank with its optimizer, parameters and gradients. Its functions make no assertions, because ranks run on threads
-// of their own. They store the status and error text of each call, and the test checks these.
+// of their own. They store the status and error message of each call, and the test checks these.
 class Rank {
  public:
   explicit Rank(const RankSpec& spec);  // collective if there is a communicator; the result is in status and error

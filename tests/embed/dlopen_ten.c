@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   trainer_end(&shared);
   require_thread_count(threads_before, "after destroy");
 
-  // A thread with an error text ends after the library was closed.
+  // A thread with an error message ends after the library was closed.
   api again = api_open(path);
   pthread_t thread;
   sem_init(&failed, 0, 0);

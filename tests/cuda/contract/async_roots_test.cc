@@ -15,13 +15,13 @@ namespace shampoo_test {
 namespace {
 
 // Roots are used from step 5 on. The roots of step 10 are used from step 13 on, and those of step 15 from step 18 on.
-ModelSpec AsyncOfThree(const Keys& more = {}) {
+ModelSpec AsyncRootsSpec(const Keys& more = {}) {
   return FiveShapes(Keys{{"precondition_frequency", "5"}, {"root_async", "3"}, {"beta2", "0.9"}} + more);
 }
 
 TEST_CASE("steps continue while roots are computed, and the step that uses the roots waits for them" * NeedsFake()) {
   const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-  Model model(AsyncOfThree(), stream);
+  Model model(AsyncRootsSpec(), stream);
   model.FillParams(1);
   for (uint64_t t = 1; t <= 13; ++t) {
     model.FillGradients(t);
@@ -37,7 +37,7 @@ TEST_CASE("steps continue while roots are computed, and the step that uses the r
 
 TEST_CASE("destroying an optimizer waits for the roots that are being computed" * NeedsFake()) {
   const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-  Model model(AsyncOfThree(), stream);
+  Model model(AsyncRootsSpec(), stream);
   model.FillParams(1);
   fake_cuda_mark();
   model.Train(1, 11);
@@ -52,7 +52,7 @@ TEST_CASE("destroying an optimizer waits for the roots that are being computed" 
 // Trains 19 steps. Solvers run in this mode from step 10 until step 13 and from step 15 until step 18.
 std::vector<char> TrainWithSolver(int order, int mode, const Keys& more = {}) {
   const StageWithStream stream(order);
-  Model model(AsyncOfThree(more), stream);
+  Model model(AsyncRootsSpec(more), stream);
   model.FillParams(1);
   for (uint64_t t = 1; t <= 19; ++t) {
     if (t == 10 || t == 15) fake_cuda_set_solver(mode);
@@ -83,8 +83,8 @@ TEST_CASE("a solver that waits on the host delays no step, and the pace of the d
 
 TEST_CASE("the step that uses roots waits until they are enqueued" * NeedsFake()) {
   const StageWithStream stream;
-  Model model(AsyncOfThree(), stream);
-  Model plain(AsyncOfThree(), stream);
+  Model model(AsyncRootsSpec(), stream);
+  Model plain(AsyncRootsSpec(), stream);
   for (Model* const one : {&model, &plain}) {
     one->FillParams(1);
     one->Train(1, 9);
@@ -108,7 +108,7 @@ TEST_CASE("the step that uses roots waits until they are enqueued" * NeedsFake()
 
 TEST_CASE("destroying an optimizer waits for roots that are being enqueued, and drops later ones" * NeedsFake()) {
   const StageWithStream stream;
-  Model model(AsyncOfThree({{"root_spread", "true"}}), stream);
+  Model model(AsyncRootsSpec({{"root_spread", "true"}}), stream);
   model.FillParams(1);
   fake_cuda_mark();
   model.Train(1, 11);
@@ -130,7 +130,7 @@ TEST_CASE("destroying an optimizer waits for roots that are being enqueued, and 
 TEST_CASE("an optimizer may be destroyed at any time while its roots are enqueued") {
   for (int run = 0; run < 20; ++run) {
     const StageWithStream stream;
-    Model model(AsyncOfThree(), stream);
+    Model model(AsyncRootsSpec(), stream);
     model.FillParams(1);
     model.Train(1, 10);
     std::this_thread::sleep_for(std::chrono::microseconds(50 * run));
@@ -141,7 +141,7 @@ TEST_CASE("an error of a root that is enqueued while steps continue is returned 
           NeedsFake()) {
   const auto train = [](int64_t nth, std::vector<char>* bits) {
     const StageWithStream stream;
-    Model model(AsyncOfThree(), stream);
+    Model model(AsyncRootsSpec(), stream);
     model.FillParams(1);
     model.Train(1, 9);
     fake_cuda_mark();
@@ -187,7 +187,7 @@ void CheckCourseOn(const std::pair<std::string, std::string>& root_device,
   CAPTURE(root_device.second);
   for (const int order : {FAKE_CUDA_RANDOM, FAKE_CUDA_AS_LATE_AS_POSSIBLE}) {
     const StageWithStream stream(order);
-    Pair pair(AsyncOfThree(Keys{root_device} + more), stream);
+    Pair pair(AsyncRootsSpec(Keys{root_device} + more), stream);
     for (uint64_t t = 1; t <= 19; ++t) {
       pair.Each([&](Model& model) {
         model.FillGradients(t);
@@ -263,7 +263,7 @@ TEST_CASE("a root that fails while steps continue is computed by the host when i
   for (int64_t run = 1; run <= 12; ++run) {  // the eigenproblem that fails: there is one for each shape and dim
     CAPTURE(run);
     const StageWithStream stream;
-    ModelSpec spec = AsyncOfThree();
+    ModelSpec spec = AsyncRootsSpec();
     // From size 128 on, a factor matrix and its root share an array.
     spec.params.push_back({{130, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
     Pair pair(spec, stream);
@@ -288,7 +288,7 @@ TEST_CASE("a root that fails while steps continue is computed by the host when i
 TEST_CASE("steps may change the arena while roots are computed, on the device or on the host") {
   for (const bool announced : {false, true}) {
     const StageWithStream stream;
-    const ModelSpec spec = AsyncOfThree({{"root_device", "host"}});
+    const ModelSpec spec = AsyncRootsSpec({{"root_device", "host"}});
     Model plain(spec, stream);
     Model model(spec, stream);
     const StateArena arenas[] = {StateArena(spec, stream), StateArena(spec, stream)};
@@ -303,7 +303,7 @@ TEST_CASE("steps may change the arena while roots are computed, on the device or
   }
   for (const bool announced : {false, true}) {
     const StageWithStream stream;
-    const ModelSpec spec = AsyncOfThree();
+    const ModelSpec spec = AsyncRootsSpec();
     Model plain(spec, stream);
     Model model(spec, stream);
     const StateArena arenas[] = {StateArena(spec, stream), StateArena(spec, stream)};
@@ -329,7 +329,7 @@ TEST_CASE("steps may change the arena while roots are computed, on the device or
 
 void CheckOtherState(const Keys& more) {
   const StageWithStream stream;
-  const ModelSpec spec = AsyncOfThree(more);
+  const ModelSpec spec = AsyncRootsSpec(more);
   Model model(spec, stream);
   const StateArena arena(spec, stream);
   Model other(arena.In(spec), stream);
@@ -353,7 +353,7 @@ TEST_CASE("roots of one state are not used with another state") {
 
 void CheckCaptures(const Keys& more) {
   const StageWithStream stream;
-  Model model(AsyncOfThree(more), stream);
+  Model model(AsyncRootsSpec(more), stream);
   model.FillParams(1);
   for (uint64_t t = 1; t <= 13; ++t) {
     model.FillGradients(t);

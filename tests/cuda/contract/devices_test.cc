@@ -83,7 +83,7 @@ TEST_CASE("create leaves the current device unchanged if any call fails" * docte
     shampoo_optimizer* made = nullptr;
     const shampoo_status status = shampoo_optimizer_create(&made, plan.get(), &desc);
     const bool failed = fake_cuda_cancel_failures() == 0;
-    // If create succeeds anyway, the failed call restored the device or queried a version for an error text.
+    // If create succeeds anyway, the failed call restored the device or queried a version for an error message.
     if (failed && status == SHAMPOO_OK) MustCuda(cudaSetDevice(0));
     CHECK(Current() == 0);
     shampoo_optimizer_destroy(made);

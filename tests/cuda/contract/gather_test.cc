@@ -250,7 +250,7 @@ TEST_CASE("gathered shards allocate what the plan says, and nothing in a step") 
       const char* const what = layout.has_all_to_all ? "workspace" : "workspace.all_gather";
       for (int rank = 0; rank < world; ++rank) {
         const std::vector<size_t>& all = sizes[static_cast<size_t>(rank)].all;
-        REQUIRE(all.size() == 4);  // workspace, state, exchanges, and memory for error texts
+        REQUIRE(all.size() == 4);  // workspace, state, exchanges, and memory for error messages
         const auto planned = [&](const char* bytes_of) {
           int64_t bytes = 0;
           Must(shampoo_plan_bytes(ranks[rank].plan.get(), -1, bytes_of, &bytes));

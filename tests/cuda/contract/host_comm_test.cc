@@ -171,7 +171,7 @@ TEST_CASE("over communicators of host memory a step copies once to the host for 
 }
 
 TEST_CASE(
-    "create allocates the planned device memory, and none for error texts if all communicators take host memory") {
+    "create allocates the planned device memory, and none for error messages if all communicators take host memory") {
   for (const HostKind& kind : kHostKinds) {
     CAPTURE(NameOf(kind));
     const Stage stage;
@@ -180,7 +180,7 @@ TEST_CASE(
     std::vector<shampoo_allocator> allocators;
     for (Sizes& of_rank : sizes) allocators.push_back(of_rank.allocator());
     HostRanks ranks(kind, SpecOfHostKind(kind, {{"status_lag", "0"}}), allocators.data());
-    const size_t pieces = AreAllOnHost(kind) ? 3 : 4;  // workspace, state, exchanges, and memory for error texts
+    const size_t pieces = AreAllOnHost(kind) ? 3 : 4;  // workspace, state, exchanges, and memory for error messages
     const char* const what =
         kind.mode == std::string("gather") && !kind.has_all_to_all ? "workspace.all_gather" : "workspace";
     for (int rank = 0; rank < world; ++rank) {

@@ -19,7 +19,7 @@ namespace {
 
 // Roots are used from step 5 on. The roots of step 10 are used from step 13 on, and those of step 15 from step 18 on.
 // With one thread, each buffer has room for two of the largest matrices, so that a job has several chunks.
-ModelSpec HostOfThree(const Keys& more = {}) {
+ModelSpec HostRootsSpec(const Keys& more = {}) {
   ModelSpec spec = FiveShapes(
       Keys{{"precondition_frequency", "5"}, {"root_async", "3"}, {"beta2", "0.9"}, {"root_device", "host"}} + more);
   spec.params.push_back({{130, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
@@ -42,23 +42,23 @@ std::vector<char> TrainOnHost(int order, bool is_held, const ModelSpec& spec) {
 
 TEST_CASE("steps continue while the host computes roots, and the pace of the device and of the host changes no bit" *
           NeedsFake()) {
-  const std::vector<char> expected = TrainOnHost(FAKE_CUDA_OLDEST_FIRST, false, HostOfThree());
+  const std::vector<char> expected = TrainOnHost(FAKE_CUDA_OLDEST_FIRST, false, HostRootsSpec());
   for (const int order :
        {FAKE_CUDA_OLDEST_FIRST, FAKE_CUDA_YOUNGEST_FIRST, FAKE_CUDA_RANDOM, FAKE_CUDA_AS_LATE_AS_POSSIBLE}) {
     CAPTURE(order);
-    CHECK(TrainOnHost(order, false, HostOfThree()) == expected);
-    CHECK(TrainOnHost(order, true, HostOfThree()) == expected);
+    CHECK(TrainOnHost(order, false, HostRootsSpec()) == expected);
+    CHECK(TrainOnHost(order, true, HostRootsSpec()) == expected);
   }
-  ModelSpec threads = HostOfThree();
+  ModelSpec threads = HostRootsSpec();
   threads.threads = 3;
   CHECK(TrainOnHost(FAKE_CUDA_RANDOM, false, threads) == expected);
-  CHECK(TrainOnHost(FAKE_CUDA_AS_LATE_AS_POSSIBLE, true, HostOfThree({{"status_lag", "0"}})) == expected);
+  CHECK(TrainOnHost(FAKE_CUDA_AS_LATE_AS_POSSIBLE, true, HostRootsSpec({{"status_lag", "0"}})) == expected);
 }
 
 // Trains shards for 14 steps. Returns the bits of all ranks.
 std::vector<std::vector<char>> TrainShardsOnHost(int order, const Grid& grid, const Keys& more) {
   const Stage stage(order);
-  DeviceRanks ranks(HostOfThree(more), grid.copies, grid.shards);
+  DeviceRanks ranks(HostRootsSpec(more), grid.copies, grid.shards);
   ranks.FillParams(1);
   for (uint64_t t = 1; t <= 14; ++t) {
     if (t == 10) fake_cuda_mark();
@@ -99,7 +99,7 @@ TEST_CASE("hosts of copies of shards compute roots, and no order of streams chan
 TEST_CASE("steps with roots on the host allocate nothing, use no pageable memory and solve no eigenproblem" *
           NeedsFake()) {
   const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-  Model model(HostOfThree(), stream);
+  Model model(HostRootsSpec(), stream);
   model.FillParams(1);
   model.Train(1, 9);
   model.Bind();
@@ -115,7 +115,7 @@ TEST_CASE("rungs and counters of roots on the host are the same as on the CPU") 
   for (const Keys& keys : {Keys{{"root_method", "newton"}, {"root_max_iterations", "2"}, {"epsilon", "1e-6"}},
                            Keys{{"root_method", "eigen"}}, Keys{{"root_dtype", "f64"}}}) {
     const StageWithStream stream;
-    Pair pair(HostOfThree(keys), stream);
+    Pair pair(HostRootsSpec(keys), stream);
     pair.Train(1, 9);
     Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
     const auto counts = [](const Model& model) {
@@ -155,8 +155,8 @@ TEST_CASE("residuals of roots on the host are those of the CPU, and measuring ch
       CAPTURE(std::string(lag));
       const StageWithStream stream;
       const Keys more = keys + Keys{{"status_lag", lag}};
-      Pair pair(HostOfThree(more + Keys{{"track_root_residuals", "true"}}), stream);
-      Model plain(HostOfThree(more), stream);
+      Pair pair(HostRootsSpec(more + Keys{{"track_root_residuals", "true"}}), stream);
+      Model plain(HostRootsSpec(more), stream);
       plain.FillParams(1);
       pair.Train(1, 18);
       plain.Train(1, 18);
@@ -178,8 +178,8 @@ TEST_CASE("residuals of roots on the host are those of the CPU, and measuring ch
 TEST_CASE("training from a checkpoint that was saved while the host computed roots is bit-identical") {
   const StageWithStream stream;
   const shampoo::TemporaryDirectory folder;
-  Model first(HostOfThree(), stream);
-  Model second(HostOfThree(), stream);
+  Model first(HostRootsSpec(), stream);
+  Model second(HostRootsSpec(), stream);
   first.FillParams(1);
   first.Train(1, 11);
   first.Save(folder.path());
@@ -192,7 +192,7 @@ TEST_CASE("training from a checkpoint that was saved while the host computed roo
 
 TEST_CASE("destroying an optimizer waits for the thread that computes roots on the host" * NeedsFake()) {
   const StageWithStream stream;
-  Model model(HostOfThree(), stream);
+  Model model(HostRootsSpec(), stream);
   model.FillParams(1);
   model.Train(1, 9);
   fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);
@@ -212,7 +212,7 @@ TEST_CASE("destroying an optimizer waits for the thread that computes roots on t
 TEST_CASE("an optimizer may be destroyed at any time while the host computes roots") {
   for (int run = 0; run < 20; ++run) {
     const StageWithStream stream;
-    Model model(HostOfThree(), stream);
+    Model model(HostRootsSpec(), stream);
     model.FillParams(1);
     model.Train(1, 10);
     std::this_thread::sleep_for(std::chrono::microseconds(100 * run));
@@ -222,7 +222,7 @@ TEST_CASE("an optimizer may be destroyed at any time while the host computes roo
 TEST_CASE("an error of the thread that computes roots on the host is returned by a later step" * NeedsFake()) {
   const auto train = [](int64_t nth, std::vector<char>* bits) {
     const StageWithStream stream;
-    Model model(HostOfThree(), stream);
+    Model model(HostRootsSpec(), stream);
     model.FillParams(1);
     model.Train(1, 9);
     if (nth > 0) fake_cuda_fail_elsewhere(nullptr, nth, nth % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorUnknown);
@@ -259,7 +259,7 @@ void FailEachOwnCall(const char* root_device, uint64_t step) {
     CAPTURE(n);
     REQUIRE(n < 500);
     const StageWithStream stream;
-    Model model(HostOfThree({{"root_device", root_device}}), stream);
+    Model model(HostRootsSpec({{"root_device", root_device}}), stream);
     model.FillParams(1);
     model.Train(1, step - 1);
     model.FillGradients(step);
@@ -288,7 +288,7 @@ TEST_CASE("destroying an optimizer waits for copies of snapshots, also if a late
   for (bool failed = true; failed;) {
     CAPTURE(failures);
     const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-    Model model(HostOfThree(), stream);
+    Model model(HostRootsSpec(), stream);
     model.FillParams(1);
     model.Train(1, 12);
     model.SetState("p0/0/snapshot.0", model.State("p0/0/snapshot.0"));
@@ -308,7 +308,7 @@ TEST_CASE("destroying an optimizer waits for copies of snapshots, also if a late
 
 TEST_CASE("create reports that pinned memory is missing" * NeedsFake()) {
   const Stage stage;
-  const PlanPtr plan = MakePlan(HostOfThree());
+  const PlanPtr plan = MakePlan(HostRootsSpec());
   for (const int64_t nth : {2, 3}) {  // the root solver makes the first call
     fake_cuda_fail("cudaHostAlloc", nth, cudaErrorMemoryAllocation);
     CheckCreateFails(plan.get(), DeviceDesc(), SHAMPOO_E_NOMEM, " bytes of pinned memory for root_device host");

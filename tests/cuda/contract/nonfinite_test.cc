@@ -43,7 +43,7 @@ std::vector<std::vector<double>> ParamsAndStates(const Model& model) {
   return all;
 }
 
-TEST_CASE("on_nonfinite error: the step changes nothing, and the error text equals that of the CPU") {
+TEST_CASE("on_nonfinite error: the step changes nothing, and the error message equals that of the CPU") {
   for (const Bad& bad : kBad) {
     for (const char* lag : {"0", "1"}) {
       CAPTURE(std::string(bad.what));

@@ -63,7 +63,7 @@ inline void CheckTheyContinue(DeviceRanks* ranks) {
 }
 
 // Checks that ranks report a learning rate in device memory that differs between ranks or is invalid. name: the name of
-// rank 1 in error texts.
+// rank 1 in error messages.
 inline void CheckBoundRates(DeviceRanks* ranks, const Keys& reporting, const std::string& name) {
   const DeviceBytes memory(static_cast<size_t>(ranks->world()) * sizeof(float));
   auto* const rates = static_cast<float*>(memory.get());

@@ -41,7 +41,7 @@ void BindScalar(Model* model, const char* key, int32_t dtype, void* memory, doub
   Must(shampoo_optimizer_bind_scalar(model->optimizer, 0, key, dtype, memory));
 }
 
-TEST_CASE("a bound number out of range is rejected with the error text of the CPU, and nothing changes") {
+TEST_CASE("a bound number out of range is rejected with the error message of the CPU, and nothing changes") {
   struct Case {
     const char* key;
     int32_t dtype;

@@ -39,8 +39,8 @@ struct Outcome {
 Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail);
 
 // Runs the attempt with the failure of fail(n) for n = 1, 2, ... until an attempt makes too few calls for this failure.
-// Each earlier attempt must fail with code(n) and an error text that contains `names` and the failed function, unless
-// an eigensolver failed. Returns the number of failures.
+// Each earlier attempt must fail with code(n) and an error message that contains `names` and the failed function,
+// unless an eigensolver failed. Returns the number of failures.
 int64_t FailEach(const Attempt& attempt, const std::function<void(int64_t n)>& fail,
                  const std::function<shampoo_status(int64_t n)>& code, const std::string& names);
 

@@ -43,7 +43,7 @@ TEST_CASE("create: a failed call leaks nothing, and creating again works" * doct
   };
   for (int64_t n = 1; n <= first; ++n) {
     const Outcome outcome = TryOnce(attempt, [&] { fake_cuda_fail(nullptr, n, cudaErrorUnknown); });
-    // Versions are used only for error texts, so a failed query of a version has no effect.
+    // Versions are used only for error messages, so a failed query of a version has no effect.
     CHECK((outcome.status == SHAMPOO_OK || outcome.status == SHAMPOO_E_UNSUPPORTED));
   }
   const int64_t calls = FailEach(

@@ -340,7 +340,7 @@ std::map<shampoo_status, int> FailInCreate(const HostComms& on_host) {
     CAPTURE(ranks.text(kFaulty));
     const shampoo_status others = ranks.status(0);
     CHECK(ranks.status(2) == others);
-    // Create succeeds if the failed call queried a version, which only error texts use, or the workspace of a solver
+    // Create succeeds if the failed call queried a version, which only error messages use, or the workspace of a solver
     // that another solver can replace.
     if (ranks.status(kFaulty) == SHAMPOO_OK) {
       CHECK(others == SHAMPOO_OK);

@@ -26,7 +26,7 @@ inline Keys operator+(Keys keys, const Keys& more) {
 }
 
 inline void Must(shampoo_status status) { REQUIRE_MESSAGE(status == SHAMPOO_OK, std::string(shampoo_last_error())); }
-// Checks that the last call failed with `code`, and that its error text contains `says`.
+// Checks that the last call failed with `code`, and that its error message contains `says`.
 inline void CheckError(shampoo_status status, shampoo_status code, const std::string& says) {
   const std::string text = shampoo_last_error();
   CHECK_MESSAGE(status == code, text);
@@ -84,7 +84,7 @@ int64_t PlannedBytes(const shampoo_plan* plan, const char* what);
 
 // Returns the description of an optimizer on a device.
 shampoo_optimizer_desc DeviceDesc(int32_t device_id = 0);
-// Checks that an optimizer cannot be created, and that the error text contains `says`.
+// Checks that an optimizer cannot be created, and that the error message contains `says`.
 void CheckCreateFails(const shampoo_plan* plan, const shampoo_optimizer_desc& desc, shampoo_status code,
                       const std::string& says);
 

@@ -316,7 +316,7 @@ pub struct shampoo_comm_ops {
     /// All-gather: recv receives world segments of bytes_per_rank bytes (\> 0), segment r from rank r. send may be
     /// recv + rank \* bytes_per_rank. With SHAMPOO_CUDA it is enqueued on stream, which may differ from the stream of the
     /// step; otherwise stream is NULL, and it returns when recv is filled. All ranks make the same sequence of calls with
-    /// the same sizes. Returns 0 or, on failure, a number for the error text. It runs on the calling thread. Required.
+    /// the same sizes. Returns 0 or, on failure, a number for the error message. Runs on the calling thread. Required.
     pub all_gather: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, usize, *mut c_void) -> i32>,
     /// All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes\[r\] bytes to each rank r, including this
     /// one, and receives recv_bytes\[r\] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,

@@ -79,7 +79,7 @@ SHAMPOO_DEVICE inline Real* ScalesOf(const BasisArgs& args, const DeviceBlock& b
 template <typename Real>
 SHAMPOO_DEVICE inline Real ProductOfScales(const BasisArgs& args, const DeviceBlock& block, int64_t element,
                                            int without) {
-  auto rest = static_cast<uint32_t>(element);  // a block has less than 2^31 elements
+  auto rest = static_cast<uint32_t>(element);  // a block has fewer than 2^31 elements
   Real product = 1;
   for (int k = block.order - 1; k >= 0; --k) {
     const auto d = static_cast<uint32_t>(block.shape[k]);

@@ -18,6 +18,6 @@ Status StatusOf(cusolverStatus_t status, const char* call);
 
 }  // namespace shampoo::cuda
 
-// If a call of CUDA's libraries fails, returns its error from the enclosing function. The error text names the called
-// function.
+// If a call of CUDA's libraries fails, returns its error from the enclosing function. The error message names the
+// called function.
 #define SHAMPOO_CUDA_TRY(call) SHAMPOO_RETURN_IF_ERROR(::shampoo::cuda::StatusOf((call), #call))

@@ -97,7 +97,7 @@ SHAMPOO_DEVICE inline int64_t PlaceOf(const DeviceBlock& block, int64_t i) {
   int64_t place = block.offset;
   for (int k = block.order - 1; k > 0; --k) {
     const auto d = static_cast<uint32_t>(block.shape[k]);
-    const auto rest = static_cast<uint32_t>(i);  // a block has less than 2^31 elements
+    const auto rest = static_cast<uint32_t>(i);  // a block has fewer than 2^31 elements
     place += static_cast<int64_t>(rest % d) * block.stride[k];
     i = rest / d;
   }

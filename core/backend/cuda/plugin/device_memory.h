@@ -65,7 +65,7 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  // what: names the memory in error texts.
+  // what: names the memory in error messages.
   Status Allocate(const Source& source, Access access, int64_t bytes, const char* what);
   char* data() const { return data_; }
 

@@ -61,7 +61,7 @@ struct MoveDimBody {
     const int64_t size = elements - begin < kTileElements ? elements - begin : kTileElements;
     const Unfolding& u = unfolding;
     // One tensor has shape (d, before, after), the other (before, d, after). Neighboring threads write neighboring
-    // elements. A block has less than 2^31 elements, so 32-bit divisions suffice; 64-bit divisions are slow.
+    // elements. A block has fewer than 2^31 elements, so 32-bit divisions suffice; 64-bit divisions are slow.
     const auto after = static_cast<uint32_t>(u.after);
     const int64_t outer = back != 0 ? u.before : u.d;
     const int64_t inner = back != 0 ? u.d : u.before;

@@ -62,7 +62,7 @@ class SliceTile {
     cta.ForEach(size, [&](int64_t i) {
       const int64_t packed = begin + i;
       const RunSeries& series = SeriesOf(packed);
-      // A block has less than 2^31 elements.
+      // A block has fewer than 2^31 elements.
       const auto after = static_cast<uint32_t>(packed - series.packed);
       const auto length = static_cast<uint32_t>(series.length);
       const int64_t run = after / length;

@@ -351,7 +351,7 @@ struct DivideDirectionBody {
     const double* const divisors = args.divisors + block.vector_at[0];
     const auto columns = static_cast<uint32_t>(block.shape[1]);
     cta.ForEach(part.size, [&](int64_t i) {
-      const auto at = static_cast<uint32_t>(part.begin + i);  // a block has less than 2^31 elements
+      const auto at = static_cast<uint32_t>(part.begin + i);  // a block has fewer than 2^31 elements
       const uint32_t line = block.means_are_of_stored_rows != 0 ? at / columns : at % columns;
       d[i] = DividedByMoment(d[i], static_cast<Real>(divisors[line]));
     });

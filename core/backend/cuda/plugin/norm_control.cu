@@ -63,7 +63,7 @@ struct ControlledBlock {
  private:
   SHAMPOO_DEVICE int64_t RowOf(int64_t i) const {
     if (block.norm_rows == 1) return 0;
-    const auto at = static_cast<uint32_t>(i);  // a block has less than 2^31 elements
+    const auto at = static_cast<uint32_t>(i);  // a block has fewer than 2^31 elements
     return block.rows_are_contiguous != 0 ? at / static_cast<uint32_t>(block.matrix_columns)
                                           : at % static_cast<uint32_t>(block.matrix_rows);
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_error_texts.py ROOT: checks the form of the error texts in core and capi/src.
+"""check_error_messages.py ROOT: checks the form of the error messages in core and capi/src.
 
 A text is the sequence of string literals in a call such as Invalid("key ", name, " is ", value, "; expected ", range).
 "{}" represents a value, and "|" separates alternatives. No text may match a pattern of FORBIDDEN. Every text of Invalid
@@ -119,7 +119,7 @@ def main():
     failures += [f"this exception matches no text, remove it: {part}" for part in EXCEPTIONS if part not in seen]
     if len(EXCEPTIONS) > MAX_EXCEPTIONS:
         failures.append(f"there are {len(EXCEPTIONS)} exceptions, expected at most {MAX_EXCEPTIONS}")
-    print("\n".join(failures + [f"{count} error texts, {len(failures)} problems"]))
+    print("\n".join(failures + [f"{count} error messages, {len(failures)} problems"]))
     # Without any text the search itself is broken.
     return 1 if failures or not count else 0
 

@@ -1,0 +1,289 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// Methods soap and kl_shampoo: which steps refresh and update, runs that stop, missing gradients, blocks and threads.
+#include <algorithm>
+
+#include "tests/capi/behaviour/basis_host.h"
+
+namespace shampoo_test {
+namespace {
+
+TEST_CASE("a run that stops after the first gradient or later continues with bit-identical results") {
+  for (const Keys& method : kBasisMethods) {
+    for (const int stop : {1, 2, 4}) {
+      CAPTURE(method[0].second);
+      CAPTURE(stop);
+      const Keys keys = method + Keys{{"precondition_frequency", "3"}, {"lr", "0.01"}};
+      const std::vector<shampoo_param_desc> params = {Param("w", {6, 4}), Param("b", {5})};
+      Host run(keys, params);
+      Host resumed(keys, params);
+      std::mt19937_64 random(4);
+      run.Fill(random);
+      for (int t = 1; t <= stop; ++t) {
+        run.FillGradients(random);
+        run.Step();
+      }
+      CHECK(run.Read("w/0/gradient_count").Get(0) == stop);
+      CopyStates(run, &resumed);
+      for (size_t p = 0; p < 2; ++p) resumed.tensors[p].w = run.tensors[p].w;
+      for (int t = 0; t < 5; ++t) {
+        run.FillGradients(random);
+        for (size_t p = 0; p < 2; ++p) resumed.tensors[p].g = run.tensors[p].g;
+        run.Step();
+        resumed.Step();
+        CHECK(run.Everything() == resumed.Everything());
+      }
+    }
+  }
+}
+
+TEST_CASE("NaN in a state of a method in eigenbases never reaches the parameter") {
+  for (const Keys& method : kBasisMethods) {
+    for (const std::string basis_method : {"eigen", "qr"}) {
+      const auto make = [&] {
+        auto host = std::make_unique<Host>(
+            method + Keys{{"basis_method", basis_method}, {"precondition_frequency", "2"}, {"lr", "0.01"}},
+            std::vector<shampoo_param_desc>{Param("w", {4, 3}, SHAMPOO_F64)});
+        std::mt19937_64 random(1);
+        for (int t = 0; t < 4; ++t) {
+          host->FillGradients(random);
+          host->Step();
+        }
+        return host;
+      };
+      const std::unique_ptr<Host> sound = make();
+      for (const Host::Entry& entry : sound->Entries()) {
+        const std::string key = entry.info.key;
+        if (entry.info.dtype != SHAMPOO_F64) continue;
+        CAPTURE(method[0].second);
+        CAPTURE(basis_method);
+        CAPTURE(key);
+        const std::unique_ptr<Host> host = make();
+        Array values = host->Read(key);
+        values.Set(0, NAN);
+        host->Write(key, values);
+        const Array before = host->tensors[0].w;
+        host->Bind();
+        const shampoo_status first = shampoo_optimizer_step(host->optimizer, nullptr);
+        const bool is_factor = key.find("factor") != std::string::npos;
+        CHECK(first == (is_factor ? SHAMPOO_E_NUMERIC : SHAMPOO_OK));
+        CHECK(host->tensors[0].w == before);
+        // A skipped update is reported by the next call.
+        CHECK(shampoo_optimizer_step(host->optimizer, nullptr) == SHAMPOO_E_NUMERIC);
+        CHECK_MESSAGE(Has(shampoo_last_error(), {is_factor ? "has NaN" : "not finite", "w/0"}), shampoo_last_error());
+        CHECK(host->tensors[0].w == before);
+      }
+    }
+  }
+}
+
+TEST_CASE("with basis_tolerance 1 no refresh changes a basis") {
+  for (const std::string basis_method : {"eigen", "qr"}) {
+    Host host(kSoap + Keys{{"precondition_frequency", "1"}, {"basis_tolerance", "1"}, {"basis_method", basis_method}},
+              {Param("w", {3, 4}, SHAMPOO_F64)});
+    std::mt19937_64 random(8);
+    DirectionOf(&host, RandomElements(12, &random));
+    const Array basis = host.Read("w/0/basis.1");
+    for (int gradient = 2; gradient <= 6; ++gradient) DirectionOf(&host, RandomElements(12, &random));
+    CHECK(host.Read("w/0/basis.1") == basis);
+  }
+}
+
+TEST_CASE("with basis_order after, a direction uses the bases and eigenvalues of the earlier gradients") {
+  for (const Keys& method : kBasisMethods) {
+    CAPTURE(method[0].second);
+    Host refreshes(method + Keys{{"precondition_frequency", "1"}, {"shampoo_beta", "0.5"}},
+                   {Param("w", {4, 3}, SHAMPOO_F64)});
+    Host keeps(method + Keys{{"precondition_frequency", "100"}, {"shampoo_beta", "0.5"}},
+               {Param("w", {4, 3}, SHAMPOO_F64)});
+    std::mt19937_64 random(8);
+    for (int gradient = 1; gradient <= 3; ++gradient) {
+      const BasisVector g = RandomElements(12, &random);
+      const bool is_same = DirectionOf(&refreshes, g) == DirectionOf(&keeps, g);
+      CHECK(is_same == (gradient <= 2));
+      if (gradient == 2) {
+        // The gradient was whitened in the old bases, too.
+        CHECK(refreshes.Read("w/0/factor.0") == keeps.Read("w/0/factor.0"));
+        CHECK(refreshes.Read("w/0/factor.1") == keeps.Read("w/0/factor.1"));
+        CHECK(!(refreshes.Read("w/0/basis.0") == keeps.Read("w/0/basis.0")));
+      }
+    }
+  }
+}
+
+TEST_CASE("with basis_order before, a step at start_preconditioning_step uses the basis of its own gradient") {
+  Host host(kSoap + Keys{{"basis_order", "before"}, {"precondition_frequency", "3"}},
+            {Param("w", {3, 4}, SHAMPOO_F64)});
+  std::mt19937_64 random(8);
+  std::vector<int> changes;
+  Array basis = host.Read("w/0/basis.1");
+  for (int gradient = 1; gradient <= 9; ++gradient) {
+    DirectionOf(&host, RandomElements(12, &random));
+    const Array now = host.Read("w/0/basis.1");
+    if (!(now == basis)) changes.push_back(gradient);
+    basis = now;
+  }
+  CHECK(changes == std::vector<int>{3, 6, 9});
+}
+
+TEST_CASE("steps without a gradient change nothing, and the other steps are those of a run without them") {
+  for (const Keys& method : kBasisMethods) {
+    CAPTURE(method[0].second);
+    const Keys keys = method + Keys{{"precondition_frequency", "2"}, {"lr", "0.01"}, {"weight_decay", "0.1"}};
+    Host sparse(keys, {Param("w", {4, 3}), Param("other", {3, 2})});
+    Host dense(keys, {Param("w", {4, 3})});
+    std::mt19937_64 random(8);
+    sparse.Fill(random);
+    dense.tensors[0].w = sparse.tensors[0].w;
+    for (int t = 0; t < 12; ++t) {
+      sparse.FillGradients(random);
+      sparse.tensors[0].has_grad = t > 1 && t % 3 != 0;
+      sparse.Step();
+      if (sparse.tensors[0].has_grad) {
+        dense.tensors[0].g = sparse.tensors[0].g;
+        dense.Step();
+      }
+      CHECK(sparse.tensors[0].w == dense.tensors[0].w);
+      for (const Host::Entry& entry : dense.Entries()) {
+        const std::string key = entry.info.key;
+        if (key.rfind("w/", 0) == 0) CHECK(sparse.Read(key) == dense.Read(entry));
+      }
+    }
+  }
+}
+
+TEST_CASE("weight decay acts on the parameter before or after the update, and not in the step of the first gradient") {
+  const double lr = 0.1, decay = 0.2;
+  const struct {
+    const char* type;
+    double of_direction, of_parameter;  // W1 = of_parameter W - of_direction D
+  } cases[] = {{"decoupled", lr, 1 - lr * decay},
+               {"decoupled_after", lr * (1 - lr * decay), 1 - lr * decay},
+               {"independent", lr, 1 - decay},
+               {"palm", lr, 1 - lr * lr * decay}};
+  for (const Keys& method : kBasisMethods) {
+    for (const auto& one : cases) {
+      CAPTURE(method[0].second);
+      CAPTURE(std::string(one.type));
+      const std::vector<shampoo_param_desc> params = {Param("w", {4, 3}, SHAMPOO_F64)};
+      Host host(method + Keys{{"lr", "0.1"}, {"weight_decay", "0.2"}, {"weight_decay_type", one.type}}, params);
+      Host plain(method, params);
+      std::mt19937_64 random(8);
+      host.Fill(random);
+      for (int t = 0; t < 3; ++t) {
+        host.FillGradients(random);
+        const BasisVector before = host.tensors[0].w.Values();
+        host.Step();
+        const BasisVector direction = DirectionOf(&plain, host.tensors[0].g.Values());
+        const BasisVector expected = t == 0 ? before : SumOf(one.of_parameter, before, -one.of_direction, direction);
+        CHECK(DistanceOf(host.tensors[0].w.Values(), expected) < 1e-14);
+      }
+    }
+  }
+}
+
+TEST_CASE("dims above skip_dim_size have no factor matrix and are neither split nor merged") {
+  const struct {
+    std::vector<int64_t> shape;
+    Keys keys;
+    std::vector<std::string> factors;
+    int64_t blocks;
+  } cases[] = {
+      {{6, 4}, {{"skip_dim_size", "6"}}, {"factor.0", "factor.1"}, 1},
+      {{6, 4}, {{"skip_dim_size", "5"}}, {"factor.1"}, 1},
+      {{6, 4}, {{"skip_dim_size", "3"}}, {}, 1},
+      {{6, 4}, {{"skip_dim_size", "0"}}, {"factor.0", "factor.1"}, 1},
+      {{9, 4}, {{"skip_dim_size", "5"}, {"max_preconditioner_dim", "2"}}, {"factor.1"}, 2},
+      {{2, 2, 9, 2}, {{"skip_dim_size", "8"}, {"use_merge_dims", "true"}}, {"factor.0", "factor.2"}, 1},
+      {{5}, {}, {}, 1},
+      {{5}, {{"precondition_1d", "true"}}, {"factor.0"}, 1},
+  };
+  for (const Keys& method : kBasisMethods) {
+    for (const auto& one : cases) {
+      CAPTURE(method[0].second);
+      CAPTURE(one.blocks);
+      CAPTURE(one.factors.size());
+      const Host host(method + one.keys, {Param("w", one.shape)});
+      std::vector<std::string> factors;
+      for (const Host::Entry& entry : host.Entries()) {
+        const std::string key = entry.info.key;
+        if (key.rfind("w/0/factor.", 0) == 0) factors.push_back(key.substr(4));
+      }
+      CHECK(factors == one.factors);
+      int64_t blocks = 0;
+      RequireOk(shampoo_plan_block_count(host.plan, &blocks));
+      CHECK(blocks == one.blocks);
+    }
+  }
+}
+
+TEST_CASE("each block of a parameter takes the steps of a separate parameter") {
+  for (const Keys& method : kBasisMethods) {
+    CAPTURE(method[0].second);
+    const Keys keys = method + Keys{{"precondition_frequency", "2"}, {"lr", "0.01"}, {"max_preconditioner_dim", "6"}};
+    Host whole(keys, {Param("w", {12, 5})});
+    Host halves(keys, {Param("upper", {6, 5}), Param("lower", {6, 5})});
+    std::mt19937_64 random(8);
+    for (int t = 0; t < 6; ++t) {
+      whole.FillGradients(random);
+      for (size_t i = 0; i < 60; ++i) halves.tensors[i / 30].g.Set(i % 30, whole.tensors[0].g.Get(i));
+      whole.Step();
+      halves.Step();
+    }
+    for (size_t i = 0; i < 60; ++i) CHECK(whole.tensors[0].w.Get(i) == halves.tensors[i / 30].w.Get(i % 30));
+    CHECK(halves.Read("lower/0/basis.1") == whole.Read("w/1/basis.1"));
+  }
+}
+
+TEST_CASE("steps of methods in eigenbases are bit-identical for every number of threads") {
+  for (const Keys& method : kBasisMethods) {
+    for (const std::string basis_method : {"eigen", "qr"}) {
+      CAPTURE(method[0].second);
+      CAPTURE(basis_method);
+      std::vector<std::vector<std::vector<char>>> results;
+      for (const int32_t threads : {1, 2, 5}) {
+        Host host(method + Keys{{"basis_method", basis_method}, {"precondition_frequency", "2"}, {"lr", "0.01"}},
+                  {Param("w", {150, 130}), Param("t", {6, 30, 5}), Param("b", {300})}, threads);
+        std::mt19937_64 random(8);
+        for (int t = 0; t < 4; ++t) {
+          host.FillGradients(random);
+          host.Step();
+        }
+        results.push_back(host.Everything());
+      }
+      CHECK(results[0] == results[1]);
+      CHECK(results[0] == results[2]);
+    }
+  }
+}
+
+TEST_CASE("a number of gradients that no run can have had is rejected, and nothing changes") {
+  for (const Keys& method : kBasisMethods) {
+    Host host(method, {Param("w", {4, 3}), Param("b", {5})});
+    std::mt19937_64 random(8);
+    host.FillGradients(random);
+    host.Step();
+    for (const std::string key : {"w/0/gradient_count", "b/0/gradient_count"}) {
+      for (const int64_t count : {int64_t{-1}, INT64_MIN, INT64_MAX, int64_t{1} << 53}) {
+        CAPTURE(method[0].second);
+        CAPTURE(key);
+        CAPTURE(count);
+        const Host::Entry entry = host.Find(key);
+        RequireOk(shampoo_state_write(host.optimizer, entry.index, 0, 1, &count, sizeof count, SHAMPOO_CPU, nullptr));
+        const auto before = host.Everything();
+        host.Bind();
+        CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_STATE);
+        CHECK_MESSAGE(Has(shampoo_last_error(), {key.c_str(), std::to_string(count).c_str(), "expected 0 to 2^53"}),
+                      shampoo_last_error());
+        CHECK(host.Everything() == before);
+      }
+      Array one(SHAMPOO_I64, 1);
+      one.Set(0, 1);
+      host.Write(key, one);
+    }
+    host.Step();
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
