@@ -49,6 +49,10 @@
  * ncclGroupStart() and ncclGroupEnd(): its collectives would wait for the end of the group.
  */
 
+#if !defined(NCCL_VERSION_CODE) || NCCL_VERSION_CODE < 21400
+#error "shampoo_nccl.h needs NCCL 2.14 or later: install a newer NCCL, or use shampoo_comm_from_nccl()"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -72,7 +76,6 @@ static inline int32_t shampoo_nccl_all_gather(void* user, const void* send, void
                                       ncclAllGather(send, recv, bytes_per_rank, ncclUint8, comm, (cudaStream_t)stream));
 }
 
-#if defined(NCCL_VERSION_CODE) && NCCL_VERSION_CODE >= 2700
 /** Returns 1 if a call has failed; 0 if it has succeeded, or if a non-blocking communicator has left it in progress. */
 static inline int shampoo_nccl_failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
 
@@ -102,7 +105,6 @@ static inline int32_t shampoo_nccl_all_to_all(void* user, const void* send, cons
   ended = ncclGroupEnd();
   return (int32_t)(shampoo_nccl_failed(result) ? result : shampoo_nccl_finish(comm, ended));
 }
-#endif
 
 /** Implements shampoo_comm_ops.async_error. ncclInProgress is not an error. */
 static inline int32_t shampoo_nccl_async_error(void* user) {
@@ -143,9 +145,7 @@ static inline ncclResult_t shampoo_nccl_ops(ncclComm_t comm, shampoo_comm_ops* o
   filled.device_type = SHAMPOO_CUDA;
   filled.all_gather = shampoo_nccl_all_gather;
   filled.async_error = shampoo_nccl_async_error;
-#if defined(NCCL_VERSION_CODE) && NCCL_VERSION_CODE >= 2700
   filled.all_to_all = shampoo_nccl_all_to_all;
-#endif
   *ops = filled;
   return ncclSuccess;
 }
@@ -157,12 +157,10 @@ static inline int32_t shampoo_nccl_abortable_all_gather(void* user, const void* 
   return shampoo_nccl_all_gather(*(ncclComm_t*)user, send, recv, bytes_per_rank, stream);
 }
 
-#if defined(NCCL_VERSION_CODE) && NCCL_VERSION_CODE >= 2700
 static inline int32_t shampoo_nccl_abortable_all_to_all(void* user, const void* send, const size_t* send_bytes,
                                                         void* recv, const size_t* recv_bytes, void* stream) {
   return shampoo_nccl_all_to_all(*(ncclComm_t*)user, send, send_bytes, recv, recv_bytes, stream);
 }
-#endif
 
 static inline int32_t shampoo_nccl_abortable_async_error(void* user) {
   return shampoo_nccl_async_error(*(ncclComm_t*)user);
@@ -194,13 +192,11 @@ static inline ncclResult_t shampoo_nccl_abortable_ops(ncclComm_t* comm, shampoo_
   ops->all_gather = shampoo_nccl_abortable_all_gather;
   ops->async_error = shampoo_nccl_abortable_async_error;
   ops->abort = shampoo_nccl_abort;
-#if defined(NCCL_VERSION_CODE) && NCCL_VERSION_CODE >= 2700
   ops->all_to_all = shampoo_nccl_abortable_all_to_all;
-#endif
   return ncclSuccess;
 }
 
-#if defined(NCCL_VERSION_CODE) && NCCL_VERSION_CODE >= 21800
+#if NCCL_VERSION_CODE >= 21800
 /**
  * Splits a communicator into groups of consecutive ranks: with group_size 8, ranks 0 to 7, ranks 8 to 15, and so on.
  * If ranks are numbered machine by machine, a group can be the GPUs of one machine. Needs NCCL 2.18, which introduced

@@ -2,13 +2,13 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Compiled with the header of NCCL 2.6, which has no ncclSend and ncclRecv.
+ * Compiled with the version number of NCCL 2.14, the oldest that is supported. It has no ncclCommSplit.
  */
 #include <nccl.h>
 
 #undef NCCL_VERSION_CODE
-#define NCCL_VERSION_CODE 2604
-#pragma GCC poison ncclSend ncclRecv ncclCommSplit
+#define NCCL_VERSION_CODE 21400
+#pragma GCC poison ncclCommSplit
 #include <shampoo/shampoo_nccl.h>
 
 int main(void) { return 0; }

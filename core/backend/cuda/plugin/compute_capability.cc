@@ -19,15 +19,12 @@ constexpr std::string_view kBuiltFor = SHAMPOO_CUDA_BUILT_FOR;
 struct Architecture {
   int major = 0;
   int minor = 0;
-  bool is_exact = false;    // "90a": only this compute capability
-  bool has_binary = false;  // runs on devices of the same major number and of this or a later minor number
-  bool has_ptx = false;     // runs on devices of this and every later compute capability: the driver compiles it
+  bool is_exact = false;              // "90a": only this compute capability
+  bool supports_later_major = false;  // has PTX that the driver compiles for every later compute capability
 
   bool Supports(int device_major, int device_minor) const {
-    const bool same_major = device_major == major;
-    if (is_exact) return same_major && device_minor == minor;
-    if (has_binary && same_major && device_minor >= minor) return true;
-    return has_ptx && (device_major > major || (same_major && device_minor >= minor));
+    if (device_major != major) return supports_later_major && device_major > major;
+    return is_exact ? device_minor == minor : device_minor >= minor;
   }
 };
 
@@ -38,9 +35,10 @@ Architecture Parse(std::string_view text) {
   for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at) number = 10 * number + (text[at] - '0');
   made.major = number / 10;
   made.minor = number % 10;
-  made.is_exact = at < text.size() && text[at] == 'a';
-  made.has_binary = !text.ends_with("-virtual");
-  made.has_ptx = !text.ends_with("-real");
+  const char suffix = at < text.size() ? text[at] : '-';
+  made.is_exact = suffix == 'a';
+  // The PTX of "100f" (a family) is only for devices of the same major number.
+  made.supports_later_major = suffix == '-' && !text.ends_with("-real");
   return made;
 }
 
@@ -57,7 +55,7 @@ std::vector<Architecture> ParseAll(std::string_view text) {
 std::string TextOf(const Architecture& architecture) {
   const std::string number = Cat(architecture.major, ".", architecture.minor);
   if (architecture.is_exact) return number;
-  if (architecture.has_ptx) return Cat(number, " or later");
+  if (architecture.supports_later_major) return Cat(number, " or later");
   return architecture.minor == 0 ? Cat(architecture.major, ".x") : Cat(number, " to ", architecture.major, ".9");
 }
 
@@ -87,8 +85,7 @@ std::string SupportedText(std::string_view built_for) {
   std::string text;
   for (const Architecture& one : all) {
     const bool is_covered = std::any_of(all.begin(), all.end(), [&](const Architecture& other) {
-      return !other.is_exact && other.has_ptx && !(one.has_ptx && !one.is_exact) &&
-             other.Supports(one.major, one.minor);
+      return other.supports_later_major && !one.supports_later_major && other.Supports(one.major, one.minor);
     });
     if (!is_covered) text += (text.empty() ? "" : ", ") + TextOf(one);
   }
