@@ -17,9 +17,7 @@ namespace bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// The precondition_frequency. The time of step kRootsAt is printed as the step with roots. The shortest time of a later
-// step is printed as the ordinary step.
-constexpr int kRootsAt = 20;
+constexpr int kSteps = 40;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -28,16 +26,13 @@ int64_t SizeOfParam(int64_t i) { return 1 + i % 8; }
 struct Times {
   double plan = 0;
   double create = 0;
-  double roots = 0;  // step kRootsAt
-  double step = 0;   // shortest of the steps after kRootsAt
+  double step = 0;   // the shortest
   double bytes = 0;  // states, parameters and gradients that a step must move
 };
 
 shampoo_plan* PlanOfMany(int64_t count, const std::vector<std::pair<std::string, std::string>>& keys) {
   shampoo_config* config = nullptr;
   Try(shampoo_config_create(&config));
-  Try(shampoo_config_set_str(config, "grafting", "adam"));
-  Try(shampoo_config_set_str(config, "precondition_frequency", std::to_string(kRootsAt).c_str()));
   for (const auto& [key, value] : keys) Try(shampoo_config_set_str(config, key.c_str(), value.c_str()));
   shampoo_plan* plan = nullptr;
   shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
@@ -83,12 +78,10 @@ Times Measure(int64_t count, const std::vector<std::pair<std::string, std::strin
   Try(shampoo_optimizer_bind(optimizer, 0, static_cast<int32_t>(count), buffers.data()));
 
   times.step = INFINITY;
-  for (int step = 1; step < 2 * kRootsAt; ++step) {
+  for (int step = 0; step < kSteps; ++step) {
     start = Clock::now();
     Try(shampoo_optimizer_step(optimizer, nullptr));
-    const double seconds = SecondsSince(start);
-    if (step == kRootsAt) times.roots = seconds;
-    if (step > kRootsAt) times.step = std::min(times.step, seconds);
+    times.step = std::min(times.step, SecondsSince(start));
   }
   int64_t state = 0;
   Try(shampoo_plan_bytes(plan, -1, "state", &state));
@@ -105,12 +98,12 @@ void MeasureManyParams(const std::vector<int64_t>& counts,
                        const std::vector<std::pair<std::string, std::string>>& keys) {
   const Machine machine = MeasureMachine(1);
   std::printf("parameters of 1 to 8 elements, one thread; %.1f GB/s from memory\n", machine.memory_rate / 1e9);
-  std::printf("%10s %12s %12s %14s %12s %14s %14s\n", "parameters", "plan, ms", "create, ms", "with roots, ms",
-              "step, ms", "ns/parameter", "bytes only, ms");
+  std::printf("%10s %12s %12s %12s %14s %14s\n", "parameters", "plan, ms", "create, ms", "step, ms", "ns/parameter",
+              "bytes only, ms");
   for (const int64_t count : counts) {
     const Times times = Measure(count, keys);
-    std::printf("%10" PRId64 " %12.2f %12.2f %14.2f %12.3f %14.1f %14.3f\n", count, times.plan * 1e3,
-                times.create * 1e3, times.roots * 1e3, times.step * 1e3, times.step / static_cast<double>(count) * 1e9,
+    std::printf("%10" PRId64 " %12.2f %12.2f %12.3f %14.1f %14.3f\n", count, times.plan * 1e3, times.create * 1e3,
+                times.step * 1e3, times.step / static_cast<double>(count) * 1e9,
                 times.bytes / machine.memory_rate * 1e3);
     std::fflush(stdout);
   }

@@ -145,7 +145,8 @@ void Run(const Options& options) {
   model.keys = {{"lr", "0.001"},
                 {"grafting", "adam"},
                 {"max_preconditioner_dim", options.block},
-                {"precondition_frequency", std::to_string(kFrequency)}};
+                {"precondition_frequency", std::to_string(kFrequency)},
+                {"refresh_growth", "0"}};
   for (const Tensor& tensor : shapes.tensors) model.params.push_back({tensor.name, tensor.shape});
   std::printf("%s in blocks of %s, ordinary steps, one thread for each rank\n", shapes.name.c_str(),
               options.block.c_str());
