@@ -52,6 +52,7 @@ fuzz() {
   tally "fuzz $name" 0 1
 }
 
+mkdir -p build
 if build_fuzzed_library >build/fuzz.log 2>&1; then
   fuzz api tests/fuzz/corpus "${FUZZ_SECONDS:=600}" tests/fuzz/api_fuzzer.cc \
     -Lbuild/fuzz/capi -lshampoo -Wl,-rpath,"$PWD/build/fuzz/capi"
