@@ -127,7 +127,7 @@ void SetShampoo(const std::string& name, Options* options, int order, Config* co
   if (options->Take("use_trace_scaling", false) == true) {
     config->Set("trace_scaling", options->Take("trace_scaling_exponent", nullptr));
   }
-  // The counter of a group advances in every step. Blocks of method soap count their own gradients.
+  // In that release, steps without gradients count, too. This does not apply to method soap, which counts gradients.
   config->Set("count_empty_steps", true);
 }
 

@@ -542,8 +542,8 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  *
  * Dims above "skip_dim_size" (0: no limit) are neither merged nor split. Some tensors do not follow steps 3 and 4:
  * - With method muon, a matrix is one block. Tensors that adam updates are divided into runs of neighboring elements.
- * - Such runs are also the blocks of all tensors with method adam, adagrad, rmsprop, sgd or sign, and of tensors
- *   without factor matrices with soap or kl_shampoo. If a key needs norms of these tensors, each one is a block.
+ * - Such runs are also the blocks of all tensors with method adam, adagrad, rmsprop, sgd or sign. With soap and
+ *   kl_shampoo, so are those of tensors without factor matrices. If a key needs norms of a tensor, it is one block.
  *
  * Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has no blocks; a scalar
  * is one block of shape (1). With shampoo, soap and kl_shampoo, each dim of a block has a factor matrix, except that
@@ -755,8 +755,8 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *     - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
  *       are local;
  *     - with method muon, a tensor is not a matrix and "route" is off, or shards are local and "muon_local" is false;
- *     - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards neither
- *       contain each element exactly once nor are all the whole parameter.
+ *     - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards are
+ *       neither parts that contain each element exactly once, nor copies of the whole parameter.
  */
 shampoo_status shampoo_plan_finish(shampoo_plan* plan);
 
@@ -1257,7 +1257,7 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  * - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": errors of the inverse roots of the
  *   last refresh (docs/roots.md). STAT is mean, median, p90 (the 90th percentile) or max over all factor matrices, or
  *   worst: the index of the matrix with the max, among the factor matrices of all blocks in the order of the plan, from
- *   0 on; -1 if nothing is tracked. The log names it (level 2).
+ *   0 on; -1 if nothing is tracked. The log names this matrix (level 2).
  *
  * @param opt queried.
  * @param key one of those above.

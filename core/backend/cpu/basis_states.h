@@ -9,8 +9,8 @@
 
 namespace shampoo {
 
-// The states of a block whose method works in eigenbases, in the computation dtype. Factor matrices are unpacked to the
-// worker's memory. All other states are used directly in the arena.
+// Gives access to the states of a block with method soap or kl_shampoo in the computation dtype. Factor matrices are
+// unpacked to the worker's memory. All other states are used directly in the arena.
 template <typename Real>
 class BasisStates {
  public:

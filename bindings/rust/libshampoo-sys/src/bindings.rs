@@ -696,8 +696,8 @@ extern "C" {
     ///   - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
     ///   are local;
     ///   - with method muon, a tensor is not a matrix and "route" is off, or shards are local and "muon_local" is false;
-    ///   - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards neither
-    ///   contain each element exactly once nor are all the whole parameter.
+    ///   - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards are
+    ///   neither parts that contain each element exactly once, nor copies of the whole parameter.
     pub fn shampoo_plan_finish(plan: *mut shampoo_plan) -> shampoo_status;
     /// Returns the number of blocks of all owners.
     ///
@@ -975,7 +975,7 @@ extern "C" {
     /// - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": errors of the inverse roots of the
     ///   last refresh (docs/roots.md). STAT is mean, median, p90 (the 90th percentile) or max over all factor matrices, or
     ///   worst: the index of the matrix with the max, among the factor matrices of all blocks in the order of the plan, from
-    ///   0 on; -1 if nothing is tracked. The log names it (level 2).
+    ///   0 on; -1 if nothing is tracked. The log names this matrix (level 2).
     ///
     /// - `opt` queried.
     /// - `key` one of those above.
