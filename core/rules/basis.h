@@ -27,14 +27,13 @@ constexpr int64_t UpdatesOf(const GroupSettings& settings, int64_t gradients) {
   return SkipsFirst(settings) ? gradients - 1 : gradients;
 }
 
-// Returns whether the eigenbases are refreshed in the step of the gradient with this number, counted from 1. The
-// initialization by the first gradient, with basis_order after, does not count as a refresh.
+// Returns whether the eigenbases are refreshed in the step of the gradient with this number, counted from 1. Their
+// initialization does not count as a refresh.
 constexpr bool IsBasisDue(const GroupSettings& settings, int64_t gradient) {
   const int64_t update = UpdatesOf(settings, gradient);
-  if (update < 1) return false;
-  if (settings.basis_order == BasisOrder::kAfter) return update % settings.precondition_frequency == 0;
-  const int64_t start = settings.start_preconditioning_step;
-  return update == start || (update > start && update % settings.precondition_frequency == 0);
+  const int64_t first =
+      settings.basis_order == BasisOrder::kAfter ? 1 : settings.start_preconditioning_step + 1;  // after initialization
+  return update >= first && update % settings.precondition_frequency == 0;
 }
 
 // Returns whether the gradient with this number determines the first eigenbases of a block.
