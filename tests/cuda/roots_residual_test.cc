@@ -61,7 +61,8 @@ void CompareResiduals(Question question, int64_t n, const std::vector<Matrix<Rea
   }
 }
 
-TEST_CASE("residuals of roots equal those of the CPU for every method, dtype, size and exponent") {
+TEST_CASE("residuals of roots equal those of the CPU for every method, dtype, size and exponent" *
+          doctest::test_suite("long")) {
   std::mt19937_64 random(5);
   for (const RootMethod method : kMethods) {
     for (const Dtype root_dtype : {Dtype::kF32, Dtype::kF64}) {
