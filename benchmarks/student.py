@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Student's t distribution and the tests of the benchmarks."""
+"""Student's t distribution and the significance tests that the benchmarks use."""
 from __future__ import annotations
 
 import math

@@ -9,7 +9,7 @@
 
 namespace shampoo::blas {
 
-// The bytes of a Scratch that calls of BLAS write to.
+// Which bytes of a Scratch are written by calls of BLAS.
 //
 // A product packs a panel of its first operand at the beginning of the scratch memory. It packs a panel of its second
 // operand after the room for the largest first panel, which is up to 2 MiB. The offset of the second panel depends on

@@ -86,8 +86,8 @@ Status MakeInteger(const Key& key, int64_t integer, Value* value);
 Status CheckNumber(const Key& key, double number);
 // Returns the error for a value that was set for a key that the method does not read.
 Status RejectUnread(Method method, const Key& key, const std::string& value);
-// Checks a number of a key with `arithmetic`. Returns an error if the number overflows the computation dtype. A number
-// that is not 0 but rounds to 0 there is also an error, unless 0 is the least value of the key.
+// Checks a number of a key whose field `arithmetic` is true. Returns an error if the number overflows the computation
+// dtype. A number that is not 0 but rounds to 0 there is also an error, unless 0 is the least value of the key.
 Status CheckArithmetic(const Key& key, double number, Dtype computation);
 // Parses the elements of a list key.
 Status ParseList(const Key& key, std::string_view text, std::vector<int64_t>* elements);

@@ -37,11 +37,11 @@ class BlockGather {
   const Buffers& BuffersOf(size_t block) const { return buffers_[block]; }
   // Sets whether the step of a block writes a copy of the new parameter.
   void SetCopied(size_t block, bool copied) { buffers_[block].copy = copied ? buffers_[block].out : nullptr; }
-  // The buffer in which updates arrive if there is one copy of the parameters.
+  // The buffer in which updates arrive if the shards have no replicas.
   char* arrived() const { return held_.data(); }
 
-  // Sends gradients and parameters of the blocks of a pass to their owners. takes_part: by parameter; the blocks of
-  // other parameters are left out.
+  // Sends gradients and parameters of the blocks of a pass to their owners. takes_part: a flag for
+  // each parameter; blocks of parameters whose flag is 0 are left out.
   Status Collect(size_t pass, std::span<const Buffers> buffers, std::span<const char> takes_part);
   // Joins a collect with placeholder data.
   Status JoinCollect(size_t pass);
@@ -71,8 +71,8 @@ class BlockGather {
   CpuBackend* backend_;
   size_t replicas_;
   std::vector<GatherPass> passes_;
-  // The packed slices of this rank's shards that are sent. If there is one copy of the parameters, the updates of these
-  // shards arrive here, too.
+  // The packed slices of this rank's shards that are sent. If the shards have no replicas, their updates arrive here,
+  // too.
   Allocation held_;
   // The packed slices of the blocks that this rank owns: gradients and parameters that arrive, and updates to send.
   Allocation owned_;

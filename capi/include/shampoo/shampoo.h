@@ -532,9 +532,9 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * In steps 1 and 2, a parameter becomes one or more tensors. In steps 3 and 4, each tensor becomes blocks.
  * 1. Stack. The first stack_dims dims enumerate separate tensors, and row_splits divides each of them into parts.
  * 2. Shard. Only if this rank holds a shard of the parameter (shampoo_param_desc.shard_form) and "shard_mode" is local.
- *    The part of a rectangular shard in a tensor of step 1 is a rectangle, and is one tensor. The part of a flat shard
- *    is a range of the flattened tensor. It is divided into dense pieces, and each piece is a tensor: all slices along
- *    the first dim that are completely in the range are one piece; others are divided likewise along the next dim.
+ *    The elements of a tensor of step 1 that a rectangular shard holds become one tensor. Those of a flat shard are a
+ *    range of the flattened tensor. Its dense pieces become tensors: all slices along the first dim that are completely
+ *    in the range are one piece, and the others are divided likewise along the next dim.
  * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped. Then, from right to left, two neighboring dims are merged if
  *    at least one of them is below "merge_min_dim", their product is at most "max_preconditioner_dim", and at least two
  *    dims remain afterwards. With merge_min_dim 0, dims are merged from left to right, as long as the product allows.
@@ -542,8 +542,8 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  *
  * Dims above "skip_dim_size" (0: no limit) are neither merged nor split. Some tensors do not follow steps 3 and 4:
  * - With method muon, a matrix is one block. Tensors that adam updates are divided into runs of neighboring elements.
- * - Such runs are also the blocks of all tensors with method adam, adagrad, rmsprop, sgd or sign. With soap and
- *   kl_shampoo, so are those of tensors without factor matrices. If a key needs norms of a tensor, it is one block.
+ * - With method adam, adagrad, rmsprop, sgd or sign, all tensors are divided into such runs; with soap and kl_shampoo,
+ *   tensors without factor matrices are. If a key needs norms of a tensor, the tensor is one block instead.
  *
  * Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has no blocks; a scalar
  * is one block of shape (1). With shampoo, soap and kl_shampoo, each dim of a block has a factor matrix, except that
