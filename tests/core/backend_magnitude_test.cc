@@ -15,7 +15,7 @@ namespace {
 TEST_CASE("the largest magnitude, infinities and NaN are found in every floating-point dtype at every place") {
   const double infinity = std::numeric_limits<double>::infinity();
   for (Dtype dtype : {Dtype::kF32, Dtype::kF64, Dtype::kF16, Dtype::kBf16}) {
-    for (size_t n : {1, 2, 31, 100}) {
+    for (size_t n : {1, 2, 31, 100, 600}) {
       for (size_t place = 0; place < n; ++place) {
         std::vector<double> values(n, 0.5);
         std::vector<uint64_t> stored(n);

@@ -213,7 +213,7 @@ TEST_CASE("in every instruction set, converting arrays gives the results of conv
 TEST_CASE("every instruction set finds the largest bit pattern, ignoring sign bits") {
   std::mt19937_64 random(6);
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
-    for (const int64_t n : {1, 3, 8, 33, 100}) {
+    for (const int64_t n : {1, 3, 8, 33, 100, 600}) {
       std::vector<uint32_t> words(static_cast<size_t>(n));
       for (uint32_t& word : words) word = static_cast<uint32_t>(random());
       uint32_t largest = 0;
