@@ -131,13 +131,6 @@ Status CheckDeviceKeys(const Settings& default_group, const Settings& settings, 
         settings.count_empty_steps ? "true" : "false",
         ") are not supported on a GPU yet (device_type SHAMPOO_CUDA): expected 0 and false, or a plan for SHAMPOO_CPU");
   }
-  const bool is_shampoo = settings.method == Method::kShampoo;
-  if (is_shampoo && (settings.precondition_dims != PreconditionDims::kAll || settings.skip_dim_size > 0 ||
-                     !settings.ignored_dims.empty() || settings.factor_correction != FactorTerm::kGradient)) {
-    return Unsupported(
-        "keys precondition_dims, skip_dim_size, ignored_dims and factor_correction are not supported on a GPU yet with "
-        "method shampoo (device_type SHAMPOO_CUDA): expected all, 0, 0 and none, or a plan for SHAMPOO_CPU");
-  }
   return {};
 }
 

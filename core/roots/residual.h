@@ -23,6 +23,7 @@ struct RootResiduals {
 struct RootReport {
   RootOutcome outcome;
   RootResiduals residuals;  // with track_root_residuals
+  bool is_stale = false;    // the step skipped the update of the block before it computed the root
 };
 
 // Measures x, a root of `matrix` whose computation had this outcome. Uses the workspace of method eigen.

@@ -61,6 +61,7 @@ Status HostRoots::Allocate(const std::vector<const Block*>& blocks) {
     const GroupSettings& settings = plan_.groups[static_cast<size_t>(block->group)];
     steps = std::max(steps, settings.root_async);
     for (int k = 0; k < block->factor_count(); ++k) {
+      if (!block->has_factor(k)) continue;
       const int64_t d = block->shape[k];
       const int64_t in_f64 = RootWorkspace<double>::Elements(settings.root_method, d);
       const bool narrow = block->root_dtype != Dtype::kF64;
@@ -143,7 +144,10 @@ Status HostRoots::RunChunks(const Job& job) {
   roots_.clear();
   for (size_t b = 0; b < job.steps.size(); ++b) {
     if (job.steps[b] == 0) continue;
-    for (int32_t k = 0; k < plan_.blocks[b].factor_count(); ++k) roots_.emplace_back(static_cast<int64_t>(b), k);
+    const Block& block = plan_.blocks[b];
+    for (int32_t k = 0; k < block.factor_count(); ++k) {
+      if (block.has_factor(k)) roots_.emplace_back(static_cast<int64_t>(b), k);
+    }
   }
   next_root_ = 0;
   SHAMPOO_RETURN_IF_ERROR(Fetch(&chunks_[0]));

@@ -51,7 +51,7 @@ void RootLedger::Record(const PlanData& plan, const Block& block, const Settings
   const size_t end = first + static_cast<size_t>(block.factor_count());
   bool needs_warning = false;
   for (size_t i = first; i < end; ++i) {
-    if (!block.has_factor(static_cast<int>(i - first))) continue;
+    if (!block.has_factor(static_cast<int>(i - first)) || reports_[i].is_stale) continue;
     const RootOutcome& outcome = reports_[i].outcome;
     tracked_[i] = static_cast<char>(outcome.ok() && settings.track_root_residuals);
     needs_warning = needs_warning || !outcome.ok() || outcome.rung != Rung::kRequested;

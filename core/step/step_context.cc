@@ -163,7 +163,9 @@ void StepContext::CopyState() {
 
 void StepContext::Compute(std::span<const StepItem> items) {
   for (const StepItem& item : items) {
-    refreshed_[static_cast<size_t>(BlockOf(item))] = static_cast<char>(item.schedule.refreshes() && !item.skip_update);
+    const bool refreshes = item.schedule.refreshes() && !item.skip_update;
+    refreshed_[static_cast<size_t>(BlockOf(item))] = static_cast<char>(refreshes);
+    for (int k = 0; refreshes && k < item.block->factor_count(); ++k) item.roots[k].is_stale = false;
   }
   backend_->Step(items, inputs_.state.out());
 }

@@ -44,7 +44,10 @@ class ShampooDirection {
     for (int k = 0; k < context_.block.factor_count(); ++k) {
       if (!context_.block.has_factor(k)) continue;
       const BlockData<Real> term = is_kl && context_.program.updates_factors ? Whiten(k, g) : g;
-      if (term.data != g.data && !FactorFits(k, term)) return false;
+      if (term.data != g.data && !FactorFits(k, term)) {
+        for (int i = 0; i < context_.block.factor_count(); ++i) context_.item.roots[i].is_stale = true;
+        return false;
+      }
       UpdateFactorOf(k, term);
     }
     const RootSchedule& schedule = context_.item.schedule;

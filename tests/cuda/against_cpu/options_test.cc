@@ -1,5 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include "tests/cuda/against_cpu/course.h"
 
 namespace shampoo_test {
@@ -62,6 +64,48 @@ TEST_CASE("decays, momentum, bias correction") {
     }
     CheckKeys({{"use_bias_correction", correction}, {"grafting", "adam"}, {"grafting_beta2", "1"}});
   }
+}
+
+TEST_CASE("dims without a factor matrix") {
+  const Keys grafting = {{"grafting", "sgd"}};
+  for (const Keys& keys : {Keys{{"skip_dim_size", "5"}}, Keys{{"skip_dim_size", "6"}, {"precondition_1d", "true"}},
+                           Keys{{"skip_dim_size", "3"}}, Keys{{"ignored_dims", "2,1,3,1"}},
+                           Keys{{"precondition_dims", "smaller"}}, Keys{{"precondition_dims", "larger"}}}) {
+    CheckKeys(keys + Keys{{"grafting", "adam"}, {"precondition_frequency", "2"}});
+    CheckKeys(keys + grafting + Keys{{"initial_inverse", "identity"}, {"precondition_frequency", "4"}, {"beta1", "0"}});
+    CheckKeys(keys + grafting + Keys{{"precondition_frequency", "3"}, {"root_async", "2"}}, 11);
+    CheckKeys(keys + grafting + Keys{{"precondition_frequency", "3"}, {"root_async", "2"}, {"root_device", "host"}},
+              11);
+  }
+}
+
+TEST_CASE("factor_correction kl") {
+  const Keys kl = {{"factor_correction", "kl"}, {"epsilon", "0.1"}, {"grafting", "sgd"}};
+  for (const Keys& keys :
+       {Keys{}, Keys{{"skip_dim_size", "6"}}, Keys{{"precondition_dims", "smaller"}}, Keys{{"ignored_dims", "3,1"}}}) {
+    CheckKeys(kl + keys + Keys{{"precondition_frequency", "2"}, {"grafting", "adam"}});
+    CheckKeys(kl + keys + Keys{{"factor_update_frequency", "2"}, {"weight_decay", "0.1"}}, 9);
+    CheckKeys(kl + keys + Keys{{"precondition_frequency", "3"}, {"root_async", "2"}}, 11);
+  }
+}
+
+TEST_CASE("with factor_correction kl, a gradient that is too large after whitening skips the update of its block") {
+  Course course{.spec = {}, .steps = 9};
+  course.spec.keys = {{"factor_correction", "kl"},     {"epsilon", "1e-30"}, {"use_merge_dims", "false"},
+                      {"precondition_frequency", "2"}, {"grafting", "adam"}, {"root_async", "1"},
+                      {"on_nonfinite", "skip_block"}};
+  course.spec.params.assign(2, {{2, 2}, SHAMPOO_F32, SHAMPOO_F32, SHAMPOO_F32});
+  course.gradient = [](int64_t t, size_t p, size_t elements) {
+    std::vector<double> gradient(elements);
+    // The factor matrices of the small gradients have inverse roots of about 1e6.
+    const double scale = t % 3 == 1 && t > 5 && p == 0 ? 1e17 : 1e-12;
+    for (size_t i = 0; i < elements; ++i)
+      gradient[i] = scale * std::cos(static_cast<double>((i + 1) * (i + 2 * p)) * static_cast<double>(t));
+    return gradient;
+  };
+  CHECK(Difference(course) == "");
+  const Results results = Run(course, SHAMPOO_CUDA);
+  for (const double value : results.Of("p0/0/factor.0")) CHECK(std::fabs(value) < 1);
 }
 
 TEST_CASE("start, frequency and the initial inverse") {

@@ -61,13 +61,6 @@ struct BasisFactor {
   SHAMPOO_DEVICE RootStatus& Status(const BasisArgs& args) const { return args.tables.roots[block.root_at[dim]]; }
 };
 
-// Returns the number of dims of a block that have a factor matrix.
-SHAMPOO_DEVICE inline int FactorCount(const DeviceBlock& block) {
-  int count = 0;
-  for (int k = 0; k < block.factors; ++k) count += block.factor[k].present() ? 1 : 0;
-  return count;
-}
-
 // Returns the inverse square roots of the eigenvalues of dim k.
 template <typename Real>
 SHAMPOO_DEVICE inline Real* ScalesOf(const BasisArgs& args, const DeviceBlock& block, int k) {

@@ -88,7 +88,16 @@ cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, vo
 //   - F or its snapshot, if the step computes the block's roots;
 //   - the async roots, if the step begins to use them;
 //   - otherwise X, if the block is preconditioned.
+// With factor_correction kl, UpdateWhitenedFactors() has already updated F.
 cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
+// Fills the batch's matrices with X.
+cudaError_t LoadInverseRoots(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
+// With factor_correction kl: computes F_k <- factor_decay F_k + factor_weight C_k for dim k, where C_k is in the lower
+// triangles of the batch's matrices, and the gradients whitened for dim k are in a buffer of tensors: in the second one
+// if the number of other dims with a factor matrix is odd. A block whose F_k might overflow is not updated in this
+// step, except for the factor matrices of earlier dims.
+cudaError_t UpdateWhitenedFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch,
+                                  Dtype computation, int32_t k);
 // For each block in the batch whose snapshot this step takes: records the divisor and the flags with which the roots
 // will be computed from the snapshot, and sets the block's state snapshot_step.
 cudaError_t RecordSnapshots(cudaStream_t stream, const Tables& tables, const BatchTables& batch);

@@ -15,7 +15,7 @@ struct FilterBody {
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const BlockTile<Real> part(tables, batch, cta.index());
-    if (tables.state->go == 0 || part.work.go == 0) return;
+    if (tables.state->go == 0 || part.work.go == 0 || part.work.states_fit == 0) return;
     const DeviceGroup& group = part.group;
     const StateSlot& e = part.block.filtered_grad;
     const StateSlot& v = part.block.v;

@@ -46,8 +46,9 @@ std::vector<RootSizes> SizesOfRoots(const PlanView& plan, const std::vector<Bloc
     for (const ShapeGroup& shape_group : batch.shape_groups) {
       const Block& block = *batch.items[shape_group.first].block;
       for (int k = 0; k < block.factor_count(); ++k) {
+        if (!block.has_factor(k)) continue;
         if (batch.in_basis) {
-          if (block.has_factor(k) && block.shape[k] > 1) {
+          if (block.shape[k] > 1) {
             sizes.push_back(
                 {RootMethod::kEigen, block.shape[k], static_cast<int64_t>(shape_group.count), block.computation});
           }
@@ -153,6 +154,7 @@ Status Engine::Build(const EngineDesc& desc) {
   SHAMPOO_RETURN_IF_ERROR(workspace_.Allocate(source, DeviceMemory::Access::kOwnDevice, layout_.bytes, "workspace"));
   const bool has_bases = std::any_of(layout_.batches.begin(), layout_.batches.end(),
                                      [](const BlockBatch& batch) { return batch.in_basis; });
+  shampoo_products_ = std::make_unique<ShampooProducts>(plan_, layout_, workspace_.data(), streams_, tf32_);
   if (has_bases) {
     basis_step_ = std::make_unique<BasisStep>(plan_, layout_, workspace_.data(), streams_, roots_.get(), tf32_);
   }
@@ -230,8 +232,7 @@ Status Engine::PreloadLibraries() {
     for (size_t i = 0; i < batch.shape_groups.size(); ++i) {
       const ShapeGroup& shape_group = batch.shape_groups[i];
       const Handles& handles = HandlesOf(i % handles_.size());
-      SHAMPOO_RETURN_IF_ERROR(MultiplyGradients(handles, batch, shape_group));
-      SHAMPOO_RETURN_IF_ERROR(Contract(handles, batch, shape_group, static_cast<int64_t>(shape_group.count)));
+      SHAMPOO_RETURN_IF_ERROR(shampoo_products_->Preload(handles, batch, shape_group));
     }
   }
   return PreloadRoots();

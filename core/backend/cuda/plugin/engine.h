@@ -19,6 +19,7 @@
 #include "core/backend/cuda/plugin/phase_timer.h"
 #include "core/backend/cuda/plugin/rank_exchanges.h"
 #include "core/backend/cuda/plugin/root_solver.h"
+#include "core/backend/cuda/plugin/shampoo_products.h"
 #include "core/backend/cuda/plugin/shape_group_streams.h"
 #include "core/base/status.h"
 
@@ -90,10 +91,6 @@ struct Engine {
                     const RootContext& context);
   Status PreloadRoots();  // makes cuSOLVER and cuBLAS load the kernels that compute roots
   RootBatch MatrixOf(int64_t n, Dtype computation, Dtype root_dtype);
-  // See engine_products.cc. MultiplyGradients writes C_k to the lower triangles of the batch's matrices. Contract
-  // multiplies H by these matrices, which are the inverse roots at that time.
-  Status MultiplyGradients(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group);
-  Status Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count);
   // Returns whether a step with these tasks uses async roots of a block, or overwrites the copied factor matrices from
   // which such roots are computed.
   bool AwaitsRoots(const RootTask* tasks, int64_t block) const {
@@ -139,6 +136,7 @@ struct Engine {
   ShapeGroupStreams streams_{handles_, forked_, joined_};
   OwnedEvent done_;
   std::unique_ptr<RootSolver> roots_;
+  std::unique_ptr<ShampooProducts> shampoo_products_;
   std::unique_ptr<BasisStep> basis_step_;  // nullptr: no method works in eigenbases
   std::unique_ptr<MuonStep> muon_step_;    // nullptr: method muon orthogonalizes no block
   // Async roots on the device or on the host; at most one of the two exists.

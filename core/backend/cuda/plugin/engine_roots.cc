@@ -129,6 +129,7 @@ Status Engine::ComputeRuns(const RootInputs& inputs, RootTask task, const BlockB
         ++end;
       const RootRun run{&shape_group, static_cast<int64_t>(i), static_cast<int64_t>(end - i)};
       for (int k = 0; k < item_at(i).block->factor_count(); ++k) {
+        if (!item_at(i).block->has_factor(k)) continue;
         SHAMPOO_RETURN_IF_ERROR(ComputeRun(inputs.groups, batch, run, k, context));
       }
       i = end;
@@ -151,6 +152,7 @@ Status Engine::PreloadRoots() {
       const DeviceSettings& group = groups[static_cast<size_t>(block.group)];
       const bool tracked = group.track_root_residuals;
       for (int k = 0; k < block.factor_count(); ++k) {
+        if (!block.has_factor(k)) continue;
         const int64_t n = block.shape[k];
         const RootMethod method = MethodOfRoot(group, block.root, 1, n);
         const int64_t count = RootsPerChunk(method, n, static_cast<int64_t>(shape_group.count), block.root_dtype);

@@ -123,9 +123,8 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
   SHAMPOO_CUDA_TRY(LoadGradients(stream, tables, work, computation));
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kFactorUpdate));
-  SHAMPOO_RETURN_IF_ERROR(streams_.ForEach(stream, batch, [&](const Handles& handles, const ShapeGroup& shape_group) {
-    return MultiplyGradients(handles, batch, shape_group);
-  }));
+  SHAMPOO_RETURN_IF_ERROR(shampoo_products_->UpdateKlFactors(stream, tables, work, batch));
+  SHAMPOO_RETURN_IF_ERROR(shampoo_products_->MultiplyGradients(stream, batch));
   SHAMPOO_CUDA_TRY(UpdateFactors(stream, tables, work, computation));
   const auto any = [&](const auto& is) {
     return std::any_of(batch.items.begin(), batch.items.end(),
@@ -151,7 +150,7 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
           const auto first = batch.items.begin() + static_cast<std::ptrdiff_t>(shape_group.first);
           const auto end =
               std::find_if_not(first, first + static_cast<std::ptrdiff_t>(shape_group.count), is_preconditioned);
-          return first == end ? Status() : Contract(handles, batch, shape_group, end - first);
+          return first == end ? Status() : shampoo_products_->Precondition(handles, batch, shape_group, end - first);
         }));
   }
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));

@@ -76,7 +76,9 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   made.direction_moment = block.direction_moment;
   // The methods muon and sign and the methods in eigenbases always leave P in the second buffer.
   const bool always = block.gradient_count.present() || IsSteepestDescent(plan.groups[block.group].method);
-  made.direction_in_second = always ? 1 : block.order() % 2;
+  int products = 0;  // each leaves P in the other buffer
+  for (int k = 0; k < block.factor_count(); ++k) products += block.has_factor(k) ? 1 : 0;
+  made.direction_in_second = always ? 1 : products % 2;
   made.exchange_at = -1;
   made.exchange_dtype = block.exchange_dtype;
   made.bucket = block.bucket;

@@ -1,9 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/plugin/block_tile.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/device_schedule.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
 #include "core/backend/cuda/plugin/matrix_tile.h"
+#include "core/rules/growth.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -86,6 +88,116 @@ SHAMPOO_DEVICE inline void MirrorState(const Cta& cta, const MatrixTile& tile, c
   });
 }
 
+// Returns whether this step has to compute the states of a block. Returns false if a factor matrix might overflow.
+SHAMPOO_DEVICE inline bool UpdatesStates(const Tables& tables, int32_t b) {
+  return IsStepped(tables, b) && tables.work[b].states_fit != 0;
+}
+
+SHAMPOO_DEVICE inline bool IsKl(const Tables& tables, const DeviceBlock& block) {
+  return tables.groups[block.group].settings.factor_correction == FactorTerm::kKl;
+}
+
+// Writes the identity matrix to a tile.
+template <typename Real>
+SHAMPOO_DEVICE inline void WriteIdentity(const Cta& cta, const MatrixTile& tile, Real* matrix) {
+  tile.ForEachLower(cta, [&](int64_t r, int64_t c) { matrix[r * tile.d + c] = r == c ? 1 : 0; });
+  tile.Mirror(cta, matrix);
+}
+
+// Copies X from the state to a tile.
+template <typename Real>
+SHAMPOO_DEVICE inline void LoadInverseRoot(const Cta& cta, const MatrixTile& tile, const StateSlot& slot,
+                                           const char* inverse, Real* matrix) {
+  tile.ForEachLower(cta, [&](int64_t r, int64_t c) {
+    matrix[r * tile.d + c] = ReadAs<Real>(inverse, slot.dtype, KeptAt(slot.form, tile.d, r, c));
+  });
+  tile.Mirror(cta, matrix);
+}
+
+template <typename Real>
+struct LoadInverseRootBody {
+  Tables tables;
+  BatchTables batch;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceMatrixTile& tile = batch.matrix_tiles[cta.index()];
+    const DeviceBlock& block = tables.blocks[tile.block];
+    const MatrixTile matrix_tile(tile, block.shape[tile.dim]);
+    Real* const matrix = static_cast<Real*>(batch.matrices) + block.matrix_at[tile.dim];
+    if (!IsStepped(tables, tile.block)) return WriteIdentity(cta, matrix_tile, matrix);
+    const StateSlot& slot = block.inverse[tile.dim];
+    LoadInverseRoot(cta, matrix_tile, slot, tables.state_out + slot.offset, matrix);
+  }
+};
+
+// Returns whether this step updates the factor matrix of dim k with the whitened gradient.
+SHAMPOO_DEVICE inline bool UpdatesWhitened(const Tables& tables, int32_t b, int32_t k) {
+  const DeviceBlock& block = tables.blocks[b];
+  return UpdatesStates(tables, b) && k < block.factors && block.factor[k].present() && IsKl(tables, block) &&
+         tables.groups[block.group].updates_factors;
+}
+
+template <typename Real>
+struct SquareWhitenedGradientBody {
+  Tables tables;
+  BatchTables batch;
+  int32_t k;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const BlockTile<Real> part(tables, batch, cta.index());
+    if (!UpdatesWhitened(tables, part.tile.block, k)) return;
+    const Real* const g = part.In(FactorCount(part.block) % 2 == 0 ? batch.second : batch.first);
+    const double square =
+        cta.Sum(part.size, [&](int64_t i) { return static_cast<double>(g[i]) * static_cast<double>(g[i]); });
+    cta.Once([&] { batch.sums[2 * cta.index()] = square; });
+  }
+};
+
+struct CheckWhitenedGradientBody {
+  Tables tables;
+  BatchTables batch;
+  int32_t k;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const int32_t b = batch.blocks[cta.index()];
+    const DeviceBlock& block = tables.blocks[b];
+    // With a single factor matrix, the gradient is not whitened, and it has already been checked.
+    if (!UpdatesWhitened(tables, b, k) || FactorCount(block) == 1) return;
+    const double square = cta.Sum(block.tiles, [&](int64_t i) { return batch.sums[2 * (block.first_tile + i)]; });
+    const bool fits =
+        TermFits(square, tables.groups[block.group].factor_weight, block.computation, block.factor[k].dtype);
+    cta.Once([&] {
+      if (!fits) tables.work[b].states_fit = 0;
+    });
+  }
+};
+
+template <typename Real>
+struct UpdateWhitenedFactorBody {
+  Tables tables;
+  BatchTables batch;
+  int32_t k;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceMatrixTile& tile = batch.matrix_tiles[cta.index()];
+    if (tile.dim != k || !UpdatesWhitened(tables, tile.block, k)) return;
+    const DeviceBlock& block = tables.blocks[tile.block];
+    const DeviceGroup& group = tables.groups[block.group];
+    const MatrixTile matrix_tile(tile, block.shape[k]);
+    const StateSlot& slot = block.factor[k];
+    const Real decay = static_cast<Real>(group.factor_decay);
+    const Real weight = static_cast<Real>(group.factor_weight);
+    const Real* const product = static_cast<const Real*>(batch.matrices) + block.matrix_at[k];
+    char* const factor = tables.state_out + slot.offset;
+    matrix_tile.ForEachLower(cta, [&](int64_t r, int64_t c) {
+      const int64_t at = KeptAt(slot.form, matrix_tile.d, r, c);
+      const Real old = ReadAs<Real>(factor, slot.dtype, at);
+      WriteAs(factor, slot.dtype, at, NextAverage(decay, old, weight, product[r * matrix_tile.d + c]));
+    });
+    MirrorState<Real>(cta, matrix_tile, slot, factor);
+  }
+};
+
 template <typename Real>
 struct UpdateFactorBody {
   Tables tables;
@@ -98,10 +210,8 @@ struct UpdateFactorBody {
     const int64_t d = matrix_tile.d;
     Real* const matrix = static_cast<Real*>(batch.matrices) + block.matrix_at[tile.dim];
     // The solver gets an identity matrix, which is finite, for a block that is not stepped.
-    if (!IsStepped(tables, tile.block)) {
-      matrix_tile.ForEachLower(cta, [&](int64_t r, int64_t c) { matrix[r * d + c] = r == c ? 1 : 0; });
-      return matrix_tile.Mirror(cta, matrix);
-    }
+    if (!UpdatesStates(tables, tile.block)) return WriteIdentity(cta, matrix_tile, matrix);
+    const bool is_updated = IsKl(tables, block);
     const DeviceGroup& group = tables.groups[block.group];
     const StateSlot& slot = block.factor[tile.dim];
     const Real decay = static_cast<Real>(group.factor_decay);
@@ -132,7 +242,7 @@ struct UpdateFactorBody {
       return {ReadAs<Real>(factor, slot.dtype, KeptAt(slot.form, d, r, c)), matrix[r * d + c], replacement_at(r, c)};
     };
     matrix_tile.ForEachLowerLoaded(cta, load, [&](int64_t r, int64_t c, const Loaded& old) {
-      const Real value = NextAverage(decay, old.factor, weight, old.product);
+      const Real value = is_updated ? old.factor : NextAverage(decay, old.factor, weight, old.product);
       WriteAs(factor, slot.dtype, KeptAt(slot.form, d, r, c), value);
       if (task == RootTask::kTakeSnapshot) {
         snapshot[r * d + c] = value;
@@ -154,7 +264,7 @@ struct StoreRootBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const DeviceMatrixTile& tile = batch.matrix_tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
-    if (!IsStepped(tables, tile.block) || !Refreshes(tables.work[tile.block].task)) return;
+    if (!UpdatesStates(tables, tile.block) || !Refreshes(tables.work[tile.block].task)) return;
     const MatrixTile matrix_tile(tile, block.shape[tile.dim]);
     const int64_t d = matrix_tile.d;
     Real* const matrix = static_cast<Real*>(batch.matrices) + block.matrix_at[tile.dim];
@@ -168,10 +278,7 @@ struct StoreRootBody {
       });
       MirrorState<Real>(cta, matrix_tile, slot, inverse);
     } else {
-      matrix_tile.ForEachLower(cta, [&](int64_t r, int64_t c) {
-        matrix[r * d + c] = ReadAs<Real>(inverse, slot.dtype, KeptAt(slot.form, d, r, c));
-      });
-      matrix_tile.Mirror(cta, matrix);
+      LoadInverseRoot(cta, matrix_tile, slot, inverse, matrix);
     }
     if (tile.row > 0) return;
     auto* const flags = reinterpret_cast<int32_t*>(tables.state_out + block.diagonal.offset);
@@ -201,7 +308,7 @@ struct RecordSnapshotsBody {
       const DeviceGroup& group = tables.groups[block.group];
       if (group.active == 0 || tables.tasks[b] != RootTask::kTakeSnapshot) return;
       tables.async_divisors[b] = group.factor_correction;
-      if (!IsStepped(tables, b)) return;
+      if (!UpdatesStates(tables, b)) return;
       const auto* const flags = reinterpret_cast<const int32_t*>(tables.state_out + block.diagonal.offset);
       for (int k = 0; k < block.factors; ++k) tables.async_flags[block.root_at[k]] = flags[k];
       RecordTask(tables, b);
@@ -219,7 +326,7 @@ struct MarkRootsBody {
     cta.ForEach(batch.block_count, [&](int64_t i) {
       const int32_t b = batch.blocks[i];
       const DeviceBlock& block = tables.blocks[b];
-      if (!IsStepped(tables, b)) return;
+      if (!UpdatesStates(tables, b)) return;
       const RootTask task = tables.work[b].task;
       if (!Refreshes(task)) return;
       for (int k = 0; k < block.factors; ++k) {
@@ -267,6 +374,18 @@ cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, vo
 
 cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
   return LaunchOver<UpdateFactorBody>(stream, batch.matrix_tile_count, tables, batch, computation);
+}
+
+cudaError_t LoadInverseRoots(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
+  return LaunchOver<LoadInverseRootBody>(stream, batch.matrix_tile_count, tables, batch, computation);
+}
+
+cudaError_t UpdateWhitenedFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch,
+                                  Dtype computation, int32_t k) {
+  cudaError_t error = LaunchOver<SquareWhitenedGradientBody>(stream, batch.tile_count, tables, batch, computation, k);
+  if (error == cudaSuccess) error = Launch(stream, batch.block_count, CheckWhitenedGradientBody{tables, batch, k});
+  if (error != cudaSuccess) return error;
+  return LaunchOver<UpdateWhitenedFactorBody>(stream, batch.matrix_tile_count, tables, batch, computation, k);
 }
 
 cudaError_t RecordSnapshots(cudaStream_t stream, const Tables& tables, const BatchTables& batch) {

@@ -57,6 +57,7 @@ Status HostRootTransfer::Start(const HostRootStart& start, int64_t* job) {
     const Block& block = plan_.blocks[b];
     SHAMPOO_RETURN_IF_ERROR(WaitForRoots(b, stream));
     for (int k = 0; k < block.factor_count(); ++k) {
+      if (!block.has_factor(k)) continue;
       const Place& place = places_[RootAt(b, k)];
       const auto copy = [stream](void* to, const char* from, size_t bytes) {
         return StatusOf(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync");

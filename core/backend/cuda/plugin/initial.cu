@@ -30,14 +30,19 @@ struct InitializeFactorsBody {
     }
     if (block.factors == 0) return;
     if (block.is_rotated()) return InitializeBases(cta, block, initial_by_group[block.group]);
+    if (!block.diagonal.present()) return;
     // The state of a block begins with its factor matrices, inverse roots and snapshots; the flags follow.
-    auto* const words = reinterpret_cast<uint64_t*>(arena + block.factor[0].offset);
-    cta.ForEach((block.diagonal.offset - block.factor[0].offset) / 8, [&](int64_t i) { words[i] = 0; });
+    int64_t begin = block.diagonal.offset;
+    for (int k = 0; k < block.factors; ++k) {
+      if (block.factor[k].present() && block.factor[k].offset < begin) begin = block.factor[k].offset;
+    }
+    auto* const words = reinterpret_cast<uint64_t*>(arena + begin);
+    cta.ForEach((block.diagonal.offset - begin) / 8, [&](int64_t i) { words[i] = 0; });
     const bool identity = initial_by_group[block.group].inverse == InitialInverse::kIdentity;
     for (int k = 0; k < block.factors; ++k) {
       const StateSlot& slot = block.inverse[k];
       const int64_t d = block.shape[k];
-      cta.ForEach(identity ? d : 0,
+      cta.ForEach(identity && slot.present() ? d : 0,
                   [&](int64_t i) { WriteAs(arena + slot.offset, slot.dtype, KeptAt(slot.form, d, i, i), 1.0F); });
     }
     auto* const flags = reinterpret_cast<int32_t*>(arena + block.diagonal.offset);

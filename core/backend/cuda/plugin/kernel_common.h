@@ -76,12 +76,19 @@ class ReceivedOutputs {
   const bool receives_params_;
 };
 
+// Returns the number of dims of a block that have a factor matrix.
+SHAMPOO_DEVICE inline int FactorCount(const DeviceBlock& block) {
+  int count = 0;
+  for (int k = 0; k < block.factors; ++k) count += block.factor[k].present() ? 1 : 0;
+  return count;
+}
+
 // Launches a body over the tiles or blocks of a batch, in the arithmetic of its blocks.
-template <template <typename> typename Body>
+template <template <typename> typename Body, typename... Arguments>
 cudaError_t LaunchOver(cudaStream_t stream, int64_t ctas, const Tables& tables, const BatchTables& batch,
-                       Dtype computation) {
-  return computation == Dtype::kF64 ? Launch(stream, ctas, Body<double>{tables, batch})
-                                    : Launch(stream, ctas, Body<float>{tables, batch});
+                       Dtype computation, const Arguments&... arguments) {
+  return computation == Dtype::kF64 ? Launch(stream, ctas, Body<double>{tables, batch, arguments...})
+                                    : Launch(stream, ctas, Body<float>{tables, batch, arguments...});
 }
 
 }  // namespace shampoo::cuda

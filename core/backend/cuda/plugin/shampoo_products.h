@@ -1,0 +1,61 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/device_layout.h"
+#include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/backend/cuda/plugin/shape_group_streams.h"
+#include "core/backend/cuda/plugin/tensor_products.h"
+#include "core/base/status.h"
+
+namespace shampoo::cuda {
+
+// The matrix products of method shampoo for the shape groups of a batch. The gradient or filtered gradient is in the
+// first buffer of tensors, and products along one dim after the other use the two buffers in turn.
+class ShampooProducts {
+ public:
+  // workspace: the memory of the layout. streams: must remain valid.
+  ShampooProducts(const PlanView& plan, const DeviceLayout& layout, char* workspace, const ShapeGroupStreams& streams,
+                  bool tf32)
+      : plan_(plan), layout_(layout), workspace_(workspace), streams_(streams), tf32_(tf32) {}
+
+  // Writes C_k of the gradients to the lower triangles of the batch's matrices, except with factor_correction kl.
+  Status MultiplyGradients(cudaStream_t stream, const BlockBatch& batch) const;
+
+  // Updates the factor matrices of blocks with factor_correction kl: F_k <- factor_decay F_k + factor_weight C_k, where
+  // C_k is computed from the gradient contracted with the inverse roots of all other dims (KL-Shampoo, arXiv
+  // 2509.03378). Does nothing if the batch has no such block. Loads the gradients again.
+  Status UpdateKlFactors(cudaStream_t stream, const Tables& tables, const BatchTables& work,
+                         const BlockBatch& batch) const;
+
+  // Computes P of the first `count` blocks of a shape group: contracts H with the batch's matrices, which are the
+  // inverse roots at that time.
+  Status Precondition(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group,
+                      int64_t count) const;
+
+  // Computes all products once, for Engine::PreloadLibraries().
+  Status Preload(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group) const;
+
+ private:
+  struct Contracted {
+    EqualArrays tensors;
+    EqualArrays spare;  // the other buffer
+  };
+
+  bool IsKl(const BlockBatch& batch, const ShapeGroup& shape_group) const;
+  EqualArrays TensorsIn(int64_t buffer, const BlockBatch& batch, const ShapeGroup& shape_group) const;
+  EqualArrays MatricesOf(const BlockBatch& batch, const ShapeGroup& shape_group, int k) const;
+  Status MultiplyDims(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group) const;
+  Status MultiplyWhitened(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int k) const;
+  // Contracts the first `count` tensors with the matrices of all dims but `except`.
+  Status Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count,
+                  int except, bool tf32, Contracted* out) const;
+
+  const PlanView& plan_;
+  const DeviceLayout& layout_;
+  char* workspace_;
+  const ShapeGroupStreams& streams_;
+  bool tf32_;
+};
+
+}  // namespace shampoo::cuda
