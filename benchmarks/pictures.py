@@ -62,7 +62,8 @@ def language_model(summary: Summary, others: dict[str, Summary], path: Path) -> 
 def ranges(row: Summary) -> list[tuple[int, float, float, float]]:
     """Return the steps of the evaluations, with the mean, the least and the largest loss of the unseen seeds.
 
-    The evaluations are those of the horizon that reaches the target or, if there is none, of AdamW's horizon.
+    A horizon is a number of steps for which a training is planned. The evaluations are those of the shortest horizon
+    whose training reaches the target loss or, if there is none, of AdamW's horizon.
     """
     judged = row["horizons"][-1] if row["horizons"] and row["reached"] else row["at_t0"]
     found = []

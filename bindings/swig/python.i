@@ -26,7 +26,8 @@
 %enddef
 
 /* $disown is set for destroy functions only. They clear the pointer in the Python object, so that the object does not
- * destroy the handle again. In a SWIG macro, `type` is the name as a string. */
+ * destroy the handle again. SWIG replaces an argument of a macro in backquotes by a string with the text of the
+ * argument. */
 %define SHAMPOO_HANDLE_IN(type)
 %typemap(in) type* {
   void* handle = NULL;

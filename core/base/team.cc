@@ -13,7 +13,7 @@ void Team::Work(Worker* worker) {
     if (unfinished_ == 0) changed_.notify_all();
   }
   // The executor may run slots one after another, so a slot must not wait for another slot that has not begun. The wait
-  // below is for slots that have begun: they have started all items, or will start them.
+  // below does not: all items have been started by this slot or by others that have begun.
   std::unique_lock<std::mutex> lock(mutex_);
   while (unfinished_ > 0) {
     if (!Help(worker, false, &lock)) changed_.wait(lock);

@@ -152,9 +152,9 @@ Status Plan::AddShard(int index, int shard_rank, const ParamDesc& desc) {
   const auto found = of_ranks.find(shard_rank);
   if (found != of_ranks.end()) before = &found->second;
   if (before != nullptr && !SameShard(*before, added)) {
-    const char* const where = found == of_ranks.end() ? "this rank's own shampoo_plan_add_param" : "an earlier call";
-    return Invalid("shard rank ", shard_rank, " has a different shard in ", where,
-                   ": expected the same description; describe each shard rank once")
+    const char* const where = found == of_ranks.end() ? "shampoo_plan_add_param for this rank" : "an earlier call";
+    return Invalid("the shard of shard rank ", shard_rank, " differs from the one that ", where,
+                   " described: expected the same shard; describe each shard rank once")
         .Within(context);
   }
   of_ranks.emplace(shard_rank, std::move(added));

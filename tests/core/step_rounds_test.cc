@@ -131,7 +131,7 @@ TEST_CASE("the flags of a round are those that any rank set") {
   CHECK(rounds.AnyFlags() == (kSkipsStep | kNeedsExactCheck));
 }
 
-TEST_CASE("a failure is reported once if a collective has failed, otherwise each time") {
+TEST_CASE("after a failed collective, Report joins one round; otherwise, it joins a round at each call") {
   for (const bool failed : {false, true}) {
     CommOps ops;  // without abort, so the other ranks do not fail immediately
     ops.world = 2;

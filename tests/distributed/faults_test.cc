@@ -73,7 +73,7 @@ TEST_CASE("any collective that fails on all ranks fails all ranks in this and in
   }
 }
 
-TEST_CASE("a collective that fails on one rank after its exchange fails the other ranks in the next step") {
+TEST_CASE("if a collective has exchanged its data and then fails on one rank, the next step fails on the other ranks") {
   for (const Kind kind : kFailingKinds) {
     const int world = kind.replicas * kind.shards;
     if (kind.gathers()) continue;  // the other ranks may learn of the failure in the same step

@@ -532,9 +532,9 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * In steps 1 and 2, a parameter becomes one or more tensors. In steps 3 and 4, each tensor becomes blocks.
  * 1. Stack. The first stack_dims dims enumerate separate tensors, and row_splits divides each of them into parts.
  * 2. Shard. Only if this rank holds a shard of the parameter (shampoo_param_desc.shard_form) and "shard_mode" is local.
- *    The elements of a tensor of step 1 that a rectangular shard holds become one tensor. Those of a flat shard are a
- *    range of the flattened tensor. Its dense pieces become tensors: all slices along the first dim that are completely
- *    in the range are one piece, and the others are divided likewise along the next dim.
+ *    The elements of a tensor of step 1 that a rectangular shard holds become one tensor. A flat shard holds a range of
+ *    the flattened tensor, which becomes several tensors: the slices along the first dim that lie completely in the
+ *    range become one tensor, and a slice that lies only partly in it is divided likewise along the next dim.
  * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped. Then, from right to left, two neighboring dims are merged if
  *    at least one of them is below "merge_min_dim", their product is at most "max_preconditioner_dim", and at least two
  *    dims remain afterwards. With merge_min_dim 0, dims are merged from left to right, as long as the product allows.

@@ -67,7 +67,7 @@ void RunBatch(const Batch& batch) {
   if (!state.Check(batch.device, batch.c.data, bytes(batch.c), "cublasGemmStridedBatchedEx, C")) return;
   if (batch.workspace != nullptr) {
     if (!state.Check(batch.device, batch.workspace, batch.workspace_bytes, "cuBLAS workspace")) return;
-    // The workspace belongs to the library, so no data of the caller remains in it after a call.
+    // cuBLAS may overwrite its workspace, so a caller must not expect data of its own there after a call.
     std::memset(batch.workspace, 0xff, std::min<size_t>(batch.workspace_bytes, 4096));
   }
   const auto at = [](const Operand& o, int64_t i) { return reinterpret_cast<Real*>(o.data) + i * o.stride; };

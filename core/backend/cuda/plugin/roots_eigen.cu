@@ -59,7 +59,7 @@ SHAMPOO_DEVICE inline void DiagonalOfRoot(const Cta& cta, const RootChunk& chunk
   return FromDiagonal<float>(cta, chunk, to);
 }
 
-// Converts the eigenvalues of a matrix to the factors of its eigenvectors.
+// Computes from the eigenvalues of a matrix the numbers by which its eigenvectors are multiplied.
 template <typename Root>
 struct TransformBody {
   RootChunk chunk;
