@@ -33,7 +33,7 @@ readonly stages=(
   "3 goldens: recorded trajectories and trainings, twice with equal bits, on 1, 2 and 3 ranks, and in shards"
   "4 suites: the guarantees of the header, large shapes compared with the CPU, a fault of the device"
   "5 sanitizer: memcheck, racecheck, synccheck and initcheck of compute-sanitizer"
-  "6 timing: steps of GPT-2 by block size, root method, root_async, root_spread and TF32"
+  "6 timing: steps of GPT-2 by block size, root and root method; root_async, root_spread and TF32"
   "7 torch: the same shapes in PyTorch"
   "8 kernels: the five kernels that take the most time, by Nsight Compute"
 )
@@ -215,7 +215,7 @@ within() {
 
 # run ITEM LIMIT COMMAND...: runs a command, at most LIMIT seconds, and appends its output to the log of the stage.
 # last_output is a file with the output. Returns the status of the command. If COMMAND is a function of this
-# script, LIMIT is ignored.
+# script, `run` does not end it: a function that may take long enforces a limit itself.
 run() {
   local item=$1 limit=$2 begun=$SECONDS status left note=""
   shift 2
@@ -356,14 +356,19 @@ replay_twice() {
     run "$1: both runs have equal bits" 60 same_bits "$1.1" "$1.2"
 }
 
-# shards_on_cpu: replays shards on the CPU, and several times with perturbed inputs.
+# shards_on_cpu LIMIT: replays shards on the CPU, and several times with perturbed inputs. All replays together take at
+# most LIMIT seconds.
 shards_on_cpu() {
-  local files seed
+  local files seed left end
+  end=$((SECONDS + $(within "$1")))
   mapfile -t files < <(cases trajectory)
   for seed in 0 1 2 3 4 5 6 7 8; do
     local options=(--out "$work/shards.cpu")
     [ $seed -eq 0 ] || options=(--perturb $seed --out "$work/shards.noise.$seed")
-    timeout 120 "$programs/replay_on_cpu" --threads 1 --shard rect --shards 3 "${options[@]}" "${files[@]}" || return
+    left=$((end - SECONDS))
+    [ $left -gt 0 ] || return 124 # 0 would be no limit
+    timeout --kill-after=5 $left "$programs/replay_on_cpu" --threads 1 --shard rect --shards 3 "${options[@]}" \
+      "${files[@]}" || return
   done
 }
 
@@ -372,7 +377,7 @@ shards_on_cpu() {
 # tolerance.
 replay_shards() {
   local ranks seed
-  run "3 shards, on the CPU" 120 shards_on_cpu || return
+  run "3 shards, on the CPU" 240 shards_on_cpu 240 || return
   expected=(--against "$work/shards.cpu")
   for seed in 1 2 3 4 5 6 7 8; do expected+=(--noise "$work/shards.noise.$seed"); done
   for ranks in 1 2; do
@@ -488,24 +493,46 @@ bench() {
   fi
 }
 
+# root_methods BLOCK LIMIT OPTION...: steps with each method, for roots 2 and 4, in blocks of this size. Each method and
+# root takes at most LIMIT seconds.
+root_methods() {
+  local block=$1 limit=$2 root method
+  shift 2
+  for root in 2 4; do
+    bench "eigen, root $root, blocks of $block" "$limit" "$@" --block "$block" --set root_method=eigen \
+      --set inverse_root_override=$root
+    # The methods that this library has.
+    [ -n "$methods" ] ||
+      methods=$(sed -n 's/^library .*"root_methods": \[\([^]]*\)\].*/\1/p' "$last_output" | tr -d '",')
+    for method in ${methods:-newton higher_order cans}; do
+      [ "$method" = eigen ] || bench "$method, root $root, blocks of $block" "$limit" "$@" --block "$block" \
+        --set "root_method=$method" --set inverse_root_override=$root
+    done
+  done
+}
+
+# What takes the most time comes last: the largest blocks, and roots on the host.
 stage_6() {
   have bench "timing" || return
-  local model=(--case gpt2 --min-runs 3) blocks=256,512,1024,2048 block=1024 method methods
-  ! $fake || model=(--shapes 64x48,40 --min-runs 1) blocks=16,32 block=32
-  rm -f "$out/timing.txt" "$out/timing.json"
-  bench "eigen, blocks of $blocks" 150 "${model[@]}" --block $blocks --set root_method=eigen
-  # The methods that this library has.
-  methods=$(sed -n 's/^library .*"root_methods": \[\([^]]*\)\].*/\1/p' "$last_output" | tr -d '",')
-  for method in ${methods:-newton higher_order}; do
-    [ "$method" = eigen ] || bench "$method, blocks of $block" 100 "${model[@]}" --block $block --set "root_method=$method"
-  done
+  local model=(--case gpt2 --min-runs 3) blocks=(256 512) block=1024 largest=2048 methods="" size
+  ! $fake || model=(--shapes 64x48,40 --min-runs 1) blocks=() block=16 largest=32
+  rm -f "$out/timing.txt" "$out/timing.json" "$out/root_methods.txt"
+  for size in "${blocks[@]}" $block; do root_methods $size 60 "${model[@]}"; done
   bench "TF32, blocks of $block" 60 "${model[@]}" --block $block --set precondition_math=tf32
   bench "10 steps in a row" 60 "${model[@]}" --block $block --period 10
   bench "10 steps in a row, root_spread" 60 "${model[@]}" --block $block --period 10 --set root_spread=true
   bench "10 steps in a row, root_async" 60 "${model[@]}" --block $block --period 10 --set root_async=5
+  root_methods $largest 90 "${model[@]}"
   bench "10 steps in a row, root_async on the host" 60 "${model[@]}" --block $block --period 10 --set root_async=5 \
     --set root_device=host
-  [ ! -s "$out/timing.json" ] || { echo '['; cat "$out/timing.json"; echo ']'; } >"$work/json" && mv "$work/json" "$out/timing.json"
+  [ -s "$out/timing.json" ] || return
+  { echo '['; cat "$out/timing.json"; echo ']'; } >"$work/json" && mv "$work/json" "$out/timing.json"
+  # Not an item of `run`, which skips items if no time is left.
+  if "$python" $tools/root_methods_table.py "$out/timing.json" >"$out/root_methods.txt" 2>>"$log"; then
+    record "root methods by block size and root" passed 0 ""
+  else
+    record "root methods by block size and root" FAILED 0 "see the log"
+  fi
 }
 
 stage_7() {

@@ -111,7 +111,7 @@ shampoo_status GuardOptimizer(shampoo_optimizer* opt, Body&& body) {
 shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int32_t count,
                                       const shampoo_buffers* buffers) {
   return GuardOptimizer(opt, [&](shampoo::Optimizer& optimizer) -> Status {
-    SHAMPOO_RETURN_IF_ERROR(optimizer.CheckRange(first, count));
+    SHAMPOO_RETURN_IF_ERROR(optimizer.buffers().CheckRange(first, count));
     if (count == 0) return {};
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(buffers, "buffers"));
     std::vector<shampoo::Buffers> own;

@@ -7,7 +7,7 @@
 #include "capi/src/handles.h"
 #include "capi/src/struct_size.h"
 #include "core/backend/cpu/slot_memory.h"
-#include "core/backend/cuda/workspace.h"
+#include "core/backend/cuda/device_workspace.h"
 
 namespace shampoo {
 namespace {

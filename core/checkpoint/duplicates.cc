@@ -21,7 +21,7 @@ Status FindDuplicates(const Ranks& ranks, const std::vector<Item>& own, Duplicat
   std::unordered_multimap<int64_t, size_t> own_places;
   std::vector<int64_t> part;
   const auto prepare = [&]() -> Status {
-    SHAMPOO_RETURN_IF_ERROR(ranks.CheckReceived("number of saved items", counts, 0, kMaxItems));
+    SHAMPOO_RETURN_IF_ERROR(ranks.CheckAllReceived("number of saved items", counts, 0, kMaxItems));
     most = std::max(own.size(), static_cast<size_t>(*std::max_element(counts.begin(), counts.end())));
     duplicates->is_duplicate.assign(own.size(), false);
     for (size_t i = 0; i < own.size(); ++i) own_places.emplace(own[i].id, i);

@@ -10,7 +10,7 @@
 #include "core/checkpoint/json.h"
 #include "core/checkpoint/safetensors.h"
 #include "core/checkpoint/stored_text.h"
-#include "core/rules/step_program.h"
+#include "core/rules/schedule.h"
 
 namespace shampoo {
 namespace {

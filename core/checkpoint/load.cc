@@ -81,7 +81,7 @@ class StateBackup {
 // One load on one rank.
 class Load {
  public:
-  explicit Load(const CheckpointCall& call) : call_(call), ranks_(call.world) {}
+  explicit Load(const CheckpointCall& call) : call_(call), ranks_of_call_(call.world), ranks_(ranks_of_call_.ranks()) {}
 
   Status Run() {
     int64_t number = 0;  // number of the checkpoint; 0: call_.directory is the path of an index
@@ -112,7 +112,7 @@ class Load {
     SHAMPOO_RETURN_IF_ERROR(ranks_.AllGatherInts({&own_needs, 1}, &needs));
     const bool all_first = std::find(needs.begin(), needs.end(), 1) != needs.end();
     const auto check = [&]() -> Status {
-      SHAMPOO_RETURN_IF_ERROR(ranks_.CheckReceived("flag of a rank that has stepped", needs, 0, 1));
+      SHAMPOO_RETURN_IF_ERROR(ranks_.CheckAllReceived("flag of a rank that has stepped", needs, 0, 1));
       return Check(all_first);
     };
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions(check)));
@@ -307,7 +307,8 @@ class Load {
   }
 
   const CheckpointCall& call_;
-  Ranks ranks_;
+  RanksOfCall ranks_of_call_;
+  const Ranks& ranks_;
   CheckpointIndex index_;
   std::unique_ptr<Matching> matching_;
   std::unique_ptr<StatesReader> reader_;

@@ -162,7 +162,7 @@ Status FindLocalShare(const CheckpointCall& call, const Ranks& ranks, LocalShare
   SHAMPOO_RETURN_IF_ERROR(FindDuplicates(ranks, items, &duplicates));
   return ranks.Agree(CatchExceptions([&] {
     const auto most = static_cast<int64_t>(FindKey("checkpoint_keep")->most);
-    SHAMPOO_RETURN_IF_ERROR(ranks.CheckReceived("checkpoint_keep", keeps, 1, most));
+    SHAMPOO_RETURN_IF_ERROR(ranks.CheckAllReceived("checkpoint_keep", keeps, 1, most));
     share->keep = std::max(share->keep, *std::max_element(keeps.begin(), keeps.end()));
     SHAMPOO_RETURN_IF_ERROR(CheckSame(duplicates, first_blocks, ranks.rank()));
     const size_t count = call.optimizers.size();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "core/base/catch_exceptions.h"
 #include "core/comm/agreement.h"
@@ -21,57 +22,63 @@ struct TextsHeader {
 constexpr int64_t kLongestText = int64_t{1} << 20;
 constexpr int64_t kMaxTexts = int64_t{1} << 40;
 
-}  // namespace
-
-Status Ranks::CheckReceived(const Received& received, int64_t least, int64_t most) const {
-  return comm_ != nullptr ? shampoo::CheckReceived(*comm_, received, least, most) : Status();
+// Calls take() unless *own is an error, and stores its error there.
+void TakeText(const Ranks::Take& take, int rank, std::string_view text, Status* own) {
+  if (!own->ok()) return;
+  *own = CatchExceptions([&] {
+    take(rank, std::string(text));
+    return Status();
+  });
 }
 
-Status Ranks::CheckReceived(const char* what, std::span<const int64_t> of_ranks, int64_t least, int64_t most) const {
+}  // namespace
+
+Status Ranks::CheckAllReceived(const char* what, std::span<const int64_t> of_ranks, int64_t least, int64_t most) const {
   for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
     SHAMPOO_RETURN_IF_ERROR(CheckReceived({what, static_cast<int>(rank), of_ranks[rank]}, least, most));
   }
   return {};
 }
 
-Status Ranks::Agree(const Status& own) const {
-  if (comm_ != nullptr) return AgreeOnStatus(comm_, own);
-  return own.Copy();
+Status OneRank::BroadcastFromFirst(int64_t own, int64_t* number) const {
+  *number = own;
+  return {};
 }
 
-Status Ranks::BroadcastFromFirst(int64_t own, int64_t* number) const {
+Status OneRank::AllGatherInts(std::span<const int64_t> own, std::vector<int64_t>* numbers) const {
+  return CatchExceptions([&] {
+    numbers->assign(own.begin(), own.end());
+    return Status();
+  });
+}
+
+Status OneRank::Collect(size_t count, const Make& make, const Take& take, Status* own) const {
+  for (size_t i = 0; i < count; ++i) TakeText(take, 0, make(i), own);
+  return {};
+}
+
+Status CommRanks::CheckReceived(const Received& received, int64_t least, int64_t most) const {
+  return shampoo::CheckReceived(*comm_, received, least, most);
+}
+
+Status CommRanks::Agree(const Status& own) const { return AgreeOnStatus(comm_, own); }
+
+Status CommRanks::BroadcastFromFirst(int64_t own, int64_t* number) const {
   *number = own;
-  if (comm_ == nullptr) return {};
   SHAMPOO_RETURN_IF_ERROR(comm_->AllGatherInt(own));
   *number = comm_->GatheredInt(0);
   return {};
 }
 
-Status Ranks::AllGatherInts(std::span<const int64_t> own, std::vector<int64_t>* numbers) const {
+Status CommRanks::AllGatherInts(std::span<const int64_t> own, std::vector<int64_t>* numbers) const {
   SHAMPOO_RETURN_IF_ERROR(Agree(CatchExceptions([&] {
     numbers->assign(own.size() * static_cast<size_t>(world()), 0);
     return Status();
   })));
-  if (comm_ != nullptr) return shampoo::AllGatherInts(comm_, own, numbers);
-  std::copy(own.begin(), own.end(), numbers->begin());
-  return {};
+  return shampoo::AllGatherInts(comm_, own, numbers);
 }
 
-Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* own) const {
-  const auto try_to_take = [&](int rank, const char* text, int64_t length) {
-    if (!own->ok()) return;
-    *own = CatchExceptions([&] {
-      take(rank, std::string(text, static_cast<size_t>(length)));
-      return Status();
-    });
-  };
-  if (comm_ == nullptr) {
-    for (size_t i = 0; i < count; ++i) {
-      const std::string text = make(i);
-      try_to_take(0, text.data(), static_cast<int64_t>(text.size()));
-    }
-    return {};
-  }
+Status CommRanks::Collect(size_t count, const Make& make, const Take& take, Status* own) const {
   int64_t longest = 0;
   SHAMPOO_RETURN_IF_ERROR(Agree(CatchExceptions([&] {
     for (size_t i = 0; i < count; ++i) longest = std::max(longest, static_cast<int64_t>(make(i).size()));
@@ -89,7 +96,7 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
   std::vector<char> buffer;
   std::vector<int64_t> most_left;  // by rank: the most texts it can have left after the next exchange
   const auto prepare = [&]() -> Status {
-    SHAMPOO_RETURN_IF_ERROR(CheckReceived("message length", longest_of, 0, kLongestText));
+    SHAMPOO_RETURN_IF_ERROR(CheckAllReceived("message length", longest_of, 0, kLongestText));
     const int64_t least = std::max(longest, *std::max_element(longest_of.begin(), longest_of.end())) + 8;
     room = std::max(least, std::min(kMaxRankBytes, kMaxTotalBytes / world()));
     segment = static_cast<int64_t>(sizeof(TextsHeader)) + room;
@@ -137,7 +144,7 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
         if (rest >= 0) std::memcpy(&length, received + sizeof header + at, 8);
         *own = CheckReceived({"message length", from, length}, 0, rest);
         if (!own->ok()) break;
-        try_to_take(from, received + sizeof header + at + 8, length);
+        TakeText(take, from, {received + sizeof header + at + 8, static_cast<size_t>(length)}, own);
         at += 8 + length;
       }
     }

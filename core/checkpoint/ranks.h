@@ -14,39 +14,82 @@
 
 namespace shampoo {
 
-// The ranks that save or load together. Without a communicator there is one rank.
+// The ranks that save or load together.
 class Ranks {
  public:
-  explicit Ranks(Communicator* comm) : comm_(comm) {}
+  virtual ~Ranks() = default;
 
-  int rank() const { return comm_ != nullptr ? comm_->rank() : 0; }
-  int world() const { return comm_ != nullptr ? comm_->world() : 1; }
+  virtual int rank() const = 0;
+  virtual int world() const = 0;
   bool is_first() const { return rank() == 0; }
 
   // The following functions are collective.
 
   // Returns, on every rank, the error of the lowest rank that failed.
-  Status Agree(const Status& own) const;
+  virtual Status Agree(const Status& own) const = 0;
   // Sets *number to rank 0's `own` on every rank.
-  Status BroadcastFromFirst(int64_t own, int64_t* number) const;
+  virtual Status BroadcastFromFirst(int64_t own, int64_t* number) const = 0;
   // Gathers the same number of integers from every rank. The caller must check them before it uses them as sizes or
   // counts.
-  Status AllGatherInts(std::span<const int64_t> own, std::vector<int64_t>* numbers) const;
+  virtual Status AllGatherInts(std::span<const int64_t> own, std::vector<int64_t>* numbers) const = 0;
   // Sends the texts of all ranks to rank 0, a few at a time. make(i) returns the i-th of this rank's `count` texts; it
   // may be called several times. Rank 0 calls take(rank, text), for each rank in the order of its texts. *own receives
   // the first error of make or take on this rank. After such an error the rank still joins all exchanges, because the
   // other ranks wait for it.
   using Make = std::function<std::string(size_t i)>;
   using Take = std::function<void(int rank, std::string text)>;
-  Status Collect(size_t count, const Make& make, const Take& take, Status* own) const;
+  virtual Status Collect(size_t count, const Make& make, const Take& take, Status* own) const = 0;
 
   // Fail unless a number that a rank sent, or one number of each rank, is in [least, most]. Not collective: the callers
   // agree on the status.
-  Status CheckReceived(const Received& received, int64_t least, int64_t most) const;
-  Status CheckReceived(const char* what, std::span<const int64_t> of_ranks, int64_t least, int64_t most) const;
+  virtual Status CheckReceived(const Received& received, int64_t least, int64_t most) const = 0;
+  Status CheckAllReceived(const char* what, std::span<const int64_t> of_ranks, int64_t least, int64_t most) const;
+};
+
+// A single rank, which saves or loads without a communicator.
+class OneRank final : public Ranks {
+ public:
+  int rank() const override { return 0; }
+  int world() const override { return 1; }
+  Status Agree(const Status& own) const override { return own.Copy(); }
+  Status BroadcastFromFirst(int64_t own, int64_t* number) const override;
+  Status AllGatherInts(std::span<const int64_t> own, std::vector<int64_t>* numbers) const override;
+  Status Collect(size_t count, const Make& make, const Take& take, Status* own) const override;
+  // The number is this rank's own.
+  Status CheckReceived(const Received& /*received*/, int64_t /*least*/, int64_t /*most*/) const override { return {}; }
+};
+
+// The ranks of a communicator.
+class CommRanks final : public Ranks {
+ public:
+  explicit CommRanks(Communicator* comm) : comm_(comm) {}
+
+  int rank() const override { return comm_->rank(); }
+  int world() const override { return comm_->world(); }
+  Status Agree(const Status& own) const override;
+  Status BroadcastFromFirst(int64_t own, int64_t* number) const override;
+  Status AllGatherInts(std::span<const int64_t> own, std::vector<int64_t>* numbers) const override;
+  Status Collect(size_t count, const Make& make, const Take& take, Status* own) const override;
+  Status CheckReceived(const Received& received, int64_t least, int64_t most) const override;
 
  private:
   Communicator* comm_;
+};
+
+// The ranks of a save or a load. Allocates nothing, because a rank that fails must still join the first exchange.
+class RanksOfCall {
+ public:
+  // comm: nullptr: one rank.
+  explicit RanksOfCall(Communicator* comm)
+      : of_comm_(comm), ranks_(comm != nullptr ? static_cast<const Ranks&>(of_comm_) : one_) {}
+  RanksOfCall(const RanksOfCall&) = delete;
+  RanksOfCall& operator=(const RanksOfCall&) = delete;
+  const Ranks& ranks() const { return ranks_; }
+
+ private:
+  OneRank one_;
+  CommRanks of_comm_;
+  const Ranks& ranks_;
 };
 
 }  // namespace shampoo

@@ -21,7 +21,7 @@ namespace {
 class Save {
  public:
   Save(const CheckpointCall& call, const StatesWriter::Limits& limits)
-      : call_(call), ranks_(call.world), limits_(limits) {}
+      : call_(call), ranks_of_call_(call.world), ranks_(ranks_of_call_.ranks()), limits_(limits) {}
 
   Status Run() {
     const Status own = CatchExceptions([&]() -> Status {
@@ -199,7 +199,8 @@ class Save {
   }
 
   const CheckpointCall& call_;
-  Ranks ranks_;
+  RanksOfCall ranks_of_call_;
+  const Ranks& ranks_;
   StatesWriter::Limits limits_;
   int64_t number_ = 0;
   std::string index_path_, temporary_index_path_;

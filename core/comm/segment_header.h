@@ -8,6 +8,7 @@
 #include "core/base/round_up.h"
 #include "core/comm/round_header.h"
 #include "core/plan/assignment.h"
+#include "core/rules/rank_difference.h"
 
 namespace shampoo {
 
@@ -30,10 +31,6 @@ struct ShardHeader {
   RoundHeader round;
   uint64_t hyper_parameters;  // hash of the hyper-parameters that can be changed
 };
-
-// What a shard rank has of a parameter: no elements, elements without a gradient, with a gradient, or with a gradient
-// and a buffer for a copy (shampoo_buffers.copy).
-enum GradientOnShard : unsigned char { kNoElements = 0, kNoGradient = 1, kGradient = 2, kGradientAndCopy = 3 };
 
 // Returns the bytes of a rank's segment in the agreement of shards.
 constexpr int64_t ShardSegmentBytes(size_t groups, size_t params) {

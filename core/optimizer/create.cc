@@ -21,6 +21,7 @@
 #include "core/step/device_shards.h"
 #include "core/step/device_step.h"
 #include "core/step/gathered_step.h"
+#include "core/step/host_roots.h"
 #include "core/step/host_step.h"
 
 namespace shampoo {
@@ -188,7 +189,14 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
     if (status.ok()) status = CompareLines(ranks.comm, ranks.lines);
   }
   // An error on which the replicas of one shard have agreed must also stop the other shards.
-  if (desc.shard_comm && desc.replica_comm) status = AgreeOnStatus(desc.shard_comm.get(), status);
+  if (desc.shard_comm && desc.replica_comm && !desc.shard_comm->failed()) {
+    const bool replicas_agreed = status.ok();
+    // The code by which the other shards recognize a failed communicator.
+    if (desc.replica_comm->failed()) status = Status(Code::kComm, status.message());
+    status = AgreeOnStatus(desc.shard_comm.get(), status);
+    // Replicas of this rank may have created their optimizers, and would wait for this rank in a step.
+    if (replicas_agreed && (desc.shard_comm->failed() || status.code() == Code::kComm)) abort_all();
+  }
   SHAMPOO_RETURN_IF_ERROR(std::move(status));
   Status initialized = optimizer->state().Initialize();
   if (!initialized.ok()) {
@@ -236,13 +244,15 @@ Status Optimizer::BuildOnHost(const OptimizerDesc& desc, const Ids& ids) {
         BlockGather::Create(*plan_, desc.shard_comm, ids.of_shards, desc.allocator, backend.get(), &gather));
     std::unique_ptr<ReplicaSharing> sharing = std::move(replicas);
     if (sharing == nullptr) sharing = std::make_unique<SingleReplica>(gather->arrived());
-    strategy_ = std::make_unique<GatheredStep>(inputs, backend,
-                                               std::make_unique<ShardRounds>(inputs, desc.shard_comm, ids.of_shards),
-                                               std::move(gather), std::move(sharing));
+    strategy_ = std::make_unique<GatheredStep>(
+        inputs, backend, std::make_unique<ShardRounds>(inputs, desc.shard_comm, ids.of_shards, BoundScalars::kOnHost),
+        std::move(gather), std::move(sharing));
     return {};
   }
   std::unique_ptr<ShardAgreement> shards = std::make_unique<NoShards>();
-  if (desc.shard_comm) shards = std::make_unique<ShardRounds>(inputs, desc.shard_comm, ids.of_shards);
+  if (desc.shard_comm) {
+    shards = std::make_unique<ShardRounds>(inputs, desc.shard_comm, ids.of_shards, BoundScalars::kOnHost);
+  }
   if (replicas != nullptr) {
     strategy_ = std::make_unique<ReplicatedStep>(inputs, backend, std::move(shards), std::move(replicas));
   } else {
@@ -270,8 +280,11 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
   const StepInputs inputs{*plan_, *state_, buffers_, history_};
 
   std::vector<std::unique_ptr<DeviceRanks>> ranks;
-  if (shards_agree)
+  if (plan_->gathers) {
+    ranks.push_back(std::make_unique<GatheringDeviceShards>(inputs, desc.shard_comm, ids.of_shards, engine.get()));
+  } else if (shards_agree) {
     ranks.push_back(std::make_unique<DeviceShards>(inputs, desc.shard_comm, ids.of_shards, engine.get()));
+  }
   if (plan_->placement.replica_world > 1) {
     ranks.push_back(std::make_unique<DeviceReplicas>(inputs, desc.replica_comm, ids.of_replicas, engine.get()));
   }
@@ -279,11 +292,13 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
   if (!ranks.empty()) {
     SHAMPOO_RETURN_IF_ERROR(SeveralDevices::Create(std::move(ranks), *engine, device_memory, &peers));
   }
-  std::unique_ptr<HostRoots> host_roots;
+  std::unique_ptr<AsyncRootSource> async_roots = std::make_unique<DeviceAsyncRoots>(engine);
   if (plan_->groups[0].root_device == RootDevice::kHost) {
+    std::unique_ptr<HostRoots> host_roots;
     SHAMPOO_RETURN_IF_ERROR(HostRoots::Create(*plan_, engine, &host_roots));
+    if (host_roots != nullptr) async_roots = std::move(host_roots);
   }
-  strategy_ = std::make_unique<DeviceStep>(inputs, engine, device_memory, std::move(peers), std::move(host_roots));
+  strategy_ = std::make_unique<DeviceStep>(inputs, engine, device_memory, std::move(peers), std::move(async_roots));
   return {};
 }
 

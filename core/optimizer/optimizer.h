@@ -44,8 +44,8 @@ class Optimizer {
   OptimizerState& state() { return *state_; }
   const OptimizerState& state() const { return *state_; }
 
+  const BoundBuffers& buffers() const { return buffers_; }
   // See BoundBuffers.
-  Status CheckRange(int first, int count) const { return buffers_.CheckRange(first, count); }
   Status Bind(int first, std::span<const Buffers> buffers);
 
   Status Set(int group, const char* name, double value);

@@ -9,8 +9,8 @@
 #include "core/blas/mirror.h"
 #include "core/blas/symmetric_product.h"
 #include "core/roots/probe.h"
-#include "core/rules/cans.h"
-#include "core/rules/coupled.h"
+#include "core/rules/cans_scalars.h"
+#include "core/rules/coupled_scalars.h"
 
 namespace shampoo {
 namespace {

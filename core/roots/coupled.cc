@@ -8,7 +8,7 @@
 
 #include "core/blas/symmetric_product.h"
 #include "core/roots/matrix.h"
-#include "core/rules/coupled.h"
+#include "core/rules/coupled_scalars.h"
 
 namespace shampoo {
 namespace {

@@ -26,8 +26,8 @@ struct CoupledResult {
 template <typename Root>
 CoupledResult<Root> NewtonRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace);
 
-// Runs the coupled iteration of order spec.order. StartHigherOrder (core/rules/coupled.h) determines the shift. X is
-// the inverse root with p = numerator; the caller raises it to the power `denominator`.
+// Runs the coupled iteration of order spec.order. StartHigherOrder (core/rules/coupled_scalars.h) determines the shift.
+// X is the inverse root with p = numerator; the caller raises it to the power `denominator`.
 template <typename Root>
 CoupledResult<Root> HigherOrderRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace);
 

@@ -13,6 +13,7 @@
 #include "core/blas/eigensolver_stages.h"
 #include "core/roots/probe.h"
 #include "core/roots/solver.h"
+#include "core/rules/basis.h"
 
 namespace shampoo {
 namespace {
@@ -140,7 +141,7 @@ bool IsAccurate(const BasisSpec& spec, int64_t n, const Real* a, const Real* q, 
       off_diagonal += SquareOf(n, rows + i * n);
     }
   }
-  return std::sqrt(off_diagonal) <= spec.tolerance * std::sqrt(SquareOf(n * n, a));
+  return IsBasisAccurate(spec.tolerance, off_diagonal, SquareOf(n * n, a));
 }
 
 // Orthogonal iteration. Uses three n x n arrays: A, and two that hold the basis and A times the basis in turn.
@@ -201,7 +202,7 @@ BasisOutcome ComputeBasis(const BasisSpec& spec, const SymmetricView<Real>& matr
   outcome.root.diagonal_input = facts.diagonal;
   if (!outcome.root.ok()) return outcome;
   const bool iterates = spec.method == BasisMethod::kQr && previous != nullptr;
-  if (!iterates && (facts.negligible || n == 1)) {
+  if (IsBasisIdentity(iterates, n, facts.negligible)) {
     Real* const q = memory.Basis(n);
     std::fill(q, q + n * n, Real{0});
     for (int64_t i = 0; i < n; ++i) q[i * n + i] = 1;

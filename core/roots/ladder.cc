@@ -11,7 +11,7 @@
 #include "core/roots/probe.h"
 #include "core/roots/resolvent_root.h"
 #include "core/roots/solver.h"
-#include "core/rules/cans.h"
+#include "core/rules/cans_scalars.h"
 
 namespace shampoo {
 namespace {

@@ -72,6 +72,23 @@ class AveragedMove {
   Real down_, up_, decay_, lr_, move_, pull_;
 };
 
+// Returns whether step t changes the state of a block with the average of an iterate (averaging) or of the parameter
+// (weight_ema).
+constexpr bool MovesAverage(const GroupSettings& settings, int64_t t, bool has_iterate, bool has_ema) {
+  return has_iterate || (has_ema && t > settings.weight_ema_start);
+}
+
+// Return the state after a step that writes the parameter `written`. w: the old parameter.
+//   offset  the new iterate minus w, or the average minus w
+template <typename Real>
+SHAMPOO_HD Real NextIterateOffset(Real offset, Real w, Real written) {
+  return offset - (written - w);
+}
+template <typename Real>
+SHAMPOO_HD Real NextEmaOffset(Real decay, Real offset, Real w, Real written) {
+  return decay * (offset - (written - w));
+}
+
 // Returns f for which W + f * difference = (1 - blend) W + blend * average. The difference is the stored state: Z - W
 // with averaging, otherwise the average minus W.
 SHAMPOO_HD inline double ExportFactor(const GroupSettings& settings, double blend) {

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "core/base/dtype.h"
+#include "core/base/host_device.h"
 #include "core/config/settings.h"
 #include "core/rules/eigenvalue.h"
 #include "core/rules/schedule.h"
@@ -46,6 +48,27 @@ constexpr bool IsFirstBasis(const GroupSettings& settings, int64_t gradient) {
 constexpr RootTask BasisTaskOf(const GroupSettings& settings, int64_t gradients) {
   if (IsFirstBasis(settings, gradients + 1)) return RootTask::kInitialize;
   return IsBasisDue(settings, gradients + 1) ? RootTask::kCompute : RootTask::kNone;
+}
+
+// What the schedule of a block depends on, in addition to its group.
+struct ScheduledBlock {
+  bool is_owned;           // only the owner has the states of the block
+  bool is_rotated;         // it has eigenbases
+  bool is_preconditioned;  // it has factor matrices
+  int64_t phase;           // with root_spread, otherwise 0
+  int64_t gradient_count;  // the state; 0 without it
+  int64_t snapshot_step;   // see RootTaskOf
+};
+
+// Returns the schedule of a block in the step of its group.
+constexpr RootSchedule ScheduleOf(const GroupSettings& settings, const GroupSchedule& group,
+                                  const ScheduledBlock& block) {
+  if (UsesEigenbasis(settings.method)) {
+    if (!block.is_owned || !block.is_rotated) return {};
+    return {BasisTaskOf(settings, block.gradient_count), DirectionRule::kPrecondition};
+  }
+  if (IsSteepestDescent(settings.method)) return {RootTask::kNone, RuleWithoutRoots(group)};
+  return BlockScheduleOf(group, block.phase, block.is_preconditioned, block.snapshot_step);
 }
 
 // Sets the bias corrections of a block in its update with this number, which is at least 1.
@@ -93,6 +116,36 @@ constexpr double RelativeEpsilon(const GroupSettings& settings, Dtype computatio
   return settings.relative_epsilon >= 0 ? settings.relative_epsilon : kRoundoffs / 2 * MachineEpsilon(computation);
 }
 
+// Returns what the relative epsilon adds to epsilon. largest: the largest element of V after the update.
+SHAMPOO_HD inline double AddedEpsilon(const GroupSettings& settings, Dtype computation, double correction,
+                                      double largest) {
+  return RelativeEpsilon(settings, computation) * std::pow(largest / correction, settings.inverse_exponent);
+}
+
+// Returns an element of the direction, H / ((V / correction)^inverse_exponent + epsilon), or 0 if the divisor is 0.
+template <typename Real>
+SHAMPOO_HD Real PowerDirection(double inverse_exponent, double correction, double epsilon, Real h, Real v) {
+  const double divisor = std::pow(static_cast<double>(v) / correction, inverse_exponent) + epsilon;
+  return divisor == 0 ? Real{0} : static_cast<Real>(static_cast<double>(h) / divisor);
+}
+
+// Returns whether a symmetric matrix is nearly diagonal in a basis (basis_tolerance). off_diagonal_square: the sum of
+// the squares of its elements off the diagonal in that basis. square: the sum of the squares of all its elements.
+SHAMPOO_HD inline bool IsBasisAccurate(double tolerance, double off_diagonal_square, double square) {
+  return std::sqrt(off_diagonal_square) <= tolerance * std::sqrt(square);
+}
+
+// Returns whether the basis of a d x d matrix is the identity and is not computed. iterates: orthogonal iteration
+// starts from the previous basis. is_negligible: see IsNegligible.
+constexpr bool IsBasisIdentity(bool iterates, int64_t d, bool is_negligible) {
+  return !iterates && (d == 1 || is_negligible);
+}
+
+// Returns the weight of an element of a block in a mean over all dims except one of size d.
+constexpr double MeanWeight(int64_t d, int64_t elements) {
+  return static_cast<double>(d) / static_cast<double>(elements);
+}
+
 // Returns whether the eigenvalues start from the gradients (kl_init auto): the first gradient gives the scale of the
 // first whitening, and the moving averages of the eigenvalues are bias-corrected, so that this scale has no weight in
 // them.
@@ -117,6 +170,12 @@ SHAMPOO_HD inline double FirstEigenvalue(double mean_square, int factors, Dtype 
   return IsNegligible(mean_square, computation) ? kEigenvalueOfZeros : std::pow(mean_square, 1.0 / factors);
 }
 
+// Returns the inverse square root of these eigenvalues. square: the sum of the squares of a gradient.
+SHAMPOO_HD inline double FirstEigenvalueScale(double square, int64_t elements, int factors, Dtype computation) {
+  const double mean_square = square / static_cast<double>(elements);
+  return 1 / std::sqrt(FirstEigenvalue(mean_square, factors, computation));
+}
+
 // Returns by what the term of the first gradient in a factor matrix is multiplied, so that it has the scale of a term
 // that is whitened by the first eigenvalues. scale: their inverse square root. factors: number of factor matrices.
 SHAMPOO_HD inline double FirstTermScale(const GroupSettings& settings, double scale, int factors) {
@@ -136,6 +195,23 @@ SHAMPOO_HD inline double EigenvalueDecay(const GroupSettings& settings, int64_t 
 // square root of the eigenvalue.
 SHAMPOO_HD inline double KeptEigenvalue(double decay, double scale) { return decay / (scale * scale); }
 
+// Returns the new average of an eigenvalue of a dim of size d. square: the sum of the squares of the whitened gradient
+// along the eigenvector. elements: of the block.
+SHAMPOO_HD inline double NextEigenvalue(double decay, double scale, int64_t d, int64_t elements, double square) {
+  return KeptEigenvalue(decay, scale) + (1 - decay) * MeanWeight(d, elements) * square;
+}
+
+// Returns whether a gradient has changed the average of an eigenvalue.
+SHAMPOO_HD inline bool HasTerm(double decay, double scale, double next) { return next != KeptEigenvalue(decay, scale); }
+
+// Returns whether new averages replace the eigenvalues of a dim. mean: their mean.
+//   has_term()  returns whether HasTerm() is true for any of them
+SHAMPOO_CALLS_BACK template <typename HasAnyTerm>
+SHAMPOO_HD bool ReplacesEigenvalues(const GroupSettings& settings, double mean, Dtype computation,
+                                    const HasAnyTerm& has_term) {
+  return !StartsFromGradient(settings) || (!IsNegligible(mean, computation) && has_term());
+}
+
 // Returns the largest inverse square root that an eigenvalue of a dim of size d may have; infinity: there is no limit.
 // mean: the mean of the eigenvalues of the dim, above 0. With kl_init auto, an automatic cap is relative to it.
 SHAMPOO_HD inline double KlCap(const GroupSettings& settings, int64_t d, double mean) {
@@ -149,6 +225,42 @@ SHAMPOO_HD inline double KlCap(const GroupSettings& settings, int64_t d, double 
 SHAMPOO_HD inline double KlScale(double eigenvalue, double cap) {
   const double scale = eigenvalue > 0 ? 1 / std::sqrt(eigenvalue) : cap;
   return scale < cap ? scale : cap;
+}
+
+// Returns the term of an eigenvalue of the old basis in an eigenvalue of the new basis. square: that of an element of
+// Q_old^T Q_new. scale: the inverse square root of the old eigenvalue.
+SHAMPOO_HD inline double TransportedTerm(double square, double scale) { return square / (scale * scale); }
+
+// Returns the inverse square root of an eigenvalue of the new basis. It needs no cap: new eigenvalues are averages of
+// the old ones, so their inverse square roots are below the cap, too.
+SHAMPOO_HD inline double TransportedScale(double eigenvalue) { return KlScale(eigenvalue, __builtin_inf()); }
+
+// The scalars of a block's step.
+struct BasisScalars : StepScalars {
+  int64_t update = 0;           // the number of the update; 0: the gradient only initializes the block
+  bool is_first = false;        // with basis_order after: the gradient initializes the block
+  double eigenvalue_decay = 1;  // of the moving averages of eigenvalues
+  double basis_correction = 1;  // the divisor of the factor matrices in a refresh
+};
+
+// step: the scalars of the group's step. gradient: the number of the block's gradient, counted from 1.
+SHAMPOO_HD inline BasisScalars MakeBasisScalars(const GroupSettings& settings, const StepScalars& step,
+                                                int64_t gradient) {
+  BasisScalars scalars;
+  static_cast<StepScalars&>(scalars) = step;
+  scalars.update = UpdatesOf(settings, gradient);
+  scalars.is_first = settings.basis_order == BasisOrder::kAfter && gradient == 1;
+  if (scalars.update > 0) {
+    CorrectBias(settings, scalars.update, &scalars);
+    if (!UpdatesFactors(settings, scalars.update)) KeepFactors(&scalars);
+  }
+  if (scalars.is_first) {
+    scalars.factor_weight = FirstFactorWeight(settings, scalars);
+  } else if (settings.factor_correction == FactorTerm::kKl) {
+    scalars.eigenvalue_decay = EigenvalueDecay(settings, scalars.update);
+  }
+  scalars.basis_correction = BasisCorrection(settings, scalars.update);
+  return scalars;
 }
 
 }  // namespace shampoo

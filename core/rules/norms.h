@@ -66,11 +66,32 @@ struct NormSums {
   }
 };
 
+// Returns the terms of an element in NormSums. w: the element after weight decay.
+constexpr NormSums TermsOf(double w, double p) { return {w * w, p * w, p * p}; }
+
 // W1 = keep W - move P, for a tensor or a row.
 struct ControlledMove {
   double keep = 1;
   double move = 0;
+
+  // Returns an element of W1.
+  constexpr double Of(double w, double p) const { return keep * w - move * p; }
 };
+
+// Returns an element of the old parameter minus the new one. moved: the element of W1. ratio: NormControlStep::Ratio().
+constexpr double ControlledDifference(double w, double ratio, double moved) { return w - ratio * moved; }
+
+// Returns the norm that hyperball maintains; 0: it is not known yet. stored: the state `radius`.
+constexpr double KnownRadius(const GroupSettings& settings, double stored) {
+  return settings.norm_radius > 0 ? settings.norm_radius : stored;
+}
+
+// Returns whether norm_control can move a parameter. It cannot maintain a norm of 0, and a step relative to a norm of 0
+// has length 0. total: the sums over the whole tensor. radius: the norm that hyperball maintains.
+constexpr bool CanControl(const GroupSettings& settings, const NormSums& total, double radius) {
+  if (settings.norm_control == NormControl::kHyperball) return radius > 0;
+  return settings.norm_control != NormControl::kRelative || total.ww != 0;
+}
 
 // Returns an element of W after weight decay. decay: DecayOf() of the step.
 template <typename Real>

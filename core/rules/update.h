@@ -122,6 +122,22 @@ constexpr bool StaysSmall(const StepScalars& step, Dtype computation, bool has_m
   return moved < small && total < small && lr * total + shrunk < small;
 }
 
+// How a step checks whether the direction of a block can be applied.
+enum class FitCheckMode : int32_t {
+  kNone,     // the bound on the direction (DirectionScale::size) decides; no element is read
+  kByBound,  // by a bound on the terms of decay and momentum; element by element if the bound is too large
+  kExact,    // element by element
+};
+
+// Returns how the fit of a direction of this size is checked. bounds_suffice: BoundsSuffice(), or false if the caller
+// has another reason to check every element.
+constexpr FitCheckMode FitCheckFor(const StepScalars& step, const UpdateTargets& targets, bool bounds_suffice,
+                                   double size) {
+  const bool is_small = StaysSmall(step, targets.computation, targets.has_momentum, size, 0, 0);
+  if (!bounds_suffice || !is_small) return FitCheckMode::kExact;
+  return targets.has_momentum || step.decays_parameter() ? FitCheckMode::kByBound : FitCheckMode::kNone;
+}
+
 // The mark of a block whose update was skipped. In an exchange between replicas, every byte of the block's first
 // element has this value. In each dtype, the element is then a NaN that no arithmetic produces.
 inline constexpr unsigned char kSkippedMark = 0xff;

@@ -129,4 +129,11 @@ int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, con
   return now.block_without_update;
 }
 
+Status CannotExportAverages() {
+  return Unsupported(
+      "averages cannot be exported on a GPU yet with several copies of the parameters or with shard_mode gather: such "
+      "an "
+      "optimizer has no averages, so use the parameters");
+}
+
 }  // namespace shampoo

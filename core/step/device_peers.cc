@@ -10,8 +10,24 @@
 #include "core/base/catch_exceptions.h"
 #include "core/comm/received.h"
 #include "core/comm/round.h"
+#include "core/config/keys.h"
+#include "core/rules/basis.h"
 
 namespace shampoo {
+namespace {
+
+// Several ranks cannot capture a step of a method in eigenbases: all ranks must reject the same captures, but a rank
+// does not know whether eigenbases of the other ranks' blocks are due.
+Status CheckBasisCapture(const PlanData& plan) {
+  for (const Settings& settings : plan.groups) {
+    if (!UsesEigenbasis(settings.method)) continue;
+    return WrongState("the stream is captured, and a step of several ranks with method ", NameOf(settings.method),
+                      " cannot be captured: expected one rank. Call shampoo_optimizer_step outside of a capture");
+  }
+  return {};
+}
+
+}  // namespace
 
 SeveralDevices::SeveralDevices(std::vector<std::unique_ptr<DeviceRanks>> ranks, const cuda::DeviceStateMemory* memory)
     : ranks_(std::move(ranks)), memory_(memory) {}
@@ -36,20 +52,36 @@ Status SeveralDevices::PriorFailure() const {
   return {};
 }
 
-Status SeveralDevices::CheckCapture() const {
+Status SeveralDevices::CheckCapture(const PlanData& plan) const {
   for (const auto& ranks : ranks_) {
     const Communicator& comm = *ranks->comm();
     if (comm.takes_device_memory()) continue;
-    return WrongState("the stream is captured, and ", ranks->hold_shards() ? "shard" : "replica",
+    return WrongState("the stream is captured, and ", ranks->kind(),
                       "_comm takes host memory, so the host takes part in its collectives: expected a communicator "
                       "whose device_type is SHAMPOO_CUDA and whose functions only enqueue work in the stream, such as "
                       "those of NCCL. Call shampoo_optimizer_step outside of a capture, or use another communicator");
   }
+  return CheckBasisCapture(plan);
+}
+
+Status SeveralDevices::CheckExport() const {
+  for (const auto& ranks : ranks_) SHAMPOO_RETURN_IF_ERROR(ranks->CheckExport());
   return {};
 }
 
-bool SeveralDevices::activate_groups() const {
-  return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& ranks) { return ranks->hold_shards(); });
+bool SeveralDevices::is_skipped_update_known() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const auto& ranks) { return ranks->is_skipped_update_known(); });
+}
+
+bool SeveralDevices::IsStepKnown(bool has_gradient) const {
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [has_gradient](const auto& ranks) { return ranks->IsStepKnown(has_gradient); });
+}
+
+const int64_t* SeveralDevices::CountedSteps(const int64_t* expected, const int64_t* reported) const {
+  const int64_t* counted = expected;
+  for (const auto& ranks : ranks_) counted = ranks->CountedSteps(counted, reported);
+  return counted;
 }
 
 void SeveralDevices::Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) {

@@ -8,6 +8,7 @@
 
 #include "core/backend/cuda/device_engine.h"
 #include "core/backend/cuda/device_state_memory.h"
+#include "core/plan/plan.h"
 #include "core/step/device_ranks.h"
 
 namespace shampoo {
@@ -18,12 +19,27 @@ class DevicePeers {
   virtual ~DevicePeers() = default;
   // Returns an error if a collective of these ranks has failed before.
   virtual Status PriorFailure() const = 0;
-  // Returns an error if a step cannot be captured over the communicators of these ranks.
-  virtual Status CheckCapture() const = 0;
-  // Returns whether there are other ranks, which must make the same calls and return the same results.
-  virtual bool exist() const = 0;
-  // Returns whether other ranks may activate groups of which this rank has no gradient.
-  virtual bool activate_groups() const = 0;
+  // Returns an error if a step of the plan cannot be captured together with these ranks.
+  virtual Status CheckCapture(const PlanData& plan) const = 0;
+  // Returns an error if averages cannot be exported.
+  virtual Status CheckExport() const = 0;
+  // Returns whether a step may return the error of an earlier step. All ranks must return it from the same call, but
+  // during a capture the host does not wait for the device, so the ranks may have different reports.
+  virtual bool CanReturnEarlierErrors(bool captured) const = 0;
+  // Returns whether every rank knows that an update of this rank was skipped, and returns the same error for it.
+  virtual bool is_skipped_update_known() const = 0;
+  // Returns whether a rank that cannot make a step joins it to report its error. All ranks then return the error.
+  virtual bool CanReportFailure(bool captured) const = 0;
+  // Returns whether this rank knows, before the report of a step, that the step counts in a group. Otherwise, only the
+  // report says whether another rank has stepped the group. has_gradient: this rank has a gradient of the group.
+  virtual bool IsStepKnown(bool has_gradient) const = 0;
+  // Returns the steps that the groups have made, by group (0: none). expected: the steps that this rank asked for;
+  // reported: those in the report of the device.
+  virtual const int64_t* CountedSteps(const int64_t* expected, const int64_t* reported) const = 0;
+  // Returns whether another rank may reject a step after this rank has stepped its blocks.
+  virtual bool CanRejectLate() const = 0;
+  // Returns whether a report must be awaited although the caller does not wait, so that all ranks have the same one.
+  virtual bool has_to_await_reports() const = 0;
   // Fills in the values that the device compares with other ranks, and the functions that exchange them. own: the error
   // of this rank if it cannot make the step. counters: by group. args->captured and args->expected_step must be set.
   virtual void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) = 0;
@@ -38,9 +54,15 @@ class DevicePeers {
 class SingleDevice final : public DevicePeers {
  public:
   Status PriorFailure() const override { return {}; }
-  Status CheckCapture() const override { return {}; }
-  bool exist() const override { return false; }
-  bool activate_groups() const override { return false; }
+  Status CheckCapture(const PlanData& /*plan*/) const override { return {}; }
+  Status CheckExport() const override { return {}; }
+  bool CanReturnEarlierErrors(bool /*captured*/) const override { return true; }
+  bool is_skipped_update_known() const override { return true; }
+  bool CanReportFailure(bool /*captured*/) const override { return false; }
+  bool IsStepKnown(bool /*has_gradient*/) const override { return true; }
+  const int64_t* CountedSteps(const int64_t* expected, const int64_t* /*reported*/) const override { return expected; }
+  bool CanRejectLate() const override { return false; }
+  bool has_to_await_reports() const override { return false; }
   void Prepare(const int64_t* /*counters*/, const Status& /*own*/, cuda::StepArgs* /*args*/) override {}
   Status TakeFailure() override { return {}; }
   Status RejectionError(const cuda::StepReport& /*report*/, Status own, int64_t /*step*/,
@@ -59,9 +81,15 @@ class SeveralDevices final : public DevicePeers {
                        const cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers>* out);
 
   Status PriorFailure() const override;
-  Status CheckCapture() const override;
-  bool exist() const override { return true; }
-  bool activate_groups() const override;
+  Status CheckCapture(const PlanData& plan) const override;
+  Status CheckExport() const override;
+  bool CanReturnEarlierErrors(bool captured) const override { return !captured; }
+  bool is_skipped_update_known() const override;
+  bool CanReportFailure(bool captured) const override { return !captured; }
+  bool IsStepKnown(bool has_gradient) const override;
+  const int64_t* CountedSteps(const int64_t* expected, const int64_t* reported) const override;
+  bool CanRejectLate() const override { return true; }
+  bool has_to_await_reports() const override { return true; }
   void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) override;
   Status TakeFailure() override;
   Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;

@@ -15,12 +15,17 @@ class DeviceRanks {
   virtual ~DeviceRanks() = default;
   virtual Communicator* comm() const = 0;
   virtual int32_t optimizer() const = 0;
-  // Returns whether the ranks hold shards of the parameters; otherwise, they hold copies.
-  virtual bool hold_shards() const = 0;
+  // Returns the kind of the ranks, for error messages: shard or replica.
+  virtual const char* kind() const = 0;
   // Returns the bytes of device memory that the exchange of error messages needs over a communicator of device memory.
   virtual int64_t staging_bytes() const = 0;
 
-  // See DevicePeers.
+  // See DevicePeers. The functions that are implemented here suit ranks with copies of the same parameters, which have
+  // the same gradients and know of the same skipped updates.
+  virtual Status CheckExport() const = 0;
+  virtual bool is_skipped_update_known() const { return true; }
+  virtual bool IsStepKnown(bool /*has_gradient*/) const { return true; }
+  virtual const int64_t* CountedSteps(const int64_t* expected, const int64_t* /*reported*/) const { return expected; }
   virtual void Prepare(const int64_t* counters, cuda::StepArgs* args) = 0;
   virtual Status TakeFailure() = 0;
   // Agrees with the ranks on the error of a rejected step, and returns it; success if no rank has an error. own: this

@@ -3,12 +3,21 @@
 #include "core/step/device_replicas.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/comm/agreement.h"
 
 namespace shampoo {
+namespace {
+
+// Fetches the error of replicas that agree before any of them begins the step.
+Status FetchErrorBeforeStep(Rounds* rounds, const std::string& own_text) {
+  return rounds->FetchError(rounds->FindFailure(), own_text);
+}
+
+}  // namespace
 
 DeviceReplicas::DeviceReplicas(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
                                const cuda::DeviceEngine* engine)
@@ -17,6 +26,7 @@ DeviceReplicas::DeviceReplicas(const StepInputs& inputs, std::shared_ptr<Communi
       engine_(engine),
       step_inputs_(inputs.plan),
       captured_inputs_(inputs.plan),
+      fetch_error_(inputs.plan.replicas_agree_first() ? FetchErrorBeforeStep : FetchErrorOfReplicas),
       collectives_(rounds_.comm(), engine) {}
 
 int64_t DeviceReplicas::staging_bytes() const {
@@ -57,10 +67,7 @@ Status DeviceReplicas::Agree(const cuda::StepReport& report, Status own, int64_t
       break;
   }
   SHAMPOO_RETURN_IF_ERROR(rounds_.GatherCodes(own));
-  const RoundFailure failure = rounds_.FindFailure();
-  if (!failure.found()) return own;
-  return inputs_.plan.replicas_agree_first() ? rounds_.FetchError(failure, own.message())
-                                             : FetchErrorOfReplicas(&rounds_, own.message());
+  return rounds_.FindFailure().found() ? fetch_error_(&rounds_, own.message()) : std::move(own);
 }
 
 }  // namespace shampoo

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "core/backend/cuda/device_engine.h"
 #include "core/comm/round.h"
 #include "core/step/device_collectives.h"
+#include "core/step/device_errors.h"
 #include "core/step/device_ranks.h"
 #include "core/step/replica_inputs.h"
 #include "core/step/step_strategy.h"
@@ -24,8 +26,9 @@ class DeviceReplicas final : public DeviceRanks {
 
   Communicator* comm() const override { return rounds_.comm(); }
   int32_t optimizer() const override { return rounds_.optimizer(); }
-  bool hold_shards() const override { return false; }
+  const char* kind() const override { return "replica"; }
   int64_t staging_bytes() const override;
+  Status CheckExport() const override { return CannotExportAverages(); }
   void Prepare(const int64_t* counters, cuda::StepArgs* args) override;
   Status TakeFailure() override { return collectives_.TakeFailure(); }
   Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
@@ -35,8 +38,9 @@ class DeviceReplicas final : public DeviceRanks {
   Rounds rounds_;
   const cuda::DeviceEngine* engine_;
   // Both are stored, because a step may be captured before the error of an earlier step was reported.
-  ReplicaInputs step_inputs_;      // of the last step that was not captured
-  ReplicaInputs captured_inputs_;  // of the last captured step
+  ReplicaInputs step_inputs_;                                           // of the last step that was not captured
+  ReplicaInputs captured_inputs_;                                       // of the last captured step
+  Status (*fetch_error_)(Rounds* rounds, const std::string& own_text);  // of the failure in the last round
   DeviceCollectives collectives_;
 };
 

@@ -12,8 +12,8 @@ namespace shampoo {
 DeviceShards::DeviceShards(const StepInputs& inputs, const std::shared_ptr<Communicator>& comm, int32_t optimizer,
                            const cuda::DeviceEngine* engine)
     : inputs_(inputs),
-      step_(inputs, comm, optimizer),
-      captured_(inputs, comm, optimizer),
+      step_(inputs, comm, optimizer, BoundScalars::kOnDevice),
+      captured_(inputs, comm, optimizer, BoundScalars::kOnDevice),
       collectives_(comm.get(), engine) {}
 
 int64_t DeviceShards::staging_bytes() const {

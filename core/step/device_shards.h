@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/step/device_collectives.h"
+#include "core/step/device_errors.h"
 #include "core/step/device_ranks.h"
 #include "core/step/shard_agreement.h"
 
@@ -14,7 +15,7 @@ namespace shampoo {
 // The ranks that hold the other shards of the parameters of an optimizer on a device. The devices agree before anything
 // is written. After a rejected step, the hosts run the agreement of the CPU backend with the same inputs to find the
 // text of the error.
-class DeviceShards final : public DeviceRanks {
+class DeviceShards : public DeviceRanks {
  public:
   // optimizer: from Communicator::TakeOptimizerId(). engine: must outlive this object.
   DeviceShards(const StepInputs& inputs, const std::shared_ptr<Communicator>& comm, int32_t optimizer,
@@ -22,8 +23,14 @@ class DeviceShards final : public DeviceRanks {
 
   Communicator* comm() const override { return step_.comm(); }
   int32_t optimizer() const override { return step_.optimizer(); }
-  bool hold_shards() const override { return true; }
+  const char* kind() const override { return "shard"; }
   int64_t staging_bytes() const override;
+  Status CheckExport() const override { return {}; }
+  // A shard rank may not know that an update of another shard was skipped.
+  bool is_skipped_update_known() const override { return false; }
+  // Other shards may step groups of which this rank has no gradient.
+  bool IsStepKnown(bool has_gradient) const override { return has_gradient; }
+  const int64_t* CountedSteps(const int64_t* /*expected*/, const int64_t* reported) const override { return reported; }
   void Prepare(const int64_t* counters, cuda::StepArgs* args) override;
   Status TakeFailure() override { return collectives_.TakeFailure(); }
   Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
@@ -37,6 +44,13 @@ class DeviceShards final : public DeviceRanks {
   ShardRounds step_;      // with the inputs of the last step that was not captured
   ShardRounds captured_;  // with the inputs of the last captured step
   DeviceCollectives collectives_;
+};
+
+// Shard ranks that gather the blocks (shard_mode gather).
+class GatheringDeviceShards final : public DeviceShards {
+ public:
+  using DeviceShards::DeviceShards;
+  Status CheckExport() const override { return CannotExportAverages(); }
 };
 
 }  // namespace shampoo

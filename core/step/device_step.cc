@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/base/catch_exceptions.h"
-#include "core/config/keys.h"
 #include "core/rules/basis.h"
 #include "core/rules/step_program.h"
 #include "core/step/device_errors.h"
@@ -31,17 +30,6 @@ Status UnreportedStep(size_t group) {
                     " had no gradient on this rank in the previous step, so only the report of that step says whether "
                     "other ranks stepped the group. With status_lag 1, the report cannot be read while the stream is "
                     "captured: call shampoo_optimizer_status before the capture");
-}
-
-// Several ranks cannot capture a step of a method in eigenbases: all ranks must reject the same captures, but a rank
-// does not know whether eigenbases of the other ranks' blocks are due.
-Status CheckBasisCapture(const PlanData& plan) {
-  for (const Settings& settings : plan.groups) {
-    if (!UsesEigenbasis(settings.method)) continue;
-    return WrongState("the stream is captured, and a step of several ranks with method ", NameOf(settings.method),
-                      " cannot be captured: expected one rank. Call shampoo_optimizer_step outside of a capture");
-  }
-  return {};
 }
 
 // Returns the counter of a block after a pending step that the device is expected to make.
@@ -91,12 +79,12 @@ void StartedRoots::Forget() { std::fill(step_of_block_.begin(), step_of_block_.e
 
 DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::DeviceEngine> engine,
                        cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers> peers,
-                       std::unique_ptr<HostRoots> host_roots)
+                       std::unique_ptr<AsyncRootSource> async_roots)
     : inputs_(inputs),
       engine_(std::move(engine)),
       memory_(memory),
       peers_(std::move(peers)),
-      host_roots_(std::move(host_roots)),
+      async_roots_(std::move(async_roots)),
       lags_(inputs.plan.groups[0].status_lag != 0),
       counters_(inputs.plan),
       started_roots_(inputs.plan.blocks.size()) {
@@ -117,37 +105,30 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
   SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());
   bool captured = false;
   SHAMPOO_RETURN_IF_ERROR(engine_->IsCapturing(stream, &captured));
-  if (captured) SHAMPOO_RETURN_IF_ERROR(peers_->CheckCapture());
-  if (captured && peers_->exist()) SHAMPOO_RETURN_IF_ERROR(CheckBasisCapture(inputs_.plan));
+  if (captured) SHAMPOO_RETURN_IF_ERROR(peers_->CheckCapture(inputs_.plan));
   memory_->UseStream(stream);
   SHAMPOO_RETURN_IF_ERROR(captured ? PollReport(0) : FinishSteps());
   if (!captured && !counters_.AreKnown(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());
-  // During a capture the host does not wait for the device, so the ranks may have different reports. If there are other
-  // ranks, errors are therefore raised by a later call.
   Status checked;
-  if (!captured || !peers_->exist()) {
+  if (peers_->CanReturnEarlierErrors(captured)) {
     SHAMPOO_RETURN_IF_ERROR(RaiseRejection(kPreviousStep));
     checked = CatchExceptions([&] { return inputs_.history.RaiseSkippedUpdate(inputs_.state.hyper_parameters()); });
-    // Every copy of a block knows that its update was skipped, so all replicas return here. A shard rank may not know
-    // it.
-    if (!checked.ok() && !peers_->activate_groups()) return checked;
+    if (!checked.ok() && peers_->is_skipped_update_known()) return checked;
   }
   SetSettings();
   if (checked.ok()) checked = std::move(caller_status);
   if (checked.ok()) checked = CatchExceptions([&] { return Prepare(captured); });
-  // If there are other ranks, a rank that cannot make the step joins it to report the error. All ranks return it.
-  if (!checked.ok() && (!peers_->exist() || captured)) return checked;
+  if (!checked.ok() && !peers_->CanReportFailure(captured)) return checked;
   SHAMPOO_RETURN_IF_ERROR(Enqueue(captured, checked));
   if (captured || lags_) return {};
   SHAMPOO_RETURN_IF_ERROR(FinishSteps());
   return RaiseRejection(nullptr);
 }
 
-// Returns whether a parameter takes part in the step, as far as this rank knows. With gathered blocks, a parameter that
-// has no elements here may have a gradient on other ranks; the device finds out.
+// Returns whether a parameter takes part in the step, as far as this rank knows. A parameter that has blocks but no
+// elements here may have a gradient on other ranks, which gather its blocks; the device finds out.
 bool DeviceStep::TakesPart(const Param& param) const {
-  if (inputs_.plan.gathers && param.elements == 0) return param.block_count > 0;
-  return inputs_.buffers.HasGradient(param);
+  return inputs_.buffers.HasGradient(param) || (param.elements == 0 && param.block_count > 0);
 }
 
 // Sets the settings of the next step. A rank that joins the step only to report an error passes them, too.
@@ -182,7 +163,7 @@ Status DeviceStep::Prepare(bool captured) {
   }
   for (size_t g = 0; g < next_.steps.size(); ++g) {
     if (next_.steps[g] == 0) continue;
-    if (is_pending && peers_->activate_groups() && pending_.has_gradient[g] == 0) return UnreportedStep(g);
+    if (is_pending && !peers_->IsStepKnown(pending_.has_gradient[g] != 0)) return UnreportedStep(g);
     const bool steps_in_pending = is_pending && pending_.steps[g] != 0;
     const int64_t counter = steps_in_pending ? pending_.steps[g] : counters_.steps[g];
     if (!IsStepCounter(counter)) return RejectCounter(g, counter);
@@ -192,7 +173,7 @@ Status DeviceStep::Prepare(bool captured) {
   if (!captured) {
     // Waits until the step can be enqueued without waiting for async roots. Their errors are returned here, before the
     // step joins its collectives.
-    Status prepared = host_roots_ ? PrepareHostRoots() : engine_->AwaitAsyncRoots(next_.tasks);
+    Status prepared = PrepareAsyncRoots();
     if (!prepared.ok()) started_roots_.Forget();
     return prepared;
   }
@@ -206,7 +187,7 @@ Status DeviceStep::Prepare(bool captured) {
 // replay in which roots of the parameter are due. A rank without a gradient of the parameter expects that the
 // parameter's group is stepped if the last step stepped that group.
 bool DeviceStep::TakesPartInReplays(const Param& param) const {
-  return inputs_.buffers.HasGradient(param) || engine_->counted_steps()[param.desc.group] != 0;
+  return peers_->IsStepKnown(inputs_.buffers.HasGradient(param)) || engine_->counted_steps()[param.desc.group] != 0;
 }
 
 void DeviceStep::ListTasks(bool captured) {
@@ -229,7 +210,7 @@ void DeviceStep::ListTasks(bool captured) {
       counter = CounterAfter(block, pending_.tasks[b], counter, pending_.steps[g], TakesPart(param));
     }
     if (!TakesPart(param) || !block.is_preconditioned) continue;
-    if (captured && peers_->activate_groups() && !TakesPartInReplays(param)) continue;
+    if (captured && !TakesPartInReplays(param)) continue;
     const GroupSchedule& schedule = next_.schedules[g];
     // All ranks must reject the same captures, but a rank does not know the states of the other ranks' blocks.
     bool has_task = !block.is_rotated() && IsRegularTask(schedule, block.phase);
@@ -244,28 +225,19 @@ void DeviceStep::ListTasks(bool captured) {
   }
 }
 
-// Waits until the host has computed the roots that the step uses. Roots that are not available, for example because
-// their snapshots were loaded from a checkpoint, are computed on the host now: roots that the device computes would
-// differ by rounding.
-Status DeviceStep::PrepareHostRoots() {
-  SHAMPOO_RETURN_IF_ERROR(host_roots_->TakeError());
-  if (next_.first_task < 0) return {};
-  SHAMPOO_RETURN_IF_ERROR(host_roots_->WaitFor(next_.tasks));
-  SHAMPOO_RETURN_IF_ERROR(StartHostRoots(RootTask::kFromSnapshot));
-  SHAMPOO_RETURN_IF_ERROR(host_roots_->WaitFor(next_.tasks));
-  for (size_t b = 0; b < next_.tasks.size(); ++b) {
-    if (next_.tasks[b] != RootTask::kFromSnapshot) continue;
-    started_roots_.SetStarted(b, next_.block_counters_before[b]);
-    next_.tasks[b] = RootTask::kAdoptDeviceRoots;
-  }
-  return {};
+AsyncRootSource::StepRoots DeviceStep::NextRoots() {
+  return {&next_.tasks,       next_.first_task >= 0, &next_.settings,
+          next_.steps.data(), inputs_.state.in(),    next_.block_counters_before.data(),
+          memory_->stream()};
 }
 
-Status DeviceStep::StartHostRoots(RootTask task) {
-  const bool from_arena = task == RootTask::kFromSnapshot;
-  return host_roots_->Start({&next_.tasks, task, &next_.settings,
-                             from_arena ? next_.block_counters_before.data() : next_.steps.data(), from_arena,
-                             from_arena ? inputs_.state.in() : nullptr, memory_->stream()});
+Status DeviceStep::PrepareAsyncRoots() {
+  SHAMPOO_RETURN_IF_ERROR(async_roots_->Prepare(NextRoots()));
+  for (size_t b = 0; b < next_.tasks.size(); ++b) {
+    const bool is_adopted = next_.tasks[b] == RootTask::kAdoptDeviceRoots;
+    if (is_adopted) started_roots_.SetStarted(b, next_.block_counters_before[b]);
+  }
+  return {};
 }
 
 Status DeviceStep::Enqueue(bool captured, const Status& checked) {
@@ -294,7 +266,7 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
   args.failure = checked.code();
   int64_t ticket = 0;
   Status enqueued = engine_->Step(args, &ticket);
-  if (enqueued.ok() && host_roots_ && !captured) enqueued = StartHostRoots(RootTask::kTakeSnapshot);
+  if (enqueued.ok() && !captured) enqueued = async_roots_->StartFromStep(NextRoots());
   if (!enqueued.ok()) counters_.Forget();  // the step may have completed nevertheless
   if (!enqueued.ok() || !checked.ok()) started_roots_.Forget();
   if (captured) {
@@ -351,15 +323,14 @@ Status DeviceStep::FinishSteps() {
   const bool was_made = report_.steps > pending_.steps_before;
   if (!was_made && report_.skipped_steps == pending_.skipped_before) {
     if (pending_.state_in != pending_.state_out) started_roots_.Forget();  // state_out was not written
-    // This rank's blocks may have been stepped before the rejection by another rank arrived.
-    if (peers_->exist() && counters_.has_block_counters()) counters_.Forget();
+    if (peers_->CanRejectLate() && counters_.has_block_counters()) counters_.Forget();
     return {};
   }
   // A skipped step also copies the state.
   counters_.SetKnown(pending_.state_out);
   inputs_.state.MarkStepped(pending_.state_in, pending_.state_out);
   if (!was_made) return {};
-  const int64_t* const counted = peers_->activate_groups() ? engine_->counted_steps() : pending_.steps.data();
+  const int64_t* const counted = peers_->CountedSteps(pending_.steps.data(), engine_->counted_steps());
   for (size_t g = 0; g < pending_.steps.size(); ++g) {
     if (counted[g] != 0) counters_.steps[g] = counted[g];
   }
@@ -416,8 +387,7 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
       RootReport& report = roots.ReportsOf(b)[k];
       report = ReportOfDevice(statuses[k]);
       // The ladder of the host has already tried everything.
-      const bool from_host = host_roots_ && task == RootTask::kAdoptDeviceRoots;
-      if (from_host) report = host_roots_->ReportOf(roots.FirstFactorOf(b) + k);
+      const bool from_host = async_roots_->TakeHostReport(task, roots.FirstFactorOf(b) + k, &report);
       // An eigenbasis that could not be computed is not computed again before the next refresh, because the states have
       // already been converted to the bases that this refresh left.
       if (report.outcome.ok() || from_host || !is_writable || block.is_rotated()) continue;
@@ -441,12 +411,7 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
 Status DeviceStep::Export(Status caller_status, double blend, std::span<void* const> weights) {
   SHAMPOO_RETURN_IF_ERROR(std::move(caller_status));
   SHAMPOO_RETURN_IF_ERROR(memory_->CheckReadable("the state of the averages"));
-  const bool is_spread = inputs_.plan.placement.replica_world > 1 || inputs_.plan.gathers;
-  if (is_spread) {
-    return Unsupported(
-        "averages cannot be exported on a GPU yet with several copies of the parameters or with shard_mode gather: "
-        "such an optimizer has no averages, so use the parameters");
-  }
+  SHAMPOO_RETURN_IF_ERROR(peers_->CheckExport());
   // A pending step may write a state that is not usable yet.
   if (!inputs_.state.CheckUsable(inputs_.state.out()).ok()) SHAMPOO_RETURN_IF_ERROR(FinishSteps());
   SHAMPOO_RETURN_IF_ERROR(CheckExport(inputs_, weights));
@@ -456,7 +421,7 @@ Status DeviceStep::Export(Status caller_status, double blend, std::span<void* co
 Status DeviceStep::ReportSteps(bool wait, int64_t* failed_call) {
   *failed_call = 0;
   SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());
-  wait = wait || peers_->exist();  // all ranks must have the same report
+  wait = wait || peers_->has_to_await_reports();
   SHAMPOO_RETURN_IF_ERROR(wait ? FinishSteps() : PollReport(0));
   if (wait && !counters_.AreKnown(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());
   const int64_t rejected = report_.rejected_ticket;

@@ -9,8 +9,8 @@
 #include "core/backend/cuda/device_engine.h"
 #include "core/backend/cuda/device_state_memory.h"
 #include "core/rules/schedule.h"
+#include "core/step/async_root_source.h"
 #include "core/step/device_peers.h"
-#include "core/step/host_roots.h"
 #include "core/step/step_strategy.h"
 
 namespace shampoo {
@@ -84,10 +84,10 @@ class StartedRoots {
 // returned by the next call, or with status_lag 0 by its own call.
 class DeviceStep final : public StepStrategy {
  public:
-  // memory: the memory of inputs.state, which owns it. host_roots: nullptr unless async roots are computed on the host.
+  // memory: the memory of inputs.state, which owns it.
   DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::DeviceEngine> engine,
              cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers> peers,
-             std::unique_ptr<HostRoots> host_roots);
+             std::unique_ptr<AsyncRootSource> async_roots);
 
   Status Step(Status caller_status, void* stream) override;
   Status Export(Status caller_status, double blend, std::span<void* const> weights) override;
@@ -133,8 +133,8 @@ class DeviceStep final : public StepStrategy {
   Status Prepare(bool captured);
   bool TakesPartInReplays(const Param& param) const;
   void ListTasks(bool captured);
-  Status PrepareHostRoots();
-  Status StartHostRoots(RootTask task);
+  AsyncRootSource::StepRoots NextRoots();
+  Status PrepareAsyncRoots();
   Status Enqueue(bool captured, const Status& checked);
   void RecordEnqueued(bool captured, int64_t ticket);
   void RecordStartedRoots();
@@ -147,7 +147,7 @@ class DeviceStep final : public StepStrategy {
   std::shared_ptr<const cuda::DeviceEngine> engine_;
   cuda::DeviceStateMemory* memory_;
   std::unique_ptr<DevicePeers> peers_;
-  std::unique_ptr<HostRoots> host_roots_;
+  std::unique_ptr<AsyncRootSource> async_roots_;
   bool lags_;  // status_lag
   bool buffers_changed_ = true;
   DeviceCounters counters_;

@@ -101,6 +101,29 @@ Status HostRoots::Allocate(const std::vector<const Block*>& blocks) {
   return {};
 }
 
+// Roots that are not available, for example because their snapshots were loaded from a checkpoint, are computed on the
+// host now: roots that the device computes would differ by rounding.
+Status HostRoots::Prepare(const StepRoots& step) {
+  SHAMPOO_RETURN_IF_ERROR(TakeError());
+  if (!step.any_task) return {};
+  SHAMPOO_RETURN_IF_ERROR(WaitFor(*step.tasks));
+  SHAMPOO_RETURN_IF_ERROR(Start(
+      {step.tasks, RootTask::kFromSnapshot, step.settings, step.block_counters, true, step.state_in, step.stream}));
+  SHAMPOO_RETURN_IF_ERROR(WaitFor(*step.tasks));
+  std::replace(step.tasks->begin(), step.tasks->end(), RootTask::kFromSnapshot, RootTask::kAdoptDeviceRoots);
+  return {};
+}
+
+Status HostRoots::StartFromStep(const StepRoots& step) {
+  return Start({step.tasks, RootTask::kTakeSnapshot, step.settings, step.steps, false, nullptr, step.stream});
+}
+
+bool HostRoots::TakeHostReport(RootTask task, int64_t factor, RootReport* report) const {
+  if (task != RootTask::kAdoptDeviceRoots) return false;
+  *report = ReportOf(factor);
+  return true;
+}
+
 Status HostRoots::Start(const Source& source) {
   const std::vector<RootTask>& tasks = *source.tasks;
   if (std::find(tasks.begin(), tasks.end(), source.task) == tasks.end()) return {};

@@ -18,21 +18,26 @@
 #include "core/roots/ladder.h"
 #include "core/roots/residual.h"
 #include "core/rules/schedule.h"
+#include "core/step/async_root_source.h"
 
 namespace shampoo {
 
 // Computes async roots of an optimizer on a device with the root methods of the CPU (root_device host). A thread
 // fetches the factor matrices of a step in chunks, computes their roots with the threads of the host, and returns them
 // to the device, while steps continue. It fetches a chunk while it computes the previous one.
-class HostRoots {
+class HostRoots final : public AsyncRootSource {
  public:
   // Allocates all memory and starts the threads. *out is nullptr if this rank has no async roots.
   static Status Create(const PlanData& plan, std::shared_ptr<const cuda::DeviceEngine> engine,
                        std::unique_ptr<HostRoots>* out);
   // Waits until the thread has ended. The thread skips roots that it has not begun to compute.
-  ~HostRoots();
+  ~HostRoots() override;
   HostRoots(const HostRoots&) = delete;
   HostRoots& operator=(const HostRoots&) = delete;
+
+  Status Prepare(const StepRoots& step) override;
+  Status StartFromStep(const StepRoots& step) override;
+  bool TakeHostReport(RootTask task, int64_t factor, RootReport* report) const override;
 
   // Describes a job: the roots of some blocks in one step.
   struct Source {

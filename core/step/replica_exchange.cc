@@ -9,6 +9,7 @@
 #include "core/base/catch_exceptions.h"
 #include "core/comm/agreement.h"
 #include "core/comm/received.h"
+#include "core/rules/rank_difference.h"
 
 namespace shampoo {
 
@@ -76,7 +77,7 @@ SegmentHeader ReplicaExchange::HeaderFor(int64_t bucket, const StepDecision& dec
   header.step = *std::max_element(counters, counters + inputs_.plan.groups.size());
   header.inputs = compared_inputs_.Hash();
   header.hyper_parameters = inputs_.state.hyper_parameters().Hash(true);
-  if (parameter_hashes_ && inputs_.history.counts().steps % inputs_.plan.groups[0].verify_replicas == 0) {
+  if (ComparesParameters(inputs_.plan.groups[0].verify_replicas, inputs_.history.counts().steps)) {
     parameter_hashes_->Update(inputs_.buffers);
     header.parameters = parameter_hashes_->Hash();
   }
@@ -124,26 +125,27 @@ void ReplicaExchange::ReportWithShards(int64_t bucket, const Status& failure, Sh
   if (bucket == 0) shards->Report(failure);
 }
 
-template <typename Field>
-bool ReplicaExchange::IsSameOnAllRanks(Field SegmentHeader::*field) const {
-  return std::all_of(headers_.begin(), headers_.end(),
-                     [&](const SegmentHeader& header) { return header.*field == headers_[0].*field; });
-}
-
 Status ReplicaExchange::CompareSteps() {
-  for (size_t rank = 1; rank < headers_.size(); ++rank) {
-    const SegmentHeader& header = headers_[rank];
-    if (header.step != headers_[0].step) return StepsDiffer(static_cast<int>(rank), header.step, headers_[0].step);
-    if (header.hyper_parameters != headers_[0].hyper_parameters) return HyperParametersDiffer(static_cast<int>(rank));
+  const auto header_of = [this](int64_t rank) -> const SegmentHeader& { return headers_[static_cast<size_t>(rank)]; };
+  const ReplicaDifference found = FindReplicaDifference(static_cast<int64_t>(headers_.size()), header_of);
+  switch (found.difference) {
+    case RankDifference::kStep:
+      return StepsDiffer(static_cast<int>(found.rank), header_of(found.rank).step, headers_[0].step);
+    case RankDifference::kScalars:
+      return HyperParametersDiffer(static_cast<int>(found.rank));
+    case RankDifference::kInputs:
+      SHAMPOO_RETURN_IF_ERROR(compared_inputs_.FindDifference(rounds_.comm()));
+      return NoDifferenceFound(rounds_.comm(), "the inputs of a step");
+    case RankDifference::kParameters:
+      // Without verify_replicas no rank sends a hash.
+      if (!parameter_hashes_) return NoDifferenceFound(rounds_.comm(), "the parameters");
+      return parameter_hashes_->FindDifference(rounds_.comm());
+    case RankDifference::kNone:
+    case RankDifference::kFailed:
+    case RankDifference::kPlace:
+      break;
   }
-  if (!IsSameOnAllRanks(&SegmentHeader::inputs)) {
-    SHAMPOO_RETURN_IF_ERROR(compared_inputs_.FindDifference(rounds_.comm()));
-    return NoDifferenceFound(rounds_.comm(), "the inputs of a step");
-  }
-  if (IsSameOnAllRanks(&SegmentHeader::parameters)) return {};
-  // Without verify_replicas no rank sends a hash.
-  if (!parameter_hashes_) return NoDifferenceFound(rounds_.comm(), "the parameters");
-  return parameter_hashes_->FindDifference(rounds_.comm());
+  return {};
 }
 
 void ReplicaExchange::DeferRootFailures() {

@@ -90,8 +90,6 @@ class ReplicaExchange final : public ReplicaSharing {
   Status EndEarly(Status status);
   Status CheckFailures(const Status& own);
   Status CompareSteps();
-  template <typename Field>
-  bool IsSameOnAllRanks(Field SegmentHeader::*field) const;
 
   StepInputs inputs_;
   Rounds rounds_;

@@ -9,12 +9,15 @@
 #include "core/base/catch_exceptions.h"
 #include "core/comm/agreement.h"
 #include "core/comm/received.h"
+#include "core/rules/rank_difference.h"
 
 namespace shampoo {
 
-ShardRounds::ShardRounds(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer)
+ShardRounds::ShardRounds(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
+                         BoundScalars bound_scalars)
     : inputs_(inputs),
       rounds_(std::move(comm), optimizer),
+      reads_bound_scalars_(bound_scalars == BoundScalars::kOnHost),
       own_steps_(inputs.plan.groups.size()),
       own_gradients_(inputs.plan.params.size()),
       steps_(own_steps_.size()),
@@ -103,10 +106,8 @@ void ShardRounds::AgreeOnCode(StepDecision* decision, const StepContext* context
 Status ShardRounds::RunRound(StepDecision* decision) {
   const uint32_t flags = (decision->is_forwarded ? kFailureIsForwarded : 0) | (decision->skip_step ? kSkipsStep : 0) |
                          (decision->needs_exact_check ? kNeedsExactCheck : 0);
-  // A scalar that is bound on a device cannot be read here; the devices compare such scalars.
-  const bool on_host = inputs_.plan.placement.device == DeviceType::kCpu;
   const ShardHeader own{rounds_.HeaderFor(kRound, decision->status, flags),
-                        inputs_.state.hyper_parameters().Hash(on_host)};
+                        inputs_.state.hyper_parameters().Hash(reads_bound_scalars_)};
   failure_ = {};
   own_text_.assign(decision->status.message(), 0, kTextBytes);  // allocates nothing: the capacity is kTextBytes
   char* to = SegmentOf(comm()->rank());
@@ -145,19 +146,19 @@ Status ShardRounds::CompareHyperParameters() {
 Status ShardRounds::CompareGradients() {
   const size_t before = sizeof(ShardHeader) + steps_.size() * sizeof steps_[0];
   for (size_t p = 0; p < gradients_.size(); ++p) {
-    int with = -1;
-    int without = -1;
+    const auto gradient_of = [&](int64_t rank) {
+      return static_cast<unsigned char>(SegmentOf(static_cast<int>(rank))[before + p]);
+    };
     for (int rank = 0; rank < comm()->world(); ++rank) {
-      const auto gradient = static_cast<unsigned char>(SegmentOf(rank)[before + p]);
+      const unsigned char gradient = gradient_of(rank);
       SHAMPOO_RETURN_IF_ERROR(
           CheckReceivedOrAbort(comm(), {"state of a gradient", rank, gradient}, kNoElements, kGradientAndCopy));
-      if (gradient >= kGradient) with = rank;
-      if (gradient == kNoGradient) without = rank;
       gradients_[p] = std::max(gradients_[p], gradient);
     }
-    if (with < 0 || without < 0) continue;
-    return Invalid("shard rank ", with, " has a gradient for parameter \"", inputs_.plan.params[p].desc.name,
-                   "\" and shard rank ", without, " has none", kNothingChanged,
+    const GradientDifference ranks = FindGradientDifference(comm()->world(), gradient_of);
+    if (!ranks.found()) continue;
+    return Invalid("shard rank ", ranks.with, " has a gradient for parameter \"", inputs_.plan.params[p].desc.name,
+                   "\" and shard rank ", ranks.without, " has none", kNothingChanged,
                    ". Bind gradients for the same parameters on all ranks");
   }
   return {};
@@ -165,21 +166,20 @@ Status ShardRounds::CompareGradients() {
 
 Status ShardRounds::CompareSteps() {
   for (size_t g = 0; g < steps_.size(); ++g) {
-    int first = -1;
-    for (int rank = 0; rank < comm()->world(); ++rank) {
+    const auto step_of = [&](int64_t rank) {
       int64_t step = 0;
-      std::memcpy(&step, SegmentOf(rank) + sizeof(ShardHeader) + g * sizeof step, sizeof step);
-      SHAMPOO_RETURN_IF_ERROR(CheckReceivedOrAbort(comm(), {"step of a group", rank, step}, 0, kStepLimit));
-      if (step == 0) continue;
-      if (first < 0) {
-        first = rank;
-        steps_[g] = step;
-      } else if (step != steps_[g]) {
-        return WrongState("shard rank ", rank, " is at step ", step, " of group ", g, " and shard rank ", first,
-                          " at step ", steps_[g], kNothingChanged,
-                          ". Give all ranks the state of the same step, and step them together");
-      }
+      std::memcpy(&step, SegmentOf(static_cast<int>(rank)) + sizeof(ShardHeader) + g * sizeof step, sizeof step);
+      return step;
+    };
+    for (int rank = 0; rank < comm()->world(); ++rank) {
+      SHAMPOO_RETURN_IF_ERROR(CheckReceivedOrAbort(comm(), {"step of a group", rank, step_of(rank)}, 0, kStepLimit));
     }
+    const ShardStep found = FindShardStep(comm()->world(), step_of);
+    steps_[g] = found.step;
+    if (found.differing < 0) continue;
+    return WrongState("shard rank ", found.differing, " is at step ", step_of(found.differing), " of group ", g,
+                      " and shard rank ", found.first, " at step ", found.step, kNothingChanged,
+                      ". Give all ranks the state of the same step, and step them together");
   }
   return {};
 }

@@ -54,6 +54,9 @@ class NoShards final : public ShardAgreement {
   void Report(const Status& /*failure*/) override {}
 };
 
+// The memory of bound scalars. The host cannot read scalars in the memory of a device; the devices compare these.
+enum class BoundScalars { kOnHost, kOnDevice };
+
 // Several ranks, over a communicator. Every rank makes the same calls.
 class ShardRounds final : public ShardAgreement {
  public:
@@ -61,7 +64,8 @@ class ShardRounds final : public ShardAgreement {
   static constexpr int64_t kRound = 0;
 
   // optimizer: from Communicator::TakeOptimizerId().
-  ShardRounds(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer);
+  ShardRounds(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
+              BoundScalars bound_scalars);
 
   Communicator* comm() const { return rounds_.comm(); }
   int32_t optimizer() const { return rounds_.optimizer(); }
@@ -101,6 +105,7 @@ class ShardRounds final : public ShardAgreement {
 
   StepInputs inputs_;
   Rounds rounds_;
+  bool reads_bound_scalars_;
   RoundFailure failure_;  // the failure of the last agreement, while its text is due
   std::string own_text_;
   // The inputs of this rank: by group, the step that it is about to make (0: none); by parameter, a GradientOnShard.

@@ -109,16 +109,17 @@ void StepContext::Activate(size_t group, int64_t step) {
 RootSchedule StepContext::ScheduleOf(const Block& block) const {
   const GroupStep& step = groups_[static_cast<size_t>(block.group)];
   if (block.is_routed) return {RootTask::kNone, DirectionRule::kGraft};
-  if (IsSteepestDescent(step.program.settings->method)) return {RootTask::kNone, RuleWithoutRoots(step.schedule)};
-  if (block.is_rotated()) {
-    if (!inputs_.plan.Owns(block)) return {};
-    return {BasisTaskOf(*step.program.settings, GradientsOf(inputs_.state, block)), DirectionRule::kPrecondition};
-  }
-  // Only the owner of a block has its state, and computes its roots.
-  const bool has_state = block.snapshot_step.present() && inputs_.plan.Owns(block);
-  const int64_t snapshot_step =
-      has_state ? *reinterpret_cast<const int64_t*>(inputs_.state.in() + block.snapshot_step.offset) : 0;
-  return BlockScheduleOf(step.schedule, block.phase, block.is_preconditioned, snapshot_step);
+  const bool is_owned = inputs_.plan.Owns(block);
+  const auto counter = [&](const StateSlot& slot) {
+    return is_owned && slot.present() ? *reinterpret_cast<const int64_t*>(inputs_.state.in() + slot.offset) : 0;
+  };
+  return shampoo::ScheduleOf(*step.program.settings, step.schedule,
+                             {.is_owned = is_owned,
+                              .is_rotated = block.is_rotated(),
+                              .is_preconditioned = block.is_preconditioned,
+                              .phase = block.phase,
+                              .gradient_count = counter(block.gradient_count),
+                              .snapshot_step = counter(block.snapshot_step)});
 }
 
 std::span<const StepItem> StepContext::ItemsOfBucket(int64_t bucket, bool only_owned) {

@@ -245,17 +245,23 @@ static void* work(void* argument) {
 int main(int argc, char** argv) {
   Options options;
   Digits digits;
-  int world = 0, shards = 1, same = 1;
+  int world = 0, shards = 1, gather = 0, same = 1;
   const Option more[] = {
       option_integer("--ranks", &world, 0, 1024, "GPUs that train together; 0: all"),
       option_integer("--shards", &shards, 0, 1024,
                      "GPUs that together hold one copy of the parameters, each GPU a chunk; 1: each GPU holds all "
                      "parameters; 0: all GPUs together hold one copy"),
+      option_flag(
+          "--gather", &gather, 1,
+          "with --shards: gathers whole blocks at their owners, which is --set shard_mode=gather; the default is "
+          "local: each chunk is a separate tensor"),
       {0}};
   options_parse(&options, argc, argv, kAbout, more);
   const int available = device_count();
   if (world == 0) world = available;
   if (world > available) fail("--ranks %d: there are %d GPUs; expected one per rank", world, available);
+  if (gather && shards == 1) fail("--gather with --shards 1: expected --shards 0, or 2 or more");
+  if (gather) settings_add(&options.settings, "shard_mode=gather");
   if (shards == 0) shards = world;
   if (world % shards != 0) fail("--shards %d: expected a divisor of %d, the number of GPUs", shards, world);
   digits_load(&digits, options.data);
@@ -265,7 +271,9 @@ int main(int argc, char** argv) {
   const int version = (int)shampoo_version();
   printf("libshampoo %d.%d.%d, float32, ranks of NCCL, each on a GPU: %d\n", version / 10000, version / 100 % 100,
          version % 100, world);
-  if (shards > 1) printf("copies      %d of the parameters, in chunks on %d GPUs\n", world / shards, shards);
+  if (shards > 1)
+    printf("copies      %d of the parameters, in chunks on %d GPUs%s\n", world / shards, shards,
+           gather ? "; whole blocks are gathered" : "");
   printf("digits      %d training images, %d test images\n", digits.train_count, digits.test_count);
   printf("network     64-128-64-10, tanh, %d parameters\n", kValues);
   printf("steps       %d epochs of %d steps with %d images each\n", options.epochs, digits.train_count / options.batch,

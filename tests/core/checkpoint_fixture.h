@@ -22,7 +22,7 @@ class SavedStates {
     CheckpointCall call;
     call.optimizers = states;
     LocalShare share;
-    StepFixture::Ok(FindLocalShare(call, Ranks(nullptr), &share));
+    StepFixture::Ok(FindLocalShare(call, OneRank(), &share));
     writer = std::make_unique<StatesWriter>(directory.path(), 1, 0, 1, limits);
     Progress progress("saving", share.bytes());
     StepFixture::Ok(writer->Write(&share.blocks, &progress));

@@ -24,7 +24,7 @@ Collected Collect(const MirrorComm& comm, size_t count = 3) {
   Collected collected;
   const auto make = [](size_t i) { return "text " + std::string(i, 'x'); };
   const auto take = [&](int, std::string text) { collected.texts.push_back(std::move(text)); };
-  collected.status = Ranks(comm.get()).Collect(count, make, take, &collected.own);
+  collected.status = CommRanks(comm.get()).Collect(count, make, take, &collected.own);
   return collected;
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("an invalid number of items is rejected on all ranks") {
       if (from == 0 && bytes == sizeof count) Put(segment, 0, count);
     };
     Duplicates duplicates;
-    CheckCommError(FindDuplicates(Ranks(comm.get()), kItems, &duplicates),
+    CheckCommError(FindDuplicates(CommRanks(comm.get()), kItems, &duplicates),
                    Cat("rank 2 received an invalid number of saved items from rank 0: ", count));
     CHECK(comm.aborts == 0);
   }
@@ -124,7 +124,7 @@ TEST_CASE("a wrong number of items from this or another rank causes no access ou
         if (rank == from && bytes == sizeof count) Put<int64_t>(segment, 0, count);
       };
       Duplicates duplicates;
-      CHECK(FindDuplicates(Ranks(comm.get()), kItems, &duplicates).ok());
+      CHECK(FindDuplicates(CommRanks(comm.get()), kItems, &duplicates).ok());
       CHECK(duplicates.is_duplicate.size() == kItems.size());
     }
   }
@@ -146,7 +146,7 @@ TEST_CASE("whatever bytes are received, collecting texts and finding duplicates 
     failures += collected.status.ok() && collected.own.ok() ? 0 : 1;
     if (comm.get()->failed()) continue;
     Duplicates duplicates;
-    const Status found = FindDuplicates(Ranks(comm.get()), kItems, &duplicates);
+    const Status found = FindDuplicates(CommRanks(comm.get()), kItems, &duplicates);
     CHECK((found.ok() || found.code() != Code::kInternal));
     failures += found.ok() ? 0 : 1;
   }

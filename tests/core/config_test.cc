@@ -268,6 +268,23 @@ TEST_CASE("combinations of keys that methods in eigenbases do not support are re
   }
 }
 
+TEST_CASE("the preset shampoo_pinv sets only root_rank_handling, with which no epsilon is added") {
+  Config pinv;
+  CheckOk(pinv.SetText("preset", "shampoo_pinv"));
+  const Config shampoo;
+  for (const Key& key : Keys()) {
+    CAPTURE(std::string(key.name));
+    std::string expected = shampoo.ValueOf(key).text;
+    if (key.name == std::string("preset")) expected = "shampoo_pinv";
+    if (key.name == std::string("root_rank_handling")) expected = "pseudo_inverse";
+    CHECK(pinv.ValueOf(key).text == expected);
+  }
+  const Settings settings = Resolved({{"preset", "shampoo_pinv"}});
+  CHECK(settings.root_rank_handling == RankHandling::kPseudoInverse);
+  CHECK(settings.root_relative_epsilon == 0);
+  CHECK(settings.epsilon == 0);
+}
+
 TEST_CASE("the presets soap_h and kl_soap_h are method soap on the hyperball") {
   const Settings soap = Resolved({{"preset", "soap_h"}});
   const Settings kl = Resolved({{"preset", "kl_soap_h"}});

@@ -27,7 +27,7 @@ TEST_CASE("an optimizer steps the parameters that are bound") {
   CheckError(optimizer->strategy().Step({}, nullptr), Code::kState, "has no buffers");
   CheckOk(optimizer->Bind(0, {&buffers, 1}));
   CheckError(optimizer->Bind(1, {&buffers, 1}), Code::kInvalid, "first is 1 and count 1");
-  CheckError(optimizer->CheckRange(0, 2), Code::kInvalid, "expected a range of the plan's 1 parameters");
+  CheckError(optimizer->buffers().CheckRange(0, 2), Code::kInvalid, "expected a range of the plan's 1 parameters");
   CheckOk(optimizer->strategy().Step({}, nullptr));
   CHECK(param[3] == -1);
   CheckOk(optimizer->Set(0, "lr", 0));

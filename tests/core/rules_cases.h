@@ -7,9 +7,10 @@
 #include <limits>
 
 #include "core/rules/bound_scalars.h"
-#include "core/rules/coupled.h"
+#include "core/rules/coupled_scalars.h"
 #include "core/rules/eigenvalue.h"
 #include "core/rules/growth.h"
+#include "core/rules/rank_difference.h"
 #include "core/rules/update.h"
 
 // Cases of the rules in core/rules with the expected results. tests/core runs them on the host and tests/cuda in a
@@ -449,6 +450,34 @@ inline constexpr CoupledCase kCoupledCases[] = {
     {RootMethod::kHigherOrder, 10, 0.5, 0.4, 0},
 };
 
+// The difference between three replicas. Rank 0 sends zeros.
+struct ReplicaCase {
+  struct Header {
+    int step, hyper_parameters, inputs, parameters;
+  };
+  Header rank1, rank2;
+  int64_t rank;  // expected, like the difference
+  RankDifference difference;
+  double expected = 1;
+
+  SHAMPOO_HD double Run() const {
+    const ReplicaDifference found = FindReplicaDifference(3, [this](int64_t of) {
+      return of == 0 ? Header{} : of == 1 ? rank1 : rank2;
+    });
+    return found.rank == rank && found.difference == difference ? 1 : 0;
+  }
+};
+
+inline constexpr ReplicaCase kReplicaCases[] = {
+    {{0, 0, 0, 0}, {0, 0, 0, 0}, 0, RankDifference::kNone},
+    {{0, 0, 0, 0}, {1, 1, 1, 1}, 2, RankDifference::kStep},
+    {{0, 1, 0, 0}, {1, 0, 0, 0}, 1, RankDifference::kScalars},
+    {{0, 0, 1, 1}, {1, 0, 0, 0}, 2, RankDifference::kStep},
+    {{0, 0, 1, 1}, {0, 1, 0, 0}, 2, RankDifference::kScalars},
+    {{0, 0, 0, 1}, {0, 0, 1, 0}, 2, RankDifference::kInputs},
+    {{0, 0, 0, 1}, {0, 0, 0, 1}, 1, RankDifference::kParameters},
+};
+
 // Calls work(name, cases, count) for every table.
 template <typename Work>
 void ForEachTable(const Work& work) {
@@ -462,6 +491,7 @@ void ForEachTable(const Work& work) {
   each("small updates", kSmallCases);
   each("eigenvalues", kEigenvalueCases);
   each("coupled iterations", kCoupledCases);
+  each("replicas", kReplicaCases);
 }
 
 // Returns whether a rule gave the expected number. All NaNs are equal here.

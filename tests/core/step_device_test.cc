@@ -196,8 +196,17 @@ TEST_CASE("a single device reports no failures of other ranks") {
   SingleDevice single;
   CheckOk(single.PriorFailure());
   CheckOk(single.TakeFailure());
-  CHECK(!single.exist());
-  CHECK(!single.activate_groups());
+  CheckOk(single.CheckExport());
+  for (const bool captured : {false, true}) {
+    CHECK(single.CanReturnEarlierErrors(captured));
+    CHECK(!single.CanReportFailure(captured));
+  }
+  CHECK(single.is_skipped_update_known());
+  CHECK(single.IsStepKnown(false));
+  const int64_t expected = 3;
+  CHECK(single.CountedSteps(&expected, nullptr) == &expected);
+  CHECK(!single.CanRejectLate());
+  CHECK(!single.has_to_await_reports());
   CheckError(single.RejectionError({}, Numeric("its own"), 0, false), Code::kNumeric, "its own");
 }
 

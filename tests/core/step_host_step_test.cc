@@ -255,7 +255,7 @@ struct ShardRank : StepFixture {
                      .placement = PlaceOf(*comm)}) {
     comm->SetRankName("shard rank");
     const int32_t number = comm->TakeOptimizerId();
-    auto rounds = std::make_unique<ShardRounds>(inputs(), comm, number);
+    auto rounds = std::make_unique<ShardRounds>(inputs(), comm, number, BoundScalars::kOnHost);
     if (plan().gathers) {
       std::unique_ptr<BlockGather> gather;
       Ok(BlockGather::Create(plan(), comm, number, {}, backend().get(), &gather));

@@ -21,7 +21,7 @@ namespace shampoo {
 struct AgreeingShard : StepFixture {
   AgreeingShard(const std::shared_ptr<Communicator>& comm, const std::vector<std::vector<int64_t>>& shapes)
       : StepFixture({{"max_preconditioner_dim", "4"}}, shapes),
-        rounds(inputs(), comm, comm->TakeOptimizerId()),
+        rounds(inputs(), comm, comm->TakeOptimizerId(), BoundScalars::kOnHost),
         context(inputs(), backend().get(), TargetsInBuffers(inputs())) {
     comm->SetRankName("shard rank");
     List();

@@ -6,7 +6,8 @@
 GPUS is train_digits_gpus and ONE is train_digits_cuda, both with fake GPUs; CPU is train_digits_nccl. With every layout
 of the parameters the loss falls, the parameters of all GPUs are bit-identical, and the losses agree with those of CPU
 with the same chunks of the parameters. Two copies of the shards (HSDP) give the losses of one copy. With shards, each
-GPU has only a part of the state. ONE checks its gradient itself, and its losses are those of the same network on the
+GPU has only a part of the state. With gathered shards, losses and parameters are bit-identical to those of a run without
+shards, and with two copies of gathered shards the losses agree. ONE checks its gradient itself, and its losses are those of the same network on the
 CPU.
 """
 import argparse
@@ -18,7 +19,10 @@ HIGHEST_LOSS = 0.15  # 0.033 was seen; before any step the loss is 2.36
 # Largest relative difference of losses between devices. After 66 steps, 0.0031 was seen, which is due to rounding. With
 # other chunks, losses differ by 0.1.
 TOLERANCE = 0.01
+SHORT = ("--epochs", "1", "--batch", "128")  # 11 steps, each with new roots
+HIGHEST_SHORT_LOSS = 1.5  # 1.2 was seen
 EPOCH = re.compile(r"^ +(\d+) +(\d+\.\d+) .*%$", re.MULTILINE)
+# A rank's KiB of state, the bytes that it sends in a step, and the hash of its parameters.
 RANK = re.compile(r"^ +(\d+) +(\d+) KiB +(\d+) bytes +\d+\.\d+ ms +([0-9a-f]{16})$", re.MULTILINE)
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -28,24 +32,38 @@ arguments = parser.parse_args()
 
 
 def run(command):
-    return subprocess.run([*command, "--data", arguments.data, "--epochs", str(EPOCHS)], capture_output=True, text=True,
-                          timeout=120, check=False)
+    return subprocess.run([command[0], "--data", arguments.data, "--epochs", str(EPOCHS), *command[1:]],
+                          capture_output=True, text=True, timeout=120, check=False)
 
 
-def losses_of(done):
+def losses_of(done, epochs=EPOCHS, highest=HIGHEST_LOSS):
     assert done.returncode == 0, done.stdout + done.stderr
     losses = [float(loss) for _, loss in EPOCH.findall(done.stdout)]
-    assert len(losses) == EPOCHS + 1 and losses[0] > 2 and losses[-1] < HIGHEST_LOSS, done.stdout
+    assert len(losses) == epochs + 1 and losses[0] > 2 and losses[-1] < highest, done.stdout
     return losses
+
+
+def rows_of(done, ranks):
+    """Return the table of the ranks, which must agree."""
+    rows = RANK.findall(done.stdout)
+    assert [int(rank) for rank, *_ in rows] == list(range(ranks)), done.stdout
+    assert len({bits for *_, bits in rows}) == 1 and "bit-identical on every rank" in done.stdout, done.stdout
+    return rows
 
 
 def train(ranks, shards):
     """Train on fake GPUs. Return the losses, and for each rank the KiB of its state and the bytes that it sent."""
     done = run([arguments.gpus, "--ranks", str(ranks), "--shards", str(shards)])
-    losses, rows = losses_of(done), RANK.findall(done.stdout)
-    assert [int(rank) for rank, *_ in rows] == list(range(ranks)), done.stdout
-    assert len({bits for *_, bits in rows}) == 1 and "bit-identical on every rank" in done.stdout, done.stdout
+    losses, rows = losses_of(done), rows_of(done, ranks)
     return losses, [int(state) for _, state, *_ in rows], [int(sent) for _, _, sent, _ in rows]
+
+
+def train_shortly(ranks, shards, *options):
+    """Make 11 steps on fake GPUs. Return the losses, the hash of the parameters, and for each rank the KiB of its state
+    and the bytes that it sent."""
+    done = run([arguments.gpus, "--ranks", str(ranks), "--shards", str(shards), *SHORT, *options])
+    losses, rows = losses_of(done, 1, HIGHEST_SHORT_LOSS), rows_of(done, ranks)
+    return losses, rows[0][-1], [int(state) for _, state, *_ in rows], [int(sent) for _, _, sent, _ in rows]
 
 
 def on_cpu(ranks, *options):
@@ -71,11 +89,21 @@ copies, state, sent = train(4, 2)
 same(copies, two, "2 copies of 2 shards")
 assert min(sent) > 0 and max(state) < 0.6 * max(state_of_two), (state, sent)
 
+for count in (2, 4):
+    whole, bits, state, _ = train_shortly(count, 1)
+    gathered = train_shortly(count, 0, "--gather")
+    assert gathered[:3] == (whole, bits, state) and min(gathered[3]) > 0, (count, gathered, whole, bits, state)
+copies, _, state_of_copies, sent = train_shortly(4, 2, "--gather")
+same(copies, whole, "2 copies of 2 gathered shards")
+assert sorted(state_of_copies) == sorted(state) and min(sent) > 0, (state_of_copies, state, sent)
+
 one = run([arguments.one])
 same(losses_of(one), on_cpu(1, "--set", "max_preconditioner_dim=1024"), "1 GPU")
 assert "gradient    differs" in one.stdout, one.stdout
 
 wrong = run([arguments.gpus, "--ranks", "4", "--shards", "3"])
 assert wrong.returncode == 1 and "--shards 3: expected a divisor of 4" in wrong.stderr, wrong
+wrong = run([arguments.gpus, "--gather"])
+assert wrong.returncode == 1 and "--gather with --shards 1: expected --shards 0, or 2 or more" in wrong.stderr, wrong
 wrong = run([arguments.gpus, "--ranks", "5"])
 assert wrong.returncode == 1 and "--ranks 5: there are 4 GPUs" in wrong.stderr, wrong

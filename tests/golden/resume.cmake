@@ -8,6 +8,7 @@
 #   rules_sample      four cases of data/rules, in the short tier
 #   rules             all cases of data/rules
 #   elementwise       all cases of data/elementwise, in the short tier
+#   norms             all cases of data/norms, in the short tier
 #   eigenbasis_sample eight cases of data/eigenbasis, in the short tier
 #   eigenbasis        all cases of data/eigenbasis
 #   muon              all cases of data/muon
@@ -20,6 +21,7 @@ foreach(case bf16_params_wd_mom betas_0.9_1_bc0 empty_param_no_merge f16_params 
 endforeach()
 set(resume_rules_cases ${rules_cases})
 set(resume_elementwise_cases ${elementwise_cases})
+set(resume_norms_cases ${norms_cases})
 set(resume_eigenbasis_cases ${eigenbasis_cases})
 set(resume_muon_cases ${muon_cases})
 set(resume_later_release_cases ${later_release_cases})
@@ -62,7 +64,7 @@ function(golden_resume set run)
   if(arg_FROM)
     set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED golden.resume.${set}.${arg_FROM})
   endif()
-  if(NOT set MATCHES "sample$|^elementwise$")
+  if(NOT set MATCHES "sample$|^(elementwise|norms)$")
     set_tests_properties(${name} PROPERTIES LABELS long)
   endif()
   if(set STREQUAL rules) # up to 88 steps
@@ -89,7 +91,7 @@ function(golden_resume_same_bits set expected)
   set_tests_properties(${name}.same_bits PROPERTIES FIXTURES_REQUIRED "${runs};${ARGV3}")
   add_test(NAME ${name}.clean COMMAND ${CMAKE_COMMAND} -E rm -rf ${checkpoints})
   set_tests_properties(${name}.clean PROPERTIES FIXTURES_CLEANUP "${runs}")
-  if(NOT set MATCHES "sample$|^elementwise$")
+  if(NOT set MATCHES "sample$|^(elementwise|norms)$")
     set_tests_properties(${name}.same_bits ${name}.clean PROPERTIES LABELS long)
   endif()
 endfunction()
@@ -156,7 +158,7 @@ golden_resume(rules_sample flat2 SAVES OPTIONS ${gathered_flat} 2)
 golden_resume(rules_sample flat2_to_rect2x2 FROM flat2 OPTIONS ${gathered_rect} 2 --ranks 2)
 golden_resume_same_bits(rules_sample 4)
 
-foreach(suite elementwise eigenbasis_sample eigenbasis muon later_release)
+foreach(suite elementwise norms eigenbasis_sample eigenbasis muon later_release)
   golden_resume(${suite} ranks1 SAVES)
   golden_resume(${suite} ranks1_to_ranks4_threads2 FROM ranks1 OPTIONS --ranks 4 --threads 2)
   golden_resume(${suite} flat3 SAVES OPTIONS ${gathered_flat} 3)
@@ -165,6 +167,7 @@ foreach(suite elementwise eigenbasis_sample eigenbasis muon later_release)
   golden_resume(${suite} ranks3_to_flat2 FROM ranks3 OPTIONS ${gathered_flat} 2)
 endforeach()
 golden_resume_same_bits(elementwise 16 ${CMAKE_CURRENT_BINARY_DIR}/out/elementwise/1 golden.elementwise.threads1)
+golden_resume_same_bits(norms 2 ${CMAKE_CURRENT_BINARY_DIR}/out/norms/1 golden.norms.threads1)
 golden_resume_same_bits(muon 87 ${CMAKE_CURRENT_BINARY_DIR}/out/muon/1 golden.muon.threads1)
 golden_resume_same_bits(later_release 64 ${CMAKE_CURRENT_BINARY_DIR}/out/later_release/1 golden.later_release.threads1)
 golden_resume_same_bits(eigenbasis_sample 8)

@@ -1,7 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# cmake -D FOLDERS=a;b;c -D EXPECTED=n -P same_files.cmake
-# Fails unless every folder holds the same n files, byte for byte.
+# cmake -D FOLDERS=a;b;c -D EXPECTED=n [-D SUBSET=ON] -P same_files.cmake
+# Fails unless every folder holds the same n files, byte for byte. SUBSET: all folders except the first may hold more
+# files.
 list(POP_FRONT FOLDERS first)
 file(GLOB names RELATIVE ${first} ${first}/*)
 list(LENGTH names count)
@@ -11,7 +12,13 @@ endif()
 set(differing "")
 foreach(other ${FOLDERS})
   file(GLOB other_names RELATIVE ${other} ${other}/*)
-  if(NOT other_names STREQUAL names)
+  if(SUBSET)
+    set(missing ${names})
+    list(REMOVE_ITEM missing ${other_names})
+    if(missing)
+      message(FATAL_ERROR "${other} does not hold these files of ${first}: ${missing}")
+    endif()
+  elseif(NOT other_names STREQUAL names)
     message(FATAL_ERROR "${other} does not hold the same file names as ${first}")
   endif()
   foreach(name ${names})

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The code in docs/python.md, README.md, docs/checkpoints.md and the docstrings runs."""
+"""The code in README.md, in some guides, and in the docstrings runs."""
 from __future__ import annotations
 
 import doctest
@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,6 +66,21 @@ def test_the_readme_runs() -> None:
         assert ("opt.step" in block) == bool((w1 < 1).all() and (w2 < 1).all())
         count += 1
     assert count >= 1
+
+
+@pytest.mark.parametrize("name", ["methods", "migration"])
+def test_each_program_of_a_guide_runs(name: str) -> None:
+    """Each Python block runs on its own and changes all arrays that its optimizer updates."""
+    page = ROOT / "docs" / f"{name}.md"
+    text = page.read_text(encoding="utf-8")
+    blocks = list(re.finditer(r"^```python\n(.*?)^```", text, re.S | re.M))
+    assert blocks
+    for block in blocks:
+        names: dict[str, Any] = {}
+        code = "\n" * text[: block.start(1)].count("\n") + block.group(1)
+        exec(compile(code, str(page), "exec"), names)
+        values = names["layers"] if "layers" in names else names["arrays"]
+        assert not any((value == 1).all() for value in values.values())
 
 
 def test_the_checkpoint_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that files of the core include no file of a folder above their own in the table of docs/architecture.md.
 
-Also checks that no modules of the Python package and of the Rust crate import each other in a cycle.
+If a row of the table says "It includes only", files of this folder include only what the row lists. Also checks that
+files of the core in different folders have different names, and that no modules of the Python package and of the Rust
+crate import each other in a cycle.
 """
 
 from __future__ import annotations
@@ -11,9 +13,12 @@ import argparse
 import pathlib
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 Graph = Mapping[str, set[str]]
+
+SOURCES = (".h", ".cc", ".cu", ".cuh")
 
 
 def layers(root: pathlib.Path) -> list[str]:
@@ -22,23 +27,46 @@ def layers(root: pathlib.Path) -> list[str]:
     return re.findall(r"(?m)^\| `(core/[\w/]+)` \|", table)
 
 
+def allowed_includes(root: pathlib.Path) -> dict[str, list[str]]:
+    """Return the folders and files that a folder may include, for each folder whose row says "It includes only"."""
+    table = root.joinpath("docs/architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| `(core/[\w/]+)` \|.*\bIt includes only ((?:(?:, | and |, and )?`core/[^`]+`)+)", table)
+    return {folder: re.findall(r"`([^`]+)`", names) for folder, names in rows}
+
+
 def folder_of(path: str, order: list[str]) -> str:
     """Return the folder of the table in which a file is; "" if there is none."""
     return max((folder for folder in order if path.startswith(f"{folder}/")), key=len, default="")
 
 
-def upward_includes(root: pathlib.Path) -> Iterator[str]:
-    """Yield a line for each include of a file in a folder that is above the folder of the including file."""
+def sources(root: pathlib.Path) -> list[pathlib.Path]:
+    """Return the source files of the core."""
+    return sorted(path for path in (root / "core").rglob("*") if path.suffix in SOURCES)
+
+
+def wrong_includes(root: pathlib.Path) -> Iterator[str]:
+    """Yield a line for each include that the table does not allow."""
     order = layers(root)
-    for path in sorted((root / "core").rglob("*")):
-        if path.suffix not in (".h", ".cc", ".cu", ".cuh"):
-            continue
+    allowed = allowed_includes(root)
+    for path in sources(root):
         name = str(path.relative_to(root))
         own = folder_of(name, order)
         for included in re.findall(r'(?m)^#include "(core/[^"]+)"', path.read_text(encoding="utf-8")):
             other = folder_of(included, order)
             if other not in ("", own) and (not own or order.index(other) < order.index(own)):
                 yield f"{name} includes {included}, which is not below {own} in docs/architecture.md"
+            elif own in allowed and not {other, included} & {own, *allowed[own]}:
+                yield f"{name} includes {included}; docs/architecture.md allows only {', '.join(allowed[own])}"
+
+
+def repeated_names(root: pathlib.Path) -> Iterator[str]:
+    """Yield a line for each name that files in different folders have. A header and its sources are in one folder."""
+    folders = defaultdict(set)
+    for path in sources(root):
+        folders[path.stem].add(str(path.parent.relative_to(root)))
+    for name, several in folders.items():
+        if len(several) > 1:
+            yield f"files with the name {name} are in {' and '.join(sorted(several))}; expected different names"
 
 
 def python_imports(root: pathlib.Path) -> Graph:
@@ -89,7 +117,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", type=pathlib.Path)
     root = parser.parse_args().root
-    problems = list(upward_includes(root))
+    problems = [*wrong_includes(root), *repeated_names(root)]
     for language, graph in (("Python", python_imports(root)), ("Rust", rust_imports(root))):
         if not any(graph.values()):
             problems.append(f"{language}: no imports were found; expected some")
@@ -97,6 +125,8 @@ def main() -> int:
             problems.append(f"{language}: modules import each other: {' -> '.join(cycle)}")
     if len(layers(root)) < 10:
         problems.append(f"docs/architecture.md lists {len(layers(root))} folders of the core; expected at least 10")
+    if not allowed_includes(root):
+        problems.append('docs/architecture.md has no row with "It includes only"; expected some')
     print("\n".join([*problems, f"{len(problems)} problems"]))
     return min(len(problems), 1)
 

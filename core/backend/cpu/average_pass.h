@@ -28,8 +28,8 @@ class AverageTracker {
   AverageTracker& operator=(const AverageTracker&) = delete;
 
   bool is_needed() const {
-    if (item_.block->iterate_offset.present()) return true;
-    return item_.block->ema_offset.present() && item_.program->t > item_.program->settings->weight_ema_start;
+    return MovesAverage(*item_.program->settings, item_.program->t, item_.block->iterate_offset.present(),
+                        item_.block->ema_offset.present());
   }
 
   // w, update and value: the old parameter, U and W + U, for n elements of the block from `at`.
@@ -39,10 +39,10 @@ class AverageTracker {
     Real* const offset = offset_.Open(at, n);
     if (item_.block->iterate_offset.present()) {
       const Real* const iterate = iterate_ != nullptr ? iterate_ + at : offset;
-      for (int64_t i = 0; i < n; ++i) offset[i] = iterate[i] - (written[i] - w[i]);
+      for (int64_t i = 0; i < n; ++i) offset[i] = NextIterateOffset(iterate[i], w[i], written[i]);
     } else {
       const auto decay = static_cast<Real>(item_.program->settings->weight_ema);
-      for (int64_t i = 0; i < n; ++i) offset[i] = decay * (offset[i] - (written[i] - w[i]));
+      for (int64_t i = 0; i < n; ++i) offset[i] = NextEmaOffset(decay, offset[i], w[i], written[i]);
     }
     offset_.Close(at, n);
   }

@@ -39,8 +39,7 @@ class BasisEigenvalues {
     for (int64_t i = 0; i * row < context_.block.elements; ++i) {
       square += BestKernels().Of<Real>().sum_of_squares(g.data + i * g.ld, row);
     }
-    const double mean = square / static_cast<double>(context_.block.elements);
-    const double scale = 1 / std::sqrt(FirstEigenvalue(mean, factors, context_.block.computation));
+    const double scale = FirstEigenvalueScale(square, context_.block.elements, factors, context_.block.computation);
     for (int k = 0; k < dims(); ++k) {
       if (states_.has_factor(k)) std::fill_n(states_.scale(k), states_.d(k), static_cast<Real>(scale));
     }
@@ -55,9 +54,9 @@ class BasisEigenvalues {
   }
 
   // Computes the next eigenvalues of all dims from r, the gradient in the eigenbases. Returns false if one overflows.
-  bool Average(const Real* r) const {
+  // decay: BasisScalars::eigenvalue_decay.
+  bool Average(double decay, const Real* r) const {
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
-    const double decay = Decay();
     Real* const scaled = context_.At(context_.layout.spare);
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
@@ -65,23 +64,23 @@ class BasisEigenvalues {
       Whiten(k, scaled);
       double* const next = states_.next_eigenvalues(k);
       SquaresAlong(shape_, k, scaled, next);
-      const double mean = states_.MeanWeight(k);
       for (int64_t i = 0; i < states_.d(k); ++i) {
         const auto s = static_cast<double>(states_.scale(k)[i]);
-        next[i] = KeptEigenvalue(decay, s) + (1 - decay) * mean * next[i];
+        next[i] = NextEigenvalue(decay, s, states_.d(k), context_.block.elements, next[i]);
         if (!std::isfinite(next[i])) return false;
       }
     }
     return true;
   }
 
-  // Stores the results of Average().
-  void Store() const {
+  // Stores the results of Average() with this decay.
+  void Store(double decay) const {
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
       const double* const next = states_.next_eigenvalues(k);
       const double mean = Mean(k, next);
-      if (StartsFromGradient(settings_) && (IsNegligible(mean, context_.block.computation) || !HasTerm(k))) continue;
+      const auto has_term = [&] { return HasAnyTerm(k, decay); };
+      if (!ReplacesEigenvalues(settings_, mean, context_.block.computation, has_term)) continue;
       StoreScales(k, next, KlCap(settings_, states_.d(k), mean));
     }
   }
@@ -93,10 +92,11 @@ class BasisEigenvalues {
     std::fill_n(eigenvalues, d, 0.0);
     for (int64_t i = 0; i < d; ++i) {
       const auto s = static_cast<double>(states_.scale(k)[i]);
-      for (int64_t j = 0; j < d; ++j) eigenvalues[j] += static_cast<double>(squares[i * d + j]) / (s * s);
+      for (int64_t j = 0; j < d; ++j) {
+        eigenvalues[j] += TransportedTerm(static_cast<double>(squares[i * d + j]), s);
+      }
     }
-    // The new eigenvalues are averages of the old ones, so their inverse square roots are below the cap, too.
-    StoreScales(k, eigenvalues, HUGE_VAL);
+    for (int64_t j = 0; j < d; ++j) states_.scale(k)[j] = static_cast<Real>(TransportedScale(eigenvalues[j]));
   }
 
   // Sets the eigenvalues of dim k to the diagonal of Q^T (F / correction) Q.
@@ -122,16 +122,13 @@ class BasisEigenvalues {
   int dims() const { return states_.dims(); }
 
   // Returns whether the gradient has changed the average of an eigenvalue of dim k.
-  bool HasTerm(int k) const {
-    const double decay = Decay();
+  bool HasAnyTerm(int k, double decay) const {
     const double* const next = states_.next_eigenvalues(k);
     for (int64_t i = 0; i < states_.d(k); ++i) {
-      if (next[i] != KeptEigenvalue(decay, static_cast<double>(states_.scale(k)[i]))) return true;
+      if (HasTerm(decay, static_cast<double>(states_.scale(k)[i]), next[i])) return true;
     }
     return false;
   }
-
-  double Decay() const { return EigenvalueDecay(settings_, UpdatesOf(settings_, *states_.gradient_count())); }
 
   double Mean(int k, const double* eigenvalues) const {
     return std::accumulate(eigenvalues, eigenvalues + states_.d(k), 0.0) / static_cast<double>(states_.d(k));

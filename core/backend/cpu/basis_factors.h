@@ -16,15 +16,14 @@
 
 namespace shampoo {
 
-// Updates the factor matrices of a block whose method works in eigenbases. program: the scalars of the step with the
-// bias corrections of the block.
+// Updates the factor matrices of a block whose method works in eigenbases.
 template <typename Real>
 class BasisFactors {
  public:
-  BasisFactors(const BlockContext<Real>& context, const StepProgram& program, const BasisStates<Real>& states,
+  BasisFactors(const BlockContext<Real>& context, const BasisScalars& scalars, const BasisStates<Real>& states,
                const BasisRotation<Real>& rotation, const BasisEigenvalues<Real>& eigenvalues)
       : context_(context),
-        program_(program),
+        scalars_(scalars),
         states_(states),
         rotation_(rotation),
         eigenvalues_(eigenvalues),
@@ -58,12 +57,12 @@ class BasisFactors {
   // F_k <- factor_decay F_k + w C_k with C_k of the gradient itself, where w is `weight` or, with kl, `weight` times
   // MeanWeight(k).
   void Update(const BlockData<Real>& g, double weight) const {
-    if (!program_.updates_factors) return;
+    if (!scalars_.updates_factors) return;
     PhaseScope scope = context_.Scope(StepPhase::kFactorUpdate);
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
       const double of_dim = states_.is_kl() ? weight * states_.MeanWeight(k) : weight;
-      UpdateFactor(shape_, k, g, static_cast<Real>(program_.factor_decay), static_cast<Real>(of_dim), states_.factor(k),
+      UpdateFactor(shape_, k, g, static_cast<Real>(scalars_.factor_decay), static_cast<Real>(of_dim), states_.factor(k),
                    states_.d(k), spare(), &scope);
     }
   }
@@ -72,12 +71,14 @@ class BasisFactors {
   // ema). Returns false if a state would overflow; factor matrices of earlier dims may have changed then. r: the
   // gradient in the present eigenbases; its buffers are overwritten.
   bool UpdateWhitened(const BlockData<Real>& g, const Contracted<Real>& r) const {
-    if (!program_.updates_factors) return true;
-    if (settings_.kl_eigenvalues == KlEigenvalues::kEma && !eigenvalues_.Average(r.data.data)) return false;
+    if (!scalars_.updates_factors) return true;
+    const bool averages = settings_.kl_eigenvalues == KlEigenvalues::kEma;
+    const double decay = scalars_.eigenvalue_decay;
+    if (averages && !eigenvalues_.Average(decay, r.data.data)) return false;
     for (int k = 0; k < dims(); ++k) {
       if (states_.has_factor(k) && !UpdateDimWhitened(g, r, k)) return false;
     }
-    if (settings_.kl_eigenvalues == KlEigenvalues::kEma) eigenvalues_.Store();
+    if (averages) eigenvalues_.Store(decay);
     return true;
   }
 
@@ -97,17 +98,17 @@ class BasisFactors {
       eigenvalues_.Whiten(k, whitened.own);
       square = BestKernels().Of<Real>().sum_of_squares(whitened.own, context_.block.elements);
     }
-    const double weight = program_.factor_weight * states_.MeanWeight(k);
+    const double weight = scalars_.factor_weight * states_.MeanWeight(k);
     const Dtype factor = context_.block.factor[static_cast<size_t>(k)].dtype;
     if (!TermFits(square, weight, context_.block.computation, factor)) return false;
     PhaseScope scope = context_.Scope(StepPhase::kFactorUpdate);
-    UpdateFactor(shape_, k, whitened.data, static_cast<Real>(program_.factor_decay), static_cast<Real>(weight),
+    UpdateFactor(shape_, k, whitened.data, static_cast<Real>(scalars_.factor_decay), static_cast<Real>(weight),
                  states_.factor(k), states_.d(k), spare(), &scope);
     return true;
   }
 
   const BlockContext<Real>& context_;
-  const StepProgram& program_;
+  const BasisScalars& scalars_;
   const BasisStates<Real>& states_;
   const BasisRotation<Real>& rotation_;
   const BasisEigenvalues<Real>& eigenvalues_;

@@ -45,9 +45,9 @@ class BasisRefresh {
     }
   }
 
-  // Refreshes the bases and converts the states to them. update: see BasisCorrection. Overwrites the four
-  // buffers.
-  void Run(int64_t update, Real* a, Real* b, Real* c, Real* contraction) const {
+  // Refreshes the bases and converts the states to them. correction: the divisor of the factor matrices. Overwrites the
+  // four buffers.
+  void Run(double correction, Real* a, Real* b, Real* c, Real* contraction) const {
     PhaseScope scope(context_.worker, context_.memory.times, StepPhase::kRoots);
     const BasisMemory<Real> memory = MemoryForBasis(&scope);
     const StateSlot& filtered = context_.block.filtered_grad;
@@ -57,7 +57,6 @@ class BasisRefresh {
     Real* next = c;
     Load(filtered, m);
     Load(moment, v);
-    const double correction = BasisCorrection(settings_, update);
     const bool is_first =
         settings_.basis_order == BasisOrder::kBefore && context_.item.schedule.task == RootTask::kInitialize;
     for (int k = 0; k < dims(); ++k) {

@@ -6,6 +6,7 @@
 
 #include "core/backend/cpu/block_context.h"
 #include "core/base/convert.h"
+#include "core/rules/basis.h"
 
 namespace shampoo {
 
@@ -50,7 +51,7 @@ class BasisStates {
     return at;
   }
   // Returns the weight of an element in a mean over all dims but k.
-  double MeanWeight(int k) const { return static_cast<double>(d(k)) / static_cast<double>(context_.block.elements); }
+  double MeanWeight(int k) const { return shampoo::MeanWeight(d(k), context_.block.elements); }
   int64_t* gradient_count() const { return InArena<int64_t>(context_.block.gradient_count); }
 
   void LoadFactor(int k) const {

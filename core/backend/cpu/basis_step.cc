@@ -3,7 +3,6 @@
 #include "core/backend/cpu/basis_step.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "core/backend/cpu/basis_eigenvalues.h"
@@ -31,7 +30,7 @@ class BasisStep {
         states_(context_),
         rotation_(context_, states_),
         eigenvalues_(context_, states_),
-        factors_(context_, program_, states_, rotation_, eigenvalues_),
+        factors_(context_, scalars_, states_, rotation_, eigenvalues_),
         refresh_(context_, states_, eigenvalues_),
         settings_(*item.program->settings),
         program_(context_.program) {}
@@ -39,15 +38,13 @@ class BasisStep {
   void Run() {
     if (context_.item.skip_update) return SkipUpdate(context_.item);
     const BlockData<Real> g = io_.ReadGradient();
-    const int64_t gradient = ++*states_.gradient_count();
-    const int64_t update = UpdatesOf(settings_, gradient);
-    if (update > 0) CorrectBias(settings_, update, &program_);
-    if (update > 0 && !UpdatesFactors(settings_, update)) KeepFactors(&program_);
+    scalars_ = MakeBasisScalars(settings_, program_, ++*states_.gradient_count());
+    static_cast<StepScalars&>(program_) = scalars_;
     factors_.Load();
     if (settings_.basis_order == BasisOrder::kBefore) {
-      RunBefore(g, update);
-    } else if (gradient == 1) {
-      RunFirst(g, update);
+      RunBefore(g);
+    } else if (scalars_.is_first) {
+      RunFirst(g);
     } else {
       RunAfter(g);
     }
@@ -58,12 +55,12 @@ class BasisStep {
   Real* spare() const { return Buffer(context_.layout.spare); }
 
   // Factor matrices, eigenbases, then the direction: all from the same gradient.
-  void RunBefore(const BlockData<Real>& g, int64_t update) {
+  void RunBefore(const BlockData<Real>& g) {
     const bool fits = !states_.is_kl() || factors_.UpdateWhitened(g, rotation_.Rotate(g));
-    if (!states_.is_kl()) factors_.Update(g, program_.factor_weight);
+    if (!states_.is_kl()) factors_.Update(g, scalars_.factor_weight);
     if (context_.item.schedule.refreshes()) {
-      refresh_.Run(update, Buffer(context_.layout.direction[0]), Buffer(context_.layout.direction[1]),
-                   Buffer(context_.layout.filtered), spare());
+      refresh_.Run(scalars_.basis_correction, Buffer(context_.layout.direction[0]),
+                   Buffer(context_.layout.direction[1]), Buffer(context_.layout.filtered), spare());
     }
     factors_.Store();
     const Contracted<Real> r = rotation_.Rotate(g);
@@ -71,17 +68,17 @@ class BasisStep {
       Filter(r.data, nullptr);
       return Apply(Back(), fits);
     }
-    UpdateGrafting(g, update);
+    UpdateGrafting(g);
     Real* const h = Buffer(context_.layout.gradient);  // the gradient is not needed any more
     Filter(r.data, h);
-    ApplyGrafted(h, update, fits);
+    ApplyGrafted(h, fits);
   }
 
   // Updates the second moment of the grafting method.
-  void UpdateGrafting(const BlockData<Real>& g, int64_t update) const {
+  void UpdateGrafting(const BlockData<Real>& g) const {
     const StateSlot& slot = context_.block.grafting;
     if (!slot.present()) return;
-    const GraftingScalars scalars = MakeGraftingScalars(settings_, update);
+    const GraftingScalars scalars = MakeGraftingScalars(settings_, scalars_.update);
     const auto decay = static_cast<Real>(scalars.decay);
     const auto weight = static_cast<Real>(scalars.weight);
     const int64_t row = context_.row() > 0 ? context_.row() : context_.block.elements;
@@ -100,12 +97,12 @@ class BasisStep {
   // Applies the direction in the buffer `filtered`, with the length of the grafting method's direction. Before
   // start_preconditioning_step, applies the grafting method's direction instead. h: the filtered gradient in the
   // eigenbasis.
-  void ApplyGrafted(Real* h, int64_t update, bool fits) const {
+  void ApplyGrafted(Real* h, bool fits) const {
     const Contracted<Real> back = rotation_.RotateBack(h);
     Real* const x = back.own != nullptr ? back.own : h;
-    if (context_.block.grafting.present()) DivideByGrafting(MakeGraftingScalars(settings_, update), x);
+    if (context_.block.grafting.present()) DivideByGrafting(MakeGraftingScalars(settings_, scalars_.update), x);
     const double length = io_.Norm(x);
-    if (update < settings_.start_preconditioning_step) {
+    if (scalars_.update < settings_.start_preconditioning_step) {
       return fits ? io_.Apply(x, {1, 1, length}) : SkipUpdate(context_.item);
     }
     if (!fits) return SkipUpdate(context_.item);
@@ -127,12 +124,12 @@ class BasisStep {
 
   // The first gradient initializes the factor matrices and the eigenbases. It is not whitened, because there are no
   // eigenvalues yet. With kl_init auto, its term gets the scale of a whitened one.
-  void RunFirst(const BlockData<Real>& g, int64_t update) {
-    double weight = FirstFactorWeight(settings_, program_);
+  void RunFirst(const BlockData<Real>& g) {
+    double weight = scalars_.factor_weight;
     if (states_.is_kl() && StartsFromGradient(settings_)) weight *= eigenvalues_.Start(g);
     factors_.Update(g, weight);
     refresh_.Initialize();
-    if (update < 1) {
+    if (scalars_.update < 1) {
       factors_.Store();
       return io_.ApplyNothing(Buffer(context_.layout.direction[0]));
     }
@@ -153,7 +150,7 @@ class BasisStep {
     Filter(r.data, nullptr);
     const bool fits = !states_.is_kl() || factors_.UpdateWhitened(g, r);
     const Real* const direction = Back();
-    if (!states_.is_kl()) factors_.Update(g, program_.factor_weight);
+    if (!states_.is_kl()) factors_.Update(g, scalars_.factor_weight);
     if (context_.item.schedule.refreshes()) RefreshAfter(direction);
     factors_.Store();
     Apply(direction, fits);
@@ -162,8 +159,8 @@ class BasisStep {
   // Refreshes the bases. Keeps the direction, which is in one of the two buffers `direction`.
   void RefreshAfter(const Real* direction) {
     Real* const first = Buffer(context_.layout.direction[0]);
-    refresh_.Run(0, direction == first ? Buffer(context_.layout.direction[1]) : first, Buffer(context_.layout.filtered),
-                 spare(), Buffer(context_.layout.gradient));
+    refresh_.Run(scalars_.basis_correction, direction == first ? Buffer(context_.layout.direction[1]) : first,
+                 Buffer(context_.layout.filtered), spare(), Buffer(context_.layout.gradient));
   }
 
   // Rotates the direction in the buffer `filtered` back.
@@ -176,10 +173,9 @@ class BasisStep {
     const bool has_moment = context_.block.second_moment.present();
     const bool is_root = settings_.inverse_exponent == 0.5;
     if (has_moment && context_.block.is_rotated()) {
-      const double relative = RelativeEpsilon(settings_, context_.block.computation);
-      if (relative > 0) {
-        const double largest = LargestMoment(r) / program_.moment_correction;
-        program_.moment_epsilon += relative * std::pow(largest, settings_.inverse_exponent);
+      const Dtype computation = context_.block.computation;
+      if (RelativeEpsilon(settings_, computation) > 0) {
+        program_.moment_epsilon += AddedEpsilon(settings_, computation, program_.moment_correction, LargestMoment(r));
       }
     }
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
@@ -222,10 +218,8 @@ class BasisStep {
     ForEachChunk({0, context_.block.elements}, [&](int64_t at, int64_t n) {
       const Real* const v = moment.Read(at, n);
       for (int64_t i = 0; i < n; ++i) {
-        const double divisor =
-            std::pow(static_cast<double>(v[i]) / program_.moment_correction, settings_.inverse_exponent) +
-            program_.moment_epsilon;
-        h[at + i] = divisor == 0 ? Real{0} : static_cast<Real>(static_cast<double>(h[at + i]) / divisor);
+        h[at + i] = PowerDirection(settings_.inverse_exponent, program_.moment_correction, program_.moment_epsilon,
+                                   h[at + i], v[i]);
       }
     });
   }
@@ -268,7 +262,8 @@ class BasisStep {
   const BasisFactors<Real> factors_;
   const BasisRefresh<Real> refresh_;
   const Settings& settings_;
-  StepProgram program_;
+  BasisScalars scalars_;
+  StepProgram program_;  // with the scalars of the block
 };
 
 }  // namespace

@@ -92,8 +92,7 @@ class BlockIo {
     if (is_on_hyperball && radius == 0) radius = pass.ParamNorm();
     Real* const first = context_.At(context_.layout.direction[0]);
     Real* const difference = p == first ? context_.At(context_.layout.direction[1]) : first;
-    const bool has_norm = !is_on_hyperball || radius > 0;
-    if (!has_norm || !pass.Subtract(radius, difference)) return SkipUpdate(context_.item);
+    if (!pass.Subtract(radius, difference)) return SkipUpdate(context_.item);
     if (Subtract(difference, nullptr) && is_on_hyperball) StoreRadius(radius);
   }
 
@@ -146,10 +145,9 @@ class BlockIo {
 
   char* RadiusInArena() const { return context_.memory.arena + context_.block.radius.offset; }
   double ReadRadius() const {
-    if (context_.program.settings->norm_radius > 0) return context_.program.settings->norm_radius;
-    double radius = 0;
-    std::memcpy(&radius, RadiusInArena(), sizeof radius);
-    return radius;
+    double stored = 0;
+    std::memcpy(&stored, RadiusInArena(), sizeof stored);
+    return KnownRadius(*context_.program.settings, stored);
   }
   void StoreRadius(double radius) const { std::memcpy(RadiusInArena(), &radius, sizeof radius); }
 

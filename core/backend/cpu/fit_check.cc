@@ -45,11 +45,11 @@ class FitCheck {
         targets_(TargetsOf(item)),
         limits_(LimitsOf(targets_)),
         // With a rounding mode other than to nearest, even a tiny update may push a parameter at the limit past it.
-        bounds_suffice_(BoundsSuffice(limits_, targets_) && std::fegetround() == FE_TONEAREST) {}
+        mode_(FitCheckFor(program_, targets_, BoundsSuffice(limits_, targets_) && std::fegetround() == FE_TONEAREST,
+                          size_)) {}
 
   bool Fits(Tiles* tiles) const {
-    // Without decay and momentum, the size of the direction decides, and no element is read.
-    if (bounds_suffice_ && !program_.decays_parameter() && !targets_.has_momentum && IsSmall(0, 0)) return true;
+    if (mode_ == FitCheckMode::kNone) return true;
     return SumOverParts(block_.elements, tiles, [&](const Range& part) { return PartFits(part) ? 0.0 : 1.0; }) == 0;
   }
 
@@ -65,7 +65,7 @@ class FitCheck {
       if (!fits) return;
       const Real* const w = parameter.Read(at, n);
       const Real* const m = targets_.has_momentum ? momentum.Read(at, n) : nullptr;
-      if (bounds_suffice_) {
+      if (mode_ == FitCheckMode::kByBound) {
         const double largest_w = program_.decays_parameter() ? LargestMagnitude(w, DtypeOf<Real>(), n) : 0;
         const double largest_m = m != nullptr ? LargestMagnitude(m, DtypeOf<Real>(), n) : 0;
         if (IsSmall(largest_w, largest_m)) return;
@@ -110,7 +110,7 @@ class FitCheck {
   const char* const arena_;
   const UpdateTargets targets_;
   const UpdateLimits limits_;
-  const bool bounds_suffice_;
+  const FitCheckMode mode_;
 };
 
 }  // namespace

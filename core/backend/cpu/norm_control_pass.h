@@ -38,8 +38,8 @@ class NormControlPass {
     }));
   }
 
-  // Writes the old parameter minus the new one. Returns false if norm_control is relative and the parameter has norm
-  // 0 after weight decay, because the length of the step would then be 0. radius: the norm that hyperball maintains.
+  // Writes the old parameter minus the new one. Returns false if the parameter cannot be moved (CanControl). radius:
+  // the norm that hyperball maintains.
   bool Subtract(double radius, Real* difference) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     const int64_t units = by_row_ ? context_.block.matrix_rows : 1;
@@ -53,7 +53,7 @@ class NormControlPass {
     }
     NormSums total;
     for (int64_t unit = 0; unit < units; ++unit) total += rows[unit].sums;
-    if (settings_.norm_control == NormControl::kRelative && total.ww == 0) return false;
+    if (!CanControl(settings_, total, radius)) return false;
     NormControlStep step(settings_, context_.program.lr, total, radius, scale_);
     for (int64_t unit = 0; unit < units; ++unit) step.Add(rows[unit].sums);
     for (int64_t unit = 0; unit < units; ++unit) rows[unit].move = step.MoveOf(rows[unit].sums);
@@ -72,7 +72,7 @@ class NormControlPass {
 
   double Decayed(Real w, Real p) const { return DecayedElement(settings_, decay_, w, p); }
   double Moved(const ControlledMove& move, Real w, Real p) const {
-    return move.keep * Decayed(w, p) - move.move * static_cast<double>(p);
+    return move.Of(Decayed(w, p), static_cast<double>(p));
   }
 
   NormSums SumWhole(Tiles* tiles) const {
@@ -93,13 +93,7 @@ class NormControlPass {
   void AddChunk(const Real* w, int64_t at, int64_t count, NormSums* sums) const {
     for (int64_t i = 0; i < count; ++i) AddElement(w[i], p_[at + i], sums);
   }
-  void AddElement(Real w, Real p, NormSums* sums) const {
-    const double decayed = Decayed(w, p);
-    const auto direction = static_cast<double>(p);
-    sums->ww += decayed * decayed;
-    sums->pw += direction * decayed;
-    sums->pp += direction * direction;
-  }
+  void AddElement(Real w, Real p, NormSums* sums) const { *sums += TermsOf(Decayed(w, p), static_cast<double>(p)); }
 
   bool RowsAreContiguous() const { return context_.item.param->desc.fan == Fan::kOutIn; }
 
@@ -165,7 +159,7 @@ class NormControlPass {
 
   void Write(const NormControlRow* rows, double ratio, Real* difference, Tiles* tiles) const {
     const auto subtract = [&](const ControlledMove& move, int64_t at, Real w) {
-      difference[at] = static_cast<Real>(static_cast<double>(w) - ratio * Moved(move, w, p_[at]));
+      difference[at] = static_cast<Real>(ControlledDifference(static_cast<double>(w), ratio, Moved(move, w, p_[at])));
     };
     if (by_row_) {
       ForEachRowTile(tiles, [&](const Range& range) {

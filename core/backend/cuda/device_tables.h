@@ -104,13 +104,6 @@ struct DeviceGroup : StepScalars {
   int32_t active;
 };
 
-// How a step checks whether the direction of a block can be applied.
-enum class FitCheckMode : int32_t {
-  kNone,     // the bound on the direction (DirectionScale::size) decides; no element is read
-  kByBound,  // by a bound on the terms of decay and momentum; element by element if the bound is too large
-  kExact,    // element by element
-};
-
 // The state of one block within the current step.
 struct BlockWork {
   Rejection rejection;

@@ -14,6 +14,7 @@
 #include "core/plan/slice_runs.h"
 #include "core/roots/root.h"
 #include "core/rules/bound_scalars.h"
+#include "core/rules/rank_difference.h"
 #include "core/rules/schedule.h"
 
 // The interface between libshampoo.so and libshampoo_cuda.so: one table of C functions over plain structs. Both
@@ -22,7 +23,7 @@
 namespace shampoo::cuda {
 
 // Raise this number if anything in this file, or in the structs of the plan that it refers to, changes.
-inline constexpr int32_t kInterface = 18;
+inline constexpr int32_t kInterface = 19;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -221,8 +222,7 @@ enum class Rejection : int32_t {
   kOtherRank,    // `rank` rejected the step, or its inputs differ; see `difference`
 };
 
-// The difference that a rank found in the headers of the other replica ranks or of the other shard ranks.
-enum class RankDifference : int32_t { kNone, kFailed, kStep, kScalars, kInputs, kParameters, kPlace };
+using shampoo::RankDifference;
 
 // The device's report on its steps, in host memory. All counts start at create.
 struct StepReport {

@@ -103,6 +103,13 @@ SHAMPOO_HD_ELEMENT Real MomentDirection(const FilterScalars<Real>& s, Real h, Re
   return (divisor == 0 ? Real{0} : h) / (divisor == 0 ? Real{1} : divisor);
 }
 
+// Returns what a direction is multiplied by that is whitened by the eigenvalues l of a block: 1 / (sqrt(l) + epsilon).
+// a: 1 / sqrt(l).
+template <typename Real>
+SHAMPOO_HD_ELEMENT Real DampedScale(Real a, Real epsilon) {
+  return a / (1 + a * epsilon);
+}
+
 // Returns the sign of an element: 1, -1 or, for zeros and NaN, 0.
 template <typename Real>
 SHAMPOO_HD_ELEMENT Real SignOf(Real x) {

@@ -137,7 +137,7 @@ void AddSquares(const Real* values, double* sums, int64_t n) {
 template <typename Real>
 void ScaleDamped(const Real* a, Real epsilon, Real* h, int64_t n) {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) h[i] *= a[i] / (1 + a[i] * epsilon);
+  for (int64_t i = 0; i < n; ++i) h[i] *= DampedScale(a[i], epsilon);
 }
 
 inline uint32_t BitsOf(float value) { return __builtin_bit_cast(uint32_t, value); }
@@ -200,6 +200,7 @@ Bits LargestPattern(const Bits* bits, int64_t n) {
   for (int64_t i = 0; i < part; i += kLine) {
     for (int64_t k = 0; k < kParts; ++k) {
       const Bits* const line = bits + k * part + i;
+#pragma GCC ivdep
       for (int64_t lane = 0; lane < kLine; ++lane) {
         const Bits magnitude = static_cast<Bits>(line[lane] & kMagnitude);
         lanes[lane] = magnitude > lanes[lane] ? magnitude : lanes[lane];

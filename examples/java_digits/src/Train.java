@@ -53,7 +53,7 @@ final class Train {
       Report.print("digits      %d training images, %d test images%n", digits.trainCount, digits.testCount);
       Report.print("network     64-128-64-10, tanh, %d parameters%n", Network.VALUES);
       Report.print("steps       %d epochs of %d steps with %d images each%n", options.epochs, stepsPerEpoch, options.batch);
-      Report.print("state       Shampoo %d KiB, AdamW %d KiB%n", shampoo.stateBytes / 1024, 16 * Network.VALUES / 1024);
+      Report.print("state       Shampoo %.0f KiB, AdamW %.0f KiB%n", shampoo.stateBytes / 1024.0, Network.VALUES * 16 / 1024.0);
       Report.showHead();
       for (int c = 0; c < 2; ++c) {
         evaluate(nets.get(c), digits, curves.get(c), 0);

@@ -4,45 +4,19 @@
 // Several ranks: steps that are captured, and what a step does on the host.
 #include "tests/cuda/contract/rank_steps.h"
 #include "tests/cuda/tools/graph.h"
-#include "tests/cuda/tools/stream_comm.h"
+#include "tests/cuda/tools/stream_rank.h"
 
 namespace shampoo_test {
 namespace {
 
-struct Kind {
-  const char* mode;  // shard_mode
-  int copies, shards;
-  bool has_all_to_all;
-  const char* bucket = "0";  // comm_bucket_bytes
-};
-constexpr Kind kKinds[] = {{"local", 2, 1, false},        {"local", 1, 2, false},        {"local", 2, 2, false},
-                           {"gather", 1, 2, false},       {"gather", 1, 2, true},        {"gather", 2, 2, false},
-                           {"gather", 2, 2, true},        {"local", 2, 1, false, "64"},  {"local", 2, 2, false, "64"},
-                           {"gather", 1, 2, false, "64"}, {"gather", 2, 2, false, "64"}, {"gather", 2, 2, true, "64"}};
-
-// Roots at steps 5 and 10.
-ModelSpec SpecOf(const Kind& kind, const Keys& more = {}) {
-  ModelSpec spec = FiveShapes(
-      Keys{{"precondition_frequency", "5"}, {"shard_mode", kind.mode}, {"comm_bucket_bytes", kind.bucket}} + more);
-  // With StreamComm, all ranks must send equally many bytes. So copies own blocks of the same shapes, and both shards
-  // of each parameter have the same size.
-  spec.params = {{{4, 4}}, {{4, 4}}, {{6}}, {{6}}, {{2, 3, 4}}, {{2, 3, 4}}, {{6, 6}}, {{6, 6}}};
-  return spec;
-}
-
-// One rank whose communicators can be captured.
-struct StreamRank {
-  StreamRank(const Kind& kind, const Keys& more, cudaStream_t stream)
-      : comms(kind), model(comms.Join(SpecOf(kind, more)), stream) {
-    model.FillParams(1);
-  }
-
-  RankComms<StreamComm> comms;
-  Model model;
-};
+constexpr RankKind kKinds[] = {
+    {"local", 2, 1, false},        {"local", 1, 2, false},        {"local", 2, 2, false},
+    {"gather", 1, 2, false},       {"gather", 1, 2, true},        {"gather", 2, 2, false},
+    {"gather", 2, 2, true},        {"local", 2, 1, false, "64"},  {"local", 2, 2, false, "64"},
+    {"gather", 1, 2, false, "64"}, {"gather", 2, 2, false, "64"}, {"gather", 2, 2, true, "64"}};
 
 TEST_CASE("a step of several ranks can be captured over communicators that only enqueue work") {
-  for (const Kind& kind : kKinds) {
+  for (const RankKind& kind : kKinds) {
     for (const char* lag : {"0", "1"}) {
       CAPTURE(std::string(kind.mode));
       CAPTURE(kind.copies);
@@ -51,8 +25,8 @@ TEST_CASE("a step of several ranks can be captured over communicators that only 
       CAPTURE(std::string(kind.bucket));
       CAPTURE(std::string(lag));
       const StageWithStream stream;
-      StreamRank plain(kind, {{"status_lag", lag}}, stream);
-      StreamRank captured(kind, {{"status_lag", lag}}, stream);
+      StreamRank<> plain(kind, {{"status_lag", lag}}, stream);
+      StreamRank<> captured(kind, {{"status_lag", lag}}, stream);
       std::unique_ptr<Graph> graph;
       for (uint64_t t = 1; t <= 9; ++t) {
         CAPTURE(t);
@@ -73,14 +47,14 @@ TEST_CASE("a step of several ranks can be captured over communicators that only 
 }
 
 TEST_CASE("a step of several ranks whose communicators wait cannot be captured, and the ranks continue") {
-  for (const Kind& kind : kKinds) {
+  for (const RankKind& kind : kKinds) {
     CAPTURE(std::string(kind.mode));
     CAPTURE(kind.copies);
     CAPTURE(kind.shards);
     CAPTURE(kind.has_all_to_all);
     CAPTURE(std::string(kind.bucket));
     const Stage stage;
-    DeviceRanks ranks(SpecOf(kind), kind.copies, kind.shards, nullptr, kind.has_all_to_all);
+    DeviceRanks ranks(SpecOfKind(kind), kind.copies, kind.shards, nullptr, kind.has_all_to_all);
     ranks.FillParams(1);
     ranks.Train(1, 2);
     ranks.Status();
@@ -104,19 +78,25 @@ TEST_CASE("a step of several ranks whose communicators wait cannot be captured, 
   }
 }
 
+// Step 5 refreshes roots. With root_async, steps 2, 4 and 6 do, and the steps after 4 and 6 use these roots.
 TEST_CASE("a step of several ranks neither waits nor allocates" * NeedsFake()) {
-  for (const Kind& kind : kKinds) {
-    for (const char* method : {"eigen", "cans"}) {
+  const Keys async = {{"root_async", "1"}, {"precondition_frequency", "2"}, {"refresh_growth", "0"}};
+  const Keys tracked = {{"track_times", "true"}, {"track_root_residuals", "true"}};
+  for (const RankKind& kind : kKinds) {
+    for (const Keys& keys :
+         {Keys{{"root_method", "eigen"}}, Keys{{"root_method", "cans"}}, Keys{{"root_method", "eigen"}} + async,
+          Keys{{"root_method", "cans"}} + tracked, Keys{{"root_method", "eigen"}} + async + tracked}) {
       CAPTURE(std::string(kind.mode));
       CAPTURE(kind.copies);
       CAPTURE(kind.shards);
       CAPTURE(kind.has_all_to_all);
       CAPTURE(std::string(kind.bucket));
-      CAPTURE(std::string(method));
+      CAPTURE(keys[0].second);
+      CAPTURE(keys.size());
       const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
       fake_cuda_set_query_progress(-1);
-      StreamRank rank(kind, {{"root_method", method}}, stream);
-      for (uint64_t t = 1; t <= 6; ++t) {
+      StreamRank<> rank(kind, keys, stream);
+      for (uint64_t t = 1; t <= 7; ++t) {
         CAPTURE(t);
         rank.model.FillGradients(t);
         fake_cuda_mark();
@@ -126,6 +106,7 @@ TEST_CASE("a step of several ranks neither waits nor allocates" * NeedsFake()) {
         CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
         CHECK(fake_cuda_count(FAKE_CUDA_PAGEABLE_COPIES) == 0);
       }
+      CHECK(rank.model.Stat("root_computed") > 0);
     }
   }
 }

@@ -95,12 +95,63 @@ def check_sanitizer(folder: str) -> None:
         require("gemm_kernel" not in log and (kernel == "" or f"at {kernel}" in log), log)
 
 
+# Writes a report with one row, whose times follow from the method and the root.
+BENCH = """#!/bin/sh
+echo 'library    {"version": "0", "root_methods": ["eigen", "newton", "cans"]}'
+echo 'device     cuda'
+method=- root=0
+while [ $# -gt 0 ]; do
+  case $1 in
+    --json) json=$2 ;;
+    --block) block=$2 ;;
+    root_method=*) method=${1#*=} ;;
+    inverse_root_override=*) root=${1#*=} ;;
+  esac
+  shift
+done
+[ "$method,$root,$block" != cans,2,32 ] || exit 3
+case $method in eigen) time=9 retried=0 ;; newton) time=$root retried=0 ;; *) time=3 retried=$((root == 4)) ;; esac
+keys='{}'
+[ $root = 0 ] || keys='{"root_method": "'$method'", "inverse_root_override": "'$root'"}'
+row='{"block": '$block', "keys": '$keys', "ordinary_ms": 1, "with_roots_ms": 1'$time', "root_retried": '$retried'}'
+echo '{"rows": ['$row']}' >"$json"
+"""
+ROOT_METHODS = """\
+| block | root | eigen | newton | cans | fastest |
+|---:|---:|---:|---:|---:|---|
+| 16 | 2 | 18.000 | 11.000 | 12.000 | newton |
+| 16 | 4 | 18.000 | 13.000 | 12.000 r | newton |
+| 32 | 2 | 18.000 | 11.000 |  | newton |
+| 32 | 4 | 18.000 | 13.000 | 12.000 r | newton |
+"""
+
+
+def check_timing(folder: str) -> None:
+    """Stage 6 measures each method for each root and block size, small blocks first, and compares them in a table."""
+    out = os.path.join(folder, "timing")
+    done = run("--fake", "--from", pack_of(folder, bench=BENCH, commit="abc\n"), "--out", out, "--stage", "6")
+    items = results(out)["6"]
+    methods = ("eigen", "newton", "cans")
+    measured = [(method, root, block) for block in (16, 32) for root in (2, 4) for method in methods]
+    expected = [f"{method}, root {root}, blocks of {block}" for method, root, block in measured]
+    require([item for item in items if ", root " in item] == expected, done.stdout)
+    failed = {item for item, (result, _) in items.items() if result != "passed"}
+    require(failed == {"cans, root 2, blocks of 32"} and len(items) == len(expected) + 6, done.stdout)
+    with open(os.path.join(out, "root_methods.txt"), encoding="utf-8") as file:
+        text = file.read()
+    require(text.endswith("\n\n" + ROOT_METHODS), text)
+
+
 def check_limit(folder: str) -> None:
     out = os.path.join(folder, "limit")
     pack = pack_of(folder, contract="#!/bin/sh\nexec sleep 600\n", against_cpu="#!/bin/sh\nexit 0\n", commit="abc\n")
     done = run("--fake", "--from", pack, "--out", out, "--stage", "4", STAGE_LIMIT="6")
     require(results(out)["4"]["contract"] == ["FAILED", "ran out of time"], done.stdout)
     require(results(out)["4"]["against_cpu: large shapes"] == ["skipped", "no time is left in this stage"], done.stdout)
+    # The nine replays of shards on the CPU have one limit together.
+    pack = pack_of(folder, replay="#!/bin/sh\nexit 1\n", replay_on_cpu="#!/bin/sh\nexec sleep 2\n", commit="abc\n")
+    done = run("--fake", "--from", pack, "--out", out, "--stage", "3", STAGE_LIMIT="7")
+    require(results(out)["3"]["3 shards, on the CPU"] == ["FAILED", "ran out of time"], done.stdout)
 
 
 def check_stages(folder: str, build: str) -> None:
@@ -125,7 +176,7 @@ def check_whole(folder: str, build: str) -> None:
     require(done.returncode == 0 and sorted(found) == list("12345678"), done.stdout)
     skipped = {item for items in found.values() for item, (result, _) in items.items() if result == "skipped"}
     require(skipped <= {"training", "PyTorch"}, done.stdout)
-    for name in ("probe.txt", "timing.txt", "timing.json", "kernels.txt", "gpu.txt"):
+    for name in ("probe.txt", "timing.txt", "timing.json", "root_methods.txt", "kernels.txt", "gpu.txt"):
         require(os.path.getsize(os.path.join(out, name)) > 0, name)
     with open(os.path.join(out, "kernels.txt"), encoding="utf-8") as file:
         kernels = file.read().splitlines()
@@ -146,6 +197,7 @@ def main() -> None:
             check_usage()
             check_failures(folder)
             check_sanitizer(folder)
+            check_timing(folder)
             check_stages(folder, options.build)
 
 

@@ -116,6 +116,11 @@ int64_t fake_cuda_launches_of(const char*) {
   return -1;
 }
 
+int64_t fake_cuda_streams_of_priority(int) {
+  AddMisuse("fake_cuda_streams_of_priority");
+  return -1;
+}
+
 int64_t fake_cuda_live(int) {
   AddMisuse("fake_cuda_live");
   return -1;

@@ -3,10 +3,12 @@
 //
 // NCCL for fake GPUs. The linker finds these functions before those of the stand-in for NCCL, which takes host memory.
 // These functions copy the data to host memory and back, in the order of the stream, and call the stand-in in between.
+// A group may contain only messages.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <nccl.h>
 
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/fake/control.h"
@@ -20,22 +22,91 @@ Function Next(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
+// Both copy `bytes` bytes and wait.
+ncclResult_t CopyToHost(void* host, const void* device, size_t bytes, cudaStream_t stream) {
+  cudaError_t error = cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+ncclResult_t CopyToDevice(void* device, const void* host, size_t bytes, cudaStream_t stream) {
+  cudaError_t error = cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+// A call of ncclSend() or ncclRecv().
+struct Message {
+  const void* send;  // nullptr: the rank receives
+  void* recv;
+  size_t count;
+  ncclDataType_t datatype;
+  int peer;
+  ncclComm_t comm;
+  cudaStream_t stream;
+
+  const void* data() const { return send != nullptr ? send : recv; }
+  size_t bytes() const { return count * SizeOf(datatype); }
+};
+
+// The open group of this thread: how deep it is nested, its messages, and its first error.
+thread_local int group_depth = 0;
+thread_local std::vector<Message> group_messages;
+thread_local ncclResult_t group_error = ncclSuccess;
+
+// Executes messages as one group of the stand-in. All data is read before any is written.
+ncclResult_t Exchange(const std::vector<Message>& messages) {
+  static const auto kStart = Next<decltype(&ncclGroupStart)>("ncclGroupStart");
+  static const auto kEnd = Next<decltype(&ncclGroupEnd)>("ncclGroupEnd");
+  static const auto kSend = Next<decltype(&ncclSend)>("ncclSend");
+  static const auto kRecv = Next<decltype(&ncclRecv)>("ncclRecv");
+  std::vector<std::vector<char>> staged;
+  ncclResult_t result = ncclSuccess;
+  for (const Message& m : messages) {
+    staged.emplace_back(m.bytes());
+    if (m.send != nullptr && result == ncclSuccess) {
+      result = CopyToHost(staged.back().data(), m.send, m.bytes(), m.stream);
+    }
+  }
+  if (result == ncclSuccess) result = kStart();
+  if (result != ncclSuccess) return result;
+  for (size_t i = 0; i < messages.size() && result == ncclSuccess; ++i) {
+    const Message& m = messages[i];
+    void* const host = staged[i].data();
+    result = m.send != nullptr ? kSend(host, m.count, m.datatype, m.peer, m.comm, nullptr)
+                               : kRecv(host, m.count, m.datatype, m.peer, m.comm, nullptr);
+  }
+  const ncclResult_t ended = kEnd();
+  if (result == ncclSuccess) result = ended;
+  for (size_t i = 0; i < messages.size() && result == ncclSuccess; ++i) {
+    const Message& m = messages[i];
+    if (m.send == nullptr) result = CopyToDevice(m.recv, staged[i].data(), m.bytes(), m.stream);
+  }
+  return result;
+}
+
+// Executes a message, or defers it to the end of the group.
+ncclResult_t Submit(const Message& message) {
+  if (fake_cuda_check_collective(message.data(), message.bytes()) == 0) {
+    if (group_depth > 0 && group_error == ncclSuccess) group_error = ncclInvalidArgument;
+    return ncclInvalidArgument;
+  }
+  if (group_depth == 0) return Exchange({message});
+  group_messages.push_back(message);
+  return ncclSuccess;
+}
+
 // Calls `collective` with copies of the buffers in host memory.
 template <typename Collective>
 ncclResult_t Stage(const void* send, size_t send_bytes, void* recv, size_t recv_bytes, cudaStream_t stream,
                    const Collective& collective) {
+  if (group_depth > 0) return ncclInvalidUsage;
   if (fake_cuda_check_collective(send, send_bytes) == 0 || fake_cuda_check_collective(recv, recv_bytes) == 0) {
     return ncclInvalidArgument;
   }
   std::vector<char> sent(send_bytes), received(recv_bytes);
-  cudaError_t error = cudaMemcpyAsync(sent.data(), send, send_bytes, cudaMemcpyDeviceToHost, stream);
-  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-  if (error != cudaSuccess) return ncclUnhandledCudaError;
-  const ncclResult_t result = collective(sent.data(), received.data());
-  if (result != ncclSuccess) return result;
-  error = cudaMemcpyAsync(recv, received.data(), recv_bytes, cudaMemcpyHostToDevice, stream);
-  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-  return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+  ncclResult_t result = CopyToHost(sent.data(), send, send_bytes, stream);
+  if (result == ncclSuccess) result = collective(sent.data(), received.data());
+  return result == ncclSuccess ? CopyToDevice(recv, received.data(), recv_bytes, stream) : result;
 }
 
 }  // namespace
@@ -68,6 +139,29 @@ ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recv
   const size_t bytes = recvcount * SizeOf(datatype);
   return Stage(sendbuff, bytes * static_cast<size_t>(ranks), recvbuff, bytes, stream,
                [&](void* send, void* recv) { return kNext(send, recv, recvcount, datatype, op, comm, nullptr); });
+}
+
+ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return Submit({sendbuff, nullptr, count, datatype, peer, comm, stream});
+}
+
+ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return Submit({nullptr, recvbuff, count, datatype, peer, comm, stream});
+}
+
+ncclResult_t ncclGroupStart() {
+  ++group_depth;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  if (group_depth == 0) return ncclInvalidUsage;
+  if (--group_depth > 0) return ncclSuccess;
+  const std::vector<Message> messages = std::exchange(group_messages, {});
+  const ncclResult_t error = std::exchange(group_error, ncclSuccess);
+  return error != ncclSuccess || messages.empty() ? error : Exchange(messages);
 }
 
 }  // extern "C"

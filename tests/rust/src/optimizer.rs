@@ -53,6 +53,41 @@ fn create_makes_the_optimizer_of_a_config_and_a_plan() {
     }
 }
 
+/// Returns the loss of a linear model whose solution has elements of at most 1/2, and writes its gradients.
+fn loss_of(w: &[f32; 12], b: &[f32; 3], of_w: &mut [f32; 12], of_b: &mut [f32; 3]) -> f32 {
+    let mut loss = 0.0;
+    (*of_w, *of_b) = ([0.0; 12], [0.0; 3]);
+    for sample in 0..8 {
+        let input = [0, 1, 2, 3].map(|j| ((1 + 5 * sample + 2 * j) as f32).sin());
+        for i in 0..3 {
+            let off = |at: usize| w[at] - ((at % 5) as f32 - 2.0) * 0.25;
+            let error: f32 = b[i] - (i as f32 - 1.0) * 0.5 + (0..4).map(|j| off(4 * i + j) * input[j]).sum::<f32>();
+            (0..4).for_each(|j| of_w[4 * i + j] += error * input[j]);
+            of_b[i] += error;
+            loss += 0.5 * error * error;
+        }
+    }
+    loss
+}
+
+#[test]
+fn one_preset_selects_soap_and_trains() {
+    let params = [Param::new("w", &[3, 4]), Param::new("b", &[3])];
+    let mut opt = Optimizer::create("preset = soap", params).unwrap();
+    let keys: Vec<_> = opt.state().unwrap().into_iter().map(|entry| entry.key).collect();
+    let bases: Vec<_> = keys.iter().filter(|key| key.contains("basis")).collect();
+    assert_eq!(bases, ["w/0/basis.0", "w/0/basis.1"], "a vector has no basis");
+    let (mut w, mut b, mut of_w, mut of_b) = ([0.0f32; 12], [0.0f32; 3], [0.0f32; 12], [0.0f32; 3]);
+    let first = loss_of(&w, &b, &mut of_w, &mut of_b);
+    let mut loss = first;
+    for step in 0..300 {
+        opt.step(&mut [Buffers::new(&mut w).with_grad(&of_w), Buffers::new(&mut b).with_grad(&of_b)]).unwrap();
+        loss = loss_of(&w, &b, &mut of_w, &mut of_b);
+        assert!(loss <= first, "step {step}: {loss}");
+    }
+    assert!(loss < 0.01 * first, "{first} {loss}");
+}
+
 #[test]
 fn updates_are_written_to_a_separate_buffer() {
     let mut updates = config();

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The agreement of shards: before anything is written, the ranks that hold the shards of one copy of the parameters
-// make the same decision and activate the same groups. ShardRounds (core/step/shard_agreement.cc) does the same on the
-// CPU.
-#include "core/backend/cuda/plugin/agreement.h"
+// make the same decision (core/rules/rank_difference.h) and activate the same groups.
 #include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/backend/cuda/plugin/rank_decision.h"
+#include "core/rules/rank_difference.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -62,10 +62,16 @@ struct CompareShardSegmentsBody {
     const uint64_t scalars = segments.HeaderOf(0).hyper_parameters;
     rank = segments.First(cta, [&](const ShardHeader& header) { return header.hyper_parameters != scalars; });
     if (rank < world) return reject(rank, RankDifference::kScalars);
-    if (cta.First(tables.param_count, [&](int64_t p) { return GradientDiffers(segments, p); }) < tables.param_count) {
+    const auto gradient_differs = [&](int64_t p) {
+      return FindGradientDifference(world, [&](int64_t of) { return segments.GradientsOf(of)[p]; }).found();
+    };
+    if (cta.First(tables.param_count, gradient_differs) < tables.param_count) {
       return reject(0, RankDifference::kInputs);
     }
-    if (cta.First(tables.group_count, [&](int64_t g) { return StepDiffers(segments, g); }) < tables.group_count) {
+    const auto step_of = [&](int64_t g) {
+      return FindShardStep(world, [&](int64_t of) { return segments.StepsOf(of)[g]; });
+    };
+    if (cta.First(tables.group_count, [&](int64_t g) { return step_of(g).differing >= 0; }) < tables.group_count) {
       return reject(0, RankDifference::kStep);
     }
     const bool skips =
@@ -73,37 +79,11 @@ struct CompareShardSegmentsBody {
     if (skips) cta.Once([&] { SkipStep(state); });
     cta.ForEach(tables.group_count, [&](int64_t g) {
       DeviceGroup& group = tables.groups[g];
-      const int64_t t = StepOf(segments, g);
+      const int64_t t = step_of(g).step;
       if (group.active != 0 || t == 0) return;
       group.active = 1;
       group.t = t;
     });
-  }
-
-  // Returns whether some ranks have a gradient of a parameter, and others have elements of it but no gradient.
-  SHAMPOO_DEVICE bool GradientDiffers(const ShardSegments& segments, int64_t p) const {
-    bool with = false;
-    bool without = false;
-    for (int64_t rank = 0; rank < tables.shard_world; ++rank) {
-      const unsigned char gradient = segments.GradientsOf(rank)[p];
-      with = with || gradient >= kGradient;
-      without = without || gradient == kNoGradient;
-    }
-    return with && without;
-  }
-  // Returns the step that the ranks are about to make of a group; 0: none.
-  SHAMPOO_DEVICE int64_t StepOf(const ShardSegments& segments, int64_t g) const {
-    int64_t step = 0;
-    for (int64_t rank = 0; step == 0 && rank < tables.shard_world; ++rank) step = segments.StepsOf(rank)[g];
-    return step;
-  }
-  SHAMPOO_DEVICE bool StepDiffers(const ShardSegments& segments, int64_t g) const {
-    const int64_t first = StepOf(segments, g);
-    for (int64_t rank = 0; rank < tables.shard_world; ++rank) {
-      const int64_t step = segments.StepsOf(rank)[g];
-      if (step != 0 && step != first) return true;
-    }
-    return false;
   }
 };
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // averaging and weight_ema (core/rules/averages.h). ApplyDirections writes the averages of the blocks that it updates.
-// core/backend/cpu/average_pass.h is the same on the CPU.
 #include "core/backend/cuda/plugin/block_tile.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 

@@ -26,23 +26,18 @@ struct BeginBasesBody {
   }
 
   SHAMPOO_DEVICE static BasisWork Begin(const DeviceGroup& group, int64_t gradient) {
-    const GroupSettings& settings = group.settings;
-    StepScalars scalars = group;
+    const BasisScalars scalars = MakeBasisScalars(group.settings, group, gradient);
     BasisWork work{};
-    work.update = UpdatesOf(settings, gradient);
-    work.is_first = settings.basis_order == BasisOrder::kAfter && gradient == 1 ? 1 : 0;
-    if (work.update > 0) {
-      CorrectBias(settings, work.update, &scalars);
-      if (!UpdatesFactors(settings, work.update)) KeepFactors(&scalars);
-    }
+    work.update = scalars.update;
+    work.is_first = scalars.is_first ? 1 : 0;
     work.updates_factors = scalars.updates_factors ? 1 : 0;
     work.factor_decay = scalars.factor_decay;
-    work.eigenvalue_decay = work.is_first != 0 ? 1 : EigenvalueDecay(settings, work.update);
-    work.factor_weight = work.is_first != 0 ? FirstFactorWeight(settings, scalars) : scalars.factor_weight;
+    work.eigenvalue_decay = scalars.eigenvalue_decay;
+    work.factor_weight = scalars.factor_weight;
     work.filter_correction = scalars.filter_correction;
     work.moment_correction = scalars.moment_correction;
     work.moment_epsilon = scalars.moment_epsilon;
-    work.divisor = BasisCorrection(settings, work.update);
+    work.divisor = scalars.basis_correction;
     return work;
   }
 };

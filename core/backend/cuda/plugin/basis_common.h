@@ -82,11 +82,6 @@ SHAMPOO_DEVICE inline Real ProductOfScales(const BasisArgs& args, const DeviceBl
   return product;
 }
 
-// Returns the weight of an element in a mean over all dims except k.
-SHAMPOO_DEVICE inline double MeanWeight(const DeviceBlock& block, int k) {
-  return static_cast<double>(block.shape[k]) / static_cast<double>(block.elements);
-}
-
 SHAMPOO_DEVICE inline bool IsSelected(const BasisArgs& args, int32_t block, const TaskSelection& selection) {
   return IsStepped(args.tables, block) && selection.Takes(args.tables.work[block].task);
 }

@@ -60,8 +60,7 @@ struct RaiseEpsilonBody {
         block.tiles, [&](int64_t i) { return MagnitudeBits(args.batch.sums[2 * (block.first_tile + i)]); }));
     cta.Once([&] {
       BasisWork& work = args.basis.work[b];
-      work.moment_epsilon += RelativeEpsilon(settings, block.computation) *
-                             pow(largest / work.moment_correction, settings.inverse_exponent);
+      work.moment_epsilon += AddedEpsilon(settings, block.computation, work.moment_correction, largest);
     });
   }
 };
@@ -129,7 +128,7 @@ struct FilterInBasesBody {
         d[i] = Divided(part, scalars, h, next);
       } else {
         const Real a = ProductOfScales<Real>(args, part.block, part.begin + i, -1);
-        d[i] = h * (a / (1 + a * static_cast<Real>(part.group.settings.epsilon)));
+        d[i] = h * DampedScale(a, static_cast<Real>(part.group.settings.epsilon));
       }
       if (grafts) r[i] = h;
     });
@@ -139,8 +138,7 @@ struct FilterInBasesBody {
   SHAMPOO_DEVICE static Real Divided(const BasisTile<Real>& part, const FilterScalars<Real>& scalars, Real h, Real v) {
     const double exponent = part.group.settings.inverse_exponent;
     if (exponent == 0.5) return MomentDirection(scalars, h, v);
-    const double divisor = pow(static_cast<double>(v) / part.own.moment_correction, exponent) + part.own.moment_epsilon;
-    return divisor == 0 ? Real{0} : static_cast<Real>(static_cast<double>(h) / divisor);
+    return PowerDirection(exponent, part.own.moment_correction, part.own.moment_epsilon, h, v);
   }
 };
 

@@ -5,8 +5,8 @@
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
 
-// The kernels of methods in eigenbases. core/backend/cpu/basis_step.cc is the same step on the CPU. The basis_step.cc
-// of this folder gives the order of the kernels and the contents of the buffers.
+// The kernels of methods in eigenbases. core/backend/cpu/basis_step.cc is the same step on the CPU. basis_batch_step.cc
+// gives the order of the kernels and the contents of the buffers.
 namespace shampoo::cuda {
 
 // Records of all blocks, and the buffers that batches use one after another (DeviceLayout::BasisLayout).
@@ -75,7 +75,7 @@ cudaError_t FilterInBases(cudaStream_t stream, const BasisArgs& args);
 // Computes the direction of the grafting method and its norm from the filtered gradient, which is in `first`.
 cudaError_t DivideByGrafting(cudaStream_t stream, const BasisArgs& args);
 
-// basis_factors.cu
+// basis_factor_kernels.cu
 // Computes the next d eigenvalues of one dim from the rotated gradient (kl_eigenvalues ema).
 cudaError_t NextEigenvalues(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, int64_t d);
 // Checks whether the factor matrices of a run stay finite if they are updated with these whitened gradients, which are
@@ -91,7 +91,7 @@ cudaError_t UpdateBasisFactors(cudaStream_t stream, const BasisArgs& args, bool 
 // Stores the next eigenvalues.
 cudaError_t StoreEigenvalues(cudaStream_t stream, const BasisArgs& args);
 
-// basis_refresh.cu
+// basis_refresh_kernels.cu
 // Inspects the factor matrices of a run in the batch's matrices, scales them and adds basis_epsilon to their diagonals.
 // The identity replaces a matrix that is not finite. keeps_zeros: negligible matrices and 1 x 1 matrices are treated
 // like all other matrices; without keeps_zeros, their bases are the identity.

@@ -27,12 +27,13 @@ SHAMPOO_DEVICE inline int64_t BlockCounterOf(const DeviceBlock& block, const cha
 
 // Returns the schedule of a block's roots in a step. arena: the state before the step.
 SHAMPOO_DEVICE inline RootSchedule ScheduleFor(const DeviceGroup& group, const DeviceBlock& block, const char* arena) {
-  if (UsesEigenbasis(group.settings.method)) {
-    if (block.owned == 0 || !block.is_rotated()) return {};
-    return {BasisTaskOf(group.settings, GradientCountOf(block, arena)), DirectionRule::kPrecondition};
-  }
-  if (IsSteepestDescent(group.settings.method)) return {RootTask::kNone, RuleWithoutRoots(group.schedule)};
-  return BlockScheduleOf(group.schedule, block.phase, block.factors > 0, SnapshotStepOf(block, arena));
+  return ScheduleOf(group.settings, group.schedule,
+                    {.is_owned = block.owned != 0,
+                     .is_rotated = block.is_rotated(),
+                     .is_preconditioned = block.factors > 0,
+                     .phase = block.phase,
+                     .gradient_count = GradientCountOf(block, arena),
+                     .snapshot_step = SnapshotStepOf(block, arena)});
 }
 
 }  // namespace shampoo::cuda

@@ -100,15 +100,6 @@ SHAMPOO_DEVICE inline UpdateTargets TargetsOf(const Tables& tables, const Device
           .exchange = block.exchange_dtype};
 }
 
-SHAMPOO_DEVICE inline FitCheckMode CheckFor(const UpdateTargets& targets, const StepScalars& scalars, double size) {
-  const bool has_momentum = targets.has_momentum;
-  if (!BoundsSuffice(LimitsOf(targets), targets) ||
-      !StaysSmall(scalars, targets.computation, has_momentum, size, 0, 0)) {
-    return FitCheckMode::kExact;
-  }
-  return has_momentum || scalars.decays_parameter() ? FitCheckMode::kByBound : FitCheckMode::kNone;
-}
-
 // Decides whether the direction of a block is usable, and how the fit of the update is checked.
 SHAMPOO_DEVICE inline void DecideCheck(const Tables& tables, int32_t b) {
   const DeviceBlock& block = tables.blocks[b];
@@ -116,8 +107,10 @@ SHAMPOO_DEVICE inline void DecideCheck(const Tables& tables, int32_t b) {
   const StepScalars scalars = ScalarsOfBlock(tables.groups[block.scalars], work);
   const bool fits = work.states_fit != 0 && DirectionFits(scalars, block.computation, work.scale.size);
   work.update_skipped = fits ? 0 : 1;
-  work.check =
-      work.update_skipped != 0 ? FitCheckMode::kNone : CheckFor(TargetsOf(tables, block), scalars, work.scale.size);
+  const UpdateTargets targets = TargetsOf(tables, block);
+  work.check = work.update_skipped != 0
+                   ? FitCheckMode::kNone
+                   : FitCheckFor(scalars, targets, BoundsSuffice(LimitsOf(targets), targets), work.scale.size);
 }
 
 // Determines how the step of a block with averaging moves the parameter and the newest iterate.
@@ -265,8 +258,7 @@ struct DecideSkipBody {
   }
 };
 
-// Writes the average of a block while a step writes the parameter. AverageTracker (core/backend/cpu) is the same on the
-// CPU.
+// Updates the average of a block (core/rules/averages.h) while a step writes the parameter.
 template <typename Real>
 class AverageTracker {
  public:
@@ -278,23 +270,24 @@ class AverageTracker {
         offset_(tables.state_out + slot_.offset),
         move_(part.work.averaging, part.group, part.work.averaged_scale),
         p_(part.In(OtherBuffer(batch, part.block, part.work))),
-        is_needed_(part.block.iterate_offset.present() ||
-                   (part.block.ema_offset.present() && part.group.t > part.group.settings.weight_ema_start)) {}
+        is_needed_(MovesAverage(part.group.settings, part.group.t, part.block.iterate_offset.present(),
+                                part.block.ema_offset.present())) {}
 
   // w: the old element i of the parameter. applied: what the step adds to it, and the sum.
   SHAMPOO_DEVICE void Track(int64_t i, Real w, const AppliedElement<Real>& applied) const {
     if (!is_needed_) return;
     const Real old = ReadAs<Real>(offset_, slot_.dtype, part_.begin + i);
-    const Real moved = Written(w, applied) - w;
-    WriteAs(offset_, slot_.dtype, part_.begin + i, Next(i, w, old, moved));
+    WriteAs(offset_, slot_.dtype, part_.begin + i, Next(i, w, old, Written(w, applied)));
   }
 
  private:
-  SHAMPOO_DEVICE Real Next(int64_t i, Real w, Real old, Real moved) const {
-    if (!part_.block.iterate_offset.present())
-      return static_cast<Real>(part_.group.settings.weight_ema) * (old - moved);
+  SHAMPOO_DEVICE Real Next(int64_t i, Real w, Real old, Real written) const {
+    if (!part_.block.iterate_offset.present()) {
+      return NextEmaOffset(static_cast<Real>(part_.group.settings.weight_ema), old, w, written);
+    }
     // Unless MoveIterates() has replaced P, the iterate does not move.
-    return (part_.work.is_difference != 0 ? move_.Of(p_[i], w, old).iterate : old) - moved;
+    const Real iterate = part_.work.is_difference != 0 ? move_.Of(p_[i], w, old).iterate : old;
+    return NextIterateOffset(iterate, w, written);
   }
 
   // Returns the new element of the parameter, rounded as on the ranks that receive the update.

@@ -156,7 +156,7 @@ Status Engine::Build(const EngineDesc& desc) {
                                      [](const BlockBatch& batch) { return batch.in_basis; });
   shampoo_products_ = std::make_unique<ShampooProducts>(plan_, layout_, workspace_.data(), streams_, tf32_);
   if (has_bases) {
-    basis_step_ = std::make_unique<BasisStep>(plan_, layout_, workspace_.data(), streams_, roots_.get(), tf32_);
+    basis_step_ = std::make_unique<BasisBatchStep>(plan_, layout_, workspace_.data(), streams_, roots_.get(), tf32_);
   }
   const bool orthogonalizes = std::any_of(layout_.batches.begin(), layout_.batches.end(),
                                           [](const BlockBatch& batch) { return batch.is_orthogonalized; });

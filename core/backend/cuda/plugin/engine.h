@@ -9,7 +9,7 @@
 #include "core/backend/cuda/device_layout.h"
 #include "core/backend/cuda/interface.h"
 #include "core/backend/cuda/plugin/async_roots.h"
-#include "core/backend/cuda/plugin/basis_step.h"
+#include "core/backend/cuda/plugin/basis_batch_step.h"
 #include "core/backend/cuda/plugin/cuda_handles.h"
 #include "core/backend/cuda/plugin/device_memory.h"
 #include "core/backend/cuda/plugin/host_exchange.h"
@@ -137,8 +137,8 @@ struct Engine {
   OwnedEvent done_;
   std::unique_ptr<RootSolver> roots_;
   std::unique_ptr<ShampooProducts> shampoo_products_;
-  std::unique_ptr<BasisStep> basis_step_;  // nullptr: no method works in eigenbases
-  std::unique_ptr<MuonStep> muon_step_;    // nullptr: method muon orthogonalizes no block
+  std::unique_ptr<BasisBatchStep> basis_step_;  // nullptr: no method works in eigenbases
+  std::unique_ptr<MuonStep> muon_step_;         // nullptr: method muon orthogonalizes no block
   // Async roots on the device or on the host; at most one of the two exists.
   std::unique_ptr<AsyncRoots> async_roots_;
   std::unique_ptr<HostRootTransfer> host_root_transfer_;

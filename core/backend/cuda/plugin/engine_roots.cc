@@ -146,7 +146,7 @@ Status Engine::PreloadRoots() {
   for (DeviceSettings& group : groups) group.root_max_iterations = std::min<int64_t>(group.root_max_iterations, 2);
   std::set<std::tuple<RootMethod, int64_t, Dtype, int64_t, bool>> computed;
   for (const BlockBatch& batch : layout_.batches) {
-    if (batch.in_basis) continue;  // see BasisStep::Preload
+    if (batch.in_basis) continue;  // see BasisBatchStep::Preload
     for (const ShapeGroup& shape_group : batch.shape_groups) {
       const Block& block = *batch.items[shape_group.first].block;
       const DeviceSettings& group = groups[static_cast<size_t>(block.group)];

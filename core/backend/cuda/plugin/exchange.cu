@@ -1,12 +1,13 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exchange between replicas: writes the header of this rank's segment, compares the headers of all ranks, and
-// writes outputs from the exchanged data. core/step/replica_exchange.cc does the same on the CPU.
-#include "core/backend/cuda/plugin/agreement.h"
+// The exchange between replicas: writes the header of this rank's segment, compares the headers of all ranks
+// (core/rules/rank_difference.h), and writes outputs from the exchanged data.
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
 #include "core/backend/cuda/plugin/parameter_hash.h"
+#include "core/backend/cuda/plugin/rank_decision.h"
+#include "core/rules/rank_difference.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -76,16 +77,9 @@ struct CompareHeadersBody {
       for (int64_t rank = 0; rank < world; ++rank) {
         if (HeaderOf(rank).round.code != 0) return Differ(rank, RankDifference::kFailed);
       }
-      const SegmentHeader& first = HeaderOf(0);
-      for (int64_t rank = 1; rank < world; ++rank) {
-        const SegmentHeader& header = HeaderOf(rank);
-        if (header.step != first.step) return Differ(rank, RankDifference::kStep);
-        if (header.hyper_parameters != first.hyper_parameters) return Differ(rank, RankDifference::kScalars);
-        if (header.inputs != first.inputs) return Differ(rank, RankDifference::kInputs);
-      }
-      for (int64_t rank = 1; rank < world; ++rank) {
-        if (HeaderOf(rank).parameters != first.parameters) return Differ(rank, RankDifference::kParameters);
-      }
+      const ReplicaDifference found =
+          FindReplicaDifference(world, [&](int64_t rank) -> const SegmentHeader& { return HeaderOf(rank); });
+      if (found.difference != RankDifference::kNone) return Differ(found.rank, found.difference);
       for (int64_t rank = 0; rank < world; ++rank) {
         if ((HeaderOf(rank).round.flags & kSkipsStep) != 0) return SkipStep(tables.state);
       }

@@ -3,9 +3,9 @@
 //
 // Gathering of blocks from shards: copies slices between the caller's buffers, the messages between shard ranks, and
 // whole blocks. BlockGather (core/step/block_gather.cc) and slice_pass.cc (core/backend/cpu) do the same on the CPU.
-#include "core/backend/cuda/plugin/agreement.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
+#include "core/backend/cuda/plugin/rank_decision.h"
 
 namespace shampoo::cuda {
 namespace {

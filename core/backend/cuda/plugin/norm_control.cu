@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// norm_control and update_floor. The kernels replace the direction of a block by the old parameter minus the new one,
-// in the other buffer of tensors. NormControlPass (core/backend/cpu) is the same on the CPU.
+// norm_control and update_floor (core/rules/norms.h). The kernels replace the direction of a block by the old parameter
+// minus the new one, in the other buffer of tensors.
 #include "core/backend/cuda/plugin/block_tile.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/rules/norms.h"
@@ -45,22 +45,18 @@ struct ControlledBlock {
   SHAMPOO_DEVICE Real W(int64_t i) const { return ReadAs<Real>(param, dtype, PlaceOf(block, i)); }
   SHAMPOO_DEVICE double Decayed(int64_t i) const { return DecayedElement(settings, decay, W(i), p[i]); }
   SHAMPOO_DEVICE NormSums SumsOf(const Cta& cta, int64_t count, int64_t first, int64_t step) const {
-    const auto sum = [&](const auto& term) {
-      return cta.Sum(count, [&](int64_t i) { return term(first + i * step); });
+    const auto sum = [&](double NormSums::*term) {
+      return cta.Sum(count, [&](int64_t i) { return Terms(first + i * step).*term; });
     };
-    NormSums sums;
-    sums.ww = sum([&](int64_t i) { return Decayed(i) * Decayed(i); });
-    sums.pw = sum([&](int64_t i) { return static_cast<double>(p[i]) * Decayed(i); });
-    sums.pp = sum([&](int64_t i) { return static_cast<double>(p[i]) * static_cast<double>(p[i]); });
-    return sums;
+    return {sum(&NormSums::ww), sum(&NormSums::pw), sum(&NormSums::pp)};
   }
   // Returns an element of W1 (ControlledMove).
   SHAMPOO_DEVICE double Moved(const NormControlRow* rows, int64_t i) const {
-    const ControlledMove& move = rows[RowOf(i)].move;
-    return move.keep * Decayed(i) - move.move * static_cast<double>(p[i]);
+    return rows[RowOf(i)].move.Of(Decayed(i), static_cast<double>(p[i]));
   }
 
  private:
+  SHAMPOO_DEVICE NormSums Terms(int64_t i) const { return TermsOf(Decayed(i), static_cast<double>(p[i])); }
   SHAMPOO_DEVICE int64_t RowOf(int64_t i) const {
     if (block.norm_rows == 1) return 0;
     const auto at = static_cast<uint32_t>(i);  // a block has fewer than 2^31 elements
@@ -75,8 +71,8 @@ SHAMPOO_DEVICE inline NormControlRow* RowsOf(const BatchTables& batch, const Dev
 
 // Returns the norm that hyperball maintains if it is known, otherwise 0.
 SHAMPOO_DEVICE inline double KnownRadius(const Tables& tables, const DeviceBlock& block) {
-  const double fixed = tables.groups[block.scalars].settings.norm_radius;
-  return fixed > 0 ? fixed : *reinterpret_cast<const double*>(tables.state_out + block.radius.offset);
+  return shampoo::KnownRadius(tables.groups[block.scalars].settings,
+                              *reinterpret_cast<const double*>(tables.state_out + block.radius.offset));
 }
 SHAMPOO_DEVICE inline bool IsOnHyperball(const DeviceBlock& block) { return block.radius.present(); }
 SHAMPOO_DEVICE inline bool NeedsParamNorm(const Tables& tables, const DeviceBlock& block) {
@@ -171,9 +167,7 @@ struct MoveBody {
       work.square = square;
       work.product = product;
       work.ratio = 1;
-      const bool is_relative = group.settings.norm_control == NormControl::kRelative;
-      // A norm of 0 cannot be maintained, and a step relative to it cannot move W.
-      if (IsOnHyperball(block) ? radius == 0 : is_relative && total.ww == 0) work.states_fit = 0;
+      if (!CanControl(group.settings, total, radius)) work.states_fit = 0;
     });
   }
 };
@@ -231,7 +225,7 @@ struct DifferenceBody {
     Real* const difference = part.In(OtherBuffer(batch, part.block, part.work));
     const double square = cta.Sum(part.size, [&](int64_t i) {
       const auto w = static_cast<double>(block.W(part.begin + i));
-      difference[i] = static_cast<Real>(w - block.ratio * block.Moved(rows, part.begin + i));
+      difference[i] = static_cast<Real>(ControlledDifference(w, block.ratio, block.Moved(rows, part.begin + i)));
       return static_cast<double>(difference[i]) * static_cast<double>(difference[i]);
     });
     cta.Once([&] { batch.sums[2 * cta.index()] = square; });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/backend/cuda/plugin/device_element.h"
+#include "core/rules/rank_difference.h"
 
 // Hashes of parameters that replicas compare (verify_replicas). ParameterHashes (core/step/replica_inputs.h) computes
 // them on the CPU, with another function: ranks on devices and on CPUs never compare their hashes.
@@ -10,8 +11,7 @@ namespace shampoo::cuda {
 
 // Returns whether the step compares the parameters of replicas.
 SHAMPOO_DEVICE inline bool ComparesParameters(const Tables& tables) {
-  return tables.verify_replicas > 0 && tables.state->rejected == 0 &&
-         tables.state->report.steps % tables.verify_replicas == 0;
+  return tables.state->rejected == 0 && shampoo::ComparesParameters(tables.verify_replicas, tables.state->report.steps);
 }
 
 // Mixes the bits of a number: different numbers give different results. The constants are those of splitmix64.

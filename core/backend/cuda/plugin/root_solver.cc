@@ -9,7 +9,7 @@
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/root_meter.h"
 #include "core/backend/cuda/plugin/roots_chunk.h"
-#include "core/rules/cans.h"
+#include "core/rules/cans_scalars.h"
 #include "core/rules/eigenvalue.h"
 
 namespace shampoo::cuda {

@@ -4,7 +4,7 @@
 
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/roots_chunk.h"
-#include "core/rules/cans.h"
+#include "core/rules/cans_scalars.h"
 
 // Method cans: all matrices of a chunk go through the same fixed sequence of products, so the host waits for nothing.
 namespace shampoo::cuda {

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/plugin/roots_rules.h"
 
-// Kernels of method cans (core/rules/cans.h), for many matrices at once. The products between these kernels are not
-// limited to one triangle, because the order of their factors matters: the order in cans.h keeps rounding errors small.
+// Kernels of method cans (core/rules/cans_scalars.h), for many matrices at once. The products between these kernels are
+// not limited to one triangle, because the order of their factors matters: the order in cans.h keeps rounding errors
+// small.
 namespace shampoo::cuda {
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/roots_chunk.h"
-#include "core/rules/coupled.h"
+#include "core/rules/coupled_scalars.h"
 
 // All members of a chunk go through the same calls. A member that has stopped is multiplied by I, which changes
 // nothing. After every few iterations the host waits for the number of running members, and ends the iteration if it is

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/plugin/roots_rules.h"
-#include "core/rules/coupled.h"
+#include "core/rules/coupled_scalars.h"
 
 // Kernels of the coupled iterations, for many matrices at once.
 namespace shampoo::cuda {

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/plugin/roots_rules.h"
-#include "core/rules/cans.h"
-#include "core/rules/coupled.h"
+#include "core/rules/cans_scalars.h"
+#include "core/rules/coupled_scalars.h"
 
 namespace shampoo::cuda {
 namespace {

@@ -56,6 +56,54 @@ class OptimizerTest {
     assertEquals(0, w.get(1), 0.1);
   }
 
+  /** A model of a matrix and a vector. */
+  @Test
+  void onePresetSelectsSoapAndTrains() {
+    FloatBuffer w = Buffers.filled(12, 0);
+    FloatBuffer b = Buffers.filled(3, 0);
+    FloatBuffer ofW = Buffers.filled(12, 0);
+    FloatBuffer ofB = Buffers.filled(3, 0);
+    try (Optimizer optimizer = Optimizer.create("preset = soap", new Tensor("w", w, ofW, 3, 4), new Tensor("b", b, ofB, 3))) {
+      List<String> bases = optimizer.stateEntries().stream().map(StateEntry::key).filter(key -> key.contains("basis")).toList();
+      assertEquals(List.of("w/0/basis.0", "w/0/basis.1"), bases); // a vector has none
+      double first = lossOf(w, b, ofW, ofB);
+      for (int step = 0; step < 300; ++step) {
+        double loss = lossOf(w, b, ofW, ofB);
+        assertTrue(loss <= first, "step " + step + ": " + loss);
+        optimizer.step();
+      }
+      double last = lossOf(w, b, ofW, ofB);
+      assertTrue(last < 0.01 * first, first + " " + last);
+    }
+  }
+
+  /** Returns the loss of a linear model whose solution has elements of at most 1/2, and writes its gradients. */
+  private static double lossOf(FloatBuffer w, FloatBuffer b, FloatBuffer ofW, FloatBuffer ofB) {
+    double loss = 0;
+    for (int i = 0; i < 3; ++i) {
+      float[] sums = new float[5];
+      for (int sample = 0; sample < 8; ++sample) {
+        float error = b.get(i) - (i - 1) * 0.5f;
+        for (int j = 0; j < 4; ++j) {
+          error += (w.get(4 * i + j) - ((4 * i + j) % 5 - 2) * 0.25f) * input(sample, j);
+        }
+        for (int j = 0; j < 5; ++j) {
+          sums[j] += error * input(sample, j);
+        }
+        loss += 0.5 * error * error;
+      }
+      for (int j = 0; j < 4; ++j) {
+        ofW.put(4 * i + j, sums[j]);
+      }
+      ofB.put(i, sums[4]);
+    }
+    return loss;
+  }
+
+  private static float input(int sample, int j) {
+    return j == 4 ? 1 : (float) Math.sin(1 + 5 * sample + 2 * j);
+  }
+
   @Test
   void averagesAreExported() {
     FloatBuffer w = Buffers.floats(1, 2);

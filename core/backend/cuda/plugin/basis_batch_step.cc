@@ -14,7 +14,7 @@
 // refresh, and `second` has intermediate results. With grafting, the filtered gradient replaces the rotated gradient in
 // `third`. It is then rotated back into `first`, where it replaces the gradient. Tensors without factor matrices are
 // filtered from `first` to `second`.
-#include "core/backend/cuda/plugin/basis_step.h"
+#include "core/backend/cuda/plugin/basis_batch_step.h"
 
 #include <algorithm>
 
@@ -34,8 +34,8 @@ BasisRun WholeGroup(const ShapeGroup& group, int dim) {
 
 }  // namespace
 
-BasisStep::BasisStep(const PlanView& plan, const DeviceLayout& layout, char* workspace,
-                     const ShapeGroupStreams& streams, RootSolver* solver, bool tf32)
+BasisBatchStep::BasisBatchStep(const PlanView& plan, const DeviceLayout& layout, char* workspace,
+                               const ShapeGroupStreams& streams, RootSolver* solver, bool tf32)
     : plan_(plan),
       layout_(layout),
       workspace_(workspace),
@@ -43,8 +43,8 @@ BasisStep::BasisStep(const PlanView& plan, const DeviceLayout& layout, char* wor
       solver_(solver, workspace + layout.root_workspace),
       tf32_(tf32) {}
 
-auto BasisStep::WorkOf(const Call* call, cudaStream_t stream, const Tables& tables, const BatchTables& work,
-                       const BlockBatch& batch) const -> Work {
+auto BasisBatchStep::WorkOf(const Call* call, cudaStream_t stream, const Tables& tables, const BatchTables& work,
+                            const BlockBatch& batch) const -> Work {
   const DeviceLayout::BasisLayout& at = layout_.basis;
   BasisTables basis{};
   basis.work = reinterpret_cast<BasisWork*>(workspace_ + at.work);
@@ -66,19 +66,19 @@ auto BasisStep::WorkOf(const Call* call, cudaStream_t stream, const Tables& tabl
           call != nullptr ? call->args.groups[group] : plan_.groups[group]};
 }
 
-RootTask BasisStep::TaskOf(const Work& work, const BatchItem& item) const {
+RootTask BasisBatchStep::TaskOf(const Work& work, const BatchItem& item) const {
   // Preload() treats all blocks as if their gradients initialized them.
   return work.call == nullptr ? RootTask::kInitialize : work.call->args.tasks[item.block - plan_.blocks];
 }
 
-bool BasisStep::HasTask(const Work& work, RootTask task) const {
+bool BasisBatchStep::HasTask(const Work& work, RootTask task) const {
   return std::any_of(work.batch.items.begin(), work.batch.items.end(),
                      [&](const BatchItem& item) { return TaskOf(work, item) == task; });
 }
 
 // Returns whether the step updates the factor matrices of some block. Returns true for a captured step, because its
 // replays are later steps, which may update factor matrices.
-bool BasisStep::UpdatesAnyFactors(const Work& work) const {
+bool BasisBatchStep::UpdatesAnyFactors(const Work& work) const {
   if (work.call == nullptr || work.call->args.captured != 0 || work.settings.factor_update_frequency == 1) return true;
   return std::any_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {
     const int64_t gradients = work.call->args.block_counters[item.block - plan_.blocks];
@@ -88,7 +88,7 @@ bool BasisStep::UpdatesAnyFactors(const Work& work) const {
 
 // Calls do_run(shape group, first item, count) for consecutive blocks of a shape group with equal selected tasks.
 template <typename Do>
-Status BasisStep::ForEachRun(const Work& work, TaskSelection selection, const Do& do_run) const {
+Status BasisBatchStep::ForEachRun(const Work& work, TaskSelection selection, const Do& do_run) const {
   for (const ShapeGroup& group : work.batch.shape_groups) {
     for (size_t i = group.first; i < group.first + group.count;) {
       const RootTask task = TaskOf(work, work.batch.items[i]);
@@ -105,7 +105,7 @@ Status BasisStep::ForEachRun(const Work& work, TaskSelection selection, const Do
 
 // Calls do_factor(factors) for each run of ForEachRun and each dim with factor matrices.
 template <typename Do>
-Status BasisStep::ForEachFactor(const Work& work, TaskSelection selection, const Do& do_factor) const {
+Status BasisBatchStep::ForEachFactor(const Work& work, TaskSelection selection, const Do& do_factor) const {
   return ForEachRun(work, selection, [&](const ShapeGroup& group, int64_t first, int64_t count) -> Status {
     const Block& block = *work.batch.items[static_cast<size_t>(first)].block;
     const double* const divisor = &work.args.tables.work[&block - plan_.blocks].divisor;
@@ -118,8 +118,8 @@ Status BasisStep::ForEachFactor(const Work& work, TaskSelection selection, const
   });
 }
 
-Status BasisStep::Step(const Call& call, const Tables& tables, const BatchTables& batch_tables,
-                       const BlockBatch& batch) const {
+Status BasisBatchStep::Step(const Call& call, const Tables& tables, const BatchTables& batch_tables,
+                            const BlockBatch& batch) const {
   const auto stream = static_cast<cudaStream_t>(call.args.stream);
   const Work work = WorkOf(&call, stream, tables, batch_tables, batch);
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kElementwise));
@@ -134,7 +134,7 @@ Status BasisStep::Step(const Call& call, const Tables& tables, const BatchTables
   return {};
 }
 
-Status BasisStep::Preload(const Tables& tables, const BatchTables& batch_tables, const BlockBatch& batch) const {
+Status BasisBatchStep::Preload(const Tables& tables, const BatchTables& batch_tables, const BlockBatch& batch) const {
   const Work work = WorkOf(nullptr, streams_.first().stream, tables, batch_tables, batch);
   const BasisTables& basis = work.args.basis;
   SHAMPOO_RETURN_IF_ERROR(InitializeBases(work));
@@ -151,7 +151,7 @@ Status BasisStep::Preload(const Tables& tables, const BatchTables& batch_tables,
 }
 
 // The direction in the present bases, then factor matrices and eigenbases.
-Status BasisStep::StepAfter(const Work& work) const {
+Status BasisBatchStep::StepAfter(const Work& work) const {
   const BasisTables& basis = work.args.basis;
   const BatchTables& tensors = work.args.batch;
   const bool has_first = HasTask(work, RootTask::kInitialize);
@@ -176,7 +176,7 @@ Status BasisStep::StepAfter(const Work& work) const {
 }
 
 // Factor matrices, eigenbases, then the direction: all from the same gradient.
-Status BasisStep::StepBefore(const Work& work) const {
+Status BasisBatchStep::StepBefore(const Work& work) const {
   const BasisTables& basis = work.args.basis;
   const BatchTables& tensors = work.args.batch;
   if (work.is_kl()) SHAMPOO_RETURN_IF_ERROR(Rotate(work));
@@ -197,7 +197,7 @@ Status BasisStep::StepBefore(const Work& work) const {
 }
 
 // Computes the first factor matrices and bases of the blocks that this gradient initializes (basis_order after).
-Status BasisStep::InitializeBases(const Work& work) const {
+Status BasisBatchStep::InitializeBases(const Work& work) const {
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kFactorUpdate));
   SHAMPOO_RETURN_IF_ERROR(MultiplyGradients(work));
   SHAMPOO_CUDA_TRY(UpdateBasisFactors(work.stream, work.args, true));
@@ -213,7 +213,7 @@ Status BasisStep::InitializeBases(const Work& work) const {
   return {};
 }
 
-Status BasisStep::Rotate(const Work& work) const {
+Status BasisBatchStep::Rotate(const Work& work) const {
   const BasisTables& basis = work.args.basis;
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kPreconditioning));
   return streams_.ForEach(work.stream, work.batch, [&](const Handles& handles, const ShapeGroup& group) {
@@ -226,7 +226,7 @@ Status BasisStep::Rotate(const Work& work) const {
   });
 }
 
-Status BasisStep::RotateBack(const Work& work, void* from, void* to, void* other) const {
+Status BasisBatchStep::RotateBack(const Work& work, void* from, void* to, void* other) const {
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kPreconditioning));
   return streams_.ForEach(work.stream, work.batch, [&](const Handles& handles, const ShapeGroup& group) {
     return Contract(work, handles, group, WholeGroup(group, -1),
@@ -239,7 +239,7 @@ Status BasisStep::RotateBack(const Work& work, void* from, void* to, void* other
   });
 }
 
-Status BasisStep::Filter(const Work& work) const {
+Status BasisBatchStep::Filter(const Work& work) const {
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kElementwise));
   if (RelativeEpsilon(work.settings, work.batch.computation) > 0) {
     SHAMPOO_CUDA_TRY(AddRelativeEpsilon(work.stream, work.args));
@@ -249,8 +249,8 @@ Status BasisStep::Filter(const Work& work) const {
 }
 
 // Contracts the tensors of a run with the matrices of their dims, the last dim first. Does nothing if there are none.
-Status BasisStep::Contract(const Work& work, const Handles& handles, const ShapeGroup& group, const BasisRun& run,
-                           const Chain& chain) const {
+Status BasisBatchStep::Contract(const Work& work, const Handles& handles, const ShapeGroup& group, const BasisRun& run,
+                                const Chain& chain) const {
   const BatchItem& item = work.batch.items[static_cast<size_t>(run.first)];
   const Block& block = *item.block;
   const auto element = static_cast<int64_t>(SizeOf(work.batch.computation));
@@ -278,7 +278,7 @@ Status BasisStep::Contract(const Work& work, const Handles& handles, const Shape
 }
 
 // Writes C_k of the gradients to the batch's matrices.
-Status BasisStep::MultiplyGradients(const Work& work) const {
+Status BasisBatchStep::MultiplyGradients(const Work& work) const {
   return streams_.ForEach(work.stream, work.batch, [&](const Handles& handles, const ShapeGroup& group) -> Status {
     const BatchItem& item = work.batch.items[group.first];
     const Block& block = *item.block;
@@ -296,7 +296,7 @@ Status BasisStep::MultiplyGradients(const Work& work) const {
   });
 }
 
-Status BasisStep::UpdateFactors(const Work& work) const {
+Status BasisBatchStep::UpdateFactors(const Work& work) const {
   if (!UpdatesAnyFactors(work)) return {};
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kFactorUpdate));
   SHAMPOO_RETURN_IF_ERROR(work.is_kl() ? UpdateKlFactors(work) : MultiplyGradients(work));
@@ -309,7 +309,7 @@ Status BasisStep::UpdateFactors(const Work& work) const {
 
 // Writes C_k of the gradients, whitened along all other dims, to the batch's matrices, and computes the next
 // eigenvalues. All of them use the old bases and eigenvalues.
-Status BasisStep::UpdateKlFactors(const Work& work) const {
+Status BasisBatchStep::UpdateKlFactors(const Work& work) const {
   const BasisTables& basis = work.args.basis;
   const bool averages = work.settings.kl_eigenvalues == KlEigenvalues::kEma;
   return streams_.ForEach(work.stream, work.batch, [&](const Handles& handles, const ShapeGroup& group) -> Status {
@@ -351,7 +351,7 @@ Status BasisStep::UpdateKlFactors(const Work& work) const {
 
 // Refreshes the bases of the selected blocks, and converts their states to the new bases. spare: a buffer of tensors
 // whose content is not needed any more.
-Status BasisStep::Refresh(const Work& work, TaskSelection selection, void* spare) const {
+Status BasisBatchStep::Refresh(const Work& work, TaskSelection selection, void* spare) const {
   const BasisTables& basis = work.args.basis;
   const BatchTables& tensors = work.args.batch;
   const Handles& handles = streams_.first();
@@ -396,7 +396,7 @@ Status BasisStep::Refresh(const Work& work, TaskSelection selection, void* spare
 }
 
 // Contracts a state of the selected blocks with `turns`.
-Status BasisStep::Transport(const Work& work, TaskSelection selection, RotatedState state, void* spare) const {
+Status BasisBatchStep::Transport(const Work& work, TaskSelection selection, RotatedState state, void* spare) const {
   const BasisTables& basis = work.args.basis;
   const bool exists = std::any_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {
     return (state == RotatedState::kFilteredGradient ? item.block->filtered_grad : item.block->second_moment).present();

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/cuda/workspace.h"
+#include "core/backend/cuda/device_workspace.h"
 
 #include "core/backend/cuda/device_engine.h"
 #include "core/backend/cuda/device_layout.h"

@@ -18,7 +18,7 @@ namespace shampoo::cuda {
 // The step of batches whose method works in eigenbases: SOAP (arXiv 2409.11321), KL-SOAP or KL-Shampoo
 // (arXiv 2509.03378). It consists of kernels and products in the order of the caller's stream, like all steps. The host
 // knows from the counters of the blocks which eigenbases are due (StepArgs::tasks).
-class BasisStep {
+class BasisBatchStep {
  public:
   struct Call {
     const StepArgs& args;
@@ -27,8 +27,8 @@ class BasisStep {
   };
 
   // workspace: device memory of this layout. solver: computes eigenvectors. All must outlive the object.
-  BasisStep(const PlanView& plan, const DeviceLayout& layout, char* workspace, const ShapeGroupStreams& streams,
-            RootSolver* solver, bool tf32);
+  BasisBatchStep(const PlanView& plan, const DeviceLayout& layout, char* workspace, const ShapeGroupStreams& streams,
+                 RootSolver* solver, bool tf32);
 
   Status Step(const Call& call, const Tables& tables, const BatchTables& work, const BlockBatch& batch) const;
   // Makes the libraries load the kernels of all products and eigendecompositions of the batch. The state's `go` must

@@ -37,7 +37,7 @@ struct ScaleFactorBody {
     const bool is_finite = member.failure == RootFailure::kNone;
     member.diagonal = is_finite && off_diagonal == 0 ? 1 : 0;
     const bool is_zero = IsNegligible(largest * divisor, factor.block.computation);
-    member.identity = is_finite && keeps_zeros == 0 && (d == 1 || is_zero) ? 1 : 0;
+    member.identity = is_finite && IsBasisIdentity(keeps_zeros != 0, d, is_zero) ? 1 : 0;
     int32_t* const order = factor.Order(args);
     cta.ForEach(d, [&](int64_t i) { order[i] = static_cast<int32_t>(i); });
     cta.Once([&] { factor.member = member; });
@@ -72,7 +72,7 @@ struct CompareBasisBody {
     });
     const double all = cta.Sum(d * d, [&](int64_t i) { return static_cast<double>(a[i]) * static_cast<double>(a[i]); });
     const double tolerance = args.tables.groups[factor.block.group].settings.basis_tolerance;
-    const bool is_accurate = sqrt(off_diagonal) <= tolerance * sqrt(all);
+    const bool is_accurate = IsBasisAccurate(tolerance, off_diagonal, all);
     cta.Once([&] {
       if (!is_accurate || factor.member.is_reached != 0) return;
       factor.member.is_reached = 1;
@@ -158,11 +158,10 @@ struct TurnMomentBody {
       next[j] = 0;
       for (int64_t i = 0; i < d; ++i) {
         const auto s = static_cast<double>(scales[i]);
-        next[j] += static_cast<double>(turn[i * d + j]) / (s * s);
+        next[j] += TransportedTerm(static_cast<double>(turn[i * d + j]), s);
       }
     });
-    // The new eigenvalues are averages of the old ones, so their inverse square roots are below the cap, too.
-    cta.ForEach(d, [&](int64_t j) { scales[j] = static_cast<Real>(KlScale(next[j], HUGE_VAL)); });
+    cta.ForEach(d, [&](int64_t j) { scales[j] = static_cast<Real>(TransportedScale(next[j])); });
   }
 };
 

@@ -38,7 +38,7 @@ struct NextEigenvaluesBody {
     cta.Once([&] {
       const double decay = args.basis.work[factor.index].eigenvalue_decay;
       const auto s = static_cast<double>(ScalesOf<Real>(args, block, k)[row]);
-      const double next = KeptEigenvalue(decay, s) + (1 - decay) * MeanWeight(block, k) * sum;
+      const double next = NextEigenvalue(decay, s, d, block.elements, sum);
       factor.Sums(args)[row] = next;
       if (!IsFinite(next)) args.tables.work[factor.index].states_fit = 0;
     });
@@ -73,7 +73,7 @@ struct CheckWhitenedBody {
     if (!UpdatesKlFactors(args, factor.index)) return;
     const DeviceBlock& block = factor.block;
     const double square = cta.Sum(block.tiles, [&](int64_t i) { return args.batch.sums[2 * (block.first_tile + i)]; });
-    const double weight = args.basis.work[factor.index].factor_weight * MeanWeight(block, run.dim);
+    const double weight = args.basis.work[factor.index].factor_weight * MeanWeight(factor.d, block.elements);
     const bool fits = TermFits(square, weight, block.computation, block.factor[run.dim].dtype);
     cta.Once([&] {
       if (!fits) args.tables.work[factor.index].states_fit = 0;
@@ -94,8 +94,7 @@ struct StartEigenvaluesBody {
     const Real* const gradient = static_cast<const Real*>(args.batch.first) + block.at;
     const double square = cta.Sum(
         block.elements, [&](int64_t i) { return static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]); });
-    const double mean = square / static_cast<double>(block.elements);
-    const double scale = 1 / std::sqrt(FirstEigenvalue(mean, factors, block.computation));
+    const double scale = FirstEigenvalueScale(square, block.elements, factors, block.computation);
     for (int k = 0; k < block.factors; ++k) {
       if (!block.factor[k].present()) continue;
       Real* const scales = ScalesOf<Real>(args, block, k);
@@ -132,7 +131,7 @@ struct UpdateBasisFactorBody {
     const GroupSettings& settings = args.tables.groups[block.group].settings;
     double of_dim = work.factor_weight;
     if (settings.factor_correction == FactorTerm::kKl) {
-      of_dim *= MeanWeight(block, tile.dim);
+      of_dim *= MeanWeight(block.shape[tile.dim], block.elements);
       const auto scale = static_cast<double>(ScalesOf<Real>(args, block, tile.dim)[0]);
       if (work.is_first != 0) of_dim *= FirstTermScale(settings, scale, FactorCount(block));
     }
@@ -165,20 +164,17 @@ struct StoreEigenvaluesBody {
       const double* const next = args.basis.sums + 2 * block.vector_at[k];
       const double mean = cta.Sum(d, [&](int64_t i) { return next[i]; }) / static_cast<double>(d);
       Real* const scales = ScalesOf<Real>(args, block, k);
-      if (StartsFromGradient(settings) &&
-          (IsNegligible(mean, block.computation) || !HasTerm(cta, b, d, next, scales))) {
-        continue;
-      }
+      const auto has_term = [&] { return HasAnyTerm(cta, b, d, next, scales); };
+      if (!ReplacesEigenvalues(settings, mean, block.computation, has_term)) continue;
       const double cap = KlCap(settings, d, mean);
       cta.ForEach(d, [&](int64_t i) { scales[i] = static_cast<Real>(KlScale(next[i], cap)); });
     }
   }
 
   // Returns whether the gradient has changed the average of an eigenvalue.
-  SHAMPOO_DEVICE bool HasTerm(const Cta& cta, int32_t b, int64_t d, const double* next, const Real* scales) const {
+  SHAMPOO_DEVICE bool HasAnyTerm(const Cta& cta, int32_t b, int64_t d, const double* next, const Real* scales) const {
     const double decay = args.basis.work[b].eigenvalue_decay;
-    return cta.First(d, [&](int64_t i) { return next[i] != KeptEigenvalue(decay, static_cast<double>(scales[i])); }) <
-           d;
+    return cta.First(d, [&](int64_t i) { return HasTerm(decay, static_cast<double>(scales[i]), next[i]); }) < d;
   }
 };
 

@@ -1,0 +1,94 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/host_device.h"
+
+// How ranks compare what they sent to each other before they use it. If ranks differ in several ways, all ranks report
+// the same difference, and ranks on devices report the same as ranks on CPUs.
+namespace shampoo {
+
+// The difference that a rank finds in the headers of the other replica ranks or of the other shard ranks.
+enum class RankDifference : int32_t { kNone, kFailed, kStep, kScalars, kInputs, kParameters, kPlace };
+
+// The first difference between replica ranks. rank: the rank that differs from rank 0.
+struct ReplicaDifference {
+  int64_t rank = 0;
+  RankDifference difference = RankDifference::kNone;
+};
+
+// Compares steps, hyper-parameters, inputs and parameters of replicas, none of which failed. A step or hyper-parameters
+// that differ may be the reason why inputs differ, so those of all ranks are compared before the inputs.
+//   header_of(rank)  returns the SegmentHeader of a rank
+SHAMPOO_CALLS_BACK template <typename HeaderOf>
+SHAMPOO_HD ReplicaDifference FindReplicaDifference(int64_t world, const HeaderOf& header_of) {
+  const auto& first = header_of(0);
+  for (int64_t rank = 1; rank < world; ++rank) {
+    if (header_of(rank).step != first.step) return {rank, RankDifference::kStep};
+    if (header_of(rank).hyper_parameters != first.hyper_parameters) return {rank, RankDifference::kScalars};
+  }
+  for (int64_t rank = 1; rank < world; ++rank) {
+    if (header_of(rank).inputs != first.inputs) return {rank, RankDifference::kInputs};
+  }
+  for (int64_t rank = 1; rank < world; ++rank) {
+    if (header_of(rank).parameters != first.parameters) return {rank, RankDifference::kParameters};
+  }
+  return {};
+}
+
+// Returns whether a step compares the parameters of replicas. steps: the number of steps made before it.
+constexpr bool ComparesParameters(int64_t verify_replicas, int64_t steps) {
+  return verify_replicas > 0 && steps % verify_replicas == 0;
+}
+
+// What a shard rank has of a parameter: no elements, elements without a gradient, with a gradient, or with a gradient
+// and a buffer for a copy (shampoo_buffers.copy).
+enum GradientOnShard : unsigned char { kNoElements = 0, kNoGradient = 1, kGradient = 2, kGradientAndCopy = 3 };
+
+// Shard ranks with a gradient of a parameter, and with elements of it but no gradient; -1: there is no such rank.
+struct GradientDifference {
+  int64_t with = -1;
+  int64_t without = -1;
+
+  constexpr bool found() const { return with >= 0 && without >= 0; }
+};
+
+//   gradient_of(rank)  returns the GradientOnShard of a rank
+SHAMPOO_CALLS_BACK template <typename GradientOf>
+SHAMPOO_HD GradientDifference FindGradientDifference(int64_t world, const GradientOf& gradient_of) {
+  GradientDifference ranks;
+  for (int64_t rank = 0; rank < world; ++rank) {
+    const unsigned char gradient = gradient_of(rank);
+    if (gradient >= kGradient) ranks.with = rank;
+    if (gradient == kNoGradient) ranks.without = rank;
+  }
+  return ranks;
+}
+
+// The step of a group that the shard ranks are about to make.
+struct ShardStep {
+  int64_t step = 0;        // 0: none of them steps the group
+  int64_t first = -1;      // the first rank that steps the group; -1: none
+  int64_t differing = -1;  // the first rank that makes a different step; -1: none
+};
+
+//   step_of(rank)  returns the step of a rank; 0: none
+SHAMPOO_CALLS_BACK template <typename StepOf>
+SHAMPOO_HD ShardStep FindShardStep(int64_t world, const StepOf& step_of) {
+  ShardStep found;
+  for (int64_t rank = 0; rank < world; ++rank) {
+    const int64_t step = step_of(rank);
+    if (step == 0) continue;
+    if (found.first < 0) {
+      found.first = rank;
+      found.step = step;
+    } else if (step != found.step && found.differing < 0) {
+      found.differing = rank;
+    }
+  }
+  return found;
+}
+
+}  // namespace shampoo

@@ -1,0 +1,55 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/backend/cuda/device_engine.h"
+#include "core/roots/residual.h"
+#include "core/rules/schedule.h"
+
+namespace shampoo {
+
+// Computes the async roots (root_async) of an optimizer on a device.
+class AsyncRootSource {
+ public:
+  // The step that is about to be enqueued, or that was enqueued last.
+  struct StepRoots {
+    std::vector<RootTask>* tasks;                       // by block
+    bool any_task;                                      // a block of any rank has a task
+    const std::vector<cuda::DeviceSettings>* settings;  // by group
+    const int64_t* steps;                               // by group: the number of the step
+    const char* state_in;
+    const int64_t* block_counters;  // by block: the step of its snapshot in state_in
+    void* stream;
+  };
+
+  virtual ~AsyncRootSource() = default;
+  // Call before a step is enqueued that is not captured. Waits until it can be enqueued without waiting for async
+  // roots. Changes kFromSnapshot to kAdoptDeviceRoots if the roots of the snapshot are now available to the device.
+  // Returns errors of earlier roots.
+  virtual Status Prepare(const StepRoots& step) = 0;
+  // Call after such a step was enqueued. Starts to compute the roots of its snapshots.
+  virtual Status StartFromStep(const StepRoots& step) = 0;
+  // If the host has computed the root of a factor matrix that a step with this task has used, copies the report of the
+  // host and returns true. factor: the number in the plan.
+  virtual bool TakeHostReport(RootTask task, int64_t factor, RootReport* report) const = 0;
+};
+
+// The device computes its async roots itself: an enqueued step also starts them.
+class DeviceAsyncRoots final : public AsyncRootSource {
+ public:
+  explicit DeviceAsyncRoots(std::shared_ptr<const cuda::DeviceEngine> engine) : engine_(std::move(engine)) {}
+
+  Status Prepare(const StepRoots& step) override { return engine_->AwaitAsyncRoots(*step.tasks); }
+  Status StartFromStep(const StepRoots& /*step*/) override { return {}; }
+  bool TakeHostReport(RootTask /*task*/, int64_t /*factor*/, RootReport* /*report*/) const override { return false; }
+
+ private:
+  std::shared_ptr<const cuda::DeviceEngine> engine_;
+};
+
+}  // namespace shampoo

@@ -1,0 +1,44 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "tests/cuda/tools/stage.h"
+#include "tests/cuda/tools/stream_comm.h"
+
+namespace shampoo_test {
+
+// A division of the work among ranks.
+struct RankKind {
+  const char* mode;  // shard_mode
+  int copies, shards;
+  bool has_all_to_all;
+  const char* bucket = "0";  // comm_bucket_bytes
+};
+
+// Returns the specification of a model with roots at steps 5 and 10.
+inline ModelSpec SpecOfKind(const RankKind& kind, const Keys& more = {}) {
+  ModelSpec spec = FiveShapes(
+      Keys{{"precondition_frequency", "5"}, {"shard_mode", kind.mode}, {"comm_bucket_bytes", kind.bucket}} + more);
+  // With StreamComm, all ranks must send equally many bytes. So copies own blocks of the same shapes, and both shards
+  // of each parameter have the same size.
+  spec.params = {{{4, 4}}, {{4, 4}}, {{6}}, {{6}}, {{2, 3, 4}}, {{2, 3, 4}}, {{6, 6}}, {{6, 6}}};
+  return spec;
+}
+
+// One rank whose communicators can be captured. Comm: StreamComm, or a class like it that takes `args` after the number
+// of ranks.
+template <typename Comm = StreamComm>
+struct StreamRank {
+  template <typename... Args>
+  StreamRank(const RankKind& kind, const Keys& more, cudaStream_t stream, Args... args)
+      : comms(kind, args...), model(comms.Join(SpecOfKind(kind, more)), stream) {
+    model.FillParams(1);
+  }
+
+  RankComms<Comm> comms;
+  Model model;
+};
+
+}  // namespace shampoo_test
