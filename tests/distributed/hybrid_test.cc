@@ -15,6 +15,24 @@ namespace {
 
 constexpr Kind kHybridKinds[] = {{2, 2}, {2, 4}, {4, 2}};
 
+// Compares a job of several replicas with one of a single replica, over steps in which some gradients are missing.
+void CheckReplicasOfShards(const RankSpec& spec, const Kind& kind, Division division) {
+  const Shards shards = Divide(spec.params, division, kind.shards);
+  Grid one(spec, 1, shards);
+  Grid hybrid(spec, kind.replicas, shards);
+  RequireStart(&one);
+  RequireStart(&hybrid);
+  const Tensors start = one[0].w;
+  RunStepsWithMissingGradients(&one, 1, 6);
+  RunStepsWithMissingGradients(&hybrid, 1, 6);
+  CHECK_FALSE(SameBits(one[0].w, start));
+  for (int rank = 0; rank < hybrid.world(); ++rank) {
+    CHECK(SameBits(hybrid[rank].w, one[rank % kind.shards].w));
+    CHECK(StepsOf(hybrid[rank], 0) == 6);
+    CHECK(StepsOf(hybrid[rank], 1) == 6);  // bias has a gradient in every step
+  }
+}
+
 TEST_CASE("replicas of shards are bit-identical to one replica") {
   for (const Division division : {Division::kFlat, Division::kRows}) {
     for (const Kind kind : kHybridKinds) {
@@ -28,22 +46,23 @@ TEST_CASE("replicas of shards are bit-identical to one replica") {
             CAPTURE(bucket);
             const RankSpec spec =
                 AllOrdersSpec({{"balance", balance}, {"communicate", communicate}, {"comm_bucket_bytes", bucket}});
-            const Shards shards = Divide(spec.params, division, kind.shards);
-            Grid one(spec, 1, shards);
-            Grid hybrid(spec, kind.replicas, shards);
-            RequireStart(&one);
-            RequireStart(&hybrid);
-            const Tensors start = one[0].w;
-            RunStepsWithMissingGradients(&one, 1, 6);
-            RunStepsWithMissingGradients(&hybrid, 1, 6);
-            CHECK_FALSE(SameBits(one[0].w, start));
-            for (int rank = 0; rank < hybrid.world(); ++rank) {
-              CHECK(SameBits(hybrid[rank].w, one[rank % kind.shards].w));
-              CHECK(StepsOf(hybrid[rank], 0) == 6);
-              CHECK(StepsOf(hybrid[rank], 1) == 6);  // bias has a gradient in every step
-            }
+            CheckReplicasOfShards(spec, kind, division);
           }
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("replicas of shards with other methods are bit-identical to one replica") {
+  for (const Keys& method : kOtherMethods) {
+    for (const Division division : {Division::kFlat, Division::kRows}) {
+      for (const char* const communicate : {"updates", "params"}) {
+        CAPTURE(method[0].second);
+        CAPTURE(method.back().second);
+        CAPTURE(static_cast<int>(division));
+        CAPTURE(std::string(communicate));
+        CheckReplicasOfShards(AllOrdersSpecOf(method, {{"communicate", communicate}}), {2, 2}, division);
       }
     }
   }

@@ -15,6 +15,16 @@ inline RankSpec MatrixAndVectorSpec(const Keys& more = {}) {
   return spec;
 }
 
+// Methods other than shampoo.
+inline const Keys kOtherMethods[] = {
+    {{"method", "soap"}, {"precondition_frequency", "2"}},
+    {{"method", "soap"}, {"precondition_frequency", "2"}, {"factor_correction", "kl"}},
+    {{"method", "kl_shampoo"}, {"precondition_frequency", "2"}},
+    {{"method", "adam"}},
+    {{"method", "muon"}, {"muon_local", "true"}},
+};
+inline bool HasFactors(const Keys& method) { return method[0].second == "soap" || method[0].second == "kl_shampoo"; }
+
 // Parameters of orders 0 to 3, in two groups with different keys.
 inline RankSpec AllOrdersSpec(const Keys& more = {}) {
   RankSpec spec;
@@ -25,6 +35,18 @@ inline RankSpec AllOrdersSpec(const Keys& more = {}) {
   spec.groups = {{{"lr", "0.1"}, {"grafting", "rmsprop"}, {"max_preconditioner_dim", "3"}, {"momentum", "0.5"}}};
   // Only one shard rank holds `scalar`. With more than three shard ranks, some hold no part of `bias`.
   spec.params = {{"matrix", {9, 7}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"bias", {3}, 1}, {"scalar", {}}};
+  return spec;
+}
+
+// The same parameters with one of kOtherMethods.
+inline RankSpec AllOrdersSpecOf(const Keys& method, const Keys& more = {}) {
+  RankSpec spec = AllOrdersSpec();
+  spec.keys = method + Keys{{"weight_decay", "0.01"}} + more;
+  spec.groups = {method + Keys{{"lr", "0.1"}}};
+  if (HasFactors(method)) {
+    spec.keys.emplace_back("max_preconditioner_dim", "4");
+    spec.groups[0].emplace_back("max_preconditioner_dim", "3");
+  }
   return spec;
 }
 

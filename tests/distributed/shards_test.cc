@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 
+#include "tests/distributed/models.h"
 #include "tests/distributed/random_shards.h"
 #include "tests/distributed/require.h"
 
@@ -84,6 +85,7 @@ void CheckShards(const RandomCase& one, const Shards& shards, int steps) {
     RequireOk(*pieces[r]);
     Scatter(grid[static_cast<int>(r)].w, first[r], &pieces[r]->w);
   }
+  const std::vector<Tensors> start = ParamsOf(&grid);
   for (int t = 1; t <= steps; ++t) {
     grid.FillGradients(100 + static_cast<uint64_t>(t));
     RequireStep(&grid);
@@ -97,6 +99,7 @@ void CheckShards(const RandomCase& one, const Shards& shards, int steps) {
     Scatter(grid[static_cast<int>(r)].w, first[r], &expected);
     CHECK(SameBits(expected, pieces[r]->w));
   }
+  CHECK_FALSE(SameBits(ParamsOf(&grid), start));
 }
 
 void CheckRandomFlatShards(uint64_t count) {
@@ -116,6 +119,37 @@ TEST_CASE("random flat shards on several ranks are bit-identical to separate pie
 TEST_SUITE("long") {
   TEST_CASE("1600 random models in flat shards on several ranks are bit-identical to separate pieces") {
     CheckRandomFlatShards(1600);
+  }
+}
+
+// Draws `count` random models with each of kOtherMethods.
+void CheckRandomShardsOf(uint64_t count) {
+  for (const Keys& method : kOtherMethods) {
+    CAPTURE(method[0].second);
+    CAPTURE(method.back().second);
+    for (uint64_t seed = 0; seed < count; ++seed) {
+      CAPTURE(seed);
+      RandomCase one(seed);
+      one.spec.keys = method;
+      if (HasFactors(method)) {
+        one.spec.keys = method + Keys{{"use_merge_dims", one.OneOf({"true", "false"})},
+                                      {"max_preconditioner_dim", std::to_string(one.Draw(2, 9))}};
+      }
+      // Method muon uses the shape of the whole parameter for shape_scale and to decide whether a piece is a matrix.
+      const bool is_muon = method[0].second == "muon";
+      if (is_muon) one.spec.keys.emplace_back("shape_scale", "none");
+      const Shards shards = one.CutAll(one.Draw(1, 4), [&] { return !is_muon && one.OneIn(2); });
+      // Step 1 of the methods in eigenbases computes the first bases, and step 3 or 4 uses refreshed ones.
+      CheckShards(one, shards, 4);
+    }
+  }
+}
+
+TEST_CASE("random shards with other methods are bit-identical to separate pieces") { CheckRandomShardsOf(25); }
+
+TEST_SUITE("long") {
+  TEST_CASE("300 random models in shards with each of the other methods are bit-identical to separate pieces") {
+    CheckRandomShardsOf(300);
   }
 }
 

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that a step of several ranks does not allocate memory. This program replaces the allocation functions of the C
-// library and counts the calls of threads that are inside a step.
+// Checks that a step of one or several ranks does not allocate memory. This program replaces the allocation functions
+// of the C library and counts the calls of threads that are inside a step.
 #include <malloc.h>
 
 #include <atomic>
@@ -55,17 +55,34 @@ void* aligned_alloc(size_t alignment, size_t bytes) {
 namespace shampoo_test {
 namespace {
 
+bool HasFactors(const Keys& keys) { return keys.empty() || keys[0].second != "adam"; }
+
+// Refreshes are at every second step. Method adam reads none of the keys of the other methods.
 RankSpec Spec(const Keys& more) {
   RankSpec spec;
-  spec.keys =
-      Keys{
-          {"max_preconditioner_dim", "8"}, {"grafting", "adam"}, {"momentum", "0.9"}, {"precondition_frequency", "2"}} +
-      more;
-  spec.groups = {{{"factor_dtype", "bf16"}}};
+  if (HasFactors(more)) {
+    spec.keys = {
+        {"max_preconditioner_dim", "8"}, {"grafting", "adam"}, {"momentum", "0.9"}, {"precondition_frequency", "2"}};
+  }
+  spec.keys = spec.keys + more;
+  const bool has_method = !more.empty() && more[0].first == "method";
+  spec.groups = {has_method ? spec.keys : Keys{{"factor_dtype", "bf16"}}};
   spec.params = {{"matrix", {20, 13}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"scalar", {}, 1}};
   return spec;
 }
 
+// Returns the number of inverse roots and eigenbases that all ranks have computed.
+double Computed(Grid* grid) {
+  double sum = 0;
+  for (int rank = 0; rank < grid->world(); ++rank) {
+    double computed = 0;
+    if (shampoo_optimizer_stat((*grid)[rank].optimizer, "root_computed", &computed) != SHAMPOO_OK) return -1;
+    sum += computed;
+  }
+  return sum;
+}
+
+// Returns the number of allocations in five steps with refreshes, or -1 if something fails.
 int64_t AllocationsOf(const Keys& keys, const Kind& kind) {
   Grid grid(Spec(keys), kind);
   counted = 0;
@@ -78,6 +95,7 @@ int64_t AllocationsOf(const Keys& keys, const Kind& kind) {
   grid.FillParams(1);
   grid.FillGradients(2);
   grid.Step();  // binds the buffers
+  const double computed = Computed(&grid);
   counted = 0;
   OnEveryRank(grid.world(), [&](int rank) {
     for (int step = 0; step < 5 && grid[rank].status == SHAMPOO_OK; ++step) {
@@ -86,18 +104,20 @@ int64_t AllocationsOf(const Keys& keys, const Kind& kind) {
       counting = false;
     }
   });
-  return grid.All(SHAMPOO_OK) ? counted.load() : -1;
+  if (!grid.All(SHAMPOO_OK) || (HasFactors(keys) && Computed(&grid) <= computed)) return -1;
+  return counted;
 }
 
 int Run() {
   int failed = 0;
-  for (const Kind kind : {Kind{2, 1}, Kind{4, 1}, Kind{1, 4}, Kind{2, 2}, Kind{1, 4, "gather"}, Kind{2, 2, "gather"},
-                          Kind{1, 3, "gather", false}}) {
+  for (const Kind kind : {Kind{1, 1}, Kind{2, 1}, Kind{4, 1}, Kind{1, 4}, Kind{2, 2}, Kind{1, 4, "gather"},
+                          Kind{2, 2, "gather"}, Kind{1, 3, "gather", false}}) {
     for (const Keys& keys : {Keys{}, Keys{{"comm_bucket_bytes", "1000"}}, Keys{{"verify_replicas", "1"}},
                              Keys{{"communicate", "params"}, {"communication_dtype", "bf16"}},
+                             Keys{{"method", "soap"}, {"grafting", "none"}, {"max_preconditioner_dim", "64"}},
                              Keys{{"method", "soap"}, {"grafting", "none"}, {"basis_method", "qr"}},
                              Keys{{"method", "soap"}, {"grafting", "none"}, {"factor_correction", "kl"}},
-                             Keys{{"method", "kl_shampoo"}, {"grafting", "none"}},
+                             Keys{{"method", "kl_shampoo"}, {"grafting", "none"}}, Keys{{"method", "adam"}},
                              Keys{{"factor_update_frequency", "2"}, {"precondition_dims", "smaller"}}}) {
       const int64_t allocations = AllocationsOf(keys, kind);
       if (allocations == 0) continue;

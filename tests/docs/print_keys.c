@@ -64,10 +64,11 @@ static int PrintDefaults(const char* choice, const char* name) {
 }
 
 /* The presets and methods whose defaults differ from the table. */
-static const char* const kOthers[][2] = {{"preset", "shampoo_2024"}, {"preset", "adamw"},      {"preset", "muon"},
-                                         {"preset", "normuon"},      {"preset", "muonh"},      {"preset", "lion"},
-                                         {"method", "soap"},         {"method", "kl_shampoo"}, {"method", "muon"},
-                                         {"method", "adam"},         {"method", "adagrad"},    {"method", "rmsprop"},
+static const char* const kOthers[][2] = {{"preset", "shampoo_2024"}, {"preset", "shampoo_pinv"}, {"preset", "adamw"},
+                                         {"preset", "soap_h"},       {"preset", "kl_soap_h"},    {"preset", "muon"},
+                                         {"preset", "normuon"},      {"preset", "muonh"},        {"preset", "lion"},
+                                         {"method", "soap"},         {"method", "kl_shampoo"},   {"method", "muon"},
+                                         {"method", "adam"},         {"method", "adagrad"},      {"method", "rmsprop"},
                                          {"method", "sgd"},          {"method", "sign"}};
 
 /* Prints the table of the keys whose for_replay has this value. Returns 0 if a call fails. */

@@ -50,6 +50,7 @@ void SetKeys(Bytes* bytes, shampoo_config* config) {
                                            "ascending", "before",     "after", "permute", "rotate",          "use",
                                            "first",     "identity",   "basis", "smaller", "larger",          "rms",
                                            "frobenius", "hyperball",  "palm",  "2,1",     "decoupled_after", "0.25"};
+  static const char* const kLastTexts[] = {"rmsprop", "muon", "sign", "row", "element", "skip_step"};
   const uint8_t first = bytes->Next();
   const char* const method = kMethods[first / 12 % std::size(kMethods)];
   if (method != nullptr) Require(shampoo_config_set_str(config, "method", method) == SHAMPOO_OK);
@@ -59,6 +60,7 @@ void SetKeys(Bytes* bytes, shampoo_config* config) {
     const uint8_t choice = bytes->Next();
     const std::string text = choice < 120   ? kTexts[choice % std::size(kTexts)]
                              : choice < 240 ? kMoreTexts[choice % std::size(kMoreTexts)]
+                             : choice < 246 ? kLastTexts[choice % std::size(kLastTexts)]
                                             : bytes->Text();
     if (shampoo_config_set_str(config, info.name, text.c_str()) == SHAMPOO_OK) {
       Require(shampoo_config_set_str(config, info.name, shampoo_config_get(config, info.name)) == SHAMPOO_OK);
@@ -73,6 +75,27 @@ int64_t Elements(const int64_t* shape, int32_t ndim) {
   int64_t elements = 1;
   for (int32_t k = 0; k < ndim; ++k) Require(!__builtin_mul_overflow(elements, shape[k], &elements));
   return elements;
+}
+
+// Draws the role, the fan and the sizes of row_splits. Most of them are valid.
+void DrawRoleAndParts(Bytes* bytes, shampoo_param_desc* desc) {
+  const uint8_t first = bytes->Next();
+  desc->role = first % 5;     // 4 is invalid
+  desc->fan = first / 5 % 3;  // 2 is invalid
+  const uint8_t kind = bytes->Next() % 8;
+  const int output = desc->fan == SHAMPOO_IN_OUT ? desc->ndim - 1 : desc->stack_dims;
+  if (kind < 2) return;  // one part
+  if (kind == 2) {       // parts of the same size
+    desc->row_splits[0] = 1 + bytes->Next() % 4;
+  } else if (kind == 3) {
+    for (int64_t& size : desc->row_splits) size = bytes->Extent();
+  } else {
+    int64_t rest = output >= 0 && output < desc->ndim ? desc->shape[output] : 0;
+    for (int k = 0; k < 8 && rest > 0; ++k) {
+      desc->row_splits[k] = k == 7 ? rest : std::min<int64_t>(rest, 1 + bytes->Next() % 6);
+      rest -= desc->row_splits[k];
+    }
+  }
 }
 
 int64_t AddParam(Bytes* bytes, shampoo_plan* plan, const std::string& name, int32_t groups) {
@@ -99,6 +122,7 @@ int64_t AddParam(Bytes* bytes, shampoo_plan* plan, const std::string& name, int3
     std::fill_n(desc.local_offset, 8, 0);
     std::fill_n(desc.local_shape, 8, 0);
   }
+  if (shard >= 192) DrawRoleAndParts(bytes, &desc);
   if (shampoo_plan_add_param(plan, &desc, nullptr) != SHAMPOO_OK) return -1;
   if (desc.shard_form == 1) return desc.flat_count;
   return Elements(desc.shard_form == 2 ? desc.local_shape : desc.shape, desc.ndim);

@@ -76,6 +76,31 @@ TEST_CASE("blocks that are divided among threads give bit-identical results") {
   }
 }
 
+TEST_SUITE("long") {
+  TEST_CASE("contractions and rank updates that are divided among threads give bit-identical results in all methods") {
+    const Keys often = {{"precondition_frequency", "1"}, {"basis_method", "qr"}};
+    for (const Keys& method :
+         {Keys{{"method", "shampoo"}, {"precondition_frequency", "2"}}, Keys{{"method", "soap"}} + often,
+          Keys{{"method", "soap"}, {"factor_correction", "kl"}} + often, Keys{{"method", "kl_shampoo"}} + often}) {
+      CAPTURE(method[0].second);
+      CAPTURE(method[1].second);
+      std::vector<std::vector<std::vector<char>>> results;
+      for (const int32_t threads : {1, 3}) {
+        // The smallest square matrix whose contractions are divided (core/backend/cpu/kronecker.cc).
+        Host host(method + Keys{{"threads", "0"}}, {Param("large", {1024, 1024})}, threads);
+        std::mt19937_64 random(5);
+        host.Fill(random);
+        for (int t = 0; t < 3; ++t) {
+          host.FillGradients(random);
+          host.Step();
+        }
+        results.push_back(host.Everything());
+      }
+      CHECK(results[1] == results[0]);
+    }
+  }
+}
+
 TEST_CASE("optimizers on several threads do not affect each other") {
   const auto expected = Train(1);
   constexpr int kOptimizers = 4;
