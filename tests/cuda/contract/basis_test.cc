@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Methods in eigenbases: missing gradients, checkpoints of counters, and captured steps.
+// Methods in eigenbases: missing gradients, checkpoints of counters, captured steps, and what a step does on the host.
 #include "tests/cuda/contract/rank_steps.h"
 #include "tests/cuda/tools/graph.h"
-#include "tests/cuda/tools/stream_comm.h"
+#include "tests/cuda/tools/stream_rank.h"
 
 namespace shampoo_test {
 namespace {
@@ -163,6 +163,56 @@ TEST_CASE("a step is rejected if the number of gradients was overwritten and thi
   CHECK(model.State("p0/0/gradient_count") == std::vector<double>{5});
   model.Step(6);  // the host has read the counters again
   CHECK(model.State("p0/0/gradient_count") == std::vector<double>{6});
+}
+
+// Makes steps 1 to 7, of which 1 and 6 compute eigenbases.
+void CheckStepsStayOnDevice(Model* model) {
+  for (uint64_t t = 1; t <= 7; ++t) {
+    CAPTURE(t);
+    model->FillGradients(t);
+    fake_cuda_mark();
+    model->Step();
+    CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);
+    CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) == 0);
+    CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
+    CHECK(fake_cuda_count(FAKE_CUDA_PAGEABLE_COPIES) == 0);
+    if (t == 6) CHECK(fake_cuda_launches_of("StoreBases") > 0);
+  }
+  Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
+  CHECK(model->Stat("steps") == 7);
+}
+
+TEST_CASE("a step that computes eigenbases neither waits nor allocates" * NeedsFake()) {
+  for (const Keys& method : kBasisMethods) {
+    for (const char* lag : {"0", "1"}) {
+      CAPTURE(method.back().second);
+      CAPTURE(std::string(lag));
+      const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+      fake_cuda_set_query_progress(-1);
+      Model model(SpecInBases(method + Keys{{"status_lag", lag}}), stream);
+      model.FillParams(1);
+      CheckStepsStayOnDevice(&model);
+    }
+  }
+}
+
+TEST_CASE("a step of several ranks that computes eigenbases neither waits nor allocates" * NeedsFake()) {
+  constexpr RankKind kRanks[] = {{"local", 1, 2, false}, {"gather", 1, 2, false}, {"gather", 2, 2, true, "64"}};
+  for (const RankKind& kind : kRanks) {
+    for (const Keys& method : kBasisMethods) {
+      CAPTURE(std::string(kind.mode));
+      CAPTURE(kind.copies);
+      CAPTURE(method.back().second);
+      const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+      fake_cuda_set_query_progress(-1);
+      ModelSpec spec = SpecInBases(method + Keys{{"shard_mode", kind.mode}, {"comm_bucket_bytes", kind.bucket}});
+      spec.params = SpecOfKind(kind).params;
+      const RankComms<StreamComm> comms(kind);
+      Model model(comms.Join(spec), stream);
+      model.FillParams(1);
+      CheckStepsStayOnDevice(&model);
+    }
+  }
 }
 
 TEST_CASE("several ranks cannot capture a step of a method in eigenbases") {

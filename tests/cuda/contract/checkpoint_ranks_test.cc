@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints of jobs with several ranks, between devices and CPUs: replicas, shards (shard_mode local), and both.
+// Checkpoints of jobs with several ranks, between devices and CPUs: replicas, shards (with both values of shard_mode),
+// and replicas of shards.
 #include "tests/core/temporary_directory.h"
 #include "tests/cuda/contract/grid.h"
 #include "tests/cuda/tools/graph.h"
@@ -15,7 +16,8 @@ namespace {
 // The ranks of a job, which are threads, on a device or on the CPU. The shards of a copy have consecutive ranks.
 class Job {
  public:
-  Job(const ModelSpec& spec, int32_t device_type, const Grid& grid) : type_(device_type), world_(grid.world()) {
+  Job(const ModelSpec& spec, int32_t device_type, const Grid& grid, bool has_all_to_all = false)
+      : type_(device_type), has_all_to_all_(has_all_to_all), world_(grid.world()) {
     const auto rank_at = [&](int copy, int shard) { return static_cast<size_t>(copy * grid.shards + shard); };
     std::vector<shampoo_comm_ops> replicas(grid.copies > 1 ? rank_at(grid.copies, 0) : 0);
     std::vector<shampoo_comm_ops> shards(grid.shards > 1 ? rank_at(grid.copies, 0) : 0);
@@ -70,10 +72,14 @@ class Job {
   Ops AddComm(int world) {
     if (on_device()) {
       staged_.push_back(std::make_unique<StagedComm>(world, fake_cuda_check_collective));
-      return [comm = staged_.back().get()](int rank) { return comm->OpsOf(rank, true); };
+      return [comm = staged_.back().get(), this](int rank) { return comm->OpsOf(rank, true, has_all_to_all_); };
     }
     threads_.push_back(std::make_unique<ThreadComm>(world));
-    return [comm = threads_.back().get()](int rank) { return comm->OpsOf(rank, true); };
+    return [comm = threads_.back().get(), this](int rank) {
+      shampoo_comm_ops ops = comm->OpsOf(rank, true);
+      if (!has_all_to_all_) ops.all_to_all = nullptr;
+      return ops;
+    };
   }
   template <typename Work>
   void WithWorld(const Work& work) {
@@ -88,6 +94,7 @@ class Job {
   }
 
   int32_t type_;
+  bool has_all_to_all_;
   int world_;
   std::vector<std::unique_ptr<StagedComm>> staged_;
   std::vector<std::unique_ptr<ThreadComm>> threads_;
@@ -117,22 +124,48 @@ ModelSpec WideSpec(const Keys& more) {
   return spec;
 }
 
+// Roots are refreshed at steps 1, 4, 7 and 10. Those of step 4 are used from step 6 on.
+const Keys kPendingRoots = {{"root_async", "2"}, {"precondition_frequency", "3"}, {"refresh_growth", "3"}};
+
+// Returns the number of snapshots whose roots are not used yet, of all ranks.
+int PendingSnapshots(Job* job) {
+  int count = 0;
+  const std::string name = "/snapshot_step";
+  for (int rank = 0; rank < job->world(); ++rank) {
+    const Model& model = (*job)[rank];
+    for (const std::string& key : model.Keys()) {
+      const bool is_step = key.size() > name.size() && key.substr(key.size() - name.size()) == name;
+      if (is_step && model.State(key)[0] > 0) ++count;
+    }
+  }
+  return count;
+}
+
+bool IsAsync(const ModelSpec& spec) {
+  bool is_async = false;
+  for (const auto& [key, value] : spec.keys) {
+    if (key == "root_async") is_async = value != "0";
+  }
+  return is_async;
+}
+
 // `load` has as many shards as `save`, and may have another number of copies.
 void CheckAcross(const ModelSpec& spec, int32_t saver, const Grid& save, int32_t loader, const Grid& load, bool used,
-                 double tolerance) {
+                 double tolerance, bool has_all_to_all = false) {
   CAPTURE(saver);
   CAPTURE(loader);
   CAPTURE(save.copies);
   CAPTURE(save.shards);
   CAPTURE(load.copies);
   CAPTURE(used);
+  CAPTURE(has_all_to_all);
   const Stage stage;
   const shampoo::TemporaryDirectory folder;
-  Job first(spec, saver, save);
+  Job first(spec, saver, save, has_all_to_all);
   first.FillParams(1);
   first.Train(1, 4);  // on a device, the last step may still be running
   first.Save(folder.path());
-  Job second(spec, loader, load);
+  Job second(spec, loader, load, has_all_to_all);
   if (used) {
     second.FillParams(2);
     second.Train(7, 11);
@@ -141,6 +174,7 @@ void CheckAcross(const ModelSpec& spec, int32_t saver, const Grid& save, int32_t
   // Rank r of the second job has the same shard as rank r modulo save.world() of the first job.
   const auto other = [&](int rank) -> Model& { return first[rank % save.world()]; };
   for (int rank = 0; rank < second.world(); ++rank) second[rank].SetParamsOf(other(rank));
+  CHECK((PendingSnapshots(&first) > 0) == IsAsync(spec));
   const bool same_ranks = save.copies == load.copies;
   for (int rank = 0; same_ranks && rank < second.world(); ++rank) {
     CHECK(BitsOf(second[rank]) == BitsOf(other(rank)));
@@ -170,8 +204,19 @@ TEST_CASE("shards save on the device or the CPU, load on either, and continue") 
     }
   }
   CheckAcross(WideSpec({}), SHAMPOO_CUDA, {2, 2}, SHAMPOO_CPU, {2, 2}, false, 1e-9);
-  CheckAcross(WideSpec({{"root_async", "2"}, {"precondition_frequency", "4"}}), SHAMPOO_CPU, {2, 2}, SHAMPOO_CUDA,
-              {2, 2}, true, 1e-9);
+  CheckAcross(WideSpec(kPendingRoots), SHAMPOO_CPU, {2, 2}, SHAMPOO_CUDA, {2, 2}, true, 1e-9);
+}
+
+TEST_CASE("gathered shards save on the device or the CPU, load on either, and continue with pending roots") {
+  const Keys keys = Keys{{"shard_mode", "gather"}} + kPendingRoots;
+  for (const Grid& grid : {Grid{1, 3}, {2, 2}}) {
+    for (const bool has_all_to_all : {false, true}) {
+      CheckAcross(NarrowSpec(keys), SHAMPOO_CUDA, grid, SHAMPOO_CUDA, grid, true, 0, has_all_to_all);
+      const ModelSpec wide = WideSpec(keys);
+      CheckAcross(wide, SHAMPOO_CUDA, grid, SHAMPOO_CPU, grid, false, 1e-9, has_all_to_all);
+      CheckAcross(wide, SHAMPOO_CPU, grid, SHAMPOO_CUDA, grid, true, 1e-9, has_all_to_all);
+    }
+  }
 }
 
 TEST_CASE("devices and CPUs load the checkpoints of each other, with all grids, dtypes and pending roots" *
@@ -192,8 +237,8 @@ TEST_CASE("devices and CPUs load the checkpoints of each other, with all grids, 
           for (const char* async : {"0", "2"}) {
             CAPTURE(std::string(method));
             CAPTURE(std::string(async));
-            const Keys keys = {{"root_method", method}, {"root_async", async}, {"precondition_frequency", "4"}};
-            CheckAcross(WideSpec(keys), saver, save, loader, load, true, 1e-3);
+            CheckAcross(WideSpec(kPendingRoots + Keys{{"root_method", method}, {"root_async", async}}), saver, save,
+                        loader, load, true, 1e-3);
           }
         }
         const Keys late = {{"status_lag", "0"}, {"comm_bucket_bytes", "128"}, {"communicate", "params"}};

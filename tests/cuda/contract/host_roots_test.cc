@@ -111,6 +111,21 @@ TEST_CASE("steps with roots on the host allocate nothing, use no pageable memory
   CHECK(fake_cuda_calls("cudaStreamSynchronize") == 0);
 }
 
+TEST_CASE("async roots add one stream, which has the lowest priority" * NeedsFake()) {
+  const auto streams_with = [](const Keys& keys) {
+    const Stage stage;
+    const Model model(HostRootsSpec(keys));
+    const int64_t lowest = fake_cuda_streams_of_priority(0);
+    const int64_t highest = fake_cuda_streams_of_priority(-5);
+    CHECK(lowest + highest == fake_cuda_live(FAKE_CUDA_STREAMS));
+    return std::pair(lowest, highest);
+  };
+  const auto [lowest, highest] = streams_with({{"root_async", "0"}, {"root_device", "device"}});
+  CHECK(highest > 0);
+  CHECK(streams_with({{"root_device", "device"}}) == std::pair(lowest + 1, highest));
+  CHECK(streams_with({{"root_device", "host"}}) == std::pair(lowest + 1, highest));
+}
+
 TEST_CASE("rungs and counters of roots on the host are the same as on the CPU") {
   for (const Keys& keys : {Keys{{"root_method", "newton"}, {"root_max_iterations", "2"}, {"epsilon", "1e-6"}},
                            Keys{{"root_method", "eigen"}}, Keys{{"root_dtype", "f64"}}}) {

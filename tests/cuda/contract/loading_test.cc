@@ -4,6 +4,7 @@
 // CUDA loads a kernel when it is first used, which may wait for a running collective. So create loads all kernels.
 // Every other test also fails if a later call loads one; see Model.
 #include "tests/cuda/tools/device_ranks.h"
+#include "tests/cuda/tools/stream_rank.h"
 
 namespace shampoo_test {
 namespace {
@@ -72,6 +73,69 @@ TEST_CASE("after the first exchange of several ranks, no kernel is loaded" * Nee
     CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
   }
   CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
+}
+
+// A StreamComm that records how many kernels were loaded before the first collective of any such communicator.
+class CommAfterLoading : public StreamComm {
+ public:
+  CommAfterLoading(int world, int64_t* loads) : StreamComm(world), loads_(loads) {}
+
+  shampoo_comm_ops Ops(bool with_all_to_all) {
+    inner_ = StreamComm::Ops(with_all_to_all);
+    shampoo_comm_ops ops = inner_;
+    ops.user = this;
+    ops.all_gather = [](void* user, const void* send, void* recv, size_t bytes, void* stream) {
+      const shampoo_comm_ops& inner = Record(user);
+      return inner.all_gather(inner.user, send, recv, bytes, stream);
+    };
+    if (!with_all_to_all) return ops;
+    ops.all_to_all = [](void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
+                        void* stream) {
+      const shampoo_comm_ops& inner = Record(user);
+      return inner.all_to_all(inner.user, send, send_bytes, recv, recv_bytes, stream);
+    };
+    return ops;
+  }
+
+ private:
+  static const shampoo_comm_ops& Record(void* user) {
+    const auto* const own = static_cast<CommAfterLoading*>(user);
+    if (*own->loads_ < 0) *own->loads_ = fake_cuda_count(FAKE_CUDA_LOADS);
+    return own->inner_;
+  }
+
+  shampoo_comm_ops inner_ = SHAMPOO_COMM_OPS_INIT;
+  int64_t* loads_;
+};
+
+TEST_CASE("create loads all kernels before its first collective" * NeedsFake()) {
+  constexpr RankKind kKinds[] = {{"local", 2, 1, false},
+                                 {"local", 1, 2, false},
+                                 {"local", 2, 2, false, "64"},
+                                 {"gather", 1, 2, false},
+                                 {"gather", 2, 2, true, "64"}};
+  for (const RankKind& kind : kKinds) {
+    for (const Keys& keys : {Keys{{"root_method", "eigen"}},
+                             Keys{{"root_method", "newton"}, {"root_async", "1"}, {"precondition_frequency", "5"}},
+                             Keys{{"root_method", "cans"}, {"track_root_residuals", "true"}}, Keys{{"method", "soap"}},
+                             Keys{{"method", "muon"}, {"muon_local", "true"}}}) {
+      CAPTURE(std::string(kind.mode));
+      CAPTURE(kind.copies);
+      CAPTURE(kind.shards);
+      CAPTURE(kind.has_all_to_all);
+      CAPTURE(keys[0].second);
+      const StageWithStream stream;
+      UsePlugin();
+      ModelSpec spec = SpecOfKind(kind);
+      spec.keys = keys + Keys{{"shard_mode", kind.mode}, {"comm_bucket_bytes", kind.bucket}};
+      int64_t loads = -1;
+      const RankComms<CommAfterLoading> comms(kind, &loads);
+      fake_cuda_mark();
+      const Model model(comms.Join(spec), stream);
+      CHECK(loads > 20);
+      CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == loads);
+    }
+  }
 }
 
 TEST_CASE("create fails if a kernel cannot be loaded" * NeedsFake()) {

@@ -5,6 +5,7 @@
 #include <cusolverDn.h>
 
 #include "tests/capi/behaviour/listener.h"
+#include "tests/cuda/contract/grid.h"
 #include "tests/cuda/contract/pair.h"
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/graph.h"
@@ -136,14 +137,19 @@ TEST_CASE("a root that is computed again is measured, too" * NeedsFake()) {
 }
 
 TEST_CASE("several ranks measure the roots that they own, and replays do not change the measured values") {
-  for (const char* lag : {"0", "1"}) {
-    const Stage stage;
-    DeviceRanks ranks(FiveShapes(kTracked + Keys{{"status_lag", lag}, {"precondition_frequency", "3"}}), 2);
-    ranks.FillParams(1);
-    ranks.Train(1, 3);
-    ranks.Status();
-    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-    for (int rank = 0; rank < 2; ++rank) CHECK(ranks[rank].Stat("root_error.max") > 0);
+  for (const Grid& grid : {Grid{2, 1}, {1, 2}}) {
+    for (const char* lag : {"0", "1"}) {
+      CAPTURE(grid.shards);
+      CAPTURE(std::string(lag));
+      const Stage stage;
+      const Keys keys = {{"shard_mode", "local"}, {"status_lag", lag}, {"precondition_frequency", "3"}};
+      DeviceRanks ranks(FiveShapes(kTracked + keys), grid.copies, grid.shards);
+      ranks.FillParams(1);
+      ranks.Train(1, 3);
+      ranks.Status();
+      REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      for (int rank = 0; rank < 2; ++rank) CHECK(ranks[rank].Stat("root_error.max") > 0);
+    }
   }
   const StageWithStream stream;
   Model model(FiveShapes(kTracked + Keys{{"refresh_growth", "0"}, {"precondition_frequency", "4"}}), stream);

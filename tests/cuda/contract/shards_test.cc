@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shards of a model, and copies of them: all ranks make the same decision, and return the same error.
+// Shards of a model, and copies of them: all ranks make the same decision, and return the same error. Local shards of
+// methods in eigenbases take the steps of separate parameters.
 #include "tests/cuda/contract/grid.h"
 #include "tests/cuda/contract/rank_steps.h"
 
@@ -220,6 +221,65 @@ TEST_CASE("if one rank has bound no buffers, the step fails on all shards") {
     CHECK(ranks.DifferencesFrom(SHAMPOO_E_STATE, {"shard rank 1: ", "p0"}) == "");
     ranks.Step();
     CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+  }
+}
+
+// Dims are such that the shards of a parameter are equal tensors. The bases of null spaces are arbitrary, and a GPU
+// could choose others for batches of other sizes, so results are compared on the fake only.
+TEST_CASE("local shards of methods in eigenbases take the steps of parameters that are the shards" * NeedsFake()) {
+  struct Case {
+    Grid grid;
+    std::vector<std::vector<int64_t>> whole, shards;
+  };
+  const Case cases[] = {{{1, 3}, {{6, 4}, {9}, {6, 2, 3}, {9, 3}}, {{2, 4}, {3}, {2, 2, 3}, {3, 3}}},
+                        {{2, 2}, {{6, 4}, {8}, {4, 2, 3}, {6, 3}}, {{3, 4}, {4}, {2, 2, 3}, {3, 3}}}};
+  for (const Case& one : cases) {
+    for (const Keys& method :
+         {Keys{{"method", "soap"}}, Keys{{"method", "soap"}, {"basis_method", "qr"}}, Keys{{"method", "kl_shampoo"}}}) {
+      CAPTURE(one.grid.copies);
+      CAPTURE(method.back().second);
+      const Stage stage;
+      const TestStream stream;
+      const auto spec_with = [&](const std::vector<std::vector<int64_t>>& shapes) {
+        ModelSpec spec;
+        spec.keys =
+            Keys{{"precondition_frequency", "2"}, {"use_merge_dims", "false"}, {"shard_mode", "local"}} + method;
+        for (const std::vector<int64_t>& shape : shapes) spec.params.push_back({shape});
+        return spec;
+      };
+      Model whole(spec_with(one.whole), stream);  // only has the parameters and gradients
+      DeviceRanks ranks(spec_with(one.whole), one.grid.copies, one.grid.shards);
+      std::vector<std::unique_ptr<Model>> separate;  // by shard
+      for (int shard = 0; shard < one.grid.shards; ++shard) {
+        separate.push_back(std::make_unique<Model>(spec_with(one.shards), stream));
+      }
+      whole.FillParams(1);
+      for (uint64_t t = 1; t <= 5; ++t) {
+        whole.FillGradients(t);
+        if (t == 1) ranks.SetFrom(whole);
+        for (int rank = 0; rank < ranks.world(); ++rank) {
+          for (size_t p = 0; p < whole.params(); ++p) ranks.SetGradientFrom(whole, rank, p);
+        }
+        for (int shard = 0; shard < one.grid.shards; ++shard) {
+          Model& own = *separate[static_cast<size_t>(shard)];
+          if (t == 1) own.SetParamsOf(ranks[shard]);
+          for (size_t p = 0; p < own.params(); ++p) own.SetGradient(p, ranks[shard].GradientValues(p));
+          own.Step();
+        }
+        ranks.Step();
+        REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      }
+      ranks.Status();
+      REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      for (int rank = 0; rank < ranks.world(); ++rank) {
+        const Model& expected = *separate[static_cast<size_t>(rank % one.grid.shards)];
+        for (size_t p = 0; p < whole.params(); ++p) {
+          CAPTURE(rank);
+          CAPTURE(p);
+          CHECK(ranks[rank].ParamValues(p) == expected.ParamValues(p));
+        }
+      }
+    }
   }
 }
 

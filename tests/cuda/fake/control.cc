@@ -160,6 +160,8 @@ int64_t fake_cuda_live(int object) {
   }
 }
 
+int64_t fake_cuda_streams_of_priority(int priority) { return Locked()->streams.CountOfPriority(priority); }
+
 const char* fake_cuda_leaks(void) {
   static const char* const kNames[] = {"streams",
                                        "events",

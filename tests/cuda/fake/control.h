@@ -137,6 +137,9 @@ enum fake_cuda_object {
 };
 // Returns the number of existing objects of a kind.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_live(int object);
+// Returns the number of existing streams with this priority. The lowest priority is 0, which streams have by default,
+// and the highest one is -5.
+SHAMPOO_FAKE_EXPORT int64_t fake_cuda_streams_of_priority(int priority);
 // Describes all existing objects and allocations; "" if there are none. The text is valid until the next call.
 SHAMPOO_FAKE_EXPORT const char* fake_cuda_leaks(void);
 

@@ -44,10 +44,11 @@ bool IsHeldElsewhere() {
   return TheState().solver == FAKE_CUDA_SOLVER_IS_HELD && TheState().holder != std::this_thread::get_id();
 }
 
-cudaError_t CreateStream(cudaStream_t* out, unsigned flags) {
+cudaError_t CreateStream(cudaStream_t* out, unsigned flags, int priority = kLeastPriority) {
   if (out == nullptr || (flags & ~unsigned{cudaStreamNonBlocking}) != 0) return cudaErrorInvalidValue;
   State& state = TheState();
-  *out = state.stream_handles.Add(state.streams.Create(CurrentDevice(), (flags & cudaStreamNonBlocking) == 0));
+  const bool blocking = (flags & cudaStreamNonBlocking) == 0;
+  *out = state.stream_handles.Add(state.streams.Create(CurrentDevice(), blocking, priority));
   return cudaSuccess;
 }
 
@@ -64,12 +65,12 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned int flags) {
   return Call::Cuda(CreateStream(out, flags));
 }
 
-// Priorities have no effect here: results must be correct in every order that events allow.
+// Priorities do not change the order of work here: results must be correct in every order that events allow.
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned int flags, int priority) {
   const Call call(__func__, Call::kNone);
   if (call.over()) return call.Cuda();
   if (priority > kLeastPriority || priority < kGreatestPriority) return Call::Cuda(cudaErrorInvalidValue);
-  return Call::Cuda(CreateStream(out, flags));
+  return Call::Cuda(CreateStream(out, flags, priority));
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {

@@ -389,5 +389,21 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "each device has its streams and memory, and 
   CHECK(count == 0);
 }
 
+TEST_CASE("streams are counted by their priority, and have the lowest one by default") {
+  fake_cuda_reset();
+  int lowest = 0;
+  int highest = 0;
+  CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest) == cudaSuccess);
+  CHECK(highest < lowest);
+  cudaStream_t streams[3];
+  CHECK(cudaStreamCreateWithFlags(&streams[0], cudaStreamNonBlocking) == cudaSuccess);
+  CHECK(cudaStreamCreateWithPriority(&streams[1], cudaStreamNonBlocking, lowest) == cudaSuccess);
+  CHECK(cudaStreamCreateWithPriority(&streams[2], cudaStreamNonBlocking, highest) == cudaSuccess);
+  CHECK(fake_cuda_streams_of_priority(lowest) == 2);
+  CHECK(fake_cuda_streams_of_priority(highest) == 1);
+  for (cudaStream_t stream : streams) CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+  CHECK(fake_cuda_streams_of_priority(lowest) + fake_cuda_streams_of_priority(highest) == 0);
+}
+
 }  // namespace
 }  // namespace shampoo::cuda

@@ -24,14 +24,21 @@ Streams::~Streams() {
   }
 }
 
-std::shared_ptr<Stream> Streams::Create(int device, bool blocking) {
+std::shared_ptr<Stream> Streams::Create(int device, bool blocking, int priority) {
   DropFinished();
   auto stream = std::make_shared<Stream>();
   stream->device = device;
   stream->created = next_created_++;
   stream->blocking = blocking;
+  stream->priority = priority;
   streams_.push_back(stream);
   return stream;
+}
+
+int64_t Streams::CountOfPriority(int priority) const {
+  return std::count_if(streams_.begin(), streams_.end(), [priority](const std::shared_ptr<Stream>& stream) {
+    return stream->alive && !stream->is_legacy && stream->priority == priority;
+  });
 }
 
 void Streams::DropFinished() {

@@ -46,6 +46,7 @@ struct Operation {
 struct Stream {
   int device = 0;
   int64_t created = 0;
+  int priority = 0;
   bool is_legacy = false;
   bool blocking = true;  // it and the legacy stream wait for each other
   bool alive = true;
@@ -80,7 +81,9 @@ class Streams {
   Streams& operator=(const Streams&) = delete;
 
   std::shared_ptr<Stream> Legacy(int device) { return streams_[static_cast<size_t>(device)]; }
-  std::shared_ptr<Stream> Create(int device, bool blocking);
+  std::shared_ptr<Stream> Create(int device, bool blocking, int priority = 0);
+  // Returns the number of existing streams with this priority, without legacy streams.
+  int64_t CountOfPriority(int priority) const;
 
   // Enqueues work in the order of the stream. The memory of the stream's device is accessible while the work
   // runs.
