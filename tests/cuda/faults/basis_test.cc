@@ -12,6 +12,9 @@ namespace {
 constexpr int kBasisFaults[] = {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_NAN, FAKE_CUDA_EIGEN_WRONG_VECTORS,
                                 FAKE_CUDA_EIGEN_WRONG_VALUES};
 
+const Keys kSoapKeys = {{"method", "soap"}};
+const Keys kBasisMethods[] = {kSoapKeys, kSoapKeys + Keys{{"factor_correction", "kl"}}, {{"method", "kl_shampoo"}}};
+
 ModelSpec SpecOfBases(const Keys& more = {}) {
   ModelSpec spec;
   spec.keys = Keys{{"method", "soap"}, {"precondition_frequency", "2"}, {"status_lag", "0"}} + more;
@@ -26,51 +29,63 @@ void SpoilBasis(Model* model, int how) {
   fake_cuda_fail_eigen(2, 1, how, 3);
 }
 
+// Compares a model in which an eigenbasis fails at step 3 with one in which none fails.
+void CheckFailedBasis(const Keys& method, int how) {
+  const std::string name = method.back().second;
+  CAPTURE(name);
+  CAPTURE(how);
+  const Stage stage;
+  Model spoiled(SpecOfBases(method));
+  Model plain(SpecOfBases(method));
+  std::vector<double> previous;
+  for (Model* model : {&plain, &spoiled}) {
+    model->FillParams(1);
+    for (uint64_t t = 1; t <= 3; ++t) {  // the first gradient makes no update
+      if (t == 3) previous = model->State("p1/0/basis.1");
+      if (model == &spoiled && t == 3) SpoilBasis(model, how);
+      model->Step(t);
+    }
+  }
+  CHECK(spoiled.Stat("root_reused") == 1);
+  CHECK(spoiled.Stat("root_retried") == 0);
+  CHECK(plain.Stat("root_reused") == 0);
+  CHECK(spoiled.State("p1/0/basis.1") == previous);
+  CHECK(Distance(plain.State("p1/0/basis.1"), previous) > 1e-3);
+  for (const char* state : {"p1/0/basis.0", "p1/0/factor.0", "p1/0/factor.1", "p0/0/basis.1", "p2/0/filtered_grad"}) {
+    CAPTURE(std::string(state));
+    CHECK(spoiled.State(state) == plain.State(state));
+  }
+  // The refresh comes after the direction, so the parameters are equal until the next step.
+  for (size_t p = 0; p < 3; ++p) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
+  const char* const rotated = name == "kl_shampoo" ? "p1/0/kl_scale.1" : "p1/0/second_moment";
+  CHECK(Distance(spoiled.State(rotated), plain.State(rotated)) > 1e-4);
+  for (Model* model : {&plain, &spoiled}) model->Train(4, 8);
+  CHECK(spoiled.ParamValues(0) == plain.ParamValues(0));
+  CHECK(Distance(spoiled.ParamValues(1), plain.ParamValues(1)) < 0.1);
+}
+
 TEST_CASE("a block whose eigenbasis cannot be computed keeps its previous basis, and other matrices are not affected" *
           NeedsFake()) {
-  for (const int how : kBasisFaults) {
-    CAPTURE(how);
-    const Stage stage;
-    Model spoiled(SpecOfBases());
-    Model plain(SpecOfBases());
-    std::vector<double> previous;
-    for (Model* model : {&plain, &spoiled}) {
-      model->FillParams(1);
-      for (uint64_t t = 1; t <= 3; ++t) {  // the first gradient makes no update
-        if (t == 3) previous = model->State("p1/0/basis.1");
-        if (model == &spoiled && t == 3) SpoilBasis(model, how);
-        model->Step(t);
-      }
-    }
-    CHECK(spoiled.Stat("root_reused") == 1);
-    CHECK(spoiled.Stat("root_retried") == 0);
-    CHECK(plain.Stat("root_reused") == 0);
-    CHECK(spoiled.State("p1/0/basis.1") == previous);
-    CHECK(Distance(plain.State("p1/0/basis.1"), previous) > 1e-3);
-    for (const char* state : {"p1/0/basis.0", "p1/0/factor.0", "p1/0/factor.1", "p0/0/basis.1", "p2/0/filtered_grad"}) {
-      CAPTURE(std::string(state));
-      CHECK(spoiled.State(state) == plain.State(state));
-    }
-    // The refresh comes after the direction, so the parameters are equal until the next step.
-    for (size_t p = 0; p < 3; ++p) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
-    CHECK(Distance(spoiled.State("p1/0/second_moment"), plain.State("p1/0/second_moment")) > 1e-4);
-    for (Model* model : {&plain, &spoiled}) model->Train(4, 8);
-    CHECK(spoiled.ParamValues(0) == plain.ParamValues(0));
-    CHECK(Distance(spoiled.ParamValues(1), plain.ParamValues(1)) < 0.1);
+  for (const Keys& method : kBasisMethods) {
+    for (const int how : kBasisFaults) CheckFailedBasis(method, how);
   }
 }
 
 TEST_CASE("if the first eigenbasis cannot be computed, it is the identity until the next refresh" * NeedsFake()) {
-  const Stage stage;
-  Model model(SpecOfBases());
-  model.FillParams(1);
-  SpoilBasis(&model, FAKE_CUDA_EIGEN_NAN);
-  model.Step(1);
-  CHECK(model.Stat("root_reused") == 1);
-  std::vector<double> identity(36);
-  for (size_t i = 0; i < 6; ++i) identity[7 * i] = 1;
-  CHECK(model.State("p1/0/basis.1") == identity);
-  CHECK(model.State("p1/0/basis.0") != identity);
+  for (const Keys& method : kBasisMethods) {
+    const std::string name = method.back().second;
+    CAPTURE(name);
+    const Stage stage;
+    Model model(SpecOfBases(method));
+    model.FillParams(1);
+    SpoilBasis(&model, FAKE_CUDA_EIGEN_NAN);
+    model.Step(1);
+    CHECK(model.Stat("root_reused") == 1);
+    std::vector<double> identity(36);
+    for (size_t i = 0; i < 6; ++i) identity[7 * i] = 1;
+    CHECK(model.State("p1/0/basis.1") == identity);
+    CHECK(model.State("p1/0/basis.0") != identity);
+  }
 }
 
 TEST_CASE("if an eigenbasis fails too often, the next step reports an error that names it" * NeedsFake()) {

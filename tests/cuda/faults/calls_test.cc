@@ -138,6 +138,21 @@ TEST_CASE("with several root methods, later steps work after any call of a step 
   }
 }
 
+TEST_CASE("with methods in eigenbases, later steps work after any call of a step has failed" *
+          doctest::test_suite("long")) {
+  const Keys soap = {{"method", "soap"}, {"precondition_frequency", "1"}};
+  const Keys qr = {{"basis_method", "qr"}, {"basis_transport", "permute"}};
+  for (const Keys& keys : {soap, soap + Keys{{"factor_correction", "kl"}}, soap + qr,
+                           Keys{{"method", "kl_shampoo"}, {"precondition_frequency", "1"}}}) {
+    for (const char* lag : {"0", "1"}) {
+      ModelSpec spec;
+      spec.keys = keys + Keys{{"status_lag", lag}};
+      spec.params = SpecOfCalls().params;
+      CHECK(FailEachCallOf(spec) > 100);
+    }
+  }
+}
+
 TEST_CASE("bind makes no call of CUDA, and status reports each failed call" * NeedsFake()) {
   Attempt attempt{.spec = SpecOfCalls(), .steps_before = 1, .run = [](Model* model) {
                     model->Bind();

@@ -4,6 +4,8 @@
 // Eigensolvers that fail, or that return wrong results without an error.
 #include <cusolverDn.h>
 
+#include <cmath>
+
 #include "tests/cuda/faults/attempts.h"
 
 namespace shampoo_test {
@@ -148,7 +150,7 @@ TEST_CASE("a failed root is computed again without its batch, then by an iterati
                           {"0.7", 1, "root_retried_device"},
                           {"0.7", 2, "root_retried_float64"}}) {
     for (const char* dtype : {"f32", "f64"}) {
-      CAPTURE(one.counter);
+      CAPTURE(std::string(one.counter));
       const Stage stage;
       Log log;
       ModelSpec spec = SpecOfRoots({{"computation_dtype", dtype}, {"exponent_multiplier", one.multiplier}});
@@ -169,6 +171,60 @@ TEST_CASE("a failed root is computed again without its batch, then by an iterati
       const double tolerance = one.counter == std::string("root_retried_device_newton") ? 1e-3 : 1e-4;
       CHECK(Distance(spoiled.State("p0/0/inverse.0"), plain.State("p0/0/inverse.0")) < tolerance);
       CHECK(spoiled.State("p0/0/factor.0") == plain.State("p0/0/factor.0"));
+    }
+  }
+}
+
+// Returns a gradient of size n x n whose singular values fall from 1 to 1e-5. Its factor matrices have eigenvalues down
+// to 1e-10.
+std::vector<double> IllConditioned(size_t n) {
+  const auto weight = [n](size_t i) { return std::sqrt(2.0 / static_cast<double>(n)) * (i % 3 == 0 ? 1 : -1); };
+  std::vector<double> singular(n);
+  double trace = 0;  // of D v v^T, where D has the singular values
+  for (size_t i = 0; i < n; ++i) {
+    singular[i] = std::pow(10.0, -5.0 * static_cast<double>(i) / static_cast<double>(n - 1));
+    trace += singular[i] * weight(i) * weight(i);
+  }
+  // The product H D H with the reflection H = I - v v^T, where |v|^2 is 2.
+  std::vector<double> gradient(n * n);
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      gradient[i * n + j] = (i == j ? singular[i] : 0) + weight(i) * weight(j) * (trace - singular[i] - singular[j]);
+    }
+  }
+  return gradient;
+}
+
+TEST_CASE("a root that cans cannot compute is computed by the ladder, beginning with the eigensolver of the device" *
+          NeedsFake()) {
+  struct Case {
+    int runs;  // the number of runs of eigensolvers that fail
+    const char* counter;
+  };
+  for (const Case& one : {Case{0, "root_retried_device"}, {2, "root_retried_device_newton"}}) {
+    CAPTURE(std::string(one.counter));
+    const Stage stage;
+    Log log;
+    ModelSpec spec = SpecOfRoots({{"computation_dtype", "f64"}, {"epsilon", "1e-12"}, {"grafting", "none"}});
+    spec.params = {{{40, 40}}};
+    Model plain(spec);
+    spec.keys = spec.keys + Keys{{"root_method", "cans"}};
+    Model model(spec);
+    for (Model* of_two : {&plain, &model}) {
+      of_two->FillParams(1);
+      of_two->SetGradient(0, IllConditioned(40));
+      of_two->Step();
+      if (of_two == &model) SpoilRuns(&model, FAKE_CUDA_EIGEN_INFO, one.runs);
+      Must(shampoo_optimizer_status(of_two->optimizer, 1, nullptr));
+    }
+    CHECK(plain.Stat("root_retried") == 0);
+    CHECK(model.Stat("root_retried") == 2);
+    CHECK(model.Stat(one.counter) == 2);
+    CHECK(model.Stat("root_computed") == plain.Stat("root_computed"));
+    CHECK(model.Stat("root_reused") == 0);
+    CHECK(log.text.find("could not be computed at first: ") != std::string::npos);
+    for (const char* state : {"p0/0/inverse.0", "p0/0/inverse.1"}) {
+      CHECK(Distance(model.State(state), plain.State(state)) < 1e-5);
     }
   }
 }

@@ -93,6 +93,7 @@ const char* const kKernels[] = {"SetBuffersBody",
                                 "SquareWhitenedBody",
                                 "CheckWhitenedBody",
                                 "UpdateBasisFactorBody",
+                                "StartEigenvaluesBody",
                                 "StoreEigenvaluesBody",
                                 "ScaleFactorBody",
                                 "CompareBasisBody",
@@ -136,12 +137,12 @@ const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBat
 
 // Kernels that a trial may drop without any effect, because they handle exceptional cases or write the same data as in
 // the previous step.
-const char* const kSometimes[] = {"SetBuffersBody",     "BeginStepBody",     "ScanBody",         "ScanFactorsBody",
-                                  "CheckBlockBody",     "DecideBody",        "FindFlagsBody",    "InspectPieceBody",
-                                  "BeginMemberBody",    "SignsBody",         "FinishRootBody",   "RecordLargestBody",
-                                  "StatusBody",         "FitBody",           "DecideSkipBody",   "FixTurnBody",
-                                  "SquareWhitenedBody", "CheckWhitenedBody", "CheckVectorsBody", "DecideCheckBody",
-                                  "PairBody",           "LoadBasesBody",     "ScaleFactorBody",  "FinishBasisBody"};
+const char* const kSometimes[] = {
+    "SetBuffersBody", "BeginStepBody",      "ScanBody",          "ScanFactorsBody",  "CheckBlockBody",
+    "DecideBody",     "FindFlagsBody",      "InspectPieceBody",  "BeginMemberBody",  "SignsBody",
+    "FinishRootBody", "RecordLargestBody",  "StatusBody",        "FitBody",          "DecideSkipBody",
+    "FixTurnBody",    "SquareWhitenedBody", "CheckWhitenedBody", "CheckVectorsBody", "DecideCheckBody",
+    "PairBody",       "LoadBasesBody",      "ScaleFactorBody",   "FinishBasisBody",  "StartEigenvaluesBody"};
 
 struct Trial {
   const char* name;
@@ -250,6 +251,8 @@ std::vector<Trial> Trials() {
       {.name = "first step of soap", .spec = spec(soap, {{2, 3}})},
       {.name = "refresh of soap", .spec = spec(soap, {{2, 3, 4}}), .target = 3, .steps = 4, .strict = true},
       {.name = "refresh of kl_soap", .spec = spec(kl_soap, {{4, 3}}), .target = 3, .steps = 4, .strict = true},
+      {.name = "first step of kl_shampoo",
+       .spec = spec({{"method", "kl_shampoo"}, {"epsilon", "1e-8"}, {"update_norm", "rms"}}, {{4, 3}})},
       {.name = "step of kl_shampoo",
        .spec = spec({{"method", "kl_shampoo"}, {"epsilon", "1e-8"}, {"update_norm", "rms"}}, {{4, 3}}),
        .target = 3,

@@ -1,0 +1,76 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tests of ranks_test.cc with each other rank as the one that fails, with status_lag 0, and in create with shards.
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+
+#include "tests/cuda/faults/faulty_ranks.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr int kOtherReplicas[] = {0, kReplicas - 1};  // ranks_test.cc has rank 1
+
+TEST_CASE("each rank fails in a step or in create of replicas" * doctest::test_suite("long")) {
+  for (const int faulty : kOtherReplicas) {
+    for (const ReplicaKind& kind : kReplicaKinds) FailInStepOfReplicas(kind, faulty);
+    for (const ReplicaKind& kind : kRepeatingKinds) RepeatStepOfReplicas(kind, faulty);
+    for (const HostComms& on_host : {HostComms{}, kOnHost}) {
+      Endings endings = FailInCreate({.copies = kReplicas, .shards = 1, .on_host = on_host}, faulty);
+      CHECK(endings[SHAMPOO_E_NOMEM] > 20);
+      CHECK(endings[SHAMPOO_E_DEVICE] > 20);
+      CHECK((endings[SHAMPOO_E_COMM] > 20) == !on_host.of_replicas);
+      CHECK(endings[SHAMPOO_OK] > 0);
+    }
+  }
+}
+
+// Calls run(job) for all kinds of shards, with one copy and two copies. With status_lag 1, each rank except rank 1
+// fails. With status_lag 0, another rank fails in each kind.
+template <typename Run>
+void ForEachShard(const Run& run) {
+  int next = 0;
+  for (const ShardKind& kind : kShardKinds) {
+    for (const int copies : {1, 2}) {
+      const int world = 2 * copies;
+      for (int faulty = 0; faulty < world; ++faulty) {
+        if (faulty != 1) run(FaultyShards{kind, copies, faulty});
+      }
+      run(FaultyShards{kind, copies, next % world, "0"});
+    }
+    ++next;
+  }
+}
+
+TEST_CASE("each shard of each copy fails in a step" * doctest::test_suite("long")) {
+  ForEachShard([](const FaultyShards& job) {
+    if (job.copies > 1 || !job.kind.on_host.of_shards) FailInStepOfShards(job);
+  });
+}
+
+TEST_CASE("a collective of each shard of each copy fails" * doctest::test_suite("long")) {
+  ForEachShard(FailCollectivesOfShards);
+}
+
+TEST_CASE("create of a shard fails: create or the first step of the others fails, and nothing is leaked" *
+          doctest::test_suite("long")) {
+  for (const char* mode : {"local", "gather"}) {
+    for (const int copies : {1, 2}) {
+      for (int faulty = 0; faulty < 2 * copies; ++faulty) {
+        CAPTURE(std::string(mode));
+        CAPTURE(copies);
+        CAPTURE(faulty);
+        Endings endings = FailInCreate({.copies = copies, .shards = 2, .mode = mode}, faulty);
+        CHECK(endings[SHAMPOO_E_NOMEM] > 10);
+        CHECK(endings[SHAMPOO_E_DEVICE] > 10);
+        CHECK(endings[SHAMPOO_E_COMM] > 10);
+        CHECK(endings[SHAMPOO_OK] > 0);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,352 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cuda/faults/faulty_ranks.h"
+
+#include <functional>
+#include <utility>
+
+#include "tests/cuda/faults/attempts.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr int64_t kTooManyCalls = 1000;
+
+shampoo_status CodeOf(int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }
+
+void FailHere(int64_t n) {
+  fake_cuda_fail_here(nullptr, n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
+}
+
+std::string NameOf(int rank) { return "rank " + std::to_string(rank); }
+
+bool IsDivided(const char* bucket) { return bucket != std::string("0"); }
+
+// Returns whether the faulty rank, whose nth call failed, reports this call or a failure of its communicator.
+bool ReportsFailure(shampoo_status status, const std::string& text, int64_t n, int faulty) {
+  if (status == CodeOf(n)) return Says(text, "(...) failed: cu") || Says(text, "(...) failed: CU");
+  return status == SHAMPOO_E_COMM && Says(text, NameOf(faulty) + ": all_gather of the communicator returned");
+}
+
+void Begin(DeviceRanks* ranks) {
+  ranks->FillParams(1);
+  ranks->Step(1);
+  ranks->Status();
+  REQUIRE(ranks->DifferencesFrom(SHAMPOO_OK) == "");
+  ranks->FillGradients(2);
+}
+
+ModelSpec SpecOf(const ReplicaKind& kind) {
+  return SpecOfRanks({{"status_lag", kind.lag}, {"comm_bucket_bytes", kind.bucket}});
+}
+
+ModelSpec SpecOf(const FaultyShards& job) {
+  return SpecOfRanks({{"status_lag", job.lag}, {"comm_bucket_bytes", job.kind.bucket}, {"shard_mode", job.kind.mode}});
+}
+
+struct Shards : DeviceRanks {
+  explicit Shards(const FaultyShards& job)
+      : DeviceRanks(SpecOf(job), job.copies, 2, nullptr, job.kind.has_all_to_all, job.kind.on_host),
+        faulty(job.faulty) {}
+  // Makes a step. fail(): called on the faulty rank. Aborts the communicators if a rank returns an error that is
+  // not the error of a collective.
+  void StepAndFail(const std::function<void()>& fail) {
+    OnEvery([&](int rank, Model* model) {
+      model->Bind();
+      if (rank == faulty) fail();
+      const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
+      if (status != SHAMPOO_OK && status != SHAMPOO_E_COMM) Abort();
+      return status;
+    });
+  }
+  // Call after the faulty rank has failed.
+  void CheckThatAllEnd(Endings* endings) {
+    for (int rank = 0; rank < world(); ++rank) {
+      if (rank == faulty) continue;
+      CAPTURE(text(rank));
+      CHECK((status(rank) == SHAMPOO_OK || status(rank) == SHAMPOO_E_COMM));
+      ++(*endings)[status(rank)];
+    }
+    Step();
+    for (int rank = 0; rank < world(); ++rank) CHECK(status(rank) == SHAMPOO_E_COMM);
+  }
+  const int faulty;
+};
+
+// Returns the number of collectives of a step over the communicator of the shards, or of the copies.
+int64_t CollectivesOf(const FaultyShards& job, bool of_shards) {
+  const bool gathers = job.kind.mode == std::string("gather");
+  const bool divided = IsDivided(job.kind.bucket) && (gathers || job.copies > 1);
+  const int64_t buckets = !divided ? 1 : gathers && job.copies > 1 ? 2 : 3;
+  if (!of_shards) return buckets + (gathers || divided ? 1 : 0);  // updates, and headers before anything is written
+  // Agreements, and with gathered blocks the exchanges to and from their owners.
+  return (gathers ? 2 + 2 * buckets : 1) + (job.copies > 1 ? 1 : 0);
+}
+
+}  // namespace
+
+ModelSpec SpecOfRanks(const Keys& more) {
+  ModelSpec spec = FiveShapes(more);
+  spec.params = {{{5}}, {{2, 3}}, {{4, 3}}, {{5}}, {{2, 3}}, {{4, 3}}};
+  return spec;
+}
+
+bool Says(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+
+void FailCollective(ThreadComm* comm, int rank, int64_t call, bool takes_part) {
+  (takes_part ? comm->after : comm->before) = [rank, call](int by, int64_t now) {
+    return by == rank && now == call ? 7 : 0;
+  };
+}
+
+void FailInStepOfReplicas(const ReplicaKind& kind, int faulty) {
+  const bool divided = IsDivided(kind.bucket);
+  Endings endings;
+  for (int64_t n = 1;; ++n) {
+    CAPTURE(std::string(kind.lag));
+    CAPTURE(kind.on_host.of_replicas);
+    CAPTURE(divided);
+    CAPTURE(faulty);
+    CAPTURE(n);
+    REQUIRE(n < kTooManyCalls);
+    const Stage stage;
+    DeviceRanks ranks(SpecOf(kind), kReplicas, 1, nullptr, false, kind.on_host);
+    Begin(&ranks);
+    const auto before = ranks.Params();
+    ranks.OnEvery([&](int rank, Model* model) {
+      model->Bind();
+      if (rank == faulty) FailHere(n);
+      const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
+      if (status != SHAMPOO_OK) ranks.Abort();
+      return status;
+    });
+    if (fake_cuda_cancel_failures() != 0) {
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      break;
+    }
+    if (HasFailedInEigensolver()) {
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      continue;
+    }
+    CAPTURE(ranks.text(faulty));
+    CHECK(ReportsFailure(ranks.status(faulty), ranks.text(faulty), n, faulty));
+    const shampoo_status others = ranks.status(faulty == 0 ? 1 : 0);
+    ++endings[others];
+    for (int rank = 0; rank < kReplicas; ++rank) {
+      if (rank == faulty) continue;
+      CAPTURE(ranks.text(rank));
+      CHECK(ranks.status(rank) == others);
+      if (others == SHAMPOO_OK) continue;
+      CHECK(others == SHAMPOO_E_COMM);
+      CHECK(Says(ranks.text(rank), NameOf(rank) + ": all_gather of the"));
+    }
+    const auto after = ranks.Params();
+    const size_t of_one = before.size() / kReplicas;
+    const size_t of_another = of_one * (faulty == 0 ? 1 : 0);  // index of the first parameter of another rank
+    for (size_t i = 0; i < after.size(); ++i) {
+      const bool is_faulty = i / of_one == static_cast<size_t>(faulty);
+      // If the others have made the step, the faulty rank may have failed in its last launches.
+      if (others == SHAMPOO_OK && is_faulty) {
+        CHECK((after[i] == before[i] || after[i] == after[of_another + i % of_one]));
+      } else if (others == SHAMPOO_OK || !divided) {  // if divided, an earlier bucket may have been applied
+        CHECK((after[i] == before[i]) == (others != SHAMPOO_OK));
+      }
+    }
+    ranks.Step();
+    for (int rank = 0; rank < kReplicas; ++rank) CHECK(ranks.status(rank) == SHAMPOO_E_COMM);
+  }
+  CHECK(endings.size() == 2);
+  CHECK(endings[SHAMPOO_E_COMM] > 40);
+  CHECK(endings[SHAMPOO_OK] > 2);
+}
+
+void RepeatStepOfReplicas(const ReplicaKind& kind, int faulty) {
+  Endings endings;
+  int lost_again = 0;
+  for (int64_t n = 1;; ++n) {
+    CAPTURE(std::string(kind.bucket));
+    CAPTURE(kind.on_host.of_replicas);
+    CAPTURE(faulty);
+    CAPTURE(n);
+    REQUIRE(n < kTooManyCalls);
+    const Stage stage;
+    DeviceRanks ranks(SpecOf(kind), kReplicas, 1, nullptr, false, kind.on_host);
+    Begin(&ranks);
+    bool tried = false;
+    bool again = false;
+    int64_t left = 0;
+    ranks.OnEvery([&](int rank, Model* model) {
+      model->Bind();
+      if (rank == faulty) FailHere(n);
+      while (true) {
+        const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
+        if (rank == faulty && !tried) {
+          tried = true;
+          left = fake_cuda_cancel_failures();
+          again = status == CodeOf(n);
+          if (again) continue;
+        }
+        if (status != SHAMPOO_OK || model->State("group.0/step")[0] >= 4) return status;
+      }
+    });
+    if (left != 0) {
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      break;
+    }
+    const shampoo_status status = ranks.status(faulty == 0 ? 1 : 0);
+    ++endings[status];
+    if (status == SHAMPOO_OK || status == SHAMPOO_E_STATE) {
+      // The error names the first rank whose step differs from that of rank 0, and then rank 0.
+      const std::string behind = NameOf(faulty) + (faulty == 0 ? " at step " : " is at step ");
+      const std::string words = status == SHAMPOO_OK ? "" : behind;
+      CHECK(ranks.DifferencesFrom(status, {words}) == "");
+      CHECK((status != SHAMPOO_OK || ranks.SameParams()));
+    } else {
+      for (int rank = 0; rank < kReplicas; ++rank) CHECK(ranks.status(rank) == SHAMPOO_E_COMM);
+      lost_again += again ? 1 : 0;
+    }
+  }
+  // With several buckets, the headers are exchanged before any block is stepped, so more calls come after them.
+  CHECK(endings[SHAMPOO_OK] > (IsDivided(kind.bucket) ? 10 : 20));
+  CHECK(endings[SHAMPOO_E_STATE] > 0);
+  CHECK(endings[SHAMPOO_E_COMM] > 0);
+  CHECK(endings.size() == 3);
+  CHECK((lost_again > 0) == IsDivided(kind.bucket));
+}
+
+void FailInStepOfShards(const FaultyShards& job) {
+  Endings endings;
+  for (int64_t n = 1;; ++n) {
+    CAPTURE(std::string(job.kind.mode));
+    CAPTURE(job.kind.has_all_to_all);
+    CAPTURE(std::string(job.kind.bucket));
+    CAPTURE(job.kind.on_host.of_shards);
+    CAPTURE(job.copies);
+    CAPTURE(job.faulty);
+    CAPTURE(std::string(job.lag));
+    CAPTURE(n);
+    REQUIRE(n < kTooManyCalls);
+    const Stage stage;
+    Shards ranks(job);
+    Begin(&ranks);
+    ranks.StepAndFail([n] { FailHere(n); });
+    if (fake_cuda_cancel_failures() != 0) {
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      break;
+    }
+    CAPTURE(ranks.text(job.faulty));
+    const shampoo_status status = ranks.status(job.faulty);
+    // The step succeeds if the failed call restored settings of the thread, or if another eigensolver computes the
+    // roots.
+    if (status == SHAMPOO_OK) {
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      continue;
+    }
+    CHECK((status == CodeOf(n) || status == SHAMPOO_E_COMM));
+    ranks.CheckThatAllEnd(&endings);
+  }
+  CHECK(endings[SHAMPOO_E_COMM] > 10);
+  CHECK(endings[SHAMPOO_OK] > 2);
+}
+
+namespace {
+
+// of_shards: the collective is one of the shards of a copy, otherwise of the copies of a shard. takes_part: the rank
+// fails after it has taken part.
+void FailCollectives(const FaultyShards& job, bool of_shards, bool takes_part) {
+  Endings endings;
+  int64_t n = 1;
+  for (;; ++n) {
+    CAPTURE(std::string(job.kind.mode));
+    CAPTURE(job.kind.has_all_to_all);
+    CAPTURE(std::string(job.kind.bucket));
+    CAPTURE(job.kind.on_host.of_shards);
+    CAPTURE(job.copies);
+    CAPTURE(job.faulty);
+    CAPTURE(std::string(job.lag));
+    CAPTURE(of_shards);
+    CAPTURE(takes_part);
+    CAPTURE(n);
+    const Stage stage;
+    Shards ranks(job);
+    Begin(&ranks);
+    ThreadComm& comm = ranks.CommOf(job.faulty, of_shards);
+    const int faulty = (of_shards ? ranks.shard_ops(job.faulty) : ranks.replica_ops(job.faulty))->rank;
+    const int64_t failing_call = comm.calls(faulty) + n;
+    FailCollective(&comm, faulty, failing_call, takes_part);
+    ranks.StepAndFail([] {});
+    if (comm.calls(faulty) < failing_call) {
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      break;
+    }
+    CHECK(ranks.status(job.faulty) == SHAMPOO_E_COMM);
+    ranks.CheckThatAllEnd(&endings);
+  }
+  CHECK(n - 1 == CollectivesOf(job, of_shards));
+  // With several copies, the ranks of another shard may already have made their last exchange.
+  if (!takes_part && job.copies == 1) CHECK(endings[SHAMPOO_OK] == 0);
+}
+
+}  // namespace
+
+void FailCollectivesOfShards(const FaultyShards& job) {
+  for (const bool of_shards : {true, false}) {
+    if (job.copies == 1 && !of_shards) continue;
+    for (const bool takes_part : {false, true}) FailCollectives(job, of_shards, takes_part);
+  }
+}
+
+Endings FailInCreate(const CreatingJob& job, int faulty) {
+  Endings endings;
+  ModelSpec spec = SpecOfRanks({{"shard_mode", job.mode}});
+  // Each size of matrices adds calls of the libraries to create.
+  if (job.shards > 1) spec.params.assign(4, {{4, 2}});
+  for (int64_t n = 1;; ++n) {
+    CAPTURE(job.copies);
+    CAPTURE(job.shards);
+    CAPTURE(std::string(job.mode));
+    CAPTURE(faulty);
+    CAPTURE(n);
+    REQUIRE(n < kTooManyCalls);
+    const Stage stage;
+    DeviceRanks ranks(spec, job.copies, job.shards, nullptr, false, job.on_host);
+    ranks.FillParams(1);
+    ranks.FillGradients(1);
+    ranks.OnEvery([&](int rank, Model* model) {
+      shampoo_optimizer_destroy(std::exchange(model->optimizer, nullptr));
+      if (rank == faulty) FailHere(n);
+      return ranks.CreateAgain(rank, model->plan.get());
+    });
+    if (fake_cuda_cancel_failures() != 0) {
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      return endings;
+    }
+    CAPTURE(ranks.text(faulty));
+    // Create succeeds if the failed call queried a version, which only error messages use, or the workspace of a solver
+    // that another solver can replace.
+    if (ranks.status(faulty) == SHAMPOO_OK) {
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      continue;
+    }
+    const int another = faulty == 0 ? 1 : 0;
+    for (int rank = 0; rank < ranks.world(); ++rank) {
+      if (rank == faulty) continue;
+      CAPTURE(ranks.text(rank));
+      const shampoo_status status = ranks.status(rank);
+      ++endings[status];
+      // Ranks with one communicator end in the same way.
+      if (job.copies == 1 || job.shards == 1) CHECK(status == ranks.status(another));
+      if (status == SHAMPOO_OK || status == SHAMPOO_E_COMM) continue;
+      CHECK((status == CodeOf(n) || status == ranks.status(faulty)));
+      CHECK(Says(ranks.text(rank), NameOf(job.shards == 1 ? faulty : faulty % job.shards) + ": "));
+    }
+    std::vector<shampoo_status> created;
+    for (int rank = 0; rank < ranks.world(); ++rank) created.push_back(ranks.status(rank));
+    ranks.OnEvery([&](int rank, Model* model) {
+      return created[static_cast<size_t>(rank)] == SHAMPOO_OK ? model->TryStep() : SHAMPOO_E_COMM;
+    });
+    for (int rank = 0; rank < ranks.world(); ++rank) CHECK(ranks.status(rank) == SHAMPOO_E_COMM);
+  }
+}
+
+}  // namespace shampoo_test

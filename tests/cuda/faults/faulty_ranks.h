@@ -1,0 +1,83 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks of a job of which one fails. Each function checks that no rank waits forever.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/cuda/tools/device_ranks.h"
+#include "tests/distributed/thread_comm.h"
+
+namespace shampoo_test {
+
+constexpr int kReplicas = 3;  // in the tests without shards
+constexpr HostComms kOnHost{true, true};
+
+// How often the ranks that did not fail ended with each status.
+using Endings = std::map<shampoo_status, int>;
+
+// How the replicas exchange updates in a step.
+struct ReplicaKind {
+  const char* lag;     // status_lag
+  const char* bucket;  // comm_bucket_bytes; 0: one exchange in a step
+  HostComms on_host = {};
+};
+constexpr ReplicaKind kReplicaKinds[] = {{"0", "0"}, {"1", "0"}, {"1", "0", kOnHost}, {"1", "256"}};
+constexpr ReplicaKind kRepeatingKinds[] = {{"0", "0"}, {"0", "64"}, {"0", "64", kOnHost}};
+
+// How the shards exchange data in a step.
+struct ShardKind {
+  const char* mode;  // shard_mode
+  bool has_all_to_all;
+  HostComms on_host = {};
+  const char* bucket = "0";  // comm_bucket_bytes
+};
+constexpr ShardKind kShardKinds[] = {{"local", false},
+                                     {"gather", false},
+                                     {"gather", true},
+                                     {"local", false, kOnHost},
+                                     {"gather", true, kOnHost},
+                                     {"gather", false, {false, true}},
+                                     {"local", false, {}, "256"},
+                                     {"gather", true, {}, "256"}};
+
+// One or more copies of a model, each divided into two shards, of which the rank `faulty` fails.
+struct FaultyShards {
+  ShardKind kind;
+  int copies;
+  int faulty;
+  const char* lag = "1";  // status_lag
+};
+
+// A job that creates its optimizers.
+struct CreatingJob {
+  int copies;
+  int shards;
+  const char* mode = "local";  // shard_mode
+  HostComms on_host = {};
+};
+
+// Returns the specification of a model with roots at every second step and two parameters for each of three ranks.
+ModelSpec SpecOfRanks(const Keys& more);
+
+bool Says(const std::string& text, const std::string& words);
+// Makes collective number `call` of a rank of the communicator fail. takes_part: after the rank has taken part.
+void FailCollective(ThreadComm* comm, int rank, int64_t call, bool takes_part);
+
+// Each function runs a job for n = 1, 2, ... and makes call number n of CUDA, or collective number n, of one rank fail,
+// until the rank makes fewer calls.
+
+// The program aborts the communicators after the rank has failed in a step.
+void FailInStepOfReplicas(const ReplicaKind& kind, int faulty);
+void FailInStepOfShards(const FaultyShards& job);
+// The rank repeats its step.
+void RepeatStepOfReplicas(const ReplicaKind& kind, int faulty);
+// A collective of the shards of a copy fails, and then one of the copies of a shard.
+void FailCollectivesOfShards(const FaultyShards& job);
+Endings FailInCreate(const CreatingJob& job, int faulty);
+
+}  // namespace shampoo_test
