@@ -217,8 +217,7 @@ const Key kKeys[] = {
     {.name = "precondition_dims", .type = KeyType::kChoice, .default_text = "all",
      .doc = "Which dimensions of a tensor with two or more dimensions have factor matrices. all: every dimension. "
             "smaller, larger: only the smallest or the largest one, the first of equal ones (one-sided Shampoo). "
-            "Dimensions are compared after merging and before splitting. Not supported on a GPU with method shampoo "
-            "yet.",
+            "Dimensions are compared after merging and before splitting.",
      .methods = kWithFactors, .choices = kPreconditionDimsNames, .choose = Choose<&Settings::precondition_dims>},
     {.name = "refresh_growth", .type = KeyType::kF64, .default_text = "0.1",
      .doc = "Refreshes the inverse roots more often at the start. Above 0: the first refresh is at "
@@ -462,8 +461,7 @@ const Key kKeys[] = {
     {.name = "factor_correction", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Term that a step adds to a factor matrix. none: the gradient contracted with itself. kl: the gradient is "
             "first whitened along all other dimensions. Method soap whitens by eigenvalues, as in KL-SOAP (arXiv "
-            "2509.03378), and method shampoo by the inverse roots in use. Method kl_shampoo always uses kl. Not "
-            "supported on a GPU with method shampoo yet.",
+            "2509.03378), and method shampoo by the inverse roots in use. Method kl_shampoo always uses kl.",
      .methods = kShampoo | kSoap, .choices = kFactorTermNames, .choose = Choose<&Settings::factor_correction>},
     {.name = "kl_eigenvalues", .type = KeyType::kChoice, .default_text = "ema",
      .doc = "How eigenvalues are estimated with factor_correction kl and method kl_shampoo. ema: by a moving average "
@@ -496,7 +494,7 @@ const Key kKeys[] = {
      .methods = kWithBasis, .least = 0, .most = 1, .number = &Settings::basis_tolerance},
     {.name = "skip_dim_size", .type = KeyType::kI64, .default_text = "0",
      .doc = "Dimensions longer than this have no factor matrix and are neither split nor merged. 0: none is left out. "
-            "The default is 10000 for method soap and kl_shampoo. Not supported on a GPU with method shampoo yet.",
+            "The default is 10000 for method soap and kl_shampoo.",
      .methods = kWithFactors, .least = 0, .most = kLargestInteger, .integer = &Settings::skip_dim_size},
     {.name = "update_norm", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Gives the direction of each parameter, or of each of its stacked tensors and parts, a fixed norm, "

@@ -131,9 +131,8 @@ int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, con
 
 Status CannotExportAverages() {
   return Unsupported(
-      "averages cannot be exported on a GPU yet with several copies of the parameters or with shard_mode gather: such "
-      "an "
-      "optimizer has no averages, so use the parameters");
+      "averages cannot be exported on a GPU yet with several copies of the parameters or with shard_mode gather: "
+      "such an optimizer has no averages, so use the parameters");
 }
 
 }  // namespace shampoo

@@ -38,9 +38,10 @@ class DeviceReplicas final : public DeviceRanks {
   Rounds rounds_;
   const cuda::DeviceEngine* engine_;
   // Both are stored, because a step may be captured before the error of an earlier step was reported.
-  ReplicaInputs step_inputs_;                                           // of the last step that was not captured
-  ReplicaInputs captured_inputs_;                                       // of the last captured step
-  Status (*fetch_error_)(Rounds* rounds, const std::string& own_text);  // of the failure in the last round
+  ReplicaInputs step_inputs_;      // of the last step that was not captured
+  ReplicaInputs captured_inputs_;  // of the last captured step
+  Status (*fetch_error_)(Rounds* rounds,
+                         const std::string& own_text);  // fetches the error of the failure in the last round
   DeviceCollectives collectives_;
 };
 

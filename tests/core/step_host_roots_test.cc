@@ -95,6 +95,13 @@ TEST_CASE("roots that do not fit one buffer are computed in chunks, which use th
   }
 }
 
+TEST_CASE("dims without a factor matrix have no root on the host and no memory for one") {
+  RootsOnHost one(1, {{"skip_dim_size", "2"}, {"grafting", "adam"}}, {}, 3);
+  CHECK(cuda::HostRootBufferBytes(*one.plan) == cuda::HostRootBytes(one.plan->blocks[0], 0));
+  one.Run();
+  CHECK(one.host.calls() == CallsOfThread{"begin 1", "fetch 0: 0.0", "wait 0", "return 0.0", "end 1"});
+}
+
 TEST_CASE("WaitFor waits for the last job of blocks that take snapshots or use roots, and only for those") {
   constexpr size_t kBlocks = 100;  // so many that their job does not end before WaitFor is called
   for (const RootTask task : {kTakesSnapshot, RootTask::kFromSnapshot, RootTask::kAdoptDeviceRoots}) {

@@ -35,6 +35,7 @@ inline int64_t HostRootBufferBytes(const PlanData& plan) {
   for (const Block& block : plan.blocks) {
     if (!plan.Owns(block) || !block.snapshot_step.present()) continue;
     for (int k = 0; k < block.factor_count(); ++k) {
+      if (!block.has_factor(k)) continue;
       largest = std::max(largest, HostRootBytes(block, k));
       all += HostRootBytes(block, k);
     }

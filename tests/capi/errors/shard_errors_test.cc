@@ -45,7 +45,8 @@ TEST_CASE("shampoo_plan_add_shard rejects invalid shards of other ranks and chan
   refused(0, -1, Flat(0, 10), {"shard_rank is -1"});
   refused(0, 0, Flat(0, 25), {"\"p\"", "flat_count 25", "24 elements"});
   refused(0, 0, Rectangle(0, 7, 0, 4), {"local_shape[0] 7", "(6, 4)"});
-  refused(0, 1, Flat(10, 5), {"shard rank 1", "a different shard", "own shampoo_plan_add_param"});  // this rank itself
+  refused(0, 1, Flat(10, 5),
+          {"shard rank 1", "differs from", "shampoo_plan_add_param for this rank"});  // this rank itself
   shampoo_param_desc odd = Flat(0, 10);
   odd.shard_form = 0;
   refused(0, 0, odd, {"flat_count 10", "shard_form is 0"});
@@ -57,7 +58,7 @@ TEST_CASE("shampoo_plan_add_shard rejects invalid shards of other ranks and chan
 
   CHECK(shampoo_plan_add_shard(plan.get(), 0, 0, &first) == SHAMPOO_OK);
   CHECK(shampoo_plan_add_shard(plan.get(), 0, 0, &first) == SHAMPOO_OK);  // the same again
-  refused(0, 0, Flat(0, 9), {"shard rank 0", "a different shard", "an earlier call"});
+  refused(0, 0, Flat(0, 9), {"shard rank 0", "differs from", "an earlier call"});
   const shampoo_param_desc last = Flat(14, 10);
   CHECK(shampoo_plan_add_shard(plan.get(), 0, 2, &last) == SHAMPOO_OK);
   CHECK(shampoo_plan_finish(plan.get()) == SHAMPOO_OK);

@@ -86,6 +86,7 @@ TEST_CASE("factor_correction kl") {
     CheckKeys(kl + keys + Keys{{"precondition_frequency", "2"}, {"grafting", "adam"}});
     CheckKeys(kl + keys + Keys{{"factor_update_frequency", "2"}, {"weight_decay", "0.1"}}, 9);
     CheckKeys(kl + keys + Keys{{"precondition_frequency", "3"}, {"root_async", "2"}}, 11);
+    CheckKeys(kl + keys + Keys{{"precondition_frequency", "3"}, {"root_async", "2"}, {"root_device", "host"}}, 11);
   }
 }
 
