@@ -144,6 +144,12 @@ struct Block {
   constexpr const StateSlot& average_offset() const { return ema_offset.present() ? ema_offset : iterate_offset; }
   int factor_count() const { return is_preconditioned ? shape.ndim : 0; }
   bool has_factor(int k) const { return is_preconditioned && (skipped_dims >> k & 1) == 0; }
+  // The number of dims with a factor matrix.
+  int present_factors() const {
+    int count = 0;
+    for (int k = 0; k < factor_count(); ++k) count += has_factor(k) ? 1 : 0;
+    return count;
+  }
   // Whether E and V are stored in eigenbases.
   constexpr bool is_rotated() const { return is_preconditioned && gradient_count.present(); }
 };

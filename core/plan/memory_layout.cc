@@ -103,8 +103,7 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
   if (UsesEigenbasis(settings.method)) {
     LayOutBases(settings, block, &states);
   } else {
-    int factors = 0;
-    for (int k = 0; k < block->factor_count(); ++k) factors += block->has_factor(k) ? 1 : 0;
+    const int factors = block->present_factors();
     block->root = settings.RootFor(factors > 0 ? factors : block->order());
     for (int k = 0; k < block->factor_count(); ++k) {
       if (!block->has_factor(k)) continue;

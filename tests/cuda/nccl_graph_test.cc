@@ -75,19 +75,10 @@ TEST_CASE("a step over NCCL can be captured, and replays give the bits of steps 
       StreamRank<NcclComm> plain(kind, {}, stream, adapter);
       StreamRank<NcclComm> captured(kind, {}, stream, adapter);
       const int groups = stream_nccl_groups();
-      std::unique_ptr<Graph> graph;
-      for (uint64_t t = 1; t <= 9; ++t) {
-        CAPTURE(t);
+      const auto graph = StepAndReplay(&captured.model, [&](uint64_t t) {
         reference.model.Step(t);
         plain.model.Step(t);
-        captured.model.FillGradients(t);
-        if (t == 7) graph = std::make_unique<Graph>(&captured.model);
-        if (t < 7) {
-          captured.model.Step();
-        } else {
-          graph->Launch();
-        }
-      }
+      });
       CHECK(BitsOf(plain.model) == BitsOf(reference.model));
       CHECK(BitsOf(captured.model) == BitsOf(plain.model));
       Must(shampoo_optimizer_status(captured.model.optimizer, 1, nullptr));

@@ -31,8 +31,7 @@ class BasisEigenvalues {
   // caller needs only for the first gradient of the block.
   double Start(const BlockData<Real>& g) const {
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
-    int factors = 0;
-    for (int k = 0; k < dims(); ++k) factors += states_.has_factor(k) ? 1 : 0;
+    const int factors = context_.block.present_factors();
     if (factors == 0) return 1;
     const int64_t row = context_.row() > 0 ? context_.row() : context_.block.elements;
     double square = 0;

@@ -27,18 +27,7 @@ TEST_CASE("a step of several ranks can be captured over communicators that only 
       const StageWithStream stream;
       StreamRank<> plain(kind, {{"status_lag", lag}}, stream);
       StreamRank<> captured(kind, {{"status_lag", lag}}, stream);
-      std::unique_ptr<Graph> graph;
-      for (uint64_t t = 1; t <= 9; ++t) {
-        CAPTURE(t);
-        plain.model.Step(t);
-        captured.model.FillGradients(t);
-        if (t == 7) graph = std::make_unique<Graph>(&captured.model);
-        if (t < 7) {
-          captured.model.Step();
-        } else {
-          graph->Launch();
-        }
-      }
+      const auto graph = StepAndReplay(&captured.model, [&](uint64_t t) { plain.model.Step(t); });
       CHECK(BitsOf(captured.model) == BitsOf(plain.model));
       Must(shampoo_optimizer_status(captured.model.optimizer, 1, nullptr));
       CHECK(captured.model.Stat("steps") == 9);

@@ -214,16 +214,20 @@ void RepeatStepOfReplicas(const ReplicaKind& kind, int faulty) {
   CHECK((lost_again > 0) == IsDivided(kind.bucket));
 }
 
+namespace {
+
+std::string TextOf(const FaultyShards& job) {
+  return std::string(job.kind.mode) + (job.kind.has_all_to_all ? ", all-to-all" : "") + ", comm_bucket_bytes " +
+         job.kind.bucket + (job.kind.on_host.of_shards ? ", shards on the host" : "") + ", copies " +
+         std::to_string(job.copies) + ", faulty rank " + std::to_string(job.faulty) + ", status_lag " + job.lag;
+}
+
+}  // namespace
+
 void FailInStepOfShards(const FaultyShards& job) {
   Endings endings;
   for (int64_t n = 1;; ++n) {
-    CAPTURE(std::string(job.kind.mode));
-    CAPTURE(job.kind.has_all_to_all);
-    CAPTURE(std::string(job.kind.bucket));
-    CAPTURE(job.kind.on_host.of_shards);
-    CAPTURE(job.copies);
-    CAPTURE(job.faulty);
-    CAPTURE(std::string(job.lag));
+    CAPTURE(TextOf(job));
     CAPTURE(n);
     REQUIRE(n < kTooManyCalls);
     const Stage stage;
@@ -257,13 +261,7 @@ void FailCollectives(const FaultyShards& job, bool of_shards, bool takes_part) {
   Endings endings;
   int64_t n = 1;
   for (;; ++n) {
-    CAPTURE(std::string(job.kind.mode));
-    CAPTURE(job.kind.has_all_to_all);
-    CAPTURE(std::string(job.kind.bucket));
-    CAPTURE(job.kind.on_host.of_shards);
-    CAPTURE(job.copies);
-    CAPTURE(job.faulty);
-    CAPTURE(std::string(job.lag));
+    CAPTURE(TextOf(job));
     CAPTURE(of_shards);
     CAPTURE(takes_part);
     CAPTURE(n);

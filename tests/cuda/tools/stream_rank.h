@@ -2,8 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <doctest/doctest.h>
+
+#include <memory>
 #include <string>
 
+#include "tests/cuda/tools/graph.h"
 #include "tests/cuda/tools/stage.h"
 #include "tests/cuda/tools/stream_comm.h"
 
@@ -40,5 +44,23 @@ struct StreamRank {
   RankComms<Comm> comms;
   Model model;
 };
+
+// Makes nine steps, the last three with a graph that one step was captured into. Calls before(t) before step t.
+template <typename Before>
+std::unique_ptr<Graph> StepAndReplay(Model* model, const Before& before) {
+  std::unique_ptr<Graph> graph;
+  for (uint64_t t = 1; t <= 9; ++t) {
+    CAPTURE(t);
+    before(t);
+    model->FillGradients(t);
+    if (t == 7) graph = std::make_unique<Graph>(model);
+    if (t < 7) {
+      model->Step();
+    } else {
+      graph->Launch();
+    }
+  }
+  return graph;
+}
 
 }  // namespace shampoo_test

@@ -317,13 +317,9 @@ Status BasisBatchStep::UpdateKlFactors(const Work& work) const {
     const Block& block = *item.block;
     const auto element = static_cast<int64_t>(SizeOf(work.batch.computation));
     const auto in = [&](void* buffer) { return static_cast<char*>(buffer) + item.at * element; };
-    int factors_of_block = 0;
-    for (int k = 0; k < block.factor_count(); ++k) {
+    for (int k = 0; averages && k < block.factor_count(); ++k) {
       if (!block.has_factor(k)) continue;
-      ++factors_of_block;
-      if (averages) {
-        SHAMPOO_CUDA_TRY(NextEigenvalues(handles.stream, work.args, WholeGroup(group, k), block.shape[k]));
-      }
+      SHAMPOO_CUDA_TRY(NextEigenvalues(handles.stream, work.args, WholeGroup(group, k), block.shape[k]));
     }
     for (int k = 0; k < block.factor_count(); ++k) {
       if (!block.has_factor(k)) continue;
@@ -335,7 +331,7 @@ Status BasisBatchStep::UpdateKlFactors(const Work& work) const {
                                         .matrices = basis.turns,
                                         .without = k}));
       // With a single factor matrix, the gradient is not whitened, and the gradient has already been checked.
-      const bool is_whitened = factors_of_block > 1;
+      const bool is_whitened = block.present_factors() > 1;
       void* const tensors = is_whitened ? basis.third : work.args.batch.first;
       if (is_whitened) {
         SHAMPOO_CUDA_TRY(CheckWhitened(handles.stream, work.args, run, TileCount(block.elements), tensors));

@@ -57,9 +57,7 @@ struct SquareWhitenedBody {
                           static_cast<int32_t>(cta.index() % tiles)};
     if (!UpdatesKlFactors(args, tile.block)) return;
     const BasisTile<Real> part(args, tile);
-    const Real* const y = part.In(whitened);
-    const double square =
-        cta.Sum(part.size, [&](int64_t i) { return static_cast<double>(y[i]) * static_cast<double>(y[i]); });
+    const double square = SumOfSquares(cta, part.In(whitened), part.size);
     cta.Once([&] { args.batch.sums[2 * (part.block.first_tile + tile.index)] = square; });
   }
 };
@@ -92,8 +90,7 @@ struct StartEigenvaluesBody {
     const int factors = FactorCount(block);
     if (!IsStepped(args.tables, b) || factors == 0 || !AreFactorsNegligible(cta, block)) return;
     const Real* const gradient = static_cast<const Real*>(args.batch.first) + block.at;
-    const double square = cta.Sum(
-        block.elements, [&](int64_t i) { return static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]); });
+    const double square = SumOfSquares(cta, gradient, block.elements);
     const double scale = FirstEigenvalueScale(square, block.elements, factors, block.computation);
     for (int k = 0; k < block.factors; ++k) {
       if (!block.factor[k].present()) continue;
@@ -126,7 +123,7 @@ struct UpdateBasisFactorBody {
     const DeviceMatrixTile& tile = args.batch.matrix_tiles[cta.index()];
     const DeviceBlock& block = args.tables.blocks[tile.block];
     const BasisWork& work = args.basis.work[tile.block];
-    if (!IsStepped(args.tables, tile.block) || args.tables.work[tile.block].states_fit == 0) return;
+    if (!UpdatesStates(args.tables, tile.block)) return;
     if (work.updates_factors == 0 || (work.is_first != 0) != (initializes != 0)) return;
     const GroupSettings& settings = args.tables.groups[block.group].settings;
     double of_dim = work.factor_weight;
@@ -137,15 +134,8 @@ struct UpdateBasisFactorBody {
     }
     const MatrixTile part(tile, block.shape[tile.dim]);
     const StateSlot& slot = block.factor[tile.dim];
-    const Real decay = static_cast<Real>(work.factor_decay);
-    const Real weight = static_cast<Real>(of_dim);
     const Real* const product = static_cast<const Real*>(args.batch.matrices) + block.matrix_at[tile.dim];
-    char* const to = args.tables.state_out + slot.offset;
-    part.ForEachLower(cta, [&](int64_t r, int64_t c) {
-      const int64_t kept = KeptAt(slot.form, part.d, r, c);
-      const Real old = ReadAs<Real>(to, slot.dtype, kept);
-      WriteAs(to, slot.dtype, kept, NextAverage(decay, old, weight, product[r * part.d + c]));
-    });
+    AverageFactor(cta, part, slot, args.tables.state_out + slot.offset, work.factor_decay, of_dim, product);
   }
 };
 

@@ -70,7 +70,7 @@ struct CompareBasisBody {
       const double value = IsOnDiagonal(i, d) ? 0 : static_cast<double>(b[i]);
       return value * value;
     });
-    const double all = cta.Sum(d * d, [&](int64_t i) { return static_cast<double>(a[i]) * static_cast<double>(a[i]); });
+    const double all = SumOfSquares(cta, a, d * d);
     const double tolerance = args.tables.groups[factor.block.group].settings.basis_tolerance;
     const bool is_accurate = IsBasisAccurate(tolerance, off_diagonal, all);
     cta.Once([&] {

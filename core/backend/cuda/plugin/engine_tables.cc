@@ -76,9 +76,8 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   made.direction_moment = block.direction_moment;
   // The methods muon and sign and the methods in eigenbases always leave P in the second buffer.
   const bool always = block.gradient_count.present() || IsSteepestDescent(plan.groups[block.group].method);
-  int products = 0;  // each leaves P in the other buffer
-  for (int k = 0; k < block.factor_count(); ++k) products += block.has_factor(k) ? 1 : 0;
-  made.direction_in_second = always ? 1 : products % 2;
+  // Otherwise each product leaves P in the other buffer.
+  made.direction_in_second = always ? 1 : block.present_factors() % 2;
   made.exchange_at = -1;
   made.exchange_dtype = block.exchange_dtype;
   made.bucket = block.bucket;

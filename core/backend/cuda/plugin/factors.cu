@@ -88,11 +88,6 @@ SHAMPOO_DEVICE inline void MirrorState(const Cta& cta, const MatrixTile& tile, c
   });
 }
 
-// Returns whether this step has to compute the states of a block. Returns false if a factor matrix might overflow.
-SHAMPOO_DEVICE inline bool UpdatesStates(const Tables& tables, int32_t b) {
-  return IsStepped(tables, b) && tables.work[b].states_fit != 0;
-}
-
 SHAMPOO_DEVICE inline bool IsKl(const Tables& tables, const DeviceBlock& block) {
   return tables.groups[block.group].settings.factor_correction == FactorTerm::kKl;
 }
@@ -147,8 +142,7 @@ struct SquareWhitenedGradientBody {
     const BlockTile<Real> part(tables, batch, cta.index());
     if (!UpdatesWhitened(tables, part.tile.block, k)) return;
     const Real* const g = part.In(FactorCount(part.block) % 2 == 0 ? batch.second : batch.first);
-    const double square =
-        cta.Sum(part.size, [&](int64_t i) { return static_cast<double>(g[i]) * static_cast<double>(g[i]); });
+    const double square = SumOfSquares(cta, g, part.size);
     cta.Once([&] { batch.sums[2 * cta.index()] = square; });
   }
 };
@@ -185,15 +179,9 @@ struct UpdateWhitenedFactorBody {
     const DeviceGroup& group = tables.groups[block.group];
     const MatrixTile matrix_tile(tile, block.shape[k]);
     const StateSlot& slot = block.factor[k];
-    const Real decay = static_cast<Real>(group.factor_decay);
-    const Real weight = static_cast<Real>(group.factor_weight);
     const Real* const product = static_cast<const Real*>(batch.matrices) + block.matrix_at[k];
     char* const factor = tables.state_out + slot.offset;
-    matrix_tile.ForEachLower(cta, [&](int64_t r, int64_t c) {
-      const int64_t at = KeptAt(slot.form, matrix_tile.d, r, c);
-      const Real old = ReadAs<Real>(factor, slot.dtype, at);
-      WriteAs(factor, slot.dtype, at, NextAverage(decay, old, weight, product[r * matrix_tile.d + c]));
-    });
+    AverageFactor(cta, matrix_tile, slot, factor, group.factor_decay, group.factor_weight, product);
     MirrorState<Real>(cta, matrix_tile, slot, factor);
   }
 };

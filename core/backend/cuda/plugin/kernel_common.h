@@ -12,6 +12,11 @@ SHAMPOO_DEVICE inline bool IsStepped(const Tables& tables, int32_t block) {
   return tables.state->go != 0 && tables.work[block].go != 0;
 }
 
+// Does the same, but returns false if a kernel of this step has found that a state of the block would overflow.
+SHAMPOO_DEVICE inline bool UpdatesStates(const Tables& tables, int32_t block) {
+  return IsStepped(tables, block) && tables.work[block].states_fit != 0;
+}
+
 // Rejects the step, and counts the rejection unless it is already counted.
 SHAMPOO_DEVICE inline void CountRejection(StepState* state) {
   state->rejected = 1;
@@ -75,6 +80,12 @@ class ReceivedOutputs {
   const bool updates_;
   const bool receives_params_;
 };
+
+// Returns |x|^2, added up in float64.
+template <typename Real>
+SHAMPOO_DEVICE inline double SumOfSquares(const Cta& cta, const Real* x, int64_t n) {
+  return cta.Sum(n, [&](int64_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+}
 
 // Returns the number of dims of a block that have a factor matrix.
 SHAMPOO_DEVICE inline int FactorCount(const DeviceBlock& block) {

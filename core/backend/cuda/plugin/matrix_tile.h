@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/backend/cuda/plugin/device_element.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
 
 namespace shampoo::cuda {
@@ -76,5 +77,19 @@ struct MatrixTile {
     return column + static_cast<uint32_t>(i) % static_cast<uint32_t>(columns);
   }
 };
+
+// Computes F <- decay F + weight C for a tile, on and below the diagonal. factor: the stored F. product: C, of all
+// rows.
+template <typename Real>
+SHAMPOO_DEVICE void AverageFactor(const Cta& cta, const MatrixTile& tile, const StateSlot& slot, char* factor,
+                                  double decay, double weight, const Real* product) {
+  const Real kept_weight = static_cast<Real>(decay);
+  const Real new_weight = static_cast<Real>(weight);
+  tile.ForEachLower(cta, [&](int64_t r, int64_t c) {
+    const int64_t at = KeptAt(slot.form, tile.d, r, c);
+    const Real old = ReadAs<Real>(factor, slot.dtype, at);
+    WriteAs(factor, slot.dtype, at, NextAverage(kept_weight, old, new_weight, product[r * tile.d + c]));
+  });
+}
 
 }  // namespace shampoo::cuda
