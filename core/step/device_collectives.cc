@@ -9,13 +9,21 @@
 
 namespace shampoo {
 
+void DeviceCollectives::Begin(bool captured) {
+  is_captured_ = captured;
+  has_begun_ = false;
+}
+
 Status DeviceCollectives::TakeFailure() { return std::exchange(failure_, Status()); }
 
 int32_t DeviceCollectives::Gather(void* self, void* buffer, int64_t segment_bytes, void* stream) {
   auto* const own = static_cast<DeviceCollectives*>(self);
-  own->failure_ = own->comm_->takes_device_memory()
-                      ? own->comm_->GatherInStream(buffer, segment_bytes, stream, own->is_captured_)
-                      : own->GatherThroughHost(static_cast<char*>(buffer), segment_bytes, stream);
+  if (own->comm_->takes_device_memory()) {
+    own->has_begun_ = true;
+    own->failure_ = own->comm_->GatherInStream(buffer, segment_bytes, stream, own->is_captured_);
+  } else {
+    own->failure_ = own->GatherThroughHost(static_cast<char*>(buffer), segment_bytes, stream);
+  }
   return own->failure_.ok() ? 0 : 1;
 }
 
@@ -25,18 +33,21 @@ int32_t DeviceCollectives::AllToAll(void* self, const void* send, const size_t* 
   const auto world = static_cast<size_t>(own->comm_->world());
   const std::span<const size_t> to(send_bytes, world);
   const std::span<const size_t> from(recv_bytes, world);
-  own->failure_ = own->comm_->takes_device_memory()
-                      ? own->comm_->AllToAllInStream(send, to, recv, from, stream, own->is_captured_)
-                      : own->AllToAllThroughHost(send, to, recv, from, stream);
+  if (own->comm_->takes_device_memory()) {
+    own->has_begun_ = true;
+    own->failure_ = own->comm_->AllToAllInStream(send, to, recv, from, stream, own->is_captured_);
+  } else {
+    own->failure_ = own->AllToAllThroughHost(send, to, recv, from, stream);
+  }
   return own->failure_.ok() ? 0 : 1;
 }
 
-// If a copy between the device and the host fails, only the step of this rank fails, as after any other failed call of
-// CUDA. The communicator can still be used.
+// If the copy to the host fails, this rank has not joined the collective, and the communicator can still be used.
 Status DeviceCollectives::GatherThroughHost(char* buffer, int64_t segment_bytes, void* stream) {
   const int64_t own = segment_bytes * comm_->rank();
   const cuda::ExchangeMemory memory = engine_->exchange_memory();
   SHAMPOO_RETURN_IF_ERROR(memory.Fetch(own, buffer + own, segment_bytes, stream));
+  has_begun_ = true;
   SHAMPOO_RETURN_IF_ERROR(comm_->GatherInStream(memory.data(), segment_bytes, nullptr));
   return memory.Return(buffer, 0, segment_bytes * comm_->world(), stream);
 }
@@ -50,6 +61,7 @@ Status DeviceCollectives::AllToAllThroughHost(const void* send, std::span<const 
   const int64_t received_at = cuda::HostReceiveOffset(sent);
   const cuda::ExchangeMemory memory = engine_->exchange_memory();
   SHAMPOO_RETURN_IF_ERROR(memory.Fetch(0, send, sent, stream));
+  has_begun_ = true;
   SHAMPOO_RETURN_IF_ERROR(comm_->AllToAll(memory.data(), send_bytes, memory.data() + received_at, recv_bytes));
   return memory.Return(recv, received_at, sum(recv_bytes), stream);
 }

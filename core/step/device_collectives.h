@@ -20,18 +20,20 @@ namespace shampoo {
 //   work ... <------- copy, enqueued in the stream
 class DeviceCollectives {
  public:
-  // Both must outlive this object.
+  // comm and engine must outlive this object.
   DeviceCollectives(Communicator* comm, const cuda::DeviceEngine* engine) : comm_(comm), engine_(engine) {}
   DeviceCollectives(const DeviceCollectives&) = delete;
   DeviceCollectives& operator=(const DeviceCollectives&) = delete;
 
   // Call before a step is enqueued. captured: the step is captured into a graph; requires a communicator that takes
   // device memory.
-  void Begin(bool captured) { is_captured_ = captured; }
+  void Begin(bool captured);
   // The functions for the step. This object must outlive them.
   cuda::DeviceGather gather() { return {this, Gather}; }
   cuda::DeviceAllToAll all_to_all() { return {this, AllToAll}; }
-  // Returns, once, the failure of a collective in the step that was enqueued last.
+  // Returns whether a collective of the step that was enqueued last has been called.
+  bool has_begun() const { return has_begun_; }
+  // Returns the failure of a collective in the step that was enqueued last, and clears it.
   Status TakeFailure();
 
  private:
@@ -45,6 +47,7 @@ class DeviceCollectives {
   Communicator* comm_;
   const cuda::DeviceEngine* engine_;
   bool is_captured_ = false;
+  bool has_begun_ = false;
   Status failure_;
 };
 

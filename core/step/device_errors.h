@@ -13,8 +13,8 @@
 namespace shampoo {
 
 // Returns the error of a step that this rank's device rejected. expected_steps: for each group, the number of the step
-// that the last call expected to make. last_ticket: the ticket of the last call; a step with another ticket is the
-// replay of a captured step.
+// that the last call expected to make. last_ticket: the ticket (number) of the last call; a step with another ticket is
+// the replay of a captured step.
 Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std::span<const int64_t> expected_steps,
                    int64_t last_ticket);
 

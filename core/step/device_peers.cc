@@ -97,7 +97,7 @@ Status SeveralDevices::TakeFailure() {
   }
   // The error of a step that cannot be captured has another code. Such a step fails on all ranks, and they can continue
   // outside of the capture.
-  if (failure.code() == Code::kComm) AbortAll();
+  if (failure.code() == Code::kComm) Abort();
   return failure;
 }
 
@@ -110,7 +110,7 @@ Status SeveralDevices::RejectionError(const cuda::StepReport& report, Status own
     return agreed;
   });
   // If this rank ran out of memory, it has left the exchanges, in which the other ranks may wait.
-  if (!is_agreed || AnyFailed()) AbortAll();
+  if (!is_agreed || AnyFailed()) Abort();
   return error;
 }
 
@@ -118,12 +118,15 @@ bool SeveralDevices::AnyFailed() const {
   return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& ranks) { return ranks->comm()->failed(); });
 }
 
-// Aborts all communicators. If only one were aborted, the ranks of the other communicator would wait for a rank that
-// has failed.
-void SeveralDevices::AbortAll() const {
+// If only one communicator were aborted, the ranks of the other one would wait for a rank that has failed.
+void SeveralDevices::Abort() {
   for (const auto& ranks : ranks_) {
     if (!ranks->comm()->failed()) ranks->comm()->Abort();
   }
+}
+
+bool SeveralDevices::has_begun_collectives() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& ranks) { return ranks->has_begun_collectives(); });
 }
 
 const DeviceRanks& SeveralDevices::RanksOf(const cuda::StepReport& report) const {
@@ -142,7 +145,7 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
   const Communicator& comm = *reported.comm();
   if (report.difference == cuda::RankDifference::kPlace) {
     // The other ranks may wait in a later exchange of a step that this rank has completed.
-    AbortAll();
+    Abort();
     return CommFailed(comm.rank_name(), " ", report.rank,
                       " is at an exchange of another optimizer, or at another exchange of optimizer ",
                       reported.optimizer(), kStepInTheSameOrder);
@@ -157,7 +160,7 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
     if (!AnyFailed()) error = ranks_[i]->AgreeAgain(std::move(error), was_replayed);
   }
   if (!error.ok()) return error;
-  AbortAll();
+  Abort();
   return CommFailed(comm.rank_name(), " ", report.rank, " reported to ", comm.rank_name(), " ", comm.rank(),
                     " that it rejected a step, but then sent no error; expected an error", kCheckRanks);
 }

@@ -26,25 +26,36 @@ class DevicePeers {
   // Returns whether a step may return the error of an earlier step. All ranks must return it from the same call, but
   // during a capture the host does not wait for the device, so the ranks may have different reports.
   virtual bool CanReturnEarlierErrors(bool captured) const = 0;
-  // Returns whether every rank knows that an update of this rank was skipped, and returns the same error for it.
+  // Returns whether all ranks know of the same skipped updates, so that they return the same error for them.
   virtual bool is_skipped_update_known() const = 0;
   // Returns whether a rank that cannot make a step joins it to report its error. All ranks then return the error.
   virtual bool CanReportFailure(bool captured) const = 0;
-  // Returns whether this rank knows, before the report of a step, that the step counts in a group. Otherwise, only the
-  // report says whether another rank has stepped the group. has_gradient: this rank has a gradient of the group.
+  // Returns whether this rank knows, before it has the report of a step, that the step counts in a group. Otherwise,
+  // only the report says whether another rank has stepped the group. has_gradient: this rank has a gradient of the
+  // group.
   virtual bool IsStepKnown(bool has_gradient) const = 0;
   // Returns the steps that the groups have made, by group (0: none). expected: the steps that this rank asked for;
-  // reported: those in the report of the device.
+  // reported: the steps in the report of the device.
   virtual const int64_t* CountedSteps(const int64_t* expected, const int64_t* reported) const = 0;
   // Returns whether another rank may reject a step after this rank has stepped its blocks.
   virtual bool CanRejectLate() const = 0;
-  // Returns whether a report must be awaited although the caller does not wait, so that all ranks have the same one.
+  // Returns whether a report must be awaited even if the caller does not ask to wait, so that all ranks have the same
+  // report.
   virtual bool has_to_await_reports() const = 0;
   // Fills in the values that the device compares with other ranks, and the functions that exchange them. own: the error
   // of this rank if it cannot make the step. counters: by group. args->captured and args->expected_step must be set.
   virtual void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) = 0;
-  // Returns, once, the failure of a collective in the step that was enqueued last.
+  // Returns the failure of a collective in the step that was enqueued last, and clears it.
   virtual Status TakeFailure() = 0;
+  // Returns whether this rank has joined a collective of the step that was enqueued last.
+  virtual bool has_begun_collectives() const = 0;
+  // Aborts the communicators. Called when this rank has failed and cannot report its error to the others in a step.
+  virtual void Abort() = 0;
+  // Returns the status, and aborts the communicators if it is an error.
+  Status AbortOnError(Status status) {
+    if (!status.ok()) Abort();
+    return status;
+  }
   // Returns the error of a rejected step. own: the error of this rank's device; step: the largest step counter of any
   // group before the step of the last call; was_replayed: the rejected step is the replay of a captured step.
   virtual Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
@@ -65,6 +76,8 @@ class SingleDevice final : public DevicePeers {
   bool has_to_await_reports() const override { return false; }
   void Prepare(const int64_t* /*counters*/, const Status& /*own*/, cuda::StepArgs* /*args*/) override {}
   Status TakeFailure() override { return {}; }
+  bool has_begun_collectives() const override { return false; }
+  void Abort() override {}
   Status RejectionError(const cuda::StepReport& /*report*/, Status own, int64_t /*step*/,
                         bool /*was_replayed*/) override {
     return own;
@@ -92,6 +105,8 @@ class SeveralDevices final : public DevicePeers {
   bool has_to_await_reports() const override { return true; }
   void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) override;
   Status TakeFailure() override;
+  bool has_begun_collectives() const override;
+  void Abort() override;
   Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
 
  private:
@@ -100,7 +115,6 @@ class SeveralDevices final : public DevicePeers {
   // The ranks that the report is about.
   const DeviceRanks& RanksOf(const cuda::StepReport& report) const;
   bool AnyFailed() const;
-  void AbortAll() const;
 
   std::vector<std::unique_ptr<DeviceRanks>> ranks_;
   const cuda::DeviceStateMemory* memory_;

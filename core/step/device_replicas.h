@@ -31,6 +31,7 @@ class DeviceReplicas final : public DeviceRanks {
   Status CheckExport() const override { return CannotExportAverages(); }
   void Prepare(const int64_t* counters, cuda::StepArgs* args) override;
   Status TakeFailure() override { return collectives_.TakeFailure(); }
+  bool has_begun_collectives() const override { return collectives_.has_begun(); }
   Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
 
  private:

@@ -32,7 +32,7 @@ struct DeviceAttempts {
   cuda::RootRetry retry;
 };
 
-// Returns whether the device may find a root that its solver for batches has not found.
+// Returns whether another solver of the device may succeed after its solver for batches has failed in this way.
 bool MayRetryOnDevice(const RootSpec& spec, RootFailure failure) {
   return (spec.method == RootMethod::kEigen || spec.method == RootMethod::kCans) &&
          (failure == RootFailure::kSolver || failure == RootFailure::kWrongResult ||
@@ -87,8 +87,8 @@ RootResiduals ResidualsOf(const RootSpec& spec, const RootOutcome& outcome, cons
   return MeasureRoot(spec, outcome, factor, root, RootWorkspace<double>{elements.data(), ints.data()});
 }
 
-// block: a copy of the block with the source of dim k as its factor matrix. memory: holds the source and the inverse
-// root at their offsets in `block`.
+// Computes the root of dim k again and stores it in `memory`. block: a copy of the block with the source of dim k as
+// its factor matrix. memory: holds the source and the inverse root at their offsets in `block`.
 template <typename Real>
 Status RecoverPair(const RootSpec& spec, const Block& block, int k, double correction, DeviceAttempts* attempts,
                    char* memory, RootReport* report) {

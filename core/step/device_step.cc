@@ -75,6 +75,14 @@ void StartedRoots::ForgetUnlessFrom(const char* arena) {
   if (arena_ != arena) Forget();
 }
 
+void StartedRoots::Record(const PlanData& plan, std::span<const RootTask> tasks, std::span<const int64_t> steps,
+                          const char* arena) {
+  arena_ = arena;
+  for (size_t b = 0; b < plan.blocks.size(); ++b) {
+    if (tasks[b] == RootTask::kTakeSnapshot) SetStarted(b, steps[static_cast<size_t>(plan.blocks[b].group)]);
+  }
+}
+
 void StartedRoots::Forget() { std::fill(step_of_block_.begin(), step_of_block_.end(), 0); }
 
 DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::DeviceEngine> engine,
@@ -104,11 +112,12 @@ DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::Dev
 Status DeviceStep::Step(Status caller_status, void* stream) {
   SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());
   bool captured = false;
-  SHAMPOO_RETURN_IF_ERROR(engine_->IsCapturing(stream, &captured));
+  SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(engine_->IsCapturing(stream, &captured)));
   if (captured) SHAMPOO_RETURN_IF_ERROR(peers_->CheckCapture(inputs_.plan));
   memory_->UseStream(stream);
-  SHAMPOO_RETURN_IF_ERROR(captured ? PollReport(0) : FinishSteps());
-  if (!captured && !counters_.AreKnown(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());
+  SHAMPOO_RETURN_IF_ERROR(captured ? PollReport(0) : peers_->AbortOnError(FinishSteps()));
+  Status fetched;
+  if (!captured && !counters_.AreKnown(inputs_.state.in())) fetched = FetchCounters();
   Status checked;
   if (peers_->CanReturnEarlierErrors(captured)) {
     SHAMPOO_RETURN_IF_ERROR(RaiseRejection(kPreviousStep));
@@ -116,12 +125,14 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
     if (!checked.ok() && peers_->is_skipped_update_known()) return checked;
   }
   SetSettings();
+  if (checked.ok()) checked = std::move(fetched);
   if (checked.ok()) checked = std::move(caller_status);
   if (checked.ok()) checked = CatchExceptions([&] { return Prepare(captured); });
   if (!checked.ok() && !peers_->CanReportFailure(captured)) return checked;
-  SHAMPOO_RETURN_IF_ERROR(Enqueue(captured, checked));
-  if (captured || lags_) return {};
-  SHAMPOO_RETURN_IF_ERROR(FinishSteps());
+  if (captured) return Enqueue(true, checked);
+  SHAMPOO_RETURN_IF_ERROR(EnqueueOrAbort(std::move(checked)));
+  if (lags_) return {};
+  SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(FinishSteps()));
   return RaiseRejection(nullptr);
 }
 
@@ -273,7 +284,9 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
     if (inputs_.state.in() != inputs_.state.out()) started_roots_.DisableAfterCapture();
   } else {
     last_ticket_ = ticket;
-    if (enqueued.ok() && checked.ok()) RecordStartedRoots();
+    if (enqueued.ok() && checked.ok()) {
+      started_roots_.Record(inputs_.plan, next_.tasks, next_.steps, inputs_.state.out());
+    }
   }
   SHAMPOO_RETURN_IF_ERROR(peers_->TakeFailure());
   SHAMPOO_RETURN_IF_ERROR(std::move(enqueued));
@@ -281,12 +294,15 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
   return {};
 }
 
-void DeviceStep::RecordStartedRoots() {
-  started_roots_.SetArena(inputs_.state.out());
-  for (size_t b = 0; b < inputs_.plan.blocks.size(); ++b) {
-    if (next_.tasks[b] != RootTask::kTakeSnapshot) continue;
-    started_roots_.SetStarted(b, next_.steps[static_cast<size_t>(inputs_.plan.blocks[b].group)]);
-  }
+// Enqueues a step that is not captured. checked: the error of the checks of the host. If a call of CUDA fails, the
+// other ranks wait in the first collective of the step. If this rank has not joined that collective, it joins it with
+// the error, and all ranks reject the step.
+Status DeviceStep::EnqueueOrAbort(Status checked) {
+  Status enqueued = Enqueue(false, checked);
+  if (enqueued.ok()) return {};
+  const bool can_report = peers_->CanReportFailure(false) && !peers_->has_begun_collectives();
+  if (checked.ok() && can_report && Enqueue(false, enqueued).ok()) return {};
+  return peers_->AbortOnError(std::move(enqueued));
 }
 
 void DeviceStep::RecordEnqueued(bool captured, int64_t ticket) {
@@ -346,7 +362,7 @@ Status DeviceStep::FetchCounters() {
   return PollReport(0);
 }
 
-// prefix: for the error of an earlier step; nullptr: the error is that of this call.
+// prefix: precedes the error message of an earlier step; nullptr: the rejected step is that of this call.
 Status DeviceStep::RaiseRejection(const char* prefix) {
   if (report_.rejections <= raised_rejections_) return {};
   raised_rejections_ = report_.rejections;
@@ -386,7 +402,7 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
     for (int k = 0; k < block.factor_count(); ++k) {
       RootReport& report = roots.ReportsOf(b)[k];
       report = ReportOfDevice(statuses[k]);
-      // The ladder of the host has already tried everything.
+      // The host has already tried all rungs of the recovery ladder.
       const bool from_host = async_roots_->TakeHostReport(task, roots.FirstFactorOf(b) + k, &report);
       // An eigenbasis that could not be computed is not computed again before the next refresh, because the states have
       // already been converted to the bases that this refresh left.
@@ -407,7 +423,7 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
 }
 
 // Enqueues an export on the stream of the last call. Needs no exchange with other ranks: plans with averages have one
-// replica, and every rank has the averages of what it holds.
+// replica, and every rank has the averages of the elements that it holds.
 Status DeviceStep::Export(Status caller_status, double blend, std::span<void* const> weights) {
   SHAMPOO_RETURN_IF_ERROR(std::move(caller_status));
   SHAMPOO_RETURN_IF_ERROR(memory_->CheckReadable("the state of the averages"));
@@ -422,8 +438,8 @@ Status DeviceStep::ReportSteps(bool wait, int64_t* failed_call) {
   *failed_call = 0;
   SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());
   wait = wait || peers_->has_to_await_reports();
-  SHAMPOO_RETURN_IF_ERROR(wait ? FinishSteps() : PollReport(0));
-  if (wait && !counters_.AreKnown(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());
+  SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(wait ? FinishSteps() : PollReport(0)));
+  if (wait && !counters_.AreKnown(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(FetchCounters()));
   const int64_t rejected = report_.rejected_ticket;
   Status status = RaiseRejection("a step was rejected");
   if (!status.ok()) *failed_call = rejected;

@@ -28,16 +28,16 @@ class DeviceCounters {
   // rank's blocks, otherwise 0.
   std::vector<int64_t> block_counters;
 
-  // Returns whether the copy has the values in the arena.
+  // Returns whether this copy equals the values in the arena.
   bool AreKnown(const char* arena) const { return AreKnownUnlessReplayed(arena) && !may_be_replayed_; }
-  // Returns whether the copy has the values in the arena, unless replays of captured steps have changed them. The host
-  // does not see these replays.
+  // Returns whether this copy equals the values in the arena, unless replays of captured steps have changed the arena.
+  // The host does not see these replays.
   bool AreKnownUnlessReplayed(const char* arena) const { return arena_ == arena && !has_unseen_write_; }
 
   void SetKnown(const char* arena) { arena_ = arena; }
   // Reads the values in the arena, in the order of the stream.
   Status Fetch(const cuda::DeviceEngine& engine, const char* arena, void* stream);
-  // Copies the counters of blocks from the engine, as left by the steps that are finished.
+  // Copies the counters of blocks, as the finished steps left them, from the engine.
   void TakeBlockCounters(const cuda::DeviceEngine& engine);
   void SetInitial(const char* arena);
   void Forget() { arena_ = nullptr; }
@@ -66,9 +66,9 @@ class StartedRoots {
   // Forgets the roots unless this is the arena that the last enqueued step writes.
   void ForgetUnlessFrom(const char* arena);
   void Forget();
-  // Sets the arena that the last enqueued step writes.
-  void SetArena(const char* arena) { arena_ = arena; }
-  // Call after a step that takes a snapshot of a block was enqueued.
+  // Call after a step was enqueued. tasks: by block; steps: by group; arena: the arena that the step writes.
+  void Record(const PlanData& plan, std::span<const RootTask> tasks, std::span<const int64_t> steps, const char* arena);
+  // Sets the step of the snapshot whose roots are available for a block.
   void SetStarted(size_t block, int64_t step) { step_of_block_[block] = step; }
   // Call after a captured step that writes another arena than it reads: the host does not see its replays.
   void DisableAfterCapture() { usable_ = false; }
@@ -136,8 +136,8 @@ class DeviceStep final : public StepStrategy {
   AsyncRootSource::StepRoots NextRoots();
   Status PrepareAsyncRoots();
   Status Enqueue(bool captured, const Status& checked);
+  Status EnqueueOrAbort(Status checked);
   void RecordEnqueued(bool captured, int64_t ticket);
-  void RecordStartedRoots();
   Status PollReport(int64_t ticket);
   Status FetchCounters();
   Status RaiseRejection(const char* prefix);

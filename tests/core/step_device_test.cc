@@ -55,11 +55,13 @@ TEST_CASE("counters include the steps of snapshots if a block of this rank takes
 }
 
 TEST_CASE("pending roots belong to the snapshot from which they were started") {
+  const StepFixture fixture(AsyncKeys(), {{2, 3}, {2, 3}});
   StartedRoots roots(2);
   const char arena[2] = {};
+  const RootTask tasks[] = {RootTask::kTakeSnapshot, RootTask::kNone};
+  const int64_t steps[] = {3};
   CHECK(!roots.AreReady(0, 3));
-  roots.SetArena(arena);
-  roots.SetStarted(0, 3);
+  roots.Record(fixture.plan(), tasks, steps, arena);
   CHECK(roots.AreReady(0, 3));
   CHECK(!roots.AreReady(0, 4));
   CHECK(!roots.AreReady(1, 3));

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Each collective of create, save and load fails in turn on one rank: no rank waits forever, nothing is leaked, and the
-// optimizers of a failed save or load can be used further.
+// optimizers of a failed save or load can still be used.
 #include <utility>
 
 #include "tests/core/temporary_directory.h"
@@ -12,7 +12,7 @@
 namespace shampoo_test {
 namespace {
 
-// Fails call number `call` of create on a rank, over the communicator of its shards or of its copies. Returns the
+// Makes call number `call` of create fail on a rank, over the communicator of its shards or of its copies. Returns the
 // number of calls of a create that succeeds.
 int64_t FailCollectiveOfCreate(const CreatingJob& job, int faulty, bool of_shards, bool takes_part, int64_t call) {
   CAPTURE(job.copies);
@@ -41,7 +41,7 @@ int64_t FailCollectiveOfCreate(const CreatingJob& job, int faulty, bool of_shard
   for (int rank = 0; rank < ranks.world(); ++rank) {
     created.push_back(ranks.status(rank));
     CAPTURE(ranks.text(rank));
-    // The others create their optimizers only if the rank has taken part in the last collective.
+    // The others create their optimizers only if the faulty rank has taken part in the last collective.
     if (rank != faulty && (job.copies == 1 || job.shards == 1)) {
       CHECK(created.back() == (takes_part && call == calls ? SHAMPOO_OK : SHAMPOO_E_COMM));
     }
@@ -108,7 +108,8 @@ struct SavingJob : DeviceRanks {
   int64_t calls = 0;  // collectives of the last save or load
 };
 
-// Fails collective number `call` of a save or load on a rank. Returns the number of collectives of one that succeeds.
+// Makes collective number `call` of a save or load fail on a rank. Returns the number of collectives of a save or load
+// that succeeds.
 int64_t FailCollectiveOfCheckpoint(int copies, int shards, const char* mode, bool saves, int faulty, bool takes_part,
                                    int64_t call) {
   CAPTURE(copies);

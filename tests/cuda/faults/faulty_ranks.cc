@@ -22,10 +22,16 @@ std::string NameOf(int rank) { return "rank " + std::to_string(rank); }
 
 bool IsDivided(const char* bucket) { return bucket != std::string("0"); }
 
-// Returns whether the faulty rank, whose nth call failed, reports this call or a failure of its communicator.
-bool ReportsFailure(shampoo_status status, const std::string& text, int64_t n, int faulty) {
-  if (status == CodeOf(n)) return Says(text, "(...) failed: cu") || Says(text, "(...) failed: CU");
-  return status == SHAMPOO_E_COMM && Says(text, NameOf(faulty) + ": all_gather of the communicator returned");
+// Returns whether a rank has the error of the nth call of CUDA, which failed.
+bool HasErrorOfCall(shampoo_status status, const std::string& text, int64_t n) {
+  return status == CodeOf(n) && (Says(text, "(...) failed: cu") || Says(text, "(...) failed: CU"));
+}
+
+// Makes a step and waits for the device.
+shampoo_status StepAndWait(Model* model) {
+  model->Bind();
+  const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
+  return status != SHAMPOO_OK ? status : shampoo_optimizer_status(model->optimizer, 1, nullptr);
 }
 
 void Begin(DeviceRanks* ranks) {
@@ -48,18 +54,20 @@ struct Shards : DeviceRanks {
   explicit Shards(const FaultyShards& job)
       : DeviceRanks(SpecOf(job), job.copies, 2, nullptr, job.kind.has_all_to_all, job.kind.on_host),
         faulty(job.faulty) {}
-  // Makes a step. fail(): called on the faulty rank. Aborts the communicators if a rank returns an error that is
-  // not the error of a collective.
+  // Makes a step. fail(): called on the faulty rank.
   void StepAndFail(const std::function<void()>& fail) {
     OnEvery([&](int rank, Model* model) {
-      model->Bind();
       if (rank == faulty) fail();
-      const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
-      if (status != SHAMPOO_OK && status != SHAMPOO_E_COMM) Abort();
-      return status;
+      return StepAndWait(model);
     });
   }
-  // Call after the faulty rank has failed.
+  // Returns whether all ranks have the error of the faulty rank, which reported it to them.
+  bool AllHaveErrorOfCall(int64_t n) {
+    bool all = true;
+    for (int rank = 0; rank < world(); ++rank) all = all && HasErrorOfCall(status(rank), text(rank), n);
+    return all;
+  }
+  // Call after the faulty rank has failed without a report.
   void CheckThatAllEnd(Endings* endings) {
     for (int rank = 0; rank < world(); ++rank) {
       if (rank == faulty) continue;
@@ -114,11 +122,8 @@ void FailInStepOfReplicas(const ReplicaKind& kind, int faulty) {
     Begin(&ranks);
     const auto before = ranks.Params();
     ranks.OnEvery([&](int rank, Model* model) {
-      model->Bind();
       if (rank == faulty) FailHere(n);
-      const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
-      if (status != SHAMPOO_OK) ranks.Abort();
-      return status;
+      return StepAndWait(model);
     });
     if (fake_cuda_cancel_failures() != 0) {
       CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
@@ -129,10 +134,14 @@ void FailInStepOfReplicas(const ReplicaKind& kind, int faulty) {
       continue;
     }
     CAPTURE(ranks.text(faulty));
-    CHECK(ReportsFailure(ranks.status(faulty), ranks.text(faulty), n, faulty));
     const shampoo_status others = ranks.status(faulty == 0 ? 1 : 0);
     ++endings[others];
-    for (int rank = 0; rank < kReplicas; ++rank) {
+    const bool is_reported = others == CodeOf(n);
+    if (is_reported) CHECK(ranks.DifferencesFrom(others, {NameOf(faulty) + ": ", "(...) failed: "}) == "");
+    if (!is_reported) {
+      CHECK((HasErrorOfCall(ranks.status(faulty), ranks.text(faulty), n) || ranks.status(faulty) == SHAMPOO_E_COMM));
+    }
+    for (int rank = 0; rank < kReplicas && !is_reported; ++rank) {
       if (rank == faulty) continue;
       CAPTURE(ranks.text(rank));
       CHECK(ranks.status(rank) == others);
@@ -148,70 +157,19 @@ void FailInStepOfReplicas(const ReplicaKind& kind, int faulty) {
       // If the others have made the step, the faulty rank may have failed in its last launches.
       if (others == SHAMPOO_OK && is_faulty) {
         CHECK((after[i] == before[i] || after[i] == after[of_another + i % of_one]));
-      } else if (others == SHAMPOO_OK || !divided) {  // if divided, an earlier bucket may have been applied
+      } else if (others != SHAMPOO_E_COMM || !divided) {  // if divided, an earlier bucket may have been applied
         CHECK((after[i] == before[i]) == (others != SHAMPOO_OK));
       }
     }
     ranks.Step();
-    for (int rank = 0; rank < kReplicas; ++rank) CHECK(ranks.status(rank) == SHAMPOO_E_COMM);
+    for (int rank = 0; rank < kReplicas; ++rank) {
+      CHECK(ranks.status(rank) == (is_reported ? SHAMPOO_OK : SHAMPOO_E_COMM));
+    }
+    if (is_reported) CHECK(ranks.SameParams());
   }
-  CHECK(endings.size() == 2);
-  CHECK(endings[SHAMPOO_E_COMM] > 40);
+  CHECK(endings[SHAMPOO_E_DEVICE] > (divided ? 5 : 20));  // if divided, the first exchange is before the updates
+  CHECK(endings[SHAMPOO_E_NOMEM] > (divided ? 5 : 20));
   CHECK(endings[SHAMPOO_OK] > 2);
-}
-
-void RepeatStepOfReplicas(const ReplicaKind& kind, int faulty) {
-  Endings endings;
-  int lost_again = 0;
-  for (int64_t n = 1;; ++n) {
-    CAPTURE(std::string(kind.bucket));
-    CAPTURE(kind.on_host.of_replicas);
-    CAPTURE(faulty);
-    CAPTURE(n);
-    REQUIRE(n < kTooManyCalls);
-    const Stage stage;
-    DeviceRanks ranks(SpecOf(kind), kReplicas, 1, nullptr, false, kind.on_host);
-    Begin(&ranks);
-    bool tried = false;
-    bool again = false;
-    int64_t left = 0;
-    ranks.OnEvery([&](int rank, Model* model) {
-      model->Bind();
-      if (rank == faulty) FailHere(n);
-      while (true) {
-        const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
-        if (rank == faulty && !tried) {
-          tried = true;
-          left = fake_cuda_cancel_failures();
-          again = status == CodeOf(n);
-          if (again) continue;
-        }
-        if (status != SHAMPOO_OK || model->State("group.0/step")[0] >= 4) return status;
-      }
-    });
-    if (left != 0) {
-      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-      break;
-    }
-    const shampoo_status status = ranks.status(faulty == 0 ? 1 : 0);
-    ++endings[status];
-    if (status == SHAMPOO_OK || status == SHAMPOO_E_STATE) {
-      // The error names the first rank whose step differs from that of rank 0, and then rank 0.
-      const std::string behind = NameOf(faulty) + (faulty == 0 ? " at step " : " is at step ");
-      const std::string words = status == SHAMPOO_OK ? "" : behind;
-      CHECK(ranks.DifferencesFrom(status, {words}) == "");
-      CHECK((status != SHAMPOO_OK || ranks.SameParams()));
-    } else {
-      for (int rank = 0; rank < kReplicas; ++rank) CHECK(ranks.status(rank) == SHAMPOO_E_COMM);
-      lost_again += again ? 1 : 0;
-    }
-  }
-  // With several buckets, the headers are exchanged before any block is stepped, so more calls come after them.
-  CHECK(endings[SHAMPOO_OK] > (IsDivided(kind.bucket) ? 10 : 20));
-  CHECK(endings[SHAMPOO_E_STATE] > 0);
-  CHECK(endings[SHAMPOO_E_COMM] > 0);
-  CHECK(endings.size() == 3);
-  CHECK((lost_again > 0) == IsDivided(kind.bucket));
 }
 
 namespace {
@@ -246,17 +204,24 @@ void FailInStepOfShards(const FaultyShards& job) {
       CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
       continue;
     }
+    if (ranks.AllHaveErrorOfCall(n)) {
+      ++endings[status];
+      ranks.Step();
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      continue;
+    }
     CHECK((status == CodeOf(n) || status == SHAMPOO_E_COMM));
     ranks.CheckThatAllEnd(&endings);
   }
-  CHECK(endings[SHAMPOO_E_COMM] > 10);
+  // With gathered blocks, the first exchange is before the check of the gradients.
+  CHECK(endings[SHAMPOO_E_DEVICE] + endings[SHAMPOO_E_NOMEM] > (job.kind.mode == std::string("gather") ? 3 : 10));
   CHECK(endings[SHAMPOO_OK] > 2);
 }
 
 namespace {
 
-// of_shards: the collective is one of the shards of a copy, otherwise of the copies of a shard. takes_part: the rank
-// fails after it has taken part.
+// of_shards: whether the collective is among the shards of a copy; otherwise it is among the copies of a shard.
+// takes_part: the rank fails after it has taken part.
 void FailCollectives(const FaultyShards& job, bool of_shards, bool takes_part) {
   Endings endings;
   int64_t n = 1;

@@ -27,7 +27,6 @@ struct ReplicaKind {
   HostComms on_host = {};
 };
 constexpr ReplicaKind kReplicaKinds[] = {{"0", "0"}, {"1", "0"}, {"1", "0", kOnHost}, {"1", "256"}};
-constexpr ReplicaKind kRepeatingKinds[] = {{"0", "0"}, {"0", "64"}, {"0", "64", kOnHost}};
 
 // How the shards exchange data in a step.
 struct ShardKind {
@@ -71,12 +70,10 @@ void FailCollective(ThreadComm* comm, int rank, int64_t call, bool takes_part);
 // Each function runs a job for n = 1, 2, ... and makes call number n of CUDA, or collective number n, of one rank fail,
 // until the rank makes fewer calls.
 
-// The program aborts the communicators after the rank has failed in a step.
+// If the rank can report its error, all ranks must return it and continue. Otherwise, no rank may wait.
 void FailInStepOfReplicas(const ReplicaKind& kind, int faulty);
 void FailInStepOfShards(const FaultyShards& job);
-// The rank repeats its step.
-void RepeatStepOfReplicas(const ReplicaKind& kind, int faulty);
-// A collective of the shards of a copy fails, and then one of the copies of a shard.
+// A collective of the shards of a copy fails, and then a collective of the copies of a shard.
 void FailCollectivesOfShards(const FaultyShards& job);
 Endings FailInCreate(const CreatingJob& job, int faulty);
 

@@ -3,6 +3,8 @@
 //
 // Each call of CUDA of rank 1 fails in turn, while the others make the same step: no rank waits forever. In
 // each_rank_test.cc other ranks fail.
+#include <iterator>
+
 #include "tests/cuda/faults/faulty_ranks.h"
 
 namespace shampoo_test {
@@ -10,17 +12,18 @@ namespace {
 
 constexpr int kFaulty = 1;
 
-// A rank that fails before the exchange of a step does not join it. Its program aborts the communicator, which ends the
-// waits of the others.
-TEST_CASE(
-    "a rank fails and the communicator is aborted: the others return, and parameters are those before or after the "
-    "step" *
-    doctest::test_suite("long")) {
-  for (const ReplicaKind& kind : kReplicaKinds) FailInStepOfReplicas(kind, kFaulty);
+// A rank whose call of CUDA fails before the first exchange of a step joins this exchange to report the error. If the
+// call fails later, the library aborts the communicator, which ends the waits of the others.
+TEST_CASE("a rank fails: all ranks return, and parameters are those before or after the step" * NeedsFake()) {
+  FailInStepOfReplicas(kReplicaKinds[0], kFaulty);
 }
 
-// If a collective of a rank fails, the library also aborts the other communicator of this rank, so that no rank waits.
-// After other failures the program must abort both communicators.
+TEST_CASE("a rank fails, with other kinds of exchanges" * doctest::test_suite("long")) {
+  for (size_t i = 1; i < std::size(kReplicaKinds); ++i) FailInStepOfReplicas(kReplicaKinds[i], kFaulty);
+}
+
+// If a rank fails after its first exchange, or in a collective, the library aborts both of its communicators, so that
+// no rank waits.
 TEST_CASE("a shard fails: all shards of all copies return, and later steps fail on all of them" *
           doctest::test_suite("long")) {
   for (const ShardKind& kind : kShardKinds) {
@@ -38,14 +41,8 @@ TEST_CASE("a collective of a shard fails: all shards of all copies return, and l
   }
 }
 
-// A rank that repeats its step joins the exchange in which the others wait. If the others have already left this
-// exchange, all ranks detect that the rank is behind, by its step number or by its exchange number within a step.
-TEST_CASE("a rank fails and repeats the step: training continues, or ends on all ranks" * NeedsFake()) {
-  for (const ReplicaKind& kind : kRepeatingKinds) RepeatStepOfReplicas(kind, kFaulty);
-}
-
-// The faulty rank needs device memory to report its failure to the others. If it has none, or if they already have
-// their optimizers, it aborts the communicator.
+// The faulty rank needs device memory to report its failure to the others. If it has none, or if the others have
+// already created their optimizers, it aborts the communicator.
 TEST_CASE("create of a rank fails: create or the first step of the others fails, and nothing is leaked" * NeedsFake()) {
   Endings endings = FailInCreate({.copies = kReplicas, .shards = 1}, kFaulty);
   CHECK(endings[SHAMPOO_E_NOMEM] > 20);
