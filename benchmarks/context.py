@@ -36,7 +36,7 @@ class Context:
         return mean(map(loss_of, self.runner.results(runs)))
 
     def head(self, part: str, size: Any) -> dict[str, Any]:
-        """Return what every file of results begins with."""
+        """Return the entries with which every file of results begins."""
         return {"part": part, "command": f"bash benchmarks/run.sh {part}", "size": self.size.name,
                 "commit": self.runner.commit, "processor": self.runner.processor,
                 "processors": machine.processor_count(), "settings": size._asdict()}  # fmt: skip

@@ -37,7 +37,7 @@ def split_files(files: Sequence[Path]) -> dict[str, list[Path]]:
 
 
 class Corpus:
-    """Files with the parts of a text, and what a report says about them."""
+    """Files with the parts of a text, and the description of these parts for reports."""
 
     def __init__(self, folder: Path, files: Sequence[Path]) -> None:
         """Write the parts into the folder. Without files, the text is the sources of Python's standard library."""

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The processor, and the commit of what is measured."""
+"""The processor, and the commit of the measured sources."""
 from __future__ import annotations
 
 import hashlib
@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# What determines a run: the library, the trainers, and the sources that they share with examples.
+# The measured sources: the library, the trainers, and the sources that the trainers share with the examples.
 MEASURED = ("core", "capi", "cmake", "CMakeLists.txt", "benchmarks/trainers", "benchmarks/CMakeLists.txt",
             "examples/common", "examples/c_conv", "examples/c_transformer", "examples/c_mlp/data",
             ":(exclude)*.md", ":(exclude)*.svg", ":(exclude)*.csv")  # fmt: skip
@@ -38,7 +38,7 @@ def git(*arguments: str) -> str:
 
 
 def commit() -> str:
-    """Return the last commit that changed what is measured. If there are uncommitted changes, append a hash of them."""
+    """Return the last commit that changed a measured source. If there are uncommitted changes, append their hash."""
     found = git("log", "-1", "--format=%h", "--abbrev=12", "--", *MEASURED)
     if not found:
         return "unknown"

@@ -31,7 +31,7 @@ def make_run(context: Context, rule: Method, width: int, rate: float, seed: int)
 
 
 def label_of(rule: Method, width: int) -> str:
-    """Return what the progress shows."""
+    """Return the label of a run in the progress."""
     return f"{rule.label}, width {width}"
 
 

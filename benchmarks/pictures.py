@@ -36,12 +36,12 @@ def rows_of(summary: Summary) -> list[Row]:
 
 
 def finite(values: list[float | None]) -> list[float]:
-    """Return values, with infinity for those that JSON cannot hold."""
+    """Return the values, with infinity instead of None: the JSON has null for each number that is not finite."""
     return [math.inf if value is None else value for value in values]
 
 
 def language_model(summary: Summary, others: dict[str, Summary], path: Path) -> None:
-    """Draw losses after the same steps, and steps and seconds to the target."""
+    """Draw the losses after the same number of steps, and the steps and seconds to the target."""
     cost, steps = others.get("cost"), summary["settings"]["steps"]
     panels = [
         ablation_chart.Panel(f"validation loss after {steps} steps",

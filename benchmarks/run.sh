@@ -8,7 +8,7 @@
 # library and the trainers in build/benchmarks. Runs the named parts, by default all: known_answers, convolution, cost,
 # language_model and transfer. A repeated call continues an interrupted benchmark. README.md describes the parts.
 #
-#   --quick           small sizes, for which all parts take five minutes; the results show nothing
+#   --quick           small sizes, for which all parts take five minutes; too small for any conclusion
 #   --text FILE...    the text of the language model; default: the sources of Python's standard library
 #   --check N         instead of a benchmark: repeats N finished runs of each part and compares their losses
 #   --budget          instead of a benchmark: prints the largest number of runs and the measured seconds of one

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import machine
 from store import Store
 
-# These variables change the kernels or the threads of the BLAS.
+# Variables that a run does not inherit, because they change the kernels or the threads of the BLAS.
 LEFT_OUT = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OPENBLAS_NUM_THREADS")
 
 SHORT = 5.0  # a run is measured as a whole if it takes at most this many seconds
@@ -59,7 +59,7 @@ def duration(seconds: float) -> str:
 
 
 class OnlyBudgetError(Exception):
-    """Raised after the budget of a part was printed, if nothing else is wanted."""
+    """Raised after the budget of a part was printed, if only budgets are requested."""
 
 
 class Progress:
@@ -101,7 +101,7 @@ class Progress:
             self.seconds[label] = sum(self.measured[label]) / len(self.measured[label])
 
     def finish(self, label: str) -> None:
-        """Say that a method needs no more runs."""
+        """Record that a method needs no more runs."""
         self.left[label] = 0
 
     def show(self, text: str) -> None:
@@ -189,10 +189,11 @@ class Runner:
         return max(1, machine.processor_count() // run.threads)
 
     def measured_seconds(self, run: Run, fraction: float = 0.1) -> float:
-        """Return the seconds of a run.
+        """Return the seconds of a run: estimated if the run is long, otherwise measured.
 
-        They are estimated from two shorter runs if the run is not in the store, its trainer has the option --steps,
-        and the estimate is above SHORT. Otherwise they are measured, for which the run is made if necessary.
+        If the run is not in the store and its trainer has the option --steps, two shorter runs give an estimate. An
+        estimate above SHORT is returned. In all other cases, the run is made if it is not in the store, and its
+        measured seconds are returned.
         """
         if self.store.find(self.settings(run)) is None and "--steps" in run.arguments:
             few, more = run.shortened(2), run.shortened(max(4, round(run.steps * fraction)))

@@ -60,7 +60,7 @@ def seeds_text(seeds: Sequence[int]) -> str:
 
 def origin(summary: Summary) -> str:
     """Return the line that says how the numbers were made."""
-    size = "" if summary["size"] == "full" else f", with the sizes of --{summary['size']}, which show nothing"
+    size = "" if summary["size"] == "full" else f", with the sizes of --{summary['size']}, too small for any conclusion"
     return (f"Made by `{summary['command']}` on {summary['processors']} processors ({summary['processor']}), commit "
             f"{summary['commit']}{size}.")  # fmt: skip
 
@@ -141,7 +141,7 @@ def convolution(summary: Summary, others: dict[str, Summary]) -> str:
              "training loss", RATE_HEAD, "runs: tuning + judging"]  # fmt: skip
     note = (f"{images['training']} training images; {images['tuning']} others for tuning, with the seeds "
             f"{seeds_text(settings['tuning_seeds'])}; {images['judging']} others for the test, with the seeds "
-            f"{seeds_text(settings['seeds'])}. p is that of Welch's one-sided test.")  # fmt: skip
+            f"{seeds_text(settings['seeds'])}. p is computed by Welch's one-sided test.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 
 
@@ -182,14 +182,14 @@ def known_answers(summary: Summary, others: dict[str, Summary]) -> str:
                      "; ".join(grid_text(found) for found in tuned),
                      f"{sum(tuning_runs(one, settings['tuning_seeds']) for one in tuned)} + {judged}"])  # fmt: skip
     heads = ["method", *PROBLEMS.values(), "best rates of the three problems (rates tried)", "runs: tuning + judging"]
-    note = (f"Each number is the largest of the seeds {seeds_text(settings['seeds'])}. The first four are distances to "
-            f"the answer, relative to the distance at the start. The last one is the share of the movement that is "
-            f"outside of the span of the gradients, in the same runs as the fourth one. Limits of the columns: "
-            f"{limits['kronecker']:g}; {limits['scaled']:g} times the first column, where the means of the seeds are "
-            f"compared; {limits['low_rank']:g}; {limits['rank_deficient']:g}; {limits['span']:g}. Rates: the best of "
-            f"{settings['tries']} with the seeds {seeds_text(settings['tuning_seeds'])}, after {settings['steps']} "
-            f"steps. The three problems are Kronecker least squares, whose rate also applies to the scaled gradients, "
-            f"low rank, and rank-deficient gradients.")  # fmt: skip
+    note = (f"Each number is the largest one over the seeds {seeds_text(settings['seeds'])}. The first four numbers "
+            f"are distances to the answer, relative to the distance at the start. The fifth number is the share of the "
+            f"movement that is outside of the span of the gradients, in the same runs as the fourth number. Limits of "
+            f"the columns: {limits['kronecker']:g}; {limits['scaled']:g} times the first column, where the means of "
+            f"the seeds are compared; {limits['low_rank']:g}; {limits['rank_deficient']:g}; {limits['span']:g}. Rates: "
+            f"the best of {settings['tries']} with the seeds {seeds_text(settings['tuning_seeds'])}, after "
+            f"{settings['steps']} steps. The three problems are Kronecker least squares, whose rate also applies to "
+            f"the scaled gradients, low rank, and rank-deficient gradients.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 
 
@@ -209,7 +209,7 @@ def cost(summary: Summary, others: dict[str, Summary]) -> str:
     heads = ["method", "update, ms", "means of the runs", "bytes of state per parameter",
              *[f"{batch * context} tokens" for batch in batches], "faster than AdamW from"]  # fmt: skip
     note = (f"All methods take turns in the runs with the seeds {seeds_text(settings['seeds'])}. The time of an update "
-            f"is a mean over {settings['steps']} steps; for each step, it is the median of the runs. The model "
+            f"is the mean over {settings['steps']} steps; the time of each step is the median over the runs. The model "
             f"has {summary['parameters']} parameters. The columns with tokens show the share of the update in a "
             f"training step with this number of tokens per batch. The last column shows the tokens per batch from "
             f"which a method reaches AdamW's loss sooner than AdamW. It uses the steps of the part language_model, "

@@ -49,8 +49,9 @@ def search_rate(loss: Callable[[float], float], usual: float, tries: int, factor
 def candidate_horizons(loss: Callable[[int], float], target: float, ladder: Sequence[int], most: int = 3) -> list[int]:
     """Return at most `most` horizons to be judged, the shortest first.
 
-    The first one is the shortest of the ladder whose tuning loss is at or below the target, found by bisection. Longer
-    ones follow it. The list is empty if the longest horizon does not reach the target.
+    The ladder is the list of all horizons, in ascending order. The first candidate is the shortest horizon whose tuning
+    loss is at or below the target, found by bisection. The next longer horizons follow. The list is empty if the
+    longest horizon of the ladder does not reach the target.
     """
     first, last = 0, len(ladder) - 1
     if not loss(ladder[last]) <= target:

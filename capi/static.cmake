@@ -1,16 +1,16 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# libshampoo.a, for hosts that must be a single file. It contains one object file. Only the functions of the header are
-# global in it. The private BLAS, the core and the instances of templates are local, so that they do not conflict with
-# symbols of the host that have the same names.
+# libshampoo.a, for programs that must be a single file. The archive contains one object file, in which only the
+# functions of the header are global symbols. The private BLAS, the core and the instances of templates are local, so
+# that they do not conflict with symbols of the program that have the same names.
 if(SHAMPOO_SYSTEM_BLAS OR SHAMPOO_SANITIZE)
   message(FATAL_ERROR "SHAMPOO_STATIC is ON: libshampoo.a contains the private BLAS and cannot be combined with "
                       "SHAMPOO_SYSTEM_BLAS or SHAMPOO_SANITIZE")
 endif()
 
-# The linker joins all objects into one (-r). It also dissolves section groups. If a group remained and the host had a
-# group of the same name, the linker of the host would drop our group and the local symbols in it.
-# By default GCC makes constants of templates unique in the process, which objcopy cannot undo.
+# The linker joins all objects into one (-r) and dissolves section groups. If a group remained and the program had a
+# group of the same name, linking the program would drop our group and the local symbols in it.
+# By default, GCC gives constants of templates a symbol that is unique in the process. objcopy cannot make it local.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(shampoo_core PRIVATE -fno-gnu-unique)
   target_compile_options(shampoo_capi PRIVATE -fno-gnu-unique)

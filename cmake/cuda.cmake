@@ -9,7 +9,7 @@ option(SHAMPOO_CUDA_FROM_PYPI "If there is no CUDA toolkit, make one in the buil
 option(SHAMPOO_CUDA_FAST_COMPILE "Compile the kernels in less time, although they run slower (CUDA 13.0 or later)" OFF)
 # Binaries for three generations, and PTX, which the driver compiles for later ones.
 set(SHAMPOO_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual" CACHE STRING
-    "The GPUs for which the CUDA backend is compiled, as in CMAKE_CUDA_ARCHITECTURES; native: this machine's, or 90-real without a GPU")
+    "The GPUs for which the CUDA backend is compiled, as in CMAKE_CUDA_ARCHITECTURES; native: those of this machine, or 90-real without a GPU")
 set(SHAMPOO_CUDA_HEADERS "" CACHE PATH
     "Folder of the headers of CUDA, for the tests of the CUDA backend on a machine without a CUDA toolkit")
 

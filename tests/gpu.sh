@@ -511,7 +511,7 @@ root_methods() {
   done
 }
 
-# What takes the most time comes last: the largest blocks, and roots on the host.
+# The slowest items come last: the largest blocks, and roots on the host.
 stage_6() {
   have bench "timing" || return
   local model=(--case gpt2 --min-runs 3) blocks=(256 512) block=1024 largest=2048 methods="" size

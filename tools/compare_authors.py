@@ -6,7 +6,7 @@
 Both sides get the same float32 parameters and gradients, on the same number of threads. The script prints how far the
 parameters of the two sides differ after one refresh interval. For comparison, it prints how far the authors' code
 differs from itself if each gradient changes by at most one rounding error of float32: eigenbases of close eigenvalues
-amplify rounding errors. It also prints the mean time of a step in a refresh interval, of which the fastest counts.
+amplify rounding errors. It also prints the time of a step: the mean over a refresh interval, of the fastest interval.
 Intervals alternate between the two sides.
 
 Requires NumPy, PyTorch, libshampoo's Python package, and copies of the authors' code:

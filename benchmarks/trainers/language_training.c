@@ -13,7 +13,7 @@
 // Number of tokens that a thread computes at a time.
 enum { kRowsAtOnce = 512 };
 
-// Embeddings and the output layer have names without a layer.
+// Returns whether the parameter is an embedding or the output layer (BoundTensor::is_rest). Their names have no layer.
 static int is_rest(const Tensor* tensor) { return strchr(tensor->name, '.') == NULL; }
 
 static void contender_create(Contender* contender, const Training* training, const Method* method) {

@@ -27,6 +27,7 @@ typedef struct {
   const real* grad;
 } BoundTensor;
 
+// Groups: the matrices inside the model; embeddings and output layers; vectors.
 enum { kInside, kEnds, kVectors, kOptimizerGroups };
 
 typedef struct {
@@ -35,8 +36,8 @@ typedef struct {
   int64_t state_bytes;
 } Optimizer;
 
-// Creates an optimizer that is bound to the parameters. Steps run on the executor, or on `threads` threads of the
-// library if it is NULL.
+// Creates an optimizer that is bound to the parameters. Steps run on the executor. If the executor is NULL, they run on
+// `threads` threads of the library.
 void optimizer_create(Optimizer* optimizer, const Method* method, int count, const BoundTensor* tensors,
                       const shampoo_executor* executor, int threads);
 void optimizer_free(Optimizer* optimizer);
@@ -48,7 +49,8 @@ int optimizer_step(Optimizer* optimizer, double share);
 // Returns the share of the largest learning rate at a step, counted from 0: a linear warmup, then half a cosine to 0.
 double schedule_share(int step, int steps, int warmup);
 
-// Option values of the command line: `--optimizer OPTIONS` starts a method, `--rest OPTIONS` belongs to the newest one.
+// The methods on the command line: `--optimizer OPTIONS` adds a method, and `--rest OPTIONS` sets Method::rest of the
+// method that was added last.
 enum { kMaxMethods = 32 };
 
 typedef struct {

@@ -101,7 +101,7 @@ void problem_create(Problem* problem, int kind, int seed) {
   problem->first_distance = problem_distance(problem);
 }
 
-// The mean over pairs of (x' (W - W*) z) x z'.
+// Writes `scale` times the mean over random pairs of (x' (W - W*) z) x z' to problem->grads.
 static void kronecker_gradient(Problem* problem, double scale) {
   double sums[kRows * kColumns] = {0};
   for (int pair = 0; pair < kPairs; ++pair) {
@@ -134,7 +134,7 @@ static void low_rank_gradient(Problem* problem, double scale) {
   for (int i = 0; i < (kLowRows + kLowColumns) * kRank; ++i) problem->grads[i] = (real)(scale * sums[i]);
 }
 
-// Projects the rows of `matrix` onto the space in which the gradients lie.
+// Projects the rows of `matrix` onto the span of the gradients of rank_deficient.
 static void project(const Problem* problem, const double* matrix, double* projected) {
   memset(projected, 0, sizeof(double) * kRows * kColumns);
   for (int i = 0; i < kRows; ++i) {

@@ -39,8 +39,8 @@ void problem_create(Problem* problem, int kind, int seed);
 // Draws a batch and writes `scale` times the gradient to problem->grads.
 void problem_gradient(Problem* problem, double scale);
 
-// Returns the distance to the answer, relative to that of the start. In rank_deficient, only the part in the span of
-// the gradients counts.
+// Returns the distance to the answer, relative to the distance at the start. In rank_deficient, only the part in the
+// span of the gradients counts.
 double problem_distance(const Problem* problem);
 
 // Returns the norm of the movement outside of the span of the gradients, as a share of the norm of the whole movement.

@@ -9,8 +9,8 @@
 namespace shampoo {
 namespace {
 
-// Runs a save or a load. Errors of this rank's arguments are passed on as caller_status: with a communicator, the other
-// ranks must learn of them.
+// Runs a save or a load. An error in this rank's arguments is passed on as caller_status instead of being returned,
+// because the other ranks of the communicator must learn of it.
 template <typename Run>
 Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
                      void* stream, Run&& run) {

@@ -17,8 +17,8 @@ namespace shampoo {
 // Sets the last error of this thread, and returns its code.
 shampoo_status ReportFailure(Code code, std::string_view message) noexcept;
 
-// Reports a status as the return value of an API function. The text of an error is also copied to *copy_to unless
-// copy_to is nullptr.
+// Returns the value with which an API function reports this status. The message of an error is also copied to *copy_to
+// unless copy_to is nullptr.
 inline shampoo_status Report(const Status& status, std::string* copy_to = nullptr) {
   if (status.ok()) return SHAMPOO_OK;
   if (copy_to != nullptr) *copy_to = status.message();
@@ -35,9 +35,9 @@ inline shampoo_status ReportException(Code code, const char* message, std::strin
   return ReportFailure(code, message);
 }
 
-// Runs the body of an API function, so that no exception leaves the library and no floating-point trap that the
-// application has enabled is taken. Worker threads use the floating-point environment of this thread
-// (Executor::ForEachSlot).
+// Runs the body of an API function. Converts exceptions to a status, because none may leave the library, and masks the
+// floating-point traps that the application has enabled. Worker threads use the floating-point environment of this
+// thread (Executor::ForEachSlot).
 template <typename Body>
 shampoo_status Guard(Body&& body, std::string* copy_to = nullptr) noexcept {
   const MaskedTraps traps;

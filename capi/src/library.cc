@@ -30,7 +30,7 @@ std::string MakeBuildInfo() {
 
 shampoo_status ReportFailure(Code code, std::string_view message) noexcept {
   const bool is_stored = ThreadText::Set(message) != nullptr;
-  fixed_error = is_stored ? nullptr : "out of host memory: no memory was left to store the text of this error";
+  fixed_error = is_stored ? nullptr : "out of host memory: no memory was left to store the message of this error";
   return static_cast<shampoo_status>(code);
 }
 

@@ -47,7 +47,7 @@ Status ReadShard(const shampoo_param_desc& user_desc, int32_t ndim, ParamDesc* d
   return {};
 }
 
-// Reads the fields that describe what a parameter is in the model.
+// Reads role, fan and row_splits.
 Status ReadRole(const shampoo_param_desc& user_desc, ParamDesc* desc) {
   if (user_desc.role < SHAMPOO_HIDDEN || user_desc.role > SHAMPOO_HEAD) {
     return Invalid("role is ", user_desc.role,

@@ -10,11 +10,11 @@
 #include "core/base/status.h"
 
 // A caller that was compiled for another version can pass structs that are larger or smaller than those of this
-// version. Callers therefore pass the sizes of structs, too.
+// version. Callers therefore also pass the sizes of structs.
 namespace shampoo {
 
-// Copies a caller's struct of `size` bytes into this version's: fields that the caller does not have are 0, and bytes
-// that this version does not know must be 0.
+// Copies a caller's struct of `size` bytes into this version's struct. Fields that the caller's struct lacks become 0.
+// Bytes that this version does not know must be 0.
 template <typename Struct>
 Status CopyStruct(const void* user_struct, size_t size, const std::string& name, Struct* own) {
   const auto* const bytes = static_cast<const unsigned char*>(user_struct);

@@ -10,8 +10,8 @@
 
 namespace shampoo {
 
-// Returns the status of work(), or its exception as a status. For a rank that must still join an exchange in which
-// other ranks wait for it.
+// Returns the status of work(). If work() throws, returns the exception as a status. Used where a rank must still join
+// an exchange after a failure, because the other ranks wait for it there.
 template <typename Work>
 Status CatchExceptions(Work&& work) {
   try {
@@ -23,7 +23,8 @@ Status CatchExceptions(Work&& work) {
   }
 }
 
-// Returns a copy, or the error that there is no memory for one. For a rank that must still report an error.
+// Returns a copy of a status, or an out-of-memory error if the copy cannot be allocated. Used where a rank must still
+// report its error.
 inline Status CopyOf(const Status& status) {
   return CatchExceptions([&] { return status.Copy(); });
 }

@@ -10,8 +10,8 @@ namespace shampoo {
 namespace {
 
 // Rounds a double to float "to odd". A second rounding to a narrower type then gives the same result as one rounding
-// (Boldo and Melquiond, "When double rounding is odd", 2005), because a float has 24 bits, at least two more than
-// float16 (11) and bfloat16 (8).
+// (Boldo and Melquiond, "When double rounding is odd", 2005), because the significand of a float has 24 bits, at least
+// two more than that of float16 (11) or bfloat16 (8).
 float RoundToOdd(double value) {
   const float nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || !std::isfinite(value)) return nearest;

@@ -41,8 +41,9 @@ std::string CgroupPath() {
   return groups.substr(start, groups.find('\n', start) - start);
 }
 
-// Returns the smallest quota of the control group and of all groups above it, in processors, because a limit holds for
-// all groups below it. If there is none, returns the quota of the v1 hierarchy; 0: no limit.
+// Returns the smallest quota, in processors, of the control group and of the groups above it, because the quota of a
+// group also limits the groups below it. If none of them has a quota, returns the quota of the v1 hierarchy. Returns 0
+// if there is no limit.
 int QuotaCpus() {
   int least = 0;
   std::string path = CgroupPath();

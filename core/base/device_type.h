@@ -6,7 +6,7 @@
 
 namespace shampoo {
 
-// The values are those of SHAMPOO_CPU and SHAMPOO_CUDA in the public header.
+// SHAMPOO_CPU and SHAMPOO_CUDA in the public header have the same values.
 enum class DeviceType : int32_t { kCpu = 1, kCuda = 2 };
 
 }  // namespace shampoo

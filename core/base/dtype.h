@@ -9,7 +9,7 @@
 
 namespace shampoo {
 
-// The values are those of SHAMPOO_F32 ... in the public header.
+// The constants SHAMPOO_F32 ... in the public header have the same values.
 enum class Dtype : int32_t { kF32 = 1, kF64 = 2, kF16 = 3, kBf16 = 4, kI32 = 5, kI64 = 6 };
 
 constexpr size_t SizeOf(Dtype dtype) {
@@ -27,8 +27,9 @@ constexpr size_t SizeOf(Dtype dtype) {
   return 0;
 }
 
-const char* NameOf(Dtype dtype);                               // "f32", "f64", "f16", "bf16", "i32", "i64"
-bool FloatDtypeFromName(std::string_view name, Dtype* dtype);  // returns false unless it is one of the float types
+const char* NameOf(Dtype dtype);  // "f32", "f64", "f16", "bf16", "i32", "i64"
+// Return false if no floating-point dtype has this name or value.
+bool FloatDtypeFromName(std::string_view name, Dtype* dtype);
 bool FloatDtypeFromInt(int32_t value, Dtype* dtype);
 
 // Returns the largest finite value: 65504 for f16.

@@ -41,8 +41,8 @@ class FloatingPointMode {
 // depend on it.
 class Executor {
  public:
-  // Creates an executor of at most `threads` slots, for which the plan has counted workspace. It runs on the library's
-  // thread pool if host.parallel_for is nullptr.
+  // Creates an executor with at most `threads` slots, the number for which the plan has counted workspace. If
+  // host.parallel_for is nullptr, the executor uses the thread pool of the library.
   static Status Create(int threads, const HostExecutor& host, std::unique_ptr<Executor>* out);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/hash.h"
 
-// Inlined into this file, so that the library shares no xxhash symbol with the application's copy.
+// Inlines xxHash into this file, so that the library shares no symbol with a copy of xxHash in the application.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -7,7 +7,8 @@
 
 namespace shampoo {
 
-// Returns the XXH3 hash of `bytes` bytes. It detects differences and damage, and does not protect against an attacker.
+// Returns the XXH3 hash of `bytes` bytes. The hash detects differences and damage, but it does not protect against an
+// attacker.
 uint64_t HashBytes(const void* data, size_t bytes, uint64_t seed);
 
 // Computes the same hash, with seed 0, of bytes that arrive in pieces.

@@ -3,8 +3,8 @@
 #pragma once
 
 // Marks functions in headers that libshampoo.so, the CUDA plugin and the fake plugin of the tests each compile
-// (core/rules and core/base/kernels). Of the functions in the standard library, these functions call only those of
-// <bit>, <cmath> and <limits>. They neither throw nor allocate.
+// (core/rules and core/base/kernels). These functions use only <bit>, <cmath> and <limits> of the standard library.
+// They neither throw nor allocate.
 //
 //   SHAMPOO_HD           A function that host code and kernels call. A constexpr function needs no mark, because nvcc
 //                        is called with --expt-relaxed-constexpr.

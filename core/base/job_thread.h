@@ -15,11 +15,12 @@
 
 namespace shampoo {
 
-// A thread that runs jobs one after another, in the order in which one other thread submits them. The owner provides a
-// fixed number of slots for the data of jobs. They are used in turn, so that submitting a job allocates nothing.
+// A thread that runs jobs one after another, in the order in which one other thread submits them. The data of the jobs
+// are in a fixed number of slots, which are reused in turn, so that submitting a job allocates nothing. To submit a
+// job, the other thread calls NextSlot(), fills that slot and calls Submit().
 //
-// Like the threads of ThreadPool, it receives no signals. Its floating-point environment is the default one, so that
-// results do not depend on the thread that created it.
+// Like the threads of ThreadPool, the thread receives no signals. It has the default floating-point environment, so
+// that results do not depend on the thread that created it.
 class JobThread {
  public:
   using Job = std::function<Status(size_t slot)>;
@@ -37,7 +38,7 @@ class JobThread {
   int64_t Submit();
   // Waits until the job with this number, and all earlier ones, have ended.
   void WaitFor(int64_t number);
-  // Returns, once, the first error of a job since the last call. Does not wait.
+  // Returns the first error of the jobs that have ended since the last call, or success. Does not wait.
   Status TakeError();
 
  private:

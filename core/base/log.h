@@ -12,12 +12,13 @@ using LogCallback = void (*)(void* user, int level, const char* message);
 // Sets the log callback of the process; nullptr disables logging. The callback runs on the thread that called the
 // library.
 void SetLog(LogCallback callback, void* user, LogLevel max_level);
-// Returns whether a message of this level would be delivered. Check it before building an expensive text.
+// Returns whether a message of this level would be delivered. Callers check this before they build an expensive
+// message.
 bool LogEnabled(LogLevel level);
 void Log(LogLevel level, const std::string& message);
 
-// Logs the text that make() returns; an empty text is not logged. make() is called only if the level is enabled. For
-// code that cannot report an error: a message for which there is no memory is dropped.
+// Logs the message that make() returns, unless it is empty. make() is called only if the level is enabled. Never
+// throws: if make() throws, for example because memory is exhausted, nothing is logged.
 template <typename Make>
 void LogText(LogLevel level, Make&& make) noexcept {
   try {

@@ -10,7 +10,7 @@
 
 namespace shampoo {
 
-// The values are those of shampoo_status in the public header.
+// The constants of shampoo_status in the public header have the same values.
 enum class Code : int {
   kOk = 0,
   kInvalid = 1,
@@ -26,12 +26,12 @@ enum class Code : int {
 
 const char* CodeName(Code code);
 
-// Success, or an error with a code and a text. Callers prepend context to the text of an error: "outer: inner: cause".
+// Success, or an error with a code and a message. Callers prepend context to the message: "outer: inner: cause".
 class [[nodiscard]] Status {
  public:
   Status() = default;
   Status(Code code, std::string message) : failure_(new Failure{code, std::move(message)}) {}
-  // Returns the error that memory ran out. It allocates nothing.
+  // Returns an out-of-memory error. Allocates nothing.
   static Status OutOfMemory() noexcept { return Status(&out_of_memory); }
 
   bool ok() const { return failure_ == nullptr; }
@@ -42,7 +42,7 @@ class [[nodiscard]] Status {
     if (ok()) return Status();
     return failure_.get() == &out_of_memory ? OutOfMemory() : Status(code(), message());
   }
-  // Returns the same error with "<context>: " prepended to its text.
+  // Returns the same error with "<context>: " prepended to its message, or success.
   Status Within(const std::string& context) && {
     return ok() ? Status() : Status(code(), Cat(context, ": ", message()));
   }

@@ -9,9 +9,10 @@ namespace shampoo {
 
 // The error message of each thread: the text of its last error. It is freed when the thread exits.
 //
-// It is not a thread_local object. An object of class type registers its destructor on first use, and glibc aborts the
-// process if there is no memory for that. A thread_local array would be too large: libshampoo uses the static TLS model
-// (core/blas/scratch.cc), and a process has less than 2 KiB of static TLS for all libraries that it loads with dlopen.
+// The message is not in a thread_local object. A thread_local object of class type registers its destructor at its
+// first use, and glibc aborts the process if there is no memory for the registration. A thread_local array would be too
+// large: libshampoo uses the static TLS model (core/blas/scratch.cc), and a process has less than 2 KiB of static TLS
+// for all libraries that it loads with dlopen.
 class ThreadText {
  public:
   static constexpr size_t kBytes = 4096;  // including the terminating zero byte

@@ -38,10 +38,11 @@ void ForEachTile(Tiles* tiles, int64_t count, const Work& work) {
   for (int64_t i = 0; i < count; ++i) work(i);
 }
 
-// The number of multiplications that decides whether an operation is divided into tiles. Each tile of a contraction has
-// at least about this many (core/backend/cpu/kronecker.cc). A rank update that has at least this many, and a matrix of
-// at least 1024 rows, is divided into squares of about 512 x 512. With 1024 rows, a square below the diagonal then has
-// at least 2^26 multiplications (core/blas/rank_update.cc).
+// The number of multiplications from which an operation is divided into tiles.
+// Contractions (core/backend/cpu/kronecker.cc): each tile has at least about this many multiplications.
+// Rank updates (core/blas/rank_update.cc): an update of a matrix with at least 1024 rows is divided into squares of
+// about 512 x 512 if it has at least this many multiplications. With 1024 rows, a square below the diagonal then has at
+// least 2^26 multiplications.
 inline constexpr int64_t kMinParallelProducts = int64_t{1} << 28;
 
 }  // namespace shampoo

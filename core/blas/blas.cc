@@ -14,8 +14,8 @@
 namespace shampoo::blas {
 namespace {
 
-// Returns whether ?symv stays within A and y. OpenBLAS's kernels for the processors of kReadBeyond read past the end,
-// where memory may not be mapped.
+// Returns whether ?symv reads nothing beyond the ends of A and y. OpenBLAS's kernels for the processors in kReadBeyond
+// read past these ends, where memory may not be mapped.
 bool SymvStaysInBounds() {
   static const bool result = [] {
     const std::string_view kernel = openblas_get_corename();
@@ -101,12 +101,12 @@ void Symv(bool upper, int64_t n, const double* a, int64_t lda, const double* x, 
   }
 }
 
-// The sizes suffice for Syevd, Syevr and Syev. LAPACK's documentation requires:
+// These workspace sizes suffice for Syevd, Syevr and Syev. LAPACK's documentation requires:
 //   ?syevd  1 + 6 n + 2 n^2 and 3 + 5 n
 //   dsyevr  26 n and 10 n; Syevr also needs n^2 for the eigenvectors and 2 n integers for their support
 //   dsyev   3 n - 1
-// With more work, up to the 34 n that workspace queries return for small n, the reduction to tridiagonal form uses its
-// full block size. 64 n is above that.
+// With a larger workspace, up to the 34 n that workspace queries return for small n, the reduction to tridiagonal form
+// uses its full block size. 64 n is above that.
 int64_t EigenWork(int64_t n) { return 1 + 64 * n + 2 * n * n; }
 int64_t EigenIntWork(int64_t n) { return 3 + 12 * n; }
 
@@ -140,7 +140,8 @@ int Syev(int64_t n, double* a, double* w, double* work) {
   return LAPACKE_dsyev_work(LAPACK_COL_MAJOR, 'V', 'U', Int(n), a, Int(n), w, work, Int(EigenWork(n)));
 }
 
-// LAPACK's documentation requires max(3 k + max(m, n), 5 k); more allows blocked algorithms.
+// LAPACK's documentation requires max(3 k + max(m, n), 5 k) with k = min(m, n). A larger workspace allows blocked
+// algorithms.
 int64_t SvdWork(int64_t m, int64_t n) { return 64 * (m + n) + 5 * std::min(m, n); }
 
 // A row-major A is a column-major A^T = V diag(s) U^T.

@@ -9,8 +9,8 @@
 
 namespace shampoo::blas {
 
-// Thin overloads of BLAS and LAPACK for float and double. Matrices are row-major. Extents must fit 31 bits, which the
-// plan checks. A thread that calls one of these functions must hold a ScratchUse (scratch.h).
+// Thin wrappers of BLAS and LAPACK, overloaded for float and double. Matrices are row-major. Extents must fit 31 bits,
+// which the plan checks. A thread that calls one of these functions must hold a ScratchUse (scratch.h).
 
 // C <- alpha A A^T + beta C (A: n x k), or, if `transposed`, C <- alpha A^T A + beta C (A: k x n). Reads and writes
 // only the lower triangle of C (n x n).
@@ -19,7 +19,8 @@ void Syrk(bool transposed, int64_t n, int64_t k, float alpha, const float* a, in
 void Syrk(bool transposed, int64_t n, int64_t k, double alpha, const double* a, int64_t lda, double beta, double* c,
           int64_t ldc);
 
-// C (m x n) <- alpha A B + beta C. A is stored as m x k, or as its transpose, k x m; B as k x n, or as n x k.
+// C (m x n) <- alpha A B + beta C. If transpose_a, A is stored as its transpose (k x m); if transpose_b, B is stored as
+// its transpose (n x k).
 template <typename Real>
 struct Product {
   bool transpose_a, transpose_b;
@@ -79,9 +80,9 @@ int Gesvd(int64_t m, int64_t n, double* a, double* u, double* s, double* vt, dou
 // Up to this extent, the workspace size of the eigensolvers fits the 32-bit integers of LAPACK.
 inline constexpr int64_t kLargestEigenproblem = 32750;
 
-// Checks that several threads, including those of the application, may call BLAS at the same time. They may with the
-// OpenBLAS that is linked into the library. They may not with a serial OpenBLAS of the system (SHAMPOO_SYSTEM_BLAS), in
-// which all callers share scratch memory.
+// Checks that several threads, including those of the application, may call BLAS at the same time. The OpenBLAS that is
+// linked into the library allows this. A serial OpenBLAS of the system (SHAMPOO_SYSTEM_BLAS) does not, because all its
+// callers share scratch memory.
 Status CheckThreads();
 
 // The BLAS in use: its name and version, such as "OpenBLAS 0.3.21", and its kernel for this CPU, such as "SkylakeX".

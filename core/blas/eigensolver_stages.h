@@ -6,8 +6,8 @@
 
 namespace shampoo::blas {
 
-// The stages of an eigensolver, as thin overloads. Matrices are row-major. Functions that return an int return LAPACK's
-// info. As in blas.h, a thread that calls them must hold a ScratchUse.
+// The stages of an eigensolver: thin wrappers, overloaded for float and double. Matrices are row-major. Functions that
+// return an int return LAPACK's info. As in blas.h, a thread that calls them must hold a ScratchUse.
 
 // Reduces A to tridiagonal form: A = Q T Q^T with Q = H(n-2) ... H(1) H(0) and H(i) = I - tau[i] v v^T. v[j] for j < i
 // is stored in a[(i + 1) * n + j], v[i] is 1, and all other elements of v are 0. Reads the lower triangle of A.

@@ -28,8 +28,8 @@ constexpr int64_t kDepth = 512;
 constexpr int64_t kMaxSeparate = int64_t{512} << 10;
 
 // The scratch of this thread's innermost ScratchUse, and whether its buffer is in use. Their TLS model is initial-exec:
-// in a process that loads the library with dlopen, every other kind of thread-local variable is allocated at its first
-// use on a thread, which would be in a step.
+// in a process that loads the library with dlopen, a thread-local variable of any other model is allocated at its first
+// use on a thread, which would happen during a step.
 [[gnu::tls_model("initial-exec")]] thread_local void* entered = nullptr;
 [[maybe_unused, gnu::tls_model("initial-exec")]] thread_local bool in_use = false;
 

@@ -12,8 +12,9 @@ namespace shampoo::blas {
 // Which bytes of a Scratch are written by calls of BLAS.
 //
 // A product packs a panel of its first operand at the beginning of the scratch memory. It packs a panel of its second
-// operand after the room for the largest first panel, which is up to 2 MiB. The offset of the second panel depends on
-// the kernel and the element type. For small blocks, only the panels are populated, not the gaps between them.
+// operand after the space reserved for the largest first panel, which has up to 2 MiB. The offset of the second panel
+// depends on the kernel and the element type. For small blocks, only the panels are populated, not the gaps between
+// them.
 class ScratchExtent {
  public:
   // Adds products of d x d and d x wide matrices and of their transposes, and eigenproblems of size d.

@@ -37,8 +37,8 @@ Status DescriptionTexts(const OptimizerState& optimizer, int number, std::vector
   const auto add = [&](const char* what, const std::string& description) {
     texts->push_back(Cat("{\"optimizer\":", number, ",\"", what, "\":", description, "}"));
   };
-  // A rank may have no elements of a parameter. The step counter of the parameter's group may then be too small on that
-  // rank.
+  // A rank may have no elements of a parameter, and the step counter of the parameter's group may then be too small on
+  // that rank. Such a parameter is sent as empty_param, and Descriptions takes its group from another rank.
   const std::vector<Param>& params = optimizer.plan().params;
   for (size_t g = 0; g < optimizer.plan().groups.size(); ++g) {
     StoredGroup group = DescribeHyperParameters(optimizer, static_cast<int>(g));

@@ -186,7 +186,7 @@ Status KindOf(const std::string& path, PathKind* kind) {
 
 Status MakeDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0777) == 0) {
-    // Make the directory durable, if its parent can be opened.
+    // Make the new directory durable by syncing its parent, if the parent can be opened.
     const size_t slash = path.find_last_of('/', path.find_last_not_of('/'));
     (void)SyncDirectory(slash == std::string::npos ? "." : path.substr(0, slash + 1)).ok();
     return {};

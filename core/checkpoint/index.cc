@@ -154,7 +154,8 @@ Status CheckFormat(const Json& checkpoint, CheckpointIndex* index) {
   return {};
 }
 
-// Fails unless the bytes after the start have the checksum in the start.
+// Computes the checksum of all bytes after the start of the index (IndexStart). Fails unless the start has this
+// checksum.
 Status VerifyChecksum(const File& file, int64_t bytes, uint64_t* checksum) {
   const size_t start_bytes = IndexStart(0).size();
   std::string start(static_cast<size_t>(std::min<int64_t>(bytes, static_cast<int64_t>(start_bytes))), '\0');

@@ -24,7 +24,7 @@ inline constexpr int64_t kCheckpointFormat = 1;  // the latest version; all earl
 
 struct StoredGroup {
   int64_t step = 0;
-  std::vector<std::pair<std::string, std::string>> config;  // the hyper-parameters when it was saved
+  std::vector<std::pair<std::string, std::string>> config;  // the hyper-parameters when the group was saved
 
   const std::string* Value(const std::string& key) const;  // nullptr: the key is not stored
   bool operator==(const StoredGroup&) const = default;
@@ -59,7 +59,7 @@ struct StoredBlock {
   std::vector<StoredEntry> entries;
 
   const StoredEntry* Find(std::string_view state) const;  // nullptr: there is none
-  bool HasFactors() const;                                // whether it was saved as a preconditioned block
+  bool HasFactors() const;                                // whether it was saved with factor matrices
 };
 
 // Returns "<key>/<state>".

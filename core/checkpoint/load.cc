@@ -19,8 +19,8 @@
 namespace shampoo {
 namespace {
 
-// Restores the states of the optimizers if a load fails. It copies states that have a small total size. An initial
-// state is initialized again. Any other state cannot be restored.
+// Restores the states of the optimizers after a failed load. A state that was initial before the load is initialized
+// again. The other states are copied before the load if their total size is small; otherwise they cannot be restored.
 class StateBackup {
  public:
   explicit StateBackup(std::span<OptimizerState* const> optimizers) : optimizers_(optimizers) {
@@ -105,8 +105,8 @@ class Load {
       reader_ = std::make_unique<StatesReader>(index_);
       return backup->Keep();
     })));
-    // If the state of one rank must not be lost, every rank checks its files first. If another rank found an error only
-    // while it loads, the rank with that state might already have overwritten it.
+    // If Restore() may fail on any rank, every rank checks its files before any rank writes. Otherwise, one rank could
+    // find an error while it loads, when another rank has already overwritten a state that it cannot restore.
     const int64_t own_needs = backup->NeedsCheckFirst() ? 1 : 0;
     std::vector<int64_t> needs;
     SHAMPOO_RETURN_IF_ERROR(ranks_.AllGatherInts({&own_needs, 1}, &needs));

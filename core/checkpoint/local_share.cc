@@ -28,7 +28,8 @@ DuplicatesOn DuplicatesOf(const PlanData& plan, const Block& block) {
   return piece_is_whole ? DuplicatesOn::kShards : DuplicatesOn::kCopies;
 }
 
-// Returns whether the plan says that every shard rank has the whole parameter. The first shard rank writes it.
+// Returns whether the plan says that every shard rank has the whole parameter. The first shard rank writes such a
+// parameter.
 bool IsWholeOnShards(const PlanData& plan, const Block& block) {
   return DuplicatesOf(plan, block) == DuplicatesOn::kShards && plan.param(block).desc.form == ShardForm::kWhole;
 }
@@ -52,7 +53,8 @@ std::vector<BlockToSave> BlocksOf(const OptimizerState& optimizer, DuplicatesOn 
       made.optimizer = &optimizer;
       made.param = desc.name;
       made.stored.place = BlockPlace::Of(desc, block);
-      // Pieces are numbered on each rank separately, but no other block has the same first element.
+      // Each rank numbers its pieces separately, so a piece is identified by its first element instead, which is
+      // unique.
       made.stored.key =
           Cat(desc.name, "/", made.stored.place.is_whole() ? Cat(block.index) : Cat("@", made.stored.place.first()));
     }

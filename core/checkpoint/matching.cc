@@ -44,12 +44,12 @@ const char* KeyOf(std::string_view state) {
   return state.starts_with("kl_scale") ? "factor_correction" : nullptr;
 }
 
-// Whether the state belongs to a factor matrix.
+// Returns whether the state belongs to a factor matrix.
 bool IsOfFactor(std::string_view state) {
   return state.starts_with("factor") || state.starts_with("inverse") || state.starts_with("basis");
 }
 
-// Whether a block loads the state from saved blocks of other shapes. These blocks must then have the state.
+// Returns whether a block loads the state from saved blocks of other shapes. These blocks must then have the state.
 // gradient_count is also loaded, but needs no check: with the methods that use it, all saved blocks have it.
 bool IsConverted(const StateEntry& state) { return state.elementwise() || state.state() == kLrSum; }
 

@@ -12,17 +12,17 @@
 namespace shampoo {
 namespace {
 
-// The start of what a rank sends in one exchange of texts. The texts follow, each after its length.
+// The header of the segment that a rank sends in one exchange of texts. The texts follow, each preceded by its length.
 struct TextsHeader {
   int64_t bytes;  // of the texts and their lengths
   int64_t left;   // number of texts that the rank has still to send
 };
 
-// Enough for the text of a block, which has the name of its parameter twice.
+// Enough for the text of a block, which contains the name of its parameter twice.
 constexpr int64_t kLongestText = int64_t{1} << 20;
 constexpr int64_t kMaxTexts = int64_t{1} << 40;
 
-// Calls take() unless *own is an error, and stores its error there.
+// Calls take() unless *own is already an error. Stores an error of take() in *own.
 void TakeText(const Ranks::Take& take, int rank, std::string_view text, Status* own) {
   if (!own->ok()) return;
   *own = CatchExceptions([&] {

@@ -27,7 +27,7 @@ class Ranks {
 
   // Returns, on every rank, the error of the lowest rank that failed.
   virtual Status Agree(const Status& own) const = 0;
-  // Sets *number to rank 0's `own` on every rank.
+  // Sets *number, on every rank, to the value of `own` on rank 0.
   virtual Status BroadcastFromFirst(int64_t own, int64_t* number) const = 0;
   // Gathers the same number of integers from every rank. The caller must check them before it uses them as sizes or
   // counts.
@@ -55,7 +55,7 @@ class OneRank final : public Ranks {
   Status BroadcastFromFirst(int64_t own, int64_t* number) const override;
   Status AllGatherInts(std::span<const int64_t> own, std::vector<int64_t>* numbers) const override;
   Status Collect(size_t count, const Make& make, const Take& take, Status* own) const override;
-  // The number is this rank's own.
+  // Always succeeds, because the number is from this rank itself.
   Status CheckReceived(const Received& /*received*/, int64_t /*least*/, int64_t /*most*/) const override { return {}; }
 };
 

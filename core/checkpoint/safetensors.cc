@@ -83,7 +83,7 @@ Status ReadSafetensorsLength(const char* start, int64_t file_bytes, int64_t* hea
   if (length > static_cast<uint64_t>(file_bytes - kSafetensorsLengthBytes)) {
     return IoFailed("the header length is ", length, " bytes, but the file has ", file_bytes, " bytes", kLoadAnother);
   }
-  // The limit of other readers of the format. A damaged length must not cause a huge allocation.
+  // Other readers of the format have the same limit. It prevents a huge allocation if the length is damaged.
   constexpr uint64_t kMax = 100'000'000;
   if (length > kMax) return IoFailed("the header length is ", length, " bytes; expected at most ", kMax, kLoadAnother);
   *header_bytes = static_cast<int64_t>(length);

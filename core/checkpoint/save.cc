@@ -79,7 +79,7 @@ class Save {
     SHAMPOO_RETURN_IF_ERROR(WriteIndex(writer->files()));
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions([&] { return ranks_.is_first() ? Publish() : Status(); })));
     if (ranks_.is_first()) {
-      LogText(LogLevel::kInfo, [&] { return Cat("saved ", index_path_, ": ", BytesText(bytes), " of rank 0"); });
+      LogText(LogLevel::kInfo, [&] { return Cat("saved ", index_path_, ": rank 0 wrote ", BytesText(bytes)); });
     }
     return {};
   }

@@ -16,7 +16,7 @@ namespace {
 // matrix.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 static_assert(static_cast<size_t>(kLargestBlockDim) * sizeof(double) <= kPieceBytes);
-// How far the system reads ahead.
+// The number of bytes that the system is asked to read ahead.
 constexpr int64_t kAheadBytes = int64_t{8} << 20;
 // Limits for open files and the names of their tensors, which are kept in memory. A file with more than one block has
 // at most kMaxTensors / 2 tensors.

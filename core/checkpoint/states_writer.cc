@@ -13,8 +13,8 @@
 namespace shampoo {
 namespace {
 
-// Holds a row of the largest factor matrix. Small enough that packed data is still in the cache when it is hashed and
-// written.
+// The size of the buffer, which holds at least a row of the largest factor matrix. It is small enough that packed data
+// is still in the cache when it is hashed and written.
 constexpr size_t kBufferBytes = size_t{1} << 20;
 static_assert(static_cast<size_t>(kLargestBlockDim) * sizeof(double) <= kBufferBytes);
 

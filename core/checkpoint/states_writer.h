@@ -58,7 +58,7 @@ class StatesWriter {
   std::vector<StoredFile> files_;
 };
 
-// Returns the description of an entry in a file.
+// Returns the description of an entry in a safetensors file, as if the entry were the first tensor of the file.
 TensorSpec SpecOf(const std::string& name, const StateEntry& entry);
 
 }  // namespace shampoo

@@ -35,7 +35,7 @@ int FirstNotZero(const Communicator& comm) {
   return rank;
 }
 
-// Fails unless the last gathered integers are codes.
+// Fails, and aborts the communicator, unless the integers that were gathered last are status codes.
 Status CheckCodesOrAbort(Communicator* comm) {
   for (int rank = 0; rank < comm->world(); ++rank) {
     SHAMPOO_RETURN_IF_ERROR(CheckCodeOrAbort(comm, rank, comm->GatheredInt(rank)));

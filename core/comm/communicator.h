@@ -81,7 +81,8 @@ class Communicator {
   // Makes an all-gather in place. buffer: world() segments of segment_bytes each; before the call only this rank's
   // segment is filled, afterwards all are. A failure aborts the communicator.
   Status GatherInPlace(void* buffer, int64_t segment_bytes);
-  // Does the same in the order of a stream. buffer must be memory that the communicator takes directly.
+  // Does the same in the order of a stream. buffer must be memory of the kind that the communicator takes: it is not
+  // staged.
   // captured: the stream is being captured; a failure then only means that the step cannot be captured.
   Status GatherInStream(void* buffer, int64_t segment_bytes, void* stream, bool captured = false);
 
@@ -98,7 +99,7 @@ class Communicator {
                   std::span<const size_t> recv_bytes) {
     return AllToAllInStream(send, send_bytes, recv, recv_bytes, nullptr);
   }
-  // Does the same in the order of a stream. send and recv must be memory that the communicator takes directly.
+  // Does the same in the order of a stream. send and recv must be memory of the kind that the communicator takes.
   Status AllToAllInStream(const void* send, std::span<const size_t> send_bytes, void* recv,
                           std::span<const size_t> recv_bytes, void* stream, bool captured = false);
 

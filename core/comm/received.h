@@ -19,7 +19,7 @@ inline constexpr char kCheckRanks[] =
 
 // A number that a rank sent.
 struct Received {
-  const char* what;  // how errors name it
+  const char* what;  // how errors name the number
   int rank;
   int64_t number;
 };
@@ -27,7 +27,7 @@ struct Received {
 // Fails with kComm unless the number is in [least, most]. For callers that agree on their status afterwards.
 Status CheckReceived(const Communicator& comm, const Received& received, int64_t least, int64_t most);
 
-// The same for callers that do not agree on a status: a failure aborts the communicator, as a failed collective does.
+// Does the same for callers that do not agree on a status: a failure aborts the communicator, like a failed collective.
 Status CheckReceivedOrAbort(Communicator* comm, const Received& received, int64_t least, int64_t most);
 // Checks a Code in the same way.
 Status CheckCodeOrAbort(Communicator* comm, int rank, int64_t number);

@@ -26,8 +26,8 @@ namespace shampoo {
 //   round 0 ----------- round 0                codes in the headers: {0, code}
 //   texts ------------- texts                  FetchError(): both return B's error
 //
-// A rank whose collective failed cannot know which ranks noticed. It joins the next round of each communicator once, to
-// report the failure (Report()):
+// A rank whose collective failed cannot know which other ranks noticed the failure. It joins the next round of each
+// communicator once, to report the failure (Report()):
 //
 //   rank A              rank B
 //   round 0: ok         round 0: fails on B alone
@@ -78,8 +78,8 @@ class Rounds {
   const RoundHeader& header(int rank) const { return headers_[static_cast<size_t>(rank)]; }
   // Returns the bits that any rank set in its flags.
   uint32_t AnyFlags() const;
-  // Returns the failure that all ranks return. A failed collective has priority over other failures, and a forwarded
-  // failure comes last. Among failures of the same priority, the failure of the lowest rank is returned.
+  // Returns the failure whose error all ranks return. A failed collective has priority over other failures, and a
+  // forwarded failure comes last. Among failures of the same priority, the failure of the lowest rank is returned.
   RoundFailure FindFailure() const;
   // Exchanges the error messages and returns the error that all ranks return. Collective. Makes one exchange, before
   // which it allocates nothing, so a rank without memory can take part.

@@ -8,12 +8,12 @@ namespace shampoo {
 
 // Bits of RoundHeader::flags.
 inline constexpr uint32_t kFailureIsForwarded = 1;  // another rank has failed, and its own report has more detail
-inline constexpr uint32_t kSkipsStep = 2;           // the step is to succeed without changing anything
+inline constexpr uint32_t kSkipsStep = 2;           // all ranks skip the step: it succeeds without changing anything
 inline constexpr uint32_t kNeedsExactCheck = 4;     // the owner of a block must check its gradient
 inline constexpr uint32_t kRoundFlags = 7;
 
-// What every rank sends in front of its payload. Ranks run on machines of one kind, so its bytes are sent as they are
-// in memory.
+// The header that every rank sends in front of its payload. All ranks run on the same kind of machine, so the header is
+// sent as raw bytes.
 struct RoundHeader {
   int32_t code;  // Code of the rank's failure; 0: none
   uint32_t flags;

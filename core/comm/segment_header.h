@@ -25,8 +25,9 @@ struct SegmentHeader {
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes);
 
-// The header of a shard rank's segment in the agreement of shards. After it come, for each group, the number of the
-// step that the rank is about to make (int64; 0: the group makes no step), then the GradientOnShard of each parameter.
+// The header of a shard rank's segment in the agreement of shards. It is followed by an int64 for each group, the
+// number of the step that the rank is about to make (0: the group makes no step), and by a byte for each parameter, its
+// GradientOnShard.
 struct ShardHeader {
   RoundHeader round;
   uint64_t hyper_parameters;  // hash of the hyper-parameters that can be changed

@@ -95,7 +95,7 @@ Config::Config() : values_(Keys().size()), sources_(Keys().size(), Source::kDefa
   ApplyDefaults();
 }
 
-// text: passes the check of the key. A test asserts this for all defaults.
+// Sets a key to a default. `text` must pass the check of the key; a test asserts this for all defaults.
 void Config::TakeText(const Key& key, const char* text) {
   (void)ParseValue(key, text, &values_[static_cast<size_t>(IndexOf(key))]).ok();
 }
@@ -146,7 +146,7 @@ Status Config::SetInteger(const char* name, int64_t integer) {
 
 Status Config::SetText(const char* name, const char* text) {
   return Set(name, [text](const Key& key, Value* value) {
-    if (text == nullptr) return Invalid("key ", key.name, ": the value is NULL: expected a text, ", RangeText(key));
+    if (text == nullptr) return Invalid("key ", key.name, ": the value is NULL: expected a string, ", RangeText(key));
     return ParseValue(key, text, value);
   });
 }

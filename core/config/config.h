@@ -14,8 +14,8 @@
 namespace shampoo {
 
 // The values of all keys: the values that the user has set, and the defaults of the preset and the method for all other
-// keys. Each value is checked against its row of the table when it is set. Resolve() makes the checks that involve
-// several keys.
+// keys. A value is checked against the table of keys when it is set. Resolve() makes the checks that involve several
+// keys.
 class Config {
  public:
   Config();
@@ -25,12 +25,12 @@ class Config {
   Status SetText(const char* name, const char* text);
   const std::string* Text(std::string_view name) const;  // returns nullptr if there is no such key
 
-  // Call after the config was copied from another config. Values that were set in that config are ignored if the method
-  // does not read their keys.
+  // Call after the config was copied from another config. Values that were set in the other config are then ignored if
+  // the method does not read their keys.
   void MarkInherited();
 
   bool IsSet(const Key& key) const { return SourceOf(key) != Source::kDefault; }
-  // Returns whether the user has set the key in this config, rather than in one that it was copied from.
+  // Returns whether the user has set the key in this config, not in a config from which it was copied.
   bool IsOwn(const Key& key) const { return SourceOf(key) == Source::kOwn; }
   const Value& ValueOf(const Key& key) const { return values_[static_cast<size_t>(IndexOf(key))]; }
 
@@ -41,7 +41,7 @@ class Config {
   enum class Source : unsigned char {
     kDefault,
     kInherited,  // set by the user in the config that this one was copied from
-    kOwn,        // set by the user, even if to the default
+    kOwn,        // set by the user in this config, possibly to the default
   };
 
   template <typename Make>

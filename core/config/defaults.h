@@ -9,7 +9,7 @@
 
 namespace shampoo {
 
-// A default that replaces the one of the table of keys.
+// A default that replaces the default in the table of keys.
 struct Default {
   const char* key;
   const char* text;
@@ -24,11 +24,11 @@ struct Preset {
 
 std::span<const Preset> Presets();  // in the order of the choices of the key `preset`
 
-// Returns the defaults of a method for keys whose default in the table is that of another method.
+// Returns those defaults of a method that differ from the table of keys.
 std::span<const Default> DefaultsOf(Method method);
 
-// Returns the default of a key: of the preset if it is for this method, otherwise of the method, otherwise of the
-// table.
+// Returns the default of a key from the first of these that has one: the preset, if it is for this method; the method;
+// the table of keys.
 const char* DefaultText(const Key& key, const Preset& preset, Method method);
 
 }  // namespace shampoo

@@ -86,11 +86,11 @@ const Key kKeys[] = {
             "keys are set. shampoo: the defaults of this table. shampoo_2024: the defaults of the July 2024 reference "
             "release. shampoo_pinv: shampoo with root_rank_handling pseudo_inverse. adamw: method adam with the "
             "learning rate and the weight decay of torch.optim.AdamW. soap, kl_shampoo: the method of this name with "
-            "its defaults. soap_h, kl_soap_h: method soap with norm_control hyperball; kl_soap_h also with "
-            "factor_correction kl. muon: method muon with the coefficients and the weight decay of torch.optim.Muon. "
-            "normuon, muonh: method muon with second_moment row, and with norm_control hyperball. lion: method sign "
-            "with the keys of Lion. A preset is for one method; if the key method selects another method, the defaults "
-            "of that method are used instead.",
+            "the defaults of the method. soap_h, kl_soap_h: method soap with norm_control hyperball; kl_soap_h also "
+            "with factor_correction kl. muon: method muon with the coefficients and the weight decay of "
+            "torch.optim.Muon. normuon: method muon with second_moment row. muonh: method muon with norm_control "
+            "hyperball. lion: method sign with the values of Lion. A preset is for one method; if the key method "
+            "selects another method, the defaults of that method are used instead.",
      .choices = kPresetNames},
     {.name = "method", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "How the update follows from the gradient. shampoo: Distributed Shampoo. soap: Adam in the eigenbases of "
@@ -98,9 +98,9 @@ const Key kKeys[] = {
             "Kullback-Leibler divergence (arXiv 2509.03378). muon: the filtered gradient of each matrix, "
             "orthogonalized (arXiv 2502.16982). sign: the signs of the filtered gradient (Lion, arXiv 2302.06675). "
             "adam, adagrad, rmsprop, sgd: the elementwise method of this name, without factor matrices, in the same "
-            "arithmetic as grafting: direction = filtered gradient / (sqrt(second moment) + epsilon); for sgd, the "
-            "filtered gradient itself. Each method has its own defaults. Creating a plan fails if a key that the "
-            "method does not read was set in the same config to a value other than its default.",
+            "arithmetic as the grafting method of this name. The direction is filtered gradient / (sqrt(second moment) "
+            "+ epsilon); for sgd, it is the filtered gradient. Each method has its own defaults. Creating a plan fails "
+            "if a key that the method does not read was set in the same config to a value other than its default.",
      .choices = kMethodNames, .choose = Choose<&Settings::method>},
     {.name = "lr", .type = KeyType::kF64, .default_text = "0.001",
      .doc = "Learning rate: the update is -lr times the direction. The default is 0.003 for methods soap and "
@@ -113,35 +113,37 @@ const Key kKeys[] = {
      .least = 0, .most = 1, .most_open = true, .number = &Settings::beta1, .changeable = true},
     {.name = "beta3", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Weight of the stored average in the filtered gradient H = beta3 E + (1 - beta3) G, where E is the average "
-            "before the step; E then decays by beta1. Lion has 0.9 here and a beta1 of 0.99. auto: beta1, so that H is "
-            "the new average; with method muon and use_nesterov beta1^2, so that H is Nesterov's average.",
+            "before the step and G the gradient. The new average is beta1 E + (1 - beta1) G. Lion uses a beta3 of 0.9 "
+            "and a beta1 of 0.99. auto: beta1, so that H is the new average; with method muon and use_nesterov, "
+            "beta1^2, so that H is Nesterov's average.",
      .methods = kAllMethods & ~kWithBasis, .least = 0, .most = 1, .most_open = true, .number = &Settings::beta3},
     {.name = "beta2", .type = KeyType::kF64, .default_text = "0.95",
-     .doc = "Decay of the factor matrices, or of the second moment of method soap, adam (default 0.999), rmsprop "
-            "(default 0.99) and muon (key second_moment). kl_shampoo (default 0.98) uses it for tensors without factor "
-            "matrices. 1: an unweighted sum, as in the original Shampoo.",
+     .doc = "With method shampoo, decay of the factor matrices. With method soap, adam (default 0.999), rmsprop "
+            "(default 0.99) and muon (key second_moment), decay of the second moment. With method kl_shampoo (default "
+            "0.98), decay of the second moment of tensors without factor matrices. For the factor matrices of method "
+            "soap and kl_shampoo, see shampoo_beta. 1: an unweighted sum, as in the original Shampoo.",
      .methods = kWithFactors | kWithDecayingMoment | kMuon, .least = 0, .most = 1, .least_open = true,
      .number = &Settings::beta2, .changeable = true},
     {.name = "epsilon", .type = KeyType::kF64, .default_text = "auto",
-     .doc = "Absolute number that is added to the eigenvalues of a factor matrix before its inverse root is computed. "
-            "If this key is set, it replaces root_relative_epsilon. Must be above 0 unless root_relative_epsilon or "
+     .doc = "Number that is added to the eigenvalues of a factor matrix before its inverse root is computed. If this "
+            "key is set, it replaces root_relative_epsilon. Must be above 0 unless root_relative_epsilon or "
             "root_rank_handling pseudo_inverse is used. With method soap, adam, adagrad and rmsprop: the number that "
-            "is added to the square root of the second moment; where the sum is 0, so is the direction. Method muon "
-            "uses it in the same way for second_moment. With method kl_shampoo: the number that is added to the root "
-            "of the Kronecker product of the eigenvalues. auto: 0 for shampoo, 1e-12 for soap and kl_shampoo, 1e-10 "
-            "for adagrad, otherwise 1e-8.",
+            "is added to the square root of the second moment. Where the sum is 0, the direction is 0, too. Method "
+            "muon uses it in the same way for second_moment. With method kl_shampoo: the number that is added to the "
+            "square root of the Kronecker product of the eigenvalues. auto: 0 for shampoo, 1e-12 for soap and "
+            "kl_shampoo, 1e-10 for adagrad, otherwise 1e-8.",
      .methods = kWithFactors | kWithMoment | kMuon, .least = 0, .number = &Settings::epsilon, .changeable = true,
      .arithmetic = true},
     {.name = "root_relative_epsilon", .type = KeyType::kF64, .default_text = "3e-04",
-     .doc = "Multiple of the mean eigenvalue of a factor matrix that is added to its eigenvalues before the inverse "
-            "root is computed. The mean eigenvalue is the trace divided by the size, after bias correction, so the "
-            "scale of the loss has no influence. If all elements of a factor matrix are 0 or subnormal in "
-            "computation_dtype, its inverse root is the identity. 0: epsilon is used. Creating a plan fails if both "
-            "keys are set to numbers above 0.",
+     .doc = "This number times the mean eigenvalue of a factor matrix is added to the eigenvalues of the matrix before "
+            "its inverse root is computed. The mean eigenvalue is the trace divided by the size, after bias "
+            "correction. The scale of the loss therefore has no influence. If all elements of a factor matrix are 0 or "
+            "subnormal in computation_dtype, its inverse root is the identity. 0: epsilon is used. Creating a plan "
+            "fails if both keys are set to numbers above 0.",
      .methods = kShampoo, .least = 0, .number = &Settings::root_relative_epsilon, .changeable = true},
     {.name = "momentum", .type = KeyType::kF64, .default_text = "0",
      .doc = "Momentum of the direction, applied after preconditioning and grafting, without dampening unless "
-            "momentum_dampening is set. 0: no momentum, and none is stored.",
+            "momentum_dampening is set. 0: no momentum, and no state for it.",
      .methods = kAllMethods & ~kMuon, .least = 0, .most = 1, .most_open = true, .number = &Settings::momentum,
      .changeable = true},
     {.name = "use_nesterov", .type = KeyType::kBool, .default_text = "false",
@@ -158,24 +160,24 @@ const Key kKeys[] = {
             "whatever lr is; momentum must be 0. palm: a step subtracts lr^2 * weight_decay times the parameter, as in "
             "PaLM (arXiv 2204.02311). coupled: weight_decay times the parameter is added to the gradient and therefore "
             "affects all states (L2 regularization). corrected: a step subtracts lr * weight_decay * lr / peak_lr "
-            "times the parameter, so that a smaller lr changes the norm in equilibrium less (arXiv 2506.02285). "
-            "independent_peak: a step subtracts lr * weight_decay / peak_lr times the parameter. decoupled_after: a "
-            "step subtracts lr * weight_decay times the parameter that it has already updated, as the code of SOAP's "
-            "authors does; only for method soap and kl_shampoo, with momentum 0.",
+            "times the parameter, so that the norm of the parameter in equilibrium depends less on lr (arXiv "
+            "2506.02285). independent_peak: a step subtracts lr * weight_decay / peak_lr times the parameter. "
+            "decoupled_after: a step subtracts lr * weight_decay times the parameter that it has already updated, as "
+            "the code of SOAP's authors does; only for method soap and kl_shampoo, with momentum 0.",
      .choices = kDecayNames, .choose = Choose<&Settings::weight_decay_type>},
     {.name = "peak_lr", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Largest learning rate of the schedule, for weight_decay_type corrected and independent_peak and for "
             "adam_lr. auto: the lr with which the plan is created.",
      .least = 0, .least_open = true, .number = &Settings::peak_lr},
     {.name = "cautious_decay", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Weight decay leaves out the elements whose magnitude the step increases, because the direction and the "
-            "parameter have opposite signs (arXiv 2510.12402). Requires momentum 0, and does not work with "
-            "weight_decay_type coupled and decoupled_after.",
+     .doc = "Weight decay skips an element if its direction and its parameter have opposite signs, so that the step "
+            "increases its magnitude (arXiv 2510.12402). Requires momentum 0, and does not work with weight_decay_type "
+            "coupled and decoupled_after.",
      .flag = &Settings::cautious_decay},
     {.name = "max_preconditioner_dim", .type = KeyType::kI64, .default_text = "1024",
      .doc = "Largest dimension of a block. Larger dimensions are split into blocks, each with its own factor matrices. "
-            "Larger blocks are closer to full Shampoo, and a step takes longer. The default is 2048 for method soap "
-            "and kl_shampoo.",
+            "With larger blocks, the method is closer to Shampoo without blocks, and a step takes longer. The default "
+            "is 2048 for method soap and kl_shampoo.",
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::max_preconditioner_dim},
     {.name = "use_merge_dims", .type = KeyType::kBool, .default_text = "true",
      .doc = "Merge neighboring dimensions if their product is at most max_preconditioner_dim. merge_min_dim selects "
@@ -210,14 +212,14 @@ const Key kKeys[] = {
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
     {.name = "factor_update_frequency", .type = KeyType::kI64, .default_text = "1",
      .doc = "Number n of steps between two updates of the factor matrices: the gradients of steps 1, 1 + n, 1 + 2 n "
-            "and so on change them. The decay and the bias correction count these updates. A larger number makes other "
-            "steps cheaper; on a GPU with method shampoo it has no effect on their time. Method soap and kl_shampoo "
-            "count the updates of each block.",
+            "and so on change them. The decay and the bias correction count these updates. A larger number makes the "
+            "steps without an update cheaper, except on a GPU with method shampoo. Method soap and kl_shampoo count "
+            "the updates of each block.",
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::factor_update_frequency},
     {.name = "precondition_dims", .type = KeyType::kChoice, .default_text = "all",
      .doc = "Which dimensions of a tensor with two or more dimensions have factor matrices. all: every dimension. "
-            "smaller, larger: only the smallest or the largest one, the first of equal ones (one-sided Shampoo). "
-            "Dimensions are compared after merging and before splitting.",
+            "smaller, larger: only the smallest or only the largest dimension (one-sided Shampoo); of equal "
+            "dimensions, the first. Dimensions are compared after merging and before splitting.",
      .methods = kWithFactors, .choices = kPreconditionDimsNames, .choose = Choose<&Settings::precondition_dims>},
     {.name = "refresh_growth", .type = KeyType::kF64, .default_text = "0.1",
      .doc = "Refreshes the inverse roots more often at the start. Above 0: the first refresh is at "
@@ -229,9 +231,9 @@ const Key kKeys[] = {
      .doc = "First step with preconditioning. Before it, only the grafting method is used. -1: step 1 if "
             "refresh_growth is above 0, otherwise precondition_frequency. If refresh_growth is 0, the value must be at "
             "least precondition_frequency. 0 means 1 if refresh_growth is above 0 or precondition_frequency is 1. "
-            "Method soap reads this key only with basis_order before: it is the update with the first refresh of the "
-            "eigenbases, and -1 means precondition_frequency. With method muon and sign, the grafting method also "
-            "gives the direction before this step, and -1 means 1.",
+            "Method soap reads this key only with basis_order before: it is then the number of the update that "
+            "computes the first eigenbases, and -1 means precondition_frequency. With method muon and sign, the "
+            "grafting method also gives the direction before this step, and -1 means 1.",
      .methods = kShampoo | kSoap | kMuon | kSign, .least = -1, .most = kLargestInteger,
      .integer = &Settings::start_preconditioning_step},
     {.name = "inverse_root_override", .type = KeyType::kList, .default_text = "2",
@@ -274,12 +276,12 @@ const Key kKeys[] = {
             "as in the reference release.",
      .methods = kShampoo, .choices = kInitialNames, .choose = Choose<&Settings::initial_inverse>},
     {.name = "root_method", .type = KeyType::kChoice, .default_text = "eigen",
-     .doc = "Algorithm for inverse roots. eigen: eigendecomposition, or a rational approximation of the same accuracy "
-            "for inverse square roots in float32 of size 8 to 512. newton: the coupled inverse Newton iteration, which "
-            "uses only matrix products. higher_order: a coupled iteration of order root_order. If the key epsilon is "
-            "set, it is relative to a bound on the largest eigenvalue. cans: for the roots 2 and 4, a fixed number of "
-            "matrix products in float64, meant for GPUs; other roots are computed by eigen. newton and higher_order "
-            "require an exponent_multiplier of 1.",
+     .doc = "Algorithm for inverse roots. eigen: eigendecomposition, or, for inverse square roots of matrices of size "
+            "8 to 512 in float32, a rational approximation of the same accuracy. newton: the coupled inverse Newton "
+            "iteration, which uses only matrix products. higher_order: a coupled iteration of order root_order. With "
+            "higher_order, the key epsilon is relative to a bound on the largest eigenvalue. cans: for the roots 2 and "
+            "4, a fixed number of matrix products in float64, meant for GPUs; other roots are computed by eigen. "
+            "newton and higher_order require an exponent_multiplier of 1.",
      .methods = kShampoo, .choices = kRootMethodNames, .choose = Choose<&Settings::root_method>},
     {.name = "root_order", .type = KeyType::kI64, .default_text = "3",
      .doc = "Order of convergence of root_method higher_order. A higher order takes fewer iterations, with more matrix "
@@ -287,7 +289,7 @@ const Key kKeys[] = {
      .methods = kShampoo, .least = 2, .most = 64, .integer = &Settings::root_order},
     {.name = "root_tolerance", .type = KeyType::kF64, .default_text = "1e-06",
      .doc = "The iteration of root_method newton or higher_order has converged when each element of the matrix that "
-            "approaches the identity is within this distance of it.",
+            "approaches the identity differs from the identity by at most this number.",
      .methods = kShampoo, .least = 0, .number = &Settings::root_tolerance},
     {.name = "root_max_iterations", .type = KeyType::kI64, .default_text = "100",
      .doc = "Maximum number of iterations of root_method newton and higher_order. If the result at that point is "
@@ -299,11 +301,11 @@ const Key kKeys[] = {
             "root_method eigen, and neither epsilon nor root_relative_epsilon may be set to a number above 0.",
      .methods = kShampoo, .choices = kRankNames, .choose = Choose<&Settings::root_rank_handling>},
     {.name = "root_rank_rtol", .type = KeyType::kF64, .default_text = "auto",
-     .doc = "With pseudo_inverse, an eigenvalue counts as 0 if it is at most this times the largest eigenvalue, or at "
-            "most root_rank_atol. auto: the size of the matrix times the machine epsilon of its root_dtype.",
+     .doc = "With pseudo_inverse, an eigenvalue counts as 0 if it is at most this number times the largest eigenvalue, "
+            "or at most root_rank_atol. auto: the size of the matrix times the machine epsilon of its root_dtype.",
      .methods = kShampoo, .least = 0, .number = &Settings::root_rank_rtol},
     {.name = "root_rank_atol", .type = KeyType::kF64, .default_text = "0",
-     .doc = "With pseudo_inverse, an eigenvalue of at most this also counts as 0. See root_rank_rtol.",
+     .doc = "With pseudo_inverse, an eigenvalue also counts as 0 if it is at most this number. See root_rank_rtol.",
      .methods = kShampoo, .least = 0, .number = &Settings::root_rank_atol},
     {.name = "root_failure_tolerance", .type = KeyType::kI64, .default_text = "3",
      .doc = "If no rung of the recovery ladder can compute the inverse root or the eigenbasis of a factor matrix, the "
@@ -392,7 +394,8 @@ const Key kKeys[] = {
      .doc = "Maximum number of bytes that the updates of all ranks take in memory at a time. Updates are exchanged in "
             "as many all-gathers as this limit requires; with shard_mode gather, in as many exchanges in each "
             "direction. An exchange always has room for one block of each rank. On CUDA, one part of the updates is "
-            "exchanged while the next one is computed, in twice as much memory. 0: all updates are exchanged at once.",
+            "exchanged while the next part is computed, which takes twice as much memory. 0: all updates are exchanged "
+            "at once.",
      .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::comm_bucket_bytes},
     {.name = "balance", .type = KeyType::kChoice, .default_text = "bytes",
      .doc = "Measure of load for assigning blocks to ranks. Blocks are assigned from the largest to the smallest, each "
@@ -402,12 +405,12 @@ const Key kKeys[] = {
     {.name = "shard_mode", .type = KeyType::kChoice, .default_text = "local",
      .doc = "How to handle parameters that are divided among shard ranks. local: each part is a separate tensor with "
             "its own blocks, so updates differ from those without sharding. Only a few bytes of status are exchanged. "
-            "gather: blocks are those of the whole parameters, and each is gathered at its owner for the step. The "
-            "result is bit-identical to that without sharding. Gradients and parameters are sent to the owners, and "
-            "updates are sent back.",
+            "gather: the whole parameters are divided into blocks, and each block is gathered at its owner for the "
+            "step. The result is bit-identical to the result without sharding. Gradients and parameters are sent to "
+            "the owners, and updates are sent back.",
      .scope = Scope::kOptimizer, .choices = kShardModeNames, .choose = Choose<&Settings::shard_mode>},
     {.name = "verify_replicas", .type = KeyType::kI64, .default_text = "0",
-     .doc = "Number of steps between two comparisons of a hash of the parameters among the ranks. A difference is an "
+     .doc = "Number of steps between two comparisons of the parameters of the ranks, by a hash. A difference is an "
             "error. 0: they are never compared.",
      .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::verify_replicas},
     {.name = "checkpoint_keep", .type = KeyType::kI64, .default_text = "1",
@@ -423,7 +426,7 @@ const Key kKeys[] = {
             "hyperball; all other states are loaded, and a warning gives the number of blocks.",
      .scope = Scope::kOptimizer, .choices = kMismatchNames, .choose = Choose<&Settings::on_block_mismatch>},
     {.name = "status_lag", .type = KeyType::kI64, .default_text = "1",
-     .doc = "On a GPU, the number of calls after which a step reports its errors: gradients that it refused and roots "
+     .doc = "On a GPU, how many calls later the errors of a step are reported: gradients that it rejected and roots "
             "that it could not compute. 1: the next call reports them, so no call waits for its own step. 0: each call "
             "waits for its step. Has no effect on the CPU, where a call returns when its step is done.",
      .scope = Scope::kOptimizer, .least = 0, .most = 1, .integer = &Settings::status_lag},
@@ -435,9 +438,9 @@ const Key kKeys[] = {
      .scope = Scope::kOptimizer, .choices = kRootDeviceNames, .choose = Choose<&Settings::root_device>},
     {.name = "precondition_math", .type = KeyType::kChoice, .default_text = "f32",
      .doc = "On a GPU, the arithmetic of float32 products of gradients with inverse roots or eigenbases, and of the "
-            "products of method muon. f32: float32. tf32: operands are rounded to TF32, which has a 10-bit mantissa, so "
-            "that tensor cores can be used. Factor matrices, inverse roots and eigenbases are always computed in full "
-            "precision. Has no effect on the CPU.",
+            "products of method muon. f32: float32. tf32: operands are rounded to TF32, which has a 10-bit mantissa, "
+            "so that tensor cores can be used. Factor matrices, inverse roots and eigenbases are always computed in "
+            "full precision. Has no effect on the CPU.",
      .scope = Scope::kOptimizer, .choices = kMathNames, .choose = Choose<&Settings::precondition_math>},
     {.name = "track_times", .type = KeyType::kBool, .default_text = "false",
      .doc = "Measure the time of each part of a step, for shampoo_optimizer_stat. On a GPU this is the time in the "
@@ -453,15 +456,16 @@ const Key kKeys[] = {
      .changeable = true},
     {.name = "relative_epsilon", .type = KeyType::kF64, .default_text = "auto",
      .doc = "The largest element of the square root of the second moment of a block, times this number, is added to "
-            "all elements of that square root, in addition to epsilon. If nothing is added, directions without "
-            "gradients, in which the moments contain only rounding errors, get updates of full size. Applies to "
-            "blocks with factor matrices. auto: 1024 times the unit roundoff of computation_dtype, 6.1e-5 for f32.",
+            "all elements of that square root, in addition to epsilon. If nothing were added, directions without "
+            "gradients would get updates of full size, because the moments contain only rounding errors there. Applies "
+            "to blocks with factor matrices. auto: 1024 times the unit roundoff of computation_dtype, 6.1e-5 for f32.",
      .methods = kSoap, .off_text = "0", .least = 0, .most = 1, .most_open = true,
      .number = &Settings::relative_epsilon},
     {.name = "factor_correction", .type = KeyType::kChoice, .default_text = "none",
-     .doc = "Term that a step adds to a factor matrix. none: the gradient contracted with itself. kl: the gradient is "
-            "first whitened along all other dimensions. Method soap whitens by eigenvalues, as in KL-SOAP (arXiv "
-            "2509.03378), and method shampoo by the inverse roots in use. Method kl_shampoo always uses kl.",
+     .doc = "Term that a step adds to a factor matrix. none: the gradient contracted with itself. kl: the same with a "
+            "gradient that is first whitened along all other dimensions. Method soap whitens by eigenvalues, as in "
+            "KL-SOAP (arXiv 2509.03378), and method shampoo by the inverse roots in use. Method kl_shampoo always uses "
+            "kl.",
      .methods = kShampoo | kSoap, .choices = kFactorTermNames, .choose = Choose<&Settings::factor_correction>},
     {.name = "kl_eigenvalues", .type = KeyType::kChoice, .default_text = "ema",
      .doc = "How eigenvalues are estimated with factor_correction kl and method kl_shampoo. ema: by a moving average "
@@ -476,8 +480,8 @@ const Key kKeys[] = {
      .methods = kWithBasis, .least = 0, .least_open = true, .number = &Settings::kl_init},
     {.name = "kl_cap", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Largest inverse square root of an eigenvalue, with factor_correction kl and method kl_shampoo. 0: no "
-            "limit. auto: the size of the dimension, at least 10 and at most 4000; if kl_init is auto, divided by the "
-            "square root of the mean eigenvalue of the dimension.",
+            "limit. auto: the size of the dimension, but at least 10 and at most 4000. If kl_init is auto, this number "
+            "is divided by the square root of the mean eigenvalue of the dimension.",
      .methods = kWithBasis, .least = 0, .number = &Settings::kl_cap},
     {.name = "basis_method", .type = KeyType::kChoice, .default_text = "eigen",
      .doc = "How eigenbases are refreshed. eigen: by an eigendecomposition. qr: by basis_iterations steps of "
@@ -488,13 +492,13 @@ const Key kKeys[] = {
      .doc = "Number of steps of orthogonal iteration at a refresh with basis_method qr.",
      .methods = kWithBasis, .least = 1, .most = 16, .integer = &Settings::basis_iterations},
     {.name = "basis_tolerance", .type = KeyType::kF64, .default_text = "0",
-     .doc = "A refresh keeps an eigenbasis if the factor matrix is nearly diagonal in it: if the Frobenius norm of the "
-            "off-diagonal elements is at most this times the norm of the matrix. 0: every refresh computes a new "
-            "basis.",
+     .doc = "A refresh keeps an eigenbasis in which the factor matrix is nearly diagonal: the Frobenius norm of the "
+            "off-diagonal elements is at most this number times the norm of the matrix. 0: every refresh computes a "
+            "new basis.",
      .methods = kWithBasis, .least = 0, .most = 1, .number = &Settings::basis_tolerance},
     {.name = "skip_dim_size", .type = KeyType::kI64, .default_text = "0",
-     .doc = "Dimensions longer than this have no factor matrix and are neither split nor merged. 0: none is left out. "
-            "The default is 10000 for method soap and kl_shampoo.",
+     .doc = "Dimensions longer than this have no factor matrix and are neither split nor merged. 0: no limit. The "
+            "default is 10000 for method soap and kl_shampoo.",
      .methods = kWithFactors, .least = 0, .most = kLargestInteger, .integer = &Settings::skip_dim_size},
     {.name = "update_norm", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Gives the direction of each parameter, or of each of its stacked tensors and parts, a fixed norm, "
@@ -505,35 +509,37 @@ const Key kKeys[] = {
      .doc = "Norm of the direction with update_norm frobenius or rms.",
      .least = 0, .least_open = true, .number = &Settings::update_norm_target},
     {.name = "max_update_rms", .type = KeyType::kF64, .default_text = "0",
-     .doc = "Largest root mean square of the direction of a tensor. A longer direction is shortened to it, after "
-            "update_norm. 0: no limit. Requires that the tensor is one block.",
+     .doc = "Largest root mean square of the direction of a tensor. A direction with a larger root mean square is "
+            "scaled down, after update_norm. 0: no limit. Requires that the tensor is one block.",
      .least = 0, .number = &Settings::max_update_rms},
     {.name = "norm_control", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Controls the Frobenius norm of each parameter of two or more dimensions, or of each of its stacked "
-            "tensors and parts. none: the norm is free. hyperball: the norm stays that of norm_radius; a step moves by "
-            "lr times that norm along the direction and then scales the parameter back, so lr is an angle. relative: a "
-            "step moves by lr times the norm of the parameter. radial_brake: a change of the norm by a step is "
-            "multiplied by radial_outward if the norm grows, and by radial_inward if it shrinks. radial: the part of "
-            "the direction along the parameter is multiplied by these numbers instead, and the step changes the norm "
-            "only by that part. Weight decay comes first. Requires that the tensor is one block and that momentum is "
-            "0; with hyperball and relative, the tensor must not be 0.",
+            "tensors and parts. none: the norm is free. hyperball: the norm keeps the value that norm_radius sets. A "
+            "step moves the parameter along the direction by lr times this norm and then scales the parameter back to "
+            "the norm, so lr is an angle. relative: a step moves the parameter along the direction by lr times the "
+            "norm of the parameter. radial_brake: a change of the norm by a step is multiplied by radial_outward if "
+            "the norm grows, and by radial_inward if it shrinks. radial: the part of the direction along the parameter "
+            "is multiplied by these numbers instead, and the step changes the norm only by that part. Weight decay "
+            "comes first. Requires that the tensor is one block and that momentum is 0; with hyperball and relative, "
+            "the tensor must not be 0.",
      .choices = kNormControlNames, .choose = Choose<&Settings::norm_control>},
     {.name = "norm_radius", .type = KeyType::kF64, .default_text = "0",
      .doc = "Norm that norm_control hyperball maintains. 0: the norm before the first update.",
      .least = 0, .number = &Settings::norm_radius},
     {.name = "radial_outward", .type = KeyType::kF64, .default_text = "0.5",
-     .doc = "Multiple of a step away from the origin, with norm_control radial_brake and radial.",
+     .doc = "Factor for changes that increase the norm, with norm_control radial_brake and radial.",
      .least = 0, .most = 1, .number = &Settings::radial_outward},
     {.name = "radial_inward", .type = KeyType::kF64, .default_text = "1",
-     .doc = "Multiple of a step towards the origin, with norm_control radial_brake and radial.",
+     .doc = "Factor for changes that decrease the norm, with norm_control radial_brake and radial.",
      .least = 0, .most = 1, .number = &Settings::radial_inward},
     {.name = "update_floor", .type = KeyType::kF64, .default_text = "0",
      .doc = "Smallest norm of the direction of a tensor with two or more dimensions, as a multiple of the norm of the "
-            "parameter. A shorter direction is lengthened to it; a direction of 0 stays 0. 0: off. Has the "
-            "requirements of norm_control.",
+            "parameter. A direction with a smaller norm is scaled up to this norm; a direction of 0 stays 0. 0: off. "
+            "Has the requirements of norm_control.",
      .least = 0, .number = &Settings::update_floor},
     {.name = "update_floor_rows", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Whether update_floor compares the norms of the rows, one for each output, instead of those of the tensor.",
+     .doc = "Whether update_floor compares the norms of rows, one for each output, instead of the norms of the whole "
+            "tensor.",
      .flag = &Settings::update_floor_rows},
     {.name = "shape_scale", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Multiplies the direction of a matrix with r rows (outputs) and c columns, after update_norm. A tensor of "
@@ -543,16 +549,17 @@ const Key kKeys[] = {
             "c)). The default is muon for method muon and with soap_post orthogonalize.",
      .choices = kShapeScaleNames, .choose = Choose<&Settings::shape_scale>},
     {.name = "second_moment", .type = KeyType::kChoice, .default_text = "none",
-     .doc = "Divides the orthogonalized direction by the square root of a second moment of itself. none: off. row: one "
-            "mean for each row (NorMuon, arXiv 2510.05491). short: one mean for each row or column of the longer side. "
-            "element: one for each element (AdaMuon, arXiv 2507.11005). row and short keep the norm of the direction.",
+     .doc = "Divides the orthogonalized direction by the square root of its second moment. none: off. row: one mean "
+            "for each row (NorMuon, arXiv 2510.05491). short: means along the shorter side, so one mean for each row "
+            "if there are at least as many rows as columns, otherwise one for each column. element: one for each "
+            "element (AdaMuon, arXiv 2507.11005). row and short keep the norm of the direction.",
      .methods = kMuon, .choices = kDirectionMomentNames, .choose = Choose<&Settings::direction_moment>},
     {.name = "soap_post", .type = KeyType::kChoice, .default_text = "none",
      .doc = "What method soap does with the direction of a tensor that has two or more dimensions and factor matrices. "
             "none: nothing. orthogonalize: the direction is orthogonalized as by method muon, before grafting; a "
-            "tensor of more than two dimensions is treated as a matrix. max_preconditioner_dim must then not divide "
-            "the tensor. shape_scale then scales only these directions, and is muon unless it is set. Not supported on "
-            "a GPU yet.",
+            "tensor of more than two dimensions is treated as a matrix. With orthogonalize, max_preconditioner_dim "
+            "must not divide the tensor, and shape_scale scales only these directions and is muon unless it is set. "
+            "Not supported on a GPU yet.",
      .methods = kSoap, .choices = kSoapPostNames, .choose = Choose<&Settings::soap_post>},
     {.name = "orthogonalization", .type = KeyType::kChoice, .default_text = "newton_schulz",
      .doc = "How method muon and soap_post orthogonalize a matrix U diag(s) V^T. newton_schulz: approximately, by "
@@ -575,13 +582,13 @@ const Key kKeys[] = {
      .methods = kMuon | kSoap, .choices = kNsNormNames, .choose = Choose<&Settings::ns_norm>},
     {.name = "muon_math", .type = KeyType::kChoice, .default_text = "f32",
      .doc = "On a GPU, the arithmetic of the products of newton_schulz. f32: that of precondition_math. bf16: operands "
-            "and results are rounded to bfloat16, which has an 8-bit mantissa, and sums are float32. Not allowed with a "
-            "computation_dtype of f64, and not supported on the CPU.",
+            "and results are rounded to bfloat16, which has an 8-bit mantissa, and sums are float32. Not allowed with "
+            "a computation_dtype of f64, and not supported on the CPU.",
      .methods = kMuon, .choices = kMuonMathNames, .choose = Choose<&Settings::muon_math>},
     {.name = "dual_norm_scale", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Multiplies the direction by its inner product with the filtered gradient, which is the nuclear norm with "
-            "method muon (PolarGrad, arXiv 2505.21799) and the sum of magnitudes with method sign. Not allowed with "
-            "second_moment.",
+     .doc = "Multiplies the direction by its inner product with the filtered gradient. With method muon, this product "
+            "is the nuclear norm of the filtered gradient (PolarGrad, arXiv 2505.21799); with method sign, it is the "
+            "sum of the magnitudes of its elements. Not allowed with second_moment.",
      .methods = kMuon | kSign, .flag = &Settings::dual_norm_scale},
     {.name = "muon_local", .type = KeyType::kBool, .default_text = "false",
      .doc = "Accept shards with shard_mode local. Each piece of a shard is then orthogonalized alone, which is another "
@@ -601,8 +608,8 @@ const Key kKeys[] = {
      .doc = "epsilon of the parameters that adam_lr applies to.",
      .methods = kMuon, .least = 0, .number = &Settings::adam_epsilon, .arithmetic = true},
     {.name = "averaging", .type = KeyType::kChoice, .default_text = "none",
-     .doc = "Trains with an average of iterates. The parameter is then average_train times the average plus 1 - "
-            "average_train times the newest iterate, which takes the steps; shampoo_optimizer_export returns the "
+     .doc = "Averages the iterates of the training. Each step moves the newest iterate. The parameter is average_train "
+            "times the average plus 1 - average_train times the newest iterate. shampoo_optimizer_export writes the "
             "average, which is meant for evaluation and for use after training. gpa: an exponential moving average "
             "(arXiv 2512.17131). schedule_free: an average weighted by powers of lr, which replaces a schedule that "
             "lets lr decay (arXiv 2405.15682). Takes one state of the size of the parameter. Requires momentum 0, and "
@@ -621,18 +628,18 @@ const Key kKeys[] = {
             "power.",
      .least = 0, .number = &Settings::average_lr_power},
     {.name = "weight_ema", .type = KeyType::kF64, .default_text = "0",
-     .doc = "Decay of an exponential moving average of the parameter, which does not change training and which "
-            "shampoo_optimizer_export returns. Every call of a step updates it, also for parameters without a "
+     .doc = "Decay of an exponential moving average of the parameter. The average has no effect on training; "
+            "shampoo_optimizer_export writes it. Each step updates the average, also for parameters without a "
             "gradient. Takes one state of the size of the parameter. 0: off. Not supported yet on GPUs with several "
             "replicas or gathered shards.",
      .least = 0, .most = 1, .most_open = true, .number = &Settings::weight_ema},
     {.name = "weight_ema_start", .type = KeyType::kI64, .default_text = "1",
-     .doc = "Step of the group after which the average of weight_ema starts, with the value of the parameter.",
+     .doc = "Step of the group after which the average of weight_ema starts from the value of the parameter.",
      .least = 1, .most = kLargestInteger, .integer = &Settings::weight_ema_start},
     {.name = "average_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which the state of averaging or weight_ema, a difference from the parameter, is stored between "
-            "steps. auto: computation_dtype. bf16 needs state_rounding stochastic with averaging schedule_free, and "
-            "with a decay above 0.99609375.",
+            "steps. auto: computation_dtype. bf16 requires state_rounding stochastic if averaging is schedule_free or "
+            "the decay of the average is above 0.99609375.",
      .choices = kAverageDtypes, .dtype = &Settings::average_dtype},
     {.name = "state_rounding", .type = KeyType::kChoice, .default_text = "nearest",
      .doc = "How states of the size of a parameter are rounded when they are stored in bf16: to nearest, or "
@@ -643,8 +650,8 @@ const Key kKeys[] = {
      .choices = kRoundingNames, .choose = Choose<&Settings::state_rounding>},
     {.name = "param_rounding", .type = KeyType::kChoice, .default_text = "nearest",
      .doc = "How a step rounds what it writes to out, the new parameter or the update, if its dtype is bf16. The "
-            "choices are those of state_rounding. With parameters in bf16 and no float32 weights, stochastic keeps "
-            "updates that are too small for the spacing of bf16 numbers.",
+            "choices are those of state_rounding. If there is no float32 copy of bf16 parameters, stochastic "
+            "preserves, on average, updates that are smaller than the spacing of bf16 numbers.",
      .choices = kRoundingNames, .choose = Choose<&Settings::param_rounding>},
     {.name = "rounding_seed", .type = KeyType::kI64, .default_text = "0",
      .doc = "Seed of the random numbers of state_rounding and param_rounding.",
@@ -665,8 +672,8 @@ const Key kKeys[] = {
      .methods = kWithBasis, .for_replay = true, .choices = kFactorStartNames,
      .choose = Choose<&Settings::factor_start>},
     {.name = "basis_init", .type = KeyType::kChoice, .default_text = "eigen",
-     .doc = "How the first eigenbasis is computed with basis_order before and basis_method qr. identity: by orthogonal "
-            "iteration from the identity.",
+     .doc = "How the first eigenbasis is computed with basis_order before and basis_method qr. eigen: by an "
+            "eigendecomposition. identity: by orthogonal iteration from the identity.",
      .methods = kSoap, .for_replay = true, .choices = kBasisInitNames, .choose = Choose<&Settings::basis_init>},
     {.name = "basis_sort", .type = KeyType::kChoice, .default_text = "before",
      .doc = "When a refresh with basis_method qr sorts the columns of an eigenbasis by decreasing eigenvalue. before, "
@@ -686,22 +693,22 @@ const Key kKeys[] = {
      .methods = kWithBasis, .for_replay = true, .least = 0, .number = &Settings::basis_epsilon, .arithmetic = true},
     {.name = "ignored_dims", .type = KeyType::kList, .default_text = "0",
      .doc = "Pairs of numbers: 2,1 means that dimension 1 of blocks of order 2 has no factor matrix. Dimensions are "
-            "counted from 0. 0: none is left out.",
+            "counted from 0. 0: no dimension is ignored.",
      .methods = kWithFactors, .for_replay = true, .least = 0, .most = 8},
     {.name = "inverse_exponent", .type = KeyType::kF64, .default_text = "0.5",
      .doc = "Exponent of the second moment in the divisor of the direction.",
      .methods = kSoap, .for_replay = true, .least = 0, .least_open = true, .number = &Settings::inverse_exponent},
     {.name = "drop_weighting", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Add new terms of the factor matrices and the second moment, also that of grafting, with weight 1 instead "
+     .doc = "Add new terms to the factor matrices and to second moments (also that of grafting) with weight 1 instead "
             "of 1 minus the decay, and do not correct their bias.",
      .methods = kShampoo | kSoap, .for_replay = true, .flag = &Settings::drop_weighting},
     {.name = "trace_scaling", .type = KeyType::kF64, .default_text = "0",
-     .doc = "Exponent e of a scale of factor matrices: before its inverse root is computed, a factor matrix A is "
-            "divided by max(trace(A), epsilon)^e. 0: off. Not supported on a GPU yet.",
+     .doc = "Exponent e: a factor matrix A is divided by max(trace(A), epsilon)^e before its inverse root is computed. "
+            "0: off. Not supported on a GPU yet.",
      .methods = kShampoo, .for_replay = true, .least = 0, .most = 1, .number = &Settings::trace_scaling},
     {.name = "row_sum_epsilon", .type = KeyType::kBool, .default_text = "false",
-     .doc = "With root_method higher_order, epsilon is relative to the largest row sum of magnitudes of a factor matrix "
-            "instead of a smaller bound on its largest eigenvalue.",
+     .doc = "With root_method higher_order, epsilon is relative to the largest row sum of magnitudes of a factor "
+            "matrix instead of a smaller bound on its largest eigenvalue.",
      .methods = kShampoo, .for_replay = true, .flag = &Settings::row_sum_epsilon},
     {.name = "momentum_dampening", .type = KeyType::kF64, .default_text = "0",
      .doc = "The direction is multiplied by 1 minus this number before momentum adds it. Requires a momentum above 0.",

@@ -34,7 +34,7 @@ struct Key {
   const char* default_text;
   const char* doc;
   Scope scope = Scope::kGroup;
-  MethodSet methods = kAllMethods;  // those that read the key
+  MethodSet methods = kAllMethods;  // the methods that read the key
   const char* off_text = nullptr;   // a value that may be set although the method does not read the key
   bool for_replay = false;          // exists only to reproduce other implementations
 
@@ -44,10 +44,11 @@ struct Key {
   bool least_open = false;
   bool most_open = false;
 
-  // kChoice: the names, in the order of the enum's values. kDtype and kText: the names.
+  // kChoice, kDtype and kText: the allowed names; for kChoice in the order of the enum's values.
   std::span<const char* const> choices = {};
 
-  // The field that receives the value. The type determines which one is set. The key preset and lists have none.
+  // The field of Settings that receives the value: one of these members is set, depending on the type of the key. The
+  // key preset and the list keys have no field.
   double Settings::*number = nullptr;
   int64_t Settings::*integer = nullptr;
   bool Settings::*flag = nullptr;
@@ -67,7 +68,7 @@ int IndexOf(const Key& key);
 bool Reads(Method method, const Key& key);
 const char* NameOf(Method method);
 std::string MethodNames(const Key& key);  // the methods that read the key: "adam, rmsprop"
-// Returns the meaning of a key, and the methods that read it if not all do.
+// Returns the description of a key. Unless all methods read the key, it lists those that do.
 const std::string& DocText(const Key& key);
 const char* TypeName(KeyType type);            // "f64", "i64", "bool", "choice", "dtype", "list", "text"
 const std::string& RangeText(const Key& key);  // "[0, 1)", "> 0", "none, sgd, ..."

@@ -13,7 +13,7 @@ namespace shampoo {
 inline constexpr const char* kNsScheduleNames[] = {"polar_express", "jordan", "quintic", "cubic5"};
 
 // Parses a value of the key ns_coefficients: the name of a known schedule, or a list "a,b,c;a,b,c;...". Returns false
-// for any other text. canonical: the text that shampoo_config_get returns.
+// for any other text. Sets *canonical to the text that shampoo_config_get returns.
 bool ParseNsCoefficients(std::string_view text, NsCoefficients* coefficients, std::string* canonical);
 
 }  // namespace shampoo

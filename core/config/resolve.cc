@@ -61,7 +61,7 @@ Status CheckDampening(const Settings& settings) {
                  "above 0");
 }
 
-// Checks keys that change the update of a parameter after its direction is known.
+// Checks the keys that change how the direction updates a parameter.
 Status CheckNorms(const Settings& settings) {
   const bool controls_norm = settings.controls_norm();
   if (settings.momentum != 0 && (controls_norm || settings.cautious_decay)) {
@@ -140,7 +140,7 @@ class Resolver {
   Settings settings_;
 };
 
-// Checks that the method reads all keys that were set in this config itself.
+// Checks that the method reads all keys that the user has set in this config, not in a config from which it was copied.
 Status Resolver::CheckMethod() const {
   for (const Key& key : Keys()) {
     const std::string& text = ValueOf(key).text;
@@ -218,8 +218,8 @@ Status Resolver::ResolveShampoo() {
   return ResolveSchedule();
 }
 
-// An elementwise method is the grafting method of the same name, without preconditioning. Sets the fields of keys that
-// it does not read to values that have no effect.
+// An elementwise method is the grafting method of the same name, without preconditioning. Keys that the method does not
+// read get values that have no effect.
 void Resolver::ResolveElementwise() {
   settings_.grafting = GraftingOf(settings_.method);
   if (settings_.method == Method::kAdagrad) settings_.beta2 = 1;  // an unweighted sum
@@ -252,8 +252,8 @@ Status Resolver::ResolveFilter() {
                  ": expected the largest learning rate of the schedule");
 }
 
-// Resolves the defaults of method muon and sign, whose direction depends only on the filtered gradient, and checks
-// their keys. Sets the fields of keys that they do not read to values that have no effect.
+// Resolves the defaults of methods muon and sign, and checks their keys. Their direction depends only on the filtered
+// gradient. Keys that they do not read get values that have no effect.
 Status Resolver::ResolveDirection() {
   ResolveGrafting();
   settings_.root_relative_epsilon = 0;
@@ -352,7 +352,7 @@ Status Resolver::ResolveBasis() {
   return {};
 }
 
-// If the user has set epsilon or root_relative_epsilon, disables the other one, which the preset may have set.
+// If the user has set one of epsilon and root_relative_epsilon, disables the other one, which the preset may have set.
 Status Resolver::ResolveEpsilon() {
   const bool relative_is_set = IsSet("root_relative_epsilon") && settings_.root_relative_epsilon != 0;
   if (relative_is_set && IsSet("epsilon") && settings_.epsilon != 0) {

@@ -21,11 +21,13 @@ constexpr bool IsElementwise(Method method) {
 }
 // Whether the method is steepest descent under a norm: its direction depends only on the filtered gradient.
 constexpr bool IsSteepestDescent(Method method) { return method == Method::kMuon || method == Method::kSign; }
-// Whether the key grafting has an effect: the direction of the method then has the length of another direction, which
-// the grafting method computes with a second moment of its own.
+// Whether StepScalars has the scalars of a grafting method, which has its own second moment and gives the direction its
+// length. Otherwise it has the scalars of the method's own second moment. For method soap, GraftingScalars
+// (core/rules/basis.h) has the scalars of the grafting method.
 constexpr bool GraftsDirection(Method method) { return method == Method::kShampoo || IsSteepestDescent(method); }
 enum class Grafting { kNone, kSgd, kAdagrad, kRmsprop, kAdam };
-// Returns the grafting method with the direction of an elementwise method; kNone if there is none.
+// Returns the grafting method whose direction is that of an elementwise method; kNone for method sign and for methods
+// that are not elementwise.
 constexpr Grafting GraftingOf(Method method) {
   switch (method) {
     case Method::kAdam:
@@ -137,7 +139,7 @@ struct GroupSettings {
   double average_eval = 0;
   double average_train = 0;
   double average_lr_power = 0;
-  double weight_ema = 0;  // 0: there is none
+  double weight_ema = 0;  // 0: no average
 
   int64_t precondition_frequency = 0;
   int64_t start_preconditioning_step = 0;  // resolved: never -1
@@ -149,7 +151,7 @@ struct GroupSettings {
   int64_t weight_ema_start = 0;
 
   Method method = Method::kShampoo;
-  Grafting grafting = Grafting::kNone;  // with an elementwise method: that method
+  Grafting grafting = Grafting::kNone;  // with an elementwise method: GraftingOf(method)
   WeightDecayType weight_decay_type = WeightDecayType::kDecoupled;
   InitialInverse initial_inverse = InitialInverse::kIdentity;
   RootMethod root_method = RootMethod::kEigen;
@@ -188,27 +190,27 @@ struct GroupSettings {
   // Returns whether a step controls the norm of a tensor, or limits the norm of its direction relative to the norm of
   // the tensor.
   constexpr bool controls_norm() const { return norm_control != NormControl::kNone || update_floor > 0; }
-  // Returns whether a step uses norms of whole tensors, because of a key in kNormKeys or of grafting with method sign.
-  // With method shampoo, grafting uses norms of blocks instead.
+  // Returns whether a step uses norms of whole tensors, because of a key in kNormKeys. With method shampoo, grafting
+  // uses norms of blocks instead.
   constexpr bool uses_norms() const {
     return update_norm != UpdateNorm::kNone || max_update_rms > 0 || controls_norm() || dual_norm_scale ||
            soap_post != SoapPost::kNone || (method == Method::kSign && grafting != Grafting::kNone);
   }
 };
-// The keys with which a tensor must be one block, for error messages.
+// For error messages: the keys that require each tensor to be a single block.
 inline constexpr const char* kNormKeys =
     "update_norm, max_update_rms, norm_control, update_floor, dual_norm_scale, soap_post, and grafting with method "
     "sign";
 static_assert(std::is_trivially_copyable_v<GroupSettings>);
 
-// Returns the settings of the blocks that method adam updates in a group of method muon (Block::is_routed). lr follows
-// the schedule of the group in proportion.
+// Returns the settings of the blocks that method adam updates in a group of method muon (Block::is_routed). Their lr is
+// adam_lr, and changes in proportion to the lr of the group.
 constexpr GroupSettings RoutedSettings(const GroupSettings& group) {
   GroupSettings routed = group;
   routed.method = Method::kAdam;
   routed.grafting = Grafting::kAdam;
   routed.lr = group.adam_lr * (group.lr / group.peak_lr);
-  routed.peak_lr = group.adam_lr > 0 ? group.adam_lr : group.peak_lr;  // the kinds of weight decay divide by it
+  routed.peak_lr = group.adam_lr > 0 ? group.adam_lr : group.peak_lr;  // two types of weight decay divide by it
   routed.beta1 = group.adam_beta1;
   routed.beta2 = group.adam_beta2;
   routed.beta3 = -1;
@@ -274,9 +276,9 @@ struct Settings : GroupSettings {
   std::optional<Dtype> average_dtype;
   std::optional<Dtype> communication_dtype;
 
-  // Returns whether blocks have a second moment of the gradient, V.
+  // Returns whether the grafting method, or the elementwise method, has a second moment of the gradient, V.
   bool has_moment() const { return HasMoment(grafting); }
-  // Returns the root r of a block with this number of factor matrices: 2 * factors (section 3 of the paper), unless
+  // Returns the root r of a block with this number of factor matrices: 2 * factors, as in the original Shampoo, unless
   // inverse_root_override has a nonzero entry for this number.
   int64_t RootFor(int factors) const;
 
@@ -294,9 +296,9 @@ struct Settings : GroupSettings {
   }
 
   // Checks that every second moment that is stored in 16 bits can decrease, unless allow_stalled_moments is set.
-  // beta2_key: the key that sets beta2, for the error.
+  // beta2_key: the name of the key that sets beta2, for the error message.
   Status CheckMoments(const char* beta2_key = "beta2") const;
-  // Checks that no number in the arithmetic of a step overflows or underflows when it is rounded to this dtype.
+  // Checks that no value of a key overflows or underflows when a step rounds it to this dtype.
   Status CheckArithmetic(Dtype computation) const;
 };
 

@@ -12,8 +12,8 @@
 namespace shampoo {
 namespace {
 
-// Returns the allowed value that is closest to a misspelled one, such as adam for "AdamW" and f32 for "float32", or
-// nullptr.
+// Returns the allowed value that is closest to a misspelled value, such as adam for "AdamW" and f32 for "float32".
+// Returns nullptr if none is close.
 const char* NearestValue(const Key& key, std::string_view text) {
   if (text.size() >= 2 && text.front() == '"') text = text.substr(1, text.size() - 2);
   const std::string folded = FoldName(text);
@@ -43,7 +43,7 @@ Status OutOfRange(const Key& key, std::string_view text) {
                  nearest == nullptr ? "" : Cat("; did you mean ", nearest, "?"));
 }
 
-constexpr int64_t kLargestExactInteger = int64_t{1} << 53;  // every integer up to it is exact as a double
+constexpr int64_t kLargestExactInteger = int64_t{1} << 53;  // all integers up to 2^53 are exact as doubles
 
 bool InRange(const Key& key, double number) {
   // The comparisons are false for NaN. The limits are finite, so infinity is also out of range.
@@ -52,8 +52,8 @@ bool InRange(const Key& key, double number) {
   return above && below;
 }
 
-// Compares integers, because 2^53 and 2^53 + 1 are equal as doubles. The limits of integer keys are integers and
-// closed.
+// Compares integers, because 2^53 and 2^53 + 1 are equal as doubles. The ranges of integer keys are closed intervals
+// with integer limits.
 bool InRange(const Key& key, int64_t integer) {
   return integer >= static_cast<int64_t>(key.least) && integer <= static_cast<int64_t>(key.most);
 }
@@ -91,7 +91,7 @@ Status Settings::CheckMoments(const char* beta2_key) const {
   struct Moment {
     const char* dtype_key;
     const char* decay_key;
-    const char* what;  // for the error
+    const char* what;  // for the error message
     std::optional<Dtype> dtype;
     double decay;
     bool is_elementwise = true;

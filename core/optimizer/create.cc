@@ -27,7 +27,7 @@
 namespace shampoo {
 namespace {
 
-// Makes the checks that must pass before ranks can agree on anything.
+// Makes the checks that must pass before this rank can use its communicators. An error is returned without an exchange.
 Status CheckUsable(const OptimizerDesc& desc) {
   for (const auto& [kind, comm] :
        {std::pair{"replica", desc.replica_comm.get()}, std::pair{"shard", desc.shard_comm.get()}}) {
@@ -53,7 +53,7 @@ Status CreatePlaceholderEngine(const OptimizerDesc& desc, std::unique_ptr<cuda::
                                     out);
 }
 
-// Describes, for a plan with several shard ranks, how the parameters are preconditioned.
+// Returns a log message about how the parameters of a plan with several shard ranks are preconditioned.
 std::string TextOfForms(const PlanData& plan) {
   int whole = 0;
   int pieces = 0;
@@ -125,7 +125,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
                          std::unique_ptr<Optimizer>* out) {
   SHAMPOO_RETURN_IF_ERROR(CheckUsable(desc));
   if (desc.shard_comm) desc.shard_comm->SetRankName("shard rank");
-  // A rank that fails below takes the numbers, too, so that they are the same on all ranks.
+  // A rank that fails below has also taken its numbers, so that they are the same on all ranks.
   const Ids ids{desc.replica_comm ? desc.replica_comm->TakeOptimizerId() : 0,
                 desc.shard_comm ? desc.shard_comm->TakeOptimizerId() : 0};
   // A rank that fails still joins the exchanges that follow, because the others would wait for it.
@@ -191,7 +191,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   // An error on which the replicas of one shard have agreed must also stop the other shards.
   if (desc.shard_comm && desc.replica_comm && !desc.shard_comm->failed()) {
     const bool replicas_agreed = status.ok();
-    // The code by which the other shards recognize a failed communicator.
+    // The other shards recognize a failed communicator by this code.
     if (desc.replica_comm->failed()) status = Status(Code::kComm, status.message());
     status = AgreeOnStatus(desc.shard_comm.get(), status);
     // Replicas of this rank may have created their optimizers, and would wait for this rank in a step.

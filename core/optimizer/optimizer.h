@@ -19,13 +19,14 @@
 
 namespace shampoo {
 
+// How to create an optimizer (shampoo_optimizer_desc in the public header).
 struct OptimizerDesc {
   DeviceType device = DeviceType::kCpu;
   int device_id = 0;
   void* stream = nullptr;
   HostAllocator allocator;
   HostExecutor executor;
-  void* state = nullptr;  // nullptr: allocated here
+  void* state = nullptr;  // the caller's arena; nullptr: the optimizer allocates one
   size_t state_bytes = 0;
   std::shared_ptr<Communicator> replica_comm;  // nullptr: one replica
   std::shared_ptr<Communicator> shard_comm;
@@ -34,8 +35,8 @@ struct OptimizerDesc {
 // The optimizer of one rank: its state, the caller's buffers, and the strategy of its steps.
 class Optimizer {
  public:
-  // caller_status: an error in the arguments of this rank's caller, which is reported to the other ranks. `plan` may
-  // then be nullptr.
+  // caller_status: an error in the arguments of this rank's caller. If it is not ok, it is reported to the other ranks,
+  // and `plan` may be nullptr.
   static Status Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc, Status caller_status,
                        std::unique_ptr<Optimizer>* out);
   Optimizer(const Optimizer&) = delete;
@@ -50,7 +51,8 @@ class Optimizer {
 
   Status Set(int group, const char* name, double value);
 
-  // Writes (1 - blend) times each parameter plus blend times its average. weights: by parameter; nullptr: not wanted.
+  // Writes (1 - blend) times each parameter plus blend times its average. weights: for each parameter, the memory to
+  // write to, or nullptr to skip the parameter.
   Status Export(Status caller_status, double blend, std::span<void* const> weights);
 
   // Makes the steps, with the buffers and hyper-parameters of this optimizer.
@@ -72,7 +74,7 @@ class Optimizer {
   Status StatOfGroup(std::string_view number, double* value) const;
 
   std::shared_ptr<const PlanData> plan_;
-  std::shared_ptr<Communicator> replica_comm_;  // kept alive, although it is not used with one replica
+  std::shared_ptr<Communicator> replica_comm_;  // kept alive even with one replica, which does not use it
   BoundBuffers buffers_;
   StepHistory history_;
   std::unique_ptr<OptimizerState> state_;

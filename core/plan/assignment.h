@@ -26,11 +26,11 @@ struct Ownership {
   int64_t segment_bytes;                   // the largest of bytes_per_rank
 };
 
-// Assigns blocks to ranks greedily: largest first (equal blocks in plan order), each to the least-loaded rank (the
+// Assigns blocks to ranks greedily: largest load first (equal loads in plan order), each to the least-loaded rank (the
 // lowest of several).
 //   bytes  the size of each block's update, >= 0; the sum of the rounded sizes must fit int64_t
 //   world  the number of ranks, >= 1
-//   loads  the load of each block; if empty, its load is its rounded bytes
+//   loads  the load of each block; if empty, the load of a block is its rounded bytes
 Ownership AssignOwners(std::span<const int64_t> bytes, int world, std::span<const int64_t> loads = {});
 
 // Sets the phase of every block whose group has root_spread: largest roots first, each to the phase with the least
@@ -46,10 +46,10 @@ Dtype ExchangeDtype(const Settings& optimizer, const Block& block);
 
 // Divides the blocks of each rank, in plan order, among buckets that are exchanged one after another, and sets each
 // block's bucket and its offset in its owner's segment.
-//   bucket_bytes  the most that the segments of all ranks take in one bucket, unless a single block takes more; 0: one
+//   bucket_bytes  limit of the bytes of all ranks' segments of one bucket, unless a single block takes more; 0: one
 //                 bucket
-// Returns the bytes of a segment of each bucket, including its header and padding. They are the same for every rank. If
-// world is 1, nothing is exchanged and the result is empty.
+// Returns the bytes of a segment for each bucket, including header and padding. The segments of all ranks have this
+// size. If world is 1, nothing is exchanged and the result is empty.
 std::vector<int64_t> PlanExchange(const Ownership& ownership, int world, int64_t bucket_bytes,
                                   std::vector<Block>* blocks);
 

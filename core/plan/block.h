@@ -52,7 +52,7 @@ struct ParamDesc {
 struct Param {
   ParamDesc desc;
   int64_t elements = 0;     // in the caller's buffers: the parameter or this rank's shard of it; 0: nothing to update
-  int64_t first_block = 0;  // the parameter's blocks are consecutive in the plan
+  int64_t first_block = 0;  // index in the plan, where the parameter's blocks are consecutive
   int64_t block_count = 0;
 };
 
@@ -75,9 +75,9 @@ struct Block {
   bool gathered = false;        // its gradient and parameter are gathered from several shards for the step
 
   bool is_preconditioned = true;   // false: no factor matrices
-  bool is_orthogonalized = false;  // method muon; shape is that of a matrix
+  bool is_orthogonalized = false;  // by method muon; shape then has two dims
   bool is_routed = false;          // method adam updates it in a group of method muon (RoutedSettings)
-  DirectionMoment moment_of_direction = DirectionMoment::kNone;  // the key second_moment; kNone unless orthogonalized
+  DirectionMoment moment_of_direction = DirectionMoment::kNone;  // the key second_moment, if is_orthogonalized
 
   Shape shape;  // after merging and splitting; order >= 1, no empty dim
   int64_t elements = 0;
@@ -106,13 +106,13 @@ struct Block {
   std::array<StateSlot, kMaxDims> inverse;   // X_k: d_k x d_k
   std::array<StateSlot, kMaxDims> snapshot;  // with root_async: a copy of F_k whose root is computed later, d_k x d_k
   StateSlot snapshot_step;                   // see RootTaskOf (core/rules/schedule.h)
-  StateSlot diagonal;                        // per dim, whether all factors so far had exact zeros off the diagonal
+  StateSlot diagonal;                        // per dim: whether F_k has been exactly diagonal in all steps so far
   std::array<StateSlot, kMaxDims> basis;     // Q_k: d_k x d_k, whose columns are eigenvectors of F_k
   std::array<StateSlot, kMaxDims> kl_scale;  // d_k inverse square roots of eigenvalues
   StateSlot gradient_count;                  // with soap and kl_shampoo: the number of gradients of the block so far
   StateSlot radius;                          // the norm that norm_control hyperball maintains; 0: not known yet
   StateSlot filtered_grad;                   // E
-  StateSlot direction_moment;                // of the orthogonalized direction
+  StateSlot direction_moment;                // second moment of the orthogonalized direction
   StateSlot second_moment;                   // V of SOAP or of an elementwise method that updates the block
   StateSlot grafting;                        // V of the grafting method
   StateSlot momentum;                        // M
@@ -128,8 +128,8 @@ struct Block {
   int64_t exchange_offset = 0;
   Dtype exchange_dtype = Dtype::kF32;
 
-  // Returns the number of rows of the matrix that soap_post orthogonalizes: the dense tensor. Its rows are the outputs
-  // or, if the outputs are the last dim, the inputs.
+  // Returns the number of rows of the matrix that soap_post orthogonalizes: the dense tensor as a row-major matrix. Its
+  // rows are the outputs or, if the outputs are the last dim, the inputs.
   int64_t PostRows(Fan fan) const { return fan == Fan::kInOut ? matrix_columns : matrix_rows; }
 
   // Returns the shape of direction_moment.

@@ -14,8 +14,8 @@ namespace shampoo {
 // The second moment of the orthogonalized direction (the key second_moment).
 inline constexpr const char* kDirectionMoment = "direction_moment";
 
-// The names of the states that may have one element for each element of the block. If a checkpoint has other blocks,
-// these states are converted.
+// The names of the states that may have one element for each element of the block. If a checkpoint has different
+// blocks, loading converts these states.
 inline constexpr const char* kElementwiseStates[] = {"filtered_grad",  "second_moment", "grafting",      "momentum",
                                                      "iterate_offset", "ema_offset",    kDirectionMoment};
 
@@ -41,8 +41,8 @@ struct BlockState {
   std::string Name() const { return dim < 0 ? kind : Cat(kind, ".", dim); }
 };
 
-// Calls visit(state) for every state that a block may have, in a fixed order, which is not that of the arena. This is
-// the one list of states: named entries and checkpoints follow it.
+// Calls visit(state) for every state that a block may have, in a fixed order, which differs from the order in the
+// arena. This is the only list of states: named entries and checkpoints follow it.
 template <typename AnyBlock, typename Visit>
 void ForEachState(AnyBlock* block, Visit&& visit) {
   using State = BlockState<std::remove_reference_t<decltype((block->diagonal))>>;

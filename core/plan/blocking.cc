@@ -54,12 +54,12 @@ bool MergedFits(int64_t a, int64_t b, int64_t max_dim) { return a <= max_dim / b
 
 bool IsSkipped(uint32_t skipped, int k) { return (skipped >> k & 1) != 0; }
 
-// Collects dims from left to right or from right to left, merging some of them.
+// Collects dims one after another, from the left or from the right, and merges some of them with the last one.
 class DimMerger {
  public:
   DimMerger(int64_t max_dim, int64_t skip_size) : max_dim_(max_dim), skip_size_(skip_size) {}
 
-  // Returns whether the dim may be merged with the last one.
+  // Returns whether the dim may be merged with the last dim that was collected.
   bool CanMerge(int64_t dim) const {
     return merged_.ndim > 0 && !IsLong(dim) && !IsSkipped(skipped_, merged_.ndim - 1) &&
            MergedFits(last(), dim, max_dim_);
@@ -199,7 +199,7 @@ Status CheckBlock(const TensorBlock& view, const MergedTensor& tensor) {
   return {};
 }
 
-// Returns whether the role of a parameter decides that it has no factor matrices.
+// Returns whether a parameter has no factor matrices because of its role.
 bool HasRole(const Settings& settings, const ParamDesc& desc) {
   return settings.route == Route::kAuto && desc.role != Role::kHidden;
 }
@@ -216,8 +216,8 @@ bool IsPreconditioned(const Settings& settings, const ParamDesc& desc, const Sha
   return std::count_if(dims.begin(), dims.end(), [](int64_t dim) { return dim > 1; }) > 1;
 }
 
-// Returns the set of all dims except one: the smallest or the largest of those that are not skipped (the first of equal
-// ones).
+// Returns the set of all dims except one: the smallest or the largest of the dims that are not skipped (the first of
+// several).
 uint32_t AllButOne(const Shape& shape, uint32_t skipped, bool smaller) {
   int chosen = -1;
   for (int k = 0; k < shape.ndim; ++k) {
@@ -228,7 +228,7 @@ uint32_t AllButOne(const Shape& shape, uint32_t skipped, bool smaller) {
   return chosen < 0 ? all : all & ~(1U << chosen);
 }
 
-// Returns the shape of a tensor as a matrix: all dims except that of the outputs become one.
+// Returns the shape of a tensor as a matrix: all dims except that of the outputs become one dim.
 Shape MatrixShape(const Shape& tensor, Fan fan) {
   if (tensor.ndim < 2) return Shape::Of({1, tensor.Product()});
   const int64_t rows = tensor[RowDim(tensor, fan)];
@@ -274,8 +274,8 @@ struct TensorPlace {
   int64_t OffsetOf(int64_t element) const { return element / columns * row_length + element % columns; }
 };
 
-// Checks that each dim of a view has one stride in memory, which is 1 for the last dim. view: the shape of the tensor
-// after merging.
+// Checks that each dim of a view has a single stride in memory, and that the stride of the last dim is 1. view: the
+// shape of the tensor after merging.
 Status CheckPlace(const Shape& tensor, const Shape& view, const TensorPlace& place) {
   if (place.columns == place.row_length) return {};
   if (place.columns < 2) {
@@ -361,8 +361,8 @@ class PartAppender {
 
   int64_t count() const { return static_cast<int64_t>(parts_.size()); }
 
-  // Appends the parts of one stacked tensor, as far as the rank holds them. held: the shape of what the rank holds,
-  // which is the whole tensor or a rectangle of it.
+  // Appends the parts of one stacked tensor, as far as the rank holds them. held: the shape of the rectangle that the
+  // rank holds, which may be the whole tensor. start: offset of its first element in the caller's buffer.
   Status AppendRectangle(const Shape& held, int64_t start) {
     const int64_t rows = held.ndim > 0 ? held[row_dim_] : 1;
     for (const TensorPart& part : parts_) {
@@ -416,7 +416,8 @@ class PartAppender {
   std::vector<TensorPart> parts_;
 };
 
-// Checks what depends only on the description of the parameter and on the keys, so that all ranks find the same error.
+// Makes the checks that depend only on the description of the parameter and on the keys, so that all ranks find the
+// same error.
 Status CheckParts(const ParamDesc& desc, const Settings& settings) {
   if (settings.method == Method::kShampoo && settings.grafting == Grafting::kNone && HasRole(settings, desc)) {
     return Invalid("role is ", NameOf(desc.role),

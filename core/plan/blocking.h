@@ -19,8 +19,8 @@
 // All functions require shapes without empty dims. Except for CountBlocks(), the product of a shape must fit int64_t.
 namespace shampoo {
 
-// Appends the blocks of one parameter. Sets the fields of each block that describe its view of the parameter, its
-// matrix, and how its direction is computed. The caller sets the other fields.
+// Appends the blocks of one parameter. In each block, sets the fields that describe its view of the parameter, the size
+// of its matrix, and how its direction is computed. The caller sets the other fields.
 Status AppendBlocks(const Param& param, const Settings& settings, std::vector<Block>* blocks);
 
 // 1. The part of a flat range of the stack that is in one stacked tensor: elements [start, end) of this tensor. It is
@@ -37,7 +37,7 @@ struct StackedRange {
 Shape StackedTensorShape(const Shape& shape, int stack_dims);
 
 // Returns the number of tensors that the flat range [start, end) of the stack touches. A caller that limits the number
-// of blocks checks it before SplitStack allocates that many entries.
+// of blocks checks this number before SplitStack allocates that many entries.
 int64_t CountStack(const Shape& shape, int stack_dims, int64_t start, int64_t end);
 
 // Cuts the flat range [start, end) at the borders of the stacked tensors, in memory order. The whole stack is
@@ -52,8 +52,8 @@ struct TensorPart {
 
 // Returns the dim of a stacked tensor that row_splits cuts: the first one, or the last one with Fan::kInOut.
 int RowDim(const Shape& tensor, Fan fan);
-// Returns the parts into which `splits` cuts a dim: one part for each size; as many equal parts as fit if there is a
-// single size; the whole dim if there is none. Requires sizes that CheckParamDesc accepts.
+// Returns the parts into which `splits` cuts a dim of length `rows`: one part for each size; as many equal parts as fit
+// if there is a single size; the whole dim if there is none. Requires sizes that CheckParamDesc accepts.
 std::vector<TensorPart> TensorParts(const std::vector<int64_t>& splits, int64_t rows);
 
 // 2. A dense piece of a tensor that a flat shard contains completely.
@@ -99,8 +99,9 @@ bool CountBlocks(const Shape& shape, int64_t max_dim, int64_t* count, uint32_t s
 // Dims whose bit in `skipped` is set are not cut. Requires max_dim >= 1.
 std::vector<TensorBlock> SplitBlocks(const Shape& shape, int64_t max_dim, uint32_t skipped = 0);
 
-// Cuts a tensor into blocks of neighboring elements for an elementwise method: as many whole slices of a dim as fit
-// kElementwiseBlock elements. Such blocks can be distributed among ranks and threads, and are small enough to exchange.
+// Cuts a tensor into blocks of neighboring elements for an elementwise method. A block has as many whole slices of a
+// dim as fit into kElementwiseBlock elements. Such blocks can be distributed among ranks and threads, and are small
+// enough to exchange.
 inline constexpr int64_t kElementwiseBlock = int64_t{1} << 16;
 std::vector<TensorBlock> SplitElementwise(const Shape& shape);
 

@@ -11,12 +11,13 @@
 
 // Estimates the time of a block's step. The unit is about one floating-point operation of factor updates, contractions
 // and roots; a core of a Zen 4 does 70 of them in a nanosecond in blocks of 64 x 64 and 128 x 128.
-// Costs that decide owners are integers, so that all ranks assign blocks alike.
+// Costs by which owners are assigned are integers, so that all ranks assign the same owners.
 namespace shampoo {
 
-// The cost of a block of any size, for its states, calls and checks: 200 ns for a block of 4 elements.
+// The part of a block's cost that does not depend on its size: states, calls and checks. A block of 4 elements takes
+// 200 ns.
 inline constexpr int64_t kCostOfBlock = 10000;
-// The cost of elementwise work on one element.
+// The cost of the elementwise work on one element.
 inline constexpr int64_t kCostOfElement = 20;
 
 // Returns the cost of a block in a step without roots.
@@ -64,10 +65,10 @@ inline double StepCost(const Block& block) {
 // A block of at most this cost, about two microseconds, counts as small: threads may take small blocks in any sequence.
 inline constexpr double kCostOfSmallBlock = 100000;
 
-// The least work that a thread is woken for, about 100 microseconds. On two processors of a virtual machine (Zen 4) a
-// wake-up takes 50 microseconds: 400 microseconds of work took at best 249 on two threads, and 200 took 201. If other
-// processes keep the processors busy, a step waits for its second thread. With 20 busy threads on these two processors,
-// 100 microseconds of work took 102 in the median, but 15,000 in one of a hundred runs.
+// The least work for which another thread is woken, about 100 microseconds. On two processors of a virtual machine (Zen
+// 4) a wake-up takes 50 microseconds: 400 microseconds of work took at best 249 on two threads, and 200 took 201. If
+// other processes keep the processors busy, a step waits for its second thread. With 20 busy threads on these two
+// processors, 100 microseconds of work took 102 in the median, but 15,000 in one of a hundred runs.
 inline constexpr double kCostOfThread = 8e6;
 
 // Returns how many threads to use for a step of this cost, including the calling thread: 1 to max_threads.

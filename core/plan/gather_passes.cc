@@ -27,8 +27,8 @@ SliceBytes BytesOf(const ParamDesc& desc, const Block& block, int64_t n) {
 
 const ParamDesc& DescOf(const PlanData& plan, const Block& block) { return plan.param(block).desc; }
 
-// Returns whether the slice of a holder is sent to the owner. If every rank holds the whole parameter, only the owner
-// sends its slice, to itself.
+// Returns whether this shard rank sends its slice of the block to the owner. If every rank holds the whole parameter,
+// only the owner sends its slice, to itself.
 bool IsCollected(const PlanData& plan, const Block& block, int shard) {
   return !plan.shard_layout(block).everywhere() || shard == block.shard_owner;
 }
@@ -154,8 +154,8 @@ std::vector<GatherPass> PlanGatherPasses(const PlanData& plan) {
         if (owner < own) At(collect.recv_at, shard) += static_cast<size_t>(to_owner);
         if (shard < own) At(deliver.recv_at, owner) += static_cast<size_t>(bytes.update);
         const ShardSlice slice{index, shard, n, to_owner > 0, region, 0, 0, 0};
-        // For now, these are offsets within the message between the two ranks. The start of the message is added when
-        // all sizes are known.
+        // These offsets are relative to the message between the two ranks. The start of the message is added when all
+        // sizes are known.
         if (shard == own) {
           pass.held.push_back(slice);
           pass.held.back().gradient_at = static_cast<int64_t>(At(collect.send, owner));
@@ -203,14 +203,14 @@ void PlanGatherBytes(PlanData* plan) {
   all.assign(replicas * world, {});
   plan->bucket_segment_bytes.assign(replicas > 1 ? plan->bucket_count : 0, 0);
   const std::vector<std::vector<int64_t>> blocks_of_pass = BlocksOfPasses(*plan);
-  // By shard rank: the most that any pass of any replica needs.
+  // By shard rank: the largest number of bytes that a pass of any replica needs in each buffer.
   std::vector<GatherBytes> largest(world);
   int64_t largest_segment = 0;
   std::vector<int64_t> arriving(world);
   std::vector<int64_t> gathered(world);
   TrafficSums collect(plan->placement.shard_world);
   TrafficSums deliver(plan->placement.shard_world);
-  // A device checks all blocks that it owns before it writes anything, so it keeps those of all buckets.
+  // A device checks all blocks that it owns before it writes anything, so it keeps the blocks of all buckets.
   const bool keeps_all = plan->placement.device != DeviceType::kCpu;
   if (keeps_all) plan->slice_counts_of_rank = CountSlices(*plan);
   for (size_t pass = 0; pass < blocks_of_pass.size(); ++pass) {

@@ -8,8 +8,8 @@
 
 #include "core/plan/plan.h"
 
-// How shard ranks exchange the slices of blocks with shard_mode gather. Each bucket of each replica is one pass of two
-// exchanges:
+// How shard ranks exchange the slices of blocks with shard_mode gather. There is one pass for each bucket of each
+// replica, with two exchanges:
 //   collect  each shard rank sends its slices of gradients and parameters to the ranks that own the blocks;
 //   deliver  the owners send updates to the ranks that hold the parameters.
 // In both exchanges, each rank sends a message to every rank: a header, followed by the slices of the blocks that one
@@ -50,6 +50,7 @@ struct PairTraffic {
   std::vector<size_t> recv_at;  // by shard rank: where in its segment the bytes for this rank begin
 };
 
+// The exchanges of one bucket of one replica, as this rank takes part in them.
 struct GatherPass {
   PairTraffic collect, deliver;
   std::vector<ShardSlice> held;   // the slices that this rank holds
@@ -58,8 +59,8 @@ struct GatherPass {
   int64_t whole_bytes = 0;        // size of these blocks in the buffer for whole blocks
 };
 
-// Returns the passes of this shard rank. The pass of bucket b and replica q is at b * replica_world + q. If q is
-// another replica, this is the pass of the rank in q with the same shard rank.
+// Returns the passes of this shard rank. The pass of bucket b and replica q has index b * replica_world + q. If q is
+// another replica, it is the pass of the rank in q that has the same shard rank as this rank.
 std::vector<GatherPass> PlanGatherPasses(const PlanData& plan);
 
 // Sets gather_bytes_of_rank and, on a device, slice_counts_of_rank. If there are several replicas, also sets

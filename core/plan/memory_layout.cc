@@ -75,7 +75,7 @@ void LayOutBases(const Settings& settings, Block* block, StatePlacer* states) {
   states->Place(&block->gradient_count, Dtype::kI64, 1);
 }
 
-// Returns whether the method of the group, not its grafting method, has a second moment of this block.
+// Returns whether the block has a second moment of its group's method, in contrast to one of the grafting method.
 bool HasOwnMoment(const Settings& settings, const Block& block) {
   switch (settings.method) {
     case Method::kShampoo:
@@ -114,7 +114,7 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
   }
   if (block->is_orthogonalized && settings.direction_moment != DirectionMoment::kNone) {
     block->moment_of_direction = settings.direction_moment;
-    // Means of rows or columns are stored in the computation dtype, because there are few of them.
+    // Means of rows or columns are stored in the computation dtype: they take little memory.
     const bool has_all = settings.direction_moment == DirectionMoment::kElement;
     states.Place(&block->direction_moment,
                  has_all ? settings.second_moment_dtype.value_or(block->computation) : block->computation,

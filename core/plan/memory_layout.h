@@ -18,11 +18,11 @@ inline constexpr int64_t kArenaAlignment = 256;
 // Returns the number of bytes at the arena's start that hold the groups' step counters, one int64 each.
 int64_t CounterBytes(int64_t groups);
 
-// Sets the block's computation dtype, root dtype and root, and which states exist, with dtypes, forms and offsets that
-// count from 0. Sets state_bytes to the size of all states together.
+// Sets the block's computation dtype, root dtype and root. For each state that the block has, sets the dtype, the form
+// and the offset, counted from the first state of the block. Sets state_bytes to the size of all states together.
 void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block);
 
-// Moves the states of a block that LayOutBlock has laid out to start at `offset` of the arena.
+// Moves the states that LayOutBlock has laid out, so that the states of the block start at `offset` in the arena.
 void PlaceBlock(int64_t offset, Block* block);
 
 }  // namespace shampoo

@@ -36,7 +36,7 @@ struct Placement {
 struct GatherBytes {
   int64_t held = 0;           // buffer for the slices that the rank sends; with one replica also for their updates
   int64_t owned = 0;          // buffer for the received slices of the blocks that it owns, and for their updates
-  int64_t whole = 0;          // buffer for these blocks: of one bucket, or on a device of all buckets
+  int64_t whole = 0;          // buffer for the whole blocks that it owns: of one bucket, or on a device of all buckets
   int64_t arrived = 0;        // buffer for updates of the rank's shards, from all replicas
   int64_t by_all_gather = 0;  // additional buffer if the communicator has no all-to-all
   int64_t sent = 0;
@@ -49,14 +49,14 @@ struct GatherBytes {
 struct SliceCounts {
   int64_t slices = 0;
   int64_t elements = 0;
-  int64_t series = 0;  // RunSeries
+  int64_t series = 0;  // number of RunSeries
 };
 
 // A finished plan. It does not change, and a plan and its optimizers share it.
 struct PlanData {
   Placement placement;
-  int threads = 1;                                                     // resolved
-  std::vector<Settings> groups;                                        // [0]: the plan's own
+  int threads = 1;                                                     // of a step; never 0
+  std::vector<Settings> groups;                                        // [0]: from the plan's config
   std::vector<std::vector<std::pair<std::string, std::string>>> keys;  // by group; must be the same on all ranks
   std::vector<Param> params;
   std::vector<Block> blocks;                 // by parameter, then by position
@@ -94,12 +94,12 @@ struct PlanData {
   int64_t exchange_sets() const { return placement.device != DeviceType::kCpu && bucket_count > 1 ? 2 : 1; }
   // Returns whether replicas on a device agree on a step in a separate exchange, before any of them writes anything:
   // with gathered blocks, because each replica checks only the blocks that it owns; with several buckets, because the
-  // second one is computed while the first is exchanged. Otherwise the headers of the updates decide.
+  // second one is computed while the first is exchanged. Otherwise they agree by the headers of the updates.
   bool replicas_agree_first() const { return placement.replica_world > 1 && (gathers || bucket_count > 1); }
   int64_t state_bytes() const { return At(state_bytes_of_rank, rank()); }
   const GatherBytes& gather_bytes() const { return At(gather_bytes_of_rank, rank()); }
-  // Returns the size of a buffer for the segments of all ranks in the largest exchange between replicas: of one set,
-  // and of all sets.
+  // Return the size of the buffers that hold the segments of all ranks in the largest exchange between replicas: in one
+  // set, and in all sets.
   int64_t ReplicaSetBytes() const;
   int64_t ReplicaBufferBytes() const { return exchange_sets() * ReplicaSetBytes(); }
 };
@@ -107,8 +107,8 @@ struct PlanData {
 // Collects groups and parameters, and computes a PlanData from them.
 class Plan {
  public:
-  // Returns the bytes of workspace that the backend allocates on a rank (see PlanData::rank). blocks: those that the
-  // rank owns.
+  // Returns the bytes of workspace that the backend allocates on a rank (see PlanData::rank). blocks: the blocks that
+  // the rank owns.
   using WorkspaceBytes = int64_t (*)(const PlanData& plan, size_t rank, const std::vector<const Block*>& blocks);
 
   static Status Create(const Config& config, const Placement& placement, WorkspaceBytes workspace_bytes,

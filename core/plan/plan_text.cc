@@ -18,11 +18,11 @@ struct RankDeficientFactor {
   int64_t missing() const { return block == nullptr ? 0 : block->shape[dim] - rank; }
 };
 
-// Returns a factor whose `block` is nullptr if the matrix can have full rank.
+// Returns the factor matrix of a dim, or one whose `block` is nullptr if the matrix can have full rank.
 RankDeficientFactor FactorAtFirstRoot(const Block& block, int dim, const Settings& settings) {
-  // A pseudo-inverse omits directions without gradients. With a relative epsilon, the root in these directions is at
-  // most a fixed multiple of the root in the other directions.
-  // Eigenbases need no inverse.
+  // No warning is needed in these cases: eigenbases need no inverse; a pseudo-inverse omits directions without
+  // gradients; with a relative epsilon, the root in these directions is at most a fixed multiple of the root in other
+  // directions.
   if (UsesEigenbasis(settings.method)) return {};
   if (settings.root_rank_handling == RankHandling::kPseudoInverse || settings.root_relative_epsilon > 0) return {};
   const int64_t step = FirstRefreshOf(RefreshKeysOf(settings), block.phase);

@@ -61,7 +61,7 @@ inline int64_t RunLength(const Shape& shape, const std::array<int64_t, kMaxDims>
   return length;
 }
 
-// Returns the offset in memory of the element that is `index`-th in the row-major order of the view.
+// Returns the offset in memory of element number `index` in the row-major order of the view.
 inline int64_t OffsetAt(const Shape& shape, const std::array<int64_t, kMaxDims>& stride, int64_t index) {
   int64_t offset = 0;
   for (int k = shape.ndim - 1; k > 0; --k) {

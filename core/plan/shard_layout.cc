@@ -31,7 +31,7 @@ bool Intersect(const Region& a, const Region& b) {
   return true;
 }
 
-// Returns the region. If it is a rectangle, it keeps the dims of the parameter, so that rectangles can be compared.
+// Returns the region of a shard. A rectangle keeps all dims of the parameter, so that rectangles can be compared.
 Region Unmerged(const ParamDesc& desc) {
   if (desc.form == ShardForm::kRectangle && desc.shape.ndim > 0) {
     return {desc.shape, desc.local_offset, desc.local_shape};

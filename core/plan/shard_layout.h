@@ -26,7 +26,7 @@ struct Region {
   static Region Interval(int64_t first, int64_t count, int64_t elements);
   // Returns the region of the rectangle at `offset` of shape `extent`. Requires that no dim of `shape` is 0.
   static Region Rectangle(const Shape& shape, const Shape& offset, const Shape& extent);
-  // Returns the region that a parameter's description gives for one rank.
+  // Returns the region of the shard that `desc` describes.
   static Region Of(const ParamDesc& desc);
 
   int64_t elements() const { return extent.Product(); }
@@ -38,7 +38,7 @@ class ShardLayout {
  public:
   // Finds the regions of all ranks of a parameter with elements.
   //   own     the parameter as this rank describes it
-  //   others  descriptions of the shards of other ranks, as far as the caller has added them. If there are none, the
+  //   others  the descriptions of other ranks' shards that the caller has added, by shard rank. If there are none, the
   //           layout follows the rule that this rank's own shard satisfies.
   // Returns an error if no rule applies and the shard of a rank is not described. If all shards are described, each
   // element must be on exactly one rank, or the whole parameter on every rank.
@@ -68,7 +68,7 @@ class ShardLayout {
   std::vector<Region> regions_;  // by rank
 };
 
-// Returns how many elements of a block precede a position in its tensor, in elements.
+// Returns how many elements of a block precede a position in its tensor. The position is in elements.
 int64_t CountBefore(const Block& block, int64_t position);
 
 // Returns how many elements of a block a region contains.
@@ -87,7 +87,7 @@ void ForEachOverlap(const Region& region, int64_t first, int64_t count, Visit&& 
     int64_t row = (first + done) / width;
     const int64_t column = first + done - row * width;
     const int64_t end = std::min(width, column + count - done);
-    // The number of the row among those of the region, if the region contains it.
+    // The number of this row among the rows of the region, if the region contains the row.
     int64_t local_row = 0;
     int64_t stride = 1;
     bool inside = true;

@@ -11,15 +11,15 @@ namespace shampoo {
 
 struct Region;
 
-// Equal runs of consecutive elements of a slice, at equal distances. A slice is what one shard rank holds of a block;
-// its elements are packed in the order of the block. A device finds the place of an element in a short table of
-// series instead of walking through the block.
+// Equally long runs of consecutive elements of a slice, at equal distances. A slice consists of the elements of a block
+// that one shard rank holds, packed in the order of the block. A device finds the place of an element in a short table
+// of series instead of visiting all elements of the block.
 struct RunSeries {
   int64_t packed;                  // first element in the packed slice; the series ends where the next one begins
   int64_t dense;                   // first element in the dense block
   int64_t local;                   // first element in the holder's buffer
   int64_t length;                  // elements of a run; the last run may be shorter
-  int64_t dense_step, local_step;  // distances of the runs
+  int64_t dense_step, local_step;  // distances between the starts of successive runs
 };
 
 // Appends the series of the elements of a block that a region contains. elements: their number.

@@ -17,8 +17,8 @@ struct CansResult {
 
 // Computes a root with the exponent -1/2 or -1/4 by a fixed number of products (core/rules/cans_scalars.h). Expects the
 // full matrix A * 2^-scale in workspace.Matrix(0, n) and destroys it. X is the root of the scaled matrix: the caller
-// multiplies it by 2^(scale * exponent). Always computes in float64, because float32 would keep only 3 digits at the
-// condition 1e5. The result must be checked with CansResidual.
+// multiplies it by 2^(scale * exponent). Always computes in float64, because float32 would keep only 3 digits at a
+// condition number of 1e5. The result must be checked with CansResidual.
 CansResult CansRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<double>& workspace);
 
 // Returns an estimate of the largest magnitude of an eigenvalue of I - X^(p/2) B X^(p/2), p = -1 / exponent. NaN: an

@@ -9,11 +9,11 @@
 namespace shampoo {
 
 // Computes X = A^exponent by eigendecomposition: A = Q diag(l) Q^T; l <- l - min(min(l), 0) + epsilon;
-// X = Q diag(l^exponent) Q^T. With spec.pseudo_inverse, nothing is added to l, and directions whose l counts as 0 are
-// omitted. The lower triangle of workspace.Matrix(n) holds A * 2^-scale and is destroyed.
+// X = Q diag(l^exponent) Q^T. With spec.pseudo_inverse, nothing is added to l, and eigenvectors whose eigenvalue counts
+// as 0 are omitted. On entry, the lower triangle of workspace.Matrix(n) holds A * 2^-scale; it is destroyed.
 //
 // A check with a probe vector detects a wrong decomposition that the solver does not report. On success *x points to X
-// in the workspace: n x n, exactly symmetric, not yet checked for being finite. With a relative epsilon, X is the root
+// in the workspace: n x n, exactly symmetric; it may contain NaN or infinities. With a relative epsilon, X is the root
 // of the scaled matrix, and the caller multiplies X by 2^(scale * exponent).
 template <typename Root>
 RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, int scale,

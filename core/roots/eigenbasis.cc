@@ -95,7 +95,8 @@ RootOutcome Decompose(const BasisSpec& spec, const SymmetricView<Real>& matrix, 
   return last;
 }
 
-// order <- the columns by decreasing (or increasing) eigenvalue estimate, the diagonal of Q^T A Q. aq: A Q.
+// order <- the indices of the columns of q, sorted by decreasing (or, if `ascending`, increasing) estimates of their
+// eigenvalues, which are the diagonal of Q^T A Q. aq: A Q.
 template <typename Real>
 void OrderColumns(int64_t n, const Real* q, const Real* aq, bool ascending, Real* estimates, int32_t* order) {
   std::fill(estimates, estimates + n, Real{0});
@@ -144,7 +145,8 @@ bool IsAccurate(const BasisSpec& spec, int64_t n, const Real* a, const Real* q, 
   return IsBasisAccurate(spec.tolerance, off_diagonal, SquareOf(n * n, a));
 }
 
-// Orthogonal iteration. Uses three n x n arrays: A, and two that hold the basis and A times the basis in turn.
+// Orthogonal iteration. Uses three n x n arrays: one holds A; the other two hold the basis and A times the basis, and
+// exchange their roles in each iteration.
 template <typename Real>
 BasisOutcome Iterate(const BasisSpec& spec, const SymmetricView<Real>& matrix, int scale, const Real* previous,
                      const BasisMemory<Real>& memory) {

@@ -40,16 +40,16 @@ struct BasisMemory {
 };
 
 struct BasisOutcome {
-  RootOutcome root;      // kind: kScalar or kDiagonal for an identity that was not computed, otherwise kEigen
-  bool is_kept = false;  // the previous basis is accurate enough; Basis() is not defined
+  RootOutcome root;      // kind: kEigen or, if the basis is the identity without a computation, kScalar or kDiagonal
+  bool is_kept = false;  // the previous basis is accurate enough and stays valid; Basis() is undefined
 };
 
 // Computes an eigenbasis into memory.Basis(n). previous: the previous basis, n x n, or nullptr. Method qr starts from
-// it, and with a tolerance it is kept if it is accurate enough. Without a previous basis, methods eigen and qr both
-// compute an eigendecomposition. Signs of the columns are arbitrary. Unless method qr iterates, the basis of a
-// negligible matrix (IsNegligible) and of a 1 x 1 matrix is the identity. If the eigensolver fails in the dtype of the
-// matrix, tries the float64 eigensolvers of the recovery ladder. Source: arXiv 2409.11321, algorithm 3 (power iteration
-// followed by QR).
+// the previous basis. If spec.tolerance is above 0 and the previous basis is accurate enough, that basis is kept.
+// Without a previous basis, methods eigen and qr both compute an eigendecomposition. Signs of the columns are
+// arbitrary. Unless method qr iterates, the basis of a negligible matrix (IsNegligible) and of a 1 x 1 matrix is the
+// identity. If the eigensolver fails in the dtype of the matrix, tries the float64 eigensolvers of the recovery ladder.
+// Source: arXiv 2409.11321, algorithm 3 (power iteration followed by QR).
 template <typename Real>
 BasisOutcome ComputeBasis(const BasisSpec& spec, const SymmetricView<Real>& matrix, const Real* previous,
                           const BasisMemory<Real>& memory);

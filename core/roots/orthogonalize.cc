@@ -55,7 +55,7 @@ bool ScaleToOne(int64_t n, Real* x, Tiles* tiles) {
   }
   if (largest == 0) return false;
   const int exponent = ScaleExponent(largest);
-  // Two factors, because one might overflow.
+  // Scale by two factors, because a single factor might overflow.
   const int half = exponent / 2;
   Scale(n, std::ldexp(Real{1}, -half), x, tiles);
   Scale(n, std::ldexp(Real{1}, half - exponent), x, tiles);

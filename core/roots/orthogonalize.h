@@ -10,7 +10,7 @@
 
 namespace shampoo {
 
-// Memory for Orthogonalize of a matrix.
+// The workspace of Orthogonalize for a rows x columns matrix.
 template <typename Real>
 struct OrthogonalizeMemory {
   Real* memory;            // Elements() elements
@@ -19,12 +19,13 @@ struct OrthogonalizeMemory {
   static int64_t Elements(Orthogonalization how, int64_t rows, int64_t columns);
 };
 
-// Replaces a matrix X = U diag(s) V^T by a matrix close to U V^T. A matrix of zeros stays as it is. The result is
-// bit-identical for X multiplied by any power of two, and on any number of threads.
+// Replaces the row-major rows x columns matrix X = U diag(s) V^T by a matrix close to U V^T. A matrix of zeros is not
+// changed. The result is bit-identical for X multiplied by any power of two, and on any number of threads.
 //
 // newton_schulz: X is divided by one of its norms, and each step maps the singular values by an odd polynomial of
 // degree 3 or 5 (Muon, arXiv 2502.16982; the coefficients of Polar Express, arXiv 2505.16932). A singular value much
-// smaller than the norm stays small. With the coefficients of a caller the result may be infinite or NaN.
+// smaller than the norm stays small. With coefficients that the user has chosen, the result may contain infinities or
+// NaN.
 //
 // exact: U V^T is computed from a singular value decomposition in float64.
 //

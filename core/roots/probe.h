@@ -13,7 +13,7 @@ namespace shampoo {
 // v <- the signs of ProbeSigns (core/rules/eigenvalue.h).
 template <typename Root>
 void FillSigns(int64_t n, Root* v);
-// Returns |a - b| / |v|, where v is a vector of signs.
+// Returns |a - b| / |v|, where v is a vector of n signs, so |v| is sqrt(n).
 template <typename Root>
 double Distance(int64_t n, const Root* a, const Root* b);
 

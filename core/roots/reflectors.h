@@ -9,7 +9,8 @@
 
 namespace shampoo {
 
-// `count` reflectors from `first` on. They change the first `columns` elements of a vector. v and y have `count` rows.
+// A panel of `count` Householder reflectors, beginning with reflector `first`. They change only the first `columns`
+// elements of a vector. v and y have `count` rows.
 template <typename Root>
 struct ReflectorPanel {
   int64_t first, count, columns;
@@ -35,7 +36,7 @@ class Reflectors {
   static constexpr int64_t kTileRows = 128;
   // Below this size a tile is not worth waking a thread.
   static constexpr int64_t kMinTiledSize = 512;
-  // For small n, preparing a wide panel costs more than wide products gain.
+  // For small n, preparing wider panels costs more time than the wider products save.
   static constexpr int64_t Width(int64_t n) { return n < 384 ? 32 : kMaxWidth; }
 
   // v: the matrix that Sytrd has overwritten; reflector i is in row i + 1. y: n x n elements of memory.

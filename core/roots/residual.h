@@ -30,7 +30,7 @@ struct RootReport {
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
                           const SymmetricView<Real>& x, const RootWorkspace<double>& workspace);
-// The same, in the memory in which ComputeRoot computed x.
+// Does the same in the memory in which ComputeRoot computed x.
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
                           const SymmetricView<Real>& x, const RootMemory& memory);

@@ -33,11 +33,11 @@ EigenvalueBounds BoundEigenvalues(const Tridiagonal& t);
 // Y = (T + shift I)^(-1/2) as a weighted sum of inverses (T + shift_j I)^-1, which are computed in float64. Each
 // inverse is semiseparable: above the diagonal, each column is a multiple of the column before it. So Y is never
 // stored. Its columns are computed from generators, one for each of the poles() inverses. A generator is the last
-// column of its inverse so far, on and above the diagonal, so it grows by one row for each column.
+// computed column of its inverse, on and above the diagonal. It grows by one row with each column.
 class ResolventSum {
  public:
   static constexpr int64_t kColumns = TridiagonalKernels::kColumns;
-  // The largest condition of T + shift I, according to the bounds, for which a sum is suitable.
+  // The largest condition number of T + shift I, according to the bounds, for which a sum is suitable.
   static constexpr double kLargestCondition = 1 << ZolotarevSum::kLargestCondition;
 
   // Returns how many doubles of the caller's memory a sum uses for matrices up to n x n.
@@ -61,8 +61,8 @@ class ResolventSum {
   // The next columns of Y, which are computed from left to right.
   struct Block {
     int64_t count;  // columns
-    // count x poles. The elements of new column m above the square on the diagonal are the sum of factors[m][j] times
-    // old generator j.
+    // count x poles. The elements of new column m above the square on the diagonal are the sum over j of factors[m][j]
+    // times old generator j.
     std::array<float, kColumns * ZolotarevSum::kMaxPoles> factors;
     std::array<double, ZolotarevSum::kMaxPoles> growth;                 // multiplies the old rows of a generator
     std::array<double, kColumns * ZolotarevSum::kMaxPoles> generators;  // poles x kColumns: the new rows of generators

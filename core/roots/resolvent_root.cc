@@ -26,7 +26,8 @@ constexpr int64_t PanelWidth(int64_t n) { return n <= 128 ? 16 : kWidth; }
 // The number of probe vectors, which are multiplied by Q together with the generators.
 constexpr int64_t kProbes = 3;
 constexpr int64_t kMaxStride = ZolotarevSum::kMaxPoles + kProbes;
-// The limit of ResolventResult::root_error: 30 times the largest error measured at the largest condition.
+// The limit of ResolventResult::root_error: 30 times the largest error that was measured at the largest condition
+// number.
 constexpr double kLargestRootError = 1e-5;
 
 // Returns how many columns LAPACK reduces before it updates the other columns.

@@ -13,8 +13,8 @@
 
 namespace shampoo {
 
-// Memory for roots of matrices up to n x n. The new root is computed in it, so that the old root is still there after a
-// failure.
+// Memory for roots of matrices up to n x n. The new root is computed in this memory, so that the old root is still
+// available after a failure.
 template <typename Root>
 struct RootWorkspace {
   Root* memory;            // Elements(method, n) elements

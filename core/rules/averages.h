@@ -25,15 +25,15 @@ struct AveragingStep {
   double move = 1;
 };
 
-// Returns the weight of an iterate of schedule_free.
+// Returns the weight of the iterate of a step in the average of schedule_free. lr: of the step.
 SHAMPOO_HD inline double WeightOfIterate(const GroupSettings& settings, double lr) {
   return std::pow(lr, settings.average_lr_power);
 }
 
-// lr_sum: the sum of the weights of earlier iterates, with schedule_free.
+// Returns the coefficients of a step. lr_sum: with schedule_free, the sum of the weights of earlier iterates.
 SHAMPOO_HD inline AveragingStep MakeAveragingStep(const GroupSettings& settings, double lr, double lr_sum) {
   if (settings.averaging == Averaging::kNone) return {};
-  double decay = settings.average_eval;  // of X
+  double decay = settings.average_eval;  // of the average X
   if (settings.averaging == Averaging::kScheduleFree) {
     const double weight = WeightOfIterate(settings, lr);
     const double sum = lr_sum + weight;
@@ -42,8 +42,8 @@ SHAMPOO_HD inline AveragingStep MakeAveragingStep(const GroupSettings& settings,
   return {1 - decay, 1 - decay * settings.average_train};
 }
 
-// What a step of averaging does with an element: the old parameter minus the new one, and the new iterate minus the old
-// parameter.
+// The result of a step of averaging for one element. difference: the old parameter minus the new one. iterate: the new
+// iterate minus the old parameter.
 template <typename Real>
 struct AveragedElement {
   Real difference, iterate;
@@ -61,7 +61,7 @@ class AveragedMove {
         move_(static_cast<Real>(averaging.move * step.lr)),
         pull_(static_cast<Real>(averaging.pull)) {}
 
-  // z: Z - W before the step.
+  // Returns the result for one element. p: of the direction. w: the old parameter. z: Z - W before the step.
   SHAMPOO_HD AveragedElement<Real> Of(Real p, Real w, Real z) const {
     const Real direction = p * down_ * up_;
     const Real decayed = decay_ != 0 ? z - decay_ * (w + z) : z;
@@ -72,13 +72,13 @@ class AveragedMove {
   Real down_, up_, decay_, lr_, move_, pull_;
 };
 
-// Returns whether step t changes the state of a block with the average of an iterate (averaging) or of the parameter
-// (weight_ema).
+// Returns whether step t changes a block's state of averaging or of weight_ema.
 constexpr bool MovesAverage(const GroupSettings& settings, int64_t t, bool has_iterate, bool has_ema) {
   return has_iterate || (has_ema && t > settings.weight_ema_start);
 }
 
-// Return the state after a step that writes the parameter `written`. w: the old parameter.
+// Return the new state of averaging or of weight_ema, after a step that writes the parameter `written`.
+//   w       the old parameter
 //   offset  the new iterate minus w, or the average minus w
 template <typename Real>
 SHAMPOO_HD Real NextIterateOffset(Real offset, Real w, Real written) {

@@ -44,7 +44,7 @@ constexpr bool IsFirstBasis(const GroupSettings& settings, int64_t gradient) {
   return UpdatesOf(settings, gradient) == settings.start_preconditioning_step;
 }
 
-// Returns the task of a block in the step after `gradients` gradients.
+// Returns the task of a block that has had `gradients` gradients, in the step of its next gradient.
 constexpr RootTask BasisTaskOf(const GroupSettings& settings, int64_t gradients) {
   if (IsFirstBasis(settings, gradients + 1)) return RootTask::kInitialize;
   return IsBasisDue(settings, gradients + 1) ? RootTask::kCompute : RootTask::kNone;
@@ -71,7 +71,7 @@ constexpr RootSchedule ScheduleOf(const GroupSettings& settings, const GroupSche
   return BlockScheduleOf(group, block.phase, block.is_preconditioned, block.snapshot_step);
 }
 
-// Sets the bias corrections of a block in its update with this number, which is at least 1.
+// Sets the bias corrections of a block for the update with this number, which is at least 1.
 SHAMPOO_HD inline void CorrectBias(const GroupSettings& settings, int64_t update, StepScalars* scalars) {
   scalars->filter_correction = settings.use_bias_correction ? BiasCorrection(settings.beta1, update) : 1;
   const bool corrects_moment = settings.use_bias_correction && !settings.drop_weighting && settings.beta2 < 1;
@@ -87,6 +87,7 @@ struct GraftingScalars {
   double epsilon = 0;
 };
 
+// update: the number of the block's update.
 SHAMPOO_HD inline GraftingScalars MakeGraftingScalars(const GroupSettings& settings, int64_t update) {
   GraftingScalars scalars;
   scalars.decay = settings.grafting_beta2;
@@ -135,8 +136,8 @@ SHAMPOO_HD inline bool IsBasisAccurate(double tolerance, double off_diagonal_squ
   return std::sqrt(off_diagonal_square) <= tolerance * std::sqrt(square);
 }
 
-// Returns whether the basis of a d x d matrix is the identity and is not computed. iterates: orthogonal iteration
-// starts from the previous basis. is_negligible: see IsNegligible.
+// Returns whether the basis of a d x d matrix is the identity, so that it need not be computed. iterates: whether
+// orthogonal iteration starts from the previous basis. is_negligible: see IsNegligible.
 constexpr bool IsBasisIdentity(bool iterates, int64_t d, bool is_negligible) {
   return !iterates && (d == 1 || is_negligible);
 }
@@ -150,9 +151,9 @@ constexpr double MeanWeight(int64_t d, int64_t elements) {
 // first whitening, and the moving averages of the eigenvalues are bias-corrected, so that this scale has no weight in
 // them.
 //
-// Gradients of zeros count, but change no eigenvalue, because averages with zeros would make the next direction too
-// large. As long as all factor matrices are negligible, each gradient sets the eigenvalues again, so that they have the
-// right scale when a block gets its first gradient that is not zero.
+// Gradients of zeros are counted but change no eigenvalue, because averages with zeros would make the next direction
+// too large. As long as all factor matrices are negligible, each gradient sets the eigenvalues again, so that they have
+// the right scale when a block gets its first gradient that is not zero.
 constexpr bool StartsFromGradient(const GroupSettings& settings) { return settings.kl_init < 0; }
 
 // The eigenvalues with kl_init auto before the first gradient that is not zero.
@@ -163,21 +164,22 @@ constexpr double EigenvalueBeforeGradients(const GroupSettings& settings) {
   return StartsFromGradient(settings) ? kEigenvalueOfZeros : settings.kl_init;
 }
 
-// Returns the eigenvalues that a gradient with this mean square sets with kl_init auto. They are equal, and the product
-// of `factors` of them, one for each dim that has a factor matrix, is the mean square. A negligible mean square counts
-// as 0.
+// Returns the value of all eigenvalues that a gradient with this mean square sets with kl_init auto. The product of one
+// eigenvalue of each factor matrix is the mean square. factors: the number of factor matrices. A negligible mean square
+// counts as 0.
 SHAMPOO_HD inline double FirstEigenvalue(double mean_square, int factors, Dtype computation) {
   return IsNegligible(mean_square, computation) ? kEigenvalueOfZeros : std::pow(mean_square, 1.0 / factors);
 }
 
-// Returns the inverse square root of these eigenvalues. square: the sum of the squares of a gradient.
+// Returns the inverse square root of this eigenvalue. square: the sum of the squares of the gradient.
 SHAMPOO_HD inline double FirstEigenvalueScale(double square, int64_t elements, int factors, Dtype computation) {
   const double mean_square = square / static_cast<double>(elements);
   return 1 / std::sqrt(FirstEigenvalue(mean_square, factors, computation));
 }
 
-// Returns by what the term of the first gradient in a factor matrix is multiplied, so that it has the scale of a term
-// that is whitened by the first eigenvalues. scale: their inverse square root. factors: number of factor matrices.
+// Returns the number by which the first gradient's term in a factor matrix is multiplied. The term then has the scale
+// of a term that is whitened by the first eigenvalues. scale: their inverse square root. factors: the number of factor
+// matrices.
 SHAMPOO_HD inline double FirstTermScale(const GroupSettings& settings, double scale, int factors) {
   return StartsFromGradient(settings) ? std::pow(scale, 2.0 * (factors - 1)) : 1;
 }
@@ -227,7 +229,7 @@ SHAMPOO_HD inline double KlScale(double eigenvalue, double cap) {
   return scale < cap ? scale : cap;
 }
 
-// Returns the term of an eigenvalue of the old basis in an eigenvalue of the new basis. square: that of an element of
+// Returns the term of an eigenvalue of the old basis in an eigenvalue of the new basis. square: a squared element of
 // Q_old^T Q_new. scale: the inverse square root of the old eigenvalue.
 SHAMPOO_HD inline double TransportedTerm(double square, double scale) { return square / (scale * scale); }
 
@@ -243,7 +245,8 @@ struct BasisScalars : StepScalars {
   double basis_correction = 1;  // the divisor of the factor matrices in a refresh
 };
 
-// step: the scalars of the group's step. gradient: the number of the block's gradient, counted from 1.
+// Returns the scalars of a block. step: the scalars of the group's step. gradient: the number of the block's gradient,
+// counted from 1.
 SHAMPOO_HD inline BasisScalars MakeBasisScalars(const GroupSettings& settings, const StepScalars& step,
                                                 int64_t gradient) {
   BasisScalars scalars;

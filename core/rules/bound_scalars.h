@@ -44,7 +44,7 @@ SHAMPOO_HD constexpr double GroupSettings::*BindableField(int key) {
   }
 }
 
-// Returns whether a step can use this value. narrowest: the narrowest computation dtype of the group.
+// Returns whether a step can use this value of a key. narrowest: the narrowest computation dtype of the group's blocks.
 SHAMPOO_HD constexpr bool IsUsable(int key, double value, Dtype narrowest) {
   if (key == kBoundBeta1) return value >= 0 && value < 1;
   const bool may_be_negative = key == kBoundGradientScale;

@@ -14,6 +14,7 @@
 // (2008), section 6.7, for the coupled iteration.
 namespace shampoo {
 
+// The coefficients of T = b I + a P.
 struct CansStep {
   double b, a;
 };
@@ -30,16 +31,17 @@ inline constexpr std::array<CansStep, 10> kCansSteps = {{{5.182503604966906, -5.
                                                          {1.5051653981684994, -0.4957799077972079},
                                                          {1.4925557853149838, -0.49259266842078675}}};
 
-// Returns how often the steps are applied: the power -1/4 is the inverse square root of a square root.
+// Returns how often the sequence of steps is applied: twice for the power -1/4, which is the inverse square root of a
+// square root.
 constexpr int CansPasses(const RootSpec& spec) { return spec.exponent == -0.25 ? 2 : 1; }
 
-// The check multiplies a vector r, which begins as a vector of signs, this many times by
+// The number of products of the check. It begins with a vector r of signs and multiplies r repeatedly by
 // R = I - X^(p/2) B X^(p/2) with p = -1 / exponent. |R r| / |r| grows towards the largest magnitude of an eigenvalue of
 // R.
 inline constexpr int kCansProducts = 4;
 
 // Returns the largest |R r| / |r| at which X counts as a root. If X has the relative error e at an eigenvalue, R has an
-// eigenvalue of about p e. So the root is within 1e-4 of the exact one, relative to its largest element.
+// eigenvalue of about p e. The root is therefore within 1e-4 of the exact root, relative to its largest element.
 constexpr double LargestCansResidual(const RootSpec& spec) { return -1e-4 / spec.exponent; }
 
 }  // namespace shampoo

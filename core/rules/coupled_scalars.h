@@ -13,6 +13,7 @@
 // Functions of Matrices (2008), chapter 7, and the release of arXiv 2309.06497.
 namespace shampoo {
 
+// How a coupled iteration starts.
 struct CoupledStart {
   double shift = 0;
   double z = 0;  // the first Y is this multiple of B
@@ -24,7 +25,7 @@ SHAMPOO_HD inline double NewtonShift(const RootSpec& spec, int scale) { return s
 // Returns z for a Newton iteration. norm: the Frobenius norm of B. p: numerator / denominator, an integer.
 constexpr double NewtonMultiple(int64_t p, double norm) { return static_cast<double>(p + 1) / (2 * norm); }
 
-// Returns shift and z for an iteration of higher order, whose p is the numerator alone.
+// Returns shift and z for an iteration of higher order. Its p is the numerator of the root, without the denominator.
 // largest: a bound on the largest eigenvalue of A * 2^-scale (EigenvalueBound).
 SHAMPOO_HD inline CoupledStart StartHigherOrder(const RootSpec& spec, int scale, double largest) {
   CoupledStart start;
@@ -71,7 +72,7 @@ enum class CoupledState : int32_t { kStalled = -1, kAtMaximum = 0, kConverged = 
 //   before      the error one iteration earlier
 //   error       max |Y - I|
 constexpr CoupledState StateAfter(const RootSpec& spec, int64_t iterations, double before, double error) {
-  // If an error below this stops decreasing, it is at the level of rounding.
+  // If an error below this number stops decreasing, it is at the level of rounding errors.
   constexpr double kNearlyConverged = 0.01;
   const bool is_higher_order = spec.method == RootMethod::kHigherOrder;
   // The first step of higher_order is unconditional: there is no earlier error to compare with.

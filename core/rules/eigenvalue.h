@@ -33,9 +33,9 @@ SHAMPOO_HD inline double TraceDivisor(const GroupSettings& settings, double trac
 }
 
 // Returns whether a factor matrix counts as a zero matrix because none of its elements is a normal number of its dtype.
-// The elements of a factor matrix that only decays become denormal: rounding keeps them from reaching 0, and none of
-// their digits is correct. magnitude: that of the largest element, before the division by the bias
-// correction. Methods in eigenbases also apply the rule to means of squares and of eigenvalues.
+// The elements of a factor matrix that only decays become subnormal: rounding keeps them from reaching 0, and none of
+// their digits is correct. magnitude: the largest magnitude of an element, before the division by the bias correction.
+// Methods in eigenbases also apply the rule to means of squares and of eigenvalues.
 constexpr bool IsNegligible(double magnitude, Dtype dtype) { return magnitude < SmallestNormal(dtype); }
 
 // Returns the magnitude, relative to the largest eigenvalue, below which an eigenvalue of an n x n matrix of this dtype
@@ -65,8 +65,8 @@ SHAMPOO_HD inline int WholeRootScale(int scale, double exponent) {
   return scale - (above < 0 ? above + step : above);
 }
 
-// Returns the scale for a matrix whose largest element has this magnitude: the method of the spec works on A *
-// 2^-scale. The epsilon of the spec must be resolved.
+// Returns the scale for a matrix A whose largest element has this magnitude. The method of the spec works on A *
+// 2^-scale. The epsilon of the spec must be resolved (ResolvedEpsilon).
 SHAMPOO_HD inline int RootScale(const RootSpec& spec, double largest) {
   const bool is_relative = spec.relative_epsilon > 0;
   double shift = spec.epsilon;
@@ -83,7 +83,8 @@ SHAMPOO_HD inline double RootFactor(int scale, double exponent) {
   return std::exp2(static_cast<double>(scale) * exponent);
 }
 
-// Scales elements of a matrix by 2^-k / divisor, each divided and rounded once to the dtype that roots are computed in.
+// Scales elements of a matrix by 2^-k / divisor. Each element is converted to Root, the dtype in which roots are
+// computed, and then divided. Multiplying by the power of two rounds nothing.
 template <typename Root>
 class ElementScaling {
  public:
@@ -114,7 +115,7 @@ class ElementScaling {
 };
 
 // Maps an eigenvalue of a matrix to the eigenvalue of its root. The matrix is scaled by 2^-scale, because an unscaled
-// eigenvalue that is denormal in float64 would have lost digits before epsilon is added.
+// eigenvalue that is subnormal in float64 would have lost digits before epsilon is added.
 class RootOfEigenvalue {
  public:
   //   epsilon         for the unscaled matrix
@@ -132,8 +133,8 @@ class RootOfEigenvalue {
         is_scaled_(spec.relative_epsilon > 0),
         unscale_(std::exp2(static_cast<double>(scale) * exponent / 2)) {}
 
-  // Returns the eigenvalue of the root; NaN if there is no root. With a relative epsilon, the result is for the scaled
-  // matrix, so that the scale has no influence on its digits.
+  // Returns the eigenvalue of the root; NaN if there is no root. With a relative epsilon, it is the eigenvalue of the
+  // scaled matrix's root, so that the scale has no influence on its digits.
   SHAMPOO_HD double operator()(double l) const {
     if (pseudo_inverse_ && !(l > cutoff_)) return 0;
     // Subtract first: the sum of a large negative eigenvalue and epsilon would lose epsilon.
@@ -159,7 +160,7 @@ class RootOfEigenvalue {
   double unscale_;
 };
 
-// Pseudo-random signs, the same in every call and on every backend: the probe vector for checks of results.
+// The probe vector for checks of results: pseudo-random signs, which are the same in every check and on every backend.
 class ProbeSigns {
  public:
   // Returns the next sign, 1 or -1. The first call returns the sign of element 0.

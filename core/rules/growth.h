@@ -15,8 +15,8 @@
 // plugin.
 namespace shampoo {
 
-// A state that grows in each step by less than this fraction of its limit does not reach the limit in 2^40 steps. Its
-// values need not be read for the check.
+// A state that grows in each step by less than this fraction of its limit does not reach the limit in 2^40 steps. The
+// check then does not read the state.
 inline constexpr double kNegligibleGrowth = 1.0 / (int64_t{1} << 40);
 
 // Returns the largest sum of products that is allowed: a margin remains for rounding in the computation dtype.
@@ -29,8 +29,8 @@ constexpr double StateLimit(Dtype computation, Dtype state) {
   return of_state < of_products ? of_state : of_products;
 }
 
-// Returns whether a factor matrix can take the term weight * C_k, where C_k is computed from a gradient that was
-// whitened first. square: the sum of the squares of the whitened gradient. Returns false for NaN.
+// Returns whether the term weight * C_k fits a factor matrix, where C_k is computed from a gradient that was whitened
+// first. square: the sum of the squares of the whitened gradient. Returns false for NaN.
 constexpr bool TermFits(double square, double weight, Dtype computation, Dtype factor) {
   return square < ProductLimit(computation) && weight * square < StateLimit(computation, factor) / 2;
 }
@@ -67,8 +67,8 @@ constexpr bool GradientFits(const Block& block, double largest, double largest_t
   return largest < limit && largest_term < limit;
 }
 
-// Returns by how much rounding in the computation dtype may change an element of G. If terms cancel, their rounding
-// errors may exceed their sum.
+// Returns how much rounding in the computation dtype may change an element of G. If the terms of the element cancel,
+// their rounding errors may exceed their sum.
 constexpr double GradientRounding(const StepScalars& step, Dtype computation, double largest_term) {
   return step.coupled_decay != 0 ? 4 * MachineEpsilon(computation) * largest_term : 0;
 }
@@ -101,9 +101,10 @@ class Growth {
   SHAMPOO_HD Growth(const StepScalars& step, const Block& block, Largest largest, bool has_states)
       : step_(step), block_(block), largest_(largest), has_states_(has_states) {}
 
+  // Returns whether C_k can be computed. slice_square: a bound on its diagonal elements.
   SHAMPOO_HD bool ProductFits(double slice_square) const { return slice_square < ProductLimit(block_.computation); }
 
-  // element_square: a bound on the squares of the elements of G.
+  // Returns whether V stays finite. element_square: a bound on the squares of the elements of G.
   SHAMPOO_CALLS_BACK SHAMPOO_HD bool MomentFits(double element_square) const {
     if (!block_.moment().present()) return true;
     // A rotation may move the whole norm of G into one element.
@@ -114,6 +115,7 @@ class Growth {
     return added < kNegligibleGrowth * limit || step_.moment_decay * largest_.LargestMoment() + added < limit;
   }
 
+  // Returns whether F_k stays finite. slice_square: as for ProductFits().
   SHAMPOO_CALLS_BACK SHAMPOO_HD bool FactorFits(int k, double slice_square) const {
     const double added = step_.factor_weight * slice_square;
     const double limit = StateLimit(block_.computation, block_.factor[static_cast<size_t>(k)].dtype);

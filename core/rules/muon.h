@@ -8,7 +8,7 @@
 #include "core/base/host_device.h"
 #include "core/config/settings.h"
 
-// The rules of method muon (arXiv 2502.16982) that both backends follow.
+// The rules of method muon (arXiv 2502.16982), for both backends.
 namespace shampoo {
 
 // Returns the coefficients of a step of the Newton-Schulz iteration, counted from 0.

@@ -14,7 +14,7 @@
 // update_floor, in this order.
 namespace shampoo {
 
-// Returns the multiple of shape_scale for a matrix with this many rows (outputs) and columns.
+// Returns the factor with which shape_scale scales the direction of a matrix with this many rows (outputs) and columns.
 SHAMPOO_HD inline double ShapeFactor(ShapeScale scale, int64_t rows, int64_t columns) {
   const auto r = static_cast<double>(rows);
   const auto c = static_cast<double>(columns);
@@ -69,7 +69,7 @@ struct NormSums {
 // Returns the terms of an element in NormSums. w: the element after weight decay.
 constexpr NormSums TermsOf(double w, double p) { return {w * w, p * w, p * p}; }
 
-// W1 = keep W - move P, for a tensor or a row.
+// The coefficients of W1 = keep W - move P, for a tensor or for one row.
 struct ControlledMove {
   double keep = 1;
   double move = 0;
@@ -100,7 +100,7 @@ SHAMPOO_HD double DecayedElement(const GroupSettings& settings, double decay, Re
   return decay != 0 && Decays(settings.cautious_decay, p, w) ? wide - decay * wide : wide;
 }
 
-// What a step computes for a row with update_floor_rows, otherwise for the whole tensor.
+// The intermediate results of a step: with update_floor_rows for one row, otherwise for the whole tensor.
 struct NormControlRow {
   NormSums sums;
   ControlledMove move;
@@ -123,7 +123,7 @@ constexpr bool ControlsRows(const GroupSettings& settings) {
 // Ratio(), after the caller has computed |W1|.
 class NormControlStep {
  public:
-  // total: the sums over the whole tensor. radius: the norm that hyperball maintains. scale: the direction's scale.
+  // total: the sums over the whole tensor. radius: the norm that hyperball maintains. scale: of the direction P.
   SHAMPOO_HD NormControlStep(const GroupSettings& settings, double lr, const NormSums& total, double radius,
                              const DirectionScale& scale)
       : settings_(settings), lr_(lr), norm_(std::sqrt(total.ww)), radius_(radius), scale_(scale.down * scale.up) {
@@ -152,6 +152,7 @@ class NormControlStep {
     return {1 + length * radial_, length * scale_};
   }
 
+  // Returns whether Ratio() uses |W1|.
   SHAMPOO_HD bool NeedsNorm() const {
     return settings_.norm_control == NormControl::kHyperball || settings_.norm_control == NormControl::kRadialBrake ||
            (settings_.norm_control == NormControl::kRadial && norm_ > 0);

@@ -6,8 +6,8 @@
 
 #include "core/base/host_device.h"
 
-// How ranks compare what they sent to each other before they use it. If ranks differ in several ways, all ranks report
-// the same difference, and ranks on devices report the same as ranks on CPUs.
+// How ranks compare the headers that they sent to each other, before they use the data. If ranks differ in several
+// ways, all ranks report the same difference. Ranks on devices and on CPUs report the same difference, too.
 namespace shampoo {
 
 // The difference that a rank finds in the headers of the other replica ranks or of the other shard ranks.
@@ -19,8 +19,8 @@ struct ReplicaDifference {
   RankDifference difference = RankDifference::kNone;
 };
 
-// Compares steps, hyper-parameters, inputs and parameters of replicas, none of which failed. A step or hyper-parameters
-// that differ may be the reason why inputs differ, so those of all ranks are compared before the inputs.
+// Compares steps, hyper-parameters, inputs and parameters of replicas, none of which failed. Different steps or
+// hyper-parameters may be the reason why inputs differ. They are therefore compared on all ranks before the inputs.
 //   header_of(rank)  returns the SegmentHeader of a rank
 SHAMPOO_CALLS_BACK template <typename HeaderOf>
 SHAMPOO_HD ReplicaDifference FindReplicaDifference(int64_t world, const HeaderOf& header_of) {
@@ -43,11 +43,12 @@ constexpr bool ComparesParameters(int64_t verify_replicas, int64_t steps) {
   return verify_replicas > 0 && steps % verify_replicas == 0;
 }
 
-// What a shard rank has of a parameter: no elements, elements without a gradient, with a gradient, or with a gradient
-// and a buffer for a copy (shampoo_buffers.copy).
+// The elements and buffers of a parameter on one shard rank: no elements; elements without a gradient; elements with a
+// gradient; or elements with a gradient and a buffer for a copy (shampoo_buffers.copy).
 enum GradientOnShard : unsigned char { kNoElements = 0, kNoGradient = 1, kGradient = 2, kGradientAndCopy = 3 };
 
-// Shard ranks with a gradient of a parameter, and with elements of it but no gradient; -1: there is no such rank.
+// The last shard rank that has a gradient of a parameter, and the last one that has elements of the parameter but no
+// gradient; -1: there is no such rank.
 struct GradientDifference {
   int64_t with = -1;
   int64_t without = -1;
@@ -55,6 +56,7 @@ struct GradientDifference {
   constexpr bool found() const { return with >= 0 && without >= 0; }
 };
 
+// Finds shard ranks that differ in whether they have a gradient of a parameter.
 //   gradient_of(rank)  returns the GradientOnShard of a rank
 SHAMPOO_CALLS_BACK template <typename GradientOf>
 SHAMPOO_HD GradientDifference FindGradientDifference(int64_t world, const GradientOf& gradient_of) {
@@ -74,6 +76,7 @@ struct ShardStep {
   int64_t differing = -1;  // the first rank that makes a different step; -1: none
 };
 
+// Compares the steps that the shard ranks are about to make of a group.
 //   step_of(rank)  returns the step of a rank; 0: none
 SHAMPOO_CALLS_BACK template <typename StepOf>
 SHAMPOO_HD ShardStep FindShardStep(int64_t world, const StepOf& step_of) {

@@ -54,7 +54,7 @@ struct RootSpec {
   bool clamp = true;             // method eigen: if the least eigenvalue is negative, subtract it from all of them
   bool may_be_diagonal = false;  // no off-diagonal element has ever been different from 0
   bool eigenvectors = false;     // method eigen: always compute eigenvectors, for comparisons
-  int64_t id = -1;               // the factor matrix within its plan, for tests that make the root of one matrix fail
+  int64_t id = -1;               // number of the factor matrix in its plan, for tests that make one root fail
 };
 
 // Returns the exponent of the root numerator / denominator.

@@ -7,7 +7,7 @@
 #include "core/config/settings.h"
 
 // Which steps refresh inverse roots, and how each step uses the gradient. The results depend only on the step number,
-// on keys and, with root_async, on the state of the block. Therefore ranks, backends and resumed runs agree. Host and
+// on keys and, with root_async, on the state of the block. Ranks, backends and resumed runs therefore agree. Host and
 // device compile the same functions.
 namespace shampoo {
 
@@ -23,12 +23,12 @@ enum class DirectionRule {
   kZero,          // P = 0: the inverse roots are still zero
 };
 
-// What a step does for the inverse roots of a block.
+// What a step does with the inverse roots or eigenbases of a block.
 enum class RootTask : unsigned char {
   kNone,
-  kCompute,           // compute them from the current factor matrices
+  kCompute,           // compute new ones from the current factor matrices
   kTakeSnapshot,      // copy the factor matrices, to compute the roots later
-  kFromSnapshot,      // compute them from a snapshot that is at least root_async steps old, and use them
+  kFromSnapshot,      // compute roots from a snapshot that is at least root_async steps old, and use them
   kAdoptDeviceRoots,  // use the roots that a device has already computed from a snapshot
   kInitialize,        // compute the first eigenbases of the block
 };
@@ -44,6 +44,7 @@ constexpr bool ReadsFactors(RootTask task) {
   return task == RootTask::kCompute || task == RootTask::kTakeSnapshot || task == RootTask::kInitialize;
 }
 
+// The schedule of a block in one step.
 struct RootSchedule {
   RootTask task = RootTask::kNone;
   DirectionRule rule = DirectionRule::kPrecondition;
@@ -64,8 +65,8 @@ struct RefreshKeys {
 // refresh of the group.
 struct Refresh {
   int64_t step = 0;  // 0: there has been no refresh
-  // Steps until the next refresh. Without refresh_growth this is always the frequency. If the first refresh is at a
-  // step between two multiples of the frequency, the second refresh may follow before `interval` steps have passed.
+  // Steps until the next refresh. With refresh_growth 0 this is always the frequency, but if the first refresh is at a
+  // step between two multiples of the frequency, the second refresh may follow sooner.
   int64_t interval = 0;
   int64_t number = 0;  // counted from 1
 };
@@ -88,8 +89,8 @@ constexpr int64_t FirstStepWith(double growth, double value) {
   return t;
 }
 
-// Returns the last refresh at or before step t. Intervals never become shorter, so the loop can pass all refreshes with
-// the same interval in one iteration.
+// Returns the last refresh at or before step t. Intervals never become shorter, so each iteration of the loop can skip
+// all refreshes with the same interval.
 constexpr Refresh LastRefresh(const RefreshKeys& keys, int64_t t) {
   if (t < keys.start) return {};
   const int64_t frequency = keys.frequency;
@@ -151,8 +152,8 @@ constexpr int64_t FirstRefreshOf(const RefreshKeys& keys, int64_t phase) {
   return keys.start + SpreadOffset(keys, phase, IntervalAfter(keys, keys.start));
 }
 
-// Returns whether the interval of a refresh is longer than `async`, so that its roots may be put into use `async` steps
-// later.
+// Returns whether the roots of a refresh may be put into use `async` steps later, because its interval is longer than
+// `async`.
 constexpr bool IsDeferred(const RefreshKeys& keys, const Refresh& refresh) {
   return keys.async > 0 && refresh.interval > keys.async;
 }
@@ -212,13 +213,14 @@ constexpr int64_t SnapshotStepAfter(RootTask task, int64_t before, int64_t t) {
   return before;
 }
 
+// Returns how a block with this phase computes its direction in this step.
 constexpr DirectionRule DirectionRuleOf(const GroupSchedule& group, int64_t phase, bool is_preconditioned) {
   if (is_preconditioned && group.t >= FirstRefreshOf(group.keys, phase)) return DirectionRule::kPrecondition;
   if (group.grafting != Grafting::kNone) return DirectionRule::kGraft;
   return group.initial_inverse == InitialInverse::kIdentity ? DirectionRule::kFiltered : DirectionRule::kZero;
 }
 
-// phase: the block's phase with root_spread, otherwise 0. snapshot_step: see RootTaskOf.
+// Returns the schedule of a block. phase: with root_spread, otherwise 0. snapshot_step: see RootTaskOf.
 constexpr RootSchedule BlockScheduleOf(const GroupSchedule& group, int64_t phase, bool is_preconditioned,
                                        int64_t snapshot_step) {
   return {is_preconditioned ? RootTaskOf(group, phase, snapshot_step) : RootTask::kNone,

@@ -16,7 +16,7 @@ struct StepProgram : StepScalars {
   uint64_t rounding_seed = 0;          // of stochastic rounding
 };
 
-// current: the settings with the values of bound scalars in this step.
+// Returns the program of step t of a group. current: the settings with the values of bound scalars in this step.
 inline StepProgram MakeProgram(const Settings& settings, const GroupSettings& current, int64_t t,
                                uint64_t rounding_seed) {
   return {MakeStepScalars(current, t), &settings, rounding_seed};

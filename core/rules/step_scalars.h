@@ -75,8 +75,8 @@ constexpr double Beta3Of(const GroupSettings& settings) {
   return looks_ahead ? settings.beta1 * settings.beta1 : settings.beta1;
 }
 
-// Returns the divisor that corrects beta3 E + (1 - beta3) G for the start of E from zero. E is the average after t - 1
-// steps.
+// Returns the divisor that corrects beta3 E + (1 - beta3) G in step t for the start of E from zero. E is the average
+// after t - 1 steps.
 SHAMPOO_HD inline double FilterCorrection(double beta1, double beta3, int64_t t) {
   return beta1 == beta3 ? BiasCorrection(beta1, t) : 1 - beta3 * std::pow(beta1, static_cast<double>(t - 1));
 }
@@ -112,6 +112,7 @@ constexpr void KeepFactors(StepScalars* scalars) {
   scalars->updates_factors = false;
 }
 
+// Returns the scalars of step t of a group.
 SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int64_t t) {
   StepScalars scalars;
   scalars.t = t;

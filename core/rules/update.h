@@ -33,14 +33,14 @@ constexpr ApplyScalars<Real> MakeApplyScalars(const StepScalars& step, double do
           step.cautious};
 }
 
-// The scale of the direction of a block, which is P * down * up.
+// The scale of the direction of a block. The scaled direction is P * down * up.
 struct DirectionScale {
   double down = 1;
   double up = 1;
   double size = 0;  // a bound on the elements of the direction; infinite or NaN if P is
 };
 
-// norm: |P|. graft_norm: |D|; used only if is_grafted.
+// Returns the scale of a direction P. norm: |P|. graft_norm: |D|; used only if is_grafted.
 constexpr DirectionScale ScaleDirection(const StepScalars& step, bool is_grafted, double norm, double graft_norm) {
   if (!is_grafted) return {1, 1, norm};
   // Dividing by an infinite norm would hide it: finite elements of P would become 0.
@@ -98,8 +98,8 @@ constexpr bool DirectionFits(const StepScalars& step, Dtype computation, double 
   return size < limit && lr * size < limit;
 }
 
-// Returns whether bounds on the magnitudes of P, W and M can prove that an update fits. They cannot if a parameter is
-// wider than the computation dtype, because it may become infinite when it is read.
+// Returns whether bounds on the magnitudes of P, W and M can prove that an update fits. They cannot if the dtype of the
+// parameter has a larger range than the computation dtype, because reading a parameter may then give infinity.
 constexpr bool BoundsSuffice(const UpdateLimits& limits, const UpdateTargets& targets) {
   return !limits.is_narrow && LargestFinite(targets.param) <= LargestFinite(targets.computation);
 }
@@ -151,7 +151,7 @@ constexpr bool ElementFits(const UpdateLimits& limits, const AppliedElement<Real
     const double wide = static_cast<double>(number);
     return -limit <= wide && wide <= limit;
   };
-  // A parameter that was not finite before stays so; that is not a fault of this step.
+  // If the parameter was not finite before, the new value is not a fault of this step.
   return is_within(applied.moved, limits.momentum) && is_within(applied.update, limits.update) &&
          (is_within(value, limits.value) || !param_is_finite);
 }

@@ -29,27 +29,28 @@ struct StateEntry {
 
   int64_t elements() const { return shape.Product(); }
   bool elementwise() const { return flat_offset >= 0; }
-  // Returns whether it is a state of root_async. A checkpoint may lack it; zeros mean that no inverse root is pending.
+  // Returns whether the entry is a state of root_async. A checkpoint may lack these entries; if they are 0, no inverse
+  // root is pending.
   bool is_snapshot() const { return state().starts_with("snapshot"); }
   bool symmetric() const { return form != SymmetricForm::kNone; }
-  // The number of bytes from its first to its last element in the arena. The spans of a factor matrix and its inverse
-  // root may overlap.
+  // Returns the number of bytes from the entry's first to its last element in the arena. The spans of a factor matrix
+  // and its inverse root may overlap.
   int64_t span_bytes() const;
-  // Its name within its block, such as "momentum".
+  // Returns the name of the state within its block, such as "momentum".
   std::string_view state() const { return std::string_view(key).substr(key.rfind('/') + 1); }
 };
 
 // Returns all entries of this rank, in the order of its arena.
 std::vector<StateEntry> ListEntries(const PlanData& plan);
 
-// Checks that elements [first, first + count) are within the entry and fit into `bytes` bytes. which: how errors name
-// the caller's buffer, "dst" or "src".
+// Checks that elements [first, first + count) are within the entry and fit into `bytes` bytes. which: the name of the
+// caller's buffer in the error message, "dst" or "src".
 Status CheckElements(const StateEntry& entry, int64_t first, int64_t count, const char* which, size_t bytes);
 
-// Below, `memory` is the address of the entry, span_bytes() long.
+// In the functions below, `memory` is the address of the entry's span_bytes() bytes.
 
 // Copy elements [first, first + count) in the entry's own dtype. A symmetric entry is read and written as a full
-// matrix. Writing uses its lower triangle and ignores the elements above the diagonal.
+// matrix. Writing uses the lower triangle and ignores the elements above the diagonal.
 Status ReadEntry(const StateEntry& entry, const char* memory, int64_t first, int64_t count, void* to, size_t to_bytes);
 Status WriteEntry(const StateEntry& entry, char* memory, int64_t first, int64_t count, const void* from,
                   size_t from_bytes);

@@ -23,8 +23,8 @@ std::string ChangeableKeys() {
 }
 
 // Checks a new value of epsilon or root_relative_epsilon with method shampoo. With root_rank_handling pseudo_inverse,
-// neither key is in use, and both must stay 0. Otherwise the plan fixes which of the two keys is in use. That key can
-// be changed to another value above 0, and the other key must stay 0.
+// neither key is in use, and both must stay 0. Otherwise the plan determines which of the two keys is in use. That key
+// can be changed to another value above 0, and the other key must stay 0.
 Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
   if (settings.method != Method::kShampoo) return {};
   const bool is_relative = key.number == &Settings::root_relative_epsilon;
@@ -39,7 +39,7 @@ Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
                  is_in_use ? "for an optimizer: expected > 0" : Cat("while ", used, " is in use: expected 0"));
 }
 
-// beta1 and momentum can be other than 0 only if the plan has states for them.
+// Checks that the plan has a state for beta1 or momentum, if the key is one of them.
 Status CheckHasState(const Settings& planned, const Key& key) {
   const bool has_state = key.number == &Settings::beta1 || key.number == &Settings::momentum;
   if (!has_state || planned.*key.number != 0) return {};
@@ -131,7 +131,7 @@ Status HyperParameters::Get(int group, const char* name, double* value) const {
   if (key->number == &Settings::root_rank_rtol && settings.root_rank_rtol < 0) {
     return Invalid(
         "key root_rank_rtol is auto, which has no single value: it is the size of each matrix times the machine "
-        "epsilon of its root_dtype; shampoo_config_get returns the text auto");
+        "epsilon of its root_dtype; shampoo_config_get returns \"auto\"");
   }
   const bool differs_by_block = (key->number == &Settings::relative_epsilon || key->number == &Settings::kl_cap ||
                                  key->number == &Settings::kl_init) &&
@@ -141,7 +141,7 @@ Status HyperParameters::Get(int group, const char* name, double* value) const {
     return Invalid("key ", name, " is auto, which has no single value",
                    is_unread_auto ? Cat(": method ", NameOf(settings.method), " does not read the key")
                                   : ": it depends on the dtype, the size or the gradients of each block",
-                   "; shampoo_config_get returns the text auto");
+                   "; shampoo_config_get returns \"auto\"");
   }
   if (key->number != nullptr) {
     *value = settings.*key->number;

@@ -23,7 +23,7 @@ struct BoundScalar {
   double Read() const;
 };
 
-// The present hyper-parameters: those of the plan's groups, changed by Set() and by bound scalars.
+// The current hyper-parameters: those of the plan's groups, with the changes by Set() and by bound scalars.
 class HyperParameters {
  public:
   // scalar_alignment: the largest alignment in bytes that bound scalars need; 1 if the host copies them.
@@ -32,13 +32,13 @@ class HyperParameters {
   size_t group_count() const { return groups_.size(); }
   // The reference stays valid as long as this object.
   const Settings& settings(size_t group) const { return groups_[group].settings; }
-  // By number of the key (core/rules/bound_scalars.h).
+  // Returns the bound scalars of a group, indexed by the number of the key (core/rules/bound_scalars.h).
   std::span<const BoundScalar> bound(size_t group) const { return groups_[group].bound; }
-  // Returns what a step would use now. Reads bound scalars, which must be in host memory.
+  // Returns the settings that a step would use now. Reads bound scalars, which must be in host memory.
   GroupSettings InForce(size_t group) const;
 
   Status Get(int group, const char* name, double* value) const;
-  // roots_depend_on_it: whether the value is new and inverse roots depend on it.
+  // Sets *roots_depend_on_it to whether the value has changed and inverse roots depend on the key.
   Status Set(int group, const char* name, double value, bool* roots_depend_on_it);
   // Binds a key of core/rules/bound_scalars.h to memory of the caller. value nullptr: removes the binding.
   Status Bind(int group, const char* name, int dtype, const void* value);

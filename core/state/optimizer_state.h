@@ -22,9 +22,9 @@ class StateObserver {
   virtual ~StateObserver() = default;
   // Waits for pending steps and records their results.
   virtual Status FinishSteps() = 0;
-  // The arena of the optimizer now holds the state before the first step.
+  // The arena out() was set to the state before the first step.
   virtual void OnInitialize() = 0;
-  // A range of the arena was written. step_counters: it includes the step counters of groups.
+  // A range of the arena was written. step_counters: whether the range includes the step counters of groups.
   virtual void OnWrite(bool step_counters) = 0;
   // The whole state was replaced, for example by the state in a checkpoint.
   virtual void OnReplace() = 0;
@@ -33,7 +33,7 @@ class StateObserver {
 };
 
 // The state of an optimizer on one rank: the arena, which holds the step counters of groups and the states of blocks,
-// and the present hyper-parameters. Checkpoints need nothing else of an optimizer.
+// and the current hyper-parameters. A checkpoint contains nothing else of an optimizer.
 //
 // A step reads the arena in() and writes the arena out(). They are the same unless the caller binds two arenas.
 class OptimizerState {
@@ -75,7 +75,8 @@ class OptimizerState {
   Status ReadSteps(size_t group, int64_t* steps) const;
   Status WriteSteps(size_t group, int64_t steps);
 
-  // Set the whole state, or the states of a block that are not elementwise, to the values before the first step.
+  // Set the state to its values before the first step: Initialize() the whole state, InitializeFactors() the states of
+  // one block that are not elementwise.
   Status Initialize();
   Status InitializeFactors(const Block& block);
   // Returns whether Initialize() would change nothing.
@@ -83,13 +84,13 @@ class OptimizerState {
 
   // Fails if the arena holds no usable state.
   Status CheckUsable(const char* arena) const;
-  // Makes every use of the arena out() fail with this message, until its whole state is replaced or written.
+  // Makes CheckUsable() fail with this message for the arena out(), until the whole state in it is replaced or written.
   void MarkUnusable(std::string reason);
   // Call after the state has been replaced. Discards errors that earlier steps deferred.
   void MarkReplaced();
   // Call when a step begins to write to out().
   void MarkWritten() { is_initial_ = false; }
-  // Call after a step has written the whole state to `out`, or copied it there.
+  // Call after a step has written or copied the whole state to the arena `out`.
   void MarkStepped(const char* in, const char* out);
 
  private:

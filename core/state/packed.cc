@@ -16,7 +16,7 @@ bool StoresUpper(const StateEntry& entry) {
 }
 
 // Calls visit(index in the entry's memory, index in the packed rows from `first` on) for all elements on and below the
-// diagonal. Goes through them in tiles, because one of the two memories is accessed with a stride.
+// diagonal in rows [first, last). Visits them in tiles, because one of the two memories is accessed with a stride.
 template <typename Visit>
 void ForEachInTiles(const StateEntry& entry, int64_t first, int64_t last, Visit&& visit) {
   constexpr int64_t kTile = 32;
@@ -35,7 +35,7 @@ void ForEachInTiles(const StateEntry& entry, int64_t first, int64_t last, Visit&
   }
 }
 
-// kPack: copies from the memory to the packed rows; otherwise from the rows to the memory.
+// If kPack, copies from the memory of the entry to the packed rows, otherwise from the packed rows to the memory.
 template <bool kPack, typename Element>
 void CopyRows(const StateEntry& entry, int64_t first, int64_t last, std::conditional_t<kPack, const char, char>* memory,
               std::conditional_t<kPack, char, const char>* rows) {

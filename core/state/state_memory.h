@@ -20,24 +20,25 @@ class StateMemory {
  public:
   virtual ~StateMemory() = default;
 
-  // The arena with which the optimizer was created, and whether the library allocated it. Otherwise it is memory of the
-  // caller.
+  // Return the arena with which the optimizer was created, and whether the library allocated this arena. If not, the
+  // caller owns it.
   virtual char* arena() const = 0;
   virtual bool allocated_arena() const = 0;
 
-  // Sets the stream of the calls that follow. The host has none.
+  // Sets the stream of the calls that follow. Has no effect on the host.
   virtual void UseStream(void* stream) = 0;
   // Check arguments of the caller: a stream, and the device of a buffer. name: the name of the argument that specifies
   // the device.
   virtual Status CheckStream(const void* stream) const = 0;
   virtual Status CheckBuffer(const char* name, DeviceType buffer) const = 0;
-  // Fails while the stream is being captured, because nothing can be read then. what: how the error names the request.
+  // Fails while the stream is being captured, because memory cannot be read during a capture. what: the name of the
+  // request in the error message.
   virtual Status CheckReadable(const std::string& what) const = 0;
 
   // Sets the step counters and all states of this rank's blocks to their values before the first step.
   virtual Status Initialize(char* arena) = 0;
   // Sets the factor matrices of one block, and its other states that are not elementwise, to their values before the
-  // first step. settings: those of the block's group.
+  // first step. settings: the settings of the block's group.
   virtual Status InitializeFactors(const Block& block, const Settings& settings, char* arena) = 0;
 
   // Copy between the host and this memory.

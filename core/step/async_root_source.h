@@ -28,14 +28,14 @@ class AsyncRootSource {
   };
 
   virtual ~AsyncRootSource() = default;
-  // Call before a step is enqueued that is not captured. Waits until it can be enqueued without waiting for async
-  // roots. Changes kFromSnapshot to kAdoptDeviceRoots if the roots of the snapshot are now available to the device.
-  // Returns errors of earlier roots.
+  // Call before enqueuing a step that is not captured. Waits until the step can be enqueued without waiting for async
+  // roots. Changes a task kFromSnapshot to kAdoptDeviceRoots if the roots of the snapshot are now available to the
+  // device. Returns errors of earlier roots.
   virtual Status Prepare(const StepRoots& step) = 0;
   // Call after such a step was enqueued. Starts to compute the roots of its snapshots.
   virtual Status StartFromStep(const StepRoots& step) = 0;
-  // If the host has computed the root of a factor matrix that a step with this task has used, copies the report of the
-  // host and returns true. factor: the number in the plan.
+  // If a step with this task has used a root that the host computed, copies the host's report about that root and
+  // returns true. factor: the number of the factor matrix in the plan.
   virtual bool TakeHostReport(RootTask task, int64_t factor, RootReport* report) const = 0;
 };
 

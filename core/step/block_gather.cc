@@ -91,7 +91,7 @@ Status BlockGather::JoinCollect(size_t pass) {
   return ExchangePairs(passes_[pass].collect, CollectRound(pass), held_.data(), owned_.data(), {});
 }
 
-// Calls visit(slice, its block, the whole block) for the slices of owned blocks that take part in the step.
+// Calls visit(slice, block, whole block) for each slice of the owned blocks that take part in the step.
 template <typename Visit>
 void BlockGather::ForEachOwned(const GatherPass& pass, std::span<const char> takes_part, Visit&& visit) const {
   auto whole = pass.whole.begin();  // the blocks are in the same sequence as in pass.owned

@@ -33,17 +33,17 @@ class BlockGather {
   // The gradient and the parameter of a whole block that was collected. The update replaces the gradient.
   char* GradientOf(const WholeBlock& block) const { return whole_.data() + block.gradient_at; }
   char* ParamOf(const WholeBlock& block) const { return whole_.data() + block.param_at; }
-  // The buffers of a whole block that this rank collects. The addresses stay valid as long as this object.
+  // The buffers of a whole block that this rank collects. The addresses stay valid as long as this object exists.
   const Buffers& BuffersOf(size_t block) const { return buffers_[block]; }
   // Sets whether the step of a block writes a copy of the new parameter.
   void SetCopied(size_t block, bool copied) { buffers_[block].copy = copied ? buffers_[block].out : nullptr; }
   // The buffer in which updates arrive if the shards have no replicas.
   char* arrived() const { return held_.data(); }
 
-  // Sends gradients and parameters of the blocks of a pass to their owners. takes_part: a flag for
-  // each parameter; blocks of parameters whose flag is 0 are left out.
+  // Sends gradients and parameters of the blocks of a pass to their owners. takes_part: a flag for each parameter;
+  // blocks of parameters whose flag is 0 are left out.
   Status Collect(size_t pass, std::span<const Buffers> buffers, std::span<const char> takes_part);
-  // Joins a collect with placeholder data.
+  // Joins the collect round of a pass with placeholder data.
   Status JoinCollect(size_t pass);
   // Sends updates of the blocks of a pass to the ranks that hold the parameters. `arrived` receives the updates for
   // this rank's shards. update_skipped: by block.

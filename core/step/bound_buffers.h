@@ -12,7 +12,7 @@
 
 namespace shampoo {
 
-// Fails if an array of this dtype cannot start at this address. name: what the error calls it.
+// Fails if an array of this dtype cannot start at this address. name: the name of the array in the error message.
 Status CheckAlignment(std::string_view name, const void* start, Dtype dtype);
 
 // The caller's buffers of all parameters of a plan.
@@ -23,12 +23,13 @@ class BoundBuffers {
 
   // Checks that [first, first + count) are parameters of the plan.
   Status CheckRange(int first, int count) const;
-  // Binds the buffers of the parameters from `first` on: all of them, or none and an error.
+  // Binds the buffers of consecutive parameters, beginning with parameter `first`. If an entry is invalid, returns an
+  // error and binds none of them.
   Status Bind(int first, std::span<const Buffers> buffers);
   // Fails if a parameter with elements was never bound.
   Status CheckAllBound() const;
 
-  // By parameter. The addresses stay valid as long as this object.
+  // By parameter. The addresses stay valid as long as this object exists.
   std::span<const Buffers> all() const { return buffers_; }
   // Returns whether this rank has a gradient of the parameter.
   bool HasGradient(const Param& param) const {

@@ -20,8 +20,8 @@ std::vector<BlockTarget> TargetsInWholeBlocks(const StepInputs& inputs, const Bl
 
 }  // namespace
 
-// State errors are deferred: only the owner of a block sees that its state does not fit the gradient, and reports a
-// skipped update.
+// State errors are deferred: only the owner of a block sees that the state of the block does not fit the gradient, and
+// then reports a skipped update.
 GatheredStep::GatheredStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend,
                            std::unique_ptr<ShardRounds> shards, std::unique_ptr<BlockGather> gather,
                            std::unique_ptr<ReplicaSharing> replicas)
@@ -93,8 +93,8 @@ void GatheredStep::CheckWholeBlocks(StepDecision* decision) {
   CheckResult result;
   Status checked;
   for (size_t i = 0; i < passes; ++i) {
-    // Begin with the first pass of a step, because a rank on which the agreement failed reports that when the blocks of
-    // this pass are collected.
+    // Begin with the first pass of a step, because a rank on which the agreement failed reports the failure in the
+    // collect round of that pass.
     const size_t pass = (OwnPass(0) + i) % passes;
     Status failure = gather_->Collect(pass, inputs_.buffers.all(), context_.participants().flags());
     if (!failure.ok()) {
@@ -233,7 +233,7 @@ void GatheredStep::CheckOwnedStates(size_t pass) {
 
 // Failure sequences: docs/adr/0022-one-round-protocol.md. After a failed collective a communicator reports at most
 // once, so only the first Report...() call on it has an effect. A failure that was not reported in this step is
-// reported by the next one.
+// reported by the next step.
 Status GatheredStep::Fail(Status failure, int64_t bucket, Phase phase) {
   if (phase == Phase::kCollect) gather_->ReportInDeliver(OwnPass(bucket), failure, ArrivedFromOwnReplica(bucket));
   if (phase != Phase::kShare) replicas_->ReportWithShards(bucket, failure, shards_.get());

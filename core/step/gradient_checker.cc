@@ -18,7 +18,7 @@
 namespace shampoo {
 namespace {
 
-// Returns the larger of two magnitudes; NaN if either is.
+// Returns the larger of two magnitudes; NaN if either is NaN.
 double LargestOf(double largest, double next) { return std::isnan(largest) || next <= largest ? largest : next; }
 
 // Reads the largest magnitudes in the states of a block. state: nullptr if another rank owns the block.
@@ -51,8 +51,8 @@ std::string WithoutAdvice(const Status& status) {
   return text.substr(0, text.find(kNothingChanged));
 }
 
-// Makes the exact check of one block. *by_state: after an error, whether the check accepts the gradient if it ignores
-// the state.
+// Makes the exact check of one block. After an error, *by_state is true if the gradient alone is acceptable, and only
+// the state would overflow.
 Status InspectBlock(CpuBackend* backend, const StepItem& item, const char* state, bool* by_state) {
   const Param& param = *item.param;
   const Block& block = *item.block;

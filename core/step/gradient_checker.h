@@ -18,7 +18,7 @@ struct CheckResult {
   bool skip_step = false;             // the step succeeds and changes nothing
   std::vector<std::string> messages;  // log messages about skipped blocks and steps
 
-  // Call when it is certain that the step does not fail.
+  // Logs the messages. Call when it is certain that the step does not fail.
   void LogMessages();
 };
 

@@ -162,7 +162,7 @@ Status HostRoots::Run(const Job& job) {
 }
 
 // Chunks use the two buffers in turn. The stream runs its work in order, so the matrices of a chunk are copied to a
-// buffer after the roots of the previous chunk in this buffer have been copied from it.
+// buffer only after the roots of the previous chunk in this buffer have been copied to the device.
 Status HostRoots::RunChunks(const Job& job) {
   roots_.clear();
   for (size_t b = 0; b < job.steps.size(); ++b) {

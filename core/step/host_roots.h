@@ -23,8 +23,8 @@
 namespace shampoo {
 
 // Computes async roots of an optimizer on a device with the root methods of the CPU (root_device host). A thread
-// fetches the factor matrices of a step in chunks, computes their roots with the threads of the host, and returns them
-// to the device, while steps continue. It fetches a chunk while it computes the previous one.
+// fetches the factor matrices of a step in chunks, computes their roots with the threads of the host, and copies the
+// roots to the device, while steps continue. It fetches a chunk while it computes the roots of the previous chunk.
 class HostRoots final : public AsyncRootSource {
  public:
   // Allocates all memory and starts the threads. *out is nullptr if this rank has no async roots.
@@ -54,10 +54,10 @@ class HostRoots final : public AsyncRootSource {
   // Submits the job.
   Status Start(const Source& source);
   // Waits for the last job of each block whose task takes a snapshot or uses the roots of a snapshot: until its roots
-  // have been computed, and their copies to the device have been enqueued. Returns, once, the first error of the
-  // thread.
+  // have been computed, and their copies to the device have been enqueued. Returns the first error of the thread, and
+  // clears it.
   Status WaitFor(const std::vector<RootTask>& tasks);
-  // Returns, once, the first error of the thread. Does not wait.
+  // Returns the first error of the thread, and clears it. Does not wait.
   Status TakeError() { return thread_->TakeError(); }
   // Returns the report of the last job for a factor matrix, by its number in the plan. Valid after WaitFor().
   const RootReport& ReportOf(int64_t factor) const { return reports_[static_cast<size_t>(factor)]; }

@@ -39,7 +39,8 @@ class HostStep : public StepStrategy {
   // buffers and the scalars. Deferred errors come first, because all ranks must return them from the same call, even if
   // a rank also has an error of its own.
   Status CheckBeforeListing(Status caller_status, bool* is_forwarded) const;
-  // Makes the checks of a step whose blocks are whole on this rank. Returns what to log once the step cannot fail.
+  // Makes the checks of a step whose blocks are whole on this rank. Returns the messages to log once the step cannot
+  // fail.
   CheckResult CheckOwnGradients(StepDecision* decision);
 
   StepInputs inputs_;

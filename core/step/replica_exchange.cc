@@ -47,7 +47,8 @@ Status ReplicaExchange::Share(int64_t bucket, const StepDecision& decision, cons
 
 Status ReplicaExchange::ShareUpdates(int64_t bucket, const StepDecision& decision, const StepContext& context) {
   Status status = Gather(bucket, HeaderFor(bucket, decision, context));
-  // After a failed exchange the other ranks may already be at the next one.
+  // After a failed exchange the other ranks may already be at the next exchange, in which this rank reports the
+  // failure.
   if (!status.ok() && bucket + 1 < buckets()) Report(bucket + 1, status);
   SHAMPOO_RETURN_IF_ERROR(std::move(status));
   SHAMPOO_RETURN_IF_ERROR(CheckFailures(decision.status));

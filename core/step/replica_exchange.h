@@ -40,7 +40,7 @@ class ReplicaSharing {
 // One copy of the parameters: nothing is exchanged.
 class SingleReplica final : public ReplicaSharing {
  public:
-  // arrived: where updates arrive.
+  // arrived: the buffer in which updates arrive.
   explicit SingleReplica(char* arrived) : arrived_(arrived) {}
   Status PriorFailure() const override { return {}; }
   Status Share(int64_t /*bucket*/, const StepDecision& decision, const StepContext& /*context*/,

@@ -71,7 +71,7 @@ class ParameterHashes {
   std::vector<int64_t> hashes_;  // by parameter
 };
 
-// A part of errors about differences between ranks. Ranks find the differences before parameters are written.
+// A part of the error messages about differences between ranks, which are found before parameters are written.
 inline constexpr char kParametersUnchanged[] = ": parameters are unchanged. ";
 
 // Return the error of replicas that are at different steps, or have different hyper-parameters.

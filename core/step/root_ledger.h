@@ -26,14 +26,15 @@ class RootLedger {
 
   // Counts and logs the roots of a block. Call after a step for every block whose roots were refreshed. Cannot fail.
   void Record(const PlanData& plan, const Block& block, const Settings& settings) noexcept;
-  // Call after Record() of all blocks of a step. tracked: logs the residuals of the roots.
+  // Call after Record() of all blocks of a step. If `tracked`, logs the residuals of the roots.
   void FinishRefresh(bool tracked) noexcept;
 
   // The factor matrix for which the next RaiseFailure() returns an error; -1: none.
   int64_t failing_root() const { return failing_root_; }
   // Returns "inverse root of <parameter>/<block>/factor.<dim>", or "eigenbasis of ...".
   std::string DescribeRoot(int64_t factor) const;
-  // Returns an error for the first factor matrix of the plan whose root failed too often in a row, once per refresh.
+  // Returns an error for the first factor matrix of the plan whose root failed too often in a row. Returns the error
+  // only once for each refresh.
   Status RaiseFailure();
   // Discards the failures in a row and the error that is due.
   void ForgetFailures();

@@ -18,7 +18,7 @@ namespace shampoo {
 // What a rank decides after its checks; after an agreement, the decision of all ranks.
 struct StepDecision {
   Status status;
-  bool is_forwarded = false;       // another rank failed, and has more detail
+  bool is_forwarded = false;       // another rank failed, and its own report has more detail
   bool skip_step = false;          // the step succeeds without changing anything
   bool exports = false;            // averages are exchanged instead of updates (shampoo_optimizer_export)
   bool needs_exact_check = false;  // owners must check gradients before anything is written
@@ -54,7 +54,8 @@ class NoShards final : public ShardAgreement {
   void Report(const Status& /*failure*/) override {}
 };
 
-// The memory of bound scalars. The host cannot read scalars in the memory of a device; the devices compare these.
+// The memory to which scalars are bound (shampoo_optimizer_bind_scalar). The host cannot read scalars in device memory,
+// so the devices compare them.
 enum class BoundScalars { kOnHost, kOnDevice };
 
 // Several ranks, over a communicator. Every rank makes the same calls.
@@ -77,15 +78,18 @@ class ShardRounds final : public ShardAgreement {
 
   // Agrees without exchanging the text of an error: an error then has only a code, unless a collective failed. With
   // gathered blocks, one more exchange follows before the text is fetched. A rank on which this agreement failed
-  // reports the failure in that exchange. If context is nullptr, the inputs are those of the last agreement, or those
-  // that were set since.
+  // reports the failure in that exchange. If context is nullptr, compares the inputs that the last agreement,
+  // SetInputs() or ClearInputs() has left.
   void AgreeOnCode(StepDecision* decision, const StepContext* context);
-  // Agrees with the inputs of the last agreement, or those that were set since. Returns the error of all ranks.
+  // Agrees like AgreeOnCode() without a context, and then exchanges the text of an error. Returns the error that all
+  // ranks return.
   Status AgreeOnError(Status own);
   // Sets the inputs that the next agreement without a context compares. steps: by group, the step that this rank is
   // about to make; 0: none.
   void SetInputs(std::span<const int64_t> steps);
+  // Returns whether the ranks still have to exchange the text of the error of the last AgreeOnCode().
   bool text_is_due() const { return failure_.found() && !comm()->failure_is_known(); }
+  // Exchanges that text and returns the error. Collective.
   Status FetchText();
 
   // After an agreement: whether any rank has a gradient of a parameter, or a copy of the parameter to write.

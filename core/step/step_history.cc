@@ -10,7 +10,7 @@
 namespace shampoo {
 namespace {
 
-// Another reason for a skipped update, if the block may have it.
+// Returns the other possible reasons for a skipped update of the block, as a part of a message.
 std::string OtherReason(const Settings& settings, const Block& block) {
   std::string reason;
   if (block.is_orthogonalized || OrthogonalizesDirection(block, settings)) {

@@ -29,8 +29,8 @@ class StepHistory {
   Counts& counts() { return counts_; }
   RootLedger& roots() { return roots_; }
 
-  // Call for a block whose update was skipped in this step. choice: on_nonfinite of its group. If it is error, the next
-  // RaiseSkippedUpdate() returns an error about the first such block of the plan.
+  // Call for a block whose update was skipped in this step. choice: on_nonfinite of its group. If it is kError, the
+  // next RaiseSkippedUpdate() returns an error about the first such block of the plan.
   void DeferSkippedUpdate(int64_t block, OnNonFinite choice);
   Status RaiseSkippedUpdate(const HyperParameters& hyper_parameters);
 

@@ -39,10 +39,11 @@ class StepStrategy : public StateObserver {
   // *failed_call: the number of the call whose step failed; 0: none.
   virtual Status ReportSteps(bool wait, int64_t* failed_call) = 0;
 
-  // Returns the thread time, or on a device the time in its stream, of a phase in all steps so far (track_times).
+  // Returns the seconds that a phase has taken in all steps so far (track_times): the time summed over threads or, on a
+  // device, the time in its stream.
   virtual double Seconds(StepPhase phase) const = 0;
 
-  // Call after other buffers were bound.
+  // Call after the caller has bound buffers.
   virtual void OnBindBuffers() = 0;
   // Call after a change of a hyper-parameter that inverse roots depend on.
   virtual void OnChangeRootSettings() = 0;

@@ -32,7 +32,7 @@ class WeightExport {
   std::span<const StepItem> ItemsToApply(int64_t bucket);
   // By block: 0, because an export skips no block.
   std::span<const char> update_skipped() const { return update_skipped_; }
-  // Copies the parameters without an average.
+  // Completes an export: copies the parameters that have no average to the outputs.
   void Finish();
   // Whether the block has an average, and the weights of its parameter are wanted here.
   bool IsWanted(const Block& block) const {

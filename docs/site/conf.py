@@ -144,7 +144,7 @@ class MarkLongText(SphinxTransform):
 
 
 class UnwrapPages(SphinxTransform):
-    """Moves the content of a Doxygen page into the section around it, so that its titles are in the contents list."""
+    """Moves the content of a Doxygen page into the section around it, so that the contents list has its titles."""
 
     default_priority = 400
 
@@ -166,7 +166,7 @@ class LeaveOutAnonymous(SphinxTransform):
 
 
 class JoinArguments(SphinxTransform):
-    """Makes one list of the arguments of a function type. Sphinx does so only for functions."""
+    """Combines the arguments of a function type into one list. Sphinx does this only for functions."""
 
     default_priority = 400
 
@@ -185,7 +185,7 @@ class JoinArguments(SphinxTransform):
 
 
 def keep_unknown_name(app: Sphinx, env: Any, node: pending_xref, content: nodes.Element) -> nodes.Element | None:
-    """Leave a name in a guide without a link if the reference does not have it, such as a CMake option."""
+    """Leave a name in a guide without a link if the reference does not have this name, such as a CMake option."""
     return content if node.get("link-names") else None
 
 

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """headers.py HEADER: writes a public header to the standard output, in the form that Doxygen reads.
 
-Lines keep their numbers. The comments at the beginning of the header and of its sections become pages of Doxygen, which
-Breathe can show separately. The public inline functions lose ``static inline`` or ``SHAMPOO_INLINE``, because Doxygen
-leaves static functions out.
+Lines keep their numbers. The comments at the beginning of the header and of its sections become pages of Doxygen,
+because Breathe can show pages separately. The public inline functions lose ``static inline`` or ``SHAMPOO_INLINE``,
+because Doxygen leaves static functions out.
 """
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-#: A comment between two rules of equal signs: the title of a section, and perhaps paragraphs about it.
+#: A comment between two lines of equal signs: the title of a section, and perhaps paragraphs about the section.
 SECTION = re.compile(r"^/\* ={20,}\n \* (?P<title>[^\n]+)\n(?P<text>(?: \*[^\n]*\n)*?) \* ={20,} \*/$", re.MULTILINE)
-#: The rule above a title within a documentation comment. Markdown needs only the rule below the title.
+#: The line of signs above a title within a documentation comment. Markdown needs only the line below the title.
 UPPER_RULE = re.compile(r"^ \* [=-]{20,}\n(?= \* [^\n]+\n \* [=-]{20,}\n)", re.MULTILINE)
 #: The beginning of the comment about the header.
 FILE = re.compile(r"^/\*\*\n \* @file\n", re.MULTILINE)

@@ -55,7 +55,7 @@ class Header:
 
     @property
     def members(self) -> list[ElementTree.Element]:
-        """The items that are not structs, except static functions: only the adapters use those."""
+        """The items that are not structs. Static functions are left out, because only the adapters use them."""
         return [member for member in self._root.iter("memberdef") if member.get("static") != "yes"]
 
     def items(self) -> list[Item]:
@@ -92,8 +92,8 @@ class Header:
 def tidy(xml: Path) -> None:
     """Change the XML so that Breathe shows it well.
 
-    Each line of code becomes one XML element, because Breathe drops elements that are only spaces. The version in which
-    an item first appeared becomes a sentence, which takes less room than a list.
+    Each line of code becomes one XML element, because Breathe drops elements that contain only spaces. The version in
+    which an item first appeared becomes a sentence, which takes less room than a list.
     """
     for path in xml.glob("*.xml"):
         tree = ElementTree.parse(path)

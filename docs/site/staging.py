@@ -64,7 +64,7 @@ class Stage:
         self._write(Path("sources/index.md"), index + self._toctree("", *entries))
 
     def _children(self, page: Path) -> list[str]:
-        """Return the README files below a README file that have no other README file between it and them."""
+        """Return the README files below a README file, except those that are also below another one of them."""
         found = []
         for other in sorted(self._pages):
             ancestors = (folder / "README.md" for folder in other.parent.parents)
@@ -92,7 +92,7 @@ class Stage:
         return Path("sources") / source.parent / f"{source.name}.md"
 
     def _show(self, source: Path) -> str:
-        """Return a page that shows a file. It is excluded from the search, where it would rank above the guides."""
+        """Return a page that shows a file. The search leaves this page out, because it would rank above the guides."""
         text = (self._root / source).read_text(encoding="utf-8")
         language = _LANGUAGES.get(source.suffix, "text")
         return f"---\nnosearch: true\n---\n# {source.name}\n\n`{source}`\n\n``````{language}\n{text}``````\n"

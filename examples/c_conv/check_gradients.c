@@ -14,8 +14,8 @@
 
 const char program_name[] = "check_gradients";
 
-// The error of a central difference is about step^2 from truncation and 1e-16 / step from rounding. It is larger if a
-// relu switches within the step, which is rare because the step is so small.
+// The error of a central difference is about step^2 from truncation and 1e-16 / step from rounding. It is larger if the
+// input of a relu changes its sign within the step, which is rare because the step is so small.
 static const double kStep = 1e-6;
 static const double kTolerance = 1e-6;  // relative to the largest entry of the tensor's gradient
 enum { kImages = 12, kMaxEntries = 400 };
@@ -53,8 +53,8 @@ int main(int argc, char** argv) {
 
   openblas_set_num_threads(1);
   digits_load(&digits, argc > 1 ? argv[1] : "../c_mlp/data/digits.bin");
-  // Room for one image more than is used, so that the check fails if the network uses the size of its buffers as
-  // the number of images.
+  // The buffers have room for one image more than is used, so that the check fails if the network confuses the size of
+  // its buffers with the number of images.
   network_create(&net, kImages + 1);
   network_init(&net, &random_state);
   // Biases of 0 would give exactly 0 at empty pixels, where relu has no derivative.

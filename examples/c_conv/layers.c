@@ -21,7 +21,7 @@ static void multiply(int a_form, int b_form, int m, int n, int k, const real* a,
   }
 }
 
-// Copies a row of an image, moved sideways by `shift` (-1, 0, 1); pixels outside of the image are 0.
+// Computes column[i] = row[i + shift] for a row of an image. `shift` is -1, 0 or 1. Pixels outside of the row are 0.
 static void read_shifted(int side, int shift, const real* row, real* column) {
   const int from = shift > 0 ? shift : 0, to = side + (shift < 0 ? shift : 0);
   if (shift < 0) column[0] = 0;
@@ -29,13 +29,14 @@ static void read_shifted(int side, int shift, const real* row, real* column) {
   memcpy(column + from - shift, row + from, sizeof(real) * (size_t)(to - from));
 }
 
+// Applies the transpose of read_shifted() and adds the result to `row`.
 static void add_shifted(int side, int shift, const real* column, real* row) {
   const int from = shift > 0 ? shift : 0, to = side + (shift < 0 ? shift : 0);
   for (int x = from; x < to; ++x) row[x] += column[x - shift];
 }
 
-// Writes `columns`. The row (channel, ky, kx) has, for each pixel of the channel, the neighbor of the pixel at the
-// offset (ky - 1, kx - 1).
+// Writes `columns`, the patches of x. Row (channel, ky, kx) contains, for each pixel of the channel, the neighbor at
+// the offset (ky - 1, kx - 1) from this pixel.
 static void gather_patches(const Conv* conv, int images, const real* x, real* columns) {
   const int side = conv->side, pixels = side * side;
   for (int c = 0; c < conv->inputs; ++c) {

@@ -33,8 +33,9 @@ void relu_forward(int count, real* y);
 // Replaces dy, the gradient with respect to the output y, by the gradient with respect to the input.
 void relu_backward(int count, const real* y, real* dy);
 
-// The mean of every 2x2 pixels of x [channels][images][side][side]. Channel c of image i is written to
-// y + c * channel_stride + i * image_stride, so that y can have the layout that the next layer expects.
+// pool_forward() computes the mean of every 2x2 pixels of x [channels][images][side][side]. It writes channel c of
+// image i to y + c * channel_stride + i * image_stride, so that y can have the layout that the next layer expects.
+// pool_backward() computes dx, in the shape of x, from dy, in the layout of y.
 typedef struct {
   int channels, side;
   int channel_stride, image_stride;  // in y

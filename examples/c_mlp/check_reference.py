@@ -7,8 +7,8 @@
 
 A case has the initial weights, the batches, the settings of the optimizer, and the losses of the reference
 implementation. For every step, loss_atol is the difference that is allowed in another float64 implementation. A case
-also has the losses of AdamW without weight decay, which are compared in the same way. If data.safetensors is one of the
-cases, the images are compared with it. Needs NumPy. Exits with status 1 if anything differs.
+also has the losses of AdamW without weight decay, which are compared in the same way. If data.safetensors is among the
+files, the trainer's images are compared with the images in it. Needs NumPy. Exits with status 1 if anything differs.
 """
 import argparse
 import json

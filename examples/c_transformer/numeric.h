@@ -13,8 +13,8 @@
 // Whether a factor of a product is used as it is stored or transposed.
 typedef enum { kAsIs, kTransposed } Form;
 
-// Computes C [m][n] = alpha * A B + beta * C, where A is m x k and B is k x n in their forms. The rows of a stored
-// matrix begin a_stride (b_stride, c_stride) values apart. With beta 0, C is not read.
+// Computes C [m][n] = alpha * A B + beta * C. A is m x k and B is k x n; with kTransposed, the transpose of the factor
+// is stored. The rows of a stored matrix begin a_stride (b_stride, c_stride) values apart. With beta 0, C is not read.
 void multiply(Form a_form, Form b_form, int m, int n, int k, real alpha, const real* a, int a_stride, const real* b,
               int b_stride, real beta, real* c, int c_stride);
 
@@ -22,8 +22,8 @@ void multiply(Form a_form, Form b_form, int m, int n, int k, real alpha, const r
 // threads: how many threads will call multiply. Exits with an error if there are several and the BLAS is serial.
 void multiply_on_calling_threads(int threads);
 
-// Number of partial sums, with which compilers use vector instructions. Compilers are not allowed to split a single
-// sum, because that would change the rounding.
+// Number of partial sums. Compilers compute partial sums with vector instructions. They are not allowed to split a
+// single sum, because that would change the rounding.
 enum { kLanes = 16 };
 
 static inline real add_lanes(real* lanes) {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks how the benchmarks choose learning rates and horizons.
 
-Also checks that tuning and judging share no seed and no file, and the computation of seconds.
+Also checks the computation of seconds, and that tuning and judging share no seed and no file.
 """
 import math
 import random

@@ -39,7 +39,7 @@ def check_distribution() -> None:
 
 
 def check_one_sample() -> None:
-    """Check the test against a number."""
+    """Check the test that the mean of one sample is below a number."""
     values = [1.0, 2.0, 3.0, 4.0, 5.0]  # mean 3, standard error sqrt(0.5)
     assert near(student.p_below(values, 4), closed_form(-math.sqrt(2)), 1e-12)
     assert near(student.p_below(values, 2), closed_form(math.sqrt(2)), 1e-12)
@@ -53,7 +53,7 @@ def check_one_sample() -> None:
 
 
 def check_two_samples() -> None:
-    """Check the test of Welch."""
+    """Check Welch's test of two samples."""
     same = [1.0, 2.0, 3.0]
     # Equal variances and sizes: 4 degrees of freedom, and t = -1 / sqrt(2/3).
     assert near(student.p_below_others(same, [2.0, 3.0, 4.0]), closed_form(-1 / math.sqrt(2 / 3)), 1e-12)

@@ -1,7 +1,7 @@
 /* Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
- * A minimal user of the installed library, built in every way to find it. With PROGRAM_LOADS it uses only the header
- * and takes the path of the library as its argument. */
+ * A minimal user of the installed library. The tests build it in each way in which a build can find the library. With
+ * PROGRAM_LOADS it uses only the headers and takes the path of the library as its argument. */
 #include <shampoo/shampoo.h>
 #include <stdio.h>
 #include <stdlib.h>

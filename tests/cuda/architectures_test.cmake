@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# cmake -D SOURCE_DIR=... -D WORK=... -P architectures_test.cmake: checks shampoo_cuda_architectures() with
-# programs that print what nvidia-smi prints.
+# cmake -D SOURCE_DIR=... -D WORK=... -P architectures_test.cmake: checks shampoo_cuda_architectures() with scripts that
+# stand in for nvidia-smi.
 include(${SOURCE_DIR}/cmake/cuda_architectures.cmake)
 
 # check(<wanted> <expected> <what nvidia-smi prints> <exit status of nvidia-smi>)
@@ -10,7 +10,8 @@ function(check wanted expected prints status)
   file(CHMOD ${WORK}/nvidia-smi PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
   shampoo_cuda_architectures(found "${wanted}")
   if(NOT found STREQUAL expected)
-    message(FATAL_ERROR "${wanted} with a nvidia-smi that prints '${prints}' is ${found}, not ${expected}")
+    message(FATAL_ERROR "shampoo_cuda_architectures(${wanted}) returned ${found}, not ${expected}, with an nvidia-smi "
+                        "that prints '${prints}'")
   endif()
 endfunction()
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kBytes = 1024;
 
-// Device memory that contains one byte everywhere, and a stream.
+// Device memory in which all bytes have the same value, and a stream.
 struct Place {
   explicit Place(char byte) {
     REQUIRE(cudaMalloc(reinterpret_cast<void**>(&data), kBytes) == cudaSuccess);

@@ -59,7 +59,7 @@ constexpr RankKind kKinds[] = {{"local", 2, 1, true},         {"local", 1, 2, tr
                                {"gather", 1, 2, true},        {"gather", 1, 2, false},     {"gather", 2, 2, true},
                                {"gather", 2, 2, false, "64"}, {"gather", 2, 2, true, "64"}};
 
-TEST_CASE("a step over NCCL can be captured, and replays give the bits of steps without a graph") {
+TEST_CASE("a step over NCCL can be captured, and replays are bit-identical to steps without a graph") {
   for (const RankKind& kind : kKinds) {
     for (const Adapter adapter :
          {Adapter{true, false}, Adapter{true, true}, Adapter{false, false}, Adapter{false, true}}) {

@@ -87,7 +87,7 @@ struct HostError {
   ModelSpec spec;
   int rank;
   shampoo_status status;
-  std::function<void(DeviceRanks* ranks)> prepare;  // makes steps; the next one finds the error
+  std::function<void(DeviceRanks* ranks)> prepare;  // makes steps; the next step finds the error
 };
 
 std::vector<HostError> HostErrors() {

@@ -33,8 +33,8 @@ double ErrorOf(const Question& question, int64_t n, const Matrix<float>& a, cons
   exactly.method = RootMethod::kEigen;
   exactly.root_dtype = Dtype::kF64;
   exactly.epsilon = 0;
-  // Adds epsilon here, because method eigen subtracts a negative smallest eigenvalue from all eigenvalues before it
-  // adds epsilon.
+  // Add epsilon here, because method eigen subtracts a negative smallest eigenvalue from all eigenvalues before it adds
+  // epsilon.
   Matrix<double> wide(a.begin(), a.end());
   for (int64_t i = 0; i < n; ++i) wide[static_cast<size_t>(i * n + i)] += question.epsilon;
   Matrix<double> exact(a.size());
@@ -82,7 +82,7 @@ Row Measure(int64_t root, double fraction) {
   return row;
 }
 
-TEST_CASE("cans on the device is within 1e-4 of the exact root, or the ladder computes the root") {
+TEST_CASE("cans on the device is within 1e-4 of the exact root, or the recovery ladder computes the root") {
   std::printf(
       "| smallest eigenvalue + e | r = 2: by cans | largest error | r = 4: by cans | largest error |\n"
       "|---|---|---|---|---|\n");

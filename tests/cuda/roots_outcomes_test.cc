@@ -14,8 +14,8 @@ TEST_CASE("the roots of a diagonal matrix are computed element by element") {
   question.root = 2;
   question.epsilon = 1e-3;
   const std::vector<double> positive = {4, 0.25, 1e-6};
-  // If epsilon makes all elements positive, the root uses them plus epsilon. Otherwise the smallest element is first
-  // subtracted from all elements (the clamp).
+  // If epsilon makes all elements positive, the root is computed from the elements plus epsilon. Otherwise the smallest
+  // element is first subtracted from all elements (the clamp).
   const std::vector<double> slightly_negative = {4, -5e-4, 1};
   const std::vector<double> negative = {4, -1, 1};
   const Answer<float> answer = Solve<float>(
@@ -187,7 +187,7 @@ TEST_CASE("an iterative method ends as soon as no matrix of the batch needs anot
   // The maximum ends the method if a matrix needs more iterations.
   question.max_iterations = 5;
   CHECK(Solve<float>(question, 20, {hard}).status[0].iterations == 5);
-  // For a step that the device rejects, the method does not compute the maximum number of iterations.
+  // For a step that the device rejects, the method does not make the maximum number of iterations.
   question.max_iterations = 100;
   question.active = false;
   question.divisor = kNan;
@@ -210,7 +210,7 @@ TEST_CASE(
   CHECK(answer.products > expected.products);
 }
 
-// Computes in extended precision, which has a wider range.
+// Uses long double, whose range is wider than that of double.
 TEST_CASE("no eigenvalue needs more than the maximum number of iterations") {
   for (int root = 1; root <= 16; ++root) {
     for (int order = 2; order <= 8; ++order) {

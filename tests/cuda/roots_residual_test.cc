@@ -178,8 +178,8 @@ TEST_CASE("an eigensolver that fails in float64 makes the error or the residual 
   question.method = RootMethod::kNewton;
   question.epsilon = 1e-2;
   question.tracked = true;
-  // Method newton calls no eigensolver. So the first eigenproblem, which gives the error, is that of the matrix in
-  // float64. The second one, which gives the residual, is that of the root.
+  // Method newton calls no eigensolver. So the first eigenproblem is that of the matrix in float64, from which the
+  // error is computed. The second one is that of the root, from which the residual is computed.
   for (const int64_t failing : {1, 2}) {
     fake_cuda_fail_eigen(failing, 0, FAKE_CUDA_EIGEN_INFO, 3);
     const Answer<float> answer = Solve<float>(question, 40, {RandomMatrix<float>(40, 10, &random)});

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_commands.py ROOT: checks the shell commands of the documentation and the figures.
 
-Bash must be able to parse each block; its presets, targets, scripts and CMake options that begin with SHAMPOO_ must
-exist. Each SVG file of the repository must be shown on a page that also contains the name of the file outside links,
-as in the command that creates the figure.
+Bash must be able to parse each block. The presets, targets and scripts in it, and the CMake options that begin with
+SHAMPOO_, must exist. Each SVG file of the repository must be shown on a page that also contains the name of the file
+outside of links, because such a page is expected to name the command that creates the figure.
 """
 import json
 import re
@@ -35,7 +35,7 @@ def tracked(root):
 def problems_of(root, page, text, names):
     done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
     if done.returncode:
-        yield f"bash cannot parse it: {done.stderr.strip()}"
+        yield f"bash cannot parse this block: {done.stderr.strip()}"
     for kind, pattern in (("preset", rf"--preset[ =]({WORD})"), ("option", r"-D ?(SHAMPOO_[A-Z0-9_]+)"), ("target", rf"--target ({WORD})")):
         for name in re.findall(pattern, text):
             if name not in names[kind]:
@@ -46,7 +46,7 @@ def problems_of(root, page, text, names):
 
 
 def figures(root):
-    """Yields the figures for which no page names the command that creates them."""
+    """Yields the figures that are shown on no page that also contains the name of the file outside of links."""
     shown = {}
     for page in pages(root):
         text = page.read_text(encoding="utf-8")

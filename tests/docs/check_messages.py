@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_messages.py ROOT: every message that docs/troubleshooting.md quotes must exist in the sources.
 
-A quotation is a code span at the start of a list item: "- `text`". "..." represents a value or more text. The parts
-between them must occur in this order in the literals of one statement in core, capi, bindings or cmake.
+A quotation is a code span at the start of a list item: "- `text`". In a quotation, "..." represents a value or more
+text. The parts of a quotation between these ellipses must occur in this order in the literals of one statement in core,
+capi, bindings or cmake.
 """
 import ast
 import re
@@ -15,7 +16,7 @@ FOLDERS = ("core", "capi", "bindings", "cmake")
 LIKE_C = (".cc", ".cu", ".h", ".i", ".java", ".rs")
 ITEM = re.compile(r"^\s*- (`+)(.+?)\1(?!`)")
 ELLIPSIS = "..."
-LEAST = 12  # characters between two ellipses that are enough to identify a message
+LEAST = 12  # the number of characters without an ellipsis that is enough to identify a message
 VALUE = "\0"
 
 # A comment, a character literal, a string literal (in C++ possibly raw), or any other single character.
@@ -30,7 +31,7 @@ def unescaped(literal):
 
 
 def between(code):
-    """Returns what stands for the code between two literals: nothing if they are joined or alternatives, else VALUE."""
+    """Returns the text for the code between two literals: none if they are joined or alternatives, otherwise VALUE."""
     code = code.strip()
     return "" if code in ("", ",", "+") or code.endswith(("?", ":")) else VALUE
 

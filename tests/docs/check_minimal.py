@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 """Checks the first program of a language, examples/PROGRAM. It must have at most 15 lines after its license, and each
-given page must contain these lines unchanged. If a command is passed, it must print 6 values near 0.
+page that is passed must contain these lines unchanged. If a command is passed, it must print 6 values near 0.
 
     check_minimal.py --root REPOSITORY --program minimal.c --page README.md [--page ...] [-- COMMAND...]
 

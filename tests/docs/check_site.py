@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_site.py BUILD DOXYGEN OUT: builds the site, and checks its links and its navigation.
 
-BUILD is docs/site/build.py, which fails at a warning. Every link within the site must lead to a page and an anchor that
-exist, every page of docs/, docs/adr/ and examples/ must be in the navigation of the home page, and no page may load
-anything from elsewhere.
+BUILD is the path of docs/site/build.py, which fails at a warning. DOXYGEN is the path of Doxygen, and OUT is the folder
+for the site. Every link within the site must lead to a page and an anchor that exist, every page of docs/, docs/adr/
+and examples/ must be in the navigation of the home page, and no page may load a file from another site.
 """
 import html.parser
 import os
@@ -18,12 +18,12 @@ VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "met
 
 
 class Page(html.parser.HTMLParser):
-    """What a page links to and loads, the names of its anchors, and the links of its navigation."""
+    """The links of a page, the files that it loads, the names of its anchors, and the links of its navigation."""
 
     def __init__(self, path):
         super().__init__()
         self.targets, self.loaded, self.names, self.navigation = [], [], set(), []
-        self._depth = 0  # within the navigation; 0 outside
+        self._depth = 0  # number of open elements from the navigation on; 0 outside of the navigation
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attrs):
@@ -62,7 +62,7 @@ def broken_links(site, pages):
                 yield f"{name}: {target}: there is no such anchor"
         for target in page.loaded:
             if target.startswith(("http:", "https:", "//")):
-                yield f"{name}: {target}: is loaded from elsewhere; the site must work without a network"
+                yield f"{name}: {target}: is loaded from another site; the site must work without a network"
 
 
 def missing_pages(root, site, pages):

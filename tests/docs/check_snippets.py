@@ -1,10 +1,11 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_snippets.py ROOT: checks first programs, and toml and xml blocks, which name the library as a dependency.
+"""check_snippets.py ROOT: checks the Rust and Java programs of README.md, and all toml and xml blocks.
 
-A Rust or Java program in README.md must also be in the guide of its language, where a test runs it. Each dependency in
-a toml block must have the path of a crate of this repository and the name in its Cargo.toml. Group, artifact and
-version in an xml block must be those in bindings/java/pom.xml. run_shell.py builds the CMake blocks.
+A Rust or Java program in README.md must also be in the guide of its language, because a test runs the programs of the
+guide. The toml and xml blocks name the library as a dependency. Each dependency in a toml block must have the path of a
+crate of this repository and the name in the Cargo.toml of this crate. Group, artifact and version in an xml block must
+equal those in bindings/java/pom.xml. CMake blocks are not checked here, because run_shell.py builds them.
 """
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -26,7 +27,7 @@ COORDINATES = ("groupId", "artifactId", "version")
 def problems_of_toml(root, text):
     dependencies = tomllib.loads(text).get("dependencies", {})
     if not dependencies:
-        yield "it names no dependency"
+        yield "the block names no dependency"
     for name, what in dependencies.items():
         path = what.get("path", "") if isinstance(what, dict) else ""
         manifest = root / path[len(SOMEWHERE):] / "Cargo.toml"
@@ -55,7 +56,7 @@ def problems_of(root, language, text):
     try:
         yield from check(root, text)
     except broken as error:
-        yield f"it is not valid {language}: {error}"
+        yield f"the block is not valid {language}: {error}"
 
 
 def programs_not_in_their_guides(root):

@@ -16,7 +16,7 @@ static const char kHead[] =
     "\n"
     "Each parameter group has its own value of a key. Keys marked **(o)** apply to the whole optimizer and are\n"
     "read from the config that is passed to `shampoo_plan_create`. Keys marked **(c)** can be changed between\n"
-    "steps with `shampoo_optimizer_set`; all others are fixed when the plan takes the config.\n"
+    "steps with `shampoo_optimizer_set`. All other keys are fixed when the config is passed to the plan.\n"
     "\n"
     "The [tuning guide](tuning.md) gives advice on values, and [methods](methods.md) helps to choose `method`. Keys\n"
     "that exist only to reproduce other implementations are in a table [of their\n"
@@ -63,7 +63,7 @@ static int PrintDefaults(const char* choice, const char* name) {
   return 1;
 }
 
-/* The presets and methods whose defaults differ from the table. */
+/* The presets and methods whose defaults differ from those of the table. */
 static const char* const kOthers[][2] = {{"preset", "shampoo_2024"}, {"preset", "shampoo_pinv"}, {"preset", "adamw"},
                                          {"preset", "soap_h"},       {"preset", "kl_soap_h"},    {"preset", "muon"},
                                          {"preset", "normuon"},      {"preset", "muonh"},        {"preset", "lion"},

@@ -7,8 +7,8 @@
     run_shell.py --source ROOT --folder F --make       creates the reader's machine in the folder: a clone, a home
     run_shell.py --source ROOT --folder F --page PAGE  runs the blocks of a page, one after another, in one Bash
 
-A page of docs/ runs in the root of the clone, a page of an example in its folder. shell/page_rules.py lists the
-commands that are changed or skipped, with the reasons.
+The commands of a page of docs/ run in the root of the clone. The commands of an example's page run in the folder of the
+example. shell/page_rules.py lists the commands that are changed or skipped, with the reasons.
 """
 import argparse
 import re
@@ -67,8 +67,8 @@ def run(root, path, machine, arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", type=Path, required=True, help="root of the repository")
-    parser.add_argument("--folder", type=Path, help="where the reader's machine is")
-    parser.add_argument("--have", nargs="*", default=[], choices=FEATURES, help="what this machine can build")
+    parser.add_argument("--folder", type=Path, help="the folder of the reader's machine")
+    parser.add_argument("--have", nargs="*", default=[], choices=FEATURES, help="features of this machine")
     parser.add_argument("--cargo", default="", help="path of cargo, if it is not the first in PATH")
     what = parser.add_mutually_exclusive_group(required=True)
     for name in ("list", "check", "make"):

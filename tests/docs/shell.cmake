@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# Runs the shell blocks of the documentation, with one test for each page. Some pages use the results of others. All of
-# these tests are in the long tier, because they compile the library several times, as users do. A compiler cache
+# Runs the shell blocks of the documentation, with one test for each page. Some pages use the results of other pages.
+# All of these tests are in the long tier, because they compile the library several times, as users do. A compiler cache
 # makes this faster.
 if(SHAMPOO_SANITIZE OR SHAMPOO_SYSTEM_BLAS)
   return()
@@ -13,7 +13,7 @@ set(have)
 set(arguments --source ${PROJECT_SOURCE_DIR} --folder ${CMAKE_CURRENT_BINARY_DIR}/shell)
 set(environment)
 if(SHAMPOO_PYTHON)
-  set(interpreter ${Python_EXECUTABLE}) # it has the packages that the pages about Python need
+  set(interpreter ${Python_EXECUTABLE}) # this Python has the packages that the pages about Python need
   list(APPEND have python)
 endif()
 if(SHAMPOO_JAVA)

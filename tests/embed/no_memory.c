@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A host that is out of memory: from some point on every allocation fails. Calls that need memory return
-// SHAMPOO_E_NOMEM, a step needs none, and the process continues. Each call is tried on two new threads: on one without
-// an earlier error and on one with an earlier error. A library that stores a message for each thread may allocate
-// memory for the first error of a thread.
+// SHAMPOO_E_NOMEM, a step needs none, and the process continues. Each call is tried on two new threads, one without and
+// one with an earlier error, because the library stores a message for each thread and might allocate memory for the
+// first one.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

@@ -4,11 +4,10 @@
 """check_c_host.py PROGRAM DATA SIGNAL_AT [STRIDE]: checks the example of a complete host.
 
 The host trains although gradients overflow occasionally. A rejected step leaves parameters and state unchanged. Too
-many consecutive rejections end the host with the library's message. A rejection although the gradients are finite does
-so immediately. A run that a signal ended, or that was killed during a save, can be resumed and ends with the
-parameters of an uninterrupted run. One run is killed before each STRIDE-th file operation. Only old
-checkpoints are removed. Errors on the command line are reported. SIGNAL_AT is the library that sends signals and
-records calls.
+many consecutive rejections end the host with the library's message. If the gradients of a rejected step are finite,
+the host ends immediately. A run that a signal ended, or that was killed during a save, can be resumed and ends with the
+parameters of an uninterrupted run. One run is killed before each STRIDE-th file operation. Only old checkpoints are
+removed. Errors on the command line are reported. SIGNAL_AT is the library that sends signals and records calls.
 """
 import json
 import math

@@ -6,9 +6,9 @@
 GPUS is train_digits_gpus and ONE is train_digits_cuda, both with fake GPUs; CPU is train_digits_nccl. With every layout
 of the parameters the loss falls, the parameters of all GPUs are bit-identical, and the losses agree with those of CPU
 with the same chunks of the parameters. Two copies of the shards (HSDP) give the losses of one copy. With shards, each
-GPU has only a part of the state. With gathered shards, losses and parameters are bit-identical to those of a run without
-shards, and with two copies of gathered shards the losses agree. ONE checks its gradient itself, and its losses are those of the same network on the
-CPU.
+GPU has only a part of the state. With gathered shards, losses and parameters are bit-identical to those of a run
+without shards, and with two copies of gathered shards the losses agree. ONE checks its gradient itself, and its losses
+agree with those of CPU.
 """
 import argparse
 import re

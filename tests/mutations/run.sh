@@ -6,7 +6,7 @@
 #
 #   bash tests/mutations/run.sh [AREA|PATCH...]    default: all areas
 #
-# An area is a folder next to this file; it decides what is configured and built. The first lines of a patch are
+# An area is a folder next to this file. It determines what is configured and built. The first lines of a patch are
 #
 #   change: what the patch makes wrong
 #   test: regular expression for the names of the ctest tests of which at least one must fail
@@ -105,8 +105,9 @@ for test in json.load(sys.stdin)["tests"]:
     sys.stdout.writelines(output + "\n" for output in found)' "$build" | sort -u
 }
 
-# run_tests PATCH [CASE]: runs the tests of a patch, and sets result to passed, failed, skipped, or why a test could not
-# run. Programs of doctest run only CASE, pytest always runs only the case of the patch, and other tests run all cases.
+# run_tests PATCH [CASE]: runs the tests of a patch, and sets result to passed, failed, skipped, or the reason why a
+# test could not run. Programs of doctest run only CASE, or all cases by default. pytest always runs only the case of
+# the patch. Other tests run all cases.
 run_tests() {
   local names
   names="^($(field test "$1"))\$"
@@ -122,8 +123,8 @@ run_tests() {
   fi
 }
 
-# judge [TARGET...]: compiles the targets, or all of the area, with the patch `file`, and runs its tests: only the case
-# `only`, if that is not empty. Sets result.
+# judge [TARGET...]: compiles the targets (by default all targets of the area) while the patch `file` is applied, and
+# runs the tests of the patch. If `only` is not empty, only this case runs. Sets result.
 judge() {
   if compile "$@"; then
     run_tests "$file" "$only"
@@ -163,8 +164,8 @@ for area in "${areas[@]}"; do
   compile || stop "cannot build the tests of $area"
 done
 
-# By the key that tests_of prints: the results of the tests without any change, and in some areas the programs of the
-# tests, which are compiled first.
+# Both arrays have the keys that tests_of prints. baseline: the results of the tests without any change. programs: in
+# some areas, the programs of the tests, which are compiled first.
 declare -A baseline programs
 for file in "${patches[@]}"; do
   use_area "$(area_of "$file")"

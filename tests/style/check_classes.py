@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the methods and data members of the classes of the core, of the C API and of the bindings' native code.
 
-A class that exceeds the limits must be divided. Constructors, destructors and operators are not counted. Of a struct,
+A class that exceeds the limits must be divided. Constructors, destructors and operators are not counted. In a struct,
 only the methods are counted.
 """
 

@@ -4,9 +4,9 @@
 """check_error_messages.py ROOT: checks the form of the error messages in core and capi/src.
 
 A text is the sequence of string literals in a call such as Invalid("key ", name, " is ", value, "; expected ", range).
-"{}" represents a value, and "|" separates alternatives. No text may match a pattern of FORBIDDEN. Every text of Invalid
-must also contain the expected value or the next step (GUIDANCE), unless it contains a key of EXCEPTIONS. Texts that are
-composed in variables are not checked.
+In a text, "{}" represents a value, and "|" separates alternatives. No text may match a pattern of FORBIDDEN. Every text
+of Invalid must also contain the expected value or the next step (GUIDANCE), unless it contains a key of EXCEPTIONS.
+Messages that are composed in variables are not checked.
 """
 import re
 import sys
@@ -36,7 +36,7 @@ FORBIDDEN = (
     (re.compile(r"^ | $"), "begins or ends with a blank"),
 )
 
-# Words that introduce the expected value, or the next step in the imperative. All of them occur in the texts.
+# Words that introduce the expected value, or begin the next step in the imperative. Each of them occurs in some text.
 GUIDANCE = re.compile(r"\b(expected|must|needs?|takes|accepts|only|starts at|lists|did you mean|see|add|bind|call|"
                       r"check|choose|create|give|leave|make|pass|put|read|save|set|use)\b", re.IGNORECASE)
 
@@ -45,7 +45,7 @@ MAX_EXCEPTIONS = 10
 EXCEPTIONS = {
     'there is no key "{}": {}': "the second value is the advice, see kAbsentOptions",
     "checkpoints store names as UTF-8": "the encoding of checkpoints is the expected one",
-    "key root_rank_rtol is auto": "a query has no number to return, which the text explains",
+    "key root_rank_rtol is auto": "the text explains why a query has no number to return",
 }
 
 

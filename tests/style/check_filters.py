@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_filters.py ROOT: checks that every filter of test cases in CMake files and scripts matches a test case.
 
-A filter is a pattern of --test-case or --test-case-exclude, the options of doctest. Filters with variables are not
+A filter is a pattern of doctest's options --test-case and --test-case-exclude. Filters that contain variables are not
 checked.
 """
 import fnmatch

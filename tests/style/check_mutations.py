@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_mutations.py ROOT CTEST BUILD: checks that every patch in tests/mutations applies and names an existing test.
 
-tests/mutations/run.sh runs the tests with the patches, which takes too long for the short tier. Tests of languages that
-the build does not include are not checked. Of the test cases, only those of doctest are checked.
+tests/mutations/run.sh runs the tests with the patches, which takes too long for the short tier. This script does not
+check the names of tests of languages that the build does not include. It checks the names of test cases of doctest
+only.
 """
 import re
 import subprocess

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_urls.py ROOT BUILD: checks that the project's URL and issue tracker are the same in all files.
 
-cmake/urls.cmake sets them. Prints each file in which they differ. BUILD is the build folder, for files that CMake
-generates. The script also searches for the placeholders of the first version; find other old URLs with `git grep`.
+cmake/urls.cmake sets both URLs. The script prints each file with a different URL. BUILD is the build folder, which
+contains the files that CMake generates. The script also searches for the placeholder URL of the first version. Find
+other old URLs with `git grep`.
 """
 import re
 import subprocess
@@ -49,7 +50,7 @@ def leftovers(root, urls):
     if any(PLACEHOLDER in url for url in urls.values()):
         return
     done = subprocess.run(["git", "-C", root, "grep", "-lF", PLACEHOLDER], capture_output=True, text=True, check=False)
-    yield from (f"{name}: https://{PLACEHOLDER} is left" for name in done.stdout.splitlines())
+    yield from (f"{name}: still contains https://{PLACEHOLDER}" for name in done.stdout.splitlines())
 
 
 def main():

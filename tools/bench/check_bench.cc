@@ -26,7 +26,7 @@ constexpr int64_t kElements = kSide * kSide;
 constexpr int64_t kColdGradients = 64;
 // So large that only step kFrequency refreshes roots. This step is made before the measured steps.
 constexpr int64_t kFrequency = int64_t{1} << 20;
-constexpr double kAim = 2;  // percent of a step that the check should take at most
+constexpr double kAim = 2;  // largest share of a step that the check should take, in percent
 
 std::vector<float> MakeGradients(int64_t count) {
   std::mt19937 random(1);

@@ -74,7 +74,7 @@ def check_errors(program: str) -> None:
     cases: list[list[str]] = [
         ["--device", "cuda", "--plugin", "/nowhere/plugin.so", "/nowhere/plugin.so"],
         ["--device", "tpu", "--device tpu: expected cpu or cuda"],
-        ["--device", "cuda", "--grid", "--case", "gpt2", "--device cuda goes with cases, shapes and --period"],
+        ["--device", "cuda", "--grid", "--case", "gpt2", "--device cuda needs cases, shapes or --period"],
         ["--set", "root_async=2", "--set root_async: expected --period N"],
     ]
     for *arguments, words in cases:

@@ -87,8 +87,8 @@ def check_row(row: dict) -> None:
     for name, phase in (row["phases"] or {}).items():
         if phase is not None:  # None: too short for the clock
             require(phase["thread_ms"] > 0 and phase["bound_by"] in ("flops", "bytes"), f"{where}: {name}")
-            # So little data fits into the first-level cache, which may be far faster than the measured second-level
-            # one.
+            # The data of this problem fits into the first-level cache, which may be far faster than the second-level
+            # cache, whose rate is the limit.
             if phase["bound_by"] == "flops":
                 require_fraction(phase["fraction_of_limit"], f"{where}: {name}")
             else:

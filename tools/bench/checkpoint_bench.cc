@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares shampoo_save and shampoo_load of one rank with dd on the same disk. Runs of both programs alternate: dd
-// writes as many bytes with fsync, and reads the same files. Before each write the file system is synced. Before each
-// read the files are dropped from the page cache.
+// Compares shampoo_save and shampoo_load of one rank with dd on the same disk. Runs of the library and of dd alternate.
+// dd writes the same number of bytes, with fsync, and reads the files of the checkpoint. Before each write the file
+// system is synced. Before each read the files are dropped from the page cache.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -13,8 +13,8 @@ struct Kernels {
   // them, so that the compiler cannot remove any.
   float (*multiply_add)(int64_t rounds);
   int64_t flops_per_round;
-  // Computes a[i] = k a[i] + b[i] for n elements, a multiple of 32. It moves 12 bytes per element, and fetches no cache
-  // line only to overwrite it.
+  // Computes a[i] = k a[i] + b[i] for n elements, a multiple of 32. It moves 12 bytes per element: it reads both arrays
+  // and writes one.
   void (*update)(float* a, const float* b, int64_t n);
 };
 

@@ -8,7 +8,7 @@
 
 namespace bench {
 
-// Measured speed of a number of threads on this machine. Measured times are compared with it.
+// Measured limits of this machine for a number of threads. The times of steps are compared with these limits.
 struct Machine {
   int threads = 1;
   double peak = 0;         // flops per second of multiply-adds in registers

@@ -21,7 +21,7 @@ what
   --shapes 4096x1024,1024    parameters of these shapes instead of a case
   --shapes-file FILE         the same from lines "name d0 d1 ..."
   --period N                 N steps in a row with precondition_frequency N, instead of single steps: the mean time per
-                             step, and the longest step. --set root_spread and root_async may be used
+                             step, and the longest step. Only with --period, root_spread and root_async can be set
   --grid                     a table of step time and memory by block size and frequency
   --roots                    time of one inverse square root by size, on one thread, compared with matrix products
   --orthogonalize            time of a Newton-Schulz iteration by shape, on one thread
@@ -31,7 +31,7 @@ how (each list gives a row for every value)
                              is the time that the host needs for the same step
   --plugin FILE              libshampoo_cuda.so; default: in the folder of libshampoo.so
   --threads 1,2              default: 1,2; on cuda 1
-  --block 64,...             max_preconditioner_dim; default: those of the case
+  --block 64,...             max_preconditioner_dim; default: the block sizes of the case
   --frequency 1,10,50        for the mean time per step; default: 1,10,50
   --grafting NAME,...        none, sgd, adagrad, rmsprop, adam; default: adam
   --state-dtype NAME,...     dtype of all states: f32, bf16, f16, f64; default: f32
@@ -75,10 +75,10 @@ void CheckTogether(const Options& options) {
   if (is_fixed && (shapes || !options.cases.empty())) Fail("--roots and --orthogonalize take neither cases nor shapes");
   if (options.mode == Mode::kSimulate && shapes) Fail("--simulate takes cases, not shapes");
   if (options.device != "cpu" && options.mode != Mode::kRows && options.mode != Mode::kPeriod) {
-    Fail("--device " + options.device + " goes with cases, shapes and --period");
+    Fail("--device " + options.device + " needs cases, shapes or --period: the other modes measure the CPU");
   }
   for (const auto& key : options.keys) CheckKey(key, options.mode);
-  if (!options.svg.empty() && options.mode != Mode::kGrid) Fail("--svg goes with --grid");
+  if (!options.svg.empty() && options.mode != Mode::kGrid) Fail("--svg needs --grid");
   if (options.cases.size() == 1 && options.cases[0] == "all" &&
       !(options.blocks.empty() && options.graftings.empty() && options.state_dtypes.empty())) {
     Fail("--block, --grafting and --state-dtype need a --case: --case all is a fixed selection of rows");

@@ -11,7 +11,7 @@
 namespace bench {
 namespace {
 
-// Returns the results of Place for each world and each balance.
+// Returns the results of `place` for each number of ranks and each value of the key balance.
 template <typename Place>
 auto PlaceAll(const Model& model, const PlacementOptions& options, const Place& place) {
   std::vector<decltype(place(model, 1, options.balances[0], options))> rows;

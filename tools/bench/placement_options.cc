@@ -80,7 +80,7 @@ std::pair<std::string, std::string> ReadKey(const std::string& text) {
   std::pair<std::string, std::string> pair = SplitPair(text);
   for (const char* const own :
        {"preset", "max_preconditioner_dim", "precondition_frequency", "grafting", "balance", "shard_mode"}) {
-    if (pair.first == own) Fail("--set " + pair.first + ": it has an option of its own; see --help");
+    if (pair.first == own) Fail("--set " + pair.first + ": this key has its own option; see --help");
   }
   return pair;
 }
@@ -150,7 +150,7 @@ PlacementOptions ReadPlacementOptions(int argc, char** argv) {
   }
   options.models = ChooseModels(choice);
   if (options.gather && (options.shards != 1 || options.group != 0)) {
-    Fail("--shard-mode gather: all ranks are shards of one copy, so --shards and --group do not go with it");
+    Fail("--shard-mode gather: all ranks are shards of one copy, so --shards and --group cannot be used");
   }
   if (worlds.empty()) {
     for (int world = options.gather ? 2 : 8; world <= 4096; world *= 2) worlds.push_back(world);
@@ -159,7 +159,7 @@ PlacementOptions ReadPlacementOptions(int argc, char** argv) {
     if (world % options.shards == 0) options.worlds.push_back(world);
   }
   std::sort(options.worlds.begin(), options.worlds.end());
-  if (options.worlds.empty()) Fail("--shards " + std::to_string(options.shards) + " divides no number of --world");
+  if (options.worlds.empty()) Fail("--shards " + std::to_string(options.shards) + ": no --world is a multiple of it");
   if (options.gather && options.worlds.front() < 2) Fail("--world is '1': --shard-mode gather needs 2 ranks or more");
   return options;
 }

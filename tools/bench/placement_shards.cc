@@ -24,7 +24,7 @@ ShardsLoad ShardsLoadOf(const ModelPlan& plan, int world, const std::string& suf
 }  // namespace
 
 ShardsRow PlaceShards(const Model& model, int world, const std::string& balance, const PlacementOptions& options) {
-  // One plan knows the bytes of all ranks.
+  // One plan has the byte counts of all ranks.
   const ModelPlan plan(model.shapes, 1, world, balance, options);
   const ModelPlan alone(model.shapes, 1, 1, balance, options);
   ShardsRow row;

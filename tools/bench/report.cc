@@ -33,7 +33,7 @@ void PrintLibrary(bool with_phases) {
   std::printf("processor  %s, measured with %s instructions\n", CpuName().c_str(), InstructionSetName().c_str());
   for (const char* name : {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"}) {
     const char* const value = std::getenv(name);
-    if (value != nullptr) std::printf("attention  %s=%s is set: BLAS may be slower than it could be\n", name, value);
+    if (value != nullptr) std::printf("attention  %s=%s is set: BLAS may be slower than without it\n", name, value);
   }
   if (with_phases && !CanTrackTimes()) std::puts("phases     not measured: this library has no key track_times");
 }

@@ -20,7 +20,7 @@ struct Work {
 // The work of a step that computes the roots of all blocks. For a block with dims d_k and N elements:
 //   phase             flops                  bytes
 //   factor update     sum d_k N              gradient; one triangle of each factor, read and written
-//   roots             sum RootFlops(d_k)     (for information)
+//   roots             sum RootFlops(d_k)     -
 //   preconditioning   sum 2 d_k N            filtered gradient and direction; each inverse. In eigenbases: twice as
 //                                            much, or three times with KL factors
 //   elementwise       20 N                   gradient; parameter and the states of its shape, read and written

@@ -8,7 +8,7 @@
 
 namespace {
 
-// The object to which the user pointer of the ops points.
+// What the callbacks of a communicator need. shampoo_comm_ops.user points to it.
 struct Calls {
   jobject object;  // a CommCalls
   size_t world;
@@ -16,8 +16,8 @@ struct Calls {
 
 const Calls& CallsOf(void* user) { return *static_cast<const Calls*>(user); }
 
-// Returns a ByteBuffer of the memory, or null with a pending exception if it is too large. If bytes is 0, data may be
-// null, so the buffer gets another address.
+// Returns a direct ByteBuffer over the memory, or null with a pending exception if the memory is too large. If bytes is
+// 0, data may be null; the buffer then points to `nothing`.
 jobject NewBuffer(JNIEnv* env, const void* data, size_t bytes) {
   static char nothing;
   if (bytes > static_cast<size_t>(std::numeric_limits<jint>::max())) {
@@ -31,8 +31,9 @@ jobject NewBuffer(JNIEnv* env, const void* data, size_t bytes) {
   return env->NewDirectByteBuffer(const_cast<void*>(bytes > 0 ? data : &nothing), static_cast<jlong>(bytes));
 }
 
-// Returns 0 on success. Otherwise returns 1, and stores a pending exception as the cause of the later error. called is
-// false if the arguments could not be created. A JVM without direct buffers leaves no exception in that case.
+// Returns the result of a callback: 0 on success, otherwise 1. After a failure, the pending exception is stored; it
+// becomes the cause of the error of the library call. called is false if the arguments of the Java method could not be
+// created. In that case, no exception is pending if the JVM does not support direct buffers.
 int32_t Finish(JNIEnv* env, bool called) {
   if (called && env->ExceptionCheck() == JNI_FALSE) return 0;
   ShampooJavaKeepCause(env);

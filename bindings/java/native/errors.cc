@@ -8,8 +8,8 @@ namespace {
 
 ShampooJavaIds ids = {};
 
-// Global reference to the exception that a callback threw, until the library call that ran the callback returns on the
-// same thread.
+// Global reference to the exception that a callback threw on this thread. It is kept until the library call that ran
+// the callback returns.
 thread_local jobject cause = nullptr;
 
 jclass FindClass(JNIEnv* env, const char* name) {
@@ -17,7 +17,7 @@ jclass FindClass(JNIEnv* env, const char* name) {
   return found != nullptr ? static_cast<jclass>(env->NewGlobalRef(found)) : nullptr;
 }
 
-// Each lookup runs only if the one before left no pending exception.
+// Each lookup runs only if the previous one succeeded, because a failed lookup leaves a pending exception.
 bool FindIds(JNIEnv* env) {
   return (ids.exception = FindClass(env, "io/github/libshampoo/ShampooException")) != nullptr &&
          (ids.exception_of = env->GetStaticMethodID(

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Functions for the code that SWIG generates, and declarations that the sources in this folder share. Functions that
-// return bool return false if a Java exception is pending. JNI then allows no calls except those that delete
-// references.
+// return bool return false if a Java exception is pending. While an exception is pending, JNI allows only calls that
+// handle it or release memory and references.
 #ifndef SHAMPOO_JAVA_NATIVE_H
 #define SHAMPOO_JAVA_NATIVE_H
 
@@ -35,8 +35,9 @@ struct ShampooJavaIds {
 const ShampooJavaIds& GetShampooJavaIds();
 
 // Provides the JNI environment of the current thread and a frame of local references during a callback. If Java does
-// not know the thread, attaches it until this object is destroyed. Saves the exception that ShampooJavaKeepCause() has
-// stored on this thread, because library calls in a callback must not use it as their cause.
+// not know the thread, attaches it until this object is destroyed. Sets aside the exception that ShampooJavaKeepCause()
+// has stored on this thread, so that library calls in the callback do not use it as their cause. The destructor
+// restores that exception, unless the callback has stored a new one.
 class ShampooJavaEnv {
  public:
   ShampooJavaEnv();
@@ -59,7 +60,7 @@ void ShampooJavaCheck(JNIEnv* env, shampoo_status status, int64_t step);
 // callback, if that call fails.
 void ShampooJavaKeepCause(JNIEnv* env);
 
-// Sets the element of an output array. Does nothing if the array is null.
+// Sets the first element of an output array. Does nothing if the array is null.
 void ShampooJavaSet(JNIEnv* env, jintArray array, jint value);
 void ShampooJavaSet(JNIEnv* env, jlongArray array, jlong value);
 void ShampooJavaSet(JNIEnv* env, jdoubleArray array, jdouble value);
@@ -68,7 +69,7 @@ bool ShampooJavaShape(JNIEnv* env, jlongArray array, int64_t numbers[8]);
 jlongArray ShampooJavaLongs(JNIEnv* env, const int64_t* numbers, int count);
 jbyteArray ShampooJavaBytes(JNIEnv* env, const char* text);
 
-// A string from an array of bytes or null.
+// A string that is read from a byte array. Get() returns nullptr if the array was null.
 class ShampooJavaText {
  public:
   bool Read(JNIEnv* env, jbyteArray bytes);
@@ -79,7 +80,7 @@ class ShampooJavaText {
   bool null_ = true;
 };
 
-// Buffers from an array with four addresses for each parameter.
+// Buffers that are read from an array with four addresses for each parameter: param, grad, out and copy.
 class ShampooJavaBuffers {
  public:
   bool Read(JNIEnv* env, jlongArray addresses);
@@ -90,7 +91,7 @@ class ShampooJavaBuffers {
   std::vector<shampoo_buffers> buffers_;
 };
 
-// Pointers from an array of numbers.
+// Pointers that are read from an array of addresses.
 template <typename Pointer>
 class ShampooJavaPointers {
  public:
@@ -104,7 +105,8 @@ class ShampooJavaPointers {
 using ShampooJavaHandles = ShampooJavaPointers<shampoo_optimizer*>;
 using ShampooJavaAddresses = ShampooJavaPointers<void*>;
 
-// Fills ops. They own a reference to the CommCalls until release is called.
+// Fills ops with callbacks that run the methods of `calls`, a CommCalls. ops owns a reference to it until release is
+// called.
 bool ShampooJavaCommOps(JNIEnv* env, jobject calls, shampoo_comm_ops* ops);
 
 // Replaces the receiver of log messages. Restores the previous one on destruction unless Keep() was called.
@@ -120,7 +122,7 @@ class ShampooJavaLog {
 
  private:
   JNIEnv* env_ = nullptr;
-  jobject other_ = nullptr;  // the receiver that is not in use: the previous one or, after a failure, the new one
+  jobject other_ = nullptr;  // the previous receiver; if it was restored, the new receiver, which is then released
   bool keep_ = false;
 };
 

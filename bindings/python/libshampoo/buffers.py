@@ -60,7 +60,7 @@ class Buffers:
         """Return views of the arrays of one role, from a sequence for all parameters or a mapping by name.
 
         A mapping may be nested. In a mapping of gradients, an omitted parameter has no gradient. In a mapping of
-        another role, it keeps its array, or has none if ``keeps`` is false.
+        another role, an omitted parameter keeps its array or, if ``keeps`` is false, has no array.
         """
         items: list[Any] = [None] * len(self._shapes)
         if isinstance(arrays, Mapping):
@@ -176,7 +176,7 @@ class Buffers:
             self._retired.append(views)
 
     def release_retired(self) -> None:
-        """Release retired views after a step. That step has first waited for the earlier step that read them."""
+        """Release retired views. Call this after a step, which has waited for the earlier step that read them."""
         self._retired.clear()
 
     def release(self) -> None:

@@ -170,7 +170,12 @@ class NcclComm:
 
 
 def wrap(comm: Any) -> tuple[Any, list[MpiComm]]:
-    """Return a communicator for ``connect``, and a list of duplicates (of mpi4py's communicators) to close."""
+    """Return a communicator for ``connect``. A communicator of mpi4py is duplicated; the caller closes the duplicates.
+
+    Returns
+    -------
+    communicator, list of duplicates
+    """
     if hasattr(comm, "Allgather") and hasattr(comm, "Get_rank"):
         duplicate = MpiComm(comm)
         return duplicate, [duplicate]

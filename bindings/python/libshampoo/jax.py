@@ -46,8 +46,8 @@ class ShampooState(NamedTuple):
         Learning rate of the last step. If the argument of ``shampoo`` is a number, the next step uses this value, too;
         replace it to change the learning rate.
     configured_learning_rate : jax.Array
-        Argument ``learning_rate`` of ``shampoo`` at the last step. If the next step belongs to a transformation with
-        another number, that number replaces ``learning_rate``.
+        Value of the argument ``learning_rate`` of ``shampoo`` at the last step. If the transformation of the next step
+        was created with another number, that number replaces the field ``learning_rate``.
     arena : jax.Array
         State of the library, as bytes. Their meaning depends on the parameters, the keys and the version.
     """
@@ -383,9 +383,10 @@ def shampoo(
         A function of the name that returns the options ``role``, ``row_splits`` and ``fan`` of ``libshampoo.Param`` for
         a parameter, as a mapping: ``lambda name: {"role": "embedding"} if "embed" in name else {}``.
     update_dtype
-        Dtype of the updates: a dtype, None, "params", or a function of the name that returns one of these. None is the
-        dtype of the arithmetic: float64 for float64 parameters and otherwise float32, so that ``optax.apply_updates``
-        rounds 16-bit parameters only once. With "params", each update has the dtype of its parameter.
+        Dtype of the updates: a dtype, None, "params", or a function of the name that returns one of these. None selects
+        the dtype of the arithmetic (float64 for float64 parameters, otherwise float32), so that
+        ``optax.apply_updates`` rounds 16-bit parameters only once. With "params", each update has the dtype of its
+        parameter.
     threads
         Number of threads that work on a step. None: as many as are useful, at most one for each available processor.
     **keys

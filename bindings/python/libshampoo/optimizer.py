@@ -60,7 +60,7 @@ class Optimizer:
 
     Keys that can be changed between steps are attributes, such as ``lr`` and ``weight_decay``. Reading one returns the
     value of the first group, and setting one changes all groups. Other attributes cannot be set on an ``Optimizer``.
-    A subclass can set attributes of its own; one with the name of a key must be declared in the class.
+    A subclass can set attributes of its own; an attribute with the name of a key must be declared in the class.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ class Optimizer:
     def bind(
         self, *, params: Any = _KEEP, grads: Any = _KEEP, out: Any = _KEEP, copy: Any = _KEEP, stream: int = 0
     ) -> None:
-        """Set the arrays that all later steps use. Arguments that are not passed keep their arrays.
+        """Set the arrays that all later steps use. If an argument is not passed, its arrays stay bound.
 
         A mapping can omit parameters. In ``grads``, an omitted parameter has no gradient. In the other mappings, it
         keeps its array.
@@ -312,7 +312,7 @@ class Optimizer:
                 changed[role] = self._buffers.read(role, arrays, dlpack_stream(stream))
         if not self._updates and out is None:
             changed[OUT] = changed.get(PARAM, before[PARAM])
-        elif not self._updates and PARAM in changed:  # a parameter that steps update in place stays in place
+        elif not self._updates and PARAM in changed:  # parameters that were updated in place still are afterwards
             changed[OUT] = [
                 new if now is old else now
                 for new, old, now in zip(changed[PARAM], before[PARAM], changed.get(OUT, before[OUT]), strict=True)
@@ -444,8 +444,8 @@ class Optimizer:
         Parameters
         ----------
         directory
-            A directory that was passed to ``save``, to load its last complete checkpoint, or one of the index files
-            ``checkpoint-<number>.json`` in it.
+            Either a directory that was passed to ``save``, of which the last complete checkpoint is loaded, or one of
+            the index files ``checkpoint-<number>.json`` in such a directory.
         world
             Communicator of all ranks of the job. The default is the communicator of the optimizer.
         stream
@@ -456,8 +456,8 @@ class Optimizer:
         ValueError
             If the checkpoint has other parameters, dtypes, grafting or blocks.
         OSError
-            If there is no checkpoint, or a file is missing or damaged. The state has not changed, except if the
-            load fails after it has begun to write states: docs/checkpoints.md.
+            If there is no checkpoint, or a file is missing or damaged. The state has not changed, unless the load
+            failed after it had begun to write states (docs/checkpoints.md).
         """
         from .checkpoint import load
 

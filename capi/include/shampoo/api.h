@@ -40,7 +40,7 @@ typedef struct shampoo_api {
   /** Size of the table in the library that was loaded. It may be smaller or larger than sizeof(shampoo_api). */
   size_t struct_size;
 
-  /** @cond Not repeated in the site: the members are documented in shampoo.h, as functions. */
+  /** @cond Not repeated on the documentation site: shampoo.h documents these members as functions. */
 
   /* Library */
   int32_t (*version)(void);

@@ -16,8 +16,8 @@
  * differentiation or frameworks: the caller describes the parameters once, passes pointers to parameters and gradients,
  * and calls a function for each step.
  *
- * Sources: Distributed Shampoo, arXiv 2309.06497 (blocking, merging of dimensions, grafting, the order of a step), and
- * Shampoo, arXiv 1802.09568 (factor matrices and the exponent -1 / (2 * order)).
+ * Sources: Distributed Shampoo, arXiv 2309.06497 (blocking, merging of dimensions, grafting, the operations of a step),
+ * and Shampoo, arXiv 1802.09568 (factor matrices and the exponent -1 / (2 * order)).
  *
  * A complete program, which minimizes half the squared norm of a 4x3 matrix:
  *
@@ -47,8 +47,8 @@
  * The API has two tiers. The simple tier is shampoo_create(). The full tier has four stages:
  *
  * 1. A *config* holds hyper-parameters by name (learning rate, decays, grafting, ...). Every key has a default.
- * 2. A *plan* takes a config and the shapes of the parameters. It computes the blocks, their owners and their sizes in
- *    bytes. It uses no device and no buffers, so plans can be made cheaply just to compare settings.
+ * 2. A *plan* divides parameters of known shapes into blocks, assigns each block to a rank (its owner), and computes
+ *    sizes in bytes. It uses no device and no buffers, so plans can be made cheaply just to compare settings.
  * 3. An *optimizer* is created from a finished plan. It allocates all state, workspace and threads. The buffers of
  *    parameters and gradients are then bound to it.
  * 4. A *step* reads the bound buffers and the state, and writes the new parameters (or the updates) and the new state.
@@ -66,14 +66,14 @@
  * int32_t. Counts and indices of elements, blocks and state entries, and sizes in bytes that the library reports, are
  * int64_t. Sizes in bytes that the caller passes are size_t.
  *
- * NULL. Pointer arguments must not be NULL, unless their description allows it; otherwise the call fails with
- * SHAMPOO_E_INVALID.
+ * NULL. A pointer argument may be NULL only if its description says so. If any other argument is NULL, the call fails
+ * with SHAMPOO_E_INVALID.
  *
  * Ownership.
  * - An object that a function returns through its first argument `T** out` is owned by the caller, who releases it with
  *   the destroy function of its type. On failure *out is unchanged.
  * - Destroy functions accept NULL, and wait until pending work of the object has finished.
- * - Strings and pointers that functions return are owned by the library, for as long as the function's comment says.
+ * - Returned strings and pointers are owned by the library, and are valid as long as the function's comment says.
  * - Strings that the caller passes are UTF-8, end with a zero byte, and are copied. Structs are copied, too. Only
  *   buffers that are *bound* (parameters, gradients, states, scalars) are kept as pointers: they must live until
  *   others are bound in their place or the optimizer is destroyed.
@@ -82,9 +82,9 @@
  * Structs. Every struct except shampoo_tensor begins with struct_size. Initialize it with the _INIT macro of its type,
  * which sets struct_size and gives all other fields their defaults. This lets old callers run with new libraries, and
  * new callers with old ones:
- * - The library reads or writes the smaller of the caller's size and its own.
- * - Fields that are missing from the caller's struct are taken to be 0. New fields are only added at the end, and their
- *   value 0 selects the behavior from before the field existed.
+ * - The library reads or writes only the fields that both the caller's struct and its own version of the struct have.
+ * - Fields that are missing from the caller's struct count as 0. New fields are only added at the end, and the value 0
+ *   of a new field selects the behavior of versions without it.
  * - A call fails with SHAMPOO_E_INVALID if the caller's size is below that of version 0.1, usually because the _INIT
  *   macro is missing. It fails with SHAMPOO_E_UNSUPPORTED if the caller sets a field that the library does not know.
  *
@@ -92,7 +92,7 @@
  * its comment says otherwise, and stores a message for shampoo_last_error(): which argument or key was wrong, its
  * value, what was expected, and what to do next. Any function can return SHAMPOO_E_NOMEM and SHAMPOO_E_INTERNAL. A
  * function that has arguments can also return SHAMPOO_E_INVALID. A function that takes an optimizer on CUDA can also
- * return SHAMPOO_E_DEVICE. Comments list these codes only to name causes. No exception leaves the library.
+ * return SHAMPOO_E_DEVICE. Comments list these codes only to name specific causes. No exception leaves the library.
  *
  * Threads. A function that takes no object may be called from any thread at any time. For objects:
  * - A config is used by one thread at a time, but several threads may call functions that take a const config.
@@ -105,13 +105,13 @@
  * step is enqueued on a stream; see docs/cuda.md.
  *
  * Streams. On the CPU, arguments named stream must be NULL. On CUDA they are a cudaStream_t of the optimizer's device,
- * or NULL for the legacy default stream. A call reads and writes in the order of the stream that is passed to it. The
- * caller must synchronize other streams with that stream. Functions leave the current device of the thread as it was.
+ * or NULL for the legacy default stream. A call reads and writes in the order of its stream: after earlier work on it
+ * and before later work. The caller must synchronize other streams with it. The thread's current device is unchanged.
  *
  * Process. Loading the library starts no thread and uses no device. The CUDA backend is a separate library,
  * libshampoo_cuda.so, which is loaded when it is first needed (shampoo_backend_load()). The library changes no
  * environment variable, locale, signal handler or floating-point mode; floating-point traps are masked during a call.
- * It reads no environment variable, except that the OpenBLAS in it reads variables such as OPENBLAS_CORETYPE to choose
+ * It reads no environment variable, except that its copy of OpenBLAS reads some, such as OPENBLAS_CORETYPE, to choose
  * kernels. Create optimizers after fork(): threads do not survive it. A child process may destroy an optimizer that its
  * parent created on the CPU, and must make no other call with an optimizer of its parent. dlclose() has no effect.
  *
@@ -291,8 +291,8 @@ int32_t shampoo_version(void);
 /**
  * Describes this build, for logs and bug reports.
  *
- * @return a JSON object: version, compiler, BLAS and the BLAS kernel that runs on this CPU, "backends" and
- *     "root_methods". Ignore members that you do not know. Valid as long as the library is loaded.
+ * @return a JSON object with the members "version", "compiler", "blas" (the library and its kernel for this CPU),
+ *     "backends" and "root_methods". Ignore members that you do not know. Valid as long as the library is loaded.
  */
 const char* shampoo_build_info(void);
 
@@ -343,8 +343,8 @@ shampoo_status shampoo_set_log(shampoo_log_callback callback, void* user, int32_
  *     library, or libshampoo_cuda.so.0 as dlopen() finds it. Any other value is the path of the file to load.
  * @retval SHAMPOO_OK it is loaded, by this call or an earlier one.
  * @retval SHAMPOO_E_STATE another file was loaded before.
- * @retval SHAMPOO_E_UNSUPPORTED the file or a library that it needs (cuBLAS, cuSOLVER) was not found, or its version
- *     differs from that of this library. The error says which.
+ * @retval SHAMPOO_E_UNSUPPORTED the file was not found, its version differs from that of this library, or a library
+ *     that it needs (cuBLAS, cuSOLVER) was not found. The error names the cause.
  */
 shampoo_status shampoo_backend_load(const char* name_or_path);
 
@@ -365,7 +365,7 @@ typedef struct shampoo_backend_info {
   const char* unavailable_reason;
   /** 1: optimizers can be created on it. 0: they cannot; unavailable_reason says why. */
   int32_t usable;
-  /** Number of its devices; the CPU counts as one. 0 if usable is 0. */
+  /** Number of the backend's devices; the CPU counts as one. 0 if usable is 0. */
   int32_t device_count;
 } shampoo_backend_info;
 
@@ -469,12 +469,12 @@ shampoo_status shampoo_config_set_str(shampoo_config* config, const char* key, c
 shampoo_status shampoo_config_parse(shampoo_config* config, const char* options);
 
 /**
- * Returns the value of a key as text that shampoo_config_set_str() reads back to the same value.
+ * Returns the value of a key as text that shampoo_config_set_str() converts back to the same value.
  *
  * @param config read. May be NULL.
  * @param key name of the key. May be NULL.
  * @return the value, valid until the config is changed or destroyed. NULL if there is no such key or an argument is
- *     NULL; shampoo_last_error() stays as it was.
+ *     NULL; the message of shampoo_last_error() does not change.
  */
 const char* shampoo_config_get(const shampoo_config* config, const char* key);
 
@@ -492,7 +492,7 @@ typedef struct shampoo_key_info {
   const char* range;
   /** What the key does. */
   const char* doc;
-  /** 0: a key of the whole optimizer, read from the plan's own config. 1: a key of a parameter group. */
+  /** 0: a key of the whole optimizer, read from the config of shampoo_plan_create(). 1: a key of a parameter group. */
   int32_t scope;
   /** 1: shampoo_optimizer_set() can change it. 0: it is fixed when the plan takes the config. */
   int32_t changeable;
@@ -532,23 +532,23 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * In steps 1 and 2, a parameter becomes one or more tensors. In steps 3 and 4, each tensor becomes blocks.
  * 1. Stack. The first stack_dims dims enumerate separate tensors, and row_splits divides each of them into parts.
  * 2. Shard. Only if this rank holds a shard of the parameter (shampoo_param_desc.shard_form) and "shard_mode" is local.
- *    The elements of a tensor of step 1 that a rectangular shard holds become one tensor. A flat shard holds a range of
- *    the flattened tensor, which becomes several tensors: the slices along the first dim that lie completely in the
- *    range become one tensor, and a slice that lies only partly in it is divided likewise along the next dim.
+ *    With a rectangular shard, the elements that it holds of a tensor of step 1 become one tensor. A flat shard holds a
+ *    range of the flattened tensor. The slices along the first dim that are completely in this range become one tensor.
+ *    A slice that is only partly in the range is divided in the same way along the next dim.
  * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped. Then, from right to left, two neighboring dims are merged if
  *    at least one of them is below "merge_min_dim", their product is at most "max_preconditioner_dim", and at least two
- *    dims remain afterwards. With merge_min_dim 0, dims are merged from left to right, as long as the product allows.
+ *    dims remain afterwards. With merge_min_dim 0, dims are merged from left to right, and only the product is limited.
  * 4. Split. Every dim is divided into chunks of max_preconditioner_dim; the last one may be shorter.
  *
  * Dims above "skip_dim_size" (0: no limit) are neither merged nor split. Some tensors do not follow steps 3 and 4:
- * - With method muon, a matrix is one block. Tensors that adam updates are divided into runs of neighboring elements.
- * - With method adam, adagrad, rmsprop, sgd or sign, all tensors are divided into such runs; with soap and kl_shampoo,
- *   tensors without factor matrices are. If a key needs norms of a tensor, the tensor is one block instead.
+ * - With method muon, a matrix is one block.
+ * - With all methods except shampoo, any other tensor without factor matrices is divided into runs of neighboring
+ *   elements. If a key needs the norm of the tensor, the tensor is one block instead.
  *
  * Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has no blocks; a scalar
  * is one block of shape (1). With shampoo, soap and kl_shampoo, each dim of a block has a factor matrix, except that
  * - a parameter whose role is not SHAMPOO_HIDDEN has none (key "route");
- * - a vector, such as a bias, has one only with "precondition_1d" true or, with shampoo, with "grafting" none. With
+ * - a vector, such as a bias, has one only if "precondition_1d" is true or, with shampoo, if "grafting" is none. With
  *   shampoo, a vector is a tensor with at most one dim above 1 before step 3. With soap and kl_shampoo, it is a tensor
  *   with at most one dim after step 3, so (64, 1) is a matrix unless "use_merge_dims" is set;
  * - a dim has none if it is excluded by "skip_dim_size", "precondition_dims" or "ignored_dims". The first two keys also
@@ -575,7 +575,7 @@ enum {
 typedef struct shampoo_param_desc {
   /** sizeof(shampoo_param_desc), set by the _INIT macro. */
   size_t struct_size;
-  /** Name. It must be unique within the plan and the same in every run: keys of the state begin with it. Required. */
+  /** Name. It must be unique within the plan and the same in every run: names of states begin with it. Required. */
   const char* name;
   /** Number of dims, 0..8; 0 (default) is a scalar. */
   int32_t ndim;
@@ -591,7 +591,7 @@ typedef struct shampoo_param_desc {
   int32_t grad_dtype;
   /** A group from shampoo_plan_add_group(); 0 (default) is the group of the plan's own config. */
   int32_t group;
-  /** What this rank holds of the parameter, and so what its buffers contain. 0 (default): all of it. 1: a flat shard,
+  /** The part of the parameter that this rank's buffers contain. 0 (default): the whole parameter. 1: a flat shard,
    * elements [flat_offset, flat_offset + flat_count) of the row-major flattened parameter. 2: a rectangle of shape
    * local_shape whose first element is at local_offset, row-major and dense. See "shard_mode". */
   int32_t shard_form;
@@ -614,7 +614,7 @@ typedef struct shampoo_param_desc {
   int32_t fan;
   /** Sizes of the parts into which each stacked tensor is divided along its output dim (fan), for an array that stores
    * several matrices, such as {q, k, v}. Each part is a tensor of its own. The sum of the sizes is the length of the
-   * dim; a single size is repeated, for heads of equal size. 0 ends the list. Default: all 0, one part. */
+   * dim; a single size is repeated, for heads of equal size. 0 ends the list. Default: all 0, which means one part. */
   int64_t row_splits[8];
 } shampoo_param_desc;
 
@@ -646,7 +646,7 @@ typedef struct shampoo_block_info {
   /** Distance between neighbors along each dim, in elements of the row-major flattened parameter or, with of_shard, of
    * this rank's buffer; ndim entries, the others are 0. */
   int64_t stride[8];
-  /** Index of its first element, counted like stride. */
+  /** Index of its first element in the flattened parameter or, with of_shard, in this rank's buffer. */
   int64_t flat_offset;
   /** Size of its state in the arena of its owner, in bytes. */
   int64_t state_bytes;
@@ -727,8 +727,8 @@ shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_de
 /**
  * Describes which part of a parameter another shard rank holds. With "shard_mode" gather, a plan must know the parts of
  * all ranks. It infers them from this rank's own shard if every rank holds the whole parameter, or if the ranks hold
- * equal chunks of the flattened parameter or of dim 0, where the last ranks may hold less or nothing. Otherwise each
- * rank calls this function once for every other rank, and all ranks must describe the same shards.
+ * equal chunks of the flattened parameter or of dim 0 (the last ranks may hold less or nothing). In all other cases,
+ * each rank calls this function once for every other rank, and all ranks must describe the same shards.
  *
  * @param plan not finished yet.
  * @param param index of the parameter.
@@ -789,7 +789,7 @@ shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shamp
  * @param rank replica rank, in [0, replica_world). With "shard_mode" gather over several shard ranks: replica rank *
  *     shard_world + shard rank. -1: this rank.
  * @param what one of:
- *     - "state": the arena of the state, exact; the size that shampoo_optimizer_desc.state and
+ *     - "state": the arena (the memory of all states), exact; the size that shampoo_optimizer_desc.state and
  *       shampoo_optimizer_bind_state() need;
  *     - "workspace": everything else that a step needs;
  *     - "total": state and workspace;
@@ -814,8 +814,8 @@ shampoo_status shampoo_plan_bytes(const shampoo_plan* plan, int32_t rank, const 
  * - replica_comm: ranks that hold the same parameters and the same (averaged) gradients: data parallelism. Each rank
  *   keeps the state of some of the blocks and computes their updates. An all-gather distributes the updates, so that
  *   parameters are bit-identical on every rank.
- * - shard_comm: ranks that hold the shards of one copy: fully sharded or tensor parallelism. The key "shard_mode" says
- *   whether each shard is preconditioned alone (local), or whole parameters are divided into blocks (gather).
+ * - shard_comm: ranks that hold the shards of one copy of the parameters: fully sharded or tensor parallelism. With
+ *   "shard_mode" local, each shard is preconditioned alone. With gather, whole parameters are divided into blocks.
  *
  * Both together are hybrid sharding (HSDP). Every rank must create and step its optimizers in the same order, and must
  * pass gradients for the same parameters. Optimizers that share a communicator must be used by one thread at a time,
@@ -836,18 +836,19 @@ typedef struct shampoo_comm_ops {
    * SHAMPOO_CPU, the steps of an optimizer on CUDA wait in each exchange and cannot be captured (docs/cuda.md). */
   int32_t device_type;
   /** All-gather: recv receives world segments of bytes_per_rank bytes (> 0), segment r from rank r. send may be
-   * recv + rank * bytes_per_rank. With SHAMPOO_CUDA it is enqueued on stream, which may differ from the stream of the
-   * step; otherwise stream is NULL, and it returns when recv is filled. All ranks make the same sequence of calls with
-   * the same sizes. Returns 0 or, on failure, a number for the error message. Runs on the calling thread. Required. */
+   * recv + rank * bytes_per_rank. With SHAMPOO_CUDA the callback enqueues it on stream, which can differ from the
+   * stream of the step. With SHAMPOO_CPU stream is NULL, and the callback returns when recv is filled. All ranks make
+   * the same calls in the same sequence, with the same sizes. Returns 0 or, on failure, a number for the error message.
+   * Runs on the calling thread. Required. */
   int32_t (*all_gather)(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream);
   /** All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes[r] bytes to each rank r, including this
    * one, and receives recv_bytes[r] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,
-   * and so on, without gaps; sizes may be 0. Order, memory and result are as for all_gather. All ranks must have it, or
-   * none. NULL (default): all_gather is used instead, which takes more memory and sends more. */
+   * and so on, without gaps; sizes may be 0. Order, memory and result are as for all_gather. Either all ranks have this
+   * callback, or none. NULL (default): all_gather is used instead, which takes more memory and sends more. */
   int32_t (*all_to_all)(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
                         void* stream);
-  /** Returns a failure that was detected after the call that caused it, or 0. It is called before each all_gather and
-   * all_to_all. Default: NULL. */
+  /** Returns an error of an earlier collective that was detected after its callback had returned, or 0 if there is
+   * none. It is called before each all_gather and all_to_all. Default: NULL. */
   int32_t (*async_error)(void* user);
   /** Lets the other ranks fail instead of waiting for this rank in a collective. It is called at most once: after a
    * collective failed on this rank, after this rank received invalid data, or after this rank failed where other ranks
@@ -972,9 +973,9 @@ typedef struct shampoo_executor {
    * workspace is allocated for that many. */
   int32_t threads;
   /** Runs task(argument, i) once for every i in [0, count), on any threads and in any order, and returns when all tasks
-   * have returned. count is at most threads. As with a lock or a join, tasks must see what the calling thread wrote
-   * before, and the calling thread must then see what the tasks wrote. parallel_for must not throw. It runs on the
-   * thread of the API call. */
+   * have returned. count is at most threads. Tasks must see what the calling thread wrote before the call. When the
+   * call returns, the calling thread must see what the tasks wrote. parallel_for must not throw. It runs on the thread
+   * of the API call. */
   void (*parallel_for)(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count);
   /** Called once, after the last use. Not called if shampoo_optimizer_create() fails. Default: NULL. */
   void (*release)(void* user);
@@ -1042,8 +1043,8 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
 
 /**
  * Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched. Blocks: on
- * the CPU until the library's threads have ended, unless other optimizers use them; on CUDA until all steps are done,
- * which invalidates every capture of a stream that is in progress.
+ * the CPU until the library's threads have ended, unless other optimizers use them; on CUDA until all steps are done
+ * (this wait invalidates every stream capture in progress).
  *
  * @param opt released, with all strings that it returned. May be NULL.
  */
@@ -1113,7 +1114,7 @@ shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t gro
  * Functions of the sections State and Checkpoints use the last state_out.
  * On CUDA, after the caller has written to an arena, for example to restore a copy, call this function with NULL and
  * NULL, then bind the arena again. Otherwise the next step can fail with SHAMPOO_E_STATE, or use old roots with
- * "root_async". If the arena is not the one that the last step wrote, the next step waits for the stream once.
+ * "root_async". If state_in is not the arena that the last step wrote, the next step waits for the stream once.
  *
  * @param opt changed.
  * @param state_in arena that steps read. It must contain the state of an optimizer with an equal plan.
@@ -1131,8 +1132,8 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  * @param group a group of the plan; 0 is the group of the plan's own config.
  * @param key a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
  *     "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta", "adam_lr" or "gradient_scale".
- * @param value in the range of the key and of the computation dtype of the group's blocks. With method shampoo, epsilon
- *     or root_relative_epsilon is above 0; that key must stay above 0, and the other must stay 0. With
+ * @param value in the range of the key and of the computation dtype of the group's blocks. With method shampoo, the
+ *     plan uses epsilon or root_relative_epsilon: that key must stay above 0, and the other one must stay 0. With
  *     root_rank_handling pseudo_inverse, both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
  * @retval SHAMPOO_E_INVALID there is no such group or key, the key cannot be changed, or the value is out of range.
  * @retval SHAMPOO_E_STATE key is beta1 or momentum, and is 0 in the plan, which therefore has no state for it. Create
@@ -1142,7 +1143,7 @@ shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, cons
 
 /**
  * Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
- * the CPU, a step that reads a bound scalar also sets the value. Some values leave the choice to the library: "auto",
+ * the CPU, a step that reads a bound scalar sets the value to it. Some values leave the choice to the library: "auto",
  * -1 for "start_preconditioning_step", and 0 for "threads". For these, it returns the number that the library uses, if
  * there is one number for all blocks.
  *
@@ -1165,9 +1166,9 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  *   overflow a state.
  *
  * If a check fails, the step fails: parameters, state and step counters are unchanged, and the caller may continue, for
- * example skip the batch or lower the loss scale. For the last check, the key "on_nonfinite" can make the step succeed
- * instead: skip_block skips the affected blocks, and skip_step skips all blocks. The outputs of skipped blocks are
- * written as for a missing gradient (shampoo_buffers.grad). Steps allocate no memory.
+ * example skip the batch or lower the loss scale. If only the last check fails, the key "on_nonfinite" can let the step
+ * succeed instead: skip_block skips the affected blocks, and skip_step skips all blocks. The outputs of skipped blocks
+ * are written as for a missing gradient (shampoo_buffers.grad). Steps allocate no memory.
  *
  * Two problems are found only after the step has written states. The step then logs and counts them, and succeeds:
  * - No method can compute an inverse root (docs/roots.md). The block keeps its previous root ("root_reused"). If this
@@ -1245,19 +1246,19 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  * - "nonfinite_blocks": how often a block caused a skip: its gradient could not be used, or its direction was not
  *   finite or would have overflowed. With "on_nonfinite" skip_step, the other blocks of a skipped step are not counted.
  *   With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
- * - "root_computed": inverse roots and eigenbases computed, and of these by method: "root_scalar", "root_diagonal",
+ * - "root_computed": inverse roots and eigenbases computed. The same by method: "root_scalar", "root_diagonal",
  *   "root_eigen", "root_newton", "root_higher_order", "root_cans".
- * - "root_retried": roots that the recovery ladder computed, and of these by rung: "root_retried_float64" (the same
- *   method in float64), "root_retried_eigen" (eigendecomposition in float64), "root_retried_dsyevr",
- *   "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device" (eigendecomposition of one matrix
- *   instead of a batch), "root_retried_device_newton" (Newton iteration).
+ * - "root_retried": roots that the recovery ladder (docs/roots.md) computed after the first attempt failed. The same by
+ *   rung: "root_retried_float64" (the same method in float64), "root_retried_eigen" (eigendecomposition in float64),
+ *   "root_retried_dsyevr", "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device"
+ *   (eigendecomposition of one matrix instead of a batch), "root_retried_device_newton" (Newton iteration).
  * - "root_reused": previous roots kept because every rung failed.
  * - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
  *   the key "track_times": seconds that all steps spent in a phase; on the CPU over all threads, on CUDA in the stream.
  * - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": errors of the inverse roots of the
  *   last refresh (docs/roots.md). STAT is mean, median, p90 (the 90th percentile) or max over all factor matrices, or
- *   worst: the index of the matrix with the max, among the factor matrices of all blocks in the order of the plan, from
- *   0 on; -1 if nothing is tracked. The log names this matrix (level 2).
+ *   worst: the index of the matrix with the largest error, counted from 0 over the factor matrices of all blocks in the
+ *   order of the plan; -1 if nothing is tracked. The log names this matrix (level 2).
  *
  * @param opt queried.
  * @param key one of those above.
@@ -1270,9 +1271,8 @@ shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* 
 /* ====================================================================================================================
  * State: named entries
  *
- * Everything that an optimizer remembers between steps, as a list of named arrays. Names stay the same in every run of
- * the same plan. If every entry is written into an optimizer whose plan is equal, that optimizer continues with
- * bit-identical results.
+ * Everything that an optimizer remembers between steps, as a list of named arrays. Names are the same in every run of a
+ * plan. If all entries are copied into an optimizer with an equal plan, its further steps give bit-identical results.
  *
  * "group.g/step" is one I64: the number of steps of group g. All other names begin with the name of a parameter and the
  * index of a block within it, from 0: "parameter/block/factor.1". docs/checkpoints.md lists the states of each method
@@ -1290,7 +1290,7 @@ typedef struct shampoo_state_entry {
   /** For an entry whose elements correspond to those of the block: index of the block's first element in the whole
    * flattened parameter. -1 for other entries, including those in an eigenbasis. */
   int64_t flat_offset;
-  /** Size in the arena, in bytes. Factor matrices and inverse roots from 128 x 128 on, and all factor matrices of
+  /** Size in the arena, in bytes. Factor matrices and inverse roots of size 128 and above, and all factor matrices of
    * methods soap and kl_shampoo, are stored as one triangle. Reading and writing always use the full matrix. */
   int64_t stored_bytes;
   /** Number of dims. */
@@ -1299,11 +1299,11 @@ typedef struct shampoo_state_entry {
   int32_t dtype;
   /** 1: a symmetric matrix. 0: anything else. */
   int32_t symmetric;
-  /** 1: an entry of a block of this rank's shard, as shampoo_block_info.of_shard. 0: anything else. */
+  /** 1: a state of a block whose shampoo_block_info.of_shard is 1. 0: anything else. */
   int32_t of_shard;
-  /** Replica rank that keeps it: this one. Each rank lists only what it keeps. */
+  /** Replica rank that keeps the entry: this one. Each rank lists only its own entries. */
   int32_t owner;
-  /** Shard rank that keeps it: this one. */
+  /** Shard rank that keeps the entry: this one. */
   int32_t shard_owner;
 } shampoo_state_entry;
 
@@ -1442,8 +1442,8 @@ typedef struct shampoo_root_info {
   /** Number of further attempts by the recovery ladder; 0 if the first attempt succeeded. */
   int32_t retried;
   /** max |A x^p - I|, elementwise, in float64. A is the matrix including epsilon, and p is
-   * root_num / (root_den * exponent_multiplier). With pseudo_inverse, I is replaced by the projector on the directions
-   * that were kept. NaN if x^p cannot be computed; 0 if the exponent is 0. */
+   * root_num / (root_den * exponent_multiplier). With pseudo_inverse, I is replaced by the projector onto the kept
+   * directions. NaN if x^p cannot be computed; 0 if the exponent is 0. */
   double residual;
 } shampoo_root_info;
 

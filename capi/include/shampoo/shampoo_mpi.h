@@ -58,7 +58,7 @@ extern "C" {
 
 /** State of the callbacks (shampoo_comm_ops.user). shampoo_mpi_ops() allocates it; the callback release frees it. */
 typedef struct shampoo_mpi_state {
-  /** Duplicate of the caller's communicator, so that messages of the optimizer and of the caller stay apart. */
+  /** Duplicate of the caller's communicator, so that messages of the optimizer and of the caller stay separate. */
   MPI_Comm comm;
   /** This process's rank in comm. */
   int rank;
@@ -80,7 +80,7 @@ static inline void shampoo_mpi_note(shampoo_mpi_state* state, const char* collec
   state->failed = collective;
 }
 
-/** Gathers bytes [first, first + count) of every segment. */
+/** Gathers bytes [first, first + count) of the segments of all ranks. A segment has bytes_per_rank bytes. */
 static inline int shampoo_mpi_gather_slice(const shampoo_mpi_state* state, const char* send, char* recv,
                                            size_t bytes_per_rank, size_t first, int count) {
   const int in_place = send == recv + (size_t)state->rank * bytes_per_rank;
@@ -129,8 +129,8 @@ static inline size_t shampoo_mpi_offset(const size_t* bytes, int rank) {
   return offset;
 }
 
-/** For each other rank, starts the transfer of bytes [first, first + SHAMPOO_MPI_LARGEST_MESSAGE) of the segment of
- * that rank, as far as the segment has them. Either send or recv is NULL; bytes has the sizes of the segments in the
+/** Starts one transfer for each other rank whose segment has more than `first` bytes: of the bytes from `first` on, at
+ * most SHAMPOO_MPI_LARGEST_MESSAGE. Exactly one of send and recv is NULL; bytes has the sizes of the segments in the
  * other buffer. */
 static inline int shampoo_mpi_begin_slices(shampoo_mpi_state* state, const char* send, char* recv, const size_t* bytes,
                                            size_t first) {
@@ -234,13 +234,13 @@ static inline void shampoo_mpi_release(void* user) {
  * The communicator is duplicated. The duplicate returns errors (MPI_ERRORS_RETURN) instead of ending the job.
  *
  * If a collective of the optimizer fails on a rank, abort writes a line with the collective and the reason to stderr
- * and calls MPI_Abort(): without it, ranks that wait for this one would wait forever. A caller that wants to end the
+ * and calls MPI_Abort(). Otherwise the ranks that wait for this rank would wait forever. A caller that wants to end the
  * job itself sets ops->abort to NULL before shampoo_comm_from_ops(); the call with the optimizer then returns
  * SHAMPOO_E_COMM on this rank alone.
  *
- * The callback release frees the duplicate when the shampoo_comm and every optimizer with it have been destroyed. This
- * is a collective call of MPI: destroy them on all ranks, in the same order relative to other collective calls, and
- * before MPI_Finalize(). After MPI_Finalize() the duplicate is not freed, which is allowed.
+ * The callback release frees the duplicate when the shampoo_comm and every optimizer with it have been destroyed. MPI
+ * frees a communicator collectively: destroy them on all ranks, in the same order relative to other collective calls,
+ * and before MPI_Finalize(). After MPI_Finalize() the duplicate is not freed, which is allowed.
  *
  * Collective over comm. Blocks until the other ranks have made the call.
  *

@@ -12,9 +12,9 @@
  * @file
  * shampoo_nccl.h - communicators of libshampoo over NCCL: fills shampoo_comm_ops from an ncclComm_t.
  *
- * A header-only adapter in C99 and C++ for NCCL 2.14 and later. The caller compiles it with its own <nccl.h>, and it
- * calls the caller's copy of NCCL. libshampoo neither links nor ships NCCL, so there is never a second copy in the
- * process. Callers that cannot compile C use shampoo_comm_from_nccl() instead.
+ * A header-only adapter in C99 and C++ for NCCL 2.14 and later. The caller compiles it with its own <nccl.h>, and the
+ * adapter calls the caller's copy of NCCL. libshampoo neither links nor ships NCCL, so the process never has a second
+ * copy of NCCL. Callers that cannot compile C use shampoo_comm_from_nccl() instead.
  *
  * @code{.c}
  * shampoo_comm_ops ops;

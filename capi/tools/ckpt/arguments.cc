@@ -22,7 +22,7 @@ struct OptionSpec {
   const char* name;
   bool Arguments::*flag;
   bool value;
-  std::vector<Command> commands;  // that have this option
+  std::vector<Command> commands;  // the commands that have this option
 };
 const std::vector<OptionSpec>& Options() {
   static const auto* const options = new std::vector<OptionSpec>{

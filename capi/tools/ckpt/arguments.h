@@ -23,7 +23,7 @@ struct Arguments {
   bool progress = false;  // even if stderr is not a terminal
 };
 
-// Parses the command line. The text of an error says what to do.
+// Parses the command line. The message of an error says what to do.
 Status ParseArguments(const std::vector<std::string>& words, Arguments* arguments);
 
 extern const char kUsage[];

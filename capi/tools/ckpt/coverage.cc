@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kWindow = int64_t{1} << 22;  // elements
 
-// A set of elements, which are added in ascending order. Its text lists only the first few ranges.
+// A set of elements, which are added in ascending order. Text() lists only the first few ranges of the set.
 class ElementRanges {
  public:
   void Add(int64_t first, int64_t count = 1) {
@@ -23,7 +23,7 @@ class ElementRanges {
     if (ranges_ <= kMaxListed) listed_.back().second = end_ - 1;
   }
 
-  // Returns text such as "64 to 127, 256 and 3 more ranges", or "" for no elements.
+  // Returns, for example, "64 to 127, 256 and 3 more ranges", or "" for no elements.
   std::string Text() const {
     std::string text;
     for (const auto& [first, last] : listed_) {
@@ -62,7 +62,7 @@ std::string CoverageFault(const StoredParam& param, const std::vector<const Stor
   int64_t count = 0;
   for (int64_t first = 0; first < elements; first += count) {
     count = std::min(kWindow, elements - first);
-    // A gap before the next block or after the last one may be too large to visit its elements.
+    // A gap before the next block or after the last one may be too large to visit element by element.
     if (const int64_t gap = GapAt(blocks, first, elements); gap > 0) {
       count = gap;
       none.Add(first, count);

@@ -9,8 +9,8 @@
 
 namespace shampoo::ckpt {
 
-// Returns text that lists the elements of a parameter that are in no block or in several blocks, or "" if each element
-// is in one block. blocks: sorted by SortByPlace.
+// Returns a message that lists the elements of a parameter that are in no block or in several blocks, or "" if each
+// element is in exactly one block. blocks: all blocks of the parameter, sorted by SortByPlace.
 std::string CoverageFault(const StoredParam& param, const std::vector<const StoredBlock*>& blocks);
 
 }  // namespace shampoo::ckpt

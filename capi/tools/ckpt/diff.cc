@@ -113,7 +113,7 @@ class CheckpointDiff {
   }
 
   Status DiffStates(const Batch& batch) {
-    // The indices in B of the parameters of the batch, or -1 for a parameter that cannot be compared.
+    // For each parameter of the batch, its index in B, or -1 if it cannot be compared.
     std::vector<int> b_params(batch.size(), -1);
     std::map<int, std::vector<const StoredBlock*>> b_blocks;
     for (size_t position = 0; position < batch.size(); ++position) {

@@ -16,9 +16,10 @@ namespace shampoo::ckpt {
 // cannot be read.
 Status Inspect(const Arguments& arguments, ExitCode* exit);
 
-// Prints a checkpoint, one parameter after another.
+// Prints a checkpoint: Begin() once, then Add() for each parameter, then End().
 //   blocks  the blocks of the parameter, sorted by SortByPlace
-//   sums    nullptr if norms were not requested
+//   sums    of the parameter's states; nullptr if norms were not requested
+//   damage  the messages about damaged states
 class Report {
  public:
   virtual ~Report() = default;

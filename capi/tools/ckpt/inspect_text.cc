@@ -50,8 +50,8 @@ std::string EntriesText(const StoredBlock& block) {
   return text;
 }
 
-// Returns the cell of a parameter in the column of a kind of state: the trace or norm, "damaged", or "-" if the
-// parameter has no such state.
+// Returns the table cell for one kind of state of a parameter: its trace or norm, "damaged", or "-" if the parameter
+// has no such state.
 std::string CellOf(const StateSums& sums, const char* kind) {
   const auto found = sums.find(kind);
   if (found == sums.end()) return "-";

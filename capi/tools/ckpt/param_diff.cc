@@ -27,7 +27,7 @@ bool HasBasis(const std::set<std::string>& states) {
   return std::any_of(states.begin(), states.end(), [](const auto& state) { return state.starts_with("basis."); });
 }
 
-// The size and dtype of an elementwise state of a parameter in one checkpoint, over all blocks.
+// The number of elements and the dtype of one elementwise state of a parameter in one checkpoint, over all blocks.
 struct StateExtent {
   int64_t elements = 0;
   Dtype dtype = Dtype::kF32;
@@ -89,7 +89,7 @@ class ParamComparer {
   // although blocks differ.
   bool IsElementwise(const std::string& state) const {
     if (state == kDirectionMoment) return false;  // an element may be a mean over several elements of the parameter
-    // These two are in eigenbases, which depend on the block.
+    // These two states are in eigenbases, which differ between blocks.
     if (is_rotated_ && (state == "filtered_grad" || state == "second_moment")) return false;
     return std::find(std::begin(kElementwiseStates), std::end(kElementwiseStates), state) !=
            std::end(kElementwiseStates);
@@ -108,7 +108,7 @@ class ParamComparer {
   void NoteMissing(const std::set<std::string>& from, const std::set<std::string>& in, const char* name) {
     std::string text;
     for (const std::string& state : from) {
-      // Blocks that are divided differently may have different numbers of dims.
+      // If blocks differ, their numbers of dims may differ, too, and with them the states of dims, such as factor.2.
       if (!in.contains(state) && (IsElementwise(state) || !blocks_differ_)) text += " " + state;
     }
     if (!text.empty()) diff_->notes.push_back(Cat("not in ", name, ":", text));

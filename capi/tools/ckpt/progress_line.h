@@ -16,11 +16,13 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
+  // Adds to the number of bytes that the command will read.
   void Expect(int64_t bytes) { bytes_ += bytes; }
+  // Adds to the number of bytes that have been read.
   void Add(int64_t bytes);
   // Erases the line, so that another one can be printed.
   void Clear();
-  // Reports that all is done, including bytes that were not read.
+  // Reports that all expected bytes are done, even if some of them were not read.
   void Finish();
 
  private:

@@ -22,16 +22,16 @@ class EntryVisitor {
   virtual void End(bool damaged) = 0;  // damaged: the added bytes may be incomplete or wrong
 };
 
-// Reads all entries of a checkpoint in the order of its files, and continues after damaged ones.
+// Reads all entries of a checkpoint in the order of its files, and continues after damaged entries.
 class Scan {
  public:
-  // Called for each damage when it is found.
+  // Called with the message about a damaged entry or file as soon as the damage is found.
   using OnDamage = std::function<void(const std::string& text)>;
   Scan(const CheckpointIndex& outline, ProgressLine* progress, OnDamage on_damage);
 
-  // visitor: may be nullptr.
+  // Reads the entries of one batch. visitor: may be nullptr.
   void Run(const Batch& batch, EntryVisitor* visitor);
-  // Checks the files without blocks. Call it after all batches.
+  // Checks the files that no call of Run() has read. Call it after all batches.
   void CheckOtherFiles();
 
   int64_t entries() const { return entries_; }

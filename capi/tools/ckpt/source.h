@@ -14,8 +14,8 @@ namespace shampoo::ckpt {
 
 // The checkpoint that a path of the command line refers to.
 struct Source {
-  std::string path;    // of its index
-  int64_t number = 0;  // 0: the name of the index has no number
+  std::string path;    // of the index file
+  int64_t number = 0;  // of the checkpoint; 0: the name of the index has no number
   // If the path is a directory, the numbers of all its checkpoints, in ascending order.
   std::vector<int64_t> complete;
   std::vector<int64_t> unfinished;
@@ -42,11 +42,11 @@ struct Batch {
   const StoredParam& ParamAt(size_t position) const { return index.params[static_cast<size_t>(first) + position]; }
 };
 using VisitBatch = std::function<Status(const Batch& batch)>;
-// Calls visit for all parameters, one batch after another.
+// Divides all parameters into batches, and calls visit for one batch after another.
 Status ForEachBatch(const Source& source, const CheckpointIndex& outline, const std::vector<int64_t>& counts,
                     const VisitBatch& visit);
 
-// Sorts blocks of one parameter by their first elements.
+// Sorts blocks of one parameter by the positions of their first elements.
 void SortByPlace(std::vector<const StoredBlock*>* blocks);
 // Returns the blocks of each parameter of a batch, sorted by SortByPlace.
 std::vector<std::vector<const StoredBlock*>> BlocksByParam(const Batch& batch);

@@ -26,7 +26,7 @@ struct StateDifference {
 // Compares states of two checkpoints piece by piece. Fails if a reader reports that its file is damaged.
 class StateComparer {
  public:
-  // progress: receives the number of bytes that were read of `a`.
+  // progress: receives the number of bytes that were read from `a`.
   StateComparer(StatesReader* a, StatesReader* b, ProgressLine* progress) : a_(a), b_(b), progress_(progress) {}
 
   // Compares a state of two blocks that are at the same place.

@@ -53,7 +53,7 @@ class SumVisitor : public EntryVisitor {
   double squares_ = 0, diagonal_squares_ = 0;
   int64_t at_ = 0;        // the index of the next element
   int64_t diagonal_ = 0;  // the index of the next element on the diagonal
-  int64_t row_ = 0;       // the row of that element
+  int64_t row_ = 0;       // the row of that diagonal element
 };
 
 }  // namespace shampoo::ckpt

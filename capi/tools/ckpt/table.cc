@@ -10,7 +10,7 @@
 namespace shampoo::ckpt {
 namespace {
 
-// Returns the number of UTF-8 characters. Each is assumed to take one column of a terminal.
+// Returns the number of UTF-8 characters. Each character is assumed to take one column of a terminal.
 size_t WidthOf(const std::string& text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));

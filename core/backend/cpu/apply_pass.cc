@@ -12,7 +12,7 @@
 namespace shampoo {
 namespace {
 
-// Writes the outputs from the exchanged data, in the same arithmetic as the block's owner.
+// Writes the outputs from the exchanged data, with the same arithmetic as the owner of the block.
 template <typename Real>
 void ApplyReceivedAs(const StepItem& item, const void* exchange, const BlockView& view, int64_t block_first,
                      const Range& part) {

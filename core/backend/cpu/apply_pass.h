@@ -23,11 +23,11 @@ template <typename Real>
 void ApplyDirection(const StepItem& item, const Range& part, const Real* p, const DirectionScale& scale,
                     const Real* iterate, char* arena);
 
-// For a part of a block: multiplies the state of weight_ema by the decay of the average. This state is the average
-// minus the parameter.
+// Updates the average of weight_ema for a part of a block whose parameter does not change: multiplies the state, which
+// is the average minus the parameter, by the decay of the average.
 void AgeAverage(const StepItem& item, const Range& part, char* arena);
 // Exports the average of a part of a block. Writes W - lr S to the outputs or, with several ranks, -lr S to
-// item.exchange. S is the state of the average.
+// item.exchange. S is the state of the average, and lr is item.program->lr, which WeightExport sets.
 void ExportAverage(const StepItem& item, const Range& part, char* arena);
 
 // Skips the update of a block: writes the old values to the outputs or, with several ranks, marks the update as skipped

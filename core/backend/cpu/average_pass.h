@@ -50,7 +50,7 @@ class AverageTracker {
  private:
   const StateSlot& Slot() const { return item_.block->average_offset(); }
 
-  // Computes the new parameter with the roundings of the ranks that receive the update.
+  // Computes the new parameter, rounded as on the ranks that receive the update.
   void FindWritten(int64_t at, int64_t n, const Real* w, const Real* update, const Real* value, Real* written) const {
     const ParamDesc& desc = item_.param->desc;
     const Dtype exchange = item_.exchange != nullptr ? item_.block->exchange_dtype : DtypeOf<Real>();
@@ -78,8 +78,8 @@ class AverageTracker {
   MutableOperand<Real> offset_;
 };
 
-// Computes the step of a block with averaging: the newest iterate decays and takes the whole step. The parameter takes
-// a part of the step and moves towards the iterate (AveragingStep).
+// Computes the step of a block with averaging (AveragingStep). Weight decay and the whole step are applied to the
+// newest iterate. The parameter takes a part of the step and moves towards the iterate.
 template <typename Real>
 class AveragingPass {
  public:

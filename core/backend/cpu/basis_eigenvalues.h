@@ -19,8 +19,9 @@
 
 namespace shampoo {
 
-// The eigenvalues of the factor matrices with factor_correction kl (arXiv 2509.03378), which whiten gradients. A state
-// holds their inverse square roots. core/rules/basis.h has the rules.
+// The eigenvalues of the factor matrices with factor_correction kl (arXiv 2509.03378). Whitening divides a tensor,
+// along each dim, by the square roots of the eigenvalues. The state kl_scale holds the inverse square roots.
+// core/rules/basis.h has the rules.
 template <typename Real>
 class BasisEigenvalues {
  public:
@@ -45,7 +46,7 @@ class BasisEigenvalues {
     return FirstTermScale(settings_, scale, factors);
   }
 
-  // Whitens a dense tensor along all dims but `except`; -1 for all dims.
+  // Whitens a dense tensor, which is in the eigenbases, along all dims except `except` (-1: along all dims).
   void Whiten(int except, Real* tensor) const {
     for (int j = 0; j < dims(); ++j) {
       if (j != except && states_.has_factor(j)) ScaleDim(shape_, j, states_.scale(j), tensor);
@@ -72,7 +73,7 @@ class BasisEigenvalues {
     return true;
   }
 
-  // Stores the results of Average() with this decay.
+  // Stores the results of the last Average(), which was called with the same decay.
   void Store(double decay) const {
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;

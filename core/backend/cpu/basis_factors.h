@@ -54,8 +54,8 @@ class BasisFactors {
     return true;
   }
 
-  // F_k <- factor_decay F_k + w C_k with C_k of the gradient itself, where w is `weight` or, with kl, `weight` times
-  // MeanWeight(k).
+  // For each dim k, computes F_k <- factor_decay F_k + w C_k. C_k is computed from the gradient itself (see
+  // UpdateFactor). w is `weight` or, with factor_correction kl, `weight` times MeanWeight(k).
   void Update(const BlockData<Real>& g, double weight) const {
     if (!scalars_.updates_factors) return;
     PhaseScope scope = context_.Scope(StepPhase::kFactorUpdate);
@@ -67,9 +67,9 @@ class BasisFactors {
     }
   }
 
-  // Does the same with C_k of the gradient whitened along all other dims, and updates the eigenvalues (kl_eigenvalues
-  // ema). Returns false if a state would overflow; factor matrices of earlier dims may have changed then. r: the
-  // gradient in the present eigenbases; its buffers are overwritten.
+  // Does the same, but computes C_k from the gradient whitened along all other dims. With kl_eigenvalues ema, also
+  // updates the eigenvalues. Returns false if a state would overflow; factor matrices of earlier dims may have changed
+  // then. r: the gradient in the present eigenbases; its buffers are overwritten.
   bool UpdateWhitened(const BlockData<Real>& g, const Contracted<Real>& r) const {
     if (!scalars_.updates_factors) return true;
     const bool averages = settings_.kl_eigenvalues == KlEigenvalues::kEma;

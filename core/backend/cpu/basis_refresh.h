@@ -30,7 +30,7 @@ class BasisRefresh {
         settings_(*context.program.settings),
         shape_(context.block.shape) {}
 
-  // Sets the bases to the eigenvectors of the first factor matrices.
+  // Sets the bases to the eigenvectors of the factor matrices after the first gradient.
   void Initialize() const {
     PhaseScope scope(context_.worker, context_.memory.times, StepPhase::kRoots);
     const BasisMemory<Real> memory = MemoryForBasis(&scope);
@@ -45,8 +45,8 @@ class BasisRefresh {
     }
   }
 
-  // Refreshes the bases and converts the states to them. correction: the divisor of the factor matrices. Overwrites the
-  // four buffers.
+  // Refreshes the bases and converts the states to them. correction: the divisor of the factor matrices. a, b, c,
+  // contraction: buffers for as many elements as the block has, which are overwritten.
   void Run(double correction, Real* a, Real* b, Real* c, Real* contraction) const {
     PhaseScope scope(context_.worker, context_.memory.times, StepPhase::kRoots);
     const BasisMemory<Real> memory = MemoryForBasis(&scope);
@@ -105,8 +105,8 @@ class BasisRefresh {
             settings_.basis_tolerance, settings_.basis_epsilon, context_.item.first_root + k};
   }
 
-  // Converts the second moment and the eigenvalues of dim k to the new basis. turn: Q_old^T Q_new, which may be
-  // overwritten. order: with basis_sort=before, the order into which orthogonal iteration sorted the old columns;
+  // Converts the second moment, and the eigenvalues of dim k, to the new basis of dim k. turn: Q_old^T Q_new, which may
+  // be overwritten. order: with basis_sort=before, the order into which orthogonal iteration sorted the old columns;
   // nullptr if no iteration ran.
   template <typename Rotate>
   void TransportMoment(int k, Real* turn, const int32_t* order, const Rotate& rotate, Real** v, Real** next) const {

@@ -28,7 +28,7 @@ class BasisRotation {
       : context_(context), states_(states) {}
 
   // Contracts `from` with the bases of the dims for which takes(k) is true, the last dim first. Writes to the two
-  // buffers in turn.
+  // buffers alternately.
   template <typename Takes>
   Contracted<Real> Contract(const BlockData<Real>& from, MatrixForm form, const Takes& takes) const {
     PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);

@@ -50,7 +50,7 @@ class BasisStates {
     for (int i = 0; i < k; ++i) at += has_factor(i) ? d(i) : 0;
     return at;
   }
-  // Returns the weight of an element in a mean over all dims but k.
+  // Returns the weight of an element in a mean over all dims except k.
   double MeanWeight(int k) const { return shampoo::MeanWeight(d(k), context_.block.elements); }
   int64_t* gradient_count() const { return InArena<int64_t>(context_.block.gradient_count); }
 

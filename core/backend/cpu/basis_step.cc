@@ -20,7 +20,7 @@ namespace shampoo {
 namespace {
 
 // Computes and applies the direction. The parts of the step that concern factor matrices, eigenvalues and eigenbases
-// are in classes of their own.
+// are in separate classes.
 template <typename Real>
 class BasisStep {
  public:
@@ -54,7 +54,8 @@ class BasisStep {
   Real* Buffer(int64_t offset) const { return context_.At(offset); }
   Real* spare() const { return Buffer(context_.layout.spare); }
 
-  // Factor matrices, eigenbases, then the direction: all from the same gradient.
+  // With basis_order before: updates the factor matrices, then the eigenbases, and then computes the direction from the
+  // same gradient.
   void RunBefore(const BlockData<Real>& g) {
     const bool fits = !states_.is_kl() || factors_.UpdateWhitened(g, rotation_.Rotate(g));
     if (!states_.is_kl()) factors_.Update(g, scalars_.factor_weight);
@@ -122,8 +123,9 @@ class BasisStep {
     });
   }
 
-  // The first gradient initializes the factor matrices and the eigenbases. It is not whitened, because there are no
-  // eigenvalues yet. With kl_init auto, its term gets the scale of a whitened one.
+  // The first gradient initializes the factor matrices and the eigenbases. The gradient is not whitened, because there
+  // are no eigenvalues yet. With kl_init auto, its term in the factor matrices is scaled like the term of a whitened
+  // gradient.
   void RunFirst(const BlockData<Real>& g) {
     double weight = scalars_.factor_weight;
     if (states_.is_kl() && StartsFromGradient(settings_)) weight *= eigenvalues_.Start(g);
@@ -143,7 +145,7 @@ class BasisStep {
     Apply(direction, true);
   }
 
-  // The direction in the present bases, then factor matrices and eigenbases.
+  // Computes the direction in the present bases, then updates the factor matrices and the eigenbases.
   void RunAfter(const BlockData<Real>& g) {
     if (states_.is_kl() && StartsFromGradient(settings_) && factors_.AreNegligible()) eigenvalues_.Start(g);
     const Contracted<Real> r = rotation_.Rotate(g);
@@ -233,14 +235,15 @@ class BasisStep {
     BestKernels().Of<Real>().scale_damped(a, epsilon, h, context_.block.elements);
   }
 
-  // Applies a direction that was not grafted. fits: whether the states could be updated.
+  // Applies a direction without grafting. fits: false if a state would overflow; the update is then skipped.
   void Apply(const Real* direction, bool fits) const {
     if (!fits) return SkipUpdate(context_.item);
     direction = Post(direction);
     io_.Apply(direction, {1, 1, io_.Norm(direction)});
   }
 
-  // Returns the direction after soap_post. Overwrites the memory of the factor matrices, which have been stored.
+  // Returns the direction, orthogonalized if soap_post requires it. Overwrites the memory of the factor matrices, which
+  // have been stored.
   const Real* Post(const Real* direction) const {
     if (!OrthogonalizesDirection(context_.block, settings_)) return direction;
     PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);
@@ -248,7 +251,7 @@ class BasisStep {
     std::copy_n(direction, context_.block.elements, d);
     const int64_t rows = context_.block.PostRows(context_.item.param->desc.fan);
     const OrthogonalizeMemory<Real> memory{Buffer(context_.layout.pairs), &scope};
-    // A direction of NaN is rejected before it is applied.
+    // A direction with NaN is rejected before it is applied.
     const bool done = Orthogonalize(settings_, rows, context_.block.elements / rows, d, memory);
     if (!done) d[0] = std::numeric_limits<Real>::quiet_NaN();
     return d;

@@ -18,7 +18,7 @@ struct BlockContext {
         own(step_memory.workspace + layout.ItemAt(step_worker->slot())),
         worker(step_worker) {}
 
-  // Returns the worker's memory at an offset that `layout` contains.
+  // Returns the worker's memory at an offset from `layout`, such as layout.gradient.
   Real* At(int64_t offset) const { return reinterpret_cast<Real*>(own + offset); }
   // Divides work among idle threads and measures its time.
   PhaseScope Scope(StepPhase phase) const { return PhaseScope(worker, memory.times, phase); }

@@ -10,7 +10,7 @@
 
 namespace shampoo {
 
-// Reads BlockData of the shape of a block, in place where chunks are contiguous.
+// Reads BlockData with the shape of a block, chunk by chunk. Contiguous chunks are read in place.
 template <typename Real>
 class BlockDataOperand {
  public:

@@ -49,8 +49,8 @@ class BlockIo {
     }));
   }
 
-  // Applies the direction p * scale.down * scale.up, whose norm is scale.size, with the length that the keys of the
-  // group give it.
+  // Applies the direction p * scale.down * scale.up, whose norm is scale.size, after its length was scaled or limited
+  // according to the keys of the group.
   void Apply(const Real* p, const DirectionScale& scale) const {
     const Settings& settings = *context_.program.settings;
     const Block& block = context_.block;
@@ -73,7 +73,7 @@ class BlockIo {
     ApplyControlled(p, sized);
   }
 
-  // Completes a step that leaves the parameter as it is. zeros: memory of the size of the block.
+  // Completes a step that does not change the parameter. zeros: working memory for as many elements as the block has.
   void ApplyNothing(Real* zeros) const {
     std::fill(zeros, zeros + context_.block.elements, Real{0});
     StepProgram program = context_.program;
@@ -110,6 +110,7 @@ class BlockIo {
   }
 
   // Subtracts a difference, which includes weight decay, from the parameter. Returns false if the update is skipped.
+  // iterate: see AverageTracker.
   bool Subtract(const Real* difference, const Real* iterate) const {
     StepProgram program = context_.program;
     program.decoupled_decay = 0;

@@ -10,7 +10,7 @@
 namespace shampoo {
 namespace {
 
-// The random bits of consecutive elements of a parameter.
+// Rounds consecutive elements of a parameter stochastically. first: the index of the first element.
 class RandomRun {
  public:
   RandomRun(const RoundingKey& key, int64_t first) : key_(key), next_(static_cast<uint64_t>(first)) {}

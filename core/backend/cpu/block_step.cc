@@ -54,7 +54,7 @@ class BlockStep {
     io_.Apply(p, {1, 1, io_.Norm(p)});
   }
 
-  // Returns |D|^2.
+  // Runs FilterGradient over the whole block. Returns |D|^2.
   double Filter(const BlockData<Real>& g, Real* h, Real* d) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     return SumOverParts(context_.block.elements, &scope, [&](const Range& part) {

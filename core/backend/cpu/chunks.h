@@ -66,7 +66,7 @@ inline std::array<int64_t, kMaxDims> DenseStrides(const Block& block) {
 }
 
 class BlockRounding;
-// Rounds elements [first, first + count) of a block, and stores them. rounding: nullptr: to nearest.
+// Rounds elements [first, first + count) of a block, and stores them. If `rounding` is nullptr, rounds to nearest.
 template <typename Real>
 void StoreRounded(const BlockRounding* rounding, const Real* from, void* to, Dtype dtype, int64_t first, int64_t count);
 

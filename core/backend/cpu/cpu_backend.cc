@@ -41,7 +41,7 @@ double CostOfSpans(std::span<const MemorySpan> spans) {
 }
 
 // Returns the cost of the items if it is below `enough`, otherwise some number of at least `enough`. If there are
-// very many items, it therefore reads only the first of them.
+// very many items, the function therefore reads only the first of them.
 double CostOfItems(std::span<const StepItem> items, double enough) {
   double cost = 0;
   for (const StepItem& item : items) {
@@ -154,8 +154,8 @@ void CpuBackend::Hash(std::span<const MemorySpan> spans, uint64_t* hashes) {
 }
 
 // Calls work(i, range) for `count` tasks; task i covers elements(i) elements and is left out if that is 0. A large task
-// for which divisible(i) is true is divided into ranges, which run in parallel. These tasks run one after another. Then
-// all other tasks run in parallel, each with a single range.
+// for which divisible(i) is true is divided into ranges, which run in parallel. The divided tasks run one after
+// another. Then all other tasks run in parallel, each with a single range.
 template <typename Elements, typename Divisible, typename Work>
 void CpuBackend::ForEachElementwise(size_t count, Elements&& elements, Divisible&& divisible, Work&& work) {
   const auto ranges = [&](size_t i) { return divisible(i) ? PartCount(elements(i)) : 1; };

@@ -32,7 +32,7 @@ class CpuBackend {
   // Sets the states of this rank's blocks to their values before the first step: zeros, initial inverse roots,
   // eigenbases and eigenvalues, and diagonal flags.
   void InitializeState(const PlanData& plan, char* arena);
-  // Does the same for only those states of one block that are not elementwise. settings: of its group.
+  // Does the same for one block, but only for its states that are not elementwise. settings: the settings of its group.
   void InitializeFactors(const Block& block, const Settings& settings, char* arena);
 
   // Writes the largest magnitude in span i to largest[i]: NaN if the span contains a NaN, otherwise infinity if it
@@ -46,7 +46,7 @@ class CpuBackend {
   void Hash(std::span<const MemorySpan> spans, uint64_t* hashes);
 
   // Steps the items, which are distinct blocks. They should begin with the large blocks, sorted by decreasing cost; the
-  // small ones may follow in any order. Only the computation of roots can fail; item.roots reports it.
+  // small ones may follow in any order. Only the computation of roots can fail; item.roots reports such failures.
   void Step(std::span<const StepItem> items, char* arena);
   // Writes the outputs of blocks from the exchanged data and sets update_skipped where the owner skipped the update.
   void ApplyExchanged(std::span<const StepItem> items);
@@ -59,14 +59,14 @@ class CpuBackend {
   // Lets the averages of weight_ema approach the parameter in blocks that a step does not update. items: these blocks.
   void AgeAverages(std::span<const StepItem> items, char* arena);
   // Exports averages (shampoo_optimizer_export). Writes W - lr S to the outputs of blocks or, with several ranks, -lr S
-  // to the data for other ranks. S is the state of the average, and lr is that of the program.
+  // to the data for other ranks. S is the state of the average, and lr is item.program->lr, which WeightExport sets.
   void ExportAverages(std::span<const StepItem> items, char* arena);
 
   // Writes the outputs of a parameter (block: nullptr) or of one block that does not take part in a step: the unchanged
   // parameter or an update of zero.
   void PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output);
 
-  // Returns the thread time of a phase in all steps so far; 0 without track_times.
+  // Returns the seconds that a phase has taken in all steps so far, summed over threads; 0 without track_times.
   double Seconds(StepPhase phase) const { return times_.Seconds(phase); }
 
  private:

@@ -44,7 +44,8 @@ class FitCheck {
         arena_(arena),
         targets_(TargetsOf(item)),
         limits_(LimitsOf(targets_)),
-        // With a rounding mode other than to nearest, even a tiny update may push a parameter at the limit past it.
+        // With a rounding mode other than to nearest, even a tiny update may move a parameter that is at the limit of
+        // its dtype beyond that limit.
         mode_(FitCheckFor(program_, targets_, BoundsSuffice(limits_, targets_) && std::fegetround() == FE_TONEAREST,
                           size_)) {}
 

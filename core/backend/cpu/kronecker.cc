@@ -76,7 +76,7 @@ void FromRight(const MatrixOperand<Real>& x, int64_t rows, int64_t d, const Real
 constexpr int64_t kThin = 64;
 // The approximate number of rows that the transposed slices of one product have together.
 constexpr int64_t kRowsTogether = 128;
-// The time to transpose an element, in multiplications.
+// The time to transpose an element, measured in multiplications.
 constexpr int64_t kTransposeCost = 64;
 
 // Transposes each of `count` matrices of rows x columns.

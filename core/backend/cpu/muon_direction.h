@@ -35,7 +35,7 @@ class MuonDirection {
     {
       PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);
       const OrthogonalizeMemory<Real> memory{context_.At(context_.layout.pairs), &scope};
-      // A direction of NaN is rejected before it is applied.
+      // A direction with NaN is rejected before it is applied.
       if (!Orthogonalize(settings_, rows_, columns_, d, memory)) d[0] = std::numeric_limits<Real>::quiet_NaN();
     }
     if (context_.block.direction_moment.present()) DivideByMoment(d);
@@ -87,8 +87,8 @@ class MuonDirection {
     });
   }
 
-  // Returns whether the means are those of the stored rows of the block. Otherwise, they are those of the stored
-  // columns.
+  // Returns whether the second moment has one mean for each row of the block as it is stored. Otherwise, it has one
+  // mean for each stored column.
   bool MeansAreOfStoredRows() const {
     const bool of_outputs =
         MeansAreOfOutputs(settings_.direction_moment, context_.block.matrix_rows, context_.block.matrix_columns);
@@ -123,7 +123,8 @@ class MuonDirection {
     });
   }
 
-  // Updates the second moment of a line of `count` elements, and returns its square root plus epsilon.
+  // Updates the second moment of a line (a row or a column) of `count` elements. square: the sum of the squares of
+  // these elements. Returns the square root of the moment plus epsilon.
   Real NextDivisor(int64_t line, double square, int64_t count) const {
     auto* const moment = reinterpret_cast<Real*>(context_.memory.arena + context_.block.direction_moment.offset);
     const auto mean = static_cast<Real>(square / static_cast<double>(count));

@@ -105,7 +105,7 @@ class NormControlPass {
     });
   }
 
-  // Calls work(row, at, w) for each element of some rows.
+  // Calls work(row, at, w) for each element of some rows. at: its index in the dense block; w: the parameter there.
   template <typename Work>
   void ForEachOfRows(const Range& rows, const Work& work) const {
     StridedOperand<Real> parameter = Parameter();

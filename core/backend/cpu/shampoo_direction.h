@@ -65,8 +65,8 @@ class ShampooDirection {
   }
 
  private:
-  // Contracts a tensor with the inverse roots of all dims but `except`. Writes to `a` and `b` in turn. spare: not used
-  // by the first contraction, and free for later ones.
+  // Contracts a tensor with the inverse roots of all dims except `except` (-1: of all dims). Writes to `a` and `b`
+  // alternately. spare: memory that only the contractions after the first one overwrite.
   BlockData<Real> Contract(BlockData<Real> tensor, Real* a, Real* b, Real* spare, int except) const {
     PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);
     Real* free_memory = b;

@@ -10,7 +10,7 @@
 namespace shampoo {
 
 // Computes the direction of method sign for one block, which has no states of its own: the signs of the filtered
-// gradient, 0 where it is 0. Source: Lion (arXiv 2302.06675).
+// gradient. The sign of 0 is 0. Source: Lion (arXiv 2302.06675).
 template <typename Real>
 class SignDirection {
  public:

@@ -44,7 +44,7 @@ struct WorkspaceLayout {
 
   int item_slots = 0;  // threads that can step a block at the same time
   int root_slots = 0;  // threads that can compute a root at the same time
-  int slots = 0;       // threads that can work on a tile of either at the same time
+  int slots = 0;       // threads that can work on a tile of a block or a root at the same time
 
   // Returns a layout that is large enough for each of the blocks. largest_dim: the largest dim of any block whose
   // gradient may be inspected.

@@ -24,7 +24,7 @@ struct StepItem {
   const StepProgram* program;
   RootSchedule schedule;
   RootReport* roots;               // one for each dim; written when roots are refreshed
-  int64_t first_root = 0;          // index of the first of them within the plan
+  int64_t first_root = 0;          // index of roots[0] within the plan
   char* update_skipped = nullptr;  // set to 1 if the direction was unusable: parameter and momentum are unchanged
   // With several ranks: the update or the new parameter, dense, in the block's exchange_dtype. A mark at its start
   // reports a skipped update. nullptr: the step of the block writes the outputs itself.
@@ -61,12 +61,13 @@ struct MemorySpan {
   int64_t elements;
 };
 
-// The exact check of the gradient of one block: G = gradient_scale * gradient + coupled_decay * W.
+// The result of the exact check of the gradient of one block, G = gradient_scale * gradient + coupled_decay * W.
 struct GradientInspection {
-  int64_t element = 0;      // index in the caller's buffer: the first NaN or infinity of G, otherwise the largest |G|
-  double largest_term = 0;  // the largest of all |gradient_scale * gradient| and |coupled_decay * W|
-  double value = 0;         // G at `element`
-  bool param_at_fault = false;                  // at `element`, the gradient is finite and W is not
+  // Index in the caller's buffer of the first NaN or infinity of G or, if there is none, of the largest |G|.
+  int64_t element = 0;
+  double largest_term = 0;      // the largest of all |gradient_scale * gradient| and |coupled_decay * W|
+  double value = 0;             // G at `element`
+  bool param_at_fault = false;  // at `element`, the gradient is finite and W is not
   std::array<double, kMaxDims> slice_square{};  // by dim: the largest diagonal element of C_k
 };
 

@@ -10,9 +10,10 @@
 
 namespace shampoo::cuda {
 
-// A device steps blocks in batches. The tensors of a batch are stored one after another in working memory, dense and in
-// the computation dtype. The same holds for the square matrices of their dims. Tensors and matrices of equal shape are
-// at equal distances, so that one batched call processes all of them.
+// A device steps blocks, i.e. makes the step of the optimizer for them, in batches. The tensors of a batch's blocks are
+// stored one after another in working memory, contiguous and in the computation dtype. The square matrices of their
+// dims (factor matrices, inverse roots, ...) are stored in the same way. Tensors of equal shape are equally spaced, and
+// so are matrices of equal size, so that one batched call processes all of them.
 
 // Elements of a tile, the smallest unit of work of a CTA in elementwise kernels.
 inline constexpr int64_t kTileElements = 4096;
@@ -32,13 +33,15 @@ struct BatchItem {
   std::array<int64_t, kMaxDims> vector_at{};
 };
 
-// Consecutive items whose blocks have the same shape and the same settings. They are sorted by phase.
+// Consecutive items whose blocks have the same shape and the same settings. The items are sorted by phase
+// (Block::phase).
 struct ShapeGroup {
   size_t first = 0;  // index in the batch's items
   size_t count = 0;
   int64_t first_root = 0;  // index among the roots of all batches; roots are ordered by dim, then by item
   int64_t stride = 0;      // elements between the starts of consecutive tensors
-  std::array<int64_t, kMaxDims> matrix_stride{};  // the same for their matrices, by dim
+  // Elements between the starts of consecutive matrices, by dim.
+  std::array<int64_t, kMaxDims> matrix_stride{};
 };
 
 struct BlockBatch {
@@ -53,8 +56,8 @@ struct BlockBatch {
   int64_t elements = 0;         // in one buffer of tensors
   int64_t matrix_elements = 0;  // in one buffer of matrices
   int64_t vector_elements = 0;  // in one buffer of vectors
-  int64_t tiles = 0;
-  int64_t matrix_tiles = 0;
+  int64_t tiles = 0;            // of all tensors
+  int64_t matrix_tiles = 0;     // of all matrices
 
   int64_t matrix_bytes() const { return matrix_elements * static_cast<int64_t>(SizeOf(computation)); }
 };

@@ -13,18 +13,19 @@
 
 namespace shampoo::cuda {
 
-// Returns the settings of a group as device settings in which no scalar is bound.
+// Returns the settings of a group without bound scalars (DeviceSettings::bound).
 inline DeviceSettings DeviceSettingsOf(const GroupSettings& settings) { return {settings, {}}; }
 
-// The pinned memory of an engine through which steps exchange data over communicators that take host memory.
+// Pinned host memory of an engine. Steps use this memory to exchange data over communicators that take host memory.
+// Offsets in it are in bytes.
 class ExchangeMemory {
  public:
   ExchangeMemory(const Table* table, Engine* engine) : table_(table), engine_(engine) {}
 
   char* data() const { return table_->exchange_memory(engine_); }
-  // Copies device memory to `offset` in the order of the stream, and waits for the copy.
+  // Copies from device memory to this memory at `offset`, in the order of the stream, and waits for the copy.
   Status Fetch(int64_t offset, const void* from, int64_t bytes, void* stream) const;
-  // Copies from `offset` to device memory in the order of the stream. Does not wait.
+  // Copies from this memory at `offset` to device memory, in the order of the stream. Does not wait.
   Status Return(void* to, int64_t offset, int64_t bytes, void* stream) const;
 
  private:
@@ -32,7 +33,8 @@ class ExchangeMemory {
   Engine* engine_;
 };
 
-// Async roots that the library computes on the host. See cuda::HostRootMemory for the order of the calls.
+// Calls the functions of the plugin for async roots that the library computes on the host. See cuda::HostRootMemory for
+// the order of the calls.
 class HostRootJobs {
  public:
   HostRootJobs(const Table* table, Engine* engine) : table_(table), engine_(engine) {}
@@ -56,11 +58,11 @@ class DeviceEngine {
   struct Desc {
     int32_t device = 0;
     HostAllocator allocator;
-    void* stream = nullptr;       // memory is allocated in its order
+    void* stream = nullptr;       // memory is allocated in the order of this stream
     void* state = nullptr;        // the arena; nullptr: the engine allocates it
     bool shards_agree = false;    // the optimizer has a communicator of the shard ranks
     bool has_all_to_all = false;  // that communicator has an all-to-all
-    // The communicators of these ranks take host memory.
+    // Whether the communicators of the shard ranks and of the replica ranks take host memory.
     bool shards_through_host = false, replicas_through_host = false;
   };
   // Creates an engine. Loads the plugin if it is not loaded yet.

@@ -10,15 +10,16 @@
 
 namespace shampoo::cuda {
 
-// Streams in addition to the caller's. Products of different shapes run on them in parallel.
+// The number of streams in addition to the caller's stream. Products of different shapes run on these streams in
+// parallel.
 inline constexpr int kSideStreams = 3;
 // Limits of cuBLAS's workspace on each stream. The maximum is NVIDIA's recommendation for its largest devices; small
 // products do not need as much.
 inline constexpr int64_t kMinBlasBytes = int64_t{1} << 20;
 inline constexpr int64_t kMaxBlasBytes = int64_t{32} << 20;
 
-// Layout of the device memory that steps need in addition to the state and to the buffers of exchanges. It is one
-// allocation; the members are offsets in bytes. Sizes that the host does not know exactly are upper bounds.
+// Layout of the device memory that steps need in addition to the state and to the buffers of exchanges. This memory is
+// one allocation; the members are offsets in it, in bytes. Sizes that the host does not know exactly are upper bounds.
 struct DeviceLayout {
   int64_t blocks, params, buffers, groups, initial, work, state, roots, flags;
   int64_t scan_tiles, scanned, hash_tiles, tile_hashes, hashes;
@@ -41,8 +42,8 @@ struct DeviceLayout {
     int64_t third, fourth, moved;
     int64_t bases, turns, products, rotated;
   } basis;
-  // Memory for method muon: a third buffer of tensors, if some group needs it (NeedsThirdBuffer), and, if second_moment
-  // is row or short, the divisors of rows or columns.
+  // Memory for method muon. `third`: a third buffer of tensors, if some group needs it (NeedsThirdBuffer). `divisors`:
+  // the divisors of rows or columns, if second_moment is row or short.
   struct MuonLayout {
     int64_t third, divisors;
   } muon;
@@ -53,17 +54,17 @@ struct DeviceLayout {
   std::vector<BlockBatch> batches;
 };
 
-// Numbers of rows of the tables of a whole plan.
+// The numbers of rows that the tables of a plan have.
 struct PlanCounts {
   int64_t blocks, params, groups, scan_tiles;
-  bool verifies = false;  // verify_replicas
+  bool verifies = false;  // verify_replicas is used
   int64_t hash_tiles = 0;
   // With shard_mode gather.
   int64_t whole_blocks = 0;  // blocks that have their own row in the table of buffers
   int64_t slices = 0, series = 0, slice_tiles = 0;
 };
 
-// Returns whether the iteration of method muon needs a third buffer of tensors.
+// Returns whether the iteration of method muon needs a third buffer of tensors for this group.
 bool NeedsThirdBuffer(const DeviceSettings& group);
 
 // Returns the number of NormControlRow of a block: 0 if steps do not control its norm.
@@ -76,12 +77,12 @@ bool ComparesBases(const DeviceSettings& group);
 bool HasAsyncRoots(const BlockBatch& batch, const DeviceSettings* groups);
 
 // Returns the number of cuBLAS handles that steps need: one for each shape group of the batch that has the most shape
-// groups, but at most one for each stream.
+// groups, but at most 1 + kSideStreams.
 size_t HandleCount(const std::vector<BlockBatch>& batches);
 
 // Returns the layout for the batches of the blocks that this rank steps.
 //
-// least_root_bytes: lower limit of the memory for roots; it matters if the solver needs more than the estimate.
+// least_root_bytes: a lower limit of the memory for roots, for a solver that needs more than the estimate.
 DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings* groups, const PlanCounts& counts,
                           int64_t least_root_bytes);
 

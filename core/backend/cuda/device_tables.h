@@ -29,23 +29,27 @@ struct DeviceBlock {
   int32_t factors;  // order; 0: the block is not preconditioned
   int32_t param;
   int32_t group;
-  int32_t scalars;  // index in Tables::groups, normally that of its group; if method adam updates the block in a group
-                    // of method muon, that of a second row of this group, after the rows of all groups
+  // Index of the row of Tables::groups with the scalars of the block, normally the row of its group. A block that
+  // method adam updates in a group of method muon uses a second row of this group. Second rows follow the first rows of
+  // all groups.
+  int32_t scalars;
   int32_t owned;
   int32_t dense;  // its elements are contiguous in the caller's buffers
   Dtype computation;
   int64_t phase;
   int64_t matrix_rows, matrix_columns;  // as in Block
   int32_t rows_are_contiguous;          // the rows of this matrix are contiguous in the row-major order of the block
-  // Of method muon: whether it is orthogonalized, where the iteration begins, and the second moment of the direction.
+  // With method muon: whether the block is orthogonalized, whether the iteration begins in the second buffer of
+  // tensors, and the second moment of the direction.
   int32_t orthogonalized;
   int32_t starts_in_second;
   NsNorm ns_norm;
   double ns_divisor;
   DirectionMoment moment_of_direction;
-  int32_t means_are_of_stored_rows;  // second_moment row and short; 0: the means are those of stored columns
+  int32_t means_are_of_stored_rows;  // with second_moment row or short; 0: each mean is over a stored column
   StateSlot direction_moment;
-  // With norm_control or update_floor: the number of its rows in BatchTables::norm_rows, and the first of them.
+  // With norm_control or update_floor: the number of its rows in BatchTables::norm_rows, and the index of the first
+  // one.
   int64_t norm_rows, norm_row_at;
   StateSlot factor[kMaxDims];
   StateSlot inverse[kMaxDims];
@@ -56,7 +60,7 @@ struct DeviceBlock {
   StateSlot basis[kMaxDims];
   StateSlot kl_scale[kMaxDims];
   StateSlot gradient_count;
-  StateSlot second_moment, grafting;  // `v` is one of them
+  StateSlot second_moment, grafting;  // `v` is a copy of one of them
   StateSlot radius;
   StateSlot iterate_offset, lr_sum, ema_offset;
   int64_t at;                   // first element in the tensors of its batch
@@ -116,7 +120,7 @@ struct BlockWork {
   int32_t go;               // the block is stepped: its states are written
   int32_t update_skipped;   // its direction is unusable: parameter and momentum do not change
   int32_t states_fit;       // 0: a state would overflow, so the update is skipped
-  int32_t keeps_parameter;  // the gradient only initializes the block: P is 0, and W does not decay
+  int32_t keeps_parameter;  // the gradient only initializes the block: its parameter does not change
   // norm_control, update_floor and averaging: P has been replaced by the old parameter minus the new one.
   int32_t is_difference;
   double radius;                  // the norm that hyperball maintains
@@ -156,8 +160,8 @@ struct BasisMember {
 struct StepState {
   int32_t go;        // blocks are stepped
   int32_t rejected;  // the step is rejected: it writes nothing, not even outputs
-  // 1: the rejection is counted. 2: the other ranks also know it, from the first exchange of this step or from an
-  // earlier step.
+  // 1: the rejection is counted. 2: the other ranks also know the rejection, from the first exchange of this step or
+  // from an earlier step.
   int32_t counted;
   Code failure;                     // failure of this rank's host; kOk: none
   int64_t acknowledged_rejections;  // see StepArgs
@@ -191,7 +195,7 @@ struct DeviceSlice {
 
 // The sums over a tile of a block whose norm a step controls.
 struct ControlSums {
-  NormSums of_tile;  // unless the sums are those of rows
+  NormSums of_tile;  // 0 if there are sums for each row instead
   double param = 0;  // |W|^2, if hyperball has no radius yet
 };
 

@@ -26,9 +26,11 @@ class GatherTables::Places {
   }
 
   const GatherExchange& exchange() const { return exchange_; }
-  // offset: in the messages that this rank sends, which are stored one after the other.
+  // Returns the position in the exchange buffers of data to send. offset: its offset in the messages that this rank
+  // sends, which are stored one after the other.
   int64_t Sent(int64_t offset) const { return exchange_.send_at + offset; }
-  // offset: in the messages that this rank receives.
+  // Returns the position in the exchange buffers of data received from a rank. offset: as in Sent(), in the messages
+  // that this rank receives.
   int64_t Received(int rank, int64_t offset) const {
     if (exchange_.segment == 0) return exchange_.recv_at + offset;
     return MessageFrom(rank) + offset - At(starts_, rank);
@@ -93,8 +95,8 @@ void GatherTables::AddBucket(const PlanData& plan, size_t bucket) {
   const int64_t owned_at = has_all_to_all_ ? owned_at_ + set * (bytes.owned / sets) : held_at;
   const auto own_replica = static_cast<size_t>(placement.replica_rank);
   const GatherPass& own = passes_[bucket * replicas + own_replica];
-  // With several replicas, updates are delivered to this replica's segment of the exchange between replicas, which
-  // follows.
+  // With several replicas, the exchange between replicas follows, so updates are delivered to this replica's segment of
+  // that exchange.
   const int64_t delivered_at = replicas > 1 ? updates_of_replica(own_replica) : held_at;
   const Places collect(own.collect, has_all_to_all_, placement.shard_rank, held_at, owned_at, held_at);
   const Places deliver(own.deliver, has_all_to_all_, placement.shard_rank, owned_at, delivered_at, held_at);

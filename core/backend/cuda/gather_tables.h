@@ -11,8 +11,8 @@
 
 namespace shampoo::cuda {
 
-// The tables of a device with shard_mode gather, made from the passes of the plan (PlanGatherPasses). A step collects
-// the blocks of all buckets, and later delivers their updates bucket by bucket.
+// The tables that a device needs with shard_mode gather. They are made from the passes of the plan (PlanGatherPasses).
+// A step collects the blocks of all buckets, and later delivers their updates bucket by bucket.
 class GatherTables {
  public:
   // base: the first offset in the exchange buffers after the segments of the replicas and of the agreement.

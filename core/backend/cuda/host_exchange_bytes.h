@@ -11,17 +11,17 @@
 #include "core/base/round_up.h"
 
 // Layout of the pinned memory through which a step exchanges data over communicators that take host memory. Exchanges
-// use it one after the other. An all-gather has the segments of all ranks from offset 0; an all-to-all has what it
-// sends from offset 0, followed by what it receives.
+// use it one after the other. In an all-gather, the segments of all ranks start at offset 0. In an all-to-all, the data
+// to send starts at offset 0, and the received data follows.
 namespace shampoo::cuda {
 
-// Returns the offset of what an all-to-all receives.
+// Returns the offset of the data that an all-to-all receives.
 inline int64_t HostReceiveOffset(int64_t sent_bytes) {
   constexpr int64_t kAlignment = 256;
   return RoundUp(sent_bytes, kAlignment);
 }
 
-// Returns the bytes of an exchange between shards.
+// Returns the bytes of this memory that an exchange between shards needs.
 inline int64_t HostBytesOf(const GatherExchange& exchange, int32_t shard_world) {
   if (exchange.segment > 0) return exchange.segment * shard_world;
   const auto sum = [shard_world](const size_t* bytes) {

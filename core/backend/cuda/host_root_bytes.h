@@ -12,9 +12,9 @@
 // Sizes of the pinned memory through which roots are computed on the host (root_device host).
 namespace shampoo::cuda {
 
-// A buffer has room for all matrices or, if these need more, for kHostRootsPerThread of the largest matrices for each
-// thread. It has at most kMaxHostRootBytes bytes, unless a single matrix needs more. The numbers are estimates; they
-// have not been measured.
+// A buffer has room for all matrices or for kHostRootsPerThread of the largest matrices for each thread, whichever is
+// less. It has at most kMaxHostRootBytes bytes, unless a single matrix needs more. These limits are estimates and have
+// not been measured.
 inline constexpr int64_t kHostRootsPerThread = 2;
 inline constexpr int64_t kMaxHostRootBytes = int64_t{64} << 20;
 inline constexpr int64_t kHostRootHeaderBytes = 256;

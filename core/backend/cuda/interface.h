@@ -22,7 +22,7 @@
 // of another size.
 namespace shampoo::cuda {
 
-// Raise this number if anything in this file, or in the structs of the plan that it refers to, changes.
+// Increase this number whenever this file, or a struct of the plan that this file uses, changes.
 inline constexpr int32_t kInterface = 19;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
@@ -111,11 +111,11 @@ struct PlanView {
   const ParamOfPlan* params;
   int32_t param_count;
   int32_t group_count;
-  const DeviceSettings* groups;       // as planned
+  const DeviceSettings* groups;       // as they were when the plan was made
   const NewtonSchulz* newton_schulz;  // by group
   int64_t state_bytes;
   int32_t bucket_count;  // at least 1
-  // By bucket: bytes of one rank's segment in its exchange. Empty with one replica.
+  // By bucket: bytes of one rank's segment in the exchange of the bucket. Empty with one replica.
   const int64_t* bucket_segment_bytes;
   int32_t exchange_sets;      // sets of exchange buffers; bucket k uses set k % exchange_sets
   int64_t replica_set_bytes;  // bytes of the segments of all replicas in one set
@@ -133,7 +133,7 @@ struct EngineDesc {
   PlanView plan;
   int32_t device;
   HostAllocator allocator;
-  void* stream;  // memory is allocated in its order
+  void* stream;  // memory is allocated in the order of this stream
   void* state;   // the arena; nullptr: the engine allocates it
   int32_t tf32;  // precondition_math is tf32
   int32_t track_times;
@@ -254,7 +254,7 @@ struct StepReport {
 
 // The outcome of one root's last refresh.
 struct RootStatus {
-  int64_t ticket;  // number of the step that refreshed it; 0: none yet
+  int64_t ticket;  // number of the step that refreshed the root; 0: none yet
   RootKind kind;
   RootFailure failure;
   int32_t iterations;

@@ -21,7 +21,7 @@ struct RootMeterLayout {
   int64_t solver = 0;     // workspace of the solver in float64
 };
 
-// count: the matrices of the chunk.
+// n: the size of the matrices. count: the number of matrices in the chunk.
 inline RootMeterLayout MakeRootMeterLayout(int64_t n, int64_t count) {
   constexpr int64_t kAlignment = 256;
   int64_t bytes = 0;

@@ -40,7 +40,7 @@ inline int64_t RootPieces(int64_t n) { return (n + RootPieceRows(n) - 1) / RootP
 inline constexpr int64_t kRootMemberBytes = 96;
 inline constexpr int64_t kRootPartialBytes = 24;
 
-// Bytes behind the arrays of a chunk: the inputs and the status of a root that is computed again alone (RetryInputs).
+// Bytes after the arrays of a chunk, for the inputs and the status of a root that is retried alone (RetryInputs).
 inline constexpr int64_t kRetryInputBytes = 256;
 
 inline constexpr int kRootMatrices = 4;
@@ -80,8 +80,8 @@ inline RootLayout MakeRootLayout(RootMethod method, int64_t n, int64_t count, Dt
 }
 
 // Returns an estimate of the memory that cuSOLVER requests. The exact number is known only on a device. RootSolver uses
-// smaller chunks if cuSOLVER requests more than this. The formulas are upper bounds of what cuSOLVER 12.0 requests on
-// an H100, at most a fifth above it (tests/cuda/gpu/probe.cc prints these numbers).
+// smaller chunks if cuSOLVER requests more than this. The formulas are upper bounds of the memory that cuSOLVER 12.0
+// requests on an H100, and at most a fifth larger (tests/cuda/gpu/probe.cc prints these numbers).
 inline int64_t EstimatedSolverBytes(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   if (method != RootMethod::kEigen || n == 1) return 0;
   const auto element = static_cast<int64_t>(SizeOf(root_dtype));

@@ -11,6 +11,9 @@
 // The arithmetic of a step on one element, in the computation dtype (Real). The loops of core/base/kernels and the
 // kernels of the CUDA plugin call these functions. Host code includes nothing of the standard library here (loops.h
 // gives the reason). Every operation is rounded separately, so all loops compute bit-identical results.
+//
+// The symbols (docs/concepts.md): G gradient, V second moment, E moving average of G, H filtered gradient, D direction
+// of an elementwise method or of grafting, P direction of the step, M momentum, W parameter, U update.
 namespace shampoo {
 
 // The scalars of a step that turn G into H and D, rounded to the computation dtype.
@@ -28,11 +31,11 @@ struct FilterScalars {
 template <typename Real>
 struct ApplyScalars {
   Real down, up;  // the direction is p * down * up
-  Real decay;     // + decay W, if not 0
+  Real decay;     // if not 0, decay W is added to the direction
   Real momentum;
-  Real momentum_weight;  // of the direction in M
+  Real momentum_weight;  // the weight of the direction in M
   Real lr;
-  Real shrinkage;  // - shrinkage W, if not 0
+  Real shrinkage;  // if not 0, shrinkage W is subtracted from the update
   bool nesterov;
   bool cautious;  // W does not decay where P would increase its magnitude
 };
@@ -103,8 +106,7 @@ SHAMPOO_HD_ELEMENT Real MomentDirection(const FilterScalars<Real>& s, Real h, Re
   return (divisor == 0 ? Real{0} : h) / (divisor == 0 ? Real{1} : divisor);
 }
 
-// Returns what a direction is multiplied by that is whitened by the eigenvalues l of a block: 1 / (sqrt(l) + epsilon).
-// a: 1 / sqrt(l).
+// Returns 1 / (sqrt(l) + epsilon), the factor that whitens an element whose eigenvalue is l. a: 1 / sqrt(l).
 template <typename Real>
 SHAMPOO_HD_ELEMENT Real DampedScale(Real a, Real epsilon) {
   return a / (1 + a * epsilon);

@@ -9,9 +9,9 @@
 namespace shampoo {
 
 // The inner loops of a step on the CPU. They are compiled once for every instruction set below, and BestKernels()
-// selects one variant at its first call. All variants compute bit-identical results: no product is contracted with a
-// sum, and sums have a fixed number of lanes. TridiagonalKernels::reduce is the exception: only the variant for AVX-512
-// has it. core/base/kernels/element.h has the arithmetic of one element.
+// selects one variant at its first call. All variants compute bit-identical results: no multiplication is fused with an
+// addition, and sums have a fixed number of lanes. TridiagonalKernels::reduce is the exception: only the variant for
+// AVX-512 has it. core/base/kernels/element.h has the arithmetic of one element and the meaning of the symbols.
 
 template <typename Real>
 struct KernelsOf {
@@ -41,7 +41,7 @@ struct KernelsOf {
 // (core/roots/resolvent.h). d: the diagonal of T, n elements. e: the off-diagonal of T, n - 1 elements.
 struct TridiagonalKernels {
   static constexpr int kShifts = 16;
-  static constexpr int kLanes = 8;  // every number of poles is a multiple of it
+  static constexpr int kLanes = 8;  // every number of poles is a multiple of this number
   static constexpr int kMaxPoles = 24;
   static constexpr int kColumns = 32;
   static constexpr int kRowMultiple = 16;

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The loops of kernels.h, for the instruction set of the including file. Everything is in an unnamed namespace, and no
-// function of the standard library is called. Otherwise the linker could merge a function with the same function of
-// another file, which may contain instructions that the processor does not have.
+// The loops of kernels.h, compiled for the instruction set of the file that includes this header. Everything is in an
+// unnamed namespace, and no function of the standard library is called. Otherwise the linker could merge a function
+// with the same function of another file, which may contain instructions that the processor does not have.
 #include "core/base/kernels/kernels.h"
 #include "core/base/kernels/reduction_loops.h"
 #include "core/base/kernels/tridiagonal_loops.h"

@@ -105,7 +105,7 @@ final class Network {
     }
   }
 
-  /** Computes the gradients of W and b, and d[k] if it is needed, from d[k + 1] [n][to]. */
+  /** Computes the gradients of W and b, and d[k] unless k is 0, from d[k + 1] [n][to]. */
   private void layerBackward(int n, int k) {
     int from = SIZES[k];
     int to = SIZES[k + 1];
@@ -171,7 +171,7 @@ final class Network {
     params.get(0, p);
     System.arraycopy(x, 0, outputs[0], 0, count * INPUTS);
     double loss = forward(count, labels, 0);
-    // The gradient of softmax and cross entropy is (probability - 1 at the label), divided by the number of images.
+    // The gradient with respect to a score is the probability, minus 1 at the label, divided by the number of images.
     for (int i = 0; i < count * CLASSES; ++i) {
       d[LAYERS][i] = outputs[LAYERS][i] / count;
     }

@@ -123,7 +123,8 @@ impl Mlp {
         let n = labels.len();
         let (d1, d2) = (&mut self.d1[..n * HIDDEN1], &mut self.d2[..n * HIDDEN2]);
         let d3 = &mut self.d3[..n * CLASSES];
-        // The gradient of softmax and cross entropy is (probability - 1 at the label), divided by the number of images.
+        // The gradient with respect to a score is the probability, minus 1 at the label, divided by the number of
+        // images.
         for (d, score) in d3.iter_mut().zip(&self.scores) {
             *d = score / n as f32;
         }

@@ -5,6 +5,7 @@
 # header and the headers it includes declare.
 set -eu
 if ! sh "$(dirname "$0")/list_declared.sh" "$1" "$2" | diff "$3" -; then
-  echo "Above, < is listed in $3 and not declared, > is declared in $2 and not listed (or the list is not sorted)."
+  echo "Above, names with < are listed in $3 and not declared."
+  echo "Names with > are declared in $2 and not listed, or the list is not sorted."
   exit 1
 fi

@@ -149,7 +149,7 @@ TEST_CASE("averages after skipped updates, which would overflow the parameter, a
   }
 }
 
-// Writes the export of all parameters to the memory of their gradients.
+// Exports all parameters to the memory of their gradients, and returns the exported values.
 std::vector<std::vector<double>> Export(Model* model, double blend) {
   std::vector<void*> weights;
   for (size_t p = 0; p < model->params(); ++p) weights.push_back(model->grad(p));

@@ -50,7 +50,7 @@ const Keys kSoap = {{"method", "soap"}, {"precondition_frequency", "2"}, {"relat
 const Keys kKlSoap = kSoap + Keys{{"factor_correction", "kl"}};
 const Keys kKlShampoo = {{"method", "kl_shampoo"}, {"precondition_frequency", "2"}};
 
-TEST_CASE("soap, kl_soap and kl_shampoo take the steps of the CPU") {
+TEST_CASE("soap, kl_soap and kl_shampoo take the same steps as on the CPU") {
   for (const Keys& method : {kSoap, kKlSoap, kKlShampoo}) {
     CheckBasisKeys(method);
     CheckBasisKeys(method + Keys{{"precondition_frequency", "1"}, {"weight_decay", "0.1"}});
@@ -63,7 +63,7 @@ TEST_CASE("soap, kl_soap and kl_shampoo take the steps of the CPU") {
   }
 }
 
-TEST_CASE("with gradients of zeros, kl_soap and kl_shampoo take the steps of the CPU") {
+TEST_CASE("with gradients of zeros, kl_soap and kl_shampoo take the same steps as on the CPU") {
   for (const Keys& method : {kKlSoap, kKlShampoo}) {
     for (const double scale : {1e-5, 1e5}) {
       Course course = BasisCourseOf(method + Keys{{"precondition_frequency", "3"}}, {{4, 3}, {5, 5}, {3, 4, 2}}, 7);
@@ -78,7 +78,7 @@ TEST_CASE("with gradients of zeros, kl_soap and kl_shampoo take the steps of the
   }
 }
 
-TEST_CASE("orthogonal iteration with every order of the columns and every transport takes the steps of the CPU") {
+TEST_CASE("orthogonal iteration takes the same steps as on the CPU with every column order and every transport") {
   for (const char* sort : {"before", "after", "ascending", "none"}) {
     for (const char* transport : {"rotate", "permute", "none"}) {
       const Keys keys = {{"basis_method", "qr"}, {"basis_sort", sort}, {"basis_transport", transport}};
@@ -88,7 +88,7 @@ TEST_CASE("orthogonal iteration with every order of the columns and every transp
   }
 }
 
-TEST_CASE("the keys that reproduce other implementations take the steps of the CPU") {
+TEST_CASE("the keys that reproduce other implementations take the same steps as on the CPU") {
   CheckBasisKeys(kSoap + Keys{{"first_step", "use"}, {"factor_start", "first"}, {"basis_epsilon", "1e-3"}});
   CheckBasisKeys(kKlSoap + Keys{{"first_step", "use"}, {"precondition_frequency", "1"}});
   const Keys before = {{"basis_order", "before"}, {"start_preconditioning_step", "3"}};

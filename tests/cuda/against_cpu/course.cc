@@ -69,7 +69,7 @@ std::string LargestDifference(const std::vector<double>& device, const std::vect
   }
   std::ostringstream text;
   text.precision(9);
-  text << "element " << at << " is " << device[at] << " on the device, and on the CPU " << host[at];
+  text << "element " << at << " is " << device[at] << " on the device and " << host[at] << " on the CPU";
   return text.str();
 }
 
@@ -134,7 +134,7 @@ std::string Difference(const Course& course) {
   }
   for (size_t i = 0; i < std::size(kCounts); ++i) {
     if (host.counts[i] == device.counts[i]) continue;
-    text << kCounts[i] << " is " << device.counts[i] << " on the device, and on the CPU " << host.counts[i] << "\n";
+    text << kCounts[i] << " is " << device.counts[i] << " on the device and " << host.counts[i] << " on the CPU\n";
   }
   return text.str();
 }

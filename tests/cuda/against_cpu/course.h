@@ -15,16 +15,17 @@ namespace shampoo_test {
 struct Course {
   ModelSpec spec;
   int64_t steps = 6;
-  std::function<bool(int64_t t, size_t p)> has_gradient = {};  // empty: always
+  std::function<bool(int64_t t, size_t p)> has_gradient = {};  // empty: always true
   // Empty: the gradients of Model::FillGradients.
   std::function<std::vector<double>(int64_t t, size_t p, size_t elements)> gradient = {};
   std::function<void(int64_t t, Model* model)> before = {};  // called before each step, after its gradients are set
-  // Largest difference that is allowed in each buffer and each state, divided by its largest value. 0: depends on the
-  // dtypes.
+  // The largest difference that is allowed in each buffer and each state, relative to the largest value of that buffer
+  // or state. 0: depends on the dtypes.
   double tolerance = 0;
 };
 
-// Describes where device and CPU differ by more than the tolerance or in their counters; "" if they do not.
+// Runs the course on the device and on the CPU. Describes differences that exceed the tolerance, and differing
+// counters; "" if there are none.
 std::string Difference(const Course& course);
 
 // The results of a course.

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Large matrices, and more blocks than fit into one batch, one chunk of roots or one batched product. On a GPU these
-// are the cases that reach other kernels of cuBLAS and cuSOLVER than small matrices do.
+// Large matrices, and more blocks than fit into one batch, one chunk of roots or one batched product. On a GPU, these
+// cases use other kernels of cuBLAS and cuSOLVER than small matrices.
 #include "tests/cuda/against_cpu/course.h"
 #include "tests/cuda/tools/stage.h"
 

@@ -51,7 +51,7 @@ void CheckMuonKeys(const Keys& keys, int64_t steps = 3) {
   }
 }
 
-TEST_CASE("every schedule and norm of the iteration takes the steps of the CPU") {
+TEST_CASE("every schedule and norm of the iteration takes the same steps as on the CPU") {
   for (const char* coefficients : {"polar_express", "jordan", "quintic", "cubic5", "2,-1.5,0.5", "3,-3.2,1.2;2,-1,0"}) {
     for (const char* steps : {"1", "5", "6"}) {
       CheckMuonKeys({{"ns_coefficients", coefficients}, {"ns_steps", steps}}, 2);
@@ -60,7 +60,7 @@ TEST_CASE("every schedule and norm of the iteration takes the steps of the CPU")
   }
 }
 
-TEST_CASE("with several kinds of momentum, decay and scaling, method muon takes the steps of the CPU") {
+TEST_CASE("with several kinds of momentum, decay and scaling, method muon takes the same steps as on the CPU") {
   for (const char* nesterov : {"false", "true"}) {
     CheckMuonKeys({{"use_nesterov", nesterov}, {"weight_decay", "0.1"}});
     CheckMuonKeys({{"use_nesterov", nesterov}, {"beta1", "0"}, {"shape_scale", "rms_adam"}});
@@ -81,7 +81,7 @@ TEST_CASE("with several kinds of momentum, decay and scaling, method muon takes 
   }
 }
 
-TEST_CASE("matrices of several tiles take the steps of the CPU with method muon") {
+TEST_CASE("matrices of several tiles take the same steps as on the CPU with method muon") {
   for (const char* moment : {"row", "short", "element"}) {
     for (const char* norm : {"frobenius", "schatten4"}) {
       Course course{.spec = {}, .steps = 2, .tolerance = 1e-3};
@@ -94,7 +94,7 @@ TEST_CASE("matrices of several tiles take the steps of the CPU with method muon"
 }
 
 // Large symmetric products are computed in panels, which leave out many elements above the diagonal.
-TEST_CASE("matrices with large products take the steps of the CPU with method muon") {
+TEST_CASE("matrices with large products take the same steps as on the CPU with method muon") {
   const Stage stage;
   fake_cuda_set_protection(0);
   for (const char* coefficients : {"jordan", "cubic5"}) {
@@ -105,7 +105,7 @@ TEST_CASE("matrices with large products take the steps of the CPU with method mu
   }
 }
 
-TEST_CASE("products in bfloat16 give the directions of the CPU except for their rounding") {
+TEST_CASE("products in bfloat16 give the same directions as on the CPU, except for rounding") {
   for (const char* norm : {"frobenius", "schatten4"}) {
     for (const char* steps : {"4", "5"}) {
       for (const char* scales : {"false", "true"}) {
@@ -157,7 +157,7 @@ TEST_CASE("norms of parameters are those of the CPU with method muon") {
   }
 }
 
-TEST_CASE("gradients of zeros, of any scale and of low rank take the steps of the CPU with method muon") {
+TEST_CASE("gradients of zeros, of any scale and of low rank take the same steps as on the CPU with method muon") {
   for (const char* moment : {"none", "row", "short", "element"}) {
     for (const char* norm : {"frobenius", "schatten4"}) {
       for (const double scale : {1e-30, 1.0, 1e30}) {
@@ -169,7 +169,7 @@ TEST_CASE("gradients of zeros, of any scale and of low rank take the steps of th
         course.spec.params = {{{5, 7}}, {{7, 5}}, {{5, 7}}};
         course.gradient = [scale](int64_t t, size_t p, size_t elements) {
           std::vector<double> gradient(elements);
-          // All gradients of step 1 are 0, and all gradients of matrix 2.
+          // All gradients of step 1 and all gradients of matrix 2 are 0.
           if (p == 2 || t == 1) return gradient;
           for (size_t i = 0; i < elements; ++i) {
             gradient[i] = scale * (static_cast<double>(i / 7 + 1) * std::sin(static_cast<double>(i % 7 + 1)) +
@@ -202,7 +202,7 @@ TEST_CASE("a direction is bit-identical if all gradients are multiplied by a pow
   CHECK(params_after(0x1p-60) == plain);
 }
 
-TEST_CASE("matrices whose gradients are missing in different steps take the steps of the CPU with method muon") {
+TEST_CASE("matrices that lack gradients in different steps take the same steps as on the CPU with method muon") {
   Course course{.spec = {}, .steps = 7};
   course.spec.keys = {{"method", "muon"}, {"second_moment", "short"}, {"weight_decay", "0.1"}};
   course.spec.params.assign(4, {{6, 4}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
@@ -211,7 +211,7 @@ TEST_CASE("matrices whose gradients are missing in different steps take the step
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("with states in several dtypes and a scheduled learning rate, method muon takes the steps of the CPU") {
+TEST_CASE("with several state dtypes and a learning rate schedule, method muon takes the same steps as on the CPU") {
   for (const char* dtype : {"bf16", "f16", "f32"}) {
     Course course{.spec = {}, .steps = 4, .tolerance = 3e-2};
     course.spec.keys = {{"method", "muon"},

@@ -46,7 +46,7 @@ const Keys kSign = {{"method", "sign"}};
 // Shampoo with a large epsilon, so that roots hardly depend on the solver.
 const Keys kShampoo = {{"method", "shampoo"}, {"epsilon", "0.1"}, {"grafting", "adam"}, {"use_merge_dims", "false"}};
 
-TEST_CASE("method sign takes the steps of the CPU") {
+TEST_CASE("method sign takes the same steps as on the CPU") {
   CheckNormKeys(kSign);
   CheckNormKeys(kSign + Keys{{"beta1", "0"}});
   CheckNormKeys(kSign + Keys{{"beta1", "0.99"}, {"beta3", "0.9"}, {"weight_decay", "0.1"}});
@@ -106,7 +106,7 @@ TEST_CASE("norms of parameters are those of the CPU with each value of norm_cont
   }
 }
 
-TEST_CASE("gradients and parameters of zeros take the steps of the CPU under norm control") {
+TEST_CASE("gradients and parameters of zeros take the same steps as on the CPU under norm control") {
   for (const char* control : {"hyperball", "relative", "radial_brake", "radial", "none"}) {
     for (const bool in_param : {false, true}) {
       CAPTURE(std::string(control));

@@ -49,7 +49,7 @@ TEST_CASE("destroying an optimizer waits for the roots that are being computed" 
   CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == kFrees);
 }
 
-// Trains 19 steps. Solvers run in this mode from step 10 until step 13 and from step 15 until step 18.
+// Trains 19 steps. Solvers run in the mode `mode` from step 10 until step 13 and from step 15 until step 18.
 std::vector<char> TrainWithSolver(int order, int mode, const Keys& more = {}) {
   const StageWithStream stream(order);
   Model model(AsyncRootsSpec(more), stream);
@@ -64,7 +64,7 @@ std::vector<char> TrainWithSolver(int order, int mode, const Keys& more = {}) {
   return BitsOf(model);
 }
 
-TEST_CASE("a solver that waits on the host delays no step, and the pace of the device and of solvers changes no bit" *
+TEST_CASE("a solver that waits on the host delays no step, and the speed of the device and of solvers changes no bit" *
           NeedsFake()) {
   const std::vector<char> expected = TrainWithSolver(FAKE_CUDA_OLDEST_FIRST, FAKE_CUDA_SOLVER_ENQUEUES);
   for (const int order :
@@ -270,7 +270,7 @@ TEST_CASE("a root that fails while steps continue is computed by the host when i
     for (uint64_t t = 1; t <= 16; ++t) {
       if (t == 10) fake_cuda_fail_eigen(run, -1, FAKE_CUDA_EIGEN_INFO, 3);
       pair.StepBoth(t);
-      // The step that would use the root uses the old one; the next step uses the recovered root.
+      // The step that would use the root uses the old root; the next step uses the recovered root.
       if (t == 13) Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
     }
     Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));

@@ -149,7 +149,9 @@ bool IsAsync(const ModelSpec& spec) {
   return is_async;
 }
 
-// `load` has as many shards as `save`, and may have another number of copies.
+// Saves a checkpoint of a job on `saver`, loads it into a job on `loader`, and compares the two jobs after the load and
+// after more steps. `load` has as many shards as `save`, and may have another number of copies. used: whether the
+// second job makes steps before the load.
 void CheckAcross(const ModelSpec& spec, int32_t saver, const Grid& save, int32_t loader, const Grid& load, bool used,
                  double tolerance, bool has_all_to_all = false) {
   CAPTURE(saver);

@@ -15,8 +15,8 @@ constexpr size_t kGroups = 1;
 constexpr size_t kParams = 4;
 
 // A communicator of shard rank 1 that only enqueues copies in the stream. Shard rank 0 is imaginary. After the first
-// SetStep(), its segment of each agreement says that it has a gradient of every parameter and makes the step of
-// SetStep(). In all other exchanges, its segment is a copy of the segment of rank 1.
+// SetStep(), the segment of rank 0 in each agreement states that rank 0 has a gradient of every parameter and makes the
+// step of SetStep(). In all other exchanges, the segment of rank 0 is a copy of the segment of rank 1.
 class HolderComm {
  public:
   HolderComm() : sent_(static_cast<size_t>(kBytes - kHeader)) {}
@@ -57,7 +57,7 @@ class HolderComm {
     return copy(segments + kHeader, own->sent_.get(), own->sent_.bytes());
   }
 
-  DeviceBytes sent_;  // by rank 0, behind the header
+  DeviceBytes sent_;  // what rank 0 sends after its header
   bool steps_ = false;
 };
 

@@ -22,7 +22,7 @@ constexpr Layout kLayouts[] = {{1, 2, false}, {1, 3, true}, {2, 2, false}, {2, 2
 
 const Keys kGather = {{"shard_mode", "gather"}};
 
-// A model without shards, and its shards.
+// A model without shards, and the same model in gathered shards.
 struct Sharded {
   Sharded(const ModelSpec& spec, const Layout& layout, const Keys& more = {})
       : whole(spec, stream), ranks(Gathered(spec, more), layout.copies, layout.shards, nullptr, layout.has_all_to_all) {
@@ -77,7 +77,7 @@ const std::vector<Keys> kOptions = {
     {{"grafting", "none"}, {"factor_dtype", "bf16"}, {"inverse_dtype", "f16"}, {"root_spread", "true"}},
 };
 
-TEST_CASE("gathered shards make the steps of the model without shards") {
+TEST_CASE("gathered shards make the same steps as the model without shards") {
   for (const Keys& options : kOptions) {
     for (const Layout& layout : kLayouts) {
       CAPTURE(options.empty() ? "" : options[0].first + " " + options[0].second);
@@ -222,7 +222,7 @@ TEST_CASE("with gathered shards, each root is measured once, with the residuals 
         const double expected = sharded.whole.Stat(stat);
         if (OnFake()) {
           CHECK(largest == expected);
-        } else {  // residuals are rounding errors, so they have only their magnitude in common
+        } else {  // residuals are rounding errors, so only their magnitudes agree
           CHECK(std::fabs(largest - expected) <= 16 * static_cast<double>(FLT_EPSILON) + 0.5 * expected);
         }
       }
@@ -233,7 +233,7 @@ TEST_CASE("with gathered shards, each root is measured once, with the residuals 
   }
 }
 
-TEST_CASE("gathered shards allocate what the plan says, and nothing in a step") {
+TEST_CASE("gathered shards allocate the planned memory, and nothing in a step") {
   for (const Layout& layout : kLayouts) {
     for (const char* bucket : {"0", "64"}) {
       CAPTURE(layout.copies);

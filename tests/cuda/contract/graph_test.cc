@@ -14,7 +14,7 @@ namespace {
 // Roots at steps 5 and 10. Steps before the fifth use the grafting method only.
 ModelSpec GraphSpec(const Keys& more = {}) { return FiveShapes(Keys{{"precondition_frequency", "5"}} + more); }
 
-// A number in device memory. Set() enqueues its change in the stream.
+// A number in device memory. Set() enqueues the write of a new value in the stream.
 class DeviceNumber {
  public:
   DeviceNumber(int32_t dtype, cudaStream_t stream) : dtype_(dtype), stream_(stream), memory_(8), pinned_(2) {}
@@ -134,8 +134,8 @@ TEST_CASE("functions that would wait for a captured stream fail, and the capture
 }
 
 // In the global capture mode, which PyTorch uses, a call of any thread that might wait for the captured stream
-// invalidates the capture. Here the captured stream waits for the legacy stream, and the stream of the optimizer does
-// not.
+// invalidates the capture. Here the captured stream synchronizes with the legacy stream, and the stream of the
+// optimizer does not.
 TEST_CASE("no call except destroy invalidates a capture of another thread") {
   const Stage stage;
   const TestStream captured(cudaStreamDefault);

@@ -116,7 +116,7 @@ TEST_CASE("a step over a communicator of host memory is not captured, and the ca
     REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     const std::string name = kind.on_host.of_shards ? "shard_comm" : "replica_comm";
     for (int rank = 0; rank < ranks.world(); ++rank) {
-      // The graph has a memset, which the caller captures behind the step.
+      // The graph has a memset, which the caller captures after the step.
       const DeviceBytes four(4);
       const Graph graph(&ranks[rank], SHAMPOO_E_STATE, "the stream is captured, and " + name + " takes host memory",
                         four.get());
@@ -198,7 +198,7 @@ TEST_CASE(
   }
 }
 
-// Checks the size of the pinned memory. In the tests above, the fake of CUDA detects accesses behind the end of this
+// Checks the size of the pinned memory. In the tests above, the fake of CUDA detects accesses beyond the end of this
 // memory.
 TEST_CASE("if pinned memory for a communicator of host memory cannot be allocated, all ranks report its size" *
           NeedsFake()) {

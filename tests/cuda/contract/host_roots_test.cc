@@ -40,7 +40,7 @@ std::vector<char> TrainOnHost(int order, bool is_held, const ModelSpec& spec) {
   return BitsOf(model);
 }
 
-TEST_CASE("steps continue while the host computes roots, and the pace of the device and of the host changes no bit" *
+TEST_CASE("steps continue while the host computes roots, and the speed of the device and of the host changes no bit" *
           NeedsFake()) {
   const std::vector<char> expected = TrainOnHost(FAKE_CUDA_OLDEST_FIRST, false, HostRootsSpec());
   for (const int order :
@@ -158,9 +158,9 @@ TEST_CASE("rungs and counters of roots on the host are the same as on the CPU") 
 }
 
 // The device and the CPU measure roots of the same method, so their statistics differ only because their factor
-// matrices have different rounding errors. Residuals that consist of rounding errors have only their magnitude in
-// common on a GPU: a few machine epsilons of float32, in which the roots are stored. On the fake, most rounding errors
-// are those of the CPU.
+// matrices have different rounding errors. On a GPU, residuals that consist of rounding errors agree only in magnitude,
+// which is a few machine epsilons of float32, the dtype of the stored roots. On the fake, most rounding errors equal
+// those of the CPU.
 TEST_CASE("residuals of roots on the host are those of the CPU, and measuring changes no bit") {
   const double rounding = OnFake() ? 0 : 16 * static_cast<double>(FLT_EPSILON);
   for (const Keys& keys : {Keys{{"root_dtype", "f32"}}, Keys{{"root_dtype", "f64"}},
@@ -268,7 +268,7 @@ TEST_CASE("an error of the thread that computes roots on the host is returned by
   CHECK(failures > 60);
 }
 
-// Makes step `step` once for each call of the stepping thread, and makes this call fail.
+// Makes step `step` with a new optimizer for n = 1, 2, and so on. Each time, call n of the stepping thread fails.
 void FailEachOwnCall(const char* root_device, uint64_t step) {
   for (int64_t n = 1;; ++n) {
     CAPTURE(n);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CUDA loads a kernel when it is first used, which may wait for a running collective. So create loads all kernels.
-// Every other test also fails if a later call loads one; see Model.
+// Every other test also fails if a later call loads a kernel; see Model.
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/stream_rank.h"
 
@@ -148,8 +148,8 @@ TEST_CASE("create fails if a kernel cannot be loaded" * NeedsFake()) {
   }
 }
 
-// Method eigen computes the roots of the tensor, and cans those of the matrix. They have the same sizes and dtype.
-TEST_CASE("create loads the solvers of all methods, also of one that some blocks use instead of the group's method") {
+// Method eigen computes the roots of the tensor, and cans those of the matrix. The roots have the same sizes and dtype.
+TEST_CASE("create loads the solvers of all methods, also of a method that only some blocks use") {
   const StageWithStream stream;
   ModelSpec spec;
   spec.keys = {{"root_method", "cans"}, {"use_merge_dims", "false"}, {"epsilon", "1e-2"}, {"status_lag", "0"}};

@@ -148,7 +148,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the parts of a fused parameter take the steps of separate parameters") {
+TEST_CASE("the parts of a fused parameter take the same steps as separate parameters") {
   const Stage stage;
   for (const Keys& keys : {kMuon + Keys{{"second_moment", "short"}}, kMuon + kNormed, kSign + kNormed}) {
     ModelSpec fused;
@@ -194,7 +194,7 @@ TEST_CASE("a direction that diverges is skipped, and its states stay finite") {
   CHECK(model.Stat("nonfinite_blocks") == 3);
 }
 
-TEST_CASE("with methods muon and sign and with norms, gathered shards give the parameters of one rank") {
+TEST_CASE("with methods muon and sign and with norms, gathered shards give the same parameters as one rank") {
   for (const Keys& keys : {kMuon + Keys{{"second_moment", "row"}}, kMuon + kNormed, kSign + kNormed}) {
     for (const auto& [copies, shards] : {std::pair{1, 2}, {2, 2}}) {
       CAPTURE(copies);

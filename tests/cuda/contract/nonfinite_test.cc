@@ -35,7 +35,7 @@ ModelSpec SpecOf(const Bad& bad, const char* choice, const char* lag) {
   return spec;
 }
 
-// Leaves out separate outputs, which every step writes.
+// Returns all parameters and states, without separate outputs, which every step writes.
 std::vector<std::vector<double>> ParamsAndStates(const Model& model) {
   std::vector<std::vector<double>> all;
   for (size_t p = 0; p < model.params(); ++p) all.push_back(model.ParamValues(p));

@@ -51,9 +51,9 @@ class SkipCall {
   int64_t* calls_;
 };
 
-// Calls train(skip) while the fake device runs its streams in this order, and returns its result. The result is empty
-// if a step failed or the fake has detected a problem. calls: receives the number of calls of skipped.function; may be
-// nullptr.
+// Calls train(skip) while the fake device runs its streams in this order, and returns the result of train(). The result
+// is empty if a step failed or the fake has detected a problem. calls: receives the number of calls of
+// skipped.function; may be nullptr.
 template <typename Train>
 std::vector<char> RunInOrder(const Order& order, const Skipped& skipped, int64_t* calls, const Train& train) {
   fake_cuda_reset();

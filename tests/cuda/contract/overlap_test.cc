@@ -30,8 +30,9 @@ ModelSpec SpecOfBuckets(const BucketKind& kind, const char* bucket, const Keys& 
   return spec;
 }
 
-// A communicator that marks in the caller's stream where each exchange was enqueued, and in its own stream where it
-// ends. It can report that an exchange failed after it was enqueued.
+// A communicator that records two events for each exchange: one in the caller's stream when the exchange is enqueued,
+// and one in the stream of the exchange after its work. The communicator can report that an exchange failed after it
+// was enqueued.
 class MarkedComm {
  public:
   struct Mark {
@@ -139,8 +140,8 @@ TEST_CASE("the work before the exchange of a bucket does not wait for the exchan
   }
 }
 
-// Lets exchange nth of step 2 fail (0: none), and checks that the stream then waits for all work of the step. The first
-// roots are due at step 50. Returns the number of exchanges in step 2.
+// Makes exchange number `nth` of step 2 fail (0: none), and checks that the stream then waits for all work of the step.
+// The first roots are due at step 50. Returns the number of exchanges in step 2.
 size_t FailExchange(const BucketKind& kind, size_t nth, bool captured) {
   const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   MarkedRank rank(kind, "64", stream, {{"precondition_frequency", "50"}, {"refresh_growth", "0"}});

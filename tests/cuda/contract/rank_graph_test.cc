@@ -67,7 +67,8 @@ TEST_CASE("a step of several ranks whose communicators wait cannot be captured, 
   }
 }
 
-// Step 5 refreshes roots. With root_async, steps 2, 4 and 6 do, and the steps after 4 and 6 use these roots.
+// Step 5 refreshes roots. With root_async, steps 2, 4 and 6 refresh roots, and steps 5 and 7 begin to use the roots of
+// steps 4 and 6.
 TEST_CASE("a step of several ranks neither waits nor allocates" * NeedsFake()) {
   const Keys async = {{"root_async", "1"}, {"precondition_frequency", "2"}, {"refresh_growth", "0"}};
   const Keys tracked = {{"track_times", "true"}, {"track_root_residuals", "true"}};

@@ -136,7 +136,7 @@ TEST_CASE("create fails on all ranks if their plans differ") {
   CHECK(ranks.DifferencesFrom(SHAMPOO_E_INVALID, {"the plans differ: rank 2 has", "(13)"}) == "");
 }
 
-TEST_CASE("async roots on several ranks are those on one rank") {
+TEST_CASE("async roots on several ranks equal those on one rank") {
   for (const auto& [bytes, root_device] :
        {std::pair{"0", "device"}, {"128", "device"}, {"0", "host"}, {"128", "host"}}) {
     const Stage stage;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shards of a model, and copies of them: all ranks make the same decision, and return the same error. Local shards of
-// methods in eigenbases take the steps of separate parameters.
+// methods in eigenbases take the same steps as separate parameters.
 #include "tests/cuda/contract/grid.h"
 #include "tests/cuda/contract/rank_steps.h"
 
@@ -224,9 +224,9 @@ TEST_CASE("if one rank has bound no buffers, the step fails on all shards") {
   }
 }
 
-// Dims are such that the shards of a parameter are equal tensors. The bases of null spaces are arbitrary, and a GPU
-// could choose others for batches of other sizes, so results are compared on the fake only.
-TEST_CASE("local shards of methods in eigenbases take the steps of parameters that are the shards" * NeedsFake()) {
+// The dims are chosen so that all shards of a parameter are tensors of the same shape. The bases of null spaces are
+// arbitrary, and a GPU could choose other bases for batches of other sizes, so results are compared on the fake only.
+TEST_CASE("local shards of methods in eigenbases take the same steps as separate parameters" * NeedsFake()) {
   struct Case {
     Grid grid;
     std::vector<std::vector<int64_t>> whole, shards;

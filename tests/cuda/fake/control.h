@@ -56,17 +56,18 @@ SHAMPOO_FAKE_EXPORT int64_t fake_cuda_progress(int64_t operations);
 enum fake_cuda_solver {
   FAKE_CUDA_SOLVER_ENQUEUES = 0,  // eigensolvers only enqueue work; the default
   FAKE_CUDA_SOLVER_WAITS = 1,     // they wait for their work
-  // They wait, before they do anything, until another mode is set. So does cudaEventSynchronize(), except in the thread
-  // that has set this mode.
+  // Eigensolvers wait, before they do anything, until another mode is set. cudaEventSynchronize() waits, too, except in
+  // the thread that has set this mode.
   FAKE_CUDA_SOLVER_IS_HELD = 2,
 };
-// Sets whether eigensolvers of cuSOLVER wait on the host. A call that is held for a minute is a misuse, and goes on.
+// Sets whether eigensolvers of cuSOLVER wait on the host. A call that is held for a minute is recorded as a misuse, and
+// then continues.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_solver(int mode);
-// Waits until a call is held. It is a misuse if none is held within a minute.
+// Waits until a call is held. If no call is held within a minute, a misuse is recorded.
 SHAMPOO_FAKE_EXPORT void fake_cuda_wait_for_held_call(void);
 // Waits until the threads of the plugin have ended this many jobs since the last fake_cuda_mark(). A job is counted
 // when another thread sets its capture mode back to the global mode, as these threads do after each job. A wait of
-// a minute is a misuse.
+// a minute is recorded as a misuse.
 SHAMPOO_FAKE_EXPORT void fake_cuda_wait_for_jobs(int64_t jobs);
 
 // Sets whether device memory is protected from the host while no work runs; the default is true. If the system has no
@@ -137,8 +138,8 @@ enum fake_cuda_object {
 };
 // Returns the number of existing objects of a kind.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_live(int object);
-// Returns the number of existing streams with this priority. The lowest priority is 0, which streams have by default,
-// and the highest one is -5.
+// Returns the number of existing streams with this priority. The lowest priority is 0, the default of streams, and the
+// highest is -5.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_streams_of_priority(int priority);
 // Describes all existing objects and allocations; "" if there are none. The text is valid until the next call.
 SHAMPOO_FAKE_EXPORT const char* fake_cuda_leaks(void);
@@ -166,7 +167,7 @@ SHAMPOO_FAKE_EXPORT void fake_cuda_fail_always(const char* function, int code);
 // Sets the largest batch of matrices that cuSOLVER accepts. Solvers and the queries of their workspace sizes reject
 // larger batches.
 SHAMPOO_FAKE_EXPORT void fake_cuda_limit_eigen_batches(int64_t matrices);
-// Returns the name of the function that failed, or was skipped, last; "" if none was.
+// Returns the name of the last function that failed or was skipped; "" if there is none.
 SHAMPOO_FAKE_EXPORT const char* fake_cuda_last_failed(void);
 // Does the same as fake_cuda_fail for calls of this thread only.
 SHAMPOO_FAKE_EXPORT void fake_cuda_fail_here(const char* function, int64_t nth, int code);
@@ -179,7 +180,7 @@ SHAMPOO_FAKE_EXPORT void fake_cuda_skip_launch(const char* part_of_name, int64_t
 // Cancels all pending failures and skips. Returns how many there were.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_cancel_failures(void);
 // Makes later calls fail with this cudaError, as after a device fault. Calls of cuBLAS and cuSOLVER fail with their own
-// errors. Functions that free or destroy still do so.
+// errors. Functions that free memory or destroy objects still do their work.
 SHAMPOO_FAKE_EXPORT void fake_cuda_fault(int code);
 
 enum fake_cuda_eigen_fault {

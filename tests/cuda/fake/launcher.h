@@ -17,7 +17,8 @@
 // Kernels on the CPU: the interface of core/backend/cuda/plugin/cta.h.
 namespace shampoo::cuda_fake {
 
-// Returns a random number, from the seed of the fake, that selects the order of the CTAs of a kernel or of a loop.
+// Returns a random number, from the seed of the fake, that selects the order of the CTAs of a kernel or of the
+// iterations of a loop.
 uint64_t NextOrder();
 
 // Visits each number below `count` once, in an order that depends on `order`.
@@ -74,7 +75,7 @@ class Cta {
   void ForEach(int64_t count, const Work& work) const {
     cuda_fake::Order(count, cuda_fake::NextOrder()).ForEach(work);
   }
-  // Loads everything first, as the threads of a GPU may.
+  // Loads everything first, as the threads of a GPU may do.
   template <typename Load, typename Work>
   void ForEachLoaded(int64_t count, const Load& load, const Work& work) const {
     const auto loaded = LoadAll(count, load);

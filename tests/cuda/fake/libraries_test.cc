@@ -270,7 +270,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a captured graph replays, with its forks") {
   CHECK(status == cudaStreamCaptureStatusNone);
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "a call that a capture does not allow invalidates it") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "a call that a capture does not allow invalidates the capture") {
   cudaGraph_t graph = nullptr;
   void* memory = nullptr;
   cublasHandle_t blas = nullptr;

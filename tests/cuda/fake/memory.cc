@@ -34,7 +34,8 @@ constexpr uint16_t kGuardPattern = 0xfffe;
 
 size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
-// `begin` must be even. Therefore each allocation must have an even number of bytes.
+// `begin` must be an even address. Guards begin at the end of an allocation, so each allocation must have an even
+// number of bytes.
 void Fill(char* begin, char* end, uint16_t pattern) {
   uint64_t word = pattern;
   word |= word << 16;

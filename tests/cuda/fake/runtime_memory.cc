@@ -86,7 +86,7 @@ cudaError_t EnqueueCopy(void* dst, const void* src, size_t bytes, cudaMemcpyKind
   if (stream->capture != nullptr || (args.dst_known && args.src_known)) {
     return state.streams.Enqueue(stream, [args] { Copy(args); });
   }
-  // CUDA returns when it has read the pageable memory, or written it.
+  // With pageable memory, CUDA returns only after it has read or written this memory.
   const auto* const from = static_cast<const char*>(src);
   const auto staged = std::make_shared<const std::vector<char>>(from, args.src_known ? from : from + bytes);
   if (!args.src_known) args.src = staged->data();

@@ -11,7 +11,7 @@ namespace {
 constexpr int kLeastPriority = 0;
 constexpr int kGreatestPriority = -5;
 
-// Lets work progress before a query.
+// Runs work before a query (fake_cuda_set_query_progress).
 void ProgressForQuery(const std::shared_ptr<Stream>& stream, const Record* record) {
   State& state = TheState();
   if (state.query_progress > 0) state.streams.Progress(state.query_progress);

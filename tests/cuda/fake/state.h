@@ -131,7 +131,7 @@ struct State {
   // Loads a kernel when it is first used. Returns false, and records a misuse, if it must not be loaded at this time.
   bool Load(int device, const std::string& kernel);
 
-  // Reports an invalid access. The device is lost from then on.
+  // Reports an invalid access. From then on, calls that use a device fail.
   void Fault(const std::string& what);
   void Problem(const std::string& what) { memory.problems().push_back(what); }
   // Returns whether work may access these bytes. If not, calls Fault().

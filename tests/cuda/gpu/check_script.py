@@ -167,7 +167,7 @@ def check_stages(folder: str, build: str) -> None:
 
 
 def check_whole(folder: str, build: str) -> None:
-    """The whole script, from packed programs."""
+    """Tests the whole script with packed programs."""
     out, pack = os.path.join(folder, "whole"), os.path.join(folder, "programs.tar.gz")
     packed = run("--fake", "--build", build, "--pack", pack)
     require(packed.returncode == 0, packed.stdout)

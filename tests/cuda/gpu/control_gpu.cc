@@ -71,7 +71,7 @@ int fake_cuda_check_collective(const void* data, size_t) {
   cudaPointerAttributes attributes{};
   AddError("cudaPointerGetAttributes", cudaPointerGetAttributes(&attributes, data));
   if (attributes.type == cudaMemoryTypeDevice) return 1;
-  AddProblem("a collective received memory that is not of a device");
+  AddProblem("a collective received memory that is not device memory");
   return 0;
 }
 

@@ -252,7 +252,7 @@ class Probe {
     }
   }
 
-  // Matrices one by one: on one stream, and on several threads, each with a stream of its own.
+  // Times the solver for one matrix: on one stream, and on several threads that each have a stream.
   void SingleSolvers() {
     std::printf("\neigenvectors by cusolverDnXsyevd, one matrix per call, float32\n%5s %8s %8s %12s %14s %12s\n", "n",
                 "threads", "matrices", "call ms", "ms per matrix", "workspace");
@@ -443,7 +443,7 @@ class Probe {
     }
   }
 
-  // Which calls invalidate a capture of another thread in the global mode, although the calling thread is in the
+  // Prints which calls invalidate a capture of another thread in the global mode, although the calling thread is in the
   // relaxed mode.
   void CapturesOfOthers() const {
     std::printf("\ncalls in the relaxed mode, while another thread captures a blocking stream in the global mode\n");

@@ -6,19 +6,19 @@
     root_methods_table.py REPORTS.json
 
 The file contains a list of reports. Rows of reports without the keys root_method and inverse_root_override are ignored.
-The time is that of a step with roots minus that of an ordinary step.
+The time is the time of a step with roots minus the time of an ordinary step.
 """
 import json
 import sys
 
 HEAD = """Milliseconds for all roots of a step, by block size and root (inverse_root_override). An empty cell was not
-measured. r: some roots needed the recovery, so the time includes that of other methods. The column "fastest" leaves out
-such times.
+measured. r: the recovery ladder computed some roots with other methods, and the time includes this. The column
+"fastest" leaves out such times.
 """
 
 
 def read_rows(path: str) -> tuple[list[str], dict[tuple[int, int], dict[str, tuple[float, bool]]]]:
-    """Returns the methods, and by block size and root the time of each method and whether it needed the recovery."""
+    """Returns the methods, and by block size and root the time of each method and whether recovery was needed."""
     with open(path, encoding="utf-8") as file:
         reports = json.load(file)
     methods: list[str] = []

@@ -5,8 +5,9 @@
 
     torch_reference.py [--device cuda] [--block 1024] [--shapes 768x2304,768] [--runs 5]
 
-It updates one block at a time, without batched calls, as optimizers in Python usually do. It uses products for factor
-matrices, torch.linalg.eigh for inverse roots, and Adam grafting. Without --shapes, the shapes are those of GPT-2 124M.
+The program updates one block at a time, without batched calls, as optimizers in Python usually do. It uses products for
+factor matrices, torch.linalg.eigh for inverse roots, and Adam grafting. Without --shapes, the shapes are those of
+GPT-2 124M.
 """
 import argparse
 import time

@@ -17,7 +17,7 @@
 struct ncclComm {
   int world = 0, rank = 0;
   bool non_blocking = false;
-  // Work of a non-blocking communicator that is not enqueued yet, and whether the caller has asked for it.
+  // Work of a non-blocking communicator that is not enqueued yet, and whether the caller has queried its state once.
   std::function<ncclResult_t()> in_progress;
   bool asked = false;
 };

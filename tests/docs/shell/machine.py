@@ -27,7 +27,7 @@ class Machine:
             new.mkdir(parents=True, exist_ok=True)
         self.copy(source)
         for cache in (self.clone / "build").glob("*/CMakeCache.txt"):
-            cache.unlink()  # forgets the options of an earlier run
+            cache.unlink()  # the cache has the options of an earlier run
         self.make_venv()
 
     def copy(self, source: Path) -> None:
@@ -57,7 +57,8 @@ class Machine:
     def make_venv(self) -> None:
         subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", self.venv], check=True)
         (site,) = self.venv.glob("lib/python*/site-packages")
-        # If this interpreter is in a virtual environment, --system-site-packages does not include its packages.
+        # If this interpreter is in a virtual environment, --system-site-packages does not include the packages of this
+        # environment, so their folder is added here.
         (site / "of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
 
     def environment(self, cargo: str) -> dict:

@@ -48,10 +48,10 @@ def needs_installed(**options):
     return Page(needs=(GUIDE, *options.pop("needs", ())), **options)
 
 
-# The tests do not install scikit-learn; without it, the section "Needs" of these pages says to pass --data.
+# The tests do not install scikit-learn. For this case, the section "Needs" of these pages says to pass --data.
 IMAGES = Instead(r"train\.py", "train.py --data ../c_mlp/data/digits.bin", "scikit-learn is not installed, and the page describes this option")
-# If CC and CXX are not set, pip passes a longer name of the compiler, which ccache does not recognize. The CMake cache
-# is removed because it has options that another page has passed to pip.
+# Without CC and CXX, pip passes a longer name of the compiler, which ccache does not recognize. The CMake cache is
+# removed, because it has options that another page has passed to pip.
 PIP = "export CC=cc CXX=c++\nrm -f build/python/CMakeCache.txt"
 
 # The edits that docs/rust.md asks its reader to make.

@@ -25,7 +25,7 @@ class Skip(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Expects one of these statuses, and this output, of commands that match the pattern."""
+    """Checks that commands that match the pattern end with one of the statuses and print a line that matches `says`."""
 
     pattern: str
     statuses: tuple[int, ...]
@@ -73,7 +73,7 @@ class Plan(NamedTuple):
 
 
 class Rules:
-    """The rules of one page and those that matched."""
+    """The rules of one page, and which of them have matched a command or a file."""
 
     def __init__(self, rules: tuple[Rule, ...], have: Iterable[str]):
         self.rules, self.have, self.used = rules, set(have), set()

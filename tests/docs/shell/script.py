@@ -15,7 +15,7 @@ HEAD = r"""set -euo pipefail
 at=
 trap 'status=$?; [ $status -eq 0 ] || echo "$at: ended with status $status"' EXIT
 said=$(mktemp -p "$HOME")
-ends() { # STATUS... : exits unless the last command ended with one of these statuses
+ends() { # STATUS... : exits with $status, unless $status is one of these statuses
   local one
   for one in "$@"; do [ "$one" != "$status" ] || return 0; done
   exit "$status"

@@ -1,6 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# Additional tests of data/rules: the files equal the cases of the model, and replays with scaled gradients.
+# Additional tests of data/rules: a comparison of its files with the cases that the model computes, and replays with
+# scaled gradients.
 set(rules ${CMAKE_CURRENT_SOURCE_DIR}/rules)
 add_test(NAME golden.rules.cases
          COMMAND ${SHAMPOO_TEST_PYTHON} ${rules}/make_cases.py --check ${CMAKE_CURRENT_SOURCE_DIR}/data/rules)

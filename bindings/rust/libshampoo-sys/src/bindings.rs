@@ -169,7 +169,7 @@ pub struct shampoo_backend_info {
     pub unavailable_reason: *const c_char,
     /// 1: optimizers can be created on it. 0: they cannot; unavailable_reason says why.
     pub usable: i32,
-    /// Number of its devices; the CPU counts as one. 0 if usable is 0.
+    /// Number of the backend's devices; the CPU counts as one. 0 if usable is 0.
     pub device_count: i32,
 }
 
@@ -189,7 +189,7 @@ pub struct shampoo_key_info {
     pub range: *const c_char,
     /// What the key does.
     pub doc: *const c_char,
-    /// 0: a key of the whole optimizer, read from the plan's own config. 1: a key of a parameter group.
+    /// 0: a key of the whole optimizer, read from the config of shampoo_plan_create(). 1: a key of a parameter group.
     pub scope: i32,
     /// 1: shampoo_optimizer_set() can change it. 0: it is fixed when the plan takes the config.
     pub changeable: i32,
@@ -205,7 +205,7 @@ pub struct shampoo_key_info {
 pub struct shampoo_param_desc {
     /// sizeof(shampoo_param_desc), set by the \_INIT macro.
     pub struct_size: usize,
-    /// Name. It must be unique within the plan and the same in every run: keys of the state begin with it. Required.
+    /// Name. It must be unique within the plan and the same in every run: names of states begin with it. Required.
     pub name: *const c_char,
     /// Number of dims, 0..8; 0 (default) is a scalar.
     pub ndim: i32,
@@ -221,7 +221,7 @@ pub struct shampoo_param_desc {
     pub grad_dtype: i32,
     /// A group from shampoo_plan_add_group(); 0 (default) is the group of the plan's own config.
     pub group: i32,
-    /// What this rank holds of the parameter, and so what its buffers contain. 0 (default): all of it. 1: a flat shard,
+    /// The part of the parameter that this rank's buffers contain. 0 (default): the whole parameter. 1: a flat shard,
     /// elements \[flat_offset, flat_offset + flat_count) of the row-major flattened parameter. 2: a rectangle of shape
     /// local_shape whose first element is at local_offset, row-major and dense. See "shard_mode".
     pub shard_form: i32,
@@ -244,7 +244,7 @@ pub struct shampoo_param_desc {
     pub fan: i32,
     /// Sizes of the parts into which each stacked tensor is divided along its output dim (fan), for an array that stores
     /// several matrices, such as {q, k, v}. Each part is a tensor of its own. The sum of the sizes is the length of the
-    /// dim; a single size is repeated, for heads of equal size. 0 ends the list. Default: all 0, one part.
+    /// dim; a single size is repeated, for heads of equal size. 0 ends the list. Default: all 0, which means one part.
     pub row_splits: [i64; 8],
 }
 
@@ -269,7 +269,7 @@ pub struct shampoo_block_info {
     /// Distance between neighbors along each dim, in elements of the row-major flattened parameter or, with of_shard, of
     /// this rank's buffer; ndim entries, the others are 0.
     pub stride: [i64; 8],
-    /// Index of its first element, counted like stride.
+    /// Index of its first element in the flattened parameter or, with of_shard, in this rank's buffer.
     pub flat_offset: i64,
     /// Size of its state in the arena of its owner, in bytes.
     pub state_bytes: i64,
@@ -314,17 +314,18 @@ pub struct shampoo_comm_ops {
     /// SHAMPOO_CPU, the steps of an optimizer on CUDA wait in each exchange and cannot be captured (docs/cuda.md).
     pub device_type: i32,
     /// All-gather: recv receives world segments of bytes_per_rank bytes (\> 0), segment r from rank r. send may be
-    /// recv + rank \* bytes_per_rank. With SHAMPOO_CUDA it is enqueued on stream, which may differ from the stream of the
-    /// step; otherwise stream is NULL, and it returns when recv is filled. All ranks make the same sequence of calls with
-    /// the same sizes. Returns 0 or, on failure, a number for the error message. Runs on the calling thread. Required.
+    /// recv + rank \* bytes_per_rank. With SHAMPOO_CUDA the callback enqueues it on stream, which can differ from the
+    /// stream of the step. With SHAMPOO_CPU stream is NULL, and the callback returns when recv is filled. All ranks make
+    /// the same calls in the same sequence, with the same sizes. Returns 0 or, on failure, a number for the error message.
+    /// Runs on the calling thread. Required.
     pub all_gather: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, usize, *mut c_void) -> i32>,
     /// All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes\[r\] bytes to each rank r, including this
     /// one, and receives recv_bytes\[r\] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,
-    /// and so on, without gaps; sizes may be 0. Order, memory and result are as for all_gather. All ranks must have it, or
-    /// none. NULL (default): all_gather is used instead, which takes more memory and sends more.
+    /// and so on, without gaps; sizes may be 0. Order, memory and result are as for all_gather. Either all ranks have this
+    /// callback, or none. NULL (default): all_gather is used instead, which takes more memory and sends more.
     pub all_to_all: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *const usize, *mut c_void, *const usize, *mut c_void) -> i32>,
-    /// Returns a failure that was detected after the call that caused it, or 0. It is called before each all_gather and
-    /// all_to_all. Default: NULL.
+    /// Returns an error of an earlier collective that was detected after its callback had returned, or 0 if there is
+    /// none. It is called before each all_gather and all_to_all. Default: NULL.
     pub async_error: Option<unsafe extern "C" fn(*mut c_void) -> i32>,
     /// Lets the other ranks fail instead of waiting for this rank in a collective. It is called at most once: after a
     /// collective failed on this rank, after this rank received invalid data, or after this rank failed where other ranks
@@ -373,9 +374,9 @@ pub struct shampoo_executor {
     /// workspace is allocated for that many.
     pub threads: i32,
     /// Runs task(argument, i) once for every i in \[0, count), on any threads and in any order, and returns when all tasks
-    /// have returned. count is at most threads. As with a lock or a join, tasks must see what the calling thread wrote
-    /// before, and the calling thread must then see what the tasks wrote. parallel_for must not throw. It runs on the
-    /// thread of the API call.
+    /// have returned. count is at most threads. Tasks must see what the calling thread wrote before the call. When the
+    /// call returns, the calling thread must see what the tasks wrote. parallel_for must not throw. It runs on the thread
+    /// of the API call.
     pub parallel_for: Option<unsafe extern "C" fn(*mut c_void, Option<unsafe extern "C" fn(*mut c_void, i64)>, *mut c_void, i64)>,
     /// Called once, after the last use. Not called if shampoo_optimizer_create() fails. Default: NULL.
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -446,7 +447,7 @@ pub struct shampoo_state_entry {
     /// For an entry whose elements correspond to those of the block: index of the block's first element in the whole
     /// flattened parameter. -1 for other entries, including those in an eigenbasis.
     pub flat_offset: i64,
-    /// Size in the arena, in bytes. Factor matrices and inverse roots from 128 x 128 on, and all factor matrices of
+    /// Size in the arena, in bytes. Factor matrices and inverse roots of size 128 and above, and all factor matrices of
     /// methods soap and kl_shampoo, are stored as one triangle. Reading and writing always use the full matrix.
     pub stored_bytes: i64,
     /// Number of dims.
@@ -455,11 +456,11 @@ pub struct shampoo_state_entry {
     pub dtype: i32,
     /// 1: a symmetric matrix. 0: anything else.
     pub symmetric: i32,
-    /// 1: an entry of a block of this rank's shard, as shampoo_block_info.of_shard. 0: anything else.
+    /// 1: a state of a block whose shampoo_block_info.of_shard is 1. 0: anything else.
     pub of_shard: i32,
-    /// Replica rank that keeps it: this one. Each rank lists only what it keeps.
+    /// Replica rank that keeps the entry: this one. Each rank lists only its own entries.
     pub owner: i32,
-    /// Shard rank that keeps it: this one.
+    /// Shard rank that keeps the entry: this one.
     pub shard_owner: i32,
 }
 
@@ -480,8 +481,8 @@ pub struct shampoo_root_info {
     /// Number of further attempts by the recovery ladder; 0 if the first attempt succeeded.
     pub retried: i32,
     /// max |A x^p - I|, elementwise, in float64. A is the matrix including epsilon, and p is
-    /// root_num / (root_den \* exponent_multiplier). With pseudo_inverse, I is replaced by the projector on the directions
-    /// that were kept. NaN if x^p cannot be computed; 0 if the exponent is 0.
+    /// root_num / (root_den \* exponent_multiplier). With pseudo_inverse, I is replaced by the projector onto the kept
+    /// directions. NaN if x^p cannot be computed; 0 if the exponent is 0.
     pub residual: f64,
 }
 
@@ -510,8 +511,8 @@ extern "C" {
     pub fn shampoo_version() -> i32;
     /// Describes this build, for logs and bug reports.
     ///
-    /// - returns a JSON object: version, compiler, BLAS and the BLAS kernel that runs on this CPU, "backends" and
-    ///   "root_methods". Ignore members that you do not know. Valid as long as the library is loaded.
+    /// - returns a JSON object with the members "version", "compiler", "blas" (the library and its kernel for this CPU),
+    ///   "backends" and "root_methods". Ignore members that you do not know. Valid as long as the library is loaded.
     pub fn shampoo_build_info() -> *const c_char;
     /// Returns the name of a status code.
     ///
@@ -540,8 +541,8 @@ extern "C" {
     ///   library, or libshampoo_cuda.so.0 as dlopen() finds it. Any other value is the path of the file to load.
     /// - returns `SHAMPOO_OK`: it is loaded, by this call or an earlier one.
     /// - returns `SHAMPOO_E_STATE`: another file was loaded before.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: the file or a library that it needs (cuBLAS, cuSOLVER) was not found, or its version
-    ///   differs from that of this library. The error says which.
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: the file was not found, its version differs from that of this library, or a library
+    ///   that it needs (cuBLAS, cuSOLVER) was not found. The error names the cause.
     pub fn shampoo_backend_load(name_or_path: *const c_char) -> shampoo_status;
     /// Returns the number of backends that this version knows, available or not.
     ///
@@ -605,12 +606,12 @@ extern "C" {
     /// - returns `SHAMPOO_E_INVALID`: a key has no value, or as for shampoo_config_set_str(). If there are several lines, the
     ///   error names the line.
     pub fn shampoo_config_parse(config: *mut shampoo_config, options: *const c_char) -> shampoo_status;
-    /// Returns the value of a key as text that shampoo_config_set_str() reads back to the same value.
+    /// Returns the value of a key as text that shampoo_config_set_str() converts back to the same value.
     ///
     /// - `config` read. May be NULL.
     /// - `key` name of the key. May be NULL.
     /// - returns the value, valid until the config is changed or destroyed. NULL if there is no such key or an argument is
-    ///   NULL; shampoo_last_error() stays as it was.
+    ///   NULL; the message of shampoo_last_error() does not change.
     pub fn shampoo_config_get(config: *const shampoo_config, key: *const c_char) -> *const c_char;
     /// Returns the number of keys.
     ///
@@ -667,8 +668,8 @@ extern "C" {
     ) -> shampoo_status;
     /// Describes which part of a parameter another shard rank holds. With "shard_mode" gather, a plan must know the parts of
     /// all ranks. It infers them from this rank's own shard if every rank holds the whole parameter, or if the ranks hold
-    /// equal chunks of the flattened parameter or of dim 0, where the last ranks may hold less or nothing. Otherwise each
-    /// rank calls this function once for every other rank, and all ranks must describe the same shards.
+    /// equal chunks of the flattened parameter or of dim 0 (the last ranks may hold less or nothing). In all other cases,
+    /// each rank calls this function once for every other rank, and all ranks must describe the same shards.
     ///
     /// - `plan` not finished yet.
     /// - `param` index of the parameter.
@@ -721,7 +722,7 @@ extern "C" {
     /// - `rank` replica rank, in \[0, replica_world). With "shard_mode" gather over several shard ranks: replica rank \*
     ///   shard_world + shard rank. -1: this rank.
     /// - `what` one of:
-    ///   - "state": the arena of the state, exact; the size that shampoo_optimizer_desc.state and
+    ///   - "state": the arena (the memory of all states), exact; the size that shampoo_optimizer_desc.state and
     ///   shampoo_optimizer_bind_state() need;
     ///   - "workspace": everything else that a step needs;
     ///   - "total": state and workspace;
@@ -787,8 +788,8 @@ extern "C" {
         desc: *const shampoo_optimizer_desc,
     ) -> shampoo_status;
     /// Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched. Blocks: on
-    /// the CPU until the library's threads have ended, unless other optimizers use them; on CUDA until all steps are done,
-    /// which invalidates every capture of a stream that is in progress.
+    /// the CPU until the library's threads have ended, unless other optimizers use them; on CUDA until all steps are done
+    /// (this wait invalidates every stream capture in progress).
     ///
     /// - `opt` released, with all strings that it returned. May be NULL.
     pub fn shampoo_optimizer_destroy(opt: *mut shampoo_optimizer);
@@ -833,7 +834,7 @@ extern "C" {
     /// Functions of the sections State and Checkpoints use the last state_out.
     /// On CUDA, after the caller has written to an arena, for example to restore a copy, call this function with NULL and
     /// NULL, then bind the arena again. Otherwise the next step can fail with SHAMPOO_E_STATE, or use old roots with
-    /// "root_async". If the arena is not the one that the last step wrote, the next step waits for the stream once.
+    /// "root_async". If state_in is not the arena that the last step wrote, the next step waits for the stream once.
     ///
     /// - `opt` changed.
     /// - `state_in` arena that steps read. It must contain the state of an optimizer with an equal plan.
@@ -852,8 +853,8 @@ extern "C" {
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
     /// - `key` a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
     ///   "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta", "adam_lr" or "gradient_scale".
-    /// - `value` in the range of the key and of the computation dtype of the group's blocks. With method shampoo, epsilon
-    ///   or root_relative_epsilon is above 0; that key must stay above 0, and the other must stay 0. With
+    /// - `value` in the range of the key and of the computation dtype of the group's blocks. With method shampoo, the
+    ///   plan uses epsilon or root_relative_epsilon: that key must stay above 0, and the other one must stay 0. With
     ///   root_rank_handling pseudo_inverse, both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
     /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key cannot be changed, or the value is out of range.
     /// - returns `SHAMPOO_E_STATE`: key is beta1 or momentum, and is 0 in the plan, which therefore has no state for it. Create
@@ -865,7 +866,7 @@ extern "C" {
         value: f64,
     ) -> shampoo_status;
     /// Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
-    /// the CPU, a step that reads a bound scalar also sets the value. Some values leave the choice to the library: "auto",
+    /// the CPU, a step that reads a bound scalar sets the value to it. Some values leave the choice to the library: "auto",
     /// -1 for "start_preconditioning_step", and 0 for "threads". For these, it returns the number that the library uses, if
     /// there is one number for all blocks.
     ///
@@ -890,9 +891,9 @@ extern "C" {
     ///   overflow a state.
     ///
     /// If a check fails, the step fails: parameters, state and step counters are unchanged, and the caller may continue, for
-    /// example skip the batch or lower the loss scale. For the last check, the key "on_nonfinite" can make the step succeed
-    /// instead: skip_block skips the affected blocks, and skip_step skips all blocks. The outputs of skipped blocks are
-    /// written as for a missing gradient (shampoo_buffers.grad). Steps allocate no memory.
+    /// example skip the batch or lower the loss scale. If only the last check fails, the key "on_nonfinite" can let the step
+    /// succeed instead: skip_block skips the affected blocks, and skip_step skips all blocks. The outputs of skipped blocks
+    /// are written as for a missing gradient (shampoo_buffers.grad). Steps allocate no memory.
     ///
     /// Two problems are found only after the step has written states. The step then logs and counts them, and succeeds:
     /// - No method can compute an inverse root (docs/roots.md). The block keeps its previous root ("root_reused"). If this
@@ -963,19 +964,19 @@ extern "C" {
     /// - "nonfinite_blocks": how often a block caused a skip: its gradient could not be used, or its direction was not
     ///   finite or would have overflowed. With "on_nonfinite" skip_step, the other blocks of a skipped step are not counted.
     ///   With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
-    /// - "root_computed": inverse roots and eigenbases computed, and of these by method: "root_scalar", "root_diagonal",
+    /// - "root_computed": inverse roots and eigenbases computed. The same by method: "root_scalar", "root_diagonal",
     ///   "root_eigen", "root_newton", "root_higher_order", "root_cans".
-    /// - "root_retried": roots that the recovery ladder computed, and of these by rung: "root_retried_float64" (the same
-    ///   method in float64), "root_retried_eigen" (eigendecomposition in float64), "root_retried_dsyevr",
-    ///   "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device" (eigendecomposition of one matrix
-    ///   instead of a batch), "root_retried_device_newton" (Newton iteration).
+    /// - "root_retried": roots that the recovery ladder (docs/roots.md) computed after the first attempt failed. The same by
+    ///   rung: "root_retried_float64" (the same method in float64), "root_retried_eigen" (eigendecomposition in float64),
+    ///   "root_retried_dsyevr", "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device"
+    ///   (eigendecomposition of one matrix instead of a batch), "root_retried_device_newton" (Newton iteration).
     /// - "root_reused": previous roots kept because every rung failed.
     /// - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
     ///   the key "track_times": seconds that all steps spent in a phase; on the CPU over all threads, on CUDA in the stream.
     /// - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": errors of the inverse roots of the
     ///   last refresh (docs/roots.md). STAT is mean, median, p90 (the 90th percentile) or max over all factor matrices, or
-    ///   worst: the index of the matrix with the max, among the factor matrices of all blocks in the order of the plan, from
-    ///   0 on; -1 if nothing is tracked. The log names this matrix (level 2).
+    ///   worst: the index of the matrix with the largest error, counted from 0 over the factor matrices of all blocks in the
+    ///   order of the plan; -1 if nothing is tracked. The log names this matrix (level 2).
     ///
     /// - `opt` queried.
     /// - `key` one of those above.

@@ -49,7 +49,7 @@ Status AsyncOrder::WaitForStart(cudaStream_t roots, int64_t job) const {
 
 Status AsyncOrder::RecordEnd(cudaStream_t roots, int64_t job) const {
   Status status = StatusOf(cudaEventRecord(EventOf(done_, job), roots), "cudaEventRecord");
-  // No step can wait for an event that was not recorded. So this thread waits for the work.
+  // No step can wait for an event that was not recorded, so this thread waits for the work itself.
   if (!status.ok()) (void)cudaStreamSynchronize(roots);
   return status;
 }

@@ -38,6 +38,7 @@ class AsyncOrder {
   //
   // Makes later work in the stream of the roots wait for the start of the job.
   Status WaitForStart(cudaStream_t roots, int64_t job) const;
+  // Records that all work of the job has been enqueued. If that fails, waits for this work.
   Status RecordEnd(cudaStream_t roots, int64_t job) const;
 
  private:

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// averaging and weight_ema (core/rules/averages.h). ApplyDirections writes the averages of the blocks that it updates.
+// The kernels of averaging and weight_ema (core/rules/averages.h). ApplyDirections writes the averages of the blocks
+// that it updates.
 #include "core/backend/cuda/plugin/block_tile.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 
@@ -87,6 +88,7 @@ struct AdvanceAveragesBody {
     }
   }
 
+  // Decays the stored average of a tile towards the parameter.
   template <typename Real>
   SHAMPOO_DEVICE void Age(const Cta& cta, const DeviceTile& tile, const DeviceBlock& block,
                           const DeviceGroup& group) const {

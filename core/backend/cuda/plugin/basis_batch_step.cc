@@ -150,7 +150,7 @@ Status BasisBatchStep::Preload(const Tables& tables, const BatchTables& batch_ta
   });
 }
 
-// The direction in the present bases, then factor matrices and eigenbases.
+// Computes the direction in the current bases, and then updates the factor matrices and the eigenbases.
 Status BasisBatchStep::StepAfter(const Work& work) const {
   const BasisTables& basis = work.args.basis;
   const BatchTables& tensors = work.args.batch;
@@ -175,7 +175,7 @@ Status BasisBatchStep::StepAfter(const Work& work) const {
   return {};
 }
 
-// Factor matrices, eigenbases, then the direction: all from the same gradient.
+// Updates the factor matrices and the eigenbases, and then computes the direction. All use the same gradient.
 Status BasisBatchStep::StepBefore(const Work& work) const {
   const BasisTables& basis = work.args.basis;
   const BatchTables& tensors = work.args.batch;
@@ -248,7 +248,8 @@ Status BasisBatchStep::Filter(const Work& work) const {
   return {};
 }
 
-// Contracts the tensors of a run with the matrices of their dims, the last dim first. Does nothing if there are none.
+// Contracts the tensors of a run with the matrices of their dims, the last dim first. Does nothing if no dim has a
+// matrix.
 Status BasisBatchStep::Contract(const Work& work, const Handles& handles, const ShapeGroup& group, const BasisRun& run,
                                 const Chain& chain) const {
   const BatchItem& item = work.batch.items[static_cast<size_t>(run.first)];

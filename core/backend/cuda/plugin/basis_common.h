@@ -93,7 +93,7 @@ SHAMPOO_DEVICE inline void ForEachOfBoth(const Cta& cta, const MatrixTile& tile,
   tile.ForEachUpper(cta, work);
 }
 
-// Launches a body in the arithmetic of the batch. `args` and `arguments` initialize the members of the body.
+// Launches a body for the computation dtype of the batch. `args` and `arguments` initialize the members of the body.
 template <template <typename> class Body, typename... Arguments>
 cudaError_t LaunchBasis(cudaStream_t stream, int64_t ctas, const BasisArgs& args, const Arguments&... arguments) {
   if (args.computation == Dtype::kF64) return Launch(stream, ctas, Body<double>{args, arguments...});

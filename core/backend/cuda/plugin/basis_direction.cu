@@ -15,7 +15,7 @@ SHAMPOO_DEVICE inline FilterScalars<Real> ScalarsOf(const BasisTile<Real>& part)
   return scalars;
 }
 
-// Return the buffer of the rotated gradient, and that of the direction in the eigenbases.
+// Return the buffers of the rotated gradient and of the direction in the eigenbases.
 SHAMPOO_DEVICE inline void* RotatedIn(const BasisArgs& args, const DeviceBlock& block) {
   return FactorCount(block) == 0 ? args.batch.first : args.basis.third;
 }

@@ -60,7 +60,7 @@ struct PermuteColumnsBody {
 };
 
 // Householder's method, as in LAPACK's geqr2 and org2r. A thread processes whole columns, so that neighboring threads
-// read neighbors in a row.
+// read neighboring elements of a row.
 template <typename Real>
 struct OrthogonalizeBody {
   BasisArgs args;
@@ -106,7 +106,7 @@ struct OrthogonalizeBody {
     Apply(cta, d, j, matrix, static_cast<Real>(multiplier));
   }
 
-  // Applies reflector j to the columns right of it.
+  // Applies reflector j to the columns to the right of column j.
   SHAMPOO_DEVICE static void Apply(const Cta& cta, int64_t d, int64_t j, Real* matrix, Real multiplier) {
     cta.ForEach(d - 1 - j, [&](int64_t column) {
       const int64_t c = j + 1 + column;
@@ -118,7 +118,7 @@ struct OrthogonalizeBody {
     });
   }
 
-  // Applies reflector j to the product of the reflectors after it, whose columns are right of column j.
+  // Applies reflector j to the product of the reflectors after it, whose columns are to the right of column j.
   SHAMPOO_DEVICE static void FormColumns(const Cta& cta, int64_t d, int64_t j, Real* matrix, Real multiplier) {
     cta.ForEach(d - 1 - j, [&](int64_t column) { matrix[j * d + j + 1 + column] = 0; });
     Apply(cta, d, j, matrix, multiplier);

@@ -20,10 +20,10 @@ class BasisSolver {
     const BlockBatch& batch;
     const ShapeGroup& group;
     BasisRun run;
-    const double* divisor;  // 1, on the device
+    const double* divisor;  // device address of the number 1: the matrices are already divided
   };
 
-  // workspace: the memory that the solver uses.
+  // workspace: device memory that the solver uses.
   BasisSolver(RootSolver* solver, void* workspace) : solver_(solver), workspace_(workspace) {}
 
   // Replaces the batch's matrices, which hold the factor matrices divided by the bias correction, by the bases of the

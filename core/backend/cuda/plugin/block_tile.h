@@ -6,14 +6,14 @@
 
 namespace shampoo::cuda {
 
-// Returns whether P is in the second of the two buffers of tensors. This depends on whether the step has multiplied P
-// by inverse roots, and on whether norm_control, update_floor or averaging has replaced P by a difference in the other
-// buffer.
+// Returns whether P, the direction of a block, is in the second of the two buffers of tensors. This depends on whether
+// the step has multiplied P by inverse roots, and on whether norm_control, update_floor or averaging has replaced P by
+// a difference in the other buffer.
 SHAMPOO_DEVICE inline bool IsInSecond(const DeviceBlock& block, const BlockWork& work) {
   const bool is_in_second = work.rule == DirectionRule::kPrecondition && block.direction_in_second != 0;
   return is_in_second != (work.is_difference != 0);
 }
-// Return the buffer that P is in, and the other one.
+// Return the buffer of tensors that contains P, and the other one.
 SHAMPOO_DEVICE inline void* DirectionBuffer(const BatchTables& batch, const DeviceBlock& block, const BlockWork& work) {
   return IsInSecond(block, work) ? batch.second : batch.first;
 }
@@ -48,7 +48,7 @@ struct BlockTile {
 };
 
 // Returns the scalars of the step of a block: those of its group. If P has been replaced by the old parameter minus the
-// new one, it already includes learning rate, decay and shrinkage, so they are not applied again.
+// new one, the difference already includes learning rate, decay and shrinkage, so they are not applied again.
 SHAMPOO_DEVICE inline StepScalars ScalarsOfBlock(const DeviceGroup& group, const BlockWork& work) {
   StepScalars scalars = group;
   if (work.is_difference != 0) {

@@ -8,9 +8,10 @@
 
 #include "core/backend/cuda/plugin/kernel_list.h"
 
-// A kernel is a body: a struct whose call operator does the work of one cooperative thread array (CTA). It consists of
-// loops over indices, which may run in any order, and of reductions. nvcc compiles a body for a GPU. A C++ compiler
-// compiles the same source for the fake of CUDA in the tests; SHAMPOO_CUDA_FAKE names the header of its launcher.
+// A kernel is a body: a struct whose call operator does the work of one cooperative thread array (CTA). The operator
+// consists of loops over indices, which may run in any order, and of reductions. nvcc compiles a body for a GPU. A C++
+// compiler compiles the same source for the fake of CUDA in the tests; SHAMPOO_CUDA_FAKE names the header of the fake's
+// launcher.
 //
 //   struct Scale {
 //     float* data;
@@ -43,8 +44,8 @@ class Cta {
     __syncthreads();
   }
   // Calls work(i, load(i)) for every i in [0, count). A thread loads several elements before it works on the first of
-  // them, because a single load at a time leaves most of the memory's bandwidth unused. So work(i, ...) must not write
-  // what load reads for another i.
+  // them, because a single load at a time leaves most of the memory's bandwidth unused. Therefore work(i, ...) must not
+  // write data that load reads for another i.
   template <typename Load, typename Work>
   __device__ void ForEachLoaded(int64_t count, const Load& load, const Work& work) const {
     OverLoaded(count, load, work);
@@ -56,7 +57,7 @@ class Cta {
     if (threadIdx.x == 0) work();
     __syncthreads();
   }
-  // Makes the host see the earlier writes of the calling thread before its later ones.
+  // Makes the host see the earlier writes of the calling thread before its later writes.
   __device__ static void FenceHost() { __threadfence_system(); }
   // Returns the sum of term(i) to every thread. The order of the additions is fixed.
   template <typename Term>
@@ -65,7 +66,7 @@ class Cta {
     for (int64_t i = threadIdx.x; i < count; i += kCtaThreads) sum += term(i);
     return Reduce(sum, [](double a, double b) { return a + b; });
   }
-  // The same for term(i, load(i)); see ForEachLoaded.
+  // Like Sum(), for term(i, load(i)); see ForEachLoaded.
   template <typename Load, typename Term>
   __device__ double SumLoaded(int64_t count, const Load& load, const Term& term) const {
     double sum = 0;

@@ -33,14 +33,14 @@ cudaError_t CopyState(cudaStream_t stream, const Tables& tables, int64_t bytes);
 
 // initial.cu
 // Initializes blocks [first, first + count): factor matrices and snapshots to 0, inverse roots to the group's initial
-// value, diagonal flags to 1. With methods in eigenbases: the eigenbases to I, the states E and V in them to 0, and
-// kl_scale to the group's initial value. Also sets the states to 0 that do not belong to single elements of the
-// parameter, such as gradient_count and radius.
+// value, diagonal flags to 1. With methods in eigenbases: the eigenbases to I, the states E and V, which are stored in
+// eigenbases, to 0, and kl_scale to the group's initial value. Also sets to 0 the states that do not belong to single
+// elements of the parameter, such as gradient_count and radius.
 cudaError_t InitializeFactors(cudaStream_t stream, const Tables& tables, char* arena, int64_t first, int64_t count,
                               const InitialStates* initial_by_group);
 
 // check.cu
-// Computes the largest magnitudes of gradients, and of parameters with coupled decay.
+// Computes for each tile the largest magnitude of gradients, and of parameters with coupled decay.
 cudaError_t ScanGradients(cudaStream_t stream, const Tables& tables);
 // Checks each block, and then decides for all blocks which are skipped and whether the step is rejected. any_task: see
 // StepArgs; if true, factor matrices are scanned. has_tasks: SetTasks was called for this step; if false, no block with
@@ -92,10 +92,10 @@ cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, vo
 cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 // Fills the batch's matrices with X.
 cudaError_t LoadInverseRoots(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
-// With factor_correction kl: computes F_k <- factor_decay F_k + factor_weight C_k for dim k, where C_k is in the lower
-// triangles of the batch's matrices, and the gradients whitened for dim k are in a buffer of tensors: in the second one
-// if the number of other dims with a factor matrix is odd. A block whose F_k might overflow is not updated in this
-// step, except for the factor matrices of earlier dims.
+// With factor_correction kl: computes F_k <- factor_decay F_k + factor_weight C_k for dim k. C_k is in the lower
+// triangles of the batch's matrices. The gradients whitened for dim k are in the second buffer of tensors if the number
+// of other dims with a factor matrix is odd, otherwise in the first buffer. If F_k of a block might overflow, this step
+// changes nothing of the block but the factor matrices of earlier dims, which it has already updated.
 cudaError_t UpdateWhitenedFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch,
                                   Dtype computation, int32_t k);
 // For each block in the batch whose snapshot this step takes: records the divisor and the flags with which the roots

@@ -56,8 +56,8 @@ struct FilterBody {
   }
 };
 
-// Returns whether the length of a block's direction is multiplied by the dual norm of the filtered gradient, which is
-// then still in the first buffer of tensors.
+// Returns whether the length of a block's direction is multiplied by the dual norm of the filtered gradient. The
+// filtered gradient is then still in the first buffer of tensors.
 SHAMPOO_DEVICE inline bool ScalesByDualNorm(const DeviceGroup& group, const BlockWork& work) {
   return group.settings.dual_norm_scale && work.rule == DirectionRule::kPrecondition &&
          group.grafting == Grafting::kNone;
@@ -100,7 +100,7 @@ SHAMPOO_DEVICE inline UpdateTargets TargetsOf(const Tables& tables, const Device
           .exchange = block.exchange_dtype};
 }
 
-// Decides whether the direction of a block is usable, and how the fit of the update is checked.
+// Decides whether the direction of a block is usable, and how to check whether the update fits.
 SHAMPOO_DEVICE inline void DecideCheck(const Tables& tables, int32_t b) {
   const DeviceBlock& block = tables.blocks[b];
   BlockWork& work = tables.work[b];
@@ -144,7 +144,8 @@ struct ScaleBody {
     if (ScalesByDualNorm(group, work)) {
       dual_norm = cta.Sum(block.tiles, [&](int64_t i) { return batch.products[block.first_tile + i]; });
     }
-    // With second_moment row or short, method muon keeps the norm of the direction.
+    // With second_moment row or short, method muon keeps the norm that the direction had before the division by its
+    // moment.
     const bool keeps_norm = work.rule == DirectionRule::kPrecondition && block.direction_moment.present() &&
                             block.moment_of_direction != DirectionMoment::kElement && norm > 0 && IsFinite(norm);
     cta.Once([&] {
@@ -312,7 +313,7 @@ class AverageTracker {
   const bool is_needed_;
 };
 
-// The step of blocks without an average.
+// Replaces AverageTracker for blocks without an average.
 template <typename Real>
 class NoAverage {
  public:

@@ -104,8 +104,8 @@ Status Engine::Create(const EngineDesc& desc, std::unique_ptr<Engine>* out) {
 }
 
 Engine::~Engine() {
-  // Work of this engine may still be running, on the caller's stream and on its own streams, and a thread may be
-  // enqueuing more.
+  // Work of this engine may still be running, on the caller's stream and on the engine's own streams, and a thread may
+  // be enqueuing more.
   async_roots_.reset();
   host_root_transfer_.reset();
   if (has_work_) (void)cudaEventSynchronize(done_.get());

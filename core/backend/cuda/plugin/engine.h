@@ -29,7 +29,7 @@ namespace shampoo::cuda {
 struct Engine {
  public:
   static Status Create(const EngineDesc& desc, std::unique_ptr<Engine>* out);
-  ~Engine();  // its device must be the current one
+  ~Engine();  // the engine's device must be the current device
   int device() const { return device_; }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

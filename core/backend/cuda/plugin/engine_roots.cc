@@ -142,7 +142,7 @@ Status Engine::ComputeRuns(const RootInputs& inputs, RootTask task, const BlockB
 // replaces them by I. The state's `go` is 0, so no root or status is written.
 Status Engine::PreloadRoots() {
   std::vector<DeviceSettings> groups = planned_;
-  // The first iteration differs from the others, which are alike.
+  // The first iteration runs different kernels, and all later ones run the same kernels, so two iterations suffice.
   for (DeviceSettings& group : groups) group.root_max_iterations = std::min<int64_t>(group.root_max_iterations, 2);
   std::set<std::tuple<RootMethod, int64_t, Dtype, int64_t, bool>> computed;
   for (const BlockBatch& batch : layout_.batches) {
@@ -200,7 +200,8 @@ Status Engine::ComputeRun(const DeviceSettings* groups, const BlockBatch& batch,
   return context.solver->Compute(roots, groups[block.group], *context.handles, context.workspace);
 }
 
-// Returns a batch of one matrix. Its memory is the beginning of the matrices of steps, so use it only between steps.
+// Returns a batch of one matrix. The matrix is at the beginning of the buffer of matrices that steps use, so use it
+// only between steps.
 RootBatch Engine::MatrixOf(int64_t n, Dtype computation, Dtype root_dtype) {
   RootBatch matrix;
   matrix.n = n;

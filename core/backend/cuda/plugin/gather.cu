@@ -33,7 +33,7 @@ struct TakeAgreedGradientsBody {
       const bool is_used = block.owned != 0 && agreed >= kGradient;
       char* const gradient = BufferAt(tables, block.gradient_at, is_used);
       // The update is written over the gradient. Kernels do not write the copy of a whole block, but test whether it is
-      // nullptr. So any other address will do.
+      // nullptr. So any other address suffices.
       tables.buffers[block.buffers] = {BufferAt(tables, block.param_at, is_used), gradient, gradient,
                                        agreed == kGradientAndCopy ? gradient : nullptr};
     });
@@ -47,7 +47,7 @@ struct TakeAgreedGradientsBody {
   }
 };
 
-// A tile of a slice, and where its elements are.
+// A tile of a slice, and the locations of its elements.
 class SliceTile {
  public:
   SHAMPOO_DEVICE SliceTile(const Tables& tables, int64_t index)

@@ -21,7 +21,7 @@ struct InitializeFactorsBody {
     };
     clear(block.gradient_count);
     clear(block.radius);
-    // lr_sum is not cleared: if a load resets the block, it loads lr_sum.
+    // lr_sum is not cleared: a load that resets the block also loads lr_sum.
     if (block.direction_moment.present() && block.moment_of_direction != DirectionMoment::kElement) {
       const bool is_of_rows = MeansAreOfOutputs(block.moment_of_direction, block.matrix_rows, block.matrix_columns);
       cta.ForEach(is_of_rows ? block.matrix_rows : block.matrix_columns, [&](int64_t i) {

@@ -12,7 +12,7 @@ SHAMPOO_DEVICE inline bool IsStepped(const Tables& tables, int32_t block) {
   return tables.state->go != 0 && tables.work[block].go != 0;
 }
 
-// Does the same, but returns false if a kernel of this step has found that a state of the block would overflow.
+// Like IsStepped(), but returns false if a kernel of this step has found that a state of the block would overflow.
 SHAMPOO_DEVICE inline bool UpdatesStates(const Tables& tables, int32_t block) {
   return IsStepped(tables, block) && tables.work[block].states_fit != 0;
 }
@@ -94,7 +94,7 @@ SHAMPOO_DEVICE inline int FactorCount(const DeviceBlock& block) {
   return count;
 }
 
-// Launches a body over the tiles or blocks of a batch, in the arithmetic of its blocks.
+// Launches a body over the tiles or blocks of a batch, for the computation dtype of the batch.
 template <template <typename> typename Body, typename... Arguments>
 cudaError_t LaunchOver(cudaStream_t stream, int64_t ctas, const Tables& tables, const BatchTables& batch,
                        Dtype computation, const Arguments&... arguments) {

@@ -17,7 +17,7 @@ namespace shampoo::cuda {
 struct Tables {
   const DeviceBlock* blocks;
   const DeviceParam* params;
-  Buffers* buffers;     // by parameter; with shard_mode gather, followed by those of whole blocks, by block
+  Buffers* buffers;     // by parameter; with shard_mode gather, followed by the buffers of whole blocks, by block
   DeviceGroup* groups;  // by group; then again by group, for the parameters of method muon that method adam updates
   BlockWork* work;      // by block
   StepState* state;
@@ -40,7 +40,7 @@ struct Tables {
   double* async_divisors;   // by block
   int32_t* async_flags;     // by root: may_be_diagonal
   RootStatus* async_roots;  // by root
-  // The next two are nullptr if this rank steps no block with root_async and none of a method in eigenbases.
+  // The next two are nullptr if this rank steps neither a block with root_async nor a block of a method in eigenbases.
   RootTask* tasks;                   // by block: the tasks that the host prepared for this step, if there are any
   int64_t* reported_block_counters;  // by block, in host memory
   char* exchange_buffers;            // nullptr with one rank
@@ -78,8 +78,8 @@ struct BatchTables {
   void* second;
   void* matrices;
   void* async_matrices;  // buffer of matrices for async roots; nullptr without root_async
-  // By tile: |D|^2 and |P|^2; and, with dual_norm_scale, the inner product of the filtered gradient and P. Some kernels
-  // use these arrays for other sums, which the next kernel reads.
+  // By tile: |D|^2, where D is the direction of the grafting method, and |P|^2. With dual_norm_scale, also the inner
+  // product of the filtered gradient and P. Some kernels use these arrays for other sums, which the next kernel reads.
   double* sums;
   double* products;
   int32_t* fits;  // by tile: 1 if the result fits

@@ -19,7 +19,8 @@ struct MatrixTile {
   }
   SHAMPOO_DEVICE int64_t elements() const { return rows * columns; }
 
-  // Calls work(row, column) for the elements on and below the diagonal. Neighboring threads get neighbors in a row.
+  // Calls work(row, column) for the elements on and below the diagonal. Neighboring threads get neighboring elements of
+  // a row.
   template <typename Work>
   SHAMPOO_DEVICE void ForEachLower(const Cta& cta, const Work& work) const {
     cta.ForEach(elements(), [&](int64_t i) {
@@ -53,7 +54,7 @@ struct MatrixTile {
     });
   }
   // Calls work(row, column) for the mirror images of the elements below the diagonal. Neighboring threads get
-  // neighbors in a row of the upper triangle.
+  // neighboring elements of a row of the upper triangle.
   template <typename Work>
   SHAMPOO_DEVICE void ForEachUpper(const Cta& cta, const Work& work) const {
     cta.ForEach(elements(), [&](int64_t i) {
@@ -78,8 +79,8 @@ struct MatrixTile {
   }
 };
 
-// Computes F <- decay F + weight C for a tile, on and below the diagonal. factor: the stored F. product: C, of all
-// rows.
+// Computes F <- decay F + weight C for a tile, on and below the diagonal. factor: the stored F. product: C, the whole
+// matrix.
 template <typename Real>
 SHAMPOO_DEVICE void AverageFactor(const Cta& cta, const MatrixTile& tile, const StateSlot& slot, char* factor,
                                   double decay, double weight, const Real* product) {

@@ -279,7 +279,8 @@ struct KeepNormBody {
   }
 };
 
-// If the orthogonalized direction is not finite, the update will be skipped, and the second moment must stay finite.
+// Returns whether the step divides a direction by its second moment. If the direction is not finite, the update will be
+// skipped, and the second moment must stay finite.
 SHAMPOO_DEVICE inline bool DividesDirection(const Tables& tables, int32_t b) {
   return HasMomentOfDirection(tables, b) && IsFinite(tables.work[b].orthogonal_norm);
 }

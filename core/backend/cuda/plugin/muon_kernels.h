@@ -40,8 +40,8 @@ cudaError_t CompletePolynomials(cudaStream_t stream, Dtype dtype, const EqualMat
                                 const PolynomialTerms& terms);
 
 // With ns_norm schatten4: divides the tensors of a shape group by their Schatten-4 norms and by the divisor of the
-// coefficients. ScaleForIteration has divided them by their Frobenius norms only. gram: the products of the tensors
-// with themselves, both triangles. first_item: the first item of the shape group in the batch.
+// coefficients. ScaleForIteration has divided them by their Frobenius norms only. gram: the products of the tensors and
+// their transposes, both triangles. first_item: the first item of the shape group in the batch.
 struct EqualTensors {
   void* data;
   int64_t stride;
@@ -55,7 +55,7 @@ cudaError_t WidenTensors(cudaStream_t stream, const EqualTensors& from, int64_t 
 // Updates the second moments of the orthogonalized directions, which are in `second`, and divides the directions by the
 // square roots of the moments. lines: the largest number of rows or of groups of columns of a block.
 cudaError_t DivideByMoments(cudaStream_t stream, const MuonArgs& args, int64_t lines);
-// The number of columns of a group.
+// The number of columns in a group of columns, which one CTA processes.
 inline constexpr int64_t kColumnsOfLine = 256;
 
 }  // namespace shampoo::cuda

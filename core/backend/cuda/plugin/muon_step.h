@@ -13,8 +13,8 @@
 
 namespace shampoo::cuda {
 
-// The step of batches that method muon orthogonalizes (arXiv 2502.16982). All matrices of a shape group take each step
-// of the Newton-Schulz iteration in the same batched products.
+// The step of batches that method muon orthogonalizes (arXiv 2502.16982). In each step of the Newton-Schulz iteration,
+// the same batched products process all matrices of a shape group.
 class MuonStep {
  public:
   // workspace: device memory of this layout. All arguments must outlive the object.

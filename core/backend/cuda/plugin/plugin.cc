@@ -17,7 +17,7 @@ namespace {
 Result ResultOf(const Status& status) noexcept {
   if (status.ok()) return {Code::kOk, nullptr};
   const char* const kept = ThreadText::Set(status.message());
-  const char* const fixed = "out of host memory, also for the text of this error";
+  const char* const fixed = "out of host memory; there is also no memory for the text of the error";
   return {status.code(), kept != nullptr ? kept : fixed};
 }
 
@@ -63,8 +63,8 @@ void Describe(Description* out) noexcept {
     if (error != cudaSuccess) {
       return SetUnavailable(out, Cat("the CUDA runtime failed to start: ", cudaGetErrorString(error)));
     }
-    // Devices for which this library has no kernels are counted, too, so that the numbers of the others do not change.
-    // Engine::Create rejects them.
+    // Devices for which this library has no kernels are counted, too, so that the numbers of the other devices do not
+    // change. Engine::Create rejects them.
     Status unusable;
     for (int device = 0; device < count; ++device) {
       Status status = CheckComputeCapability(device);

@@ -20,7 +20,7 @@ MeasuredChunk Place(const RootChunk& chunk, void* workspace) {
           reinterpret_cast<RootStatus*>(base + layout.statuses), reinterpret_cast<double*>(base + layout.one)};
 }
 
-// Returns the spec of the root in float64. Its epsilon is that of the measured root (RootBatch::compared).
+// Returns the spec of the root in float64. The epsilon is that of the measured root (RootBatch::compared).
 RootSpec ExactSpecOf(const RootSpec& spec) {
   RootSpec exact = spec;
   exact.method = RootMethod::kEigen;
@@ -81,7 +81,7 @@ Status RootMeter::Measure(const RootChunk& chunk, const Handles& handles, void* 
   if (chunk.spec.exponent == 0) return Status();
   batch.limit = std::numeric_limits<double>::max();
   batch.divisor = measured.one;
-  // X^(1 / exponent) has no epsilon.
+  // No epsilon is used for X^(1 / exponent).
   batch.compared = nullptr;
   SHAMPOO_RETURN_IF_ERROR(solver_->Compute(batch, PowerSpecOf(chunk), handles, of_solver));
   SHAMPOO_CUDA_TRY(RecordResiduals(handles.stream, measured));

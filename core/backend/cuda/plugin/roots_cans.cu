@@ -8,8 +8,9 @@
 namespace shampoo::cuda {
 namespace {
 
-// Records for each member the largest row sum of Y as its norm (`z`). In the last pass, also records the factor between
-// Z and X (`start`). An earlier pass records in `start` what the last pass needs for this factor.
+// Records for each member the largest row sum of Y as the norm of Y (`z`). In the last pass, also records the factor
+// between Z and X (`start`). The first of two passes records in `start` the square root of its norm, which the last
+// pass needs for this factor.
 struct RecordNormBody {
   RootChunk chunk;
   int64_t strips;

@@ -14,13 +14,13 @@
 // Data shared by the kernels and library calls that compute the roots of one chunk.
 namespace shampoo::cuda {
 
-// The record of a member of a chunk: of one matrix, while its root is computed.
+// The record of a member, which is one matrix of a chunk, while its root is computed.
 struct RootMember {
   double epsilon;  // added to the eigenvalues of the unscaled matrix
   double shift;    // added to the diagonal of the scaled matrix or, by method eigen, of the unscaled matrix
   double error;    // max |Y - I|; method cans: |r| of the check
   double start;    // the first X is this multiple of I; method cans: X is this multiple of Z
-  double factor;   // the root of the scaled matrix is multiplied by it
+  double factor;   // the root of the scaled matrix is multiplied by this factor
   double largest;  // the largest magnitude in the delivered root
   double z;        // the first Y is this multiple of the matrix; method cans: the norm by which Y is divided
   RootFailure failure;
@@ -65,7 +65,7 @@ struct RootChunk {
   Dtype computation;
   Dtype root_dtype;
   double limit;
-  double largest_residual;  // the largest one at which the result of an iteration counts as a root
+  double largest_residual;  // the largest residual with which the result of an iteration counts as a root
   void* matrices;
   const double* divisor;
   const int32_t* const* may_be_diagonal;  // nullptr: `compared` decides; both nullptr: there is no shortcut
@@ -74,7 +74,7 @@ struct RootChunk {
   RootStatus* status;
   RootMember* members;
   RootPartial* partials;
-  void* signs;
+  void* signs;  // the fixed vector of signs with which results are checked (ProbeSigns)
   int32_t* info;
 };
 
@@ -156,7 +156,7 @@ cudaError_t SubtractProduct(cudaStream_t stream, const RootChunk& chunk, void* r
                             bool is_last);
 
 // roots_output.cu
-// Copies the lower triangle of the root to the upper one, and computes the largest magnitude in it.
+// Copies the lower triangle of the root to the upper one, and computes the largest magnitude in the root.
 cudaError_t FinishRoot(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* x);
 // Check the result of an iteration by the distance of `vector` from the signs, or of `matrix` from I.
 cudaError_t CheckByVector(cudaStream_t stream, const RootChunk& chunk, const void* vector);

@@ -9,8 +9,8 @@
 #include "core/rules/coupled_scalars.h"
 
 // All members of a chunk go through the same calls. A member that has stopped is multiplied by I, which changes
-// nothing. After every few iterations the host waits for the number of running members, and ends the iteration if it is
-// 0 (docs/adr/0027).
+// nothing. After every few iterations the host waits for the number of running members, and ends the iteration if this
+// number is 0 (docs/adr/0027).
 namespace shampoo::cuda {
 namespace {
 

@@ -6,7 +6,7 @@
 #include "core/backend/cuda/plugin/roots_chunk.h"
 #include "core/rules/eigenvalue.h"
 
-// Functions that the kernels of roots share: pieces of matrices and members of a chunk.
+// Functions for pieces of matrices and for members of a chunk, which the kernels of roots share.
 namespace shampoo::cuda {
 
 // Some rows of one matrix: the work of one CTA.
@@ -55,7 +55,7 @@ template <typename Root>
 SHAMPOO_DEVICE inline void MirrorPiece(const Cta& cta, const RootChunk& chunk, const RootPiece& piece, Root* matrix) {
   const int64_t n = chunk.n;
   const auto rows = static_cast<uint32_t>(piece.rows);
-  // The row varies fastest, so that neighboring threads write neighbors in the upper triangle.
+  // The row varies fastest, so that neighboring threads write neighboring elements of the upper triangle.
   cta.ForEach(piece.rows * (piece.first + piece.rows), [&](int64_t i) {
     const auto at = static_cast<uint32_t>(i);
     const int64_t row = piece.first + at % rows;

@@ -105,7 +105,7 @@ Status ShampooProducts::Contract(const Handles& handles, const BlockBatch& batch
   *out = {TensorsIn(layout_.first, batch, shape_group), TensorsIn(layout_.second, batch, shape_group)};
   for (int k = 0; k < block.factor_count(); ++k) {
     if (!block.has_factor(k) || k == except) continue;
-    // A dim between others is multiplied in the buffer that the tensors come from.
+    // For a dim between other dims, ContractDim() uses the buffer of the source as its other buffer.
     SHAMPOO_RETURN_IF_ERROR(ContractDim(handles, {block, k, batch.computation, count}, {.tf32 = tf32}, out->tensors,
                                         MatricesOf(batch, shape_group, k), out->spare, out->tensors.data));
     std::swap(out->tensors, out->spare);

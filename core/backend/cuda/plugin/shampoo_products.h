@@ -11,10 +11,10 @@
 namespace shampoo::cuda {
 
 // The matrix products of method shampoo for the shape groups of a batch. The gradient or filtered gradient is in the
-// first buffer of tensors, and products along one dim after the other use the two buffers in turn.
+// first buffer of tensors, and each product along a dim reads one of the two buffers and writes the other.
 class ShampooProducts {
  public:
-  // workspace: the memory of the layout. streams: must remain valid.
+  // workspace: device memory of this layout. All arguments must outlive the object.
   ShampooProducts(const PlanView& plan, const DeviceLayout& layout, char* workspace, const ShapeGroupStreams& streams,
                   bool tf32)
       : plan_(plan), layout_(layout), workspace_(workspace), streams_(streams), tf32_(tf32) {}
@@ -28,7 +28,7 @@ class ShampooProducts {
   Status UpdateKlFactors(cudaStream_t stream, const Tables& tables, const BatchTables& work,
                          const BlockBatch& batch) const;
 
-  // Computes P of the first `count` blocks of a shape group: contracts H with the batch's matrices, which are the
+  // Computes P of the first `count` blocks of a shape group: contracts H with the batch's matrices, which contain the
   // inverse roots at that time.
   Status Precondition(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group,
                       int64_t count) const;
@@ -47,7 +47,7 @@ class ShampooProducts {
   EqualArrays MatricesOf(const BlockBatch& batch, const ShapeGroup& shape_group, int k) const;
   Status MultiplyDims(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group) const;
   Status MultiplyWhitened(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int k) const;
-  // Contracts the first `count` tensors with the matrices of all dims but `except`.
+  // Contracts the first `count` tensors with the matrices of all dims, without the dim `except`.
   Status Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count,
                   int except, bool tf32, Contracted* out) const;
 

@@ -46,7 +46,7 @@ Status MultiplyDim(const Handles& handles, const TensorDim& dim, const EqualArra
     SHAMPOO_CUDA_TRY(
         MoveDim(handles.stream, dim.computation, tensors.data, moved, dim.count, tensors.stride, u, false));
   }
-  // Used as a row-major matrix, the tensor is other x d if dim k is the last one, otherwise d x other.
+  // Read as a row-major matrix, the tensor is other x d if dim k is the last one, otherwise d x other.
   const int64_t other = u.before * u.after;
   return LowerProductWithTransposed(handles.blas, {.dtype = dim.computation, .transpose_a = is_last}, u.d, other,
                                     {is_between ? moved : tensors.data, is_last ? u.d : other, tensors.stride},

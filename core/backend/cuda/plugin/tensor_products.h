@@ -21,7 +21,7 @@ struct EqualArrays {
 
 // A dim of the tensors of a shape group.
 struct TensorDim {
-  const Block& block;  // one of the group
+  const Block& block;  // one block of the group
   int dim;
   Dtype computation;
   int64_t count;  // of tensors

@@ -43,7 +43,7 @@ final class Bound {
     throw new ShampooException.Invalid("there is no parameter \"" + name + "\"");
   }
 
-  /** Binds consecutive parameters. Throws if a step cannot use a binding, and binds none of them then. */
+  /** Binds consecutive parameters. If a step cannot use one of the bindings, throws and binds none of them. */
   void bind(long opt, int first, List<Binding> added) {
     if (first < 0 || added.size() > params.size() - first) {
       throw new ShampooException.Invalid(

@@ -14,9 +14,9 @@ import java.util.function.LongFunction;
  * <p>The public Java object has a Handle. The Handle has no reference to the public object, so that the cleaner can
  * destroy the library's object when the public object is unreachable.
  *
- * <p>A call holds permits until it returns, and destroying the object needs all permits: close() waits for a call, or
- * throws. A call also keeps the public object reachable. Otherwise the cleaner could destroy an object during its last
- * call.
+ * <p>A call holds permits until it returns, and destroying the object needs all permits. If close() is called during
+ * another call, it therefore waits for that call or throws. A call also keeps the public object reachable. Otherwise
+ * the cleaner could destroy an object during its last call.
  */
 final class Handle implements Runnable {
   private static final Cleaner CLEANER = Cleaner.create();
@@ -29,7 +29,7 @@ final class Handle implements Runnable {
   private volatile Thread user;
   private long address;
 
-  /** Objects that must stay alive as long as the handle, such as bound buffers. Changed only with all permits. */
+  /** Objects that must live as long as the handle, such as bound buffers. Changed only by calls with all permits. */
   Object held;
 
   Handle(Object owner, String what, long address, LongConsumer destroy) {
@@ -103,7 +103,7 @@ final class Handle implements Runnable {
     return address;
   }
 
-  /** Destroys the object after calls of other threads have returned. Does nothing if that has been done before. */
+  /** Destroys the object after calls of other threads have returned. Does nothing if it has been destroyed before. */
   void closeWaiting() {
     if (user == Thread.currentThread()) {
       throw new ShampooException.State("the " + what + " cannot be closed by a callback of its own call");

@@ -18,8 +18,8 @@ import java.util.Set;
  * Memory that the library reads or writes in place, without a copy: the remaining elements of a direct buffer, or a
  * range of addresses.
  *
- * <p>A Memory of a buffer keeps the buffer alive. Memory that can be freed explicitly must stay valid while it is
- * bound. This is memory at an address, and memory of a MemorySegment whose asByteBuffer() is bound.
+ * <p>A Memory of a buffer keeps the buffer alive. The caller must keep two kinds of memory valid while they are bound:
+ * memory at an address, and memory of a MemorySegment whose asByteBuffer() is bound.
  */
 public final class Memory {
   private final Buffer buffer;

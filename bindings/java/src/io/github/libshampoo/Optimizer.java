@@ -19,7 +19,7 @@ import java.util.stream.Stream;
  * A Shampoo optimizer. Steps read and write bound memory in place. The optimizer keeps bound buffers alive until other
  * memory is bound or the optimizer is closed.
  *
- * <p>Only one thread at a time can use an optimizer. A call while another thread is in a call throws
+ * <p>Only one thread at a time can use an optimizer. While a call runs, calls on other threads throw
  * {@link ShampooException.State}, except {@link #close}, which waits. Different threads can use different optimizers at
  * the same time. An optimizer that is not closed is destroyed some time after it becomes unreachable.
  */
@@ -260,8 +260,8 @@ public final class Optimizer implements AutoCloseable {
    * not change. With several ranks all ranks must call it.
    *
    * @param blend a number in [0, 1]: the result is (1 - blend) * parameter + blend * average.
-   * @param weights memory for each parameter, in the order of the plan, or null for a parameter that is not wanted. The
-   *     memory has the out dtype of the parameter, and does not overlap the parameter.
+   * @param weights memory for each parameter, in the order of the plan; null for a parameter of which nothing is to be
+   *     written. The memory has the out dtype of the parameter, and must not overlap the parameter.
    * @throws ShampooException.Invalid if blend is out of range, or memory does not match the plan or overlaps its
    *     parameter.
    * @throws ShampooException.State if a parameter has not been bound, or another rank makes a step.
@@ -273,8 +273,8 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Throws the first error of a step on CUDA that no call has thrown yet. Does nothing on the CPU. With several ranks
-   * all ranks must call it.
+   * Throws the first error of the steps on CUDA, unless an earlier call has thrown it. Does nothing on the CPU. With
+   * several ranks all ranks must call it.
    *
    * @param wait whether to wait until all steps that were enqueued have finished.
    * @throws ShampooException as in {@link #step()}. {@link ShampooException#step} is the number of the step that
@@ -291,8 +291,8 @@ public final class Optimizer implements AutoCloseable {
    * @param key a key for which {@link Key#changeable} is true, such as "lr" or "weight_decay".
    * @param value a number in the range of the key.
    * @throws ShampooException.Invalid if there is no such group or key, the key is fixed, or the value is out of range.
-   * @throws ShampooException.State if the key is beta1 or momentum and the plan has 0 for it: then there is no state
-   *     for it.
+   * @throws ShampooException.State if the key is beta1 or momentum, and its value in the plan is 0: the optimizer then
+   *     has no state for it.
    */
   public void set(int group, String key, double value) {
     handle.change(this, opt -> Raw.shampoo_optimizer_set(opt, group, key, value));
@@ -371,7 +371,7 @@ public final class Optimizer implements AutoCloseable {
 
   /**
    * Returns the error message of the last failed call on this optimizer, on any thread. Calls that only read, such as
-   * {@link #get}, do not count.
+   * {@link #get}, do not store their messages.
    *
    * @return the message, or "" if no call has failed.
    */
@@ -497,7 +497,7 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param directory directory in which checkpoints were saved.
    * @throws ShampooException.Files if there is no checkpoint, or a file is missing or damaged. The state does not
-   *     change, except if the load fails after it has begun to write states: docs/checkpoints.md.
+   *     change, unless the load fails after it has begun to write states (docs/checkpoints.md).
    * @throws ShampooException.Invalid if the checkpoint has other parameters, dtypes, grafting or blocks.
    */
   public void load(Path directory) {
@@ -505,8 +505,8 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Frees the memory and threads of the optimizer, and releases bound memory. If another thread is in a call, waits for
-   * it. Closing a second time has no effect.
+   * Frees the memory and threads of the optimizer, and releases bound memory. If a call runs on another thread, waits
+   * until it has returned. Closing a second time has no effect.
    *
    * @throws ShampooException.State if a callback of this optimizer, such as one of a communicator, calls it.
    */

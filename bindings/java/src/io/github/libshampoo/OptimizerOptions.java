@@ -77,7 +77,7 @@ public final class OptimizerOptions {
   /**
    * Selects the GPU.
    *
-   * @param number number of the device in CUDA; 0 (default) is the first one. On the CPU it must be 0.
+   * @param number number of the device in CUDA's numbering; 0 (default) is the first one. On the CPU it must be 0.
    * @return this.
    */
   public OptimizerOptions deviceId(int number) {

@@ -129,7 +129,7 @@ public final class Param implements Cloneable {
    * and v.
    *
    * @param order selects the output dim. The parts divide this dim.
-   * @param sizes at most 8 sizes. A single size is repeated.
+   * @param sizes at most 8 sizes. A single size is repeated along the whole dim.
    * @return the changed copy.
    */
   public Param rowSplits(Fan order, long... sizes) {

@@ -115,11 +115,12 @@ public final class Plan implements AutoCloseable {
 
   /**
    * Declares the shard of a parameter on another shard rank. This is only needed with "shard_mode" gather, and only if
-   * the shards do not have a regular layout. Then every rank declares the shards of all other ranks.
+   * the shards are neither whole parameters nor equal chunks of the flattened parameter or of its first dim. Then every
+   * rank declares the shards of all other ranks.
    *
    * @param index index of a parameter that has been added.
    * @param shardRank the other rank, in [0, number of shards).
-   * @param shard its shard. Only flatShard or rectangle is read.
+   * @param shard the shard of that rank. Only flatShard or rectangle is read.
    * @throws ShampooException.Invalid if the index or the rank is out of range, or the shard is not inside the
    *     parameter.
    * @throws ShampooException.State if the plan is finished.

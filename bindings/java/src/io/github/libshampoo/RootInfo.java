@@ -9,7 +9,7 @@ package io.github.libshampoo;
  * @param iterations number of iterations; 0 for methods that are not iterative.
  * @param converged 1 if the iteration reached root_tolerance; always 1 for methods 0 to 2 and 5. 0 if it stopped at
  *     root_max_iterations: check residual. -1 if it stopped earlier because the error no longer decreased.
- * @param retried number of attempts of the recovery ladder after the first one failed.
+ * @param retried number of further attempts by the recovery ladder; 0 if the first attempt succeeded.
  * @param residual largest element of |A x^p - I|, computed in float64. A is the matrix including epsilon, and p is
  *     rootNum / (rootDen * exponent_multiplier).
  */

@@ -232,7 +232,8 @@ public final class Shampoo {
    *     checkpoints. docs/checkpoints.md describes the files.
    * @param world communicator of all ranks of the job, or null if there is only one rank.
    * @param stream CUDA stream on which the states are copied; 0 on the CPU.
-   * @throws ShampooException.Invalid if two optimizers have parameters with the same name, or world is too small.
+   * @throws ShampooException.Invalid if two optimizers have parameters with the same name, or if an optimizer has more
+   *     ranks than world.
    * @throws ShampooException.Files if a file could not be written; the message names the file and the reason.
    * @throws ShampooException.Collective if an exchange failed.
    */
@@ -249,7 +250,7 @@ public final class Shampoo {
    * @param stream CUDA stream on which the states are copied; 0 on the CPU.
    * @throws ShampooException.Invalid if the checkpoint has other parameters, dtypes, grafting or blocks.
    * @throws ShampooException.Files if there is no checkpoint, or a file is missing or damaged. States do not change,
-   *     except if the load fails after it has begun to write states: docs/checkpoints.md.
+   *     unless the load fails after it has begun to write states (docs/checkpoints.md).
    * @throws ShampooException.Collective if an exchange failed.
    */
   public static void load(List<Optimizer> optimizers, Path directory, Comm world, long stream) {

@@ -7,7 +7,7 @@ import java.nio.CharBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 
-/** Converts strings to and from UTF-8. JNI's own functions use modified UTF-8. */
+/** Converts strings to and from UTF-8. JNI's own functions are not used, because they use modified UTF-8. */
 final class Text {
   private Text() {}
 
