@@ -31,8 +31,14 @@ class DeviceCollectives {
   // The functions for the step. This object must outlive them.
   cuda::DeviceGather gather() { return {this, Gather}; }
   cuda::DeviceAllToAll all_to_all() { return {this, AllToAll}; }
-  // Returns whether a collective of the step that was enqueued last has been called.
-  bool has_begun() const { return has_begun_; }
+  // Returns how many collectives of the step that was enqueued last this rank has joined, and of which it has received
+  // the data.
+  int64_t joined() const { return joined_; }
+  // Returns whether this rank has joined a collective of which it could not copy the received data to the device.
+  bool has_lost_data() const { return has_lost_data_; }
+  // Call before Begin() if the same step is enqueued again, to report an error: the collectives that this rank has
+  // joined are then skipped.
+  void SkipJoined() { skips_joined_ = true; }
   // Returns the failure of a collective in the step that was enqueued last, and clears it.
   Status TakeFailure();
 
@@ -40,6 +46,8 @@ class DeviceCollectives {
   static int32_t Gather(void* self, void* buffer, int64_t segment_bytes, void* stream);
   static int32_t AllToAll(void* self, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
                           void* stream);
+  template <typename Function>
+  int32_t Join(const Function& collective);
   Status GatherThroughHost(char* buffer, int64_t segment_bytes, void* stream);
   Status AllToAllThroughHost(const void* send, std::span<const size_t> send_bytes, void* recv,
                              std::span<const size_t> recv_bytes, void* stream);
@@ -47,7 +55,10 @@ class DeviceCollectives {
   Communicator* comm_;
   const cuda::DeviceEngine* engine_;
   bool is_captured_ = false;
-  bool has_begun_ = false;
+  int64_t joined_ = 0;
+  int64_t skipped_ = 0;        // collectives that are still to be skipped
+  bool skips_joined_ = false;  // applies to the next call of Begin()
+  bool has_lost_data_ = false;
   Status failure_;
 };
 

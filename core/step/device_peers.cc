@@ -125,8 +125,11 @@ void SeveralDevices::Abort() {
   }
 }
 
-bool SeveralDevices::has_begun_collectives() const {
-  return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& ranks) { return ranks->has_begun_collectives(); });
+bool SeveralDevices::TryToRejoin() {
+  const auto can_reject = [](const auto& ranks) { return !ranks->comm()->failed() && ranks->CanStillReject(); };
+  if (!std::all_of(ranks_.begin(), ranks_.end(), can_reject)) return false;
+  for (const auto& ranks : ranks_) ranks->SkipJoinedCollectives();
+  return true;
 }
 
 const DeviceRanks& SeveralDevices::RanksOf(const cuda::StepReport& report) const {

@@ -47,8 +47,9 @@ class DevicePeers {
   virtual void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) = 0;
   // Returns the failure of a collective in the step that was enqueued last, and clears it.
   virtual Status TakeFailure() = 0;
-  // Returns whether this rank has joined a collective of the step that was enqueued last.
-  virtual bool has_begun_collectives() const = 0;
+  // Call after the step that was enqueued last has failed. Returns whether the ranks can still reject it. Then, if this
+  // rank enqueues the step again, with its error, it takes part in the collectives that it has not joined yet.
+  virtual bool TryToRejoin() = 0;
   // Aborts the communicators. Called when this rank has failed and cannot report its error to the others in a step.
   virtual void Abort() = 0;
   // Returns the status, and aborts the communicators if it is an error.
@@ -76,7 +77,7 @@ class SingleDevice final : public DevicePeers {
   bool has_to_await_reports() const override { return false; }
   void Prepare(const int64_t* /*counters*/, const Status& /*own*/, cuda::StepArgs* /*args*/) override {}
   Status TakeFailure() override { return {}; }
-  bool has_begun_collectives() const override { return false; }
+  bool TryToRejoin() override { return false; }
   void Abort() override {}
   Status RejectionError(const cuda::StepReport& /*report*/, Status own, int64_t /*step*/,
                         bool /*was_replayed*/) override {
@@ -105,7 +106,7 @@ class SeveralDevices final : public DevicePeers {
   bool has_to_await_reports() const override { return true; }
   void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) override;
   Status TakeFailure() override;
-  bool has_begun_collectives() const override;
+  bool TryToRejoin() override;
   void Abort() override;
   Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
 

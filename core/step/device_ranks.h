@@ -28,7 +28,11 @@ class DeviceRanks {
   virtual const int64_t* CountedSteps(const int64_t* expected, const int64_t* /*reported*/) const { return expected; }
   virtual void Prepare(const int64_t* counters, cuda::StepArgs* args) = 0;
   virtual Status TakeFailure() = 0;
-  virtual bool has_begun_collectives() const = 0;
+  // Returns whether these ranks can still reject the step that was enqueued last: this rank has not joined the exchange
+  // in which they decide on it.
+  virtual bool CanStillReject() const = 0;
+  // See DeviceCollectives::SkipJoined().
+  virtual void SkipJoinedCollectives() = 0;
   // Agrees with the ranks on the error of a rejected step, and returns it; success if no rank has an error. own: this
   // rank's error; step, was_replayed: see DevicePeers. Collective.
   virtual Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;

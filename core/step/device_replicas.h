@@ -31,7 +31,9 @@ class DeviceReplicas final : public DeviceRanks {
   Status CheckExport() const override { return CannotExportAverages(); }
   void Prepare(const int64_t* counters, cuda::StepArgs* args) override;
   Status TakeFailure() override { return collectives_.TakeFailure(); }
-  bool has_begun_collectives() const override { return collectives_.has_begun(); }
+  // The first exchange has the headers.
+  bool CanStillReject() const override { return collectives_.joined() == 0 && !collectives_.has_lost_data(); }
+  void SkipJoinedCollectives() override { collectives_.SkipJoined(); }
   Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
 
  private:

@@ -29,6 +29,15 @@ void DeviceShards::Prepare(const int64_t* /*counters*/, cuda::StepArgs* args) {
   args->shard_place = PlaceOfRound(optimizer(), ShardRounds::kRound);
 }
 
+bool DeviceShards::CanStillReject() const {
+  // With gathered blocks: the agreement on the gradients, a collect for each bucket, and the agreement on the step.
+  // Otherwise one agreement, and with several copies another one after the exchange between the copies.
+  const PlanData& plan = inputs_.plan;
+  const auto collects = static_cast<int64_t>(plan.gathers ? plan.bucket_count : 0);
+  const int64_t before_last = plan.gathers ? 1 + collects : plan.placement.replica_world > 1 ? 1 : 0;
+  return collectives_.joined() <= before_last && !collectives_.has_lost_data();
+}
+
 Status DeviceShards::Agree(const cuda::StepReport& report, Status own, int64_t /*step*/, bool was_replayed) {
   Status agreed = RoundsOf(was_replayed).AgreeOnError(std::move(own));
   // Only the devices can compare scalars that are bound in device memory.

@@ -33,7 +33,8 @@ class DeviceShards : public DeviceRanks {
   const int64_t* CountedSteps(const int64_t* /*expected*/, const int64_t* reported) const override { return reported; }
   void Prepare(const int64_t* counters, cuda::StepArgs* args) override;
   Status TakeFailure() override { return collectives_.TakeFailure(); }
-  bool has_begun_collectives() const override { return collectives_.has_begun(); }
+  bool CanStillReject() const override;
+  void SkipJoinedCollectives() override { collectives_.SkipJoined(); }
   Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
   Status AgreeAgain(Status own, bool was_replayed) override;
 

@@ -295,13 +295,12 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
 }
 
 // Enqueues a step that is not captured. checked: the error of the checks of the host. If a call of CUDA fails, the
-// other ranks wait in the first collective of the step. If this rank has not joined that collective, it joins it with
-// the error, and all ranks reject the step.
+// other ranks wait in a collective of the step. If they have not decided on the step yet, this rank enqueues the step
+// again to report its error, and all ranks reject the step.
 Status DeviceStep::EnqueueOrAbort(Status checked) {
   Status enqueued = Enqueue(false, checked);
   if (enqueued.ok()) return {};
-  const bool can_report = peers_->CanReportFailure(false) && !peers_->has_begun_collectives();
-  if (checked.ok() && can_report && Enqueue(false, enqueued).ok()) return {};
+  if (checked.ok() && peers_->TryToRejoin() && Enqueue(false, enqueued).ok()) return {};
   return peers_->AbortOnError(std::move(enqueued));
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kFaulty = 1;
 
-// A rank whose call of CUDA fails before the first exchange of a step joins this exchange to report the error. If the
-// call fails later, the library aborts the communicator, which ends the waits of the others.
+// If a call of CUDA fails before the ranks have decided on a step, the rank reports its error in the next exchange. If
+// the call fails later, the library aborts the communicator, which ends the waits of the others.
 TEST_CASE("a rank fails: all ranks return, and parameters are those before or after the step" * NeedsFake()) {
   FailInStepOfReplicas(kReplicaKinds[0], kFaulty);
 }
@@ -22,7 +22,7 @@ TEST_CASE("a rank fails, with other kinds of exchanges" * doctest::test_suite("l
   for (size_t i = 1; i < std::size(kReplicaKinds); ++i) FailInStepOfReplicas(kReplicaKinds[i], kFaulty);
 }
 
-// If a rank fails after its first exchange, or in a collective, the library aborts both of its communicators, so that
+// If a rank fails after the decision, or in a collective, the library aborts both of its communicators, so that
 // no rank waits.
 TEST_CASE("a shard fails: all shards of all copies return, and later steps fail on all of them" *
           doctest::test_suite("long")) {
