@@ -184,6 +184,46 @@ TEST_CASE("a failed copy between the device and the host fails the step, and the
   }
 }
 
+TEST_CASE("a step that is enqueued again skips the collectives that this rank has joined") {
+  for (const bool takes_device_memory : {true, false}) {
+    CAPTURE(takes_device_memory);
+    Collectives one(takes_device_memory);
+    Bytes buffer(12);
+    REQUIRE(one.Gather(&buffer));
+    REQUIRE(one.AllToAll(Bytes(7), kSendBytes, &buffer, kRecvBytes));
+    one.device.exchange_error = "the copy failed";
+    CHECK(one.Gather(&buffer) == takes_device_memory);
+    one.device.exchange_error.clear();
+    const int64_t joined = takes_device_memory ? 3 : 2;
+    CHECK(one.collectives->joined() == joined);
+    CHECK(!one.collectives->has_lost_data());
+
+    one.collectives->SkipJoined();
+    one.collectives->Begin(false);
+    for (int64_t i = 0; i < joined; ++i) REQUIRE(one.Gather(&buffer));
+    CHECK(one.rank.calls.size() == static_cast<size_t>(joined));
+    REQUIRE(one.Gather(&buffer));
+    CHECK(one.rank.calls.size() == static_cast<size_t>(joined) + 1);
+    CHECK(one.collectives->joined() == joined + 1);
+
+    one.collectives->Begin(false);
+    CHECK(one.collectives->joined() == 0);
+    REQUIRE(one.Gather(&buffer));
+    CHECK(one.rank.calls.size() == static_cast<size_t>(joined) + 2);
+  }
+}
+
+TEST_CASE("data is lost if it was received and cannot be copied to the device") {
+  Collectives one(false);
+  Bytes buffer(12);
+  one.rank.at_end = [&] { one.device.exchange_error = "the copy failed"; };
+  CHECK(!one.Gather(&buffer));
+  CHECK(one.collectives->has_lost_data());
+  one.device.exchange_error.clear();
+  one.collectives->Begin(false);
+  CHECK(!one.collectives->has_lost_data());
+}
+
 TEST_CASE("a collective that fails while a step is captured does not fail the communicator") {
   for (const bool gathers : {true, false}) {
     Collectives one(true);
