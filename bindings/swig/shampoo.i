@@ -2,10 +2,11 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The SWIG interface of the public header, for all languages. The file of a language defines how types are passed,
- * including these macros, so it is included before the header:
+ * The SWIG interface of the public header, for all languages. The file of a language (python.i, java.i) defines how
+ * types are passed. It is included before the header, and must define these macros:
  *
- *   SHAMPOO_WAITS(function)   the function may take long or wait for other threads, so it releases the runtime's lock
+ *   SHAMPOO_WAITS(function)   the function may take long or wait for other threads, so it runs without a global lock of
+ *                             the language's runtime
  *   SHAMPOO_HANDLE_OUT(type)  how a function that creates a handle returns it; in C it is the argument `type** out`
  *   SHAMPOO_HANDLE_IN(type)   how a handle is passed to a function, including the destroy function
  */

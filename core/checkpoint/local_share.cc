@@ -113,7 +113,7 @@ Status CheckSame(const Duplicates& duplicates, const std::vector<const BlockToSa
   const BlockToSave* const first = first_blocks[duplicates.differs_in];
   if (first == nullptr) {
     return CommFailed("rank ", rank, " received from rank ", duplicates.differs_from,
-                      " a checksum of blocks for an item without blocks; expected 0", kCheckRanks);
+                      " a checksum of the blocks of an optimizer that has no blocks on rank ", rank, kCheckRanks);
   }
   return Invalid("ranks ", duplicates.differs_from, " and ", rank, " both have parameter \"", first->param,
                  "\", but the states of this parameter, or of a later parameter of the same optimizer, differ: give "

@@ -240,7 +240,7 @@ Status Resolver::ResolveFilter() {
   } else if (settings_.method == Method::kMuon && IsSet("use_nesterov") && settings_.use_nesterov) {
     return Invalid(
         "key beta3: the value ", settings_.beta3,
-        " is not allowed with use_nesterov true, which means a beta3 of beta1^2: expected only one of these two keys");
+        " is not allowed with use_nesterov true, which sets beta3 to beta1^2: expected only one of these two keys");
   }
   if (IsAuto("peak_lr")) settings_.peak_lr = settings_.lr;
   const bool decays_by_peak = settings_.weight_decay_type == WeightDecayType::kCorrected ||

@@ -336,8 +336,8 @@ Status AppendTensor(const Param& param, const Settings& settings, const Shape& t
   }
   if (count > 1 && settings.uses_norms()) {
     return Invalid("a tensor of shape ", ShapeText(tensor), " is divided into ", count,
-                   " blocks: expected a single block, because of the keys ", kNormKeys,
-                   "; set max_preconditioner_dim to at least ",
+                   " blocks: expected a single block, because the group uses norms of whole tensors (one of the keys ",
+                   kNormKeys, "); set max_preconditioner_dim to at least ",
                    *std::max_element(merged.shape.View().begin(), merged.shape.View().end()),
                    ", or use a group without these keys for the parameter");
   }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which random numbers stochastic rounding takes for the elements of a block and of a slice.
+// Which random numbers stochastic rounding uses for the elements of a block and of a slice.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -65,7 +65,7 @@ uint16_t ExpectedBits(float value, RoundedState state, int64_t place) {
 TEST_CASE("a block rounds each element with the random numbers of its place, its parameter, its state and the step") {
   const std::vector<float> values = SomeValues(kElements);
   RoundedStep whole;
-  // The same block of a rank that holds only these rows.
+  // The same block on a rank that holds only rows 1 to 3 of the parameter.
   RoundedStep of_rows;
   of_rows.param.desc.form = ShardForm::kRectangle;
   of_rows.param.desc.local_offset = Shape::Of({1, 0});

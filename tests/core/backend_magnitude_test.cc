@@ -58,7 +58,7 @@ struct Inspected {
   }
 };
 
-TEST_CASE("an inspection finds the largest element and slices of a block after scaling and coupled weight decay") {
+TEST_CASE("an inspection finds the largest element and the largest slice of each dim after scaling and coupled decay") {
   Inspected inspected;
   inspected.program.gradient_scale = -2;
   inspected.program.coupled_decay = 3;  // G = 3 - 2 i

@@ -90,7 +90,7 @@ Expected<Real> Expect(const KernelInputs<Real>& in, bool moment, bool filtered, 
   return out;
 }
 
-// Checks the elementwise loops that methods in eigenbases use in addition.
+// Checks the elementwise loops that only methods in eigenbases use.
 template <typename Real>
 void CheckEigenbasisPasses(const KernelsOf<Real>& of, const std::vector<Real>& x, const std::vector<Real>& g) {
   const auto n = static_cast<int64_t>(x.size());

@@ -45,8 +45,8 @@ void Check(const Case& c, double beta, Run&& run) {
   };
   double worst = 0;
   bool touched_above = false;
-  // Checks all elements of a small matrix. Of a large one, it checks the elements near the diagonal and at the edges
-  // of squares, and some others.
+  // Checks all elements of a small matrix. In a large matrix, checks the elements near the diagonal and at the edges of
+  // squares, and a sample of the others.
   for (int64_t i = 0; i < c.n; ++i) {
     for (int64_t j = 0; j < ldc; ++j) {
       const auto here = static_cast<size_t>(i * ldc + j);

@@ -6,7 +6,7 @@
 SOURCE is compiled with the OPTIONs and the options below. Every instantiation of every loop after a "#pragma GCC ivdep"
 must be vectorized. A loop that is not vectorized computes the same results, but takes several times as long. No other
 test notices this. g++ may unroll an instantiation completely and then vectorize the code around it. It reports no loop
-for such an instantiation, so only the others are checked, of which there must be at least one.
+for such an instantiation. Therefore each loop must have at least one instantiation that g++ reports.
 """
 import re
 import subprocess

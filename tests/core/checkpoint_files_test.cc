@@ -37,7 +37,7 @@ TEST_CASE("bytes are read back from the position at which they were written") {
   CHECK(std::string(text) == "2abc");
 }
 
-TEST_CASE("a read beyond the end of a file is an error that says where it ends") {
+TEST_CASE("a read beyond the end of a file is an error that says where the file ends") {
   const TemporaryDirectory directory;
   directory.Write("file", "0123456789");
   File file;
@@ -122,7 +122,7 @@ TEST_CASE("a number is parsed from the file names of a checkpoint and from no ot
   }
 }
 
-TEST_CASE("checkpoints are listed by decreasing number, and one without an index is not complete") {
+TEST_CASE("checkpoints are listed by decreasing number, and a checkpoint without an index is not complete") {
   const TemporaryDirectory directory;
   for (const std::string& name :
        {IndexName(2), StatesName(2, 0, 1, 1), IndexName(10), StatesName(11, 0, 1, 1), std::string("notes.txt")}) {

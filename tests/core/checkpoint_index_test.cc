@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strings in an index that no save writes: file names that are paths, and zero bytes, which end a C string.
+// Strings that a save never writes to an index: file names that are paths, and strings with zero bytes, which would end
+// a C string.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -75,7 +76,7 @@ TEST_CASE("a file name that is a path, a directory or empty is rejected with a s
   }
 }
 
-TEST_CASE("a file name with a control character is rejected and printed without it") {
+TEST_CASE("a file name with a control character is rejected, and the error shows the character as an escape") {
   for (int c = 0; c < 256; ++c) {
     if (c >= 0x20 && c != 0x7f) continue;
     CAPTURE(c);

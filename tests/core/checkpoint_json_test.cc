@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON texts of an index: what is read from them, and how they are written.
+// Reading and writing the JSON text of an index.
 #include <doctest/doctest.h>
 
 #include "core/checkpoint/index.h"
@@ -41,7 +41,7 @@ TEST_CASE("members are read by name, and only with their own type") {
 }
 
 TEST_CASE(
-    "integers beyond 64 bits, arrays with other elements than numbers, and shapes with too many dims are not read") {
+    "integers beyond 64 bits, arrays with elements that are not numbers, and shapes with too many dims are not read") {
   int64_t number = 0;
   std::vector<int64_t> numbers;
   Shape shape;

@@ -161,7 +161,7 @@ TEST_CASE("elementwise states are resharded into other blocks") {
     return matching.reset_blocks();
   };
   CHECK(resharded(saved, &to) == static_cast<int64_t>(to.plan().blocks.size()));
-  // Back in the saved blocks, every elementwise state has its original value.
+  // After resharding into the original blocks, every elementwise state has its original value.
   const SavedStates again(&to);
   StepFixture back(BlocksOf("4") + StepFixture::Keys{{"on_block_mismatch", "reset"}}, kSavedShapes);
   resharded(again, &back);

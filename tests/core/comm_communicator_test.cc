@@ -188,7 +188,7 @@ TEST_CASE("the error of a failed all-to-all has the numbers of bytes to send and
   CheckError(comm->AllToAll(bytes, send, bytes, recv), Code::kComm, "async_error of the communicator returned 8");
 }
 
-// Staging memory of a fake device. Call number fails_at and all later calls fail.
+// Staging memory of a fake device. The call with number fails_at, counted from 1, and all later calls fail.
 class FakeStaging final : public Staging {
  public:
   Status Memory(int64_t bytes, char** memory) override {

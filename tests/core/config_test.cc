@@ -191,7 +191,7 @@ TEST_CASE("the decay of factor matrices is beta2 unless shampoo_beta is set") {
   CHECK(both.beta2 == 0.98);
 }
 
-TEST_CASE("0 turns off the cap, the relative epsilon and skipped dims") {
+TEST_CASE("the value 0 turns off kl_cap, relative_epsilon and skip_dim_size") {
   const Settings settings = Resolved({{"method", "soap"},
                                       {"factor_correction", "kl"},
                                       {"kl_init", "0.1"},
@@ -201,7 +201,7 @@ TEST_CASE("0 turns off the cap, the relative epsilon and skipped dims") {
   CHECK(settings.kl_cap == 0);
   CHECK(settings.relative_epsilon == 0);
   CHECK(settings.skip_dim_size == 0);
-  // Values that turn a key off may be set with methods that do not read it.
+  // A value that turns a key off may be set with a method that does not read the key.
   CHECK(Resolved({{"method", "kl_shampoo"}, {"relative_epsilon", "0"}, {"grafting", "none"}}).relative_epsilon == 0);
 }
 
@@ -285,7 +285,7 @@ TEST_CASE("the preset shampoo_pinv sets only root_rank_handling, with which no e
   CHECK(settings.epsilon == 0);
 }
 
-TEST_CASE("the presets soap_h and kl_soap_h are method soap on the hyperball") {
+TEST_CASE("the presets soap_h and kl_soap_h are method soap with norm_control hyperball") {
   const Settings soap = Resolved({{"preset", "soap_h"}});
   const Settings kl = Resolved({{"preset", "kl_soap_h"}});
   for (const Settings* const settings : {&soap, &kl}) {
@@ -362,7 +362,7 @@ TEST_CASE("unsupported combinations of the keys of methods muon and sign, of nor
        "beta1 "
        "above 0"},
       {{{"method", "muon"}, {"use_nesterov", "true"}, {"beta3", "0.5"}},
-       "key beta3: the value 0.5 is not allowed with use_nesterov true, which means a beta3 of beta1^2: expected "
+       "key beta3: the value 0.5 is not allowed with use_nesterov true, which sets beta3 to beta1^2: expected "
        "only one of these two keys"},
       {{{"method", "sign"}, {"lr", "0"}, {"weight_decay_type", "corrected"}},
        "key peak_lr: auto is not allowed with lr 0 and weight_decay_type corrected or independent_peak: expected the "
@@ -426,7 +426,7 @@ TEST_CASE("unsupported combinations of the keys of methods muon and sign, of nor
   }
 }
 
-TEST_CASE("combinations of keys of the methods muon and sign that look like rejected ones are accepted") {
+TEST_CASE("combinations of keys of the methods muon and sign that resemble rejected combinations are accepted") {
   CHECK(Resolved({{"method", "muon"}, {"use_nesterov", "false"}, {"beta3", "0.5"}}).beta3 == 0.5);
   CHECK(Resolved({{"method", "muon"}, {"beta3", "0.5"}}).beta3 == 0.5);  // use_nesterov has its default
   CHECK(Resolved({{"method", "muon"}, {"lr", "0"}, {"peak_lr", "0.5"}}).peak_lr == 0.5);
@@ -611,8 +611,8 @@ TEST_CASE(
   CHECK(settings.start_preconditioning_step == 1);
 }
 
-// The reference implementation takes the root 0 in a list literally, and then fails. Here, 0 selects twice the order.
-// Order 0 is left out because no block has it.
+// A root of 0 in a list makes the reference implementation fail. Here, it selects twice the order. Order 0 is left out
+// because no block has it.
 TEST_CASE("the root of each order agrees with the recorded cases") {
   int checked = 0;
   for (const auto& entry : plan_test::GoldenEntries("inverse_roots")) {

@@ -50,8 +50,8 @@ class FakeDevice {
   bool captures = false;
   std::vector<cuda::RetryMethod> retries;
   int successful_retry = 0;  // the number of the retry that computes the root; 0: none does
-  // Why the device rejects the next step, if `rejection` is set. Other steps are reported as made, and counted in the
-  // arena.
+  // Why the device rejects the next step, if `rejection` is set. All other steps are reported as successful, and their
+  // numbers are written to the arena.
   struct Rejection {
     cuda::Rejection rejection;
     double value = 0;

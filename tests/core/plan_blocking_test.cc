@@ -448,7 +448,7 @@ TEST_CASE("elementwise: each block is a range of neighboring elements, as large 
   CHECK(shapes_of(Shape::Of({3, 3, kMost / 4})) == Shapes{{1, 3, kMost / 4}, {1, 3, kMost / 4}, {1, 3, kMost / 4}});
 }
 
-TEST_CASE("split: each element of random tensors is in the block of its chunk indices") {
+TEST_CASE("split: the coordinates of an element divided by max_dim give the block of the element") {
   std::mt19937_64 random(11);
   int checked = 0;
   int64_t elements = 0;

@@ -245,8 +245,9 @@ TEST_CASE("keys that control norms require one block for each parameter") {
     desc.shape = Shape::Of({8, 9});
     Status added = plan->AddParam(desc, &index);
     CheckError(added.ok() ? plan->Finish() : std::move(added), Code::kInvalid,
-               Cat("a tensor of shape (8, 9) is divided into 2 blocks: expected a single block, because of the keys ",
-                   kNormKeys, "; set max_preconditioner_dim to at least 9"));
+               Cat("a tensor of shape (8, 9) is divided into 2 blocks: expected a single block, because the group uses "
+                   "norms of whole tensors (one of the keys ",
+                   kNormKeys, "); set max_preconditioner_dim to at least 9"));
   }
 }
 

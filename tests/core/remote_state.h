@@ -12,7 +12,7 @@
 
 namespace shampoo {
 
-// Memory that the host can only copy, like that of a device.
+// Memory that the host can only copy, like device memory.
 class RemoteMemory final : public StateMemory {
  public:
   explicit RemoteMemory(int64_t bytes) : arena_(bytes) {}

@@ -310,7 +310,7 @@ TEST_CASE_TEMPLATE("basis_tolerance keeps a basis in which the matrix is nearly 
       spec.tolerance = 0;
       CHECK(!Compute<Real>(spec, n, a, &previous).outcome.is_kept);
     }
-    // The first basis has no previous one.
+    // Without a previous basis, there is none to keep.
     spec.method = BasisMethod::kEigen;
     spec.tolerance = 1;
     CHECK(!Compute<Real>(spec, n, a, nullptr).outcome.is_kept);

@@ -59,7 +59,7 @@ struct RootsOnHost {
   Status Start(RootTask task = RootTask::kTakeSnapshot, bool steps_are_by_block = true) {
     return roots->Start({&tasks, task, &settings, steps.data(), steps_are_by_block, nullptr, nullptr});
   }
-  // Makes a job, and waits for it.
+  // Starts a job and waits until it has ended.
   void Run() {
     Create();
     CheckOk(Start());

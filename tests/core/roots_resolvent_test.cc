@@ -401,7 +401,7 @@ TEST_CASE("matrices that differ by a power of four have inverse square roots wit
   }
 }
 
-TEST_CASE("matrices with condition numbers beyond float32, and other roots than the square root, use eigenvectors") {
+TEST_CASE("matrices with condition numbers beyond float32, and roots other than the square root, use eigenvectors") {
   const BlasMemory inside;
   const int64_t n = 20;
   const Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return i < 3 ? 1.0 : 0.0; });

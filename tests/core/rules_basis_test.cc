@@ -26,8 +26,8 @@ GroupSettings SettingsOf(BasisOrder order, FirstStep first, int64_t frequency, i
   return settings;
 }
 
-// Returns the numbers of the gradients, counted from 1, in whose steps a block has a task. In the names of test cases,
-// f is precondition_frequency.
+// Returns the numbers of the gradients, counted from 1, at which a block computes eigenbases. In the names of test
+// cases, f is precondition_frequency.
 std::vector<int64_t> TasksOf(const GroupSettings& settings, int64_t gradients) {
   std::vector<int64_t> tasks;
   for (int64_t before = 0; before < gradients; ++before) {
@@ -48,7 +48,7 @@ TEST_CASE("with basis_order=after, the first gradient gives the bases, and every
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 3, 5), 11) == Numbers{1, 4, 7, 10});
 }
 
-TEST_CASE("the task of the first eigenbases is kInitialize, and that of all others kCompute") {
+TEST_CASE("the first eigenbases are computed by the task kInitialize, and all later ones by kCompute") {
   const GroupSettings after = SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 3);
   CHECK(BasisTaskOf(after, 0) == RootTask::kInitialize);
   CHECK(BasisTaskOf(after, 1) == RootTask::kNone);
@@ -60,7 +60,7 @@ TEST_CASE("the task of the first eigenbases is kInitialize, and that of all othe
   CHECK(ReadsFactors(RootTask::kInitialize));
 }
 
-TEST_CASE("with basis_order=after and first_step=skip, the first gradient is no update, and no refresh follows it") {
+TEST_CASE("with basis_order=after and first_step=skip, the first gradient makes no update and causes no refresh") {
   const GroupSettings skips = SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 1);
   CHECK(UpdatesOf(skips, 1) == 0);
   CHECK(UpdatesOf(skips, 5) == 4);
@@ -263,6 +263,7 @@ struct Scalar {
   GroupSettings settings;
   double radius = 0;
 
+  // Returns the element W after a step.
   double After(double w, double p, double lr) const {
     const NormSums sums{w * w, p * w, p * p};
     NormControlStep step(settings, lr, sums, radius, {0.5, 4, 0});

@@ -95,7 +95,7 @@ inline constexpr ScalarCase kScalarCases[] = {
     {&GroupSettings::momentum_dampening, 0.25, 1, &StepScalars::momentum_weight, 0.75},
 };
 
-// A check whether a step can use a number that the caller has bound.
+// A number that the caller has bound to a key, and whether a step can use it.
 struct BoundCase {
   const char* key;
   Dtype narrowest;
@@ -310,7 +310,7 @@ inline constexpr MomentCase kMomentCases[] = {
     {5, 0, 1, 0, 0},
 };
 
-// A check whether an element can be written.
+// The new values of an element, and whether they can be written.
 struct FitCase {
   Dtype computation;
   Dtype param;
@@ -341,7 +341,7 @@ inline constexpr FitCase kFitCases[] = {
     {Dtype::kF32, Dtype::kF32, Dtype::kF32, Dtype::kF16, 65504, 1e6, 1e6, true, 1},
 };
 
-// A check whether bounds show that an update fits.
+// Bounds of an update, and whether they show that the update fits its dtype.
 struct SmallCase {
   Dtype computation;
   double decay;
@@ -456,8 +456,8 @@ struct ReplicaCase {
     int step, hyper_parameters, inputs, parameters;
   };
   Header rank1, rank2;
-  int64_t rank;  // expected, like the difference
-  RankDifference difference;
+  int64_t rank;               // expected
+  RankDifference difference;  // expected
   double expected = 1;
 
   SHAMPOO_HD double Run() const {

@@ -113,7 +113,7 @@ TEST_CASE("an index, a range or a buffer that does not fit is an error, and noth
   CHECK(matrix.observer.calls.empty());
 }
 
-TEST_CASE("elements are read and written after pending steps, whose error fails the call") {
+TEST_CASE("reading or writing elements first waits for pending steps and returns their error") {
   MatrixWithMomentum matrix;
   std::vector<float> element(1, 4.0F);
   CheckOk(ReadFloats(&matrix.state(), "p0/0/momentum", 0, &element));
@@ -125,7 +125,7 @@ TEST_CASE("elements are read and written after pending steps, whose error fails 
   CHECK(matrix.StateOf("p0/0/momentum")[0] == 5);
 }
 
-TEST_CASE("rows are packed out of every form of a symmetric matrix, and unpacked into it") {
+TEST_CASE("rows of a symmetric matrix in every form are packed and unpacked") {
   constexpr int64_t kSize = 40;  // the last rows are longer than the limit of 100 bytes below
   for (const SymmetricForm form : {SymmetricForm::kSquare, SymmetricForm::kLower, SymmetricForm::kUpper,
                                    SymmetricForm::kPackedLower, SymmetricForm::kPackedUpper}) {

@@ -23,7 +23,7 @@ struct ThreeParams {
   alignas(8) float param[4] = {}, grad[4] = {}, out[8] = {}, copy[4] = {};
 };
 
-TEST_CASE("buffers that were bound are returned, and HasGradient is true for a gradient that has elements") {
+TEST_CASE("bound buffers are returned, and HasGradient is true for a parameter with elements and a gradient") {
   ThreeParams three;
   const std::vector<Param>& params = three.fixture.plan().params;
   CheckOk(three.Bind(0, {three.param, three.grad, three.param, three.copy}));

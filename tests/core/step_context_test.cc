@@ -99,7 +99,7 @@ TEST_CASE("a step uses the bound scalars and stores their values") {
   CHECK(hyper_parameters.settings(0).lr == 0.25);
 }
 
-TEST_CASE("a parameter without a gradient is passed through, and its group keeps its counter") {
+TEST_CASE("a parameter without a gradient is copied to its output, and its group keeps its counter") {
   StepFixture::Setup setup{.keys = kPlainDescent,
                            .params = StepFixture::Describe({{2, 2}, {2, 2}}),
                            .more_groups = {kPlainDescent},
@@ -116,7 +116,7 @@ TEST_CASE("a parameter without a gradient is passed through, and its group keeps
   CHECK(descent.steps(1) == 6);
 }
 
-TEST_CASE("an excluded block is passed through and counted, and its state is unchanged") {
+TEST_CASE("an excluded block is copied to its output and counted, and its state is unchanged") {
   Descent descent({{2, 2}, {2, 2}}, {{"momentum", "0.5"}});
   Floats out(4, 9.0F);
   descent.Bind(0, descent.gradients[0].data(), out.data());
@@ -155,7 +155,7 @@ TEST_CASE("an excluded block that other ranks see stays among the items and repo
   CHECK(descent.history().counts().nonfinite_blocks == 1);
 }
 
-TEST_CASE("a skipped step copies the state, passes all parameters through, and counts no step") {
+TEST_CASE("a skipped step copies the state and all parameters to their outputs, and counts no step") {
   Descent descent({{2, 2}});
   CallerArena out(descent.plan().state_bytes());
   const char* const in = descent.state().in();
@@ -191,7 +191,7 @@ TEST_CASE("a block whose update does not fit is unchanged, and the next step fai
   }
 }
 
-TEST_CASE("the items of a bucket are returned for all its blocks or only for this rank's") {
+TEST_CASE("the items of a bucket are returned for all its blocks or only for the blocks of this rank") {
   Descent descent({{2, 2}, {2, 2}, {2, 2}, {2, 2}}, {{"comm_bucket_bytes", "1"}}, ReplicaPlacement(1, 2));
   REQUIRE(descent.plan().bucket_count == 2);
   CheckOk(descent.List());

@@ -14,7 +14,8 @@ namespace {
 
 using Bytes = std::vector<char>;
 
-// Rank 1 of three. The collectives record their arguments. From rank r they receive only bytes of the value 10 + r.
+// Rank 1 of three. The collectives record their arguments. All bytes that they receive from rank r have the value
+// 10 + r.
 class RankOfThree {
  public:
   explicit RankOfThree(bool takes_device_memory) {

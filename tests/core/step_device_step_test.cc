@@ -22,8 +22,8 @@ const StepFixture::Setup kOneMatrix = {.keys = {}, .params = StepFixture::Descri
 // An optimizer on a fake device.
 struct OnDevice {
   using Keys = StepFixture::Keys;
-  // comm: the communicator of the replicas; shard_comm: that of the shards; nullptr: there is none. The constructor
-  // completes the setup, which by default has one matrix.
+  // `comm` is the communicator of the replicas, and `shard_comm` the communicator of the shards. Each is nullptr if
+  // there is none. The constructor adds `keys` and the placement to the setup, which by default has one matrix.
   explicit OnDevice(const Keys& keys = {}, std::shared_ptr<Communicator> comm = nullptr,
                     std::shared_ptr<Communicator> shard_comm = nullptr, StepFixture::Setup setup = kOneMatrix)
       : device(FakeDevice::Reset()) {
@@ -226,8 +226,8 @@ void TakeSnapshot(OnDevice* one) {
   REQUIRE(one->device.steps.back().tasks[0] == RootTask::kTakeSnapshot);
 }
 
-// Makes the steps 9 and 10. Step 10 uses the roots of the snapshot. Checks whether these are the roots that were
-// started before (`are_used`), or whether the step computes them.
+// Makes steps 9 and 10. Step 10 uses the roots of the snapshot. Checks that it adopts the roots whose computation was
+// started at the snapshot (if `are_used`), or that it computes them itself (otherwise).
 void CheckRootsAfterSnapshot(OnDevice* one, bool are_used) {
   CheckOk(one->Step());
   CheckOk(one->Step());
@@ -284,7 +284,7 @@ TEST_CASE("a failed eigenproblem is retried on the device, first as a single pro
   }
 }
 
-TEST_CASE("a root that does not fit its dtype is not tried on the device again") {
+TEST_CASE("a root that does not fit its dtype is not computed on the device again") {
   FailedRoot one(RootFailure::kOutOfRange);
   CheckOk(one.Step());
   CheckOk(one.state->FinishSteps(nullptr));
@@ -404,7 +404,7 @@ TEST_CASE("a difference between ranks on devices is an error that names a rank")
   }
 }
 
-// A captured step is not executed, so capturing it does not yet report the error of the step before.
+// A captured step is not executed, so capturing it does not yet report the error of the previous step.
 TEST_CASE("a report returns the error of a step that the ranks rejected, even if a later step was captured") {
   const auto capture_and_report = [](DeviceReplica* rank) {
     CheckOk(rank->one.Capture());

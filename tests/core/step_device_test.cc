@@ -119,7 +119,7 @@ TEST_CASE("each reason for which a device rejects a step has its own error") {
   }
 }
 
-TEST_CASE("a step that finds a state for which it was not prepared is an error that names the state or the replay") {
+TEST_CASE("a step whose state is not the one that the host expected is an error that names the state or the replay") {
   StepFixture fixture(AsyncKeys(), {{2, 3}});
   const int64_t expected[] = {5};
   cuda::StepReport report = ReportOf(Rejection::kSchedule, 9);

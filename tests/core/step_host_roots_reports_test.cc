@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The outcomes of roots that the host computes, as the device and the reports receive them.
+// The outcomes of roots that the host computes: what is returned to the device, and what is reported.
 #include <cmath>
 
 #include "tests/core/roots_on_host.h"
@@ -21,7 +21,7 @@ TEST_CASE("the roots of a job and their statuses are returned to the device, in 
     CHECK(eigen.kind == RootKind::kEigen);
     CHECK(eigen.failure == RootFailure::kNone);
     CHECK(eigen.diagonal_input == 0);
-    CHECK(eigen.ticket == 0);  // the device knows it
+    CHECK(eigen.ticket == 0);  // not returned: the device knows the ticket
     CHECK(one.host.statuses[{0, 1}].kind == RootKind::kDiagonal);
     CHECK(one.host.statuses[{0, 1}].diagonal_input == 1);
   }
@@ -37,7 +37,7 @@ TEST_CASE("the status of a root has the iterations of its method") {
   CHECK(status.converged == 1);
 }
 
-TEST_CASE("a matrix with NaN has no root, and its failure is reported with its number in the plan") {
+TEST_CASE("a matrix with NaN has no root, and the failure is reported with the number of the matrix in the plan") {
   RootsOnHost one(2);
   one.host.matrices[{1, 0}][1] = one.host.matrices[{1, 0}][2] = std::nan("");
   one.Run();
@@ -50,7 +50,7 @@ TEST_CASE("a matrix with NaN has no root, and its failure is reported with its n
   one.CheckRoot(1, 1, kRootOnHost);
 }
 
-TEST_CASE("a root that its method does not find is computed by other rungs, on any number of threads") {
+TEST_CASE("a root that its method cannot compute is computed by another rung, on any number of threads") {
   for (const int threads : {1, 3}) {
     Placement placement;
     placement.threads = threads;

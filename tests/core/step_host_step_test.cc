@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole steps on the CPU on one rank and on threads as ranks: replicas, shards, and shards that gather blocks.
+// Whole steps on the CPU, on one rank and on several ranks, each of which is a thread. The ranks are replicas, shards,
+// or shards that gather blocks.
 #include <limits>
 
 #include "core/step/gathered_step.h"
@@ -17,7 +18,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// Keys with which all states matter from the first step on.
+// Keys with which all states affect the results from the first step on.
 const StepFixture::Keys kAllStates = {
     {"max_preconditioner_dim", "4"}, {"momentum", "0.5"}, {"precondition_frequency", "2"},
     {"use_merge_dims", "false"},     {"lr", "0.1"},       {"weight_decay", "0.01"}};

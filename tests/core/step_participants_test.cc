@@ -14,7 +14,7 @@ std::vector<bool> Chosen(const Participants& participants, const PlanData& plan)
   return chosen;
 }
 
-// Parameters with a gradient, without a gradient, without elements, and again with a gradient.
+// Four parameters: with a gradient, without a gradient, without elements, and with a gradient.
 struct FourParams : StepFixture {
   FourParams() : StepFixture({}, {{2, 2}, {2, 2}, {0, 2}, {3}}), participants(plan()) {
     Bind(1, nullptr);

@@ -49,7 +49,7 @@ TEST_CASE("the hash of a step's inputs depends on each of them") {
 
 TEST_CASE("the first input that differs is an error with the rank, its value and the value of the other ranks") {
   struct Case {
-    size_t index;  // counts the parameters, then the groups, then the flag whether the step is skipped
+    size_t index;  // of the input that differs: parameters come first, then groups, then the flag that skips the step
     int64_t value;
     Code code;
     const char* says;

@@ -91,7 +91,7 @@ TEST_CASE("ranks that reject or skip a step also join the second exchange of upd
   }
 }
 
-TEST_CASE("a rank whose first exchange failed reports that in the second one, also to ranks that skip the step") {
+TEST_CASE("a rank whose first exchange failed reports this in the second exchange, also to ranks that skip the step") {
   for (const bool skip : {false, true}) {
     CAPTURE(skip);
     ThreadRanks comms(2);
@@ -154,7 +154,7 @@ TEST_CASE("replicas whose steps have different inputs get an error that names th
   }
 }
 
-TEST_CASE("the own failure of a rank has priority over a failure that another rank forwards") {
+TEST_CASE("a rank's own failure has priority over a failure that another rank forwards") {
   ThreadRanks comms(2);
   RanksOnThreads<SharingReplica> two(&comms, kTwoBuckets, kFourMatrices);
   const auto statuses = two.Run([&](int rank, SharingReplica& replica) {

@@ -121,7 +121,7 @@ TEST_CASE("an error message is fetched in one exchange, and the error names a ra
   }
 }
 
-TEST_CASE("the flags of a round are those that any rank set") {
+TEST_CASE("a flag of a round is set if at least one rank has set it") {
   MirrorComm comm(3, 0);
   Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
   comm.change = [&](int64_t, int from, char* segment, size_t) {
@@ -226,7 +226,7 @@ TEST_CASE("a failure on one replica fails the step on all with the same message 
                 status.message());
 }
 
-// Where a shard sends the step of its group and the states of its gradients.
+// Where the segment of a shard has the step of the group and the states of the gradients, in bytes from its start.
 constexpr size_t kStepsAt = sizeof(ShardHeader), kGradientsAt = kStepsAt + sizeof(int64_t);
 
 struct Shard {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The agreements of shards when one of them skips a step, fails, or only reports a failure. step_rounds_test.cc tests
-// the comparison of their inputs, and invalid numbers.
+// how shards compare their inputs, and how they handle invalid numbers.
 #include <cstring>
 
 #include "tests/core/comm_test_util.h"
@@ -13,7 +13,7 @@
 namespace shampoo {
 namespace {
 
-// Where a shard sends the step of its group and the states of its gradients.
+// Where the segment of a shard has the step of the group and the states of the gradients, in bytes from its start.
 constexpr size_t kStepInSegment = sizeof(ShardHeader);
 constexpr size_t kGradientsInSegment = kStepInSegment + sizeof(int64_t);
 
@@ -141,7 +141,7 @@ TEST_CASE("an error of one shard is returned by all, and is marked as forwarded 
   }
 }
 
-TEST_CASE("in the second agreement, a shard returns its own error or, if it has none, that of another shard") {
+TEST_CASE("in the second agreement, a shard returns its own error or, if it has none, the error of another shard") {
   ThreadRanks comms(2);
   RanksOnThreads<AgreeingShard> two(&comms, kThirdElsewhere);
   const auto agree = [&](bool first_fails) {
@@ -158,7 +158,7 @@ TEST_CASE("in the second agreement, a shard returns its own error or, if it has 
   CHECK(statuses[1].message() == "NaN");
 }
 
-TEST_CASE("shards make no second agreement after a failed collective of theirs") {
+TEST_CASE("shards make no second agreement after one of their collectives has failed") {
   MirroredShard one;
   one.comm.error = 3;
   CheckError(one.shard.Agree().status, Code::kComm, "shard rank 0: all_gather of the communicator returned 3");
@@ -192,7 +192,7 @@ TEST_CASE("a shard that only reports a failure sends no inputs, and the other sh
   CheckError(two[0].rounds.PriorFailure(), Code::kComm, "a collective failed before");
 }
 
-TEST_CASE("an agreement on codes returns only the code of an error, and its text is fetched once") {
+TEST_CASE("an agreement on codes returns only the code of an error, and the text of the error is fetched once") {
   ThreadRanks comms(2);
   RanksOnThreads<AgreeingShard> two(&comms, kThirdElsewhere);
   const std::vector<Status> statuses = two.Run([](int rank, AgreeingShard& shard) {

@@ -45,7 +45,8 @@ const Number kNumbers[] = {
     {kGathered, "set of flags", 4, 255, 4},
 };
 
-// In one call, replaces the number that the rank `faulty` receives from the next rank. faulty -1: on all ranks.
+// In one call, replaces the number that the rank `faulty` receives from the next rank. If faulty is -1, replaces it on
+// all ranks.
 void Arm(Grid* grid, const Number& number, int faulty, int64_t call) {
   const int world = grid->world();
   grid->comm().change = [=](int rank, int64_t at, char* received, size_t bytes) {
@@ -56,7 +57,8 @@ void Arm(Grid* grid, const Number& number, int faulty, int64_t call) {
   };
 }
 
-// Steps every rank until it fails; once_more: the faulty rank then steps again. Checks that all fail without a timeout.
+// Steps every rank until it fails. If once_more is true, the faulty rank then steps again. Checks that all ranks fail
+// without a timeout.
 void StepUntilFailed(Grid* grid, const Number& number, int faulty, std::chrono::milliseconds patience,
                      bool once_more = false) {
   Arm(grid, number, faulty, kCallsOfCreate + 1);
@@ -181,8 +183,8 @@ class Garbler {
   std::mt19937_64 random_;
 };
 
-// A job whose transport changes bytes that one rank or all ranks receive, in create, steps, saves, loads or all of
-// them.
+// A job whose transport changes bytes that one rank or all ranks receive, in one of the phases create, steps, save and
+// load or in all of them.
 class GarbledJob {
  public:
   explicit GarbledJob(uint64_t seed) : random_(seed), kind_(RandomKind()), grid_(RandomSpec(), kind_, true) {

@@ -98,7 +98,7 @@ std::vector<float> StateOf(const Rank& rank, const std::string& key) {
   return {};
 }
 
-TEST_CASE("averages are those of the parameters that all ranks have, also with a narrow communication dtype") {
+TEST_CASE("averages are computed from the parameters that all ranks have, also with a narrow communication dtype") {
   for (const char* const communicate : {"updates", "params"}) {
     CAPTURE(communicate);
     RankSpec spec;

@@ -251,7 +251,7 @@ TEST_CASE("roots that fail too often on their owner are reported by all ranks in
   }
 }
 
-TEST_CASE("an update that does not fit the communication dtype is skipped, and others equal those of replicas") {
+TEST_CASE("an update that does not fit the communication dtype is skipped, and other updates equal those on replicas") {
   for (const char* const communicate : {"updates", "params"}) {
     for (const char* const lr : {"0.01", "1e6"}) {
       for (const Kind kind : kGatheringKinds) {

@@ -32,7 +32,7 @@ std::ostream& operator<<(std::ostream& out, const Kind& kind);
 // 2 or 4 ranks that are all replicas or all shards.
 inline constexpr Kind kReplicasOrShards[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}};
 
-// Calls of each communicator of steps in Grid::Create.
+// The number of calls of each communicator of steps in Grid::Create.
 inline constexpr int64_t kCallsOfCreate = 2;
 
 // Divides parameters into equal shards. The last shards may be smaller or empty.

@@ -135,7 +135,7 @@ TEST_CASE("a skipped step copies the state from one arena to the other") {
 
 TEST_CASE("a wrong call on one rank fails on all ranks without waiting") {
   Grid refused(MixedSpec(), 3, 1);
-  refused.spec(1).device_id = 1;  // wrong on the CPU; that the ranks differ is no error
+  refused.spec(1).device_id = 1;  // invalid on the CPU; ranks may otherwise have different device ids
   refused.Create();
   CHECK(refused.All(SHAMPOO_E_INVALID));
   for (int rank = 0; rank < 3; ++rank) {

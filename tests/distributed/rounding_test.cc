@@ -68,7 +68,7 @@ TEST_CASE("stochastic rounding is bit-identical to one rank, also after a resume
   CheckKinds(kElementwise, Kind{1, 3}, Kind{8, 1});
 }
 
-TEST_CASE("stochastic rounding of states is bit-identical to one rank, on any replicas and shards") {
+TEST_CASE("stochastic rounding of states is bit-identical to one rank, with any numbers of replicas and shards") {
   RankSpec spec;
   spec.keys = {{"method", "adam"},
                {"lr", "0.1"},

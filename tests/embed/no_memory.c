@@ -3,8 +3,8 @@
 //
 // A host that is out of memory: from some point on every allocation fails. Calls that need memory return
 // SHAMPOO_E_NOMEM, a step needs none, and the process continues. Each call is tried on two new threads, one without and
-// one with an earlier error, because the library stores a message for each thread and might allocate memory for the
-// first one.
+// one with an earlier error: the library stores the last message of each thread, and might allocate memory for the
+// first message of a thread.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

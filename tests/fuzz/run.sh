@@ -7,9 +7,9 @@
 #
 #   bash tests/fuzz/run.sh
 #
-# FUZZ_SECONDS and CHECKPOINT_FUZZ_SECONDS are the times of the two fuzzers (600). A fuzzer passes if it finds nothing
-# and executes at least 100,000 inputs. New inputs that reach new code are kept in build/fuzz/<target>; `-merge=1`
-# copies the useful ones to the corpus in tests/fuzz.
+# FUZZ_SECONDS and CHECKPOINT_FUZZ_SECONDS are the times of the two fuzzers in seconds (default 600). A fuzzer passes if
+# it finds nothing and executes at least 100,000 inputs. New inputs that reach new code are kept in build/fuzz/<target>.
+# To copy the useful ones to the corpus in tests/fuzz, run the fuzzer with `-merge=1`.
 
 if ! declare -F tally >/dev/null; then # not sourced
   set -euo pipefail

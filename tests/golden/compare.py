@@ -11,8 +11,8 @@ CASE_DIR holds *.safetensors cases of one suite; OUT_DIR holds files of the same
     matrix_root...  X (Q and L are optional)
     training        loss
     residuals       residuals
-With --against, the results in DIR are the expected ones, instead of those in the cases. They come from an implementation
-that is known to be correct. The tolerances are still those of the cases.
+With --against, the expected results are the results in DIR instead of the results in the cases. The results in DIR come
+from an implementation that is known to be correct. The tolerances are still those of the cases.
 With --noise, DIR has results of that implementation for perturbed inputs. The atol of a trajectory is then at least
 four times the largest change that the perturbation has caused. The recorded atol of the cases in data/rules was
 computed in the same way. Use --noise if rounding errors have larger effects than in the recorded run, for example if

@@ -217,7 +217,7 @@ const char* DecayOf(const json& type) {
   return "decoupled";
 }
 
-// Sets the keys of blocks of methods with factor matrices.
+// Sets the keys that determine the blocks of methods with factor matrices.
 void SetBlocks(Options* options, Config* config) {
   for (const char* const key : {"max_preconditioner_dim", "precondition_frequency"}) {
     config->Set(key, options->Take(key, nullptr));

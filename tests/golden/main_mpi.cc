@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// shampoo_replay_mpi: as main.cc, but every process of mpirun is a rank.
+// shampoo_replay_mpi: like main.cc, but every process of mpirun is a rank.
 #include <mpi.h>
 #include <shampoo/shampoo_mpi.h>
 

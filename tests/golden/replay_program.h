@@ -6,8 +6,8 @@
 
 namespace shampoo::golden {
 
-// The whole of shampoo_replay, whose options main.cc lists. `process`: the communicator of a process that is one rank
-// of its job; null if all ranks are threads of this process. Returns the exit status.
+// Runs shampoo_replay. main.cc lists its options. `process` is the communicator of this process if the process is one
+// rank of a job, or null if all ranks are threads of this process. Returns the exit status.
 int RunReplay(int argc, char** argv, const shampoo_comm_ops* process);
 
 }  // namespace shampoo::golden

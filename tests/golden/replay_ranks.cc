@@ -132,7 +132,7 @@ void ReplayRanks::Collect() {
   CollectTo([](const ReplayOptimizer& rank) -> const std::vector<Tensor>& { return rank.Params(); }, &params_);
 }
 
-// Assembles whole tensors from those of all ranks.
+// Assembles whole tensors from the shards of all ranks.
 template <typename TensorsOf>
 void ReplayRanks::CollectTo(TensorsOf&& tensors_of, std::vector<Tensor>* whole) {
   for (int replica = 0; replica < options_.ranks; ++replica) {

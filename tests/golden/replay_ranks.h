@@ -21,7 +21,7 @@ class ReplayRanks {
 
   // Sets a changeable key to one value for each group.
   void SetInGroups(const char* key, const std::vector<double>& values);
-  // Makes a step with gradients of whole parameters; nullptr for a parameter without one.
+  // Makes a step with gradients of whole parameters. nullptr stands for a parameter without a gradient.
   void Step(const std::vector<const void*>& gradients);
   // Exports the averages of the whole parameters.
   std::vector<Tensor> Export(double blend);

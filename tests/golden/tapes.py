@@ -8,7 +8,7 @@
 The FOLDER of --answers has the results of shampoo_replay for the same cases. Each case NAME gives two files. NAME.tape
 is a text file; its lines are executed in order, and words are separated by one blank:
 
-    key GROUP NAME VALUE             sets a key of a group; group 0 is that of the plan's config
+    key GROUP NAME VALUE             sets a key of a group; group 0 is the group of the plan's config
     param NAME GROUP DTYPE DIM...    adds a parameter with its initial value; a scalar has no DIM; DTYPE is f32, f64,
                                      f16 or bf16
     lr GROUP VALUE                   sets the learning rate

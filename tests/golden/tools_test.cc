@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Tests the parts of the replay tool without the library, so that a wrong reader or gradient is not mistaken for a
-// wrong optimizer. SHAMPOO_GOLDEN_DATA (compiled in) is the folder of the recorded data.
+// Tests the parts of the replay tool that do not use the library, so that a wrong reader or gradient is not mistaken
+// for a wrong optimizer. SHAMPOO_GOLDEN_DATA (compiled in) is the folder of the recorded data.
 #include <doctest/doctest.h>
 #include <unistd.h>
 

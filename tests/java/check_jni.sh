@@ -2,7 +2,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# check_jni.sh COMMAND...: runs the command, and fails if it fails or if -Xcheck:jni reports a problem.
+# check_jni.sh COMMAND...: runs the command. Fails if the command fails, or if -Xcheck:jni reports a problem.
 output=$("$@" 2>&1)
 status=$?
 printf '%s\n' "$output" | tail -n 60

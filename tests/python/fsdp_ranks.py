@@ -30,7 +30,7 @@ STEPS = 6
 def make() -> Any:
     """Return a model whose parameters have 13 or 5 rows, so that shards differ in size.
 
-    With 4 shards, one has no row of the last layer.
+    With 4 shards, one shard has no row of the last layer.
     """
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Linear(12, 13), torch.nn.Tanh(), torch.nn.Linear(13, 5))
@@ -53,8 +53,8 @@ def backward(model: Any, step: int) -> float:
 class Reference:
     """The same training in one process, without FSDP.
 
-    If ``pieces`` is above 1, each parameter is cut into at most this number of shards, which are the
-    optimizer's parameters.
+    If ``pieces`` is above 1, each parameter is divided into at most this number of shards. These shards are then the
+    parameters of the optimizer.
     """
 
     def __init__(self, pieces: int) -> None:
@@ -118,7 +118,7 @@ def main() -> None:
     check("blocks are gathered and delivered in each step of mode gather, and never in mode local",
           len(exchanges) == (2 * STEPS if mode == "gather" else 0))
     check(f"the loss falls from {losses[0]} to {losses[-1]}", losses[-1] < 0.6 * losses[0])
-    check("the state is there", float(opt.state[next(model.parameters())]["step"]) == STEPS)
+    check("the state has the number of steps", float(opt.state[next(model.parameters())]["step"]) == STEPS)
 
     opt.optimizer.save(folder / "checkpoint", world=ProcessGroupComm())
     again = shard(make(), mesh)
@@ -131,7 +131,7 @@ def main() -> None:
     backward(model, STEPS)
     opt.step()
     reference.step(STEPS)
-    check("a checkpoint continues", same(again, reference.model) and same(model, reference.model))
+    check("training continues from a checkpoint", same(again, reference.model) and same(model, reference.model))
     if mode == "gather":
         alone = make()
         alone_opt = Shampoo(alone.named_parameters(), **KEYS)
@@ -150,7 +150,7 @@ def main() -> None:
             raise AssertionError("not refused")
     check("states of one rank are refused", True)
 
-    # A gradient that a collective still computes.
+    # This gradient is the result of a collective that may still be running.
     weight = model[0].weight
     whole = DTensor.from_local(torch.ones(weight.shape), mesh, [Replicate()] * mesh.ndim, run_check=False)
     before = weight.full_tensor()

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two communicators of two ranks each, in four threads of one process. Their all-gather returns only when all four
-// threads are inside it. It fails if they do not arrive within 20 seconds.
+// Two communicators of two ranks each, in four threads of one process. Their all-gather returns after all four threads
+// have called it. It fails if one of them does not call it within 20 seconds.
 #include <errno.h>
 #include <pthread.h>
 #include <shampoo/shampoo.h>

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded trajectories give bit-identical results in Python as in C."""
+"""Recorded trajectories give bit-identical results in Python and in C."""
 from __future__ import annotations
 
 import subprocess
@@ -22,7 +22,7 @@ def in_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_all_cases_are_there() -> None:
+def test_all_recorded_cases_are_found() -> None:
     assert len(CASES) == 217
 
 

@@ -54,7 +54,7 @@ def in_numpy(params: Any, rates: list[float], grads: list[Any], **keys: Any) -> 
 
 @pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16])
 @pytest.mark.parametrize("keys", [{"averaging": "gpa"}, {"weight_ema": 0.75}])
-def test_averages_are_those_of_numpy(dtype: Any, keys: dict[str, Any]) -> None:
+def test_averages_are_bit_identical_to_those_of_libshampoo_optimizer(dtype: Any, keys: dict[str, Any]) -> None:
     tx = libshampoo.jax.shampoo(0.1, **KEYS, **keys)
     params = draw(1, dtype)
     leaves = [np.array(leaf) for leaf in jax.tree.leaves(params)]
@@ -178,7 +178,7 @@ def test_a_state_keeps_its_dtypes_in_a_process_with_float64(rate: Any) -> None:
 @pytest.mark.parametrize("make", [float, np.float32, np.array, jnp.float32, jnp.array], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_learning_rate_in_the_state_replaces_a_number_of_any_type(make: Any, compiled: bool) -> None:
-    """The argument of the transformation is the initial rate. The last change of the argument or the state counts."""
+    """The argument is the initial rate. Afterwards, the latest change of the argument or of the state takes effect."""
     params, grads = draw(1), draw(2)
     expected = [libshampoo.jax.shampoo(rate, **KEYS) for rate in (0.5, 0.25, 0.125)]
     expected = [tx.update(grads, tx.init(params), params)[0] for tx in expected]
@@ -382,7 +382,7 @@ def test_stacked_layers_without_stack_dims_cause_a_warning(monkeypatch: pytest.M
             libshampoo.jax.shampoo(0.1, stack_dims=stack_dims).init(other)
             libshampoo.jax.plan(other, stack_dims=stack_dims)
         libshampoo.jax._warned.clear()
-        # The message advises a function, because stack_dims=1 would turn each row of the embedding into a vector.
+        # The message recommends a function, because stack_dims=1 would turn each row of the embedding into a vector.
         with pytest.raises(UserWarning, match=r"Pass stack_dims=lambda name: name.startswith\(\"\['layers'\]\"\)\."):
             libshampoo.jax.plan(other)
     with pytest.warns(UserWarning, match=r"the 2 parameters look like 6 .* Pass stack_dims=1\. stack_dims=0"):

@@ -112,7 +112,7 @@ def test_an_injected_learning_rate_can_be_changed(compiled: bool) -> None:
     assert rates == [0.5, 0.375, 0.25, 0.125]
 
 
-def test_updates_of_the_dtype_of_the_parameters_in_a_cond() -> None:
+def test_updates_with_the_dtypes_of_the_parameters_work_in_a_cond() -> None:
     """float32 updates of 16-bit parameters differ in dtype from those of the other branch of optax.apply_if_finite."""
     params, grads = ({**tree, "w": tree["w"].astype(jnp.bfloat16)} for tree in (PARAMS, GRADS))
     tx = optax.apply_if_finite(libshampoo.jax.shampoo(0.1, update_dtype="params", **KEYS), 3)

@@ -63,7 +63,7 @@ for name, value in {"w": params["w"], **state._asdict()}.items():
     run(load, tmp_path / "middle.npz", tmp_path / "end.npz")
 
 
-def test_an_executable_from_the_cache_of_another_process(tmp_path: Path) -> None:
+def test_a_process_runs_an_executable_from_the_cache_of_another_process(tmp_path: Path) -> None:
     """Compiled code does not depend on the process that compiled it."""
     program = """
 params, state = draw(0), tx.init(draw(0))
@@ -112,7 +112,7 @@ same = lambda one, other: np.asarray(one["w"]).tobytes() == np.asarray(other["w"
 
 
 def test_a_compiled_step_of_sharded_parameters_is_bit_identical_to_one_device() -> None:
-    """The parameters stay sharded. The state can be sharded, too. Axes can be automatic or explicit."""
+    """The parameters stay sharded. The state can be sharded, too. Axes of the mesh can be automatic or explicit."""
     program = """
 from jax.sharding import AxisType
 for kind in (AxisType.Auto, AxisType.Explicit):

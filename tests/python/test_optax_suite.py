@@ -1,9 +1,10 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Runs optax's tests of its optimizers with ``libshampoo.jax`` instead. docs/verification.md has the counts.
+"""Runs optax's tests of its optimizers with ``libshampoo.jax.shampoo`` in their place.
 
-The tests come with the optax that is installed, and none is changed. optax generates them from lists of optimizers and
-their arguments. This file replaces these lists before the classes of tests are defined.
+The tests are those of the installed optax, unchanged. optax generates them from lists of optimizers and their
+arguments. This file replaces these lists before the test classes are defined. docs/verification.md has the numbers of
+passed and failed tests.
 """
 from __future__ import annotations
 
@@ -103,7 +104,7 @@ def test_alias(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_contrib(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All tests pass except one, which passes the loss to reduce_on_plateau only if the method is named sgd or momo."""
+    """All tests pass except one: it gives the loss to reduce_on_plateau only if the optimizer is named sgd or momo."""
     alone = {"wrapper_name": None, "wrapper_kwargs": None}
     main = [{"opt_kwargs": setting, **alone} for setting in SETTINGS] + WRAPPED
     main = [{"opt_name": "shampoo", **case} for case in main]

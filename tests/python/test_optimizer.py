@@ -184,7 +184,7 @@ def test_a_parameter_without_a_gradient_does_not_change() -> None:
     assert (values["layer.bias"] == before).all()
 
 
-def test_updates_outputs_and_copies() -> None:
+def test_a_step_writes_updates_outputs_and_copies() -> None:
     w, grad = np.ones((4, 3), np.float32), np.full((4, 3), 2, np.float32)
     stepped, out, copy = w.copy(), np.zeros((4, 3), np.float32), np.zeros((4, 3), np.float16)
     libshampoo.Optimizer([stepped], lr=0.1).step([grad])
@@ -465,7 +465,7 @@ def test_a_group_has_a_repr_after_its_optimizer() -> None:
     assert re.fullmatch(r"Group\(2 parameters, .*closed.*\)", repr(opt.param_groups[0]))
 
 
-def test_names_shapes_and_values_of_other_kinds() -> None:
+def test_values_can_be_numpy_scalars_and_names_must_be_strings() -> None:
     with pytest.raises(TypeError, match="the name 7 is not a string"):
         libshampoo.Optimizer({7: np.ones(3, np.float32)})
     assert libshampoo.plan({"w": (np.int64(4), 3)}).blocks[0].shape == libshampoo.plan({"w": (4, 3)}).blocks[0].shape
@@ -561,7 +561,7 @@ def test_bfloat16_is_returned_as_uint16_without_ml_dtypes() -> None:
 
 
 def test_messages_go_to_logging(caplog: pytest.LogCaptureFixture) -> None:
-    """The level is filtered only by logging. Each record contains the complete message."""
+    """Only Python's logging filters messages by level. Each record contains the complete message."""
     with caplog.at_level(logging.WARNING, "libshampoo"):
         libshampoo.Optimizer(params(), use_nesterov=True)
     assert "nesterov" in caplog.text and {record.levelno for record in caplog.records} == {logging.WARNING}
@@ -579,7 +579,7 @@ def test_messages_go_to_logging(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
 
 
-def test_a_step_has_no_messages_that_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_logs_no_message_that_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message needs the GIL even if its level is not shown, so an ordinary step must log no message."""
     opt = libshampoo.Optimizer(params())
     found: list[str] = []

@@ -30,7 +30,7 @@ def live_once(w: np.ndarray, grad: np.ndarray) -> None:
     opt.close()
 
 
-def test_memory_is_flat_over_10000_lives() -> None:
+def test_memory_does_not_grow_over_10000_optimizers() -> None:
     w, grad = np.ones((3, 2), np.float32), np.ones((3, 2), np.float32)
     for _ in range(2000):
         live_once(w, grad)

@@ -73,7 +73,7 @@ def meeting(tmp_path: Path) -> ctypes.CDLL:
 
 
 def test_steps_of_four_threads_overlap(meeting: ctypes.CDLL) -> None:
-    """Each step waits in an all-gather for all others. If one held the GIL, the all-gather would time out."""
+    """Each step waits in an all-gather for all others. If a step held the GIL, the all-gather would time out."""
 
     def train(number: int) -> Any:
         w = np.ones((6, 4), np.float32)

@@ -132,7 +132,7 @@ def test_gradients_are_freed_by_zero_grad() -> None:
     assert storage() is None and views == [] and model[0].weight.grad is None
 
 
-def test_a_training_with_a_closure() -> None:
+def test_training_with_a_closure_works() -> None:
     model, inputs = make(), torch.randn(64, 20, generator=torch.Generator().manual_seed(3))
     targets = inputs[:, :4].tanh()
     opt = Shampoo(model.parameters(), lr=0.03, **KEYS)
@@ -176,7 +176,7 @@ def test_schedulers_change_the_keys_of_param_groups() -> None:
     assert bits(model) == bits(twin)
 
 
-def test_a_learning_rate_in_a_tensor() -> None:
+def test_each_step_reads_a_learning_rate_tensor() -> None:
     model, twin = make(), make()
     rate = torch.tensor(0.5)
     opt, other = Shampoo(model.parameters(), lr=rate), Shampoo(twin.parameters(), lr=0.5)
@@ -734,7 +734,7 @@ def test_maximize_negates_the_gradient(decay: str) -> None:
     assert [group["gradient_scale"] for group in mixed.optimizer.param_groups] == [1.0, -1.0]
 
 
-def test_states_of_other_dtypes_load_and_of_other_optimizers_do_not() -> None:
+def test_states_of_other_dtypes_are_loaded_and_states_of_other_optimizers_are_rejected() -> None:
     model = make()
     fill_grads(model, 1)
     adam = torch.optim.Adam(model.parameters())
@@ -788,7 +788,7 @@ for number in range(3):
 """
 
 
-def test_compiled_steps_of_several_optimizers() -> None:
+def test_several_optimizers_can_have_compiled_steps() -> None:
     ran = subprocess.run([sys.executable, "-c", COMPILE], capture_output=True, text=True, timeout=240)
     assert ran.returncode == 0 and ran.stderr == "", ran.stderr
 
@@ -806,7 +806,7 @@ def test_gradient_scalers_work() -> None:
     assert bits(model) == bits(twin)
 
 
-def test_distributed_checkpoints_do_not_step() -> None:
+def test_distributed_checkpoints_run_no_step() -> None:
     state_dicts = pytest.importorskip("torch.distributed.checkpoint.state_dict")
     model = make()
     opt = Shampoo(model.parameters(), lr=0.1, **KEYS)

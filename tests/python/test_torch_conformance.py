@@ -116,7 +116,7 @@ def advance(scheduler: Any, epoch: int) -> None:
 @pytest.mark.parametrize("tensor_lr", [False, True], ids=["number", "tensor"])
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_a_scheduler_has_the_same_effect_as_on_sgd(name: str, tensor_lr: bool) -> None:
-    """Rates and cycled momentums equal those of torch.optim.SGD. The library steps with them. A saved run continues."""
+    """Rates and cycled momentums equal those of torch.optim.SGD, the library uses them, and a run can be resumed."""
     model, twin = make(), make()
 
     def both(one: Any, other: Any) -> tuple[Any, Any]:
@@ -169,7 +169,7 @@ def test_swa_works() -> None:
     assert opt.param_groups[0]["lr"] == pytest.approx(0.02)
 
 
-def test_a_scheduler_of_two_groups_moves_both() -> None:
+def test_a_scheduler_changes_the_rates_of_two_groups() -> None:
     model = make()
     opt = Shampoo([{"params": model[0].parameters(), "lr": 0.1}, {"params": model[2].parameters()}], lr=0.01)
     scheduler = lr_scheduler.LambdaLR(opt, [lambda epoch: 0.5**epoch, lambda epoch: 2.0**epoch])
@@ -212,7 +212,7 @@ def test_the_loss_goes_down(way: str, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_maximize_is_the_step_of_the_negated_objective(way: str) -> None:
+def test_maximize_equals_a_step_of_the_negated_objective(way: str) -> None:
     model, twin = make(), make()
     keys = {"lr": 0.01, **KEYS, **WAYS[way]}
     opt, other = Shampoo(model.parameters(), maximize=True, **keys), Shampoo(twin.parameters(), **keys)
@@ -252,7 +252,7 @@ def test_frozen_parameters_do_not_change() -> None:
 
 
 @pytest.mark.parametrize("set_to_none", [True, False])
-def test_zero_grad(set_to_none: bool) -> None:
+def test_zero_grad_removes_gradients_or_sets_them_to_zero(set_to_none: bool) -> None:
     model = make()
     opt = Shampoo(model.parameters())
     backward(model)
@@ -522,7 +522,7 @@ def test_a_rate_of_zero_freezes_its_group() -> None:
     assert not torch.equal(model[2].weight, twin[2].weight)
 
 
-def test_gradual_unfreezing_with_a_scheduler() -> None:
+def test_layers_can_be_unfrozen_while_a_scheduler_runs() -> None:
     model = make()
     opt = Shampoo(model[2].parameters(), lr=0.1)
     scheduler = lr_scheduler.StepLR(opt, 1)

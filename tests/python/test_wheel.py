@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The contents of the wheel. The examples run with it in an empty environment."""
+"""The contents of the wheel, and runs of the examples with the wheel in a new virtual environment."""
 from __future__ import annotations
 
 import importlib.util

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Tools of several tests."""
+"""Helpers that several tests share."""
 from __future__ import annotations
 
 import os
@@ -13,7 +13,7 @@ import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "golden" / "data" / "trajectory"
-# All trajectories: some were recorded from the reference, the others test rules that the reference does not have.
+# Recorded trajectories of the reference implementation, and of rules that the reference implementation does not have.
 TRAJECTORIES = sorted([*DATA.glob("*.safetensors"), *(DATA.parent / "rules").glob("*.safetensors")])
 
 
@@ -56,7 +56,7 @@ class OnlyDlpack:
 
 
 class OldDlpack(OnlyDlpack):
-    """An array of a package that supports only the first form of DLPack."""
+    """An array of a package whose ``__dlpack__`` has only the argument ``stream``, as in early versions of DLPack."""
 
     def __dlpack__(self, stream: Any = None) -> Any:
         return self.array.__dlpack__()

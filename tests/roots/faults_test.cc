@@ -262,7 +262,7 @@ TEST_CASE("a refresh that cannot compute a basis keeps the basis, the moments an
   }
 }
 
-TEST_CASE("a basis that fails too often is an error like that of an inverse root, and the error changes nothing") {
+TEST_CASE("a basis that fails too often is an error, as for an inverse root, and the error changes nothing") {
   for (const Keys& method : kMethodsInEigenbases) {
     CAPTURE(method[0].second);
     Fixture fixture(BasisKeys(method, "1"));

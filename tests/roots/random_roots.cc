@@ -29,7 +29,7 @@ struct Row {
   int64_t by_rung[kRungCount] = {};
   int64_t unconverged = 0;  // stopped at root_max_iterations and reported it
   int64_t refused = 0;
-  int64_t judged = 0;  // condition times unit roundoff below 0.01
+  int64_t judged = 0;  // compared with the reference, unless they were refused
   int64_t judged_right = 0;
   double worst = 0;  // largest error relative to the tolerance among the correct roots
 };
@@ -120,7 +120,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
 
   if (!status.ok()) {
     ++row->refused;
-    if (status.code() != Code::kNumeric) Fail(matrix, wanted, kFloat32, "another status than NUMERIC", 0);
+    if (status.code() != Code::kNumeric) Fail(matrix, wanted, kFloat32, "a status other than SHAMPOO_E_NUMERIC", 0);
     if (status.message().find("could not be computed: ") == std::string::npos) {
       Fail(matrix, wanted, kFloat32, "a status without the reason", 0);
     }

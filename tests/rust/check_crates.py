@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_crates.py REPOSITORY: checks the crates.
 
-They have the version of the header and the license of the repository, and depend only on each other.
+Each crate must have the version of the header and the license of the repository, and must not depend on crates of
+others.
 """
 import re
 import sys

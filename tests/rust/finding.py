@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """finding.py CARGO FOLDER VERSION: checks how the build of libshampoo-sys fails.
 
-Its errors explain that the library was not found, or that another version was found.
+The error message must explain that the library was not found, or that another version was found.
 """
 import os
 import subprocess

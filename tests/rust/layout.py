@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the files that the layout of the Rust declarations is compared with.
+"""Writes the files with which a test compares the layout of the Rust declarations.
 
     layout.py --header shampoo.h --exports exports.txt --compiler cc --out FOLDER
 

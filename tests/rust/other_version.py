@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""other_version.py COMPILER EXPORTS PROGRAM: runs the test that a library of another version is rejected.
+"""other_version.py COMPILER EXPORTS PROGRAM: runs the test library::another_version_is_rejected.
 
-The script builds this library. It has all functions, but only shampoo_version() may be called.
+The script builds a library of another version for the test. The library has all functions, but each of them except
+shampoo_version() ends the process.
 """
 import os
 import subprocess

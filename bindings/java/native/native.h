@@ -54,7 +54,7 @@ class ShampooJavaEnv {
   jobject cause_ = nullptr;  // the saved cause
 };
 
-// Throws an exception if status is a failure. step is the number of the step that failed, or -1.
+// Throws an exception if status is an error. step is the number of the step that failed, or -1.
 void ShampooJavaCheck(JNIEnv* env, shampoo_status status, int64_t step);
 // Stores the pending exception of a callback. It becomes the cause of the exception for the library call that ran the
 // callback, if that call fails.

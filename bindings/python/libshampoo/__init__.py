@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from . import _native
 
-_native.start(_native)  # first, because it raises ImportError if the library has another version
+_native.start(_native)  # first: raises ImportError if the version of the loaded library differs
 
 from . import cuda, errors
-from . import log as _log  # noqa: F401  the import connects log messages
+from . import log as _log  # noqa: F401  this import forwards log messages to logging
 from .checkpoint import load, save
 from .comm import CallableComm, Communicator, MpiComm, NativeComm, NcclComm
 from .errors import (

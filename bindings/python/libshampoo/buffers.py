@@ -25,10 +25,10 @@ Range = tuple[int, int, int, int]
 
 
 class Buffers:
-    """Views of the arrays that are bound: for each role (param, grad, out, copy) and parameter a view or None.
+    """Views of the arrays that are bound: for each role (param, grad, out, copy) and each parameter, a view or None.
 
-    A view keeps the memory of its array alive. On CUDA, a step may still read arrays after others have been bound.
-    Replaced views are therefore kept until the next step.
+    A view keeps the memory of its array alive. On CUDA, a step can still read an array after another one has been bound
+    in its place. Replaced views are therefore kept until the next step.
     """
 
     def __init__(self, described: Sequence[Described], device: tuple[int, int]) -> None:
@@ -162,7 +162,7 @@ class Buffers:
         raise ValueError(f"{label}: it overlaps the {other}, and a step writes there")
 
     def bind(self, handle: _native.shampoo_optimizer, changed: Mapping[int, Views]) -> None:
-        """Bind new views of some roles; the other roles keep theirs."""
+        """Bind new views of some roles. The views of all other roles stay bound."""
         views = [changed.get(role, self.views[role]) for role in range(len(ROLES))]
         written = self.check_written(views, changed.keys() <= {GRAD})
         _native.shampoo_optimizer_bind(handle, 0, list(zip(*views, strict=True)))
@@ -171,12 +171,12 @@ class Buffers:
         self.views, self._written = views, written
 
     def retire(self, views: Views) -> None:
-        """Keep views that are no longer bound, because a step on a device may still read them."""
+        """Keep views that are no longer bound, because a step on a device can still read them."""
         if self._device[0] != _native.SHAMPOO_CPU:
             self._retired.append(views)
 
     def release_retired(self) -> None:
-        """Release retired views. Call this after a step, which has waited for the earlier step that read them."""
+        """Release retired views. Call this after a step: it has waited for the earlier step that read the views."""
         self._retired.clear()
 
     def release(self) -> None:

@@ -14,25 +14,26 @@ from . import _native
 class Communicator:
     """Base class of communicators. A subclass implements ``all_gather``.
 
-    The methods are called with the GIL, on the thread that calls the optimizer. If an exchange or ``async_error``
-    raises an exception, the call of the optimizer fails with ``libshampoo.CommError``, whose cause is this exception.
-    KeyboardInterrupt and SystemExit are raised unchanged.
+    The methods are called with the GIL, on the thread that calls the optimizer. A call of ``all_gather`` or
+    ``all_to_all`` is an exchange. If an exchange or ``async_error`` raises an exception, the call of the optimizer
+    raises ``libshampoo.CommError``, whose cause is this exception. KeyboardInterrupt and SystemExit are raised
+    unchanged.
 
     A subclass may have these methods, too:
 
     - ``all_to_all(send, send_bytes, recv, recv_bytes)``, for shard_mode="gather";
     - ``async_error()``, which raises an exception if an earlier exchange failed after its call had returned;
     - ``abort()``, which lets the other ranks fail instead of waiting for this rank in a collective. Without ``abort``,
-      an optimizer on the CPU reports a failed collective in one more exchange: the next one of the same step, or the
-      first one of its next step. The other ranks wait for that exchange.
+      an optimizer on the CPU reports a failed collective to the other ranks in one more exchange: the next exchange of
+      the same step or, if there is none, the first exchange of its next step. Until then, the other ranks wait.
 
     Attributes
     ----------
     rank, world
         Rank of this process, and number of ranks.
     device_type
-        Memory that the methods use. With SHAMPOO_CPU, the default, they receive memoryviews; an optimizer on CUDA
-        then copies through the host and waits in each exchange. With SHAMPOO_CUDA they receive addresses, and the
+        Device whose memory the methods use. With SHAMPOO_CPU, the default, they receive memoryviews; an optimizer on
+        CUDA then copies through the host and waits in each exchange. With SHAMPOO_CUDA they receive addresses, and the
         stream as the last argument: ``all_gather(send, recv, bytes_per_rank, stream)``. Only optimizers on CUDA accept
         such a communicator.
     """
@@ -45,7 +46,7 @@ class Communicator:
         """Send ``send`` to all ranks, and store the data of rank r in part r of ``recv``.
 
         ``send`` may be this rank's part of ``recv``. Both are valid only during the call. If a slice of them, or an
-        array that shares their memory, exists after the call, the exchange fails.
+        array that shares their memory, still exists after the call, the exchange fails.
         """
         raise NotImplementedError
 

@@ -63,7 +63,7 @@ def preload(plugin: Path) -> list[Path]:
 
 
 def _has_version(folder: Path, major: str) -> bool:
-    """Whether a folder belongs to this version of CUDA: nvidia/cu13/lib for 13, nvidia/cublas/lib for 12."""
+    """Whether a folder belongs to a major version of CUDA: nvidia/cu13/lib to 13, nvidia/cublas/lib to 12."""
     package = folder.parent.name
     return package == f"cu{major}" if re.fullmatch(r"cu\d+", package) else major == "12"
 

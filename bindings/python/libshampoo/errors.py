@@ -84,7 +84,7 @@ _BY_STATUS = {kind.status: kind for kind in Error.__subclasses__()}
 
 
 def _with_python_types(text: str) -> str:
-    """In a message about the value of a key, replace the library's name of a type, "f64" or "i64", by Python's."""
+    """In a message about the value of a key, replace the name of a type, "f64" or "i64", by "float" or "int"."""
     return re.sub(
         r"^(key \w+: the value .* is not allowed: expected) (f64|i64), ",
         lambda found: f"{found[1]} {_ARTICLES[found[2]]} {PYTHON_TYPES[found[2]]}, ",

@@ -193,7 +193,7 @@ class _Shampoo:
         if isinstance(wanted, str) and wanted == "params":
             return _dtype(param)
         if wanted is None:
-            # The dtype of the arithmetic; computation_dtype "auto" has the same rule in the library.
+            # The dtype of the arithmetic. For computation_dtype "auto", the library applies the same rule.
             wanted = self._computation_dtype or ("float64" if _dtype(param) == jnp.float64 else "float32")
         try:
             dtype = jax.dtypes.canonicalize_dtype(wanted)
@@ -321,7 +321,7 @@ def _as_learning_rate(rate: Any) -> jax.Array:
 def _with_keys(function: _Function) -> _Function:
     """Replace ``**keys`` in the signature and the annotations by all keys, with the default None.
 
-    ``optax.inject_hyperparams``, interactive shells and ``typing.get_type_hints`` read them.
+    ``optax.inject_hyperparams``, interactive shells and ``typing.get_type_hints`` read signatures or annotations.
     """
     signature = inspect.signature(function)
     parameters = [param for param in signature.parameters.values() if param.kind is not param.VAR_KEYWORD]
@@ -431,7 +431,7 @@ def plan(
     threads: int | None = None,
     **keys: Unpack[Keywords],
 ) -> Plan:
-    """Compute the blocks and the memory of ``shampoo`` with the same arguments, on the CPU.
+    """Compute the blocks and the memory that ``shampoo`` with the same arguments has on the CPU.
 
     Parameters
     ----------
@@ -454,7 +454,7 @@ def plan(
 
 
 def export(tx: GradientTransformation, params: Any, state: ShampooState, *, blend: float = 1.0) -> Any:
-    """Return averages of the parameters, for evaluation and for use after training. On the CPU.
+    """Return averages of the parameters, for evaluation and for use after training. Supported only on the CPU.
 
     The keys ``averaging`` and ``weight_ema`` of ``shampoo`` select the average. Without either, the parameters are
     returned.
@@ -462,7 +462,7 @@ def export(tx: GradientTransformation, params: Any, state: ShampooState, *, blen
     Parameters
     ----------
     tx
-        What ``shampoo`` returned.
+        The transformation that ``shampoo`` returned.
     params, state
         The parameters and the state after an update.
     blend

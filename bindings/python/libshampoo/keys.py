@@ -21,7 +21,7 @@ class Key:
     Attributes
     ----------
     name, value_type, default, range, doc
-        As in docs/keys.md; the type is "f64", "i64", "bool", "choice", "dtype", "list" or "text".
+        Same as in docs/keys.md. ``value_type`` is "f64", "i64", "bool", "choice", "dtype", "list" or "text".
     per_group
         Whether parameter groups can have different values.
     changeable
@@ -57,7 +57,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(_read_keys())
 
 
 def help_text(name: str | None = None) -> str:
-    """Return the description of a key or, without a name, of all keys that are not only for replay."""
+    """Return the description of a key or, without a name, of all keys except those with ``for_replay``."""
     if name is not None:
         check_name(name)
     lines = []

@@ -151,7 +151,7 @@ class Optimizer:
         try:
             self._plan.finish()
         except Error:
-            # Other ranks wait in shampoo_optimizer_create, which reports to them that this rank has no plan.
+            # The other ranks wait in shampoo_optimizer_create. This call reports to them that this rank has no plan.
             with suppress(Error):
                 _native.shampoo_optimizer_create(self._plan.handle, desc)
             raise
@@ -312,7 +312,7 @@ class Optimizer:
                 changed[role] = self._buffers.read(role, arrays, dlpack_stream(stream))
         if not self._updates and out is None:
             changed[OUT] = changed.get(PARAM, before[PARAM])
-        elif not self._updates and PARAM in changed:  # parameters that were updated in place still are afterwards
+        elif not self._updates and PARAM in changed:  # without a separate output, a step updates in place
             changed[OUT] = [
                 new if now is old else now
                 for new, old, now in zip(changed[PARAM], before[PARAM], changed.get(OUT, before[OUT]), strict=True)

@@ -74,9 +74,9 @@ class Shampoo(TinygradOptimizer):
     """A Shampoo optimizer with the interface of tinygrad.nn.optim.
 
     Steps update parameters and read gradients in place, on tinygrad's device CPU. ``step()`` realizes parameters and
-    gradients, and runs the step immediately. Before it, realize everything that needs the old parameters, such as a
-    loss to print. A step cannot be part of a TinyJit. The computation of the gradients can be part of one if it
-    realizes and returns the gradients.
+    gradients, and runs the step immediately. Before you call it, realize everything that needs the old parameters, such
+    as a loss to print. A step cannot be part of a TinyJit. The function that computes the gradients can be a TinyJit if
+    it realizes and returns the gradients.
 
     Parameters
     ----------

@@ -141,8 +141,8 @@ class Shampoo(torch.optim.Optimizer):
     params
         Tensors, pairs (name, tensor) such as those of ``model.named_parameters()``, or groups: dictionaries with
         ``"params"`` and keys of their own. Parameters are dense and contiguous, of float32, float64, float16 or
-        bfloat16. Their names appear in messages and in the checkpoints of ``optimizer.save``. They can be DTensors that
-        FSDP2 (``fully_shard``) has made: docs/cuda.md has a guide.
+        bfloat16. Their names appear in messages and in the checkpoints of ``optimizer.save``. Parameters can be the
+        DTensors of FSDP2 (``fully_shard``): docs/cuda.md has a guide.
     lr
         Learning rate: a number, or a tensor with one element, which each step reads.
     maximize
@@ -203,8 +203,9 @@ class Shampoo(torch.optim.Optimizer):
         self._keys = {"lr": lr, **keys}
         self._grad_dtype = None if grad_dtype is None else FLOATS[code_of(grad_dtype, "grad_dtype")]
         self._threads = threads
-        #: For each group, the keys with which the library's optimizer was created, and those that it uses now.
+        #: For each group, the keys with which the library's optimizer was created.
         self._initial_keys: list[dict[str, Any]] = []
+        #: For each group, the keys that the library's optimizer uses now.
         self._sent_keys: list[dict[str, Any]] = []
         self._names: list[str] = []
         self._options: list[Mapping[str, Any]] = []
@@ -228,7 +229,7 @@ class Shampoo(torch.optim.Optimizer):
         comm, shard_comm
             Same as for the constructor.
         entries
-            Values for the state. Entries that are missing start with a fresh state.
+            State entries by key. Entries that are missing keep their initial values.
         """
         params = [param for group in self.param_groups for param in group["params"]]
         names, grad_dtypes, options = list(self._names), list(self._grad_dtypes), list(self._options)
@@ -281,7 +282,7 @@ class Shampoo(torch.optim.Optimizer):
             self._sent_keys.append({name: known[name] for name in shown})
 
     def _show_keys(self, first: int = 0) -> None:
-        """Copy the values that the library uses to param_groups, from group ``first`` on. Tensors are not replaced."""
+        """Store the values of the library in param_groups, from group ``first`` on. Tensors are not replaced."""
         for group, sent in zip(self.param_groups[first:], self._sent_keys[first:], strict=True):
             group.update({name: value for name, value in sent.items() if not isinstance(group.get(name), torch.Tensor)})
 
@@ -312,7 +313,7 @@ class Shampoo(torch.optim.Optimizer):
             )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a parameter group, for example a layer that was frozen before.
+        """Add a parameter group, for example the parameters of a layer that was frozen until now.
 
         The new parameters start with a fresh state at step 0. The state of all other parameters does not change. Bias
         correction and the refreshes of inverse roots follow the step count of each group. The attribute ``optimizer``
@@ -321,7 +322,7 @@ class Shampoo(torch.optim.Optimizer):
         Parameters
         ----------
         param_group
-            A dictionary with ``"params"`` and keys of its own. Other keys have the values passed to the constructor.
+            A dictionary with ``"params"`` and keys. Keys that are not in it have the values passed to the constructor.
 
         Raises
         ------
@@ -350,7 +351,7 @@ class Shampoo(torch.optim.Optimizer):
             return
         try:
             if self._device.type == "cuda":
-                self.optimizer.status()  # raises errors of earlier steps, which would be lost
+                self.optimizer.status()  # raises errors of earlier steps, which would be lost otherwise
             self._create(entries=self.optimizer.state_dict(stream=_stream_of(self._device)))
         except BaseException:
             del self.param_groups[-1], self._initial_keys[-1]
@@ -456,7 +457,7 @@ class Shampoo(torch.optim.Optimizer):
 
     @torch.no_grad()
     def train(self) -> None:
-        """Restore the parameters that ``eval`` has replaced. Does nothing if there are none."""
+        """Restore the parameters that ``eval`` has replaced. Do nothing if ``eval`` has replaced none."""
         if self._trained is not None:
             self._write(self._trained)
             self._trained = None
@@ -498,8 +499,8 @@ class Shampoo(torch.optim.Optimizer):
         Raises
         ------
         StateError
-            If the parameters are DTensors; ``optimizer.save`` saves the state of all ranks. Or if ``eval`` has replaced
-            the parameters by averages, to which the state does not belong.
+            If the parameters are DTensors (``optimizer.save`` saves the state of all ranks), or if ``eval`` has
+            replaced the parameters by averages, to which the state does not belong.
         """
         self._refuse_if_sharded("state_dict")
         self._refuse_averages("state_dict")
@@ -525,8 +526,8 @@ class Shampoo(torch.optim.Optimizer):
             If an entry is missing, unknown, has the wrong shape or is out of range, if a key that cannot be changed
             differs, or if the state belongs to another kind of optimizer. Nothing has changed.
         StateError
-            If the parameters are DTensors; ``optimizer.load`` loads the state of all ranks. Or if ``eval`` has replaced
-            the parameters by averages.
+            If the parameters are DTensors (``optimizer.load`` loads the state of all ranks), or if ``eval`` has
+            replaced the parameters by averages.
         """
         self._refuse_if_sharded("load_state_dict")
         self._refuse_averages("load_state_dict")

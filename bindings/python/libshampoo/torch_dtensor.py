@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of PyTorch that are DTensors, as FSDP2 makes them: which rows of each parameter a rank holds."""
+"""PyTorch parameters that are DTensors, such as those of FSDP2: finds the rows of each parameter on this rank."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _EXPECTED = (
 
 
 def is_dtensor(tensor: Any) -> bool:
-    """Whether a tensor is a DTensor. This does not import torch.distributed.tensor, which takes long."""
+    """Whether a tensor is a DTensor. Does not import torch.distributed.tensor, because that import takes long."""
     return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
 
 
@@ -66,7 +66,7 @@ class Shards:
         return {"shard_comm": 0} if self.mesh.ndim == 1 else {"comm": 0, "shard_comm": 1}
 
     def rank_and_world(self, argument: str) -> tuple[int, int]:
-        """Return the rank of this process, and the number of ranks, in the dimension for a communicator argument."""
+        """Return this process's rank and the number of ranks, in the mesh dimension of a communicator argument."""
         dim = self.dims[argument]
         return int(self.mesh.get_coordinate()[dim]), int(self.mesh.size(dim))
 

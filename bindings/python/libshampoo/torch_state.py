@@ -53,7 +53,7 @@ def cast(value: Any, entry: Entry) -> Any:
 
 
 class Entries:
-    """The entries of an optimizer's state, sorted by parameter.
+    """The entries of an optimizer's state, grouped by parameter.
 
     An entry of a group, such as its step, belongs to each parameter of the group.
 
@@ -74,7 +74,7 @@ class Entries:
     ) -> None:
         self._optimizer, self._stream = optimizer, stream
         self.by_param: list[dict[str, Entry]] = [{} for _ in names]
-        self._unowned: list[Entry] = []  # of groups without parameters
+        self._unowned: list[Entry] = []  # entries of groups without parameters
         numbers = {name: number for number, name in enumerate(names)}
         with optimizer._using() as handle:
             found = list(entries(handle))

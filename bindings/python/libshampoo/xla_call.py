@@ -121,7 +121,7 @@ class Program:
     def export(
         self, blend: float, arena: jax.Array, params: Sequence[jax.Array], dtypes: Sequence[Any]
     ) -> list[jax.Array]:
-        """Return averages of the parameters, in the dtypes of updates."""
+        """Return the averages of the parameters. ``dtypes`` has the dtype of each average."""
         results = [jax.ShapeDtypeStruct(param.shape, dtype) for param, dtype in zip(params, dtypes)]
         call = jax.ffi.ffi_call(EXPORT, results, vmap_method="sequential")
         return list(call(arena, *params, plan=self.text, blend=np.float64(blend)))

@@ -4,7 +4,7 @@
 
 namespace {
 
-// A communicator of Python and its attributes. Its address is the user pointer of the ops.
+// A communicator in Python and its attributes. shampoo_comm_ops.user is the address of this struct.
 struct Communicator {
   PyObject* object;
   int rank;
@@ -23,8 +23,8 @@ class GilGuard {
   PyGILState_STATE state_;
 };
 
-// Saves the exception that ShampooPyKeepCause() has stored on this thread, because library calls in a callback must not
-// use it as their cause.
+// Sets aside the exception that ShampooPyKeepCause() has stored on this thread, so that library calls in a callback do
+// not use it as their cause. The destructor stores it again, unless the callback has stored a newer one.
 class CauseGuard {
  public:
   CauseGuard() : saved_(ShampooPyTakeCause()) {}
@@ -91,8 +91,8 @@ class MemoryArgument {
 
   PyObject* Object() const { return object_; }
 
-  // Releases the memoryview. Raises BufferError if slices or arrays of it still exist, which cannot be released. Does
-  // not replace an exception that is already set.
+  // Releases the memoryview. Slices of it, and arrays that share its memory, cannot be released: if some still exist,
+  // raises BufferError. Does not replace an exception that is already set.
   void Release(const char* what) {
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
@@ -188,7 +188,8 @@ int32_t AsyncError(void* user) {
   return Finish(PyObject_CallMethod(static_cast<const Communicator*>(user)->object, "async_error", nullptr));
 }
 
-// Prints an exception of abort(), because the exception of the failed collective is already stored as the cause.
+// Calls abort(). An exception of abort() is only printed, because the exception of the failed collective is already
+// stored as the cause.
 void Abort(void* user) {
   if (Py_IsInitialized() == 0) return;
   const GilGuard gil;

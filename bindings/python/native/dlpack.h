@@ -2,11 +2,11 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The parts of two binary interfaces that this module reads. They do not change within a major version. Declared here,
- * so that the build needs neither header:
+ * The parts of two binary interfaces that this module reads. They do not change within a major version. They are
+ * declared here, so that the build does not need the headers of DLPack and NumPy:
  *
- * - DLPack (https://dmlc.github.io/dlpack). Debian's version of its header has no read-only tensors.
- * - NumPy's array interface. Its header would make NumPy a build requirement.
+ * - DLPack (https://dmlc.github.io/dlpack). The header in Debian's package has no flag for read-only tensors.
+ * - NumPy's array interface. With NumPy's header, NumPy would be a build requirement.
  */
 #ifndef SHAMPOO_PYTHON_DLPACK_H
 #define SHAMPOO_PYTHON_DLPACK_H

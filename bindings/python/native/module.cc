@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kHeaderVersion = SHAMPOO_VERSION_MAJOR * 10000 + SHAMPOO_VERSION_MINOR * 100 + SHAMPOO_VERSION_PATCH;
 
-// The exception that a callback raised, until the library call that ran the callback returns on the same thread.
+// The exception that a callback raised on this thread. It is kept until the library call that ran the callback returns.
 thread_local PyObject* cause = nullptr;
 
 }  // namespace

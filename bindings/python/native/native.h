@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/** Raises the exception for a status that is a failure. */
+/** If status is an error, raises the exception for it. */
 int ShampooPyCheck(shampoo_status status);
 /** Takes the current exception and stores it on this thread. If the library call in progress fails, its error has this
  * exception as the cause. */
@@ -42,7 +42,8 @@ int ShampooPyCommOps(PyObject* communicator, shampoo_comm_ops* ops);
 /** Sets the callable that receives log messages, or removes it if the argument is None. */
 int ShampooPyLog(PyObject* callable, shampoo_log_callback* callback);
 
-/** Converts a sequence of tuples of views to an array of buffers. The caller frees the array. */
+/** Converts a sequence of tuples (param, grad, out, copy), whose elements are views or None, to an array of buffers.
+ * The caller frees the array. */
 int ShampooPyBuffers(PyObject* object, int32_t* count, const shampoo_buffers** buffers);
 /** Converts a sequence of views or None to an array of addresses. The caller frees the array. */
 int ShampooPyAddresses(PyObject* object, int32_t* count, void*** addresses);

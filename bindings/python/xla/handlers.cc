@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The functions that XLA calls: a handler that initializes an arena and a handler that runs a step, each for the CPU
-// and for CUDA, and a handler that exports averages on the CPU. They use the version of XLA's foreign function
-// interface with whose headers they are compiled. A jaxlib with this version or a later one can call them.
+// and for CUDA, and a handler that exports averages on the CPU. They are compiled with the headers of one version of
+// XLA's foreign function interface. A jaxlib with this version or a later minor version can call them.
 #include <cfenv>
 #include <cstdint>
 #include <cstring>
@@ -28,8 +28,8 @@ using ffi::AnyBuffer;
 
 constexpr size_t kArenaAlignment = 64;
 
-// Restores the default floating-point environment during a call, because XLA's threads flush subnormal numbers to zero.
-// The library's threads do not, and a step must have the same results on every thread.
+// Sets the default floating-point environment during a call, and restores that of the caller afterwards. XLA's threads
+// flush subnormal numbers to zero. The library's threads do not, and a step must have the same results on every thread.
 class DefaultArithmetic {
  public:
   DefaultArithmetic() {

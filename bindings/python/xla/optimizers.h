@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table of the optimizers of a process. Its keys are texts. Each text describes a plan completely, except for the
-// device. An optimizer can therefore be created again at any time: after it was released, or in another process that
-// runs an executable from a cache. The state is in the arena, which belongs to the caller.
+// A table of the optimizers of a process. Each key is a text that describes a plan completely, except for the device.
+// An optimizer can therefore be created again at any time: after it was released, or in another process that runs an
+// executable from a cache. The state is in the arena, which belongs to the caller.
 #ifndef SHAMPOO_PYTHON_XLA_OPTIMIZERS_H
 #define SHAMPOO_PYTHON_XLA_OPTIMIZERS_H
 
@@ -62,7 +62,7 @@ struct Slot {
 std::shared_ptr<Slot> Find(std::string_view text, const DeviceDesc& device);
 
 /**
- * Add or remove a reference to a text. After the last reference has been removed, the optimizers of the text are
+ * Adds or removes a reference to a text. After the last reference has been removed, the optimizers of the text are
  * destroyed as soon as no step uses them.
  */
 void Retain(std::string_view text);

@@ -532,8 +532,8 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * In steps 1 and 2, a parameter becomes one or more tensors. In steps 3 and 4, each tensor becomes blocks.
  * 1. Stack. The first stack_dims dims enumerate separate tensors, and row_splits divides each of them into parts.
  * 2. Shard. Only if this rank holds a shard of the parameter (shampoo_param_desc.shard_form) and "shard_mode" is local.
- *    With a rectangular shard, the elements that it holds of a tensor of step 1 become one tensor. A flat shard holds a
- *    range of the flattened tensor. The slices along the first dim that are completely in this range become one tensor.
+ *    With a rectangular shard, each tensor of step 1 is replaced by its part in the shard. A flat shard holds a range
+ *    of the flattened tensor. The slices along the first dim that are completely in this range become one tensor.
  *    A slice that is only partly in the range is divided in the same way along the next dim.
  * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped. Then, from right to left, two neighboring dims are merged if
  *    at least one of them is below "merge_min_dim", their product is at most "max_preconditioner_dim", and at least two

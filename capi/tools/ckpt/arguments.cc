@@ -68,9 +68,8 @@ const char kUsage[] =
       Prints the differences between two checkpoints: parameters, steps, hyper-parameters,
       and the largest differences of each state. If parameters were divided into
       different blocks, states with one element for each element of the parameter are
-      still compared. Other states, and also moments in eigenbases and direction_moment,
-      are compared only for blocks that both checkpoints have. NaN equals NaN, and 0
-      equals -0.
+      still compared. All other states, moments in eigenbases and direction_moment are
+      compared only for blocks that both checkpoints have. NaN equals NaN, and 0 equals -0.
 
   shampoo-ckpt --help | --version
 

@@ -12,7 +12,7 @@ skip() {
   exit 77
 }
 command -v abidw > /dev/null && command -v abidiff > /dev/null || skip "abidw and abidiff were not found: install abigail-tools"
-[ -z "$sanitizers" ] || skip "a build with -fsanitize=$sanitizers has another interface than the library that callers link"
+[ -z "$sanitizers" ] || skip "with -fsanitize=$sanitizers the interface differs from the library that callers link"
 [ "$processor" = x86_64 ] || skip "the baseline is for x86_64, and this machine is $processor"
 readelf --section-headers --wide "$library" | grep -qF .debug_info ||
   skip "the library has no debug information, so its types are unknown: build with CMAKE_BUILD_TYPE RelWithDebInfo"
@@ -25,9 +25,9 @@ cat <<END
 
 The interface of $library differs from $baseline
 (abidiff's status is $status: 1 and 2 are errors of abidiff, 4 is a change, 8 is an incompatible change).
-Fields may be added at the end of a released struct. Any other change of it is forbidden, and so is every change or
-removal of a released function. If the change above is intended and allowed, make a new baseline from a RelWithDebInfo
-build, read its difference from the old one, and commit it with the change:
+Fields may be added at the end of a released struct. Any other change of the struct is forbidden. Every change or
+removal of a released function is also forbidden. If the change above is intended and allowed, make a new baseline from
+a RelWithDebInfo build, read its difference from the old one, and commit it with the change:
 
     sh $here/update_baseline.sh $library
 END

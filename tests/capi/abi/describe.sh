@@ -1,9 +1,9 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# describe.sh LIBRARY INCLUDE_DIR OUTPUT: writes to OUTPUT how abidw describes the library's interface, with only the
-# types of the public headers. Paths of source files are reduced to file names, because abidiff needs only the names to
-# distinguish the files.
+# describe.sh LIBRARY INCLUDE_DIR OUTPUT: writes abidw's description of the library's interface to OUTPUT. It contains
+# only the types of the public headers. Paths of source files are reduced to file names, because abidiff needs only the
+# names to distinguish the files.
 set -eu
 # abidiff has options to omit private types, but with them version 2.2 cannot read its own format. Therefore this script
 # omits private types, both from the baseline and from the description that is compared with it.
@@ -17,6 +17,6 @@ if [ "$symbols" -ne "$functions" ]; then
   exit 1
 fi
 if grep -nE "'/[a-z]" "$3"; then
-  echo "the description of $1 has paths of this machine, above" >&2
+  echo "the description of $1 contains the paths of this machine that are printed above" >&2
   exit 1
 fi

@@ -238,7 +238,7 @@ TEST_CASE("an export changes neither parameters nor state, and skips parameters 
   CHECK(host.Everything() == before);
   CHECK(plain == host.tensors[1].w);
   CHECK(!(average == host.tensors[0].w));
-  // The memory of gradients may serve for the weights.
+  // The memory of a gradient may be used for the weights.
   void* const gradients[] = {host.tensors[0].g.data(), nullptr, nullptr};
   RequireOk(shampoo_optimizer_export(host.optimizer, 1, 3, gradients));
   CHECK(host.tensors[0].g == average);

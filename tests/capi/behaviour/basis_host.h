@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of methods soap and kl_shampoo share.
+// Functions and keys that the tests of methods soap and kl_shampoo share.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline BasisVector DirectionOf(Host* host, const BasisVector& gradient) {
   return direction;
 }
 
-// Copies all states of one optimizer to another that has the same ones.
+// Copies all states of one optimizer to another optimizer with the same states.
 inline void CopyStates(const Host& from, Host* to) {
   for (const Host::Entry& entry : from.Entries()) to->Write(entry.info.key, from.Read(entry));
 }

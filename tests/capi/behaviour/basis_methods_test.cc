@@ -38,7 +38,7 @@ TEST_CASE("a refresh with unchanged factor matrices changes no update, whatever 
         CHECK(difference < 1e-11);
         CHECK(refreshed.Read("w/0/factor.0") == before.Read("w/0/factor.0"));
         CHECK(kept.Read("w/0/basis.0") == before.Read("w/0/basis.0"));
-        // The refreshes have reversed the columns, or turned them, or changed their signs.
+        // The refreshes have reversed or rotated the columns, or changed their signs.
         if (sort == "ascending" || basis_method == "qr") {
           CHECK(!(refreshed.Read("w/0/basis.0") == before.Read("w/0/basis.0")));
         }
@@ -290,7 +290,7 @@ TEST_CASE("with diagonal gradients the eigenvalues of method kl_shampoo follow t
   }
 }
 
-TEST_CASE("an inverse root of an eigenvalue stays below kl_cap when a refresh turns the columns") {
+TEST_CASE("an inverse root of an eigenvalue stays below kl_cap when a refresh rotates the columns") {
   for (const Keys& method : {kKlSoap, kKlShampoo}) {
     for (const std::string basis_method : {"eigen", "qr"}) {
       CAPTURE(method[0].second);
@@ -318,9 +318,9 @@ TEST_CASE("an inverse root of an eigenvalue stays below kl_cap when a refresh tu
   }
 }
 
-TEST_CASE("a turn of a basis by 30 degrees turns a second moment of (4, 1) to (3.25, 1.75)") {
+TEST_CASE("rotating a basis by 30 degrees changes a second moment of (4, 1) to (3.25, 1.75)") {
   const double c = std::sqrt(0.75), s = 0.5;
-  // Eigenvalues 2 and 1 along the turned axes.
+  // Eigenvalues 2 and 1 along the rotated axes.
   const BasisVector factor = {2 * c * c + s * s, c * s, c * s, 2 * s * s + c * c};
   for (const std::string basis_method : {"eigen", "qr"}) {
     for (const Keys& method : kBasisMethods) {

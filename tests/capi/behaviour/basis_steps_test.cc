@@ -127,7 +127,7 @@ TEST_CASE("with basis_order before, a step at start_preconditioning_step uses th
   CHECK(changes == std::vector<int>{4, 6, 9});
 }
 
-TEST_CASE("steps without a gradient change nothing, and the other steps are those of a run without them") {
+TEST_CASE("steps without a gradient change nothing: leaving these steps out gives the same results") {
   for (const Keys& method : kBasisMethods) {
     CAPTURE(method[0].second);
     const Keys keys = method + Keys{{"precondition_frequency", "2"}, {"lr", "0.01"}, {"weight_decay", "0.1"}};
@@ -218,7 +218,7 @@ TEST_CASE("dims above skip_dim_size have no factor matrix and are neither split 
   }
 }
 
-TEST_CASE("each block of a parameter takes the steps of a separate parameter") {
+TEST_CASE("each block of a parameter is updated like a separate parameter") {
   for (const Keys& method : kBasisMethods) {
     CAPTURE(method[0].second);
     const Keys keys = method + Keys{{"precondition_frequency", "2"}, {"lr", "0.01"}, {"max_preconditioner_dim", "6"}};
@@ -258,7 +258,7 @@ TEST_CASE("steps of methods in eigenbases are bit-identical for every number of 
   }
 }
 
-TEST_CASE("a number of gradients that no run can have had is rejected, and nothing changes") {
+TEST_CASE("an impossible gradient_count is rejected, and nothing changes") {
   for (const Keys& method : kBasisMethods) {
     Host host(method, {Param("w", {4, 3}), Param("b", {5})});
     std::mt19937_64 random(8);

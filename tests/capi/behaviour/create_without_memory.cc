@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// shampoo_create when its first allocation fails, or its second, and so on.
+// Calls shampoo_create repeatedly. In call number i, allocation number i fails.
 #include "tests/capi/behaviour/host.h"
 #include "tests/checkpoint/faults/allocations.h"
 

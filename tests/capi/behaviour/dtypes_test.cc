@@ -157,7 +157,7 @@ TEST_CASE("float32 parameters computed in float64 equal the rounded results of t
   CHECK(!(single.tensors[0].w == plain.tensors[0].w));
 }
 
-TEST_CASE("float64 parameters computed in float32 equal those of the float32 run") {
+TEST_CASE("float64 parameters computed in float32 equal the parameters of a float32 run") {
   const Keys narrow = kKeys + Keys{{"computation_dtype", "f32"}};
   Host wide(narrow, {Param("w", kShape, SHAMPOO_F64)});
   Host single(narrow, {Param("w", kShape)});
@@ -198,9 +198,9 @@ TEST_CASE("a root is computed in the root dtype") {
   }
 }
 
-// Stores each state in turn in another dtype. A step that computes a new value of the state uses the value before it is
-// rounded. The other run has wide states, into which the test writes the rounded values after each step. All other
-// results of the two runs must therefore be equal.
+// Compares two runs. The first stores a state in another dtype, and the second stores it in the computation dtype. In
+// the second run, the test rounds the state after each step. Within a step, both runs use the new value of the state
+// before it is rounded. Therefore all other results must be equal.
 TEST_CASE("a state in another dtype is rounded once, at the end of a step") {
   const std::pair<const char*, const char*> states[] = {{"factor_dtype", "factor"},
                                                         {"inverse_dtype", "inverse"},

@@ -122,7 +122,7 @@ std::set<int> DimsWithFactors(const Host& host) {
   return dims;
 }
 
-TEST_CASE("precondition_dims smaller and larger choose one dim, the first of equal ones") {
+TEST_CASE("precondition_dims smaller and larger choose one dim, and the first one if dims are equal") {
   const struct {
     std::vector<int64_t> shape;
     int smaller, larger;
@@ -151,7 +151,7 @@ TEST_CASE("precondition_dims smaller and larger choose one dim, the first of equ
   }
 }
 
-TEST_CASE("a matrix of one column with one factor matrix takes the steps of a vector") {
+TEST_CASE("a matrix of one column with one factor matrix is updated like a vector") {
   for (const FactorMethod& method : kFactorMethods) {
     CAPTURE(std::string(method.name));
     const Keys keys = method.keys + Keys{{"precondition_frequency", "2"}, {"precondition_1d", "true"}};

@@ -35,8 +35,9 @@ void SetRowSplits(const std::vector<int64_t>& sizes, shampoo_param_desc* desc) {
   std::copy(sizes.begin(), sizes.end(), desc->row_splits);
 }
 
-// Returns the index in the fused parameter of each element of the parts, part by part. The length of the divided dim is
-// the sum of the sizes. `outer` is the product of the dims before it, and `inner` the product of the dims after it.
+// Lists the elements of the parts, part by part, and returns the index of each of them within the fused parameter. The
+// length of the divided dim is the sum of the sizes. `outer` is the product of the dims before it, and `inner` the
+// product of the dims after it.
 std::vector<size_t> ElementsOfParts(const std::vector<int64_t>& sizes, int64_t outer, int64_t inner) {
   const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   std::vector<size_t> elements;
@@ -52,8 +53,8 @@ std::vector<size_t> ElementsOfParts(const std::vector<int64_t>& sizes, int64_t o
   return elements;
 }
 
-// Checks that the steps of one parameter and those of several are bit-identical. Element i of the several parameters,
-// counted through all of them, corresponds to element order[i] of the one parameter.
+// Checks that the steps of `one`, which has one parameter, and of `many`, which has several, are bit-identical. Element
+// i of `many`, counted through all its parameters, corresponds to element order[i] of `one`.
 void CheckSame(Host* one, Host* many, const std::vector<size_t>& order) {
   std::mt19937_64 random(order.size());
   const auto scatter = [&](Array Host::Tensors::*values) {
@@ -195,7 +196,7 @@ int64_t FactorsOf(const Keys& keys, const shampoo_param_desc& desc) {
   });
 }
 
-TEST_CASE("parameters with a role have no factor matrices and take the step of a parameter without them") {
+TEST_CASE("parameters with a role have no factor matrices and are updated like vectors") {
   for (const char* method : {"shampoo", "soap", "kl_shampoo"}) {
     CAPTURE(method);
     Keys keys = kRouted + Keys{{"method", method}};

@@ -23,7 +23,7 @@ double MeanSquare(const BasisVector& values) {
   return sum / static_cast<double>(values.size());
 }
 
-TEST_CASE("the first gradient sets all eigenvalues to a root of its mean square, and whitens its own term with them") {
+TEST_CASE("the first gradient sets all eigenvalues to a root of its mean square, which also whitens its own term") {
   std::mt19937_64 random(5);
   const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
   const std::vector<size_t> shape = {2, 3, 4};
@@ -54,8 +54,8 @@ TEST_CASE("the first gradient sets all eigenvalues to a root of its mean square,
   }
 }
 
-// Diagonal gradients, whose eigenbases are the coordinate axes. The eigenvalues of both dims are then equal.
-TEST_CASE("averages of eigenvalues are bias-corrected, and plain means with shampoo_beta 1") {
+// With diagonal gradients, the eigenbases are the coordinate axes, and both dims have the same eigenvalues.
+TEST_CASE("averages of eigenvalues are bias-corrected, and with shampoo_beta 1 they are plain means") {
   const std::vector<std::array<double, 2>> gradients = {{2, 1}, {3, 1}, {1, 2}, {2, 2}, {4, 1}};
   for (const double beta : {0.75, 1.0}) {
     CAPTURE(beta);
@@ -163,7 +163,7 @@ TEST_CASE("gradients of zeros between others change no eigenvalue") {
   }
 }
 
-TEST_CASE("gradients whose squares are no normal numbers leave the eigenvalues at 0.1") {
+TEST_CASE("gradients whose squares are not normal numbers leave the eigenvalues at 0.1") {
   for (const Keys& method : kKlMethods) {
     Host host(method + Keys{{"beta1", "0"}}, {Param("w", {2, 2}, SHAMPOO_F32)});
     for (const double element : {1e-21, 1e-40, 1.0}) {

@@ -22,7 +22,7 @@ const Keys kSums = {{"preset", "shampoo_2024"},
 // The same with averages as factor matrices.
 const Keys kAverages = kSums + Keys{{"beta2", "0.5"}};
 
-// Makes one step of the first parameter, a matrix with this diagonal as its gradient, and returns the diagonal of the
+// Makes one step. The gradient of the first parameter is the matrix with this diagonal. Returns the diagonal of the
 // parameter.
 std::vector<double> StepDiagonal(Host* host, const std::vector<double>& gradient) {
   Host::Tensors& tensor = host->tensors[0];

@@ -179,7 +179,7 @@ TEST_CASE("use_nesterov is the same as beta3 = beta1^2, and beta3 is the weight 
   for (int t = 1; t <= 4; ++t) CHECK(StepTo(&constant, {2})[0] == doctest::Approx(-2 * t).epsilon(1e-14));
 }
 
-TEST_CASE("a second moment of the direction divides rows, the lines of the longer side, or elements") {
+TEST_CASE("the second moment of the direction has one mean for each row, index of the longer side, or element") {
   const Keys keys = kExactMuon + Keys{{"beta2", "0.75"}, {"epsilon", "0"}, {"shape_scale", "none"}};
   const MuonValues first = {1, 0, 0, 0.6, 0, 0.8};  // 3 x 2 with orthonormal columns, so the direction is the gradient
   const MuonValues second = {0.6, 0, 0, 1, 0.8, 0};
@@ -329,7 +329,7 @@ TEST_CASE("each kind of weight decay gives the numbers of its formula") {
     for (double& value : later) value *= decays ? 0.75 : 1;
     CHECK(StepTo(&host, {1, -1}) == later);
   }
-  // Coupled decay is a part of the gradient, and so of its sign.
+  // Coupled decay is added to the gradient and therefore affects its sign.
   const Keys coupled = keys + Keys{{"weight_decay_type", "coupled"}, {"lr", "0.25"}};
   CHECK(FirstStep(coupled, {2}, {2, 2}, {-0.25, -0.75}) == MuonValues{1.75, 2.25});
 }
@@ -368,7 +368,7 @@ TEST_CASE("cautious decay leaves out elements whose direction and value have opp
     const Keys free = {{"norm_control", "radial_brake"}, {"radial_outward", "1"}, {"radial_inward", "1"}};
     CheckNear(FirstStep(of_kind + free, {2, 4}, w, g), expected);
   }
-  // The product of the two numbers underflows.
+  // The product of the direction and the value underflows.
   Host tiny(Keys{{"method", "sgd"}, {"lr", "0.5"}, {"weight_decay", "0.25"}, {"cautious_decay", "true"}},
             {Param("w", {2})});
   const double number = std::ldexp(1, -100);
@@ -415,7 +415,7 @@ TEST_CASE("norm_control hyperball and relative report a parameter of zeros, and 
   }
 }
 
-TEST_CASE("a direction of 0 leaves the norm to weight decay, except on the hyperball") {
+TEST_CASE("with a direction of 0, the norm changes only by weight decay, and on the hyperball not at all") {
   const MuonValues w = {3, 0, 0, 4};
   for (const char* const method : {"muon", "sign", "sgd"}) {
     for (const char* const control : kNormControls) {
@@ -468,7 +468,7 @@ TEST_CASE("norm_control gives a matrix the numbers of its formulas, after weight
             scaled(moved(1, -0.5), 5 + 0.25 * (FrobeniusNorm(moved(1, -0.5)) - 5)));
 }
 
-TEST_CASE("update_floor lengthens the direction of a matrix or of its rows, and no direction of a vector") {
+TEST_CASE("update_floor lengthens the direction of a matrix or of its rows, but not the direction of a vector") {
   const Keys keys = {{"method", "sgd"}, {"lr", "1"}, {"update_floor", "0.5"}};
   const MuonValues w = {6, 0, 0, 8};  // of norm 10
   CheckNear(FirstStep(keys, {2, 2}, w, {0, 3, 0.0, 0.4}),
@@ -485,7 +485,7 @@ TEST_CASE("update_floor lengthens the direction of a matrix or of its rows, and 
   CheckNear(FirstStep(keys, {4}, w, {0, 1, 0, 1}), {6, -1, 0, 7});
 }
 
-TEST_CASE("update_norm and max_update_rms see the length that dual_norm_scale gives the direction") {
+TEST_CASE("update_norm and max_update_rms are applied to a direction after dual_norm_scale") {
   // A reflection I - 2 v v^T. dual_norm_scale gives it a norm of 3 sqrt(3), which is an RMS of sqrt(3).
   const MuonValues v = {1.0 / 3, 2.0 / 3, -2.0 / 3};
   MuonValues reflection(9);
@@ -542,7 +542,7 @@ TEST_CASE("the hyperball has the norm that the parameter had in the first step t
   CHECK(FrobeniusNorm(StepTo(&host, {-1, 0, 0, 0})) == doctest::Approx(5).epsilon(0.001));
 }
 
-TEST_CASE("coefficients that diverge skip the update, and the next step reports the parameter") {
+TEST_CASE("if the coefficients diverge, the update is skipped, and the next step reports the parameter") {
   for (const char* const moment : {"none", "row", "short", "element"}) {
     CAPTURE(std::string(moment));
     const Keys keys = {{"method", "muon"},          {"ns_coefficients", "1,-1,0;1e30,0,0"},

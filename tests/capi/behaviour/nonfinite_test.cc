@@ -106,7 +106,7 @@ TEST_CASE("with skip_step a step with a NaN gradient succeeds, changes nothing a
   CHECK(host.Steps(0) == 2);
 }
 
-TEST_CASE("with skip_step separate outputs are complete") {
+TEST_CASE("with skip_step, separate outputs are written completely") {
   for (const char* output : {"parameters", "updates"}) {
     CAPTURE(std::string(output));
     shampoo_param_desc desc = Param("w", {6, 5});

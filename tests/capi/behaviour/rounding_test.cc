@@ -83,8 +83,8 @@ TEST_CASE("stochastic rounding stores each element of a state as one of the two 
 }
 
 TEST_CASE("a second moment in bf16 follows one in float32, although its decay is near 1") {
-  // Gradients three times as large for 2,000 steps, then ordinary ones. With rounding to nearest, the second moment
-  // would not decrease again.
+  // The gradients are three times as large in the first 2,000 steps as in later steps. With rounding to nearest, the
+  // second moment would not decrease again.
   const Keys keys = {{"method", "adam"}, {"beta1", "0"}, {"beta2", "0.999"}, {"lr", "1e-06"}};
   constexpr size_t kElements = 1024;
   const std::vector<shampoo_param_desc> params = {Param("w", {kElements})};

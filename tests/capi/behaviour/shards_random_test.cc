@@ -8,7 +8,7 @@ namespace shampoo_test {
 namespace {
 
 // Divides the elements [first, end) of a tensor into pieces and returns their shapes. A piece consists of as many
-// slices of one dim as fit. The dim is the outermost one with a slice that begins where the piece begins and fits.
+// slices along one dim as fit. The dim is the outermost one of which a slice begins at the start of the piece and fits.
 std::vector<std::vector<int64_t>> Pieces(const std::vector<int64_t>& shape, int64_t first, int64_t end) {
   std::vector<std::vector<int64_t>> pieces;
   while (first < end) {
@@ -17,7 +17,7 @@ std::vector<std::vector<int64_t>> Pieces(const std::vector<int64_t>& shape, int6
       int64_t stride = 1;
       for (size_t i = k + 1; i < shape.size(); ++i) stride *= shape[i];
       if (first % stride != 0 || first + stride > end) continue;
-      // The piece ends at the latest with the slice of the enclosing dim.
+      // The piece must not extend beyond the slice of the enclosing dim.
       const int64_t slices = std::min((end - first) / stride, shape[k] - first / stride % shape[k]);
       piece = {slices};
       piece.insert(piece.end(), shape.begin() + static_cast<int64_t>(k) + 1, shape.end());

@@ -106,7 +106,8 @@ TEST_CASE("soap_post rejects tensors that are divided into blocks") {
   CHECK(shampoo_plan_add_param(plan.get(), &desc, nullptr) == SHAMPOO_OK);
   CHECK(shampoo_plan_finish(plan.get()) == SHAMPOO_E_INVALID);
   CHECK(std::string(shampoo_last_error())
-            .find("is divided into 2 blocks: expected a single block, because of the keys ") != std::string::npos);
+            .find("is divided into 2 blocks: expected a single block, because the group uses norms of ") !=
+        std::string::npos);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST_CASE("an optimizer keeps the text of its last failure on any thread") {
   const std::string text = shampoo_optimizer_error(model.get());
   CHECK(text.find("\"weight\"") != std::string::npos);
   CHECK(std::string(shampoo_optimizer_error(other.get())) == "");
-  // Neither a success nor a failure of a call that only reads changes the text.
+  // A call that succeeds does not change the text, and neither does a call that only reads and fails.
   model.Bind();
   RequireOk(shampoo_optimizer_step(model.get(), nullptr));
   double value = 0;
@@ -50,7 +50,7 @@ TEST_CASE("a text that is too long is truncated between two characters and marke
   constexpr char kMark[] = " ... (cut off)";
   shampoo_config* config = nullptr;
   RequireOk(shampoo_config_create(&config));
-  // One character of each length at each position where the text may be truncated.
+  // Characters of 1 to 4 bytes, shifted so that the limit of the text is at each of their bytes.
   for (const std::string character : {"a", "ä", "权", "\U0001F680"}) {
     for (size_t shift = 0; shift < character.size(); ++shift) {
       std::string key(shift, 'x');

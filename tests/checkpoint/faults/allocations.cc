@@ -9,7 +9,7 @@
 namespace shampoo_test {
 namespace {
 
-// State of this thread. Plain numbers because nothing here may allocate.
+// State of this thread. The types are plain because nothing here may allocate.
 thread_local bool counting = false;
 thread_local AllocationFault plan;
 thread_local int64_t counted = 0;

@@ -97,7 +97,7 @@ std::vector<WrongNumber> WrongNumbers(SavingJob* job, const std::function<void()
   return numbers;
 }
 
-// Makes `rank` receive the wrong number. rank 2: both ranks receive it.
+// Makes `rank` receive the wrong number. If rank is 2, both ranks receive it.
 void Arm(SavingJob* job, const WrongNumber& number, int rank) {
   job->NewComm(true);
   job->comm().patience = std::chrono::milliseconds(200);  // for the case that one rank ends and the other continues
@@ -147,7 +147,7 @@ TEST_CASE("a wrong number in any exchange of a save leaves the older checkpoint 
   saves.CheckNextSave();
 }
 
-TEST_CASE("a wrong number in any exchange of a load leaves each rank with its old state or with the checkpoint's") {
+TEST_CASE("a wrong number in any exchange of a load leaves each rank with its old state or that of the checkpoint") {
   Saves saves;
   SavingJob alike;
   alike.StepTo(5);
@@ -199,7 +199,7 @@ TEST_CASE("a communicator that fails at any call of a save leaves the older chec
 }
 
 TEST_CASE(
-    "a communicator that fails at any call of a load leaves each rank with its old state or with the checkpoint's" *
+    "a communicator that fails at any call of a load leaves each rank with its old state or that of the checkpoint" *
     doctest::test_suite("long")) {
   Saves saves;
   for (const int64_t steps : {0, 5}) {

@@ -43,7 +43,7 @@ class Damaged {
   Saves& saves() { return saves_; }
   std::string PathOf(const std::string& name) const { return saves_.directory + "/" + name; }
 
-  // Checks that a load with other bytes in one file fails with the name of the file and this text.
+  // Checks that a load fails if the file has these bytes, and that the error has the path of the file and this text.
   void CheckFile(const std::string& name, const std::string& bytes, const std::string& says) {
     WriteFile(PathOf(name), bytes);
     CheckFails(PathOf(name), says);

@@ -19,7 +19,7 @@ std::vector<int> ErrorsOf(const FileCall& call);
 std::string ReasonOf(int error);
 // Returns a text for messages, such as "pwrite 11 of checkpoint-000002.json.tmp".
 std::string Describe(const FileCall& call);
-// Returns a handler that makes one call fail. The other calls are made.
+// Returns a handler that makes one call fail. All other calls are unaffected.
 FileWatch::Handler FailAt(int64_t number, const FileFault& fault);
 
 // A directory with a checkpoint, and a job that is one step further.

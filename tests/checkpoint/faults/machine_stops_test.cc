@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The machine stops at any moment of a save. Of the data that was not synced, any part may be on the disk. A model of
-// the disk follows the calls of all ranks. After each call, the test writes out and loads contents that the disk may
-// have.
+// the disk follows the calls of all ranks. After each call, the test creates directories with the contents that the
+// disk may have, and loads them.
 #include <doctest/doctest.h>
 
 #include <cerrno>
@@ -56,7 +56,7 @@ class Disk {
   }
 
   // Visits contents that the directory may have. They differ in which changes of names are on the disk, and in whether
-  // zeros replace data that was not synced. null: the directory does not exist.
+  // zeros replace data that was not synced. visit(nullptr) means that the directory does not exist.
   template <typename Visit>
   void ForEachOutcome(Visit&& visit) {
     if (!is_certain_) visit(nullptr);

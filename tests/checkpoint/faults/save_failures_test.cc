@@ -12,7 +12,7 @@
 namespace shampoo_test {
 namespace {
 
-// Returns the number of the call that published the new checkpoint. A failure after it does not fail the save.
+// Returns the number of the call that published the new checkpoint. If a later call fails, the save still succeeds.
 int64_t PublishedBy(const std::vector<FileCall>& calls) {
   const auto renamed = std::find_if(calls.begin(), calls.end(), [](const FileCall& call) {
     return call.name == "rename" && call.to.ends_with(".json");

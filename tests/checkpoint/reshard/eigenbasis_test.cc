@@ -116,7 +116,7 @@ TEST_CASE("blocks without factor matrices keep their number of gradients when th
   }
 }
 
-TEST_CASE("with on_block_mismatch reset, blocks in other eigenbases start like new ones") {
+TEST_CASE("with on_block_mismatch reset, blocks with other eigenbases start like new blocks") {
   for (const Keys& method : kEigenbasisMethods) {
     CAPTURE(method[0].second);
     const Scratch scratch;
@@ -140,7 +140,7 @@ TEST_CASE("with on_block_mismatch reset, blocks in other eigenbases start like n
   }
 }
 
-TEST_CASE("a checkpoint in eigenbases of other dims is an error that names the keys") {
+TEST_CASE("a checkpoint with eigenbases of other dims is an error that names the keys") {
   const Scratch scratch;
   RankSpec spec = EigenbasisModel(kEigenbasisMethods[0]);
   spec.params = {{"weight", {5, 4}}};

@@ -54,7 +54,7 @@ size_t SizeOf(int32_t dtype) {
   return dtype == SHAMPOO_F32 || dtype == SHAMPOO_I32 ? 4 : 2;
 }
 
-// Turns random bits into those of a finite number of this dtype. Returns 0 or 1 for SHAMPOO_I32.
+// Turns random bits into the bits of a finite number of this dtype. Returns 0 or 1 for SHAMPOO_I32.
 uint64_t FiniteBits(int32_t dtype, uint64_t random) {
   struct Layout {
     int bits, mantissa;

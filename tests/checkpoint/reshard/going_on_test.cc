@@ -24,7 +24,7 @@ void Spoil(const std::string& directory) {
   WriteFile(path, bytes);
 }
 
-TEST_CASE("after failed loads, training continues bit-identically to a run without them") {
+TEST_CASE("after failed loads, training continues with results bit-identical to those of a run without the loads") {
   const Scratch scratch;
   Trainee saver(SmallModel());
   saver.Train(1, 4);

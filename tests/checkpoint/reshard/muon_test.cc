@@ -34,8 +34,8 @@ std::vector<float> MomentOf(const Rank& rank, int block) {
 }
 
 // Trains a matrix of two parts for three steps, and loads the checkpoint into an optimizer that has the matrix without
-// parts and has made two steps. Returns the loader's second moment. *saved receives those of the saver's parts, one
-// after the other.
+// parts and has made two steps. Returns the second moment of the loading optimizer. *saved receives the second moments
+// of the two saved parts, one after the other.
 std::vector<float> ReloadedMoment(const std::string& second_moment, std::vector<float>* saved) {
   const Scratch scratch;
   Trainee saver(MuonModel(second_moment, {4, 4}));

@@ -72,7 +72,7 @@ TEST_CASE("a group continues at the step of its parameters if they all have the 
   CheckRefused(&moved.rank, directory, SHAMPOO_E_INVALID, {"group 1: parameter \"weight\"", "\"bias\" at step 2"});
 }
 
-TEST_CASE("parameters of one optimizer can be loaded into two and back, bit-identically to uninterrupted training") {
+TEST_CASE("parameters of one optimizer can be loaded into two optimizers and back, and training stays bit-identical") {
   const Scratch scratch;
   const RankSpec all = SmallModel();
   const auto one = SavedByOne(all, 3, scratch / "one");

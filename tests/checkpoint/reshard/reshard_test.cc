@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random models, saved by a job of one kind and loaded by a job of another. expected_states.cc computes the position of
-// every element of every state from the plan, independently of the library's code for checkpoints.
+// Random models that are saved by a job with one layout and loaded by a job with another layout. expected_states.cc
+// computes the position of every element of every state from the plan, independently of the library's code for
+// checkpoints.
 #include <doctest/doctest.h>
 
 #include <map>

@@ -18,7 +18,8 @@ RankSpec SmallModel(const Keys& more = {});
 class Trainee {
  public:
   explicit Trainee(const RankSpec& made_from);  // rank.status is the result
-  // Makes the steps first to last and stops at a failure. rank.status and rank.error are those of the last step.
+  // Makes the steps from number `first` to number `last` and stops at a failure. rank.status and rank.error are the
+  // results of the last step.
   void Train(int first, int last);
   std::map<std::string, std::vector<float>> Params() const;
   void TakeParams(

@@ -20,7 +20,7 @@ static int rank, world;
     }                                                                                      \
   } while (0)
 
-// Replaces the function of MPI, to check the sizes of messages and to reject them.
+// Replaces the function of MPI to check the sizes of messages and, if refuse_sends is set, to fail.
 static int refuse_sends;
 
 int MPI_Isend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
@@ -114,7 +114,7 @@ static void check_ops(void) {
   ops.release(ops.user);
 }
 
-// Messages of the caller on the same communicator are not confused with those of the adapter.
+// Messages of the caller on the same communicator are not confused with messages of the adapter.
 static void check_duplicate(void) {
   shampoo_comm_ops ops;
   const int next = (rank + 1) % world, previous = (rank + world - 1) % world;
@@ -156,7 +156,7 @@ static void check_split(int group_size) {
   ops.release(ops.user);
 }
 
-// A call that MPI rejects without waiting: results cannot be received "in place".
+// Makes an all-gather that MPI rejects without waiting, because MPI_IN_PLACE is not valid as the receive buffer.
 static int refused_gather(const shampoo_comm_ops* ops) {
   char byte = 0;
   return ops->all_gather(ops->user, &byte, MPI_IN_PLACE, 1, NULL);
@@ -184,7 +184,7 @@ static void check_failing_exchange(const shampoo_comm_ops* ops) {
   exchange_often(ops, 0);
 }
 
-// The send fails on all ranks while each already waits for a byte of the others.
+// The send fails on all ranks while each rank already waits for a byte from the others.
 static void check_refused_send(const shampoo_comm_ops* ops) {
   const size_t bytes[4] = {1, 1, 1, 1};
   const char send[4] = {1, 2, 3, 4};

@@ -9,7 +9,8 @@
 
 #include "meeting.h"
 
-// The target of an ncclComm_t: the seat of a rank in a meeting. The meeting lives as long as any of its ranks.
+// The object to which an ncclComm_t points: one rank of a Meeting, which synchronizes the ranks of a communicator. The
+// Meeting exists as long as any of its ranks.
 struct ncclComm {
   ncclComm(std::shared_ptr<standin::Meeting> all, int own) : meeting(std::move(all)), rank(own) {}
 

@@ -56,8 +56,8 @@ BASE: Keys = {
 class Case:
     """A trajectory. gradients: for each step, a dict from parameter position to gradient.
 
-    missing: pairs of the position of a parameter and the steps in which that parameter has no gradient. silent: the
-    same for the steps in which its gradient is 0.
+    missing: pairs of the position of a parameter and the steps in which that parameter has no gradient. silent:
+    such pairs for the steps in which the gradient is 0.
     """
 
     def __init__(self, name: str, dtype: str, shapes: Shapes, steps: int, *, scale: float = 1.0,

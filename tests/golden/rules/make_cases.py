@@ -78,7 +78,7 @@ def run(case: Case, how: Exact) -> tuple[dict[str, np.ndarray], float]:
 
 
 def tolerance(case: Case, exact: dict[str, np.ndarray]) -> dict[str, float]:
-    """Measure the effect of rounding."""
+    """Return the tolerance of a case, computed from the measured effect of rounding."""
     runs = [run(case, Rounded(case, number))[0] for number in range(ROUNDED)]
     noise = max(float(abs(other[name] - x).max(initial=0)) for other in runs for name, x in exact.items())
     change = max(float(abs(x - case.init[int(name.split("/")[2])]).max(initial=0)) for name, x in exact.items())

@@ -242,7 +242,7 @@ fn ranks_exchange_through_host_memory() {
         } else {
             assert_eq!(bits(&found), bits(&ranks[0]));
             for (values, expected) in found.iter().flatten().zip(alone.iter().flatten()) {
-                // Each rank has other batches of matrix products than one rank alone, so results round differently.
+                // Several ranks batch matrix products differently than one rank, so results round differently.
                 assert!((values - expected).abs() <= 1e-5, "{values} {expected}");
             }
         }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 #[test]
-fn version_of_the_crates() {
+fn the_library_has_the_version_of_the_crates() {
     let (major, minor, patch) = libshampoo::version();
     assert_eq!(format!("{major}.{minor}.{patch}"), shampoo_version_of_header());
     assert!(libshampoo::build_info().contains(&format!("\"{major}.{minor}.{patch}\"")));
@@ -67,7 +67,7 @@ fn log_messages_reach_the_callback() {
     opt.load(None, &folder).unwrap();
     let count = |seen: &[(Level, String)]| seen.iter().filter(|(_, message)| message.contains("beta2")).count();
     assert_eq!(count(&seen.lock().unwrap()), 1, "{seen:?}");
-    // A panic does not leave the callback.
+    // A panic in the callback does not reach the caller of the library.
     libshampoo::set_log(Level::Debug, |_, _| panic!("a log that panics, as the test wants")).unwrap();
     // The previous callback is dropped when no other thread is inside it.
     let patience = Instant::now() + Duration::from_secs(60);

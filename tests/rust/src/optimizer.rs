@@ -34,7 +34,7 @@ fn averages_are_exported() {
 }
 
 #[test]
-fn create_makes_the_optimizer_of_a_config_and_a_plan() {
+fn create_equals_an_optimizer_from_a_config_and_a_plan() {
     let options = "lr=0.25 beta1=0.5";
     let mut config = Config::new().unwrap();
     config.parse(options).unwrap();
@@ -71,7 +71,7 @@ fn loss_of(w: &[f32; 12], b: &[f32; 3], of_w: &mut [f32; 12], of_b: &mut [f32; 3
 }
 
 #[test]
-fn one_preset_selects_soap_and_trains() {
+fn an_optimizer_from_the_preset_soap_trains() {
     let params = [Param::new("w", &[3, 4]), Param::new("b", &[3])];
     let mut opt = Optimizer::create("preset = soap", params).unwrap();
     let keys: Vec<_> = opt.state().unwrap().into_iter().map(|entry| entry.key).collect();
@@ -155,7 +155,7 @@ fn roles_and_row_splits_describe_a_parameter() {
 }
 
 #[test]
-fn a_copy_is_the_parameter_rounded() {
+fn a_copy_is_the_rounded_parameter() {
     let mut opt = one_param(&config(), Param::new("w", &[2, 2]).copy_dtype(Dtype::Bf16));
     let (mut w, grad, mut copy) = ([1.0f32, -2.0, 3.0, -4.0], [1.0f32; 4], [Bf16(0); 4]);
     let mut buffers = [Buffers::new(&mut w).with_grad(&grad).with_copy(&mut copy)];

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tools of several tests: a small model, and ranks in threads.
+//! Helpers that several tests share: a small model, and ranks in threads.
 
 use libshampoo::{BoxError, Buffers, Communicator, Config, Optimizer, Param, PlanBuilder, PlanOptions};
 use std::path::PathBuf;
@@ -75,11 +75,11 @@ pub fn bits(values: &[Vec<f32>]) -> Vec<Vec<u32>> {
 /// A barrier at which threads exchange bytes.
 pub struct Meeting {
     slots: Mutex<Vec<(Vec<u8>, Vec<usize>)>>,
-    /// All arrivals so far.
+    /// Number of arrivals of all ranks so far.
     arrived: Mutex<usize>,
     someone_came: Condvar,
     world: usize,
-    /// Calls of all_to_all by all ranks.
+    /// Number of calls of all_to_all by all ranks.
     pub all_to_alls: AtomicUsize,
 }
 

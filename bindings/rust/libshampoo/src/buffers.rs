@@ -220,8 +220,8 @@ impl<'a> Buffers<'a> {
 
 fn view<T: Element>(slot: Option<&Slot>) -> Option<&[T]> {
     let slot = slot.filter(|slot| slot.dtype == T::DTYPE)?;
-    // SAFETY: the slice is borrowed for longer than the slot, and its elements have the type T or the same bits
-    // (Element).
+    // SAFETY: the borrow of the caller's slice outlives the slot. The dtypes are equal, and every bit pattern of this
+    // dtype is a valid T (Element).
     Some(unsafe { slice::from_raw_parts(slot.pointer as *const T, slot.count) })
 }
 

@@ -9,16 +9,16 @@ use std::cell::RefCell;
 use std::mem::{forget, swap};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// Any error, as a [`Communicator`](crate::Communicator) returns it.
+/// An error of any type. The methods of a [`Communicator`](crate::Communicator) return it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 thread_local! {
-    // A callback runs on the thread of the call that fails because of it.
+    // The failure of a callback on this thread. The library call that runs the callback reports it, on the same thread.
     static FAILURE: RefCell<Option<BoxError>> = RefCell::new(None);
 }
 
-/// Swaps `failure` with the stored failure. Drops neither, because their destructors may be code of the caller. While
-/// the thread exits, the storage no longer exists. The failure is then reported without its message.
+/// Swaps `failure` with the stored failure. Drops neither, because their destructors may be code of the caller. Does
+/// nothing if the thread is exiting and its storage no longer exists; the error of the call then lacks this failure.
 fn exchange(failure: &mut Option<BoxError>) {
     let _ = FAILURE.try_with(|stored| swap(&mut *stored.borrow_mut(), failure));
 }
@@ -40,7 +40,8 @@ fn contain<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     })
 }
 
-/// Runs code of the caller inside a call of the library. Err is the message of the panic.
+/// Runs code of the caller inside a call of the library. Meanwhile, the stored failure is set aside. Err is the message
+/// of a panic.
 pub(crate) fn run<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     let mut failure = None;
     exchange(&mut failure);

@@ -36,8 +36,8 @@ fn call(function: Call, optimizers: &mut [&mut Optimizer], world: Option<&Comm>,
 /// Saves the states of the optimizers of all ranks as one checkpoint: safetensors files with an index. Any number of
 /// ranks can load it. Parameters are not saved.
 ///
-/// `optimizers` are those of this rank. The call is collective over `world`, the communicator of all ranks of the job.
-/// Pass None if there is only one rank.
+/// `optimizers` has the optimizers of this rank. The call is collective over `world`, the communicator of all ranks of
+/// the job. Pass None if there is only one rank.
 ///
 /// # Errors
 ///
@@ -52,8 +52,8 @@ pub fn save(optimizers: &mut [&mut Optimizer], world: Option<&Comm>, directory: 
 ///
 /// # Errors
 ///
-/// The optimizers have not changed after an error, with one exception: docs/checkpoints.md describes a load that fails
-/// after all files were verified.
+/// After an error the optimizers have not changed, unless the load failed after it had begun to write states
+/// (docs/checkpoints.md).
 ///
 /// - [`Code::Io`](crate::Code::Io): there is no checkpoint, or a file is missing or damaged.
 /// - [`Code::Invalid`](crate::Code::Invalid): the checkpoint has other parameters, dtypes, grafting or blocks.

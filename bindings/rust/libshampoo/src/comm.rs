@@ -13,9 +13,10 @@ use std::slice;
 /// Exchanges data between ranks in host memory, for example with MPI, sockets or threads.
 ///
 /// All ranks make the same sequence of calls with the same sizes. Methods run on the thread that calls the optimizer.
-/// If an exchange or [`async_error`](Communicator::async_error) returns an error or panics, the call of the optimizer
-/// fails with [`Code::Comm`](crate::Code::Comm). The message and the source of this error contain the failure. Later
-/// steps of the optimizer fail, too.
+/// A call of [`all_gather`](Communicator::all_gather) or [`all_to_all`](Communicator::all_to_all) is an exchange. If an
+/// exchange or [`async_error`](Communicator::async_error) returns an error or panics, the call of the optimizer fails
+/// with [`Code::Comm`](crate::Code::Comm). The message and the source of this error contain the failure. Later steps of
+/// the optimizer fail, too.
 pub trait Communicator: Send + Sync {
     /// Returns the rank of this process. Called once.
     fn rank(&self) -> usize;
@@ -66,8 +67,9 @@ pub trait Communicator: Send + Sync {
 
     /// Returns whether [`abort`](Communicator::abort) is implemented. Called once.
     ///
-    /// Without `abort`, an optimizer on the CPU reports a failed collective in one more exchange: the next one of the
-    /// same step, or the first one of its next step. The other ranks wait for that exchange.
+    /// Without `abort`, an optimizer on the CPU reports a failed collective to the other ranks in one more exchange:
+    /// the next exchange of the same step or, if there is none, the first exchange of its next step. Until then, the
+    /// other ranks wait.
     fn has_abort(&self) -> bool {
         false
     }
@@ -86,7 +88,7 @@ struct User {
 
 /// Calls a method of the communicator. Returns 0, or 1 if it failed.
 fn guard(call: impl FnOnce() -> std::result::Result<(), BoxError>) -> i32 {
-    // A panic is a failure like an error. The library may call the communicator once more, to report the failure.
+    // A panic counts as an error. The library may call the communicator once more, to report the failure.
     let failure = match callback::run(call) {
         Ok(Ok(())) => return 0,
         Ok(Err(failure)) => failure,
@@ -96,7 +98,7 @@ fn guard(call: impl FnOnce() -> std::result::Result<(), BoxError>) -> i32 {
     1
 }
 
-/// Returns memory of the library as a slice. The address of 0 bytes may be invalid.
+/// Returns memory of the library as a slice. If `count` is 0, `start` may be an invalid address.
 unsafe fn bytes<'a>(start: *const c_void, count: usize) -> &'a [u8] {
     if count == 0 {
         return &[];
@@ -123,7 +125,7 @@ unsafe extern "C" fn all_gather(
     if own as *const c_void != send {
         std::ptr::copy_nonoverlapping(send.cast::<u8>(), own, bytes_per_rank);
     }
-    // send may be a part of recv, so it must not be a slice at the same time, and is not used from here on.
+    // send may be a part of recv. Two slices must not overlap, so from here on only recv is used.
     guard(|| user.communicator.all_gather(bytes_mut(recv, user.world * bytes_per_rank)))
 }
 
@@ -150,7 +152,7 @@ unsafe extern "C" fn async_error(user: *mut c_void) -> i32 {
 
 unsafe extern "C" fn abort(user: *mut c_void) {
     let user = &*user.cast::<User>();
-    // The call reports the failed collective. A panic of abort() is not reported.
+    // The library call in progress reports the failed collective. A panic of abort() is not reported.
     let _ = callback::run(|| user.communicator.abort());
 }
 
@@ -161,8 +163,9 @@ unsafe extern "C" fn release(user: *mut c_void) {
 /// A communicator of the library. Optimizers keep their own references to it, so it can be dropped before them. Its
 /// [`Communicator`] is dropped after the last use.
 ///
-/// Only one call at a time can use it, even if several optimizers share it. While a call uses it, other calls with it
-/// fail with [`Code::State`](crate::Code::State): calls on other threads, and calls that the [`Communicator`] makes.
+/// Only one call at a time can use it, even if several optimizers share it. While a call uses it, any other call that
+/// needs it fails with [`Code::State`](crate::Code::State): a call on another thread, or a call in a method of the
+/// [`Communicator`].
 #[derive(Debug)]
 pub struct Comm {
     handle: NonNull<sys::shampoo_comm>,

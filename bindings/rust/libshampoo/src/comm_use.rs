@@ -8,13 +8,13 @@ use std::sync::Arc;
 /// Whether a call uses a communicator. All optimizers with the same communicator share this flag.
 pub(crate) type InUse = Arc<AtomicBool>;
 
-/// Marks communicators as used by one call, until this object is dropped. Two calls cannot use a communicator at the
-/// same time, on two threads or one inside the other: they would share the communicator's buffers and mix their
-/// exchanges.
+/// Marks communicators as used by one call, until this object is dropped. Two calls must not use a communicator at
+/// the same time, neither on two threads nor one inside the other: they would share the communicator's buffers and mix
+/// their exchanges.
 pub(crate) struct CommUse<'a>(&'a [InUse]);
 
 impl<'a> CommUse<'a> {
-    /// Marks distinct communicators as used. Fails if one of them is already in use, and marks none of them then.
+    /// Marks distinct communicators as used. If one of them is already in use, fails and marks none of them.
     pub fn begin(comms: &'a [InUse]) -> Result<Self> {
         for (index, comm) in comms.iter().enumerate() {
             if comm.swap(true, Ordering::Acquire) {

@@ -107,7 +107,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Code::Unsupported`](crate::Code::Unsupported): the library has another version than this crate.
+    /// [`Code::Unsupported`](crate::Code::Unsupported): the version of the loaded library does not match this crate.
     pub fn new() -> Result<Self> {
         start()?;
         let mut handle = null_mut();

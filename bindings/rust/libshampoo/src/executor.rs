@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs parallel work on threads of the program instead of the library's pool. Results do not depend on the executor.
 pub trait Executor: Send + Sync {
-    /// Returns the maximum number of tasks in a call, at least 1. Called once. The number of threads of the plan is
-    /// also a limit.
+    /// Returns the largest `count` that [`parallel_for`](Executor::parallel_for) accepts, at least 1. Called once.
+    /// `count` also never exceeds the number of threads of the plan.
     fn threads(&self) -> usize;
 
     /// Runs `task(i)` once for each i below `count`, on any threads, in parallel or one after another. Returns after
-    /// all tasks have returned. Tasks that it does not run, for example after a panic, then run on the calling thread.
+    /// all tasks have returned. If it leaves tasks out, for example because it panics, they then run on the calling
+    /// thread.
     fn parallel_for(&self, count: usize, task: &(dyn Fn(usize) + Sync));
 }
 

@@ -31,7 +31,7 @@ pub struct Key {
 ///
 /// # Errors
 ///
-/// [`Code::Unsupported`](crate::Code::Unsupported): the library has another version than this crate.
+/// [`Code::Unsupported`](crate::Code::Unsupported): the version of the loaded library does not match this crate.
 ///
 /// ```
 /// let keys = libshampoo::keys()?;

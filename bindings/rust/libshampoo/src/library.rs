@@ -80,7 +80,7 @@ pub struct Backend {
 ///
 /// # Errors
 ///
-/// [`Code::Unsupported`]: the library has another version than this crate.
+/// [`Code::Unsupported`]: the version of the loaded library does not match this crate.
 pub fn backends() -> Result<Vec<Backend>> {
     start()?;
     // SAFETY: the function has no arguments.
@@ -102,11 +102,12 @@ pub fn backends() -> Result<Vec<Backend>> {
 }
 
 /// Loads the CUDA backend. `name_or_path` is "cuda" or the path of `libshampoo_cuda.so`. A call is not necessary if
-/// that file is in the folder of the library.
+/// `libshampoo_cuda.so` is in the folder of the library.
 ///
 /// # Errors
 ///
-/// - [`Code::Unsupported`]: the backend is missing or has another version; the message explains the reason.
+/// - [`Code::Unsupported`]: the backend is missing, or its version differs from that of the library; the message
+///   explains the reason.
 /// - [`Code::State`]: the backend has been loaded from another file.
 pub fn load_backend(name_or_path: &str) -> Result<()> {
     start()?;

@@ -55,11 +55,11 @@ fn replace(callback: Option<Callback>) {
 /// are discarded.
 ///
 /// The callback runs on the thread that called the library, possibly on several such threads at the same time. It must
-/// not use the object of that call. If it panics, the call of the library continues.
+/// not use the object of that call, such as the optimizer. If it panics, the call of the library continues.
 ///
 /// # Errors
 ///
-/// [`Code::Unsupported`](crate::Code::Unsupported): the library is of another version.
+/// [`Code::Unsupported`](crate::Code::Unsupported): the version of the loaded library does not match this crate.
 pub fn set_log(max_level: Level, callback: impl Fn(Level, &str) + Send + Sync + 'static) -> Result<()> {
     start()?;
     replace(Some(Arc::new(callback)));
@@ -71,7 +71,7 @@ pub fn set_log(max_level: Level, callback: impl Fn(Level, &str) + Send + Sync + 
 ///
 /// # Errors
 ///
-/// [`Code::Unsupported`](crate::Code::Unsupported): the library is of another version.
+/// [`Code::Unsupported`](crate::Code::Unsupported): the version of the loaded library does not match this crate.
 pub fn clear_log() -> Result<()> {
     start()?;
     // SAFETY: NULL disables messages.

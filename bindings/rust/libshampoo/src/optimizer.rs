@@ -124,10 +124,10 @@ impl Optimizer {
         }
     }
 
-    /// Writes averages of the parameters, for evaluation and for use after training: (1 - `blend`) times the parameter
-    /// plus `blend` times its average, to the memory that [`Buffers::with_out`] has set. Nothing is written for
-    /// parameters without such memory. The keys "averaging" and "weight_ema" select the average; parameters of groups
-    /// without one are copied. The parameters and the state do not change.
+    /// Writes averages of the parameters, for evaluation and for use after training, to the memory that
+    /// [`Buffers::with_out`] has set. Nothing is written for parameters without such memory. The result is
+    /// (1 - `blend`) * parameter + `blend` * average. The keys "averaging" and "weight_ema" select the average;
+    /// parameters of groups without an average are copied. The parameters and the state do not change.
     ///
     /// ```
     /// # use libshampoo::{Buffers, Optimizer, Param};

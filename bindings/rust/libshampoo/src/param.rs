@@ -155,7 +155,7 @@ impl Param {
     }
 
     /// Sets the sizes of the parts of a parameter that stores several tensors in one array, such as `&[q, k, v]`. The
-    /// parts divide the output dim. A single size is repeated.
+    /// parts divide the output dim, which `fan` selects. A single size is repeated along the whole dim.
     pub fn row_splits(mut self, sizes: &[usize], fan: Fan) -> Self {
         self.row_splits = sizes.to_vec();
         self.fan = fan;
@@ -278,5 +278,5 @@ fn count(shape: &[usize]) -> usize {
     if shape.contains(&0) {
         return 0;
     }
-    shape.iter().product() // the library allows at most 2^59, so it cannot overflow
+    shape.iter().product() // the library allows at most 2^59 elements, so the product cannot overflow
 }

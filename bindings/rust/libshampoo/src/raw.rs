@@ -16,13 +16,14 @@ use std::os::raw::c_void;
 
 impl Optimizer {
     /// Binds the memory of consecutive parameters, starting with `first`, for [`step_raw`](Optimizer::step_raw) and
-    /// [`export_raw`](Optimizer::export_raw). On CUDA, addresses are addresses of the device. They stay bound until
-    /// others are bound.
+    /// [`export_raw`](Optimizer::export_raw). On CUDA, the memory is on the device. It stays bound until other memory
+    /// is bound for the parameter.
     ///
     /// # Safety
     ///
-    /// Until others are bound or the optimizer is dropped, each address must point to the elements of the parameter. No
-    /// other code may use this memory during a step or an export. On CUDA, other work may use it in the order of the stream.
+    /// Each address must point to the elements of its parameter until other memory is bound for the parameter or the
+    /// optimizer is dropped. No other code may use this memory during a step or an export. On CUDA, other work may use
+    /// it in the order of the stream.
     ///
     /// # Errors
     ///
@@ -51,14 +52,14 @@ impl Optimizer {
     }
 
     /// Writes averages of the parameters, as [`export`](Optimizer::export) does. `weights` has an address for each
-    /// parameter of the plan. If it is NULL, nothing is written for that parameter. On CUDA, addresses are addresses of
-    /// the device, and the work is enqueued in the stream of the last call.
+    /// parameter of the plan. If it is NULL, nothing is written for that parameter. On CUDA, the memory is on the
+    /// device, and the work is enqueued in the stream of the last call.
     ///
     /// # Safety
     ///
     /// The bound memory must still meet the requirements of `bind_raw`. Each address that is not NULL must point to
-    /// memory for the elements of the parameter that does not overlap the parameter. On CUDA, the stream of the last
-    /// call must still exist.
+    /// memory for all elements of the parameter. This memory must not overlap the parameter. On CUDA, the stream of the
+    /// last call must still exist.
     ///
     /// # Errors
     ///

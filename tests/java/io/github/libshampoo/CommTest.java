@@ -29,7 +29,7 @@ class CommTest {
 
   @ParameterizedTest
   @ValueSource(ints = {2, 3})
-  void replicasGiveTheBitsOfOneRank(int world) throws Exception {
+  void replicasAreBitIdenticalToOneRank(int world) throws Exception {
     Ranks ranks = new Ranks(world);
     List<List<float[]>> found =
         Ranks.inThreads(
@@ -48,7 +48,7 @@ class CommTest {
 
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
-  void gatheredShardsGiveTheBitsOfOneRank(boolean allToAll) throws Exception {
+  void gatheredShardsAreBitIdenticalToOneRank(boolean allToAll) throws Exception {
     Ranks ranks = new Ranks(2);
     List<List<float[]>> found =
         Ranks.inThreads(
@@ -250,7 +250,7 @@ class CommTest {
     }
   }
 
-  /** Under -Xcheck:jni, checks that callbacks release their local references: a step has room for few. */
+  /** Under -Xcheck:jni, checks that callbacks release their local references: a step has room for only a few. */
   @Test
   void aStepMayExchangeManyTimes() throws Exception {
     int[] exchanges = new int[1];
@@ -343,7 +343,7 @@ class CommTest {
         second[0] = null;
         other.step();
         assertEquals(1, other.stat("steps"));
-        // save accepts a communicator that an optimizer uses. It fails only because both ranks write the same file.
+        // save accepts a communicator that an optimizer uses. This call fails because both ranks write the same file.
         assertThrows(ShampooException.Files.class, () -> Shampoo.save(List.of(other), folder, comm, 0));
       }
     }

@@ -76,7 +76,7 @@ class CudaTest {
             });
     List<float[]> alone = trainAlone();
     for (int p = 0; p < Model.SHAPES.length; ++p) {
-      assertArrayEquals(alone.get(p), found.get(0).get(p), 1e-5f); // several ranks batch products differently
+      assertArrayEquals(alone.get(p), found.get(0).get(p), 1e-5f); // several ranks round differently than one
       for (List<float[]> values : found) {
         assertArrayEquals(found.get(0).get(p), values.get(p));
       }

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** Recorded trajectories give bit-identical results in Java as in C. */
+/** Recorded trajectories give bit-identical results in Java and in C. */
 class GoldenTest {
   static List<String> tapes() throws IOException {
     try (Stream<Path> files = Files.list(Path.of(System.getProperty("shampoo.tapes")))) {
@@ -23,13 +23,13 @@ class GoldenTest {
   }
 
   @Test
-  void allCasesAreThere() throws IOException {
+  void allRecordedCasesAreFound() throws IOException {
     assertEquals(217, tapes().size());
   }
 
   @ParameterizedTest
   @MethodSource("tapes")
-  void trajectoryHasTheBitsOfC(String tape) throws IOException {
+  void trajectoryIsBitIdenticalToC(String tape) throws IOException {
     assertTrue(new Tape(Path.of(tape)).replay() > 0);
   }
 }

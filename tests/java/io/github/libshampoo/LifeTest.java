@@ -256,7 +256,7 @@ class LifeTest {
 
   @Test
   void anOptimizerIsKeptAliveDuringItsLastCall() {
-    // The interpreter keeps all arguments of a method alive. After many steps, the methods are compiled.
+    // The interpreter keeps all arguments of a method alive. Compiled code does not; many steps cause compilation.
     try (Optimizer other = make(new Mirror())) {
       other.bind("w", Buffers.filled(24, 1), Buffers.filled(24, 1));
       for (int step = 0; step < 10_000; ++step) {
@@ -358,7 +358,7 @@ class LifeTest {
   }
 
   @Test
-  void memoryIsFlatOver10000Lives() throws Exception {
+  void memoryDoesNotGrowOver10000Optimizers() throws Exception {
     FloatBuffer w = Buffers.filled(24, 1);
     FloatBuffer grad = Buffers.filled(24, 1);
     for (int time = 0; time < 2_000; ++time) {

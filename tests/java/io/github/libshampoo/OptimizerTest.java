@@ -56,9 +56,9 @@ class OptimizerTest {
     assertEquals(0, w.get(1), 0.1);
   }
 
-  /** A model of a matrix and a vector. */
+  /** The model has a matrix and a vector. */
   @Test
-  void onePresetSelectsSoapAndTrains() {
+  void anOptimizerFromThePresetSoapTrains() {
     FloatBuffer w = Buffers.filled(12, 0);
     FloatBuffer b = Buffers.filled(3, 0);
     FloatBuffer ofW = Buffers.filled(12, 0);
@@ -148,7 +148,7 @@ class OptimizerTest {
   }
 
   @Test
-  void aBufferFromItsPositionOnIsStepped() {
+  void aStepUsesABufferFromItsPositionToItsLimit() {
     FloatBuffer all = Buffers.filled(10, 1);
     try (Optimizer optimizer = make(Model.config(), new Param("w", 4))) {
       optimizer.bind("w", all.position(3).limit(7), Buffers.filled(4, 1));
@@ -397,7 +397,7 @@ class OptimizerTest {
   }
 
   @Test
-  void createMakesTheOptimizerOfAConfigAndAPlan() {
+  void createEqualsAnOptimizerFromAConfigAndAPlan() {
     FloatBuffer simple = Buffers.filled(6, 2);
     FloatBuffer full = Buffers.filled(6, 2);
     FloatBuffer gradient = Buffers.filled(6, 1);

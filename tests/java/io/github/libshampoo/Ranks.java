@@ -40,7 +40,7 @@ final class Ranks {
       wait(1000);
     }
     if (meetings == mine) {
-      throw new IOException(broken ? "another rank has failed" : "another rank has not come");
+      throw new IOException(broken ? "another rank has failed" : "another rank did not arrive");
     }
   }
 

@@ -289,7 +289,7 @@ class ShampooTest {
   }
 
   @Test
-  void anExceptionInTheLogBreaksNothing() {
+  void anExceptionInALogCallbackDoesNotFailTheCall() {
     List<Throwable> reported = new ArrayList<>();
     Thread.currentThread().setUncaughtExceptionHandler((thread, thrown) -> reported.add(thrown));
     Shampoo.setLog(
@@ -307,7 +307,7 @@ class ShampooTest {
   }
 
   @Test
-  void inverseRootOfADiagonalMatrix() {
+  void theInverseRootOfADiagonalMatrixIsComputed() {
     FloatBuffer a = Buffers.floats(16, 0, 0, 81);
     FloatBuffer x = Buffers.filled(4, 7);
     try (Config config = new Config().set("epsilon", 0)) {
@@ -327,7 +327,7 @@ class ShampooTest {
   }
 
   @Test
-  void orthogonalizeDiagonalMatrix() {
+  void aDiagonalMatrixIsOrthogonalized() {
     FloatBuffer a = Buffers.floats(3, 0, 0, 0, 0, -0.25f);
     FloatBuffer x = Buffers.filled(6, 7);
     try (Config config = new Config().set("method", "muon").set("orthogonalization", "exact")) {

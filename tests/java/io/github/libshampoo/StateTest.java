@@ -43,7 +43,7 @@ class StateTest {
   }
 
   @Test
-  void aCopiedStateContinuesWithTheSameBits(@TempDir Path folder) {
+  void aCopiedStateContinuesBitIdentically(@TempDir Path folder) {
     FloatBuffer w = Buffers.floats(Model.first(0));
     try (Optimizer optimizer = ofModel();
         Optimizer copy = ofModel();
@@ -68,7 +68,7 @@ class StateTest {
   }
 
   @Test
-  void entriesDescribeThemselves() {
+  void entriesAreDescribedAndWrongAccessIsRejected() {
     try (Optimizer optimizer = ofModel()) {
       List<StateEntry> entries = optimizer.stateEntries();
       StateEntry factor = entries.stream().filter(entry -> entry.key().equals("w/0/factor.0")).findFirst().orElseThrow();

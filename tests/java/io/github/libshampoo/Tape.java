@@ -37,7 +37,7 @@ final class Tape {
     return Buffers.bytes(bytes).put(part).flip();
   }
 
-  /** Returns the number of values that were compared. Throws at the first one with different bits. */
+  /** Returns the number of compared values. Throws at the first value that is not bit-identical. */
   int replay() {
     int compared = 0;
     for (String line : lines) {
@@ -54,7 +54,7 @@ final class Tape {
         case "expect" -> {
           ByteBuffer value = values.get(indices.get(words[1])).rewind();
           if (value.mismatch(next(value.capacity())) >= 0) {
-            throw new AssertionError(line + " after " + optimizer.stat("steps") + " steps: other bits");
+            throw new AssertionError(line + " after " + optimizer.stat("steps") + " steps: not bit-identical");
           }
           ++compared;
         }

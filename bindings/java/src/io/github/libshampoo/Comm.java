@@ -12,8 +12,9 @@ import java.util.function.Supplier;
  * A communicator of the library, which calls Java methods, NCCL or C functions. Optimizers keep their own references to
  * it, so it can be closed after they have been created.
  *
- * <p>Only one call at a time can use it, even if several optimizers share it. While a call uses it, other calls with it
- * throw {@link ShampooException.State}: calls on other threads, and calls in methods of its {@link Communicator}.
+ * <p>Only one call at a time can use it, even if several optimizers share it. While a call uses it, any other call that
+ * needs it throws {@link ShampooException.State}: a call on another thread, or a call in a method of its
+ * {@link Communicator}.
  */
 public final class Comm implements AutoCloseable {
   final Handle handle;

@@ -7,10 +7,11 @@ import java.nio.ByteBuffer;
 /**
  * Exchanges data between ranks, in host memory. Implement it in Java to connect optimizers.
  *
- * <p>Methods run on the thread that calls the optimizer. If an exchange or {@link #asyncError} throws an exception, the
- * call of the optimizer fails with {@link ShampooException.Collective}, whose cause is this exception. Later calls that
- * use the communicator fail, too. If the class implements {@link #abort}, the library then calls it. Otherwise an
- * optimizer on the CPU makes one more exchange, in which this rank reports the failure to the others.
+ * <p>Methods run on the thread that calls the optimizer. A call of {@link #allGather} or {@code allToAll} is an
+ * exchange. If an exchange or {@link #asyncError} throws an exception, the call of the optimizer fails with
+ * {@link ShampooException.Collective}, whose cause is this exception. Later calls that use the communicator fail, too.
+ * If the class implements {@link #abort}, the library then calls it. Otherwise an optimizer on the CPU makes one more
+ * exchange, in which this rank reports the failure to the others.
  *
  * <p>The library keeps a reference to the communicator until it calls {@link #release}. Therefore a communicator that
  * refers to its optimizer keeps that optimizer alive until the optimizer is closed.
@@ -54,8 +55,8 @@ public interface Communicator {
    * where other ranks would wait for it.
    *
    * <p>Implement it only if it ends the waiting of the other ranks. If the class does not implement it, an optimizer on
-   * the CPU reports the failure in one more exchange: the next one of the same step, or the first one of its next step.
-   * The other ranks wait for that exchange.
+   * the CPU reports the failure to the other ranks in one more exchange: the next exchange of the same step or, if
+   * there is none, the first exchange of its next step. Until then, the other ranks wait.
    */
   default void abort() {}
 

@@ -7,8 +7,8 @@ package io.github.libshampoo;
 public interface LogCallback {
   /**
    * Receives a message. The method runs on the thread that called the library, possibly on several such threads at the
-   * same time, and must not use the object of that call. An exception is passed to the thread's handler for uncaught
-   * exceptions, and does not affect the call.
+   * same time. It must not use the object of that call, such as the optimizer. An exception is passed to the thread's
+   * handler for uncaught exceptions, and does not affect the call.
    *
    * @param level severity of the message.
    * @param message text of the message.

@@ -119,8 +119,8 @@ public final class Shampoo {
    * library or where the dynamic linker finds it.
    *
    * @param nameOrPath "cuda", or the path of the file.
-   * @throws ShampooException.Unsupported if the backend or a library that it needs is missing, or it has another
-   *     version; the message explains the reason.
+   * @throws ShampooException.Unsupported if the backend or a library that it needs is missing, or the version of the
+   *     backend differs from that of the library; the message explains the reason.
    * @throws ShampooException.State if the backend has been loaded from another file.
    */
   public static void loadBackend(String nameOrPath) {
