@@ -294,9 +294,10 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
   }
   for (int k = 0; in_eigenbasis && k < own_block.factor_count(); ++k) {
     if (is_resharded || own_block.has_factor(k) || stored.Find(Cat("factor.", k)) == nullptr) continue;
-    return Invalid("parameter \"", param.name, "\" was saved with factor.", k, ", and dim ", k,
-                   " has no factor matrix here: its moments were saved in other eigenbases and cannot be converted; "
-                   "set precondition_dims, skip_dim_size and ignored_dims to their saved values");
+    return Invalid(
+        "parameter \"", param.name, "\" was saved with factor.", k, ", but its dim ", k,
+        " has no factor matrix here. The saved moments of the parameter are in an eigenbasis of this dim and "
+        "cannot be converted: set precondition_dims, skip_dim_size and ignored_dims to their saved values");
   }
   for (const StateEntry* state : own.states) {
     if (is_resharded && !IsConverted(*state)) continue;

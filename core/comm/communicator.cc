@@ -106,9 +106,10 @@ Status Communicator::CollectiveError(const char* what, int32_t error, bool captu
 
 Status Communicator::PriorFailure() const {
   if (!failed_) return {};
-  return CommFailed(rank_name_, " ", ops_.rank,
-                    ": a collective failed before, and parameters may be partly written: tear the job down and "
-                    "restart it from a checkpoint");
+  return CommFailed(
+      rank_name_, " ", ops_.rank,
+      ": a collective or a CUDA call failed before, and parameters may be partly written: tear the job down and "
+      "restart it from a checkpoint");
 }
 
 bool Communicator::TakeFailureToReport() { return failed_ && !std::exchange(reported_, true); }

@@ -31,8 +31,8 @@ class DeviceCollectives {
   // The functions for the step. This object must outlive them.
   cuda::DeviceGather gather() { return {this, Gather}; }
   cuda::DeviceAllToAll all_to_all() { return {this, AllToAll}; }
-  // Returns how many collectives of the step that was enqueued last this rank has joined, and of which it has received
-  // the data.
+  // Returns the number of collectives that this rank has joined in the step that was enqueued last. A collective whose
+  // data could not be copied to the device is not counted; see has_lost_data().
   int64_t joined() const { return joined_; }
   // Returns whether this rank has joined a collective of which it could not copy the received data to the device.
   bool has_lost_data() const { return has_lost_data_; }

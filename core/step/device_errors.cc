@@ -55,11 +55,11 @@ Status RejectSchedule(const StepInputs& inputs, const cuda::StepReport& report, 
                       ", at which eigenbases are due", kNothingChanged,
                       ". Call shampoo_optimizer_step for it outside of a capture");
   }
-  return WrongState("a captured step was replayed as step ", counter + 1, " of group ", report.group,
-                    ", which needs other work than the captured step: inverse roots are computed in it or used for the "
-                    "first time, or "
-                    "its direction is computed by another rule",
-                    kNothingChanged, ". Call shampoo_optimizer_step for it outside of a capture");
+  return WrongState(
+      "a captured step was replayed as step ", counter + 1, " of group ", report.group,
+      ", but this step needs work that was not captured: it computes inverse roots, starts to use new ones, "
+      "or computes the direction by another rule",
+      kNothingChanged, ". Call shampoo_optimizer_step for it outside of a capture");
 }
 
 }  // namespace
@@ -131,8 +131,9 @@ int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, con
 
 Status CannotExportAverages() {
   return Unsupported(
-      "averages cannot be exported on a GPU yet with several copies of the parameters or with shard_mode gather: "
-      "such an optimizer has no averages, so use the parameters");
+      "averages cannot be exported on a GPU yet with several replicas or with shard_mode gather: such an optimizer "
+      "cannot "
+      "have averages, so use the parameters themselves");
 }
 
 }  // namespace shampoo

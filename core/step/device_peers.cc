@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "core/base/catch_exceptions.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
 #include "core/comm/received.h"
 #include "core/comm/round.h"
 #include "core/config/keys.h"
@@ -28,6 +30,13 @@ Status CheckBasisCapture(const PlanData& plan) {
 }
 
 }  // namespace
+
+// A call that a capture does not allow (kState) fails on all ranks, and they can continue outside of the capture.
+Status DevicePeers::AbortOnError(Status status) {
+  if (status.ok() || status.code() == Code::kState) return status;
+  Abort(status);
+  return status;
+}
 
 SeveralDevices::SeveralDevices(std::vector<std::unique_ptr<DeviceRanks>> ranks, const cuda::DeviceStateMemory* memory)
     : ranks_(std::move(ranks)), memory_(memory) {}
@@ -97,7 +106,7 @@ Status SeveralDevices::TakeFailure() {
   }
   // The error of a step that cannot be captured has another code. Such a step fails on all ranks, and they can continue
   // outside of the capture.
-  if (failure.code() == Code::kComm) Abort();
+  if (failure.code() == Code::kComm) AbortAll();
   return failure;
 }
 
@@ -110,7 +119,7 @@ Status SeveralDevices::RejectionError(const cuda::StepReport& report, Status own
     return agreed;
   });
   // If this rank ran out of memory, it has left the exchanges, in which the other ranks may wait.
-  if (!is_agreed || AnyFailed()) Abort();
+  if (!is_agreed || AnyFailed()) AbortAll();
   return error;
 }
 
@@ -118,8 +127,14 @@ bool SeveralDevices::AnyFailed() const {
   return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& ranks) { return ranks->comm()->failed(); });
 }
 
+// Logs the error, because the abort function of the caller may end the process.
+void SeveralDevices::Abort(const Status& error) {
+  if (!AnyFailed()) LogText(LogLevel::kError, [&] { return Cat("the communicators are aborted: ", error.message()); });
+  AbortAll();
+}
+
 // If only one communicator were aborted, the ranks of the other one would wait for a rank that has failed.
-void SeveralDevices::Abort() {
+void SeveralDevices::AbortAll() const {
   for (const auto& ranks : ranks_) {
     if (!ranks->comm()->failed()) ranks->comm()->Abort();
   }
@@ -148,7 +163,7 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
   const Communicator& comm = *reported.comm();
   if (report.difference == cuda::RankDifference::kPlace) {
     // The other ranks may wait in a later exchange of a step that this rank has completed.
-    Abort();
+    AbortAll();
     return CommFailed(comm.rank_name(), " ", report.rank,
                       " is at an exchange of another optimizer, or at another exchange of optimizer ",
                       reported.optimizer(), kStepInTheSameOrder);
@@ -163,7 +178,7 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
     if (!AnyFailed()) error = ranks_[i]->AgreeAgain(std::move(error), was_replayed);
   }
   if (!error.ok()) return error;
-  Abort();
+  AbortAll();
   return CommFailed(comm.rank_name(), " ", report.rank, " reported to ", comm.rank_name(), " ", comm.rank(),
                     " that it rejected a step, but then sent no error; expected an error", kCheckRanks);
 }

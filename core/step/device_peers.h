@@ -47,16 +47,13 @@ class DevicePeers {
   virtual void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) = 0;
   // Returns the failure of a collective in the step that was enqueued last, and clears it.
   virtual Status TakeFailure() = 0;
-  // Call after the step that was enqueued last has failed. Returns whether the ranks can still reject it. Then, if this
-  // rank enqueues the step again, with its error, it takes part in the collectives that it has not joined yet.
+  // Call after enqueuing a step has failed. Returns false if the ranks can no longer reject the step. If it returns
+  // true, enqueue the step again with its error: the collectives that this rank has already joined are then skipped.
   virtual bool TryToRejoin() = 0;
   // Aborts the communicators. Called when this rank has failed and cannot report its error to the others in a step.
-  virtual void Abort() = 0;
-  // Returns the status, and aborts the communicators if it is an error.
-  Status AbortOnError(Status status) {
-    if (!status.ok()) Abort();
-    return status;
-  }
+  virtual void Abort(const Status& error) = 0;
+  // Returns the status. If it is the error of a failed call of CUDA, logs it and aborts the communicators.
+  Status AbortOnError(Status status);
   // Returns the error of a rejected step. own: the error of this rank's device; step: the largest step counter of any
   // group before the step of the last call; was_replayed: the rejected step is the replay of a captured step.
   virtual Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
@@ -78,7 +75,7 @@ class SingleDevice final : public DevicePeers {
   void Prepare(const int64_t* /*counters*/, const Status& /*own*/, cuda::StepArgs* /*args*/) override {}
   Status TakeFailure() override { return {}; }
   bool TryToRejoin() override { return false; }
-  void Abort() override {}
+  void Abort(const Status& /*error*/) override {}
   Status RejectionError(const cuda::StepReport& /*report*/, Status own, int64_t /*step*/,
                         bool /*was_replayed*/) override {
     return own;
@@ -107,7 +104,7 @@ class SeveralDevices final : public DevicePeers {
   void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) override;
   Status TakeFailure() override;
   bool TryToRejoin() override;
-  void Abort() override;
+  void Abort(const Status& error) override;
   Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
 
  private:
@@ -116,6 +113,7 @@ class SeveralDevices final : public DevicePeers {
   // The ranks that the report is about.
   const DeviceRanks& RanksOf(const cuda::StepReport& report) const;
   bool AnyFailed() const;
+  void AbortAll() const;
 
   std::vector<std::unique_ptr<DeviceRanks>> ranks_;
   const cuda::DeviceStateMemory* memory_;

@@ -28,8 +28,8 @@ class DeviceRanks {
   virtual const int64_t* CountedSteps(const int64_t* expected, const int64_t* /*reported*/) const { return expected; }
   virtual void Prepare(const int64_t* counters, cuda::StepArgs* args) = 0;
   virtual Status TakeFailure() = 0;
-  // Returns whether these ranks can still reject the step that was enqueued last: this rank has not joined the exchange
-  // in which they decide on it.
+  // Returns whether these ranks can still reject the step that was enqueued last. They can until this rank joins the
+  // exchange in which they decide.
   virtual bool CanStillReject() const = 0;
   // See DeviceCollectives::SkipJoined().
   virtual void SkipJoinedCollectives() = 0;

@@ -118,6 +118,8 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
   SHAMPOO_RETURN_IF_ERROR(captured ? PollReport(0) : peers_->AbortOnError(FinishSteps()));
   Status fetched;
   if (!captured && !counters_.AreKnown(inputs_.state.in())) fetched = FetchCounters();
+  // After a failed fetch, this rank does not know whether a replay was rejected, for which the others return an error.
+  if (!fetched.ok() && counters_.may_be_replayed()) return peers_->AbortOnError(std::move(fetched));
   Status checked;
   if (peers_->CanReturnEarlierErrors(captured)) {
     SHAMPOO_RETURN_IF_ERROR(RaiseRejection(kPreviousStep));
@@ -251,7 +253,8 @@ Status DeviceStep::PrepareAsyncRoots() {
   return {};
 }
 
-Status DeviceStep::Enqueue(bool captured, const Status& checked) {
+// again: the last call failed, and this one enqueues the same step to report the error.
+Status DeviceStep::Enqueue(bool captured, const Status& checked, bool again) {
   cuda::StepArgs args{};
   args.captured = captured ? 1 : 0;
   if (!checked.ok()) {
@@ -275,6 +278,7 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
   args.any_refresh = next_.any_refresh ? 1 : 0;
   args.acknowledged_rejections = raised_rejections_;
   args.failure = checked.code();
+  args.again = again ? 1 : 0;
   int64_t ticket = 0;
   Status enqueued = engine_->Step(args, &ticket);
   if (enqueued.ok() && !captured) enqueued = async_roots_->StartFromStep(NextRoots());
@@ -300,7 +304,7 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
 Status DeviceStep::EnqueueOrAbort(Status checked) {
   Status enqueued = Enqueue(false, checked);
   if (enqueued.ok()) return {};
-  if (checked.ok() && peers_->TryToRejoin() && Enqueue(false, enqueued).ok()) return {};
+  if (checked.ok() && peers_->TryToRejoin() && Enqueue(false, enqueued, true).ok()) return {};
   return peers_->AbortOnError(std::move(enqueued));
 }
 
@@ -336,7 +340,9 @@ Status DeviceStep::FinishSteps() {
   const int64_t ticket = std::exchange(pending_.ticket, 0);
   if (ticket == 0) return {};
   const bool was_made = report_.steps > pending_.steps_before;
-  if (!was_made && report_.skipped_steps == pending_.skipped_before) {
+  // A step that was counted as skipped may have been rejected afterwards, because of another rank.
+  const bool was_rejected = report_.rejected_ticket == ticket;
+  if (!was_made && (was_rejected || report_.skipped_steps == pending_.skipped_before)) {
     if (pending_.state_in != pending_.state_out) started_roots_.Forget();  // state_out was not written
     if (peers_->CanRejectLate() && counters_.has_block_counters()) counters_.Forget();
     return {};

@@ -43,6 +43,7 @@ class DeviceCounters {
   void Forget() { arena_ = nullptr; }
   void MarkUnseenWrite() { has_unseen_write_ = true; }
   bool has_unseen_write() const { return has_unseen_write_; }
+  bool may_be_replayed() const { return may_be_replayed_; }
   // Call after a step was captured: from then on unseen replays may change the values in the arena at any time.
   void MarkCaptured() { may_be_replayed_ = true; }
 
@@ -135,7 +136,7 @@ class DeviceStep final : public StepStrategy {
   void ListTasks(bool captured);
   AsyncRootSource::StepRoots NextRoots();
   Status PrepareAsyncRoots();
-  Status Enqueue(bool captured, const Status& checked);
+  Status Enqueue(bool captured, const Status& checked, bool again = false);
   Status EnqueueOrAbort(Status checked);
   void RecordEnqueued(bool captured, int64_t ticket);
   Status PollReport(int64_t ticket);

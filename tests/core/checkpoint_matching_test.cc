@@ -278,7 +278,7 @@ TEST_CASE(
   call.world = comm.get();
   CheckOk(WorldStaging().Create(call));
   comm.get()->Abort();
-  CheckError(WorldStaging().Create(call), Code::kComm, "a collective failed before");
+  CheckError(WorldStaging().Create(call), Code::kComm, "a collective or a CUDA call failed before");
   const auto on_device = MakeDeviceComm();
   call.world = on_device.get();
   CheckError(WorldStaging().Create(call), Code::kUnsupported, "world takes memory of a GPU");

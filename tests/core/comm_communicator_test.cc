@@ -109,7 +109,7 @@ TEST_CASE("a failed collective calls abort once, and later collectives fail") {
   CHECK(comm->failure_is_known());
   CHECK(functions.aborts == 1);
   CHECK(!comm->TakeFailureToReport());
-  CheckError(comm->PriorFailure(), Code::kComm, "shard rank 1: a collective failed before");
+  CheckError(comm->PriorFailure(), Code::kComm, "shard rank 1: a collective or a CUDA call failed before");
 }
 
 TEST_CASE("without an abort function, a failure must be reported to the other ranks once") {

@@ -133,7 +133,8 @@ TEST_CASE("a wrong argument on one rank is an error on all ranks, even without a
   CHECK(comm.calls > 0);                          // the other ranks received the error
   CHECK(comm.get()->optimizer_ids_taken() == 1);  // as on the other ranks
   comm.get()->Abort();
-  CheckError(Optimizer::Create(nullptr, desc, {}, &optimizer), Code::kComm, "a collective failed before");
+  CheckError(Optimizer::Create(nullptr, desc, {}, &optimizer), Code::kComm,
+             "a collective or a CUDA call failed before");
 }
 
 TEST_CASE("replicas with different plans cannot create an optimizer") {

@@ -433,8 +433,8 @@ TEST_CASE("a collective that failed while a step was enqueued fails this step an
   CHECK(rank.comm.calls == 1);
   rank.comm.error = 5;
   CheckError(rank.one.Step(), Code::kComm, "rank 0: all_gather of the communicator returned 5");
-  CheckError(rank.one.Step(), Code::kComm, "a collective failed before");
-  CheckError(rank.one.Report(), Code::kComm, "a collective failed before");
+  CheckError(rank.one.Step(), Code::kComm, "a collective or a CUDA call failed before");
+  CheckError(rank.one.Report(), Code::kComm, "a collective or a CUDA call failed before");
 }
 
 TEST_CASE(
@@ -525,7 +525,7 @@ TEST_CASE("a shard cannot capture a step before it knows whether the previous on
 }
 
 TEST_CASE("averages are not exported on devices that hold copies of the parameters or gather blocks") {
-  const char* const says = "averages cannot be exported on a GPU yet with several copies of the parameters";
+  const char* const says = "averages cannot be exported on a GPU yet with several replicas";
   CheckError(DeviceReplica().one.step->Export({}, 0, {}), Code::kUnsupported, says);
   StepFixture::Setup setup;
   AddGatheredMatrix(&setup, false);
@@ -602,7 +602,7 @@ TEST_CASE("a collective that fails among the shards aborts the communicator of t
     CheckError(rank.one.Step(), Code::kComm, "all_gather of the communicator returned 5");
     CHECK(rank.comm.aborts == 1);
     CHECK(replicas.aborts == 1);
-    CheckError(rank.one.Step(), Code::kComm, "a collective failed before");
+    CheckError(rank.one.Step(), Code::kComm, "a collective or a CUDA call failed before");
   }
 }
 

@@ -5,49 +5,14 @@
 // or shards that gather blocks.
 #include <limits>
 
-#include "core/step/gathered_step.h"
-#include "core/step/host_step.h"
 #include "tests/core/log_capture.h"
-#include "tests/core/ranks_on_threads.h"
 #include "tests/core/status_check.h"
-#include "tests/core/step_fixture.h"
-#include "tests/core/thread_ranks.h"
+#include "tests/core/stepping_ranks.h"
 
 namespace shampoo {
 namespace {
 
 using Floats = std::vector<float>;
-
-// Keys with which all states affect the results from the first step on.
-const StepFixture::Keys kAllStates = {
-    {"max_preconditioner_dim", "4"}, {"momentum", "0.5"}, {"precondition_frequency", "2"},
-    {"use_merge_dims", "false"},     {"lr", "0.1"},       {"weight_decay", "0.01"}};
-const std::vector<std::vector<int64_t>> kShapes = {{4, 6}, {5}};
-
-// Sets gradients that differ from element to element, and from step to step.
-void FillGradient(int step, int64_t first, Floats* gradient) {
-  for (size_t i = 0; i < gradient->size(); ++i) {
-    const auto at = static_cast<float>(first) + static_cast<float>(i);
-    (*gradient)[i] = 0.25F * at - 2 + static_cast<float>(step);
-  }
-}
-
-// Sets the gradients of both parameters of kShapes. The first parameter has 24 elements.
-void FillGradients(int step, StepFixture* fixture) {
-  FillGradient(step, 0, &fixture->gradients[0]);
-  FillGradient(step, 24, &fixture->gradients[1]);
-}
-
-// One rank with all of the parameters.
-struct Alone : StepFixture {
-  explicit Alone(const Keys& keys = kAllStates, const std::vector<std::vector<int64_t>>& shapes = kShapes)
-      : StepFixture(keys, shapes), step(inputs(), backend(), std::make_unique<NoShards>()) {
-    state().Observe(&step);
-  }
-  Status Step() { return step.Step({}, nullptr); }
-
-  LocalStep step;
-};
 
 TEST_CASE("a step without preconditioning is gradient descent") {
   Alone alone(kPlainDescent, {{2, 2}});
@@ -155,31 +120,6 @@ TEST_CASE("the errors of an earlier step are returned once, unless the state is 
   }
 }
 
-// Steps on all ranks at the same time.
-template <typename Rank>
-struct SteppingRanks : RanksOnThreads<Rank> {
-  using RanksOnThreads<Rank>::RanksOnThreads;
-  std::vector<Status> Step() {
-    return this->Run([](int, Rank& rank) { return rank.step->Step({}, nullptr); });
-  }
-  void StepOk() {
-    for (const Status& status : Step()) CheckOk(status);
-  }
-};
-
-// A replica of the parameters that steps together with others.
-struct ReplicaRank : StepFixture {
-  ReplicaRank(const std::shared_ptr<Communicator>& comm, const Keys& keys)
-      : StepFixture(kAllStates + keys, kShapes, ReplicaPlacement(comm->rank(), comm->world())) {
-    std::unique_ptr<ReplicaExchange> exchange;
-    Ok(ReplicaExchange::Create(inputs(), comm, comm->TakeOptimizerId(), {}, backend().get(), &exchange));
-    step = std::make_unique<ReplicatedStep>(inputs(), backend(), std::make_unique<NoShards>(), std::move(exchange));
-    state().Observe(step.get());
-  }
-
-  std::unique_ptr<ReplicatedStep> step;
-};
-
 TEST_CASE("replicas are bit-identical to one rank, in one bucket or in several") {
   for (const char* const bucket_bytes : {"0", "1"}) {
     ThreadRanks comms(3);
@@ -245,66 +185,9 @@ TEST_CASE("a collective that failed on a single replica fails the later steps of
   CheckOk(first[0]);
   CheckError(first[1], Code::kComm, "rank 1: all_gather of the communicator returned 2");
   for (const Status& status : replicas.Step()) CHECK(status.code() == Code::kComm);
-  for (const Status& status : replicas.Step()) CheckError(status, Code::kComm, "a collective failed before");
+  for (const Status& status : replicas.Step())
+    CheckError(status, Code::kComm, "a collective or a CUDA call failed before");
 }
-
-// A rank with a chunk of the elements of each parameter.
-struct ShardRank : StepFixture {
-  ShardRank(const std::shared_ptr<Communicator>& comm, const Keys& keys, Dtype copy = Dtype::kF32)
-      : StepFixture({.keys = kAllStates + keys,
-                     .params = ShardsOf(comm->rank(), comm->world(), copy),
-                     .placement = PlaceOf(*comm)}) {
-    comm->SetRankName("shard rank");
-    const int32_t number = comm->TakeOptimizerId();
-    auto rounds = std::make_unique<ShardRounds>(inputs(), comm, number, BoundScalars::kOnHost);
-    if (plan().gathers) {
-      std::unique_ptr<BlockGather> gather;
-      Ok(BlockGather::Create(plan(), comm, number, {}, backend().get(), &gather));
-      auto replica = std::make_unique<SingleReplica>(gather->arrived());
-      step =
-          std::make_unique<GatheredStep>(inputs(), backend(), std::move(rounds), std::move(gather), std::move(replica));
-    } else {
-      step = std::make_unique<LocalStep>(inputs(), backend(), std::move(rounds));
-    }
-    state().Observe(step.get());
-  }
-  static Placement PlaceOf(const Communicator& comm) {
-    Placement placement;
-    placement.shard_rank = comm.rank();
-    placement.shard_world = comm.world();
-    return placement;
-  }
-  // Equal chunks of the flattened parameters; the last ones may be smaller.
-  static std::vector<ParamDesc> ShardsOf(int rank, int world, Dtype copy) {
-    std::vector<ParamDesc> params = Describe(kShapes);
-    for (ParamDesc& desc : params) {
-      const int64_t elements = desc.shape.Product();
-      const int64_t chunk = (elements + world - 1) / world;
-      desc.copy_dtype = copy;
-      desc.form = ShardForm::kFlat;
-      desc.flat_offset = std::min(elements, rank * chunk);
-      desc.flat_count = std::min(chunk, elements - desc.flat_offset);
-    }
-    return params;
-  }
-  int64_t FirstElementOf(size_t param) const { return plan().params[param].desc.flat_offset; }
-  void Fill(int number_of_step) {
-    FillGradient(number_of_step, FirstElementOf(0), &gradients[0]);
-    FillGradient(number_of_step, 24 + FirstElementOf(1), &gradients[1]);
-  }
-  // Returns whether this rank's parameters equal the same elements of the whole parameters.
-  bool Holds(const std::vector<Floats>& whole) const {
-    for (size_t p = 0; p < whole.size(); ++p) {
-      const auto first = whole[p].begin() + FirstElementOf(p);
-      if (!std::equal(params[p].begin(), params[p].end(), first)) return false;
-    }
-    return true;
-  }
-
-  std::unique_ptr<HostStep> step;
-};
-
-const StepFixture::Keys kGather = {{"shard_mode", "gather"}};
 
 TEST_CASE("shards that gather their blocks are bit-identical to one rank") {
   for (const bool with_all_to_all : {false, true}) {
@@ -419,7 +302,8 @@ TEST_CASE("a failed collect round of one shard rank is reported in the deliver r
     CheckError(statuses[0], Code::kComm, "shard rank 1: ");
     CheckError(statuses[1], Code::kComm, with_all_to_all ? "all_to_all" : "all_gather");
     CHECK(shards[0].params[0] == Floats(12, 1.0F));
-    for (const Status& status : shards.Step()) CheckError(status, Code::kComm, "a collective failed before");
+    for (const Status& status : shards.Step())
+      CheckError(status, Code::kComm, "a collective or a CUDA call failed before");
   }
 }
 

@@ -104,7 +104,7 @@ TEST_CASE("a rank whose first exchange failed reports this in the second exchang
     CheckError(statuses[1], Code::kComm, "rank 1: all_gather of the communicator returned 2");
     CHECK(statuses[0].message() == statuses[1].message());
     for (size_t rank = 0; rank < 2; ++rank) {
-      CheckError(two[rank].exchange->PriorFailure(), Code::kComm, "a collective failed before");
+      CheckError(two[rank].exchange->PriorFailure(), Code::kComm, "a collective or a CUDA call failed before");
     }
     CHECK(two[0].shards.calls == CallTexts{"agree again: "});
   }

@@ -165,7 +165,7 @@ TEST_CASE("shards make no second agreement after one of their collectives has fa
   one.comm.error = 0;
   CheckError(one.shard.rounds.AgreeAgain(Numeric("NaN")), Code::kNumeric, "NaN");
   CHECK(one.comm.calls == 1);
-  CheckError(one.shard.rounds.PriorFailure(), Code::kComm, "a collective failed before");
+  CheckError(one.shard.rounds.PriorFailure(), Code::kComm, "a collective or a CUDA call failed before");
 }
 
 TEST_CASE("a shard that only reports a failure sends no inputs, and the other shards return its error") {
@@ -189,7 +189,7 @@ TEST_CASE("a shard that only reports a failure sends no inputs, and the other sh
     return std::move(decision.status);
   });
   CHECK(second[0].message() == statuses[1].message());
-  CheckError(two[0].rounds.PriorFailure(), Code::kComm, "a collective failed before");
+  CheckError(two[0].rounds.PriorFailure(), Code::kComm, "a collective or a CUDA call failed before");
 }
 
 TEST_CASE("an agreement on codes returns only the code of an error, and the text of the error is fetched once") {

@@ -1,7 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# Checks that training resumed from a checkpoint in another process and on other ranks is bit-identical to uninterrupted
-# training, for every step of a trajectory except the last. Each set consists of runs that must give the same files:
+# A run saves a checkpoint after every step of a trajectory except the last. Another process, usually with other ranks,
+# resumes from each of these checkpoints. The tests check that the results are bit-identical to those of uninterrupted
+# training. Each set consists of runs that must give the same files:
 #   sample            ten cases, in the short tier
 #   all               all cases
 #   local_<shard>3    all cases with shards in shard_mode local, which only the same shards can resume

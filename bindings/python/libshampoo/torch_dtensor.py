@@ -157,8 +157,8 @@ def communicator(shards: Shards, argument: str, passed: Any, device: Any) -> Any
             raise ValueError(
                 f"{argument}: the parameters are DTensors whose local tensors are on {device} and whose mesh is for "
                 f"{shards.mesh.device_type}; the process group of the mesh is used only if both are the CPU. Pass "
-                f"{argument}=libshampoo.NcclComm(pointer, {rank}, {world}) for parameters on CUDA, as docs/cuda.md "
-                "describes, or a process group with gloo for parameters on CUDA or offloaded to the CPU"
+                f"{argument}, a process group with gloo or, only if the parameters are on CUDA, "
+                f"libshampoo.NcclComm(pointer, {rank}, {world}), as docs/cuda.md describes"
             )
         return shards.mesh.get_group(shards.dims[argument])
     if isinstance(passed, torch.distributed.ProcessGroup):

@@ -213,8 +213,13 @@ static inline void shampoo_mpi_abort(void* user) {
   int length = 0;
   if (MPI_Error_string(state->error, reason, &length) != MPI_SUCCESS) reason[0] = '\0';
   /* Print the reason here: the job may end before the caller can print the optimizer's error, and MPI prints none. */
-  fprintf(stderr, "shampoo_mpi: rank %d of %d: an %s failed (%s); the job is aborted\n", state->rank, state->world,
-          state->failed, reason);
+  if (state->error == MPI_SUCCESS) {
+    fprintf(stderr, "shampoo_mpi: rank %d of %d: the optimizer failed (its log has the error); the job is aborted\n",
+            state->rank, state->world);
+  } else {
+    fprintf(stderr, "shampoo_mpi: rank %d of %d: an %s failed (%s); the job is aborted\n", state->rank, state->world,
+            state->failed, reason);
+  }
   fflush(stderr);
   MPI_Abort(state->comm, state->error != MPI_SUCCESS ? state->error : 1);
 }
@@ -233,10 +238,10 @@ static inline void shampoo_mpi_release(void* user) {
  *
  * The communicator is duplicated. The duplicate returns errors (MPI_ERRORS_RETURN) instead of ending the job.
  *
- * If a collective of the optimizer fails on a rank, abort writes a line with the collective and the reason to stderr
- * and calls MPI_Abort(). Otherwise the ranks that wait for this rank would wait forever. A caller that wants to end the
- * job itself sets ops->abort to NULL before shampoo_comm_from_ops(); the call with the optimizer then returns
- * SHAMPOO_E_COMM on this rank alone.
+ * If a collective of the optimizer fails on a rank, or a CUDA call after the ranks have decided on a step, abort writes
+ * a line with the reason to stderr and calls MPI_Abort(). Otherwise the ranks that wait for this rank would wait
+ * forever. A caller that wants to end the job itself sets ops->abort to NULL before shampoo_comm_from_ops(); the call
+ * with the optimizer then returns SHAMPOO_E_COMM on this rank alone.
  *
  * The callback release frees the duplicate when the shampoo_comm and every optimizer with it have been destroyed. MPI
  * frees a communicator collectively: destroy them on all ranks, in the same order relative to other collective calls,

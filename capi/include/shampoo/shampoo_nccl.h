@@ -120,9 +120,9 @@ static inline int32_t shampoo_nccl_async_error(void* user) {
  * Fills ops for shampoo_comm_from_ops() from a communicator of NCCL.
  *
  * ops has no abort, because ncclCommAbort() frees the communicator, which the caller owns. If a collective of the
- * optimizer fails on a rank, the call with the optimizer returns SHAMPOO_E_COMM at once, and the caller then calls
- * ncclCommAbort() on every rank, as after any other failed collective. With shampoo_nccl_abortable_ops() the library
- * calls ncclCommAbort() itself.
+ * optimizer fails on a rank, the call with the optimizer returns SHAMPOO_E_COMM at once; if another call of CUDA fails,
+ * SHAMPOO_E_DEVICE or SHAMPOO_E_NOMEM. The caller then calls ncclCommAbort() on every rank, as after any other failed
+ * collective. With shampoo_nccl_abortable_ops() the library calls ncclCommAbort() itself.
  *
  * @param comm a communicator of the ranks that hold the same parameters, or the shards of one copy. It remains owned by
  *     the caller.
@@ -173,8 +173,8 @@ static inline void shampoo_nccl_abort(void* user) {
 }
 
 /**
- * Fills ops as shampoo_nccl_ops() does, with abort in addition: if a collective of the optimizer fails on a rank, the
- * library calls ncclCommAbort() and sets *comm to NULL.
+ * Fills ops as shampoo_nccl_ops() does, with abort in addition: if a collective of the optimizer fails on a rank, or a
+ * call of CUDA in a step, the library calls ncclCommAbort() and sets *comm to NULL.
  *
  * Other ranks that are connected over a network then receive ncclRemoteError. NCCL may not inform ranks on the same
  * machine; they need a time limit of their own.

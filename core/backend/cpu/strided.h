@@ -19,8 +19,9 @@ struct BlockView {
   static BlockView Of(const Block& block) { return {&block.shape, &block.stride, block.offset}; }
 };
 
-// Calls work(first, count) for consecutive chunks of a range of a view whose elements are contiguous in runs of `run`
-// elements. A chunk does not cross the end of a long run, so that its elements need not be gathered.
+// Divides a range of a view into consecutive chunks, and calls work(first, count) for each. The elements of the view
+// are contiguous in memory in runs of `run` elements. If `run` is at least kLongRun, no chunk crosses the end of a run,
+// so its elements need not be gathered.
 template <typename Work>
 void ForEachViewChunk(int64_t run, const Range& range, Work&& work) {
   constexpr int64_t kLongRun = 128;

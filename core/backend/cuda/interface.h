@@ -23,7 +23,7 @@
 namespace shampoo::cuda {
 
 // Increase this number whenever this file, or a struct of the plan that this file uses, changes.
-inline constexpr int32_t kInterface = 19;
+inline constexpr int32_t kInterface = 20;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -192,6 +192,8 @@ struct StepArgs {
   // The reason why this rank cannot make the step; kOk: it can. Such a rank still joins the exchanges to report the
   // failure there, and does nothing else.
   Code failure;
+  // 1: the last call failed while it enqueued this step. The step keeps its ticket, and `failure` has the error.
+  int32_t again;
 };
 
 // An export of averages (shampoo_optimizer_export).

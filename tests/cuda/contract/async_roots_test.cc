@@ -371,7 +371,7 @@ void CheckCaptures(const Keys& more) {
   CHECK(model.State("group.0/step")[0] == 14);
   graph.Launch();  // rejected, because step 15 would take a snapshot
   CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE,
-             "computed in it or used for the first time");
+             "but this step needs work that was not captured: it computes inverse roots");
   CHECK(model.State("group.0/step")[0] == 14);
   model.Train(15, 17);
   graph.Launch();  // rejected, because step 18 would use the roots of the snapshot

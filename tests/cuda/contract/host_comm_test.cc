@@ -144,7 +144,7 @@ int64_t CollectivesOnHost(HostRanks* ranks, const HostKind& kind) {
 TEST_CASE("over communicators of host memory a step copies once to the host for each exchange, and allocates nothing" *
           NeedsFake()) {
   for (const HostKind& kind : kHostKinds) {
-    if (!AreAllOnHost(kind)) continue;  // the other communicators of this test copy through the host, too
+    if (!AreAllOnHost(kind)) continue;  // a StagedComm also copies to the host, which would change the counts
     for (const char* bucket : {"0", "64"}) {
       CAPTURE(NameOf(kind));
       CAPTURE(std::string(bucket));
@@ -206,8 +206,8 @@ TEST_CASE("if pinned memory for a communicator of host memory cannot be allocate
     HostKind kind;
     int64_t bytes;
   };
-  // A segment of replicas has a header of 64 bytes and the update of the rank's block, padded to 64 bytes. The
-  // agreement of shards has segments of 64 bytes.
+  // A segment of replicas has a header of 64 bytes and the update of the rank's block, padded to 64 bytes. In
+  // the exchange in which shards agree on a step, a segment has 64 bytes.
   for (const Case& one :
        {Case{{"local", 2, 1, false, kReplicasOnHost}, 2 * 64 * 2}, Case{{"local", 1, 2, false, kShardsOnHost}, 128},
         Case{{"local", 2, 2, false, kAllOnHost}, 2 * 64 * 2}}) {

@@ -167,7 +167,7 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
   CHECK(model.State("group.0/step")[0] == 22);
   with.Launch();
   CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE,
-             "computed in it or used for the first time");
+             "but this step needs work that was not captured: it computes inverse roots");
   CHECK(model.State("group.0/step")[0] == 22);
   fill(23, false);
   model.Step();

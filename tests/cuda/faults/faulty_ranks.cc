@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cuda/faults/faulty_ranks.h"
 
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -251,6 +252,44 @@ void FailCollectives(const FaultyShards& job, bool of_shards, bool takes_part) {
 }
 
 }  // namespace
+
+void FailInRejectedStep(const FaultyShards& job, int shards) {
+  Endings endings;
+  for (int64_t n = 1;; ++n) {
+    CAPTURE(TextOf(job));
+    CAPTURE(n);
+    REQUIRE(n < kTooManyCalls);
+    const Stage stage;
+    DeviceRanks ranks(SpecOf(job), job.copies, shards, nullptr, job.kind.has_all_to_all, job.kind.on_host);
+    Begin(&ranks);
+    Must(shampoo_optimizer_set(ranks[0].optimizer, 0, "lr", 0.5));
+    ranks.OnEvery([](int, Model* model) { return StepAndWait(model); });
+    REQUIRE(ranks.DifferencesFrom(SHAMPOO_E_INVALID) == "");
+    for (int rank = 0; rank < ranks.world(); ++rank) Must(shampoo_optimizer_set(ranks[rank].optimizer, 0, "lr", 0.5));
+    for (int rank = 0; rank < ranks.world(); ++rank) {
+      ranks[rank].SetGradient(0, std::vector<double>(ranks[rank].elements(0), NAN));
+    }
+    ranks.OnEvery([&](int rank, Model* model) {
+      if (rank == job.faulty) FailHere(n);
+      return StepAndWait(model);
+    });
+    const bool has_failed = fake_cuda_cancel_failures() == 0;
+    CAPTURE(ranks.text(job.faulty));
+    const shampoo_status status = ranks.status(job.faulty);
+    ++endings[status];
+    if (status == SHAMPOO_E_NUMERIC) {
+      CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"gradient"}) == "");
+    } else if (ranks.status(job.faulty == 0 ? 1 : 0) == CodeOf(n)) {
+      CHECK(ranks.DifferencesFrom(CodeOf(n), {"(...) failed: "}) == "");
+    } else {
+      for (int rank = 0; rank < ranks.world(); ++rank) CHECK(ranks.status(rank) != SHAMPOO_OK);
+    }
+    if (!has_failed) break;
+  }
+  CHECK(endings[SHAMPOO_E_NUMERIC] > 0);
+  CHECK(endings[SHAMPOO_E_DEVICE] > 3);
+  CHECK(endings[SHAMPOO_E_NOMEM] > 3);
+}
 
 void FailCollectivesOfShards(const FaultyShards& job) {
   for (const bool of_shards : {true, false}) {

@@ -73,6 +73,9 @@ void FailCollective(ThreadComm* comm, int rank, int64_t call, bool takes_part);
 // If the rank can report its error, all ranks must return it and continue. Otherwise, no rank may wait.
 void FailInStepOfReplicas(const ReplicaKind& kind, int faulty);
 void FailInStepOfShards(const FaultyShards& job);
+// The same in a step that the devices reject because of a gradient, after an earlier step was rejected because the
+// hyper-parameters of the ranks differed.
+void FailInRejectedStep(const FaultyShards& job, int shards);
 // A collective of the shards of a copy fails, and then a collective of the copies of a shard.
 void FailCollectivesOfShards(const FaultyShards& job);
 Endings FailInCreate(const CreatingJob& job, int faulty);

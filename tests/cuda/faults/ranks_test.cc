@@ -34,6 +34,21 @@ TEST_CASE("a shard fails: all shards of all copies return, and later steps fail 
   }
 }
 
+TEST_CASE("a call fails in a step that the devices reject: all ranks return" * NeedsFake()) {
+  FailInRejectedStep({{"local", false}, 2, kFaulty}, 1);
+  FailInRejectedStep({{"gather", true}, 1, kFaulty}, 2);
+}
+
+TEST_CASE("a call fails in a step that the devices reject, with other kinds of exchanges" *
+          doctest::test_suite("long")) {
+  for (const ShardKind& kind : kShardKinds) {
+    for (const int copies : {1, 2}) {
+      if (copies == 1 && kind.on_host.of_shards) continue;
+      FailInRejectedStep({kind, copies, kFaulty, "0"}, 2);
+    }
+  }
+}
+
 TEST_CASE("a collective of a shard fails: all shards of all copies return, and later steps fail on all of them" *
           NeedsFake()) {
   for (const ShardKind& kind : kShardKinds) {

@@ -39,6 +39,7 @@ struct BeginStepBody {
   int64_t ticket;
   int64_t acknowledged_rejections;
   Code failure;
+  int32_t again;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     cta.Once([&] {
@@ -48,10 +49,13 @@ struct BeginStepBody {
       int64_t& known = state.acknowledged_rejections;
       known = acknowledged_rejections > known ? acknowledged_rejections : known;
       // No step is made after a rejection that the host has not acknowledged.
-      const bool is_stale = report.rejections > known;
-      state.counted = is_stale ? 2 : 0;
+      const bool is_unseen = report.rejections > known;
+      // If the step is enqueued again, it may have been rejected before its enqueuing failed. The other ranks do not
+      // know this rejection.
+      const bool is_own = is_unseen && again != 0 && report.rejected_ticket == ticket;
+      state.counted = is_own ? 1 : is_unseen ? 2 : 0;
       state.failure = failure;
-      state.rejected = is_stale || failure != Code::kOk ? 1 : 0;
+      state.rejected = is_unseen || failure != Code::kOk ? 1 : 0;
       state.go = state.rejected == 0 ? 1 : 0;
     });
   }
@@ -254,9 +258,8 @@ cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* 
   return cudaSuccess;
 }
 
-cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t acknowledged_rejections,
-                      Code failure) {
-  return Launch(stream, 1, BeginStepBody{tables, ticket, acknowledged_rejections, failure});
+cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, const StepArgs& args) {
+  return Launch(stream, 1, BeginStepBody{tables, ticket, args.acknowledged_rejections, args.failure, args.again});
 }
 
 cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,

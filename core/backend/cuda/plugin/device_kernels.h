@@ -15,9 +15,8 @@ cudaError_t SetBuffers(cudaStream_t stream, const Tables& tables, const Buffers*
 // Copies the tasks to the device, by block. Called only with root_async or with a method in eigenbases.
 cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* tasks);
 // Begins a step. Rejects it if it is stale: there was a rejection that the host has not acknowledged
-// (StepArgs::acknowledged_rejections). failure: the reason why this rank's host cannot make the step, or kOk.
-cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t acknowledged_rejections,
-                      Code failure);
+// (StepArgs::acknowledged_rejections).
+cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, const StepArgs& args);
 // Computes the scalars of the groups. Rejects counters and bound numbers that are out of range. Also rejects a step if
 // the host has prepared the launches for a different step whose root tasks or direction rules differ from those of this
 // step. narrowest: by group, the narrowest computation dtype of its blocks. any_task: see StepArgs.

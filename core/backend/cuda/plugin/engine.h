@@ -117,9 +117,9 @@ struct Engine {
   DeviceMemory workspace_;
   DeviceMemory own_state_;
   RankExchanges exchanges_{plan_};
-  // Memory for Staging(); the last piece is in use. The smaller pieces are kept until the engine is destroyed, because
-  // cudaFree waits for all devices of the process. Another rank of the process may be in a collective that waits for
-  // this rank: a deadlock.
+  // Memory for Staging(). If it is too small, a larger piece is added, and only the last piece is used. The earlier
+  // pieces are freed with the engine. To free one earlier could be a deadlock: cudaFree waits for all devices of the
+  // process, and on one of them a collective of another rank may wait for this rank.
   std::vector<std::unique_ptr<DeviceMemory>> staging_;
   int64_t staging_bytes_ = 0;
   MappedMemory host_memory_;

@@ -26,10 +26,10 @@ bool Preconditions(const StepArgs& args, const Block& block) {
 }  // namespace
 
 Status Engine::Step(const StepArgs& args, int64_t* ticket) {
+  *ticket = args.again != 0 ? tickets_ : ++tickets_;
   const DeviceScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   const auto stream = static_cast<cudaStream_t>(args.stream);
-  *ticket = ++tickets_;
   Tables tables = tables_;
   tables.state_in = static_cast<const char*>(args.state_in);
   tables.state_out = static_cast<char*>(args.state_out);
@@ -83,7 +83,7 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kCheck));
   const bool has_tasks = (has_async_roots() || basis_step_) && args.any_task != 0;
   if (has_tasks) SHAMPOO_CUDA_TRY(SetTasks(stream, tables, args.tasks));
-  SHAMPOO_CUDA_TRY(BeginStep(stream, tables, ticket, args.acknowledged_rejections, args.failure));
+  SHAMPOO_CUDA_TRY(BeginStep(stream, tables, ticket, args));
   SHAMPOO_CUDA_TRY(BeginGroups(stream, tables, args.groups, args.expected_step, narrowest_.data(), args.any_task != 0));
   SHAMPOO_RETURN_IF_ERROR(exchanges_.Collect(args, tables, phases));
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kCheck));

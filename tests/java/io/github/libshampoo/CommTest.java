@@ -226,7 +226,7 @@ class CommTest {
             });
     assertEquals("cut off", errors.get(1).getCause().getMessage());
     String message = errors.get(0).getMessage();
-    assertTrue(message.contains("rank 1: a collective failed"), message);
+    assertTrue(message.contains("rank 1: a collective or a CUDA call failed before"), message);
   }
 
   @Test

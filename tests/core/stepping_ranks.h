@@ -1,0 +1,134 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that make whole steps on the CPU: a single rank, or replicas or shards on threads.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "core/step/gathered_step.h"
+#include "core/step/host_step.h"
+#include "tests/core/ranks_on_threads.h"
+#include "tests/core/status_check.h"
+#include "tests/core/step_fixture.h"
+#include "tests/core/thread_ranks.h"
+
+namespace shampoo {
+
+// Keys with which all states affect the results from the first step on.
+inline const StepFixture::Keys kAllStates = {
+    {"max_preconditioner_dim", "4"}, {"momentum", "0.5"}, {"precondition_frequency", "2"},
+    {"use_merge_dims", "false"},     {"lr", "0.1"},       {"weight_decay", "0.01"}};
+inline const std::vector<std::vector<int64_t>> kSteppedShapes = {{4, 6}, {5}};
+
+// Sets gradients that differ from element to element, and from step to step.
+inline void FillGradient(int step, int64_t first, std::vector<float>* gradient) {
+  for (size_t i = 0; i < gradient->size(); ++i) {
+    const auto at = static_cast<float>(first) + static_cast<float>(i);
+    (*gradient)[i] = 0.25F * at - 2 + static_cast<float>(step);
+  }
+}
+
+// Sets the gradients of both parameters of kSteppedShapes. The first parameter has 24 elements.
+inline void FillGradients(int step, StepFixture* fixture) {
+  FillGradient(step, 0, &fixture->gradients[0]);
+  FillGradient(step, 24, &fixture->gradients[1]);
+}
+
+// One rank with all of the parameters.
+struct Alone : StepFixture {
+  explicit Alone(const Keys& keys = kAllStates, const std::vector<std::vector<int64_t>>& shapes = kSteppedShapes)
+      : StepFixture(keys, shapes), step(inputs(), backend(), std::make_unique<NoShards>()) {
+    state().Observe(&step);
+  }
+  Status Step() { return step.Step({}, nullptr); }
+
+  LocalStep step;
+};
+
+// Steps on all ranks at the same time.
+template <typename Rank>
+struct SteppingRanks : RanksOnThreads<Rank> {
+  using RanksOnThreads<Rank>::RanksOnThreads;
+  std::vector<Status> Step() {
+    return this->Run([](int, Rank& rank) { return rank.step->Step({}, nullptr); });
+  }
+  void StepOk() {
+    for (const Status& status : Step()) CheckOk(status);
+  }
+};
+
+// A replica of the parameters that steps together with others.
+struct ReplicaRank : StepFixture {
+  ReplicaRank(const std::shared_ptr<Communicator>& comm, const Keys& keys)
+      : StepFixture(kAllStates + keys, kSteppedShapes, ReplicaPlacement(comm->rank(), comm->world())) {
+    std::unique_ptr<ReplicaExchange> exchange;
+    Ok(ReplicaExchange::Create(inputs(), comm, comm->TakeOptimizerId(), {}, backend().get(), &exchange));
+    step = std::make_unique<ReplicatedStep>(inputs(), backend(), std::make_unique<NoShards>(), std::move(exchange));
+    state().Observe(step.get());
+  }
+
+  std::unique_ptr<ReplicatedStep> step;
+};
+
+// A rank with a chunk of the elements of each parameter.
+struct ShardRank : StepFixture {
+  ShardRank(const std::shared_ptr<Communicator>& comm, const Keys& keys, Dtype copy = Dtype::kF32)
+      : StepFixture({.keys = kAllStates + keys,
+                     .params = ShardsOf(comm->rank(), comm->world(), copy),
+                     .placement = PlaceOf(*comm)}) {
+    comm->SetRankName("shard rank");
+    const int32_t number = comm->TakeOptimizerId();
+    auto rounds = std::make_unique<ShardRounds>(inputs(), comm, number, BoundScalars::kOnHost);
+    if (plan().gathers) {
+      std::unique_ptr<BlockGather> gather;
+      Ok(BlockGather::Create(plan(), comm, number, {}, backend().get(), &gather));
+      auto replica = std::make_unique<SingleReplica>(gather->arrived());
+      step =
+          std::make_unique<GatheredStep>(inputs(), backend(), std::move(rounds), std::move(gather), std::move(replica));
+    } else {
+      step = std::make_unique<LocalStep>(inputs(), backend(), std::move(rounds));
+    }
+    state().Observe(step.get());
+  }
+  static Placement PlaceOf(const Communicator& comm) {
+    Placement placement;
+    placement.shard_rank = comm.rank();
+    placement.shard_world = comm.world();
+    return placement;
+  }
+  // Equal chunks of the flattened parameters; the last ones may be smaller.
+  static std::vector<ParamDesc> ShardsOf(int rank, int world, Dtype copy) {
+    std::vector<ParamDesc> params = Describe(kSteppedShapes);
+    for (ParamDesc& desc : params) {
+      const int64_t elements = desc.shape.Product();
+      const int64_t chunk = (elements + world - 1) / world;
+      desc.copy_dtype = copy;
+      desc.form = ShardForm::kFlat;
+      desc.flat_offset = std::min(elements, rank * chunk);
+      desc.flat_count = std::min(chunk, elements - desc.flat_offset);
+    }
+    return params;
+  }
+  int64_t FirstElementOf(size_t param) const { return plan().params[param].desc.flat_offset; }
+  void Fill(int number_of_step) {
+    FillGradient(number_of_step, FirstElementOf(0), &gradients[0]);
+    FillGradient(number_of_step, 24 + FirstElementOf(1), &gradients[1]);
+  }
+  // Returns whether this rank's parameters equal the same elements of the whole parameters.
+  bool Holds(const std::vector<std::vector<float>>& whole) const {
+    for (size_t p = 0; p < whole.size(); ++p) {
+      const auto first = whole[p].begin() + FirstElementOf(p);
+      if (!std::equal(params[p].begin(), params[p].end(), first)) return false;
+    }
+    return true;
+  }
+
+  std::unique_ptr<HostStep> step;
+};
+
+inline const StepFixture::Keys kGather = {{"shard_mode", "gather"}};
+
+}  // namespace shampoo
