@@ -569,6 +569,8 @@ TEST_CASE("the hosts determine the error of a step that the devices of the shard
        [&](char* segment) { Put(segment, gradient_at, static_cast<unsigned char>(kNoGradient)); }},
       // The hosts see no difference: the numbers are bound in device memory.
       {cuda::RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate", [](char*) {}},
+      {cuda::RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate",
+       [&](char* segment) { Put(segment, gradient_at, static_cast<unsigned char>(kNoGradient)); }},
       {cuda::RankDifference::kFailed, Code::kComm, "that it rejected a step, but then sent no error", [](char*) {}}};
   for (const Case& one : cases) {
     CAPTURE(one.says);

@@ -45,5 +45,23 @@ TEST_CASE("a different learning rate or step of any rank is reported before diff
   }
 }
 
+TEST_CASE("a different learning rate in the memory of a shard's device is reported before a gradient that is missing") {
+  for (const Keys& reporting : kReporting) {
+    CAPTURE(reporting[0].second);
+    const Stage stage;
+    DeviceRanks ranks(SpecOfRanks(reporting), 1, 3);
+    BoundRates rates(&ranks);
+    MakeTwoSteps(&ranks);
+    ranks[1].DropGradient(2, true);
+    rates.Set(2, 0.5F);
+    CheckAllReject(&ranks, reporting, SHAMPOO_E_INVALID, {"shard rank 2 has a different learning rate"});
+    rates.Set(2, 0.25F);
+    CheckAllReject(&ranks, reporting, SHAMPOO_E_INVALID,
+                   {" has a gradient for parameter \"p2\" and shard rank 1 has none"});
+    ranks[1].DropGradient(2, false);
+    CheckTheyContinue(&ranks);
+  }
+}
+
 }  // namespace
 }  // namespace shampoo_test

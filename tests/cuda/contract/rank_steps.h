@@ -62,24 +62,32 @@ inline void CheckTheyContinue(DeviceRanks* ranks) {
   for (int rank = 0; rank < ranks->world(); ++rank) CHECK((*ranks)[rank].Stat("steps") == 4);
 }
 
+// The learning rates of ranks in device memory, bound to their optimizers. At first all are equal.
+class BoundRates {
+ public:
+  explicit BoundRates(DeviceRanks* ranks) : memory_(static_cast<size_t>(ranks->world()) * sizeof(float)) {
+    for (int rank = 0; rank < ranks->world(); ++rank) {
+      Set(rank, 0.25F);
+      Must(shampoo_optimizer_bind_scalar((*ranks)[rank].optimizer, 0, "lr", SHAMPOO_F32, Rates() + rank));
+    }
+  }
+  void Set(int rank, float rate) { MustCuda(cudaMemcpy(Rates() + rank, &rate, sizeof rate, cudaMemcpyHostToDevice)); }
+
+ private:
+  float* Rates() { return static_cast<float*>(memory_.get()); }
+  DeviceBytes memory_;
+};
+
 // Checks that ranks report a learning rate in device memory that differs between ranks or is invalid. name: the name of
 // rank 1 in error messages.
 inline void CheckBoundRates(DeviceRanks* ranks, const Keys& reporting, const std::string& name) {
-  const DeviceBytes memory(static_cast<size_t>(ranks->world()) * sizeof(float));
-  auto* const rates = static_cast<float*>(memory.get());
-  const auto put = [&](int rank, float rate) {
-    MustCuda(cudaMemcpy(rates + rank, &rate, sizeof rate, cudaMemcpyHostToDevice));
-  };
-  for (int rank = 0; rank < ranks->world(); ++rank) {
-    put(rank, 0.25F);
-    Must(shampoo_optimizer_bind_scalar((*ranks)[rank].optimizer, 0, "lr", SHAMPOO_F32, rates + rank));
-  }
+  BoundRates rates(ranks);
   MakeTwoSteps(ranks);
-  put(1, 0.5F);
+  rates.Set(1, 0.5F);
   CheckAllReject(ranks, reporting, SHAMPOO_E_INVALID, {name + " has a different learning rate"});
-  put(1, NAN);
+  rates.Set(1, NAN);
   CheckAllReject(ranks, reporting, SHAMPOO_E_INVALID, {name + ": the scalar bound to group 0", "lr"});
-  put(1, 0.25F);
+  rates.Set(1, 0.25F);
   CheckTheyContinue(ranks);
 }
 
