@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What all parts of the benchmarks share."""
+"""The context and the functions that all parts of the benchmarks use."""
 from __future__ import annotations
 
 import json

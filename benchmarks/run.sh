@@ -4,11 +4,11 @@
 #
 # bash benchmarks/run.sh [PART...] [options]
 #
-# Measures what the optimizers of this library gain, on a plain Debian 12. Installs missing packages and builds the
+# Compares the optimizers of this library with AdamW, on a plain Debian 12. Installs missing packages and builds the
 # library and the trainers in build/benchmarks. Runs the named parts, by default all: known_answers, convolution, cost,
 # language_model and transfer. A repeated call continues an interrupted benchmark. README.md describes the parts.
 #
-#   --quick           small sizes, for which all parts take five minutes; too small for any conclusion
+#   --quick           sizes so small that all parts take five minutes; too small for any conclusion
 #   --text FILE...    the text of the language model; default: the sources of Python's standard library
 #   --check N         instead of a benchmark: repeats N finished runs of each part and compares their losses
 #   --budget          instead of a benchmark: prints the largest number of runs and the measured seconds of one

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Runs trainers, side by side on as many cores as there are. Runs that are in the store are not repeated."""
+"""Runs trainers in parallel, on all cores. Runs that are in the store are not repeated."""
 from __future__ import annotations
 
 import hashlib
@@ -77,7 +77,7 @@ class Progress:
     def begin(self, part: str, counts: dict[str, int], seconds: dict[str, float], at_once: int = 1) -> None:
         """Start a part and print its budget: the largest number of runs, and the measured seconds of one.
 
-        at_once: the number of runs that are made side by side.
+        at_once: the number of runs that are made in parallel.
         """
         self.part, self.left, self.seconds, self.at_once = part, dict(counts), dict(seconds), at_once
         self.done, self.total, self.measured = 0, sum(counts.values()), {}
@@ -179,13 +179,13 @@ class Runner:
         return result
 
     def results(self, runs: Sequence[Run]) -> list[dict[str, Any]]:
-        """Return the results of runs. Those that are not in the store are made side by side."""
+        """Return the results of runs. Those that are not in the store are made in parallel."""
         with ThreadPoolExecutor(self.at_once(runs[0])) as pool:
             return list(pool.map(self.result, runs))
 
     @staticmethod
     def at_once(run: Run) -> int:
-        """Return how many runs like this one can run side by side with a core for each thread."""
+        """Return how many runs like this one can run in parallel with a core for each thread."""
         return max(1, machine.processor_count() // run.threads)
 
     def measured_seconds(self, run: Run, fraction: float = 0.1) -> float:

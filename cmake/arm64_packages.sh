@@ -4,9 +4,8 @@
 #
 # bash cmake/arm64_packages.sh FOLDER
 #
-# Downloads Debian's arm64 packages that building the library needs, and unpacks them into a folder for
-# SHAMPOO_ARM64_ROOT. It does not change the system and does not need root. If the folder is
-# already complete, it does nothing.
+# Downloads the arm64 packages of Debian that the build needs, and unpacks them into a folder for SHAMPOO_ARM64_ROOT.
+# Does not change the system and does not need root. Does nothing if the folder is already complete.
 set -euo pipefail
 [[ $# -eq 1 ]] || { sed -n '5p' "$0" | sed 's/^# /usage: /' >&2; exit 2; }
 [[ ! -e $1/complete ]] || exit 0

@@ -57,8 +57,8 @@ else()
   target_link_libraries(shampoo_blas INTERFACE ${SHAMPOO_LAPACKE_ARCHIVE} ${SHAMPOO_OPENBLAS_ARCHIVE})
   target_link_options(shampoo_blas INTERFACE
     LINKER:--wrap=blas_memory_alloc LINKER:--wrap=blas_memory_free
-    # Only OpenBLAS's archive refers to this symbol, and our archive defines it. The linker reads our archive before
-    # OpenBLAS's. Without this option, it would not take the symbol from our archive, because nothing needs it yet.
+    # Only OpenBLAS's archive refers to this symbol, and our archive defines it. The linker reads our archive first.
+    # Without this option, it would skip the symbol there, because nothing has referred to it yet.
     LINKER:--undefined=_gfortran_concat_string)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$") # see core/blas/kernel_choice.cc
     target_link_options(shampoo_blas INTERFACE

@@ -1,12 +1,12 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# The CUDA backend is a separate library, libshampoo_cuda.so, which libshampoo.so loads if it is installed. So
-# libshampoo.so is the same file whether or not the backend is built. This file decides whether the backend is built
+# The CUDA backend is a separate library, libshampoo_cuda.so, which libshampoo.so loads if it is installed. Building the
+# backend does not change libshampoo.so. This file decides whether the backend is built
 # (SHAMPOO_BUILD_CUDA), and finds the headers for its tests on the host (SHAMPOO_CUDA_INCLUDE_DIRS; empty: none).
 set(SHAMPOO_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (if a CUDA toolkit is found), ON or OFF")
 set_property(CACHE SHAMPOO_CUDA PROPERTY STRINGS AUTO ON OFF)
 option(SHAMPOO_CUDA_FROM_PYPI "If there is no CUDA toolkit, make one in the build folder from packages of PyPI" OFF)
-option(SHAMPOO_CUDA_FAST_COMPILE "Compile the kernels in less time, although they run slower (CUDA 13.0 or later)" OFF)
+option(SHAMPOO_CUDA_FAST_COMPILE "Compile the kernels in less time; they then run slower (CUDA 13.0 or later)" OFF)
 # Binaries for three generations, and PTX, which the driver compiles for later ones.
 set(SHAMPOO_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual" CACHE STRING
     "The GPUs for which the CUDA backend is compiled, as in CMAKE_CUDA_ARCHITECTURES; native: those of this machine, or 90-real without a GPU")
@@ -19,8 +19,8 @@ shampoo_cuda_architectures(cuda_architectures "${SHAMPOO_CUDA_ARCHITECTURES}")
 set(SHAMPOO_BUILD_CUDA OFF)
 set(SHAMPOO_CUDA_INCLUDE_DIRS)
 
-# cuda_unavailable_reason(<result> <nvcc>): sets <result> to the reason why nvcc cannot be used, or to "" if it
-# can be used. Call it before enable_language(CUDA), which ends the configuration with an error if nvcc cannot be used.
+# cuda_unavailable_reason(<result> <nvcc>): sets <result> to the reason why nvcc cannot be used, or to "" if it can.
+# Call it before enable_language(CUDA), which ends the configuration with an error if nvcc cannot be used.
 function(cuda_unavailable_reason result nvcc)
   set(${result} "" PARENT_SCOPE)
   set(compilers "${nvcc} ${CMAKE_CXX_COMPILER}")
@@ -73,12 +73,12 @@ else()
   cuda_unavailable_reason(cuda_unavailable_reason "${cuda_nvcc}")
   if(SHAMPOO_CUDA_FROM_PYPI AND NOT "${cuda_unavailable_reason}" STREQUAL "")
     set(cuda_folder ${PROJECT_BINARY_DIR}/cuda_toolkit)
-    message(STATUS "A CUDA toolkit from PyPI, in ${cuda_folder}: the first time, about 730 MB are downloaded")
+    message(STATUS "Installing a CUDA toolkit from PyPI in ${cuda_folder}: the first time, about 730 MB are downloaded")
     execute_process(COMMAND bash ${PROJECT_SOURCE_DIR}/cmake/cuda_from_pypi.sh toolkit ${cuda_folder}
                     RESULT_VARIABLE cuda_status)
     if(NOT cuda_status EQUAL 0)
-      message(FATAL_ERROR "SHAMPOO_CUDA_FROM_PYPI is ON, and the packages of cmake/cuda_packages.txt could not be installed: the "
-                          "messages of pip are above")
+      message(FATAL_ERROR "SHAMPOO_CUDA_FROM_PYPI is ON, and the packages of cmake/cuda_packages.txt could not be "
+                          "installed: the messages of pip are above")
     endif()
     set(cuda_nvcc ${cuda_folder}/bin/nvcc)
     cuda_unavailable_reason(cuda_unavailable_reason "${cuda_nvcc}")
@@ -147,7 +147,7 @@ endif()
 # the tests link with the fake CUDA.
 function(shampoo_cuda_library target exports)
   target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
-  # nodelete, as for libshampoo itself, because the CUDA runtime has work to do at the end of the process.
+  # nodelete, as for libshampoo itself, because the CUDA runtime runs code at the end of the process.
   target_link_options(${target} PRIVATE
     LINKER:--version-script=${exports} LINKER:-z,nodelete LINKER:-z,defs LINKER:--gc-sections)
   if(SHAMPOO_SANITIZE)

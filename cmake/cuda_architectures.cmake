@@ -1,7 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# shampoo_cuda_architectures(<result> <wanted>): replaces the value native by the architectures of this machine's GPUs, or
-# by 90-real if it has none. In that case, CMake's own value native would give a warning and CMake's default architecture.
+# shampoo_cuda_architectures(<result> <wanted>): replaces the value native by the architectures of this machine's GPUs,
+# or by 90-real if it has none. Without a GPU, CMake itself would print a warning for native and use its default
+# architecture.
 function(shampoo_cuda_architectures result wanted)
   if(NOT wanted STREQUAL "native")
     set(${result} "${wanted}" PARENT_SCOPE)

@@ -4,7 +4,7 @@
 #
 # bash cmake/install_packages.sh PACKAGE...
 #
-# Installs missing Debian packages, as root or with sudo. If none is missing, it does nothing.
+# Installs missing Debian packages, as root or with sudo. Does nothing if no package is missing.
 set -euo pipefail
 
 if ! command -v dpkg-query >/dev/null; then

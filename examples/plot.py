@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the curves that an example wrote as CSV into an SVG file. Needs nothing but Python.
+"""Draws the curves in the CSV file of an example as an SVG file. Needs nothing but Python.
 
     python3 plot.py curves.csv curves.svg --title "Handwritten digits" --note "batch 64, seed 1"
 

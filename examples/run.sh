@@ -5,8 +5,8 @@
 # bash examples/run.sh [options of the trainer]
 # bash examples/run.sh cuda [options of the trainer]
 #
-# Trains a network on a plain Debian 12: installs missing packages, builds the library, installs it into ./install, builds
-# examples/c_mlp against that and runs it. Curves are written to out/, logs to build/log/. Options such as --epochs 5 are
+# Trains a network on a plain Debian 12: installs missing packages, builds the library and installs it into ./install,
+# and builds and runs examples/c_mlp. Curves are written to out/, logs to build/log/. Options such as --epochs 5 are
 # passed to the trainer; c_mlp/README.md lists them.
 #
 # With "cuda", it builds and runs examples/cuda_mlp and examples/c_nccl instead of c_mlp. Building needs nvcc, and running

@@ -10,8 +10,8 @@ readonly mutation_areas=(core cuda python java rust bindings docs c_host) # each
 run_stage() {
   case $1 in
     dev) build_and_test dev ;; # the short and the long tests
-    # Tests with the label long are excluded: they spend their time in BLAS, which is not instrumented. The label long_ranks
-    # is for tests of several ranks that are left out of the short tier only for their time.
+    # Tests with the label long are excluded: they spend their time in BLAS, which is not instrumented. Tests with the
+    # label long_ranks, which the short tier leaves out to save time, run here.
     asan | tsan) build_and_test "$1" --label-exclude '^long$' ;;
     system-blas) build_and_test system-blas --label-exclude 'private-blas|^long$' ;;
     clang-tidy) run_clang_tidy ;;

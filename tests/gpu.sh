@@ -30,7 +30,7 @@ readonly stage_limit=${STAGE_LIMIT:-540} total_limit=2100 # seconds
 readonly stages=(
   "1 system: the GPU, the driver and the versions of the libraries"
   "2 probe: eigensolvers, captures, products and copies of this GPU"
-  "3 goldens: recorded trajectories and trainings, twice with equal bits, on 1, 2 and 3 ranks, and in shards"
+  "3 goldens: recorded trajectories and trainings: two bit-identical runs, 1, 2 and 3 ranks, and shards"
   "4 suites: the guarantees of the header, large shapes compared with the CPU, a fault of the device"
   "5 sanitizer: memcheck, racecheck, synccheck and initcheck of compute-sanitizer"
   "6 timing: steps of GPT-2 by block size, root and root method; root_async, root_spread and TF32"
@@ -372,9 +372,9 @@ shards_on_cpu() {
   done
 }
 
-# replay_shards: each shard has its own blocks, so the results differ from the recorded ones. They are compared with
-# those of the CPU. The tolerance is four times the largest change of the perturbed replays, but at least the recorded
-# tolerance.
+# replay_shards: replays shards, and compares the results with those of the CPU. The recorded results are different,
+# because each shard has its own blocks. The tolerance is four times the largest change of the perturbed replays, but at
+# least the recorded tolerance.
 replay_shards() {
   local ranks seed
   run "3 shards, on the CPU" 240 shards_on_cpu 240 || return
@@ -430,8 +430,8 @@ stage_4() {
 }
 
 # initcheck LIMIT PROGRAM...: runs a program under initcheck. Fails if one of our kernels reads memory that nothing has
-# written. initcheck has no filter of kernels, because it must see the writes of the CUDA libraries. Their kernels read
-# workspace before they write it, and reports about these kernels are left out.
+# written. No filter of kernels is passed, because initcheck must see the writes of the CUDA libraries. The kernels of
+# these libraries read workspace before they write it, so reports about them are left out.
 initcheck() {
   local limit
   limit=$(within "$1")
@@ -469,7 +469,7 @@ stage_5() {
   ! $fake || shape=60x51
   mapfile -t files < <(cases trajectory 1 | head -n 4)
   for tool in memcheck racecheck synccheck initcheck; do
-    [ $tool != initcheck ] || files=("${files[0]}") # it is slow, because it checks the kernels of the libraries, too
+    [ $tool != initcheck ] || files=("${files[0]}") # initcheck is slow: it also checks the kernels of the libraries
     if have replay "$tool: trajectories"; then
       under_sanitizer $tool "trajectories" 100 "$programs/replay" --device cuda --threads 1 --out "$work/$tool" "${files[@]}"
     fi

@@ -55,7 +55,7 @@ prepare_torch() {
 # The frameworks of docs/frameworks.md, for the long tier.
 prepare_frameworks() {
   local packages=(flax==0.12.8 equinox==0.13.8 'mlx[cpu]==0.32.4' keras==3.15.1 tensorflow-cpu==2.21.0 paddlepaddle==3.3.1)
-  # Only checks that the packages are installed: some of them crash when all are imported into one process.
+  # find_all does not import the packages: some of them crash if one process imports them all.
   local find_all="import sys, importlib.util as u; sys.exit(None in map(u.find_spec, 'flax equinox mlx keras tensorflow paddle'.split()))"
   if $full && ! "$python" -c "$find_all"; then
     printf '== %s from PyPI: about 500 MB to download\n' "${packages[*]}"
@@ -161,8 +161,8 @@ else
   leave_out "the Java tests, because there is no javac of Java 17 or later, or no JUnit 5 in /usr/share/java"
 fi
 
-# Without an entry in the cache, ccache would run the preprocessor before the compiler. It takes the headers from the
-# compiler's list of dependencies instead.
+# Makes ccache read the list of headers from the compiler. Otherwise ccache would run the preprocessor before the
+# compiler whenever the cache has no entry.
 export CCACHE_DEPEND=1
 
 # The tests do not use the user's choice of BLAS kernels.

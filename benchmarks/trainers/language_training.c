@@ -13,7 +13,8 @@
 // Number of tokens that a thread computes at a time.
 enum { kRowsAtOnce = 512 };
 
-// Returns whether the parameter is an embedding or the output layer (BoundTensor::is_rest). Their names have no layer.
+// Returns whether the parameter is an embedding or the output layer (BoundTensor::is_rest). Their names have no dot.
+// Parameters in layers have names such as "layer0.qkv".
 static int is_rest(const Tensor* tensor) { return strchr(tensor->name, '.') == NULL; }
 
 static void contender_create(Contender* contender, const Training* training, const Method* method) {

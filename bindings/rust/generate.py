@@ -88,7 +88,7 @@ def read_header(header: Path) -> Declarations:
 
 
 def split_arguments(text: str) -> list[str]:
-    """Split a list of types at the commas that are not inside of parentheses."""
+    """Split a list of types at the commas outside parentheses."""
     parts, depth = [""], 0
     for character in text:
         depth += (character == "(") - (character == ")")

@@ -26,8 +26,7 @@
 %enddef
 
 /* $disown is set for destroy functions only. They clear the pointer in the Python object, so that the object does not
- * destroy the handle again. SWIG replaces an argument of a macro in backquotes by a string with the text of the
- * argument. */
+ * destroy the handle again. SWIG replaces a macro argument in backquotes by a string literal with its text. */
 %define SHAMPOO_HANDLE_IN(type)
 %typemap(in) type* {
   void* handle = NULL;

@@ -27,8 +27,8 @@
 %include "java.i"
 #endif
 
-/* A handle is destroyed with the object that holds it, or earlier by its destroy function, which also removes it from
- * the object. */
+/* A handle is destroyed with the object that holds it, or earlier by its destroy function. The destroy function also
+ * removes the handle from the object. */
 %define SHAMPOO_HANDLE(type)
 %nodefaultctor type;
 %extend type {

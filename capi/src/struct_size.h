@@ -50,7 +50,7 @@ Status CheckWritable(const Struct* user_struct, size_t first_version_size, const
                  "; start from the _INIT macro of the struct");
 }
 
-// Copies this version's struct into a caller's struct, up to the size of the latter. The caller's struct_size is kept.
+// Copies this version's struct into a caller's struct, as far as it fits. The caller's struct_size is kept.
 template <typename Struct>
 Status WriteStruct(const Struct& own, size_t first_version_size, const char* name, Struct* user_struct) {
   SHAMPOO_RETURN_IF_ERROR(CheckWritable(user_struct, first_version_size, name));

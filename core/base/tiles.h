@@ -6,8 +6,8 @@
 
 namespace shampoo {
 
-// Divides one large operation into tiles that idle threads may take. The division must depend on the shape of the
-// operation alone, never on the number of threads: then the result does not depend on that number either.
+// Divides one large operation into tiles that idle threads may take. The division must depend only on the shape of the
+// operation, so that the result does not depend on the number of threads.
 class Tiles {
  public:
   using Tile = void (*)(void* argument, int64_t i);

@@ -89,7 +89,7 @@ Status CheckThreads();
 struct Identity {
   std::string library;
   std::string kernel;
-  bool is_private;
+  bool is_private;  // linked into libshampoo, not the BLAS of the system
 };
 Identity Identify();
 const char* KernelName();

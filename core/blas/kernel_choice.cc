@@ -3,7 +3,7 @@
 //
 // Chooses OpenBLAS's kernels on x86-64 processors that are newer than OpenBLAS. OpenBLAS identifies a processor by its
 // family and model. If it does not know them, it uses its oldest kernels (Prescott: SSE3 only), which take many times
-// as long. The linker redirects OpenBLAS's choice of kernels, and its calls of getenv, to the functions of this file.
+// as long. The linker redirects OpenBLAS's choice of kernels, and its calls to getenv, to the functions of this file.
 #if !defined(SHAMPOO_SYSTEM_BLAS) && defined(__x86_64__)
 
 #include <cstring>
@@ -21,8 +21,8 @@ namespace {
 
 constexpr char kVariable[] = "OPENBLAS_CORETYPE";
 
-// The value of kVariable that OpenBLAS reads instead of the environment's; nullptr: it reads the environment. Set only
-// while OpenBLAS chooses its kernels, which happens when this library is loaded, before it has threads.
+// If not nullptr, OpenBLAS reads this value of kVariable instead of the environment's. Set only while OpenBLAS chooses
+// its kernels. That happens when this library is loaded, before it has threads.
 char* value = nullptr;
 
 // Returns the name of the best kernels for this processor, or nullptr if it can run only the oldest kernels.

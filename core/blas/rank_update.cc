@@ -13,7 +13,7 @@ namespace {
 // The size of the squares along the diagonal of a small update: large enough for GEMM, and small enough that the
 // elements above the diagonal cost little.
 constexpr int64_t kLeaf = 32;
-// Up to this size of C, SYRK may be slower than GEMM on squares if UsesGemmForSmallUpdates().
+// Up to this size of C, GEMM on squares computes the update if UsesGemmForSmallUpdates().
 constexpr int64_t kLargestSmall = 128;
 
 // The size of the squares that a large update is divided into. On these squares BLAS is nearly as fast as on the whole

@@ -27,9 +27,9 @@ constexpr int64_t kDepth = 512;
 // Up to this size, panels are populated separately. Larger scratch memory is populated as a whole, in huge pages.
 constexpr int64_t kMaxSeparate = int64_t{512} << 10;
 
-// The scratch of this thread's innermost ScratchUse, and whether its buffer is in use. Their TLS model is initial-exec:
-// in a process that loads the library with dlopen, a thread-local variable of any other model is allocated at its first
-// use on a thread, which would happen during a step.
+// The scratch of this thread's innermost ScratchUse, and whether its buffer is in use. Their TLS model is initial-exec.
+// In a process that loads the library with dlopen, a thread-local variable of any other model would be allocated when a
+// thread first uses it: during a step.
 [[gnu::tls_model("initial-exec")]] thread_local void* entered = nullptr;
 [[maybe_unused, gnu::tls_model("initial-exec")]] thread_local bool in_use = false;
 
@@ -59,9 +59,9 @@ bool ReadResidency(void* base, Residency* resident) {
 }
 
 // Returns the offset at which products of Real pack their second operand, in bytes, rounded down to pages; -1: unknown.
-// OpenBLAS does not report it. The function makes a small product and looks for pages that have become resident. This
-// thread must hold a ScratchUse of `base`. Only a call of this function for another Real may have written to that
-// memory before.
+// OpenBLAS does not report this offset, so the function computes a small product and looks for pages that have become
+// resident. This thread must hold a ScratchUse of `base`. Except for calls of this function with another Real, nothing
+// may have written to `base` before.
 template <typename Real>
 int64_t FindSecondPanel(void* base) {
   static std::atomic<int64_t> known{0};
@@ -173,7 +173,7 @@ ScratchUse::~ScratchUse() { entered = previous_; }
 }  // namespace shampoo::blas
 
 #ifndef SHAMPOO_SYSTEM_BLAS
-// The linker redirects calls of blas_memory_alloc and blas_memory_free to these names.
+// The linker redirects calls to blas_memory_alloc and blas_memory_free to these names.
 extern "C" void* __wrap_blas_memory_alloc(int) {  // NOLINT(bugprone-reserved-identifier)
   using namespace shampoo::blas;
   if (entered != nullptr && !in_use) {

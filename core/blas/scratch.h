@@ -9,7 +9,7 @@
 
 namespace shampoo::blas {
 
-// Which bytes of a Scratch are written by calls of BLAS.
+// The bytes of a Scratch that BLAS writes.
 //
 // A product packs a panel of its first operand at the beginning of the scratch memory. It packs a panel of its second
 // operand after the space reserved for the largest first panel, which has up to 2 MiB. The offset of the second panel
@@ -34,7 +34,7 @@ class ScratchExtent {
   bool double_ = false;
 };
 
-// Scratch memory for one thread's calls of BLAS.
+// Scratch memory for one thread's BLAS calls.
 //
 // The serial archive of OpenBLAS has one scratch allocator for all threads. Two threads in GEMM at the same time can
 // get the same buffer, and then compute wrong results without an error. The linker replaces that allocator by our own

@@ -14,8 +14,8 @@
 
 namespace shampoo {
 
-// The groups and parameters of an optimizer, as an index describes them. Ranks with the same parameters have the same
-// descriptions.
+// The groups and parameters of an optimizer, as the index of a checkpoint describes them. Ranks with the same
+// parameters have the same descriptions.
 
 // Returns the current hyper-parameters of a group. Does not set StoredGroup::step.
 StoredGroup DescribeHyperParameters(const OptimizerState& optimizer, int group);

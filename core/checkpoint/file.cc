@@ -165,7 +165,7 @@ Status File::Sync() {
 
 Status File::Close() {
   const int fd = std::exchange(fd_, -1);
-  // If close() fails with EINTR, Linux has closed the descriptor nevertheless.
+  // On Linux, the descriptor is closed even if close() fails with EINTR.
   return close(fd) == 0 || errno == EINTR ? Status() : Failed("close", path_, errno);
 }
 

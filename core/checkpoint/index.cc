@@ -154,8 +154,8 @@ Status CheckFormat(const Json& checkpoint, CheckpointIndex* index) {
   return {};
 }
 
-// Computes the checksum of all bytes after the start of the index (IndexStart). Fails unless the start has this
-// checksum.
+// Computes the checksum of all bytes after the start of the index (IndexStart). Fails if the start does not contain
+// this checksum.
 Status VerifyChecksum(const File& file, int64_t bytes, uint64_t* checksum) {
   const size_t start_bytes = IndexStart(0).size();
   std::string start(static_cast<size_t>(std::min<int64_t>(bytes, static_cast<int64_t>(start_bytes))), '\0');

@@ -35,7 +35,7 @@ class IndexText {
       text_->rest_.remove_prefix(1);
       return *this;
     }
-    // Assumes a comparison with end().
+    // The argument must be end().
     bool operator!=(const Iterator&) const { return text_->HasMore(); }
 
    private:

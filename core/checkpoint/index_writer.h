@@ -11,8 +11,8 @@
 
 namespace shampoo {
 
-// Writes an index, array by array, in the order of CheckpointIndex. After Create(), only Finish()
-// reports a failed write, so that the ranks can send all members before they learn of the failure.
+// Writes an index, array by array, in the order of CheckpointIndex. After Create(), only Finish() reports a failed
+// write, so that the ranks can send all members before they learn of the failure.
 class IndexWriter {
  public:
   // library: version of the library. world: number of ranks that save.

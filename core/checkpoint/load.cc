@@ -106,7 +106,7 @@ class Load {
       return backup->Keep();
     })));
     // If Restore() may fail on any rank, every rank checks its files before any rank writes. Otherwise, one rank could
-    // find an error while it loads, when another rank has already overwritten a state that it cannot restore.
+    // find an error while it loads, after another rank has overwritten a state that cannot be restored.
     const int64_t own_needs = backup->NeedsCheckFirst() ? 1 : 0;
     std::vector<int64_t> needs;
     SHAMPOO_RETURN_IF_ERROR(ranks_.AllGatherInts({&own_needs, 1}, &needs));
@@ -167,7 +167,7 @@ class Load {
     }));
   }
 
-  // Fails unless each parameter of the checkpoint is on at least one rank.
+  // Fails if the checkpoint has a parameter that no rank has.
   Status CheckAllParamsAreUsed() const {
     constexpr size_t kBits = 63;
     std::vector<int64_t> own;

@@ -81,7 +81,7 @@ int64_t HashPlaces(std::span<const BlockToSave> blocks) {
 }
 
 // Hashes only the first and last elements of each state, and only the first elements of a symmetric matrix. Different
-// parameters have different values there, unless neither of them has ever had a gradient at these elements.
+// parameters have equal values there only if neither has ever had a gradient at these elements.
 Status HashContents(std::span<const BlockToSave> blocks, int64_t* contents) {
   constexpr int64_t kSample = int64_t{32} << 10;
   StreamHash hash;

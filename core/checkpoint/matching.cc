@@ -49,7 +49,7 @@ bool IsOfFactor(std::string_view state) {
   return state.starts_with("factor") || state.starts_with("inverse") || state.starts_with("basis");
 }
 
-// Returns whether a block loads the state from saved blocks of other shapes. These blocks must then have the state.
+// Returns whether a block can load the state from saved blocks of other shapes, which must then have the state.
 // gradient_count is also loaded, but needs no check: with the methods that use it, all saved blocks have it.
 bool IsConverted(const StateEntry& state) { return state.elementwise() || state.state() == kLrSum; }
 

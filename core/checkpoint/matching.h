@@ -74,7 +74,7 @@ class Matching {
   Status CompareConfigs(const OptimizerState& optimizer, int group, const StoredGroup& stored);
   Status IndexBlocks(const CheckpointIndex& index);
   Status MatchBlocks(const CheckpointIndex& index, OptimizerState* optimizer);
-  // is_resharded: whether `stored` has other elements than the block, or lacks its factor matrices, so that only some
+  // is_resharded: whether `stored` has other elements than the block, or has no factor matrices, so that only some
   // states are loaded.
   Status CheckStates(const CheckpointIndex& index, const OptimizerState& optimizer, const StatesOfBlock& own,
                      const StoredBlock& stored, bool is_resharded) const;

@@ -14,11 +14,13 @@ namespace shampoo {
 // Logs the progress of a save or a load every two seconds.
 class Progress {
  public:
-  // what: the start of the messages, such as "saving".
-  Progress(const char* what, int64_t bytes) : what_(what), bytes_(bytes) {}
-  void Add(int64_t bytes) {
+  using Clock = std::chrono::steady_clock;
+
+  // what: the start of the messages, such as "saving". now: tests pass the time.
+  Progress(const char* what, int64_t bytes, Clock::time_point now = Clock::now())
+      : what_(what), bytes_(bytes), last_logged_(now) {}
+  void Add(int64_t bytes, Clock::time_point now = Clock::now()) {
     done_ += bytes;
-    const auto now = std::chrono::steady_clock::now();
     if (now - last_logged_ < std::chrono::seconds(2)) return;
     last_logged_ = now;
     LogText(LogLevel::kInfo, [&] {
@@ -31,7 +33,7 @@ class Progress {
   const char* what_;
   int64_t bytes_;
   int64_t done_ = 0;
-  std::chrono::steady_clock::time_point last_logged_ = std::chrono::steady_clock::now();
+  Clock::time_point last_logged_;
 };
 
 }  // namespace shampoo

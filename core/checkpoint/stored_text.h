@@ -19,8 +19,8 @@ inline bool HasZeroByte(std::string_view text) { return text.find('\0') != std::
 // Returns a text with control characters replaced by escapes such as "\x00", so that an error can show the text.
 std::string Shown(std::string_view text);
 
-// Fails unless this is a plain file name. The files of a checkpoint are in the directory of its index, so a path, which
-// could lead out of it, is an error.
+// Fails unless `name` is a plain file name. The files of a checkpoint are in the directory of its index, and a path
+// could lead out of that directory.
 Status CheckStoredName(const std::string& name);
 
 }  // namespace shampoo

@@ -41,7 +41,7 @@ struct Nccl {
   }
 };
 
-// Waits until the work is in the stream: calls of a non-blocking communicator return earlier.
+// Waits until the work is in the stream: calls with a non-blocking communicator return earlier.
 int32_t Finish(const Nccl& nccl, int result) {
   while (result == kInProgress) {
     std::this_thread::yield();

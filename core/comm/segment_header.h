@@ -15,8 +15,8 @@ namespace shampoo {
 // The header of a replica's segment in the exchange of updates.
 struct SegmentHeader {
   RoundHeader round;
-  int64_t step;               // on the CPU, the largest step counter of a group before this step; on a device, the
-                              // largest counter after this step, among groups that step
+  int64_t step;               // the largest step counter of a group: on the CPU before this step; on a device after
+                              // it, among the groups that make the step
   uint64_t inputs;            // hash of ReplicaInputs
   uint64_t hyper_parameters;  // hash of the hyper-parameters that can be changed
   uint64_t parameters;        // hash of the parameters, in steps that compare them
@@ -25,9 +25,9 @@ struct SegmentHeader {
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes);
 
-// The header of a shard rank's segment in the agreement of shards. It is followed by an int64 for each group, the
-// number of the step that the rank is about to make (0: the group makes no step), and by a byte for each parameter, its
-// GradientOnShard.
+// The header of a shard rank's segment in the agreement of shards. After it come an int64 for each group (the number of
+// the step that the rank is about to make; 0: the group makes no step) and a byte for each parameter (its
+// GradientOnShard).
 struct ShardHeader {
   RoundHeader round;
   uint64_t hyper_parameters;  // hash of the hyper-parameters that can be changed

@@ -33,7 +33,7 @@ constexpr Alias kAliases[] = {
     {"decoupled_weight_decay", "weight_decay_type"},
     {"use_decoupled_weight_decay", "weight_decay_type"},
     {"weight_decouple", "weight_decay_type"},
-    {"mask", "a parameter group of its own"},
+    {"mask", "a separate parameter group"},
     {"mu_dtype", "filtered_grad_dtype"},
     {"preconditioner_dtype", "factor_dtype"},
     {"block_size", "max_preconditioner_dim"},
@@ -128,7 +128,7 @@ Status Config::Set(const char* name, Make&& make) {
   const bool is_preset = key == FindKey("preset");
   if (is_preset && IsSet(*key) && ValueOf(*key).text != value.text) {
     return Invalid("key preset: the value ", value.text, " is not allowed after ", ValueOf(*key).text,
-                   ": expected one preset for a config; make a new config for another one");
+                   ": expected one preset per config; make a new config for another preset");
   }
   values_[static_cast<size_t>(IndexOf(*key))] = std::move(value);
   sources_[static_cast<size_t>(IndexOf(*key))] = Source::kOwn;

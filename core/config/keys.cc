@@ -89,7 +89,7 @@ const Key kKeys[] = {
             "the defaults of the method. soap_h, kl_soap_h: method soap with norm_control hyperball; kl_soap_h also "
             "with factor_correction kl. muon: method muon with the coefficients and the weight decay of "
             "torch.optim.Muon. normuon: method muon with second_moment row. muonh: method muon with norm_control "
-            "hyperball. lion: method sign with the values of Lion. A preset is for one method; if the key method "
+            "hyperball. lion: method sign with the defaults of Lion. A preset is for one method; if the key method "
             "selects another method, the defaults of that method are used instead.",
      .choices = kPresetNames},
     {.name = "method", .type = KeyType::kChoice, .default_text = "shampoo",
@@ -108,7 +108,7 @@ const Key kKeys[] = {
      .least = 0, .number = &Settings::lr, .changeable = true, .arithmetic = true},
     {.name = "beta1", .type = KeyType::kF64, .default_text = "0.9",
      .doc = "Decay of the filtered gradient, the exponential moving average of gradients that is preconditioned. 0: "
-            "the gradient itself is preconditioned, and no average is stored. The default is 0.95 for method soap and "
+            "the gradient itself is preconditioned, and no average is stored. The default is 0.95 for methods soap and "
             "muon, and 0 for adagrad, rmsprop and sgd.",
      .least = 0, .most = 1, .most_open = true, .number = &Settings::beta1, .changeable = true},
     {.name = "beta3", .type = KeyType::kF64, .default_text = "auto",
@@ -118,16 +118,16 @@ const Key kKeys[] = {
             "beta1^2, so that H is Nesterov's average.",
      .methods = kAllMethods & ~kWithBasis, .least = 0, .most = 1, .most_open = true, .number = &Settings::beta3},
     {.name = "beta2", .type = KeyType::kF64, .default_text = "0.95",
-     .doc = "With method shampoo, decay of the factor matrices. With method soap, adam (default 0.999), rmsprop "
+     .doc = "With method shampoo, decay of the factor matrices. With methods soap, adam (default 0.999), rmsprop "
             "(default 0.99) and muon (key second_moment), decay of the second moment. With method kl_shampoo (default "
-            "0.98), decay of the second moment of tensors without factor matrices. For the factor matrices of method "
+            "0.98), decay of the second moment of tensors without factor matrices. For the factor matrices of methods "
             "soap and kl_shampoo, see shampoo_beta. 1: an unweighted sum, as in the original Shampoo.",
      .methods = kWithFactors | kWithDecayingMoment | kMuon, .least = 0, .most = 1, .least_open = true,
      .number = &Settings::beta2, .changeable = true},
     {.name = "epsilon", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Number that is added to the eigenvalues of a factor matrix before its inverse root is computed. If this "
             "key is set, it replaces root_relative_epsilon. Must be above 0 unless root_relative_epsilon or "
-            "root_rank_handling pseudo_inverse is used. With method soap, adam, adagrad and rmsprop: the number that "
+            "root_rank_handling pseudo_inverse is used. With methods soap, adam, adagrad and rmsprop: the number that "
             "is added to the square root of the second moment. Where the sum is 0, the direction is 0, too. Method "
             "muon uses it in the same way for second_moment. With method kl_shampoo: the number that is added to the "
             "square root of the Kronecker product of the eigenvalues. auto: 0 for shampoo, 1e-12 for soap and "
@@ -163,39 +163,39 @@ const Key kKeys[] = {
             "times the parameter, so that the norm of the parameter in equilibrium depends less on lr (arXiv "
             "2506.02285). independent_peak: a step subtracts lr * weight_decay / peak_lr times the parameter. "
             "decoupled_after: a step subtracts lr * weight_decay times the parameter that it has already updated, as "
-            "the code of SOAP's authors does; only for method soap and kl_shampoo, with momentum 0.",
+            "the code of SOAP's authors does; only for methods soap and kl_shampoo, with momentum 0.",
      .choices = kDecayNames, .choose = Choose<&Settings::weight_decay_type>},
     {.name = "peak_lr", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Largest learning rate of the schedule, for weight_decay_type corrected and independent_peak and for "
             "adam_lr. auto: the lr with which the plan is created.",
      .least = 0, .least_open = true, .number = &Settings::peak_lr},
     {.name = "cautious_decay", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Weight decay skips an element if its direction and its parameter have opposite signs, so that the step "
-            "increases its magnitude (arXiv 2510.12402). Requires momentum 0, and does not work with weight_decay_type "
-            "coupled and decoupled_after.",
+     .doc = "Weight decay skips the elements of the parameter that the step moves away from 0, which have the opposite "
+            "sign of their direction (arXiv 2510.12402). Requires momentum 0, and does not work with weight_decay_type "
+            "coupled or decoupled_after.",
      .flag = &Settings::cautious_decay},
     {.name = "max_preconditioner_dim", .type = KeyType::kI64, .default_text = "1024",
      .doc = "Largest dimension of a block. Larger dimensions are split into blocks, each with its own factor matrices. "
             "With larger blocks, the method is closer to Shampoo without blocks, and a step takes longer. The default "
-            "is 2048 for method soap and kl_shampoo.",
+            "is 2048 for methods soap and kl_shampoo.",
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::max_preconditioner_dim},
     {.name = "use_merge_dims", .type = KeyType::kBool, .default_text = "true",
      .doc = "Merge neighboring dimensions if their product is at most max_preconditioner_dim. merge_min_dim selects "
-            "the dimensions. The default is false for method soap and kl_shampoo.",
+            "the dimensions. The default is false for methods soap and kl_shampoo.",
      .methods = kWithFactors, .flag = &Settings::use_merge_dims},
     {.name = "merge_min_dim", .type = KeyType::kI64, .default_text = "32",
      .doc = "Selects the dimensions that use_merge_dims merges. Above 0: from right to left, a dimension below this "
             "number is merged with its neighbor. At least two dimensions remain, so a matrix never becomes a vector. "
             "0: all dimensions are merged, from left to right, as in the reference release. The default is 0 for "
-            "method soap and kl_shampoo.",
+            "methods soap and kl_shampoo.",
      .methods = kWithFactors, .least = 0, .most = kLargestInteger, .integer = &Settings::merge_min_dim},
     {.name = "precondition_1d", .type = KeyType::kBool, .default_text = "false",
      .doc = "Whether vectors (biases, scales) have factor matrices. false: they use only the grafting method, unless "
-            "grafting is none; with method soap and kl_shampoo they take the step of method adam. With method shampoo, "
-            "a vector is a tensor with at most one dimension above 1 before dimensions are merged. With method soap "
-            "and kl_shampoo, it is a tensor with at most one dimension after they are merged, so a tensor of shape "
-            "(64, 1) is a matrix unless use_merge_dims is set. With stack_dims, dimensions are counted for each "
-            "stacked tensor; with shard_mode local, for each piece that a rank holds.",
+            "grafting is none; with methods soap and kl_shampoo they take the step of method adam. With method "
+            "shampoo, a vector is a tensor with at most one dimension above 1 before dimensions are merged. With "
+            "methods soap and kl_shampoo, it is a tensor with at most one dimension after they are merged, so a tensor "
+            "of shape (64, 1) is a matrix unless use_merge_dims is true. With stack_dims, dimensions are counted for "
+            "each stacked tensor; with shard_mode local, for each piece that a rank holds.",
      .methods = kWithFactors, .flag = &Settings::precondition_1d},
     {.name = "route", .type = KeyType::kChoice, .default_text = "auto",
      .doc = "Which parameters have no factor matrices because of their role in the model. auto: those that are "
@@ -207,13 +207,13 @@ const Key kKeys[] = {
     {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "25",
      .doc = "Maximum number of steps between two refreshes of the inverse roots. Early refreshes follow each other "
             "sooner if refresh_growth is above 0. factor_update_frequency is the frequency of updates of the factor "
-            "matrices. With method soap and kl_shampoo (default 10): the number of updates of a block between two "
+            "matrices. With methods soap and kl_shampoo (default 10): the number of updates of a block between two "
             "refreshes of its eigenbases.",
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
     {.name = "factor_update_frequency", .type = KeyType::kI64, .default_text = "1",
      .doc = "Number n of steps between two updates of the factor matrices: the gradients of steps 1, 1 + n, 1 + 2 n "
             "and so on change them. The decay and the bias correction count these updates. A larger number makes the "
-            "steps without an update cheaper, except on a GPU with method shampoo. Method soap and kl_shampoo count "
+            "steps without an update cheaper, except on a GPU with method shampoo. Methods soap and kl_shampoo count "
             "the updates of each block.",
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::factor_update_frequency},
     {.name = "precondition_dims", .type = KeyType::kChoice, .default_text = "all",
@@ -232,14 +232,14 @@ const Key kKeys[] = {
             "refresh_growth is above 0, otherwise precondition_frequency. If refresh_growth is 0, the value must be at "
             "least precondition_frequency. 0 means 1 if refresh_growth is above 0 or precondition_frequency is 1. "
             "Method soap reads this key only with basis_order before: it is then the number of the update that "
-            "computes the first eigenbases, and -1 means precondition_frequency. With method muon and sign, the "
+            "computes the first eigenbases, and -1 means precondition_frequency. With methods muon and sign, the "
             "grafting method also gives the direction before this step, and -1 means 1.",
      .methods = kShampoo | kSoap | kMuon | kSign, .least = -1, .most = kLargestInteger,
      .integer = &Settings::start_preconditioning_step},
     {.name = "inverse_root_override", .type = KeyType::kList, .default_text = "2",
      .doc = "Root r of the inverse root factor^(-exponent_multiplier / r). A single number applies to blocks of every "
-            "order. A list such as 0,2,4 is indexed by the number of factor matrices of a block: entry 1 is for "
-            "vectors, entry 2 for matrices. 0, or a number past the end of the list: twice the number of factor "
+            "order. A list such as 0,2,4 is indexed from 0 by the number of factor matrices of a block: here, r is 2 "
+            "for vectors and 4 for matrices. 0, or an index past the end of the list: twice the number of factor "
             "matrices, as in the original Shampoo. The default 2 approximates full-matrix Adagrad by a Kronecker "
             "product (arXiv 2406.17748).",
      .methods = kShampoo, .least = 0, .most = kLargestInteger},
@@ -249,13 +249,13 @@ const Key kKeys[] = {
      .methods = kShampoo, .number = &Settings::exponent_multiplier},
     {.name = "use_bias_correction", .type = KeyType::kBool, .default_text = "true",
      .doc = "Divide the filtered gradient by 1 - beta1^t and, if beta2 is below 1, the factor matrices by 1 - beta2^t. "
-            "The second moment of grafting adam is always corrected. With method soap and adam, the second moment is "
-            "also divided by 1 - beta2^t; method soap and kl_shampoo count the updates of each block, not the steps of "
-            "the group. The default is false for method kl_shampoo.",
+            "The second moment of grafting adam is always corrected. With methods soap and adam, the second moment is "
+            "also divided by 1 - beta2^t; methods soap and kl_shampoo count the updates of each block, not the steps "
+            "of the group. The default is false for method kl_shampoo.",
      .flag = &Settings::use_bias_correction},
     {.name = "grafting", .type = KeyType::kChoice, .default_text = "adam",
      .doc = "Method that gives the direction of each block its length. Before start_preconditioning_step it also gives "
-            "the direction. none: the direction keeps its own length. The default is none for method soap, muon and "
+            "the direction. none: the direction keeps its own length. The default is none for methods soap, muon and "
             "sign; soap reads this key only with basis_order before.",
      .methods = kShampoo | kSoap | kMuon | kSign, .off_text = "none", .choices = kGraftingNames,
      .choose = Choose<&Settings::grafting>},
@@ -334,11 +334,11 @@ const Key kKeys[] = {
             "computed in the step that first uses them.",
      .methods = kShampoo, .least = 0, .most = kLargestInteger, .integer = &Settings::root_async},
     {.name = "on_nonfinite", .type = KeyType::kChoice, .default_text = "error",
-     .doc = "What a step does if a gradient, or a parameter with coupled weight decay, has NaN or infinity or would "
-            "overflow a state. error: the step fails and changes nothing. skip_block: the affected blocks are not "
-            "changed, and all others are updated. skip_step: nothing is changed, and the step succeeds. Skipped blocks "
-            "and steps are counted and logged. Among several ranks, only the owner of a block can detect that its "
-            "state would overflow. In that case only the block is skipped, even with skip_step.",
+     .doc = "What a step does if a gradient (or, with coupled weight decay, a parameter) contains NaN, infinity or a "
+            "magnitude that would overflow a state. error: the step fails and changes nothing. skip_block: the "
+            "affected blocks are not changed, and all others are updated. skip_step: nothing is changed, and the step "
+            "succeeds. Skipped blocks and steps are counted and logged. Among several ranks, only the owner of a block "
+            "can detect that its state would overflow. In that case only the block is skipped, even with skip_step.",
      .choices = kNonFiniteNames, .choose = Choose<&Settings::on_nonfinite>},
     {.name = "computation_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype of the arithmetic of a step. auto: f64 for f64 parameters, otherwise f32.",
@@ -369,10 +369,11 @@ const Key kKeys[] = {
     {.name = "allow_stalled_moments", .type = KeyType::kBool, .default_text = "false",
      .doc = "Accept a decay so close to 1 that a second moment in 16 bits never decreases, because rounding undoes "
             "each decrease. This is the case if 1 - decay is below 2^-8 (bf16) or 2^-11 (f16). The decay is "
-            "grafting_beta2 for grafting_dtype, beta2 for factor_dtype and second_moment_dtype, and weight_ema or "
-            "average_eval for average_dtype. Intended only for comparisons with other implementations. In f16, a "
-            "moment stops decreasing at about 3e-8 / (1 - decay) even with a smaller decay, because the spacing of f16 "
-            "numbers is never finer than 6e-8. With a decay of 0.999, for example, it stops at 3e-5.",
+            "grafting_beta2 for grafting_dtype, beta2 or shampoo_beta for factor_dtype, beta2 or adam_beta2 for "
+            "second_moment_dtype, and weight_ema or average_eval for average_dtype. Intended only for comparisons with "
+            "other implementations. In f16, a moment stops decreasing at about 3e-8 / (1 - decay) even with a smaller "
+            "decay, because the spacing of f16 numbers is never finer than 6e-8. With a decay of 0.999, for example, "
+            "it stops at 3e-5.",
      .flag = &Settings::allow_stalled_moments},
     {.name = "gradient_scale", .type = KeyType::kF64, .default_text = "1",
      .doc = "Every gradient is multiplied by this number when it is read (loss scaling, averaging over a batch).",
@@ -410,20 +411,20 @@ const Key kKeys[] = {
             "the owners, and updates are sent back.",
      .scope = Scope::kOptimizer, .choices = kShardModeNames, .choose = Choose<&Settings::shard_mode>},
     {.name = "verify_replicas", .type = KeyType::kI64, .default_text = "0",
-     .doc = "Number of steps between two comparisons of the parameters of the ranks, by a hash. A difference is an "
-            "error. 0: they are never compared.",
+     .doc = "The ranks compare hashes of their parameters once in this number of steps. A difference is an error. 0: "
+            "never.",
      .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::verify_replicas},
     {.name = "checkpoint_keep", .type = KeyType::kI64, .default_text = "1",
      .doc = "Number of checkpoints that shampoo_save keeps in its directory, including the new one. Older ones are "
             "removed after the new one is complete.",
      .scope = Scope::kOptimizer, .least = 1, .most = kLargestInteger, .integer = &Settings::checkpoint_keep},
     {.name = "on_block_mismatch", .type = KeyType::kChoice, .default_text = "error",
-     .doc = "What shampoo_load does with blocks that the checkpoint does not have. This happens if it was saved with "
-            "another max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d or route, with other roles "
-            "or row_splits of parameters, or with other shards and shard_mode local. error: the load fails and names "
-            "the blocks. reset: their factor matrices and inverse roots start from their initial values, and so do "
-            "moments in eigenbases, the means of second_moment row and short, and the radius of norm_control "
-            "hyperball; all other states are loaded, and a warning gives the number of blocks.",
+     .doc = "What shampoo_load does with blocks that the checkpoint does not have. This happens if the checkpoint was "
+            "saved with another max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d or route, with "
+            "other roles or row_splits of parameters, or with other shards and shard_mode local. error: the load fails "
+            "and names the blocks. reset: in these blocks, factor matrices, inverse roots, moments in eigenbases, the "
+            "means of second_moment row and short, and the radius of norm_control hyperball get their initial values. "
+            "All other states are loaded, and a warning gives the number of blocks.",
      .scope = Scope::kOptimizer, .choices = kMismatchNames, .choose = Choose<&Settings::on_block_mismatch>},
     {.name = "status_lag", .type = KeyType::kI64, .default_text = "1",
      .doc = "On a GPU, how many calls later the errors of a step are reported: gradients that it rejected and roots "
@@ -455,15 +456,15 @@ const Key kKeys[] = {
      .methods = kWithBasis, .least = 0, .most = 1, .least_open = true, .number = &Settings::shampoo_beta,
      .changeable = true},
     {.name = "relative_epsilon", .type = KeyType::kF64, .default_text = "auto",
-     .doc = "The largest element of the square root of the second moment of a block, times this number, is added to "
-            "all elements of that square root, in addition to epsilon. If nothing were added, directions without "
-            "gradients would get updates of full size, because the moments contain only rounding errors there. Applies "
-            "to blocks with factor matrices. auto: 1024 times the unit roundoff of computation_dtype, 6.1e-5 for f32.",
+     .doc = "This number times the largest element of sqrt(second moment) in a block is added to all elements of "
+            "sqrt(second moment), in addition to epsilon. If nothing were added, directions without gradients would "
+            "get updates of full size, because their moments contain only rounding errors. Applies to blocks with "
+            "factor matrices. auto: 1024 times the unit roundoff of computation_dtype, 6.1e-5 for f32.",
      .methods = kSoap, .off_text = "0", .least = 0, .most = 1, .most_open = true,
      .number = &Settings::relative_epsilon},
     {.name = "factor_correction", .type = KeyType::kChoice, .default_text = "none",
-     .doc = "Term that a step adds to a factor matrix. none: the gradient contracted with itself. kl: the same with a "
-            "gradient that is first whitened along all other dimensions. Method soap whitens by eigenvalues, as in "
+     .doc = "Term that a step adds to a factor matrix. none: the gradient contracted with itself. kl: the same, but "
+            "the gradient is first whitened along all other dimensions. Method soap whitens by eigenvalues, as in "
             "KL-SOAP (arXiv 2509.03378), and method shampoo by the inverse roots in use. Method kl_shampoo always uses "
             "kl.",
      .methods = kShampoo | kSoap, .choices = kFactorTermNames, .choose = Choose<&Settings::factor_correction>},
@@ -474,9 +475,9 @@ const Key kKeys[] = {
      .methods = kWithBasis, .choices = kKlEigenvaluesNames, .choose = Choose<&Settings::kl_eigenvalues>},
     {.name = "kl_init", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Eigenvalues before the first step, with factor_correction kl and method kl_shampoo. The authors use 0.1, "
-            "which takes hundreds of steps to decay if gradients are small. auto: the eigenvalues come "
-            "from the first gradient that is not zero, and their averages are bias-corrected, so that the scale of the "
-            "gradients has no influence. With basis_order before, auto means 0.1.",
+            "which takes hundreds of steps to decay if gradients are small. auto: the eigenvalues come from the first "
+            "gradient that is not zero, and their averages are bias-corrected, so that the scale of the gradients has "
+            "no influence. With basis_order before, auto means 0.1.",
      .methods = kWithBasis, .least = 0, .least_open = true, .number = &Settings::kl_init},
     {.name = "kl_cap", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Largest inverse square root of an eigenvalue, with factor_correction kl and method kl_shampoo. 0: no "
@@ -498,10 +499,10 @@ const Key kKeys[] = {
      .methods = kWithBasis, .least = 0, .most = 1, .number = &Settings::basis_tolerance},
     {.name = "skip_dim_size", .type = KeyType::kI64, .default_text = "0",
      .doc = "Dimensions longer than this have no factor matrix and are neither split nor merged. 0: no limit. The "
-            "default is 10000 for method soap and kl_shampoo.",
+            "default is 10000 for methods soap and kl_shampoo.",
      .methods = kWithFactors, .least = 0, .most = kLargestInteger, .integer = &Settings::skip_dim_size},
     {.name = "update_norm", .type = KeyType::kChoice, .default_text = "none",
-     .doc = "Gives the direction of each parameter, or of each of its stacked tensors and parts, a fixed norm, "
+     .doc = "Scales the direction of each parameter, or of each of its stacked tensors and parts, to the norm "
             "update_norm_target. frobenius: the square root of the sum of squares. rms: the root of the mean square. A "
             "direction of 0 stays 0. Requires that each of these tensors is one block.",
      .choices = kUpdateNormNames, .choose = Choose<&Settings::update_norm>},
@@ -535,7 +536,7 @@ const Key kKeys[] = {
     {.name = "update_floor", .type = KeyType::kF64, .default_text = "0",
      .doc = "Smallest norm of the direction of a tensor with two or more dimensions, as a multiple of the norm of the "
             "parameter. A direction with a smaller norm is scaled up to this norm; a direction of 0 stays 0. 0: off. "
-            "Has the requirements of norm_control.",
+            "The requirements are those of norm_control.",
      .least = 0, .number = &Settings::update_floor},
     {.name = "update_floor_rows", .type = KeyType::kBool, .default_text = "false",
      .doc = "Whether update_floor compares the norms of rows, one for each output, instead of the norms of the whole "
@@ -558,8 +559,8 @@ const Key kKeys[] = {
      .doc = "What method soap does with the direction of a tensor that has two or more dimensions and factor matrices. "
             "none: nothing. orthogonalize: the direction is orthogonalized as by method muon, before grafting; a "
             "tensor of more than two dimensions is treated as a matrix. With orthogonalize, max_preconditioner_dim "
-            "must not divide the tensor, and shape_scale scales only these directions and is muon unless it is set. "
-            "Not supported on a GPU yet.",
+            "must not split the tensor, and shape_scale scales only these directions; its default is muon. Not "
+            "supported on a GPU yet.",
      .methods = kSoap, .choices = kSoapPostNames, .choose = Choose<&Settings::soap_post>},
     {.name = "orthogonalization", .type = KeyType::kChoice, .default_text = "newton_schulz",
      .doc = "How method muon and soap_post orthogonalize a matrix U diag(s) V^T. newton_schulz: approximately, by "
@@ -569,8 +570,8 @@ const Key kKeys[] = {
     {.name = "ns_coefficients", .type = KeyType::kText, .default_text = "polar_express",
      .doc = "Coefficients of the steps of newton_schulz, X <- a X + (b A + c A A) X with A = X X^T. polar_express: "
             "minimax polynomials (arXiv 2505.16932). jordan: those of torch.optim.Muon. quintic, cubic5: those of "
-            "Emerging-Optimizers; cubic5 needs one product less in each step. A list has at most 16 entries. The last "
-            "entry repeats if ns_steps is larger.",
+            "Emerging-Optimizers; cubic5 needs one product less in each step. A list has at most 16 entries. If "
+            "ns_steps is larger than the number of entries, the last entry repeats.",
      .methods = kMuon | kSoap, .choices = kNsScheduleNames, .parse = ParseCoefficients},
     {.name = "ns_steps", .type = KeyType::kI64, .default_text = "5",
      .doc = "Number of steps of newton_schulz.",
@@ -613,7 +614,7 @@ const Key kKeys[] = {
             "average, which is meant for evaluation and for use after training. gpa: an exponential moving average "
             "(arXiv 2512.17131). schedule_free: an average weighted by powers of lr, which replaces a schedule that "
             "lets lr decay (arXiv 2405.15682). Takes one state of the size of the parameter. Requires momentum 0, and "
-            "does not work with norm_control, update_floor, cautious_decay, weight_ema and weight_decay_type "
+            "does not work with norm_control, update_floor, cautious_decay, weight_ema or weight_decay_type "
             "decoupled_after. Not supported yet on GPUs with several replicas or gathered shards.",
      .choices = kAveragingNames, .choose = Choose<&Settings::averaging>},
     {.name = "average_train", .type = KeyType::kF64, .default_text = "0.8",
@@ -700,7 +701,7 @@ const Key kKeys[] = {
      .methods = kSoap, .for_replay = true, .least = 0, .least_open = true, .number = &Settings::inverse_exponent},
     {.name = "drop_weighting", .type = KeyType::kBool, .default_text = "false",
      .doc = "Add new terms to the factor matrices and to second moments (also that of grafting) with weight 1 instead "
-            "of 1 minus the decay, and do not correct their bias.",
+            "of 1 minus the decay, and without bias correction.",
      .methods = kShampoo | kSoap, .for_replay = true, .flag = &Settings::drop_weighting},
     {.name = "trace_scaling", .type = KeyType::kF64, .default_text = "0",
      .doc = "Exponent e: a factor matrix A is divided by max(trace(A), epsilon)^e before its inverse root is computed. "

@@ -211,8 +211,8 @@ Status Resolver::ResolveShampoo() {
   SHAMPOO_RETURN_IF_ERROR(ResolveEpsilon());
   if (settings_.row_sum_epsilon && settings_.root_method != RootMethod::kHigherOrder) {
     return Invalid(
-        "key row_sum_epsilon: the value true is not allowed with another root_method than higher_order, which alone "
-        "reads it: expected false, or root_method higher_order");
+        "key row_sum_epsilon: the value true is not allowed, because only root_method higher_order reads it: expected "
+        "false, or root_method higher_order");
   }
   SHAMPOO_RETURN_IF_ERROR(CheckRootMethod(settings_));
   return ResolveSchedule();
@@ -236,7 +236,7 @@ Status Resolver::ResolveFilter() {
     settings_.beta3 = -1;
   } else if (settings_.beta1 == 0) {
     return Invalid("key beta3: the value ", settings_.beta3,
-                   " is not allowed with beta1 0, with which there is no average: expected auto, or a beta1 above 0");
+                   " is not allowed with beta1 0, which stores no average: expected auto, or a beta1 above 0");
   } else if (settings_.method == Method::kMuon && IsSet("use_nesterov") && settings_.use_nesterov) {
     return Invalid(
         "key beta3: the value ", settings_.beta3,
@@ -270,8 +270,8 @@ Status Resolver::ResolveDirection() {
   }
   if (settings_.dual_norm_scale && settings_.direction_moment != DirectionMoment::kNone) {
     return Invalid(
-        "key dual_norm_scale: the value true is not allowed with second_moment, which changes the length that it "
-        "scales: expected false, or second_moment none");
+        "key dual_norm_scale: the value true is not allowed with second_moment, which changes the length that "
+        "dual_norm_scale scales: expected false, or second_moment none");
   }
   if (settings_.method == Method::kMuon) {
     if (IsAuto("epsilon")) settings_.epsilon = 1e-8;

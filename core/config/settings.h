@@ -233,7 +233,7 @@ struct Settings : GroupSettings {
   int64_t merge_min_dim = 0;
   int64_t skip_dim_size = 0;  // 0: no dim is skipped
   int64_t root_failure_tolerance = 0;
-  int64_t threads = 0;            // 0: all processors that the process may use
+  int64_t threads = 0;            // 0: at most one for each processor that the process may use
   int64_t comm_bucket_bytes = 0;  // 0: one bucket
   int64_t verify_replicas = 0;    // 0: never
   int64_t checkpoint_keep = 0;

@@ -125,7 +125,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
                          std::unique_ptr<Optimizer>* out) {
   SHAMPOO_RETURN_IF_ERROR(CheckUsable(desc));
   if (desc.shard_comm) desc.shard_comm->SetRankName("shard rank");
-  // A rank that fails below has also taken its numbers, so that they are the same on all ranks.
+  // A rank takes its numbers even if it fails below, so that they are the same on all ranks.
   const Ids ids{desc.replica_comm ? desc.replica_comm->TakeOptimizerId() : 0,
                 desc.shard_comm ? desc.shard_comm->TakeOptimizerId() : 0};
   // A rank that fails still joins the exchanges that follow, because the others would wait for it.

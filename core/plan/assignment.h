@@ -9,8 +9,8 @@
 #include "core/config/settings.h"
 #include "core/plan/block.h"
 
-// Assigns blocks: to the ranks that update them, to the steps in which their roots are computed, and to places in the
-// buffers in which ranks exchange updates. The functions depend on their arguments alone, so that all ranks agree.
+// Assigns blocks to the ranks that update them, to the steps that compute their roots, and to places in the exchange
+// buffers. The functions depend on their arguments alone, so that all ranks agree.
 namespace shampoo {
 
 // The alignment of a block's update in an exchange, in bytes.
@@ -46,10 +46,10 @@ Dtype ExchangeDtype(const Settings& optimizer, const Block& block);
 
 // Divides the blocks of each rank, in plan order, among buckets that are exchanged one after another, and sets each
 // block's bucket and its offset in its owner's segment.
-//   bucket_bytes  limit of the bytes of all ranks' segments of one bucket, unless a single block takes more; 0: one
-//                 bucket
-// Returns the bytes of a segment for each bucket, including header and padding. The segments of all ranks have this
-// size. If world is 1, nothing is exchanged and the result is empty.
+//   bucket_bytes  limit of the size of a bucket, which has one segment of each rank; a single block may exceed it;
+//                 0: one bucket
+// Returns the size of a segment in bytes, including header and padding, for each bucket. It is the same for all ranks.
+// If world is 1, nothing is exchanged and the result is empty.
 std::vector<int64_t> PlanExchange(const Ownership& ownership, int world, int64_t bucket_bytes,
                                   std::vector<Block>* blocks);
 

@@ -11,7 +11,7 @@
 
 // Estimates the time of a block's step. The unit is about one floating-point operation of factor updates, contractions
 // and roots; a core of a Zen 4 does 70 of them in a nanosecond in blocks of 64 x 64 and 128 x 128.
-// Costs by which owners are assigned are integers, so that all ranks assign the same owners.
+// Owners are assigned by integer costs, so that all ranks assign the same owners.
 namespace shampoo {
 
 // The part of a block's cost that does not depend on its size: states, calls and checks. A block of 4 elements takes

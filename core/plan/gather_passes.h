@@ -12,8 +12,8 @@
 // replica, with two exchanges:
 //   collect  each shard rank sends its slices of gradients and parameters to the ranks that own the blocks;
 //   deliver  the owners send updates to the ranks that hold the parameters.
-// In both exchanges, each rank sends a message to every rank: a header, followed by the slices of the blocks that one
-// of the two ranks owns and the other one holds, in plan order. The elements of a slice are in the order of the block.
+// In both exchanges, each rank sends a message to every rank: a header, followed in plan order by the slices that one
+// of the two ranks holds of blocks that the other rank owns. The elements of a slice are in the order of the block.
 namespace shampoo {
 
 // The size of the header of a message from one shard rank to another.
@@ -60,7 +60,7 @@ struct GatherPass {
 };
 
 // Returns the passes of this shard rank. The pass of bucket b and replica q has index b * replica_world + q. If q is
-// another replica, it is the pass of the rank in q that has the same shard rank as this rank.
+// another replica, this is the pass of the rank of q with the same shard rank.
 std::vector<GatherPass> PlanGatherPasses(const PlanData& plan);
 
 // Sets gather_bytes_of_rank and, on a device, slice_counts_of_rank. If there are several replicas, also sets

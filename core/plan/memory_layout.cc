@@ -75,7 +75,7 @@ void LayOutBases(const Settings& settings, Block* block, StatePlacer* states) {
   states->Place(&block->gradient_count, Dtype::kI64, 1);
 }
 
-// Returns whether the block has a second moment of its group's method, in contrast to one of the grafting method.
+// Returns whether the block has a second moment that belongs to its group's method and not to grafting.
 bool HasOwnMoment(const Settings& settings, const Block& block) {
   switch (settings.method) {
     case Method::kShampoo:

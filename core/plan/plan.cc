@@ -216,8 +216,8 @@ Status Plan::MakeBlocks(PlanData* made) const {
                               (settings.update_floor > 0 && settings.update_floor_rows);
       if (block.piece_of_shard && block.is_orthogonalized && reads_rows) {
         return Invalid("parameter \"", param.desc.name,
-                       "\" is divided among shard ranks: expected a whole parameter with second_moment row or short "
-                       "and with update_floor_rows, also with muon_local, because shards divide rows; set shard_mode "
+                       "\" is divided among shard ranks: expected a whole parameter for second_moment row or short "
+                       "and for update_floor_rows, even with muon_local, because shards divide rows; set shard_mode "
                        "gather, or use second_moment element or none, and update_floor_rows false");
       }
       if (made->gathers) {

@@ -52,7 +52,7 @@ struct SliceCounts {
   int64_t series = 0;  // number of RunSeries
 };
 
-// A finished plan. It does not change, and a plan and its optimizers share it.
+// The contents of a finished plan. They do not change; the Plan and its optimizers share them.
 struct PlanData {
   Placement placement;
   int threads = 1;                                                     // of a step; never 0
@@ -92,9 +92,10 @@ struct PlanData {
   // The number of sets of exchange buffers. On a device with several buckets there are two, so that one bucket is
   // exchanged while the next one is computed. Bucket k uses set k % exchange_sets().
   int64_t exchange_sets() const { return placement.device != DeviceType::kCpu && bucket_count > 1 ? 2 : 1; }
-  // Returns whether replicas on a device agree on a step in a separate exchange, before any of them writes anything:
-  // with gathered blocks, because each replica checks only the blocks that it owns; with several buckets, because the
-  // second one is computed while the first is exchanged. Otherwise they agree by the headers of the updates.
+  // Returns whether replicas on a device agree on a step in a separate exchange, before any of them writes anything.
+  // This is necessary with gathered blocks, because each replica checks only the blocks that it owns, and with several
+  // buckets, because the second one is computed while the first is exchanged. Otherwise the replicas agree by the
+  // headers of the updates.
   bool replicas_agree_first() const { return placement.replica_world > 1 && (gathers || bucket_count > 1); }
   int64_t state_bytes() const { return At(state_bytes_of_rank, rank()); }
   const GatherBytes& gather_bytes() const { return At(gather_bytes_of_rank, rank()); }

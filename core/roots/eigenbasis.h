@@ -21,7 +21,7 @@ struct BasisSpec {
   int64_t id = -1;  // see RootSpec::id
 };
 
-// Memory for bases of matrices up to n x n. Elements(n) elements and Ints(n) integers.
+// Memory for bases of matrices up to n x n: Elements(n) elements and Ints(n) integers.
 template <typename Real>
 struct BasisMemory {
   RootWorkspace<Real> own;
@@ -40,7 +40,7 @@ struct BasisMemory {
 };
 
 struct BasisOutcome {
-  RootOutcome root;      // kind: kEigen or, if the basis is the identity without a computation, kScalar or kDiagonal
+  RootOutcome root;      // kind: kScalar or kDiagonal if the basis is the identity and was not computed, else kEigen
   bool is_kept = false;  // the previous basis is accurate enough and stays valid; Basis() is undefined
 };
 

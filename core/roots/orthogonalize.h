@@ -22,8 +22,8 @@ struct OrthogonalizeMemory {
 // Replaces the row-major rows x columns matrix X = U diag(s) V^T by a matrix close to U V^T. A matrix of zeros is not
 // changed. The result is bit-identical for X multiplied by any power of two, and on any number of threads.
 //
-// newton_schulz: X is divided by one of its norms, and each step maps the singular values by an odd polynomial of
-// degree 3 or 5 (Muon, arXiv 2502.16982; the coefficients of Polar Express, arXiv 2505.16932). A singular value much
+// newton_schulz: X is divided by one of its norms, and each step applies an odd polynomial of degree 3 or 5 to the
+// singular values (Muon, arXiv 2502.16982; the coefficients of Polar Express, arXiv 2505.16932). A singular value much
 // smaller than the norm stays small. With coefficients that the user has chosen, the result may contain infinities or
 // NaN.
 //

@@ -35,9 +35,9 @@ class EigenProbe {
 };
 
 // Returns |X^(power/2) A X^(power/2) v - v| / |v| for an inverse root X of A, both stored in full. Uses vectors 0 to 2
-// of the workspace. With A in the middle, rounding errors of X are multiplied by the square root of the condition of A.
-// In A X^power they would be multiplied by the condition itself, and a wrong X could not be distinguished from a
-// rounded one.
+// of the workspace. With A in the middle, rounding errors of X are multiplied by the square root of the condition
+// number of A. In A X^power they would be multiplied by the condition number itself, and a wrong X could not be
+// distinguished from a rounded one.
 template <typename Root>
 double RootResidual(int64_t n, const Root* a, const Root* x, int64_t power, const RootWorkspace<Root>& workspace);
 

@@ -26,8 +26,8 @@ struct ResolventResult {
   double root_error = 0;  // |(T + shift I) Y Y u - u| / |u|, where Y is the computed sum
 };
 
-// Returns whether ResolventRoot is tried for a root of dtype float32. The root is computed with eigenvectors
-// nevertheless if its matrix turns out not to be suitable (ResolventResult::suitable).
+// Returns whether ResolventRoot is tried for a root of dtype float32. If the matrix then turns out to be unsuitable
+// (ResolventResult::suitable), the root is computed with eigenvectors.
 bool UsesResolvents(const RootSpec& spec, Rung rung, int64_t n);
 
 // Computes the root of the matrix whose lower triangle is in workspace.Matrix(n), without changing the matrix.

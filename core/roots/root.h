@@ -33,7 +33,7 @@ struct RootOutcome {
   int iterations = 0;
   int converged = 1;  // 1: yes; 0: the maximum of iterations was reached; -1: stopped without improvement
   int solver_info = 0;
-  double epsilon = 0;  // the number that was added to the eigenvalues, not a fraction of their mean
+  double epsilon = 0;  // the absolute number that was added to the eigenvalues, even with root_relative_epsilon
   // The root is that of A + shift I. shift is epsilon or, if the clamp subtracted a negative eigenvalue l, epsilon - l.
   double shift = 0;
   bool diagonal_input = false;  // all off-diagonal elements of the matrix are 0

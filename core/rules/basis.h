@@ -111,7 +111,7 @@ constexpr double FirstFactorWeight(const GroupSettings& settings, const StepScal
   return settings.factor_start == FactorStart::kFirst ? 1 : scalars.factor_weight;
 }
 
-// Returns the multiple of sqrt(max V) that is added to sqrt(V).
+// Returns the multiple of max(V)^inverse_exponent that is added to V^inverse_exponent.
 constexpr double RelativeEpsilon(const GroupSettings& settings, Dtype computation) {
   constexpr double kRoundoffs = 1024;
   return settings.relative_epsilon >= 0 ? settings.relative_epsilon : kRoundoffs / 2 * MachineEpsilon(computation);
@@ -229,8 +229,8 @@ SHAMPOO_HD inline double KlScale(double eigenvalue, double cap) {
   return scale < cap ? scale : cap;
 }
 
-// Returns the term of an eigenvalue of the old basis in an eigenvalue of the new basis. square: a squared element of
-// Q_old^T Q_new. scale: the inverse square root of the old eigenvalue.
+// Returns what an eigenvalue of the old basis contributes to an eigenvalue of the new basis. square: a squared element
+// of Q_old^T Q_new. scale: the inverse square root of the old eigenvalue.
 SHAMPOO_HD inline double TransportedTerm(double square, double scale) { return square / (scale * scale); }
 
 // Returns the inverse square root of an eigenvalue of the new basis. It needs no cap: new eigenvalues are averages of

@@ -123,7 +123,7 @@ class Growth {
     return added < kNegligibleGrowth * limit || step_.factor_decay * largest_.LargestDiagonal(k) + added < limit;
   }
 
-  // Returns whether no state can overflow if no |G| exceeds `largest`, which may be NaN or infinite.
+  // Returns whether all states stay finite if |G| is at most `largest`, which may be NaN or infinite.
   SHAMPOO_CALLS_BACK SHAMPOO_HD bool CannotOverflow(double largest) const {
     if (!(largest < LargestFinite(ElementDtype(block_)) && MomentFits(largest * largest))) return false;
     for (int k = 0; k < block_.factor_count(); ++k) {

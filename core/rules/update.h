@@ -43,7 +43,7 @@ struct DirectionScale {
 // Returns the scale of a direction P. norm: |P|. graft_norm: |D|; used only if is_grafted.
 constexpr DirectionScale ScaleDirection(const StepScalars& step, bool is_grafted, double norm, double graft_norm) {
   if (!is_grafted) return {1, 1, norm};
-  // Dividing by an infinite norm would hide it: finite elements of P would become 0.
+  // Dividing by an infinite norm would hide the infinity: finite elements of P would become 0.
   const bool is_finite = norm - norm == 0;
   return {1 / (norm + step.norm_guard), graft_norm, is_finite ? graft_norm : norm};
 }
@@ -98,8 +98,9 @@ constexpr bool DirectionFits(const StepScalars& step, Dtype computation, double 
   return size < limit && lr * size < limit;
 }
 
-// Returns whether bounds on the magnitudes of P, W and M can prove that an update fits. They cannot if the dtype of the
-// parameter has a larger range than the computation dtype, because reading a parameter may then give infinity.
+// Returns whether bounds on the magnitudes of P, W and M can prove that an update fits. They cannot if a dtype that is
+// written has a smaller range than the computation dtype. Nor can they if the dtype of the parameter has a larger
+// range, because reading a parameter may then give infinity.
 constexpr bool BoundsSuffice(const UpdateLimits& limits, const UpdateTargets& targets) {
   return !limits.is_narrow && LargestFinite(targets.param) <= LargestFinite(targets.computation);
 }

@@ -34,7 +34,7 @@ class DeviceCollectives {
   // Returns the number of collectives that this rank has joined in the step that was enqueued last. A collective whose
   // data could not be copied to the device is not counted; see has_lost_data().
   int64_t joined() const { return joined_; }
-  // Returns whether this rank has joined a collective of which it could not copy the received data to the device.
+  // Returns whether this rank has joined a collective but could not copy the received data to the device.
   bool has_lost_data() const { return has_lost_data_; }
   // Call before Begin() if the same step is enqueued again, to report an error: the collectives that this rank has
   // joined are then skipped.

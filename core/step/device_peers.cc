@@ -148,7 +148,7 @@ bool SeveralDevices::TryToRejoin() {
 }
 
 const DeviceRanks& SeveralDevices::RanksOf(const cuda::StepReport& report) const {
-  // If there are two communicators, the shards come first and the copies last.
+  // If there are two communicators, the shards come first and the replicas last.
   return report.among_shards == 0 ? *ranks_.back() : *ranks_.front();
 }
 
@@ -168,8 +168,8 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
                       " is at an exchange of another optimizer, or at another exchange of optimizer ",
                       reported.optimizer(), kStepInTheSameOrder);
   }
-  // The ranks agree in the same sequence as on the CPU: the shards of this copy, then the copies of this shard, then
-  // the shards again, because the copies of another shard may have found an error.
+  // The ranks agree in the same sequence as on the CPU: the shards of this replica, then the replicas of this shard,
+  // then the shards again, because the replicas of another shard may have found an error.
   Status error = std::move(own);
   for (const auto& ranks : ranks_) {
     if (!AnyFailed()) error = ranks->Agree(report, std::move(error), step, was_replayed);

@@ -52,7 +52,7 @@ class DevicePeers {
   virtual bool TryToRejoin() = 0;
   // Aborts the communicators. Called when this rank has failed and cannot report its error to the others in a step.
   virtual void Abort(const Status& error) = 0;
-  // Returns the status. If it is the error of a failed call of CUDA, logs it and aborts the communicators.
+  // Returns the status. If it is the error of a failed CUDA call, logs it and aborts the communicators.
   Status AbortOnError(Status status);
   // Returns the error of a rejected step. own: the error of this rank's device; step: the largest step counter of any
   // group before the step of the last call; was_replayed: the rejected step is the replay of a captured step.
@@ -86,7 +86,7 @@ class SingleDevice final : public DevicePeers {
 // exchanges that are part of the step. The hosts exchange error messages, but only after a step was rejected.
 class SeveralDevices final : public DevicePeers {
  public:
-  // ranks: of one or two communicators, in the order in which they agree: shards before copies. Allocates the device
+  // ranks: of one or two communicators, in the order in which they agree: shards before replicas. Allocates the device
   // memory for the exchange of error messages over the communicators that take device memory.
   static Status Create(std::vector<std::unique_ptr<DeviceRanks>> ranks, const cuda::DeviceEngine& engine,
                        const cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers>* out);

@@ -17,11 +17,12 @@ class DeviceRanks {
   virtual int32_t optimizer() const = 0;
   // Returns the kind of the ranks, for error messages: shard or replica.
   virtual const char* kind() const = 0;
-  // Returns the bytes of device memory that the exchange of error messages needs over a communicator of device memory.
+  // Returns how many bytes of device memory an exchange of error messages needs if the communicator takes device
+  // memory.
   virtual int64_t staging_bytes() const = 0;
 
-  // See DevicePeers. The functions that are implemented here suit ranks with copies of the same parameters, which have
-  // the same gradients and know of the same skipped updates.
+  // See DevicePeers. The functions that are implemented here suit replicas, which have the same gradients and know of
+  // the same skipped updates.
   virtual Status CheckExport() const = 0;
   virtual bool is_skipped_update_known() const { return true; }
   virtual bool IsStepKnown(bool /*has_gradient*/) const { return true; }
@@ -36,7 +37,7 @@ class DeviceRanks {
   // Agrees with the ranks on the error of a rejected step, and returns it; success if no rank has an error. own: this
   // rank's error; step, was_replayed: see DevicePeers. Collective.
   virtual Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
-  // Called on shard ranks after the copies of each shard have agreed on `own`. Returns `own` if it is an error,
+  // Called on shard ranks after the replicas of each shard have agreed on `own`. Returns `own` if it is an error,
   // otherwise the error of another shard rank. Collective. Replicas need no implementation, because they agree last.
   virtual Status AgreeAgain(Status own, bool /*was_replayed*/) { return own; }
 };

@@ -43,7 +43,7 @@ void DeviceReplicas::Prepare(const int64_t* counters, cuda::StepArgs* args) {
 }
 
 Status DeviceReplicas::Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) {
-  // A difference among shards is the same on all copies of a shard, so the copies have nothing to compare.
+  // A difference among shards is the same on all replicas of a shard, so the replicas have nothing to compare.
   switch (report.among_shards != 0 ? cuda::RankDifference::kFailed : report.difference) {
     case cuda::RankDifference::kStep: {
       std::vector<int64_t> steps;

@@ -16,8 +16,7 @@
 
 namespace shampoo {
 
-// The ranks that hold the other copies of the parameters of an optimizer on a device. The devices of all copies
-// exchange headers and updates.
+// The other replicas of an optimizer on a device. The devices of all replicas exchange headers and updates.
 class DeviceReplicas final : public DeviceRanks {
  public:
   // optimizer: from Communicator::TakeOptimizerId(). engine: must outlive this object.

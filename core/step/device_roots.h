@@ -15,7 +15,7 @@ namespace shampoo {
 // Converts the status of one inverse root on a device.
 RootReport ReportOfDevice(const cuda::RootStatus& status);
 
-// The factor matrix of one dim of a block whose inverse root a device could not compute.
+// A factor matrix whose inverse root a device could not compute.
 struct DeviceRootSource {
   const Block* block;
   int dim;

@@ -30,9 +30,10 @@ void DeviceShards::Prepare(const int64_t* /*counters*/, cuda::StepArgs* args) {
 }
 
 bool DeviceShards::CanStillReject() const {
-  // With gathered blocks: the agreement on the gradients, a collect for each bucket, and the agreement on the step.
-  // Otherwise one agreement, and with several copies another one after the exchange between the copies. After the
-  // second agreement of gathered blocks, the first one cannot be skipped: its segments have been replaced.
+  // The collectives of a step with gathered blocks: the agreement on the gradients, a collect for each bucket, and the
+  // agreement on the step. After the second agreement, the first one cannot be skipped: its segments have been
+  // replaced. Without gathered blocks: one agreement, and with several replicas a second one after the exchange between
+  // them.
   const PlanData& plan = inputs_.plan;
   const auto collects = static_cast<int64_t>(plan.gathers ? plan.bucket_count : 0);
   const int64_t before_last = plan.gathers ? 1 + collects : plan.placement.replica_world > 1 ? 1 : 0;

@@ -298,9 +298,9 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked, bool again) {
   return {};
 }
 
-// Enqueues a step that is not captured. checked: the error of the checks of the host. If a call of CUDA fails, the
-// other ranks wait in a collective of the step. If they have not decided on the step yet, this rank enqueues the step
-// again to report its error, and all ranks reject the step.
+// Enqueues a step that is not captured. checked: the result of the host's checks. If a CUDA call fails, the other ranks
+// wait in a collective of the step. If they have not decided on the step yet, this rank enqueues the step again to
+// report its error, and all ranks reject the step.
 Status DeviceStep::EnqueueOrAbort(Status checked) {
   Status enqueued = Enqueue(false, checked);
   if (enqueued.ok()) return {};
@@ -409,7 +409,7 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
       report = ReportOfDevice(statuses[k]);
       // The host has already tried all rungs of the recovery ladder.
       const bool from_host = async_roots_->TakeHostReport(task, roots.FirstFactorOf(b) + k, &report);
-      // An eigenbasis that could not be computed is not computed again before the next refresh, because the states have
+      // If an eigenbasis could not be computed, only the next refresh computes it again, because the states have
       // already been converted to the bases that this refresh left.
       if (report.outcome.ok() || from_host || !is_writable || block.is_rotated()) continue;
       // When roots of a snapshot come into use, snapshot_step becomes the negative step of that snapshot.

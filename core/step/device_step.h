@@ -37,7 +37,7 @@ class DeviceCounters {
   void SetKnown(const char* arena) { arena_ = arena; }
   // Reads the values in the arena, in the order of the stream.
   Status Fetch(const cuda::DeviceEngine& engine, const char* arena, void* stream);
-  // Copies the counters of blocks, as the finished steps left them, from the engine.
+  // Copies the block counters from the engine, which has their values after the finished steps.
   void TakeBlockCounters(const cuda::DeviceEngine& engine);
   void SetInitial(const char* arena);
   void Forget() { arena_ = nullptr; }
@@ -55,9 +55,8 @@ class DeviceCounters {
   bool count_gradients_ = false;
 };
 
-// The async roots (root_async) that were started, on the device or on the host. They are usable if, since they were
-// started, only steps with the same settings have changed the state. Otherwise they are computed again when they are
-// due.
+// The async roots (root_async) that were started, on the device or on the host. They are usable as long as only steps
+// with the same settings change the state. Otherwise they are computed again when they are due.
 class StartedRoots {
  public:
   explicit StartedRoots(size_t blocks) : step_of_block_(blocks) {}
@@ -71,7 +70,7 @@ class StartedRoots {
   void Record(const PlanData& plan, std::span<const RootTask> tasks, std::span<const int64_t> steps, const char* arena);
   // Sets the step of the snapshot whose roots are available for a block.
   void SetStarted(size_t block, int64_t step) { step_of_block_[block] = step; }
-  // Call after a captured step that writes another arena than it reads: the host does not see its replays.
+  // Call after a captured step that does not write the arena that it reads: the host does not see its replays.
   void DisableAfterCapture() { usable_ = false; }
 
  private:

@@ -56,8 +56,8 @@ Status GatheredStep::Step(Status caller_status, void* /*stream*/) {
   return {};
 }
 
-// The checks that this rank can make with its own shards. Whether the state of a block fits its gradient is checked by
-// the owner when it has the whole block.
+// Makes the checks that need only the shards of this rank. When the owner of a block has the whole block, it checks
+// whether the state of the block fits the gradient.
 void GatheredStep::CheckShards(StepDecision* decision) {
   decision->status = CatchExceptions([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(std::move(decision->status), &decision->is_forwarded));
@@ -86,8 +86,8 @@ void GatheredStep::TakeAgreedGradients() {
   }
 }
 
-// The ranks of every copy of the parameters check all blocks, including those that other replicas own, so that all
-// copies make the same decision.
+// The ranks of every replica check all blocks, including those that other replicas own, so that all replicas make the
+// same decision.
 void GatheredStep::CheckWholeBlocks(StepDecision* decision) {
   const size_t passes = gather_->pass_count();
   CheckResult result;
@@ -153,7 +153,7 @@ Status GatheredStep::JoinRejected(StepDecision decision) {
     gather_->ReportInCollect(OwnPass(0), decision.status);
   } else {
     Status failure = gather_->JoinCollect(OwnPass(0));
-    // The text of a rejected step is fetched by all ranks, including one whose collect failed.
+    // All ranks fetch the error text of a rejected step, even a rank whose collect failed.
     if (shards_->text_is_due()) {
       Status rejection = CatchExceptions([&] { return shards_->FetchText(); });
       if (failure.ok()) failure = std::move(rejection);
@@ -232,8 +232,8 @@ void GatheredStep::CheckOwnedStates(size_t pass) {
 }
 
 // Failure sequences: docs/adr/0022-one-round-protocol.md. After a failed collective a communicator reports at most
-// once, so only the first Report...() call on it has an effect. A failure that was not reported in this step is
-// reported by the next step.
+// once, so only the first Report...() call on it has an effect. The next step reports a failure that this step did not
+// report.
 Status GatheredStep::Fail(Status failure, int64_t bucket, Phase phase) {
   if (phase == Phase::kCollect) gather_->ReportInDeliver(OwnPass(bucket), failure, ArrivedFromOwnReplica(bucket));
   if (phase != Phase::kShare) replicas_->ReportWithShards(bucket, failure, shards_.get());

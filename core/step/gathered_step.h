@@ -15,7 +15,7 @@ namespace shampoo {
 //   1. collect gradients and parameters of whole blocks at their owners;
 //   2. compute the updates;
 //   3. deliver the updates to the ranks that hold the parameters;
-//   4. share them with the other copies of the parameters;
+//   4. share them with the other replicas;
 //   5. apply them.
 // Items 1 to 3 are done for one pass (GatherPass) at a time: the blocks of one bucket and one replica.
 class GatheredStep final : public HostStep {
@@ -26,8 +26,8 @@ class GatheredStep final : public HostStep {
   Status Export(Status caller_status, double blend, std::span<void* const> weights) override;
 
  private:
-  // The rounds of a bucket, in order. If there are several copies of the parameters, the shard ranks also agree after
-  // the first bucket was shared.
+  // The rounds of a bucket, in order. With several replicas, the shard ranks also agree after the first bucket was
+  // shared.
   enum class Phase { kCollect, kDeliver, kShare };
 
   void CheckShards(StepDecision* decision);

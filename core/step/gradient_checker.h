@@ -27,8 +27,8 @@ struct CheckResult {
 class GradientChecker {
  public:
   // defers_state_errors: true if only the owner of a block can detect that the block's state does not fit the gradient.
-  // If on_nonfinite of the group is not error, the owner then does not exclude the block from the step, but marks its
-  // update as skipped in the exchange.
+  // Unless on_nonfinite of the group is error, the owner then marks the update as skipped in the exchange instead of
+  // excluding the block from the step.
   GradientChecker(const StepInputs& inputs, CpuBackend* backend, bool defers_state_errors);
 
   // Fails if a factor matrix whose inverse root is due is not finite. Steps keep factor matrices finite, but the caller

@@ -112,7 +112,7 @@ Status ReplicatedStep::Step(Status caller_status, void* /*stream*/) {
   StepDecision decision{.status = std::move(caller_status)};
   CheckResult checked = CheckOwnGradients(&decision);
   shards_->Agree(&decision, &context_);
-  // A rank that makes no step joins the first exchange nevertheless, so that the other ranks see its decision.
+  // A rank that makes no step still joins the first exchange, so that the other ranks see its decision.
   if (!decision.makes_step()) {
     SHAMPOO_RETURN_IF_ERROR(replicas_->Share(0, decision, context_, shards_.get()));
     checked.LogMessages();

@@ -57,7 +57,7 @@ Status ReportPriorFailure(ShardAgreement* shards, ReplicaSharing* replicas);
 // Returns targets for steps that read the caller's buffers.
 std::vector<BlockTarget> TargetsInBuffers(const StepInputs& inputs);
 
-// The step of an optimizer with one copy of the parameters: this rank owns all of its blocks.
+// The step of an optimizer with one replica: this rank owns all of its blocks.
 class LocalStep final : public HostStep {
  public:
   LocalStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardAgreement> shards);
@@ -69,9 +69,8 @@ class LocalStep final : public HostStep {
   SingleReplica replicas_{nullptr};
 };
 
-// The step of an optimizer with several copies of the parameters, whose blocks are distributed over the ranks. Each
-// rank computes the updates of its own blocks, the ranks exchange them bucket by bucket, and every rank applies all of
-// them.
+// The step of an optimizer with several replicas, among which the blocks are distributed. Each rank computes the
+// updates of its own blocks, the ranks exchange the updates bucket by bucket, and every rank applies all of them.
 class ReplicatedStep final : public HostStep {
  public:
   ReplicatedStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardAgreement> shards,

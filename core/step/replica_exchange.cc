@@ -40,7 +40,7 @@ Status ReplicaExchange::Share(int64_t bucket, const StepDecision& decision, cons
   // the agreement of the shards below.
   Status shared = CatchExceptions([&] { return ShareUpdates(bucket, decision, context); });
   if (bucket > 0) return shared;
-  // An error between the copies of one shard must also stop the other shards before they apply anything.
+  // An error among the replicas of one shard must also stop the other shards before they apply anything.
   shared = shards->AgreeAgain(std::move(shared));
   return decision.makes_step() && shared.ok() ? Status() : EndEarly(std::move(shared));
 }

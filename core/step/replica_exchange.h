@@ -17,7 +17,7 @@
 
 namespace shampoo {
 
-// Exchanges the updates of blocks between all copies of the parameters, bucket by bucket.
+// Exchanges the updates of blocks between all replicas, bucket by bucket.
 class ReplicaSharing {
  public:
   virtual ~ReplicaSharing() = default;
@@ -37,7 +37,7 @@ class ReplicaSharing {
   virtual char* ArrivedFrom(int64_t bucket, int replica) const = 0;
 };
 
-// One copy of the parameters: nothing is exchanged.
+// One replica: nothing is exchanged.
 class SingleReplica final : public ReplicaSharing {
  public:
   // arrived: the buffer in which updates arrive.
@@ -56,7 +56,7 @@ class SingleReplica final : public ReplicaSharing {
   char* arrived_;
 };
 
-// Several copies: each rank sends the updates of its own blocks. The exchange of a bucket is one all-gather, in a
+// Several replicas: each rank sends the updates of its own blocks. The exchange of a bucket is one all-gather, in a
 // buffer with the layout of the plan. Every rank makes the same calls.
 class ReplicaExchange final : public ReplicaSharing {
  public:

@@ -38,7 +38,7 @@ StepContext::StepContext(const StepInputs& inputs, CpuBackend* backend, std::vec
   blocks_by_cost_.resize(blocks.size());
   std::iota(blocks_by_cost_.begin(), blocks_by_cost_.end(), 0);
   // Small blocks stay in plan order, which is their order in memory. If there are very many small blocks, another order
-  // would slow down a step by cache misses.
+  // would slow down a step because of cache misses.
   const auto cost = [&](int64_t i) { return std::max(StepCost(blocks[static_cast<size_t>(i)]), kCostOfSmallBlock); };
   std::stable_sort(blocks_by_cost_.begin(), blocks_by_cost_.end(),
                    [&](int64_t a, int64_t b) { return cost(a) > cost(b); });

@@ -107,7 +107,7 @@ class StepContext {
   std::vector<char> update_skipped_;   // by block
   std::vector<int64_t> averaged_;      // the blocks of this rank with lr_sum or weight_ema
   std::vector<char> is_updated_;       // by block: whether this step updated it
-  std::vector<StepItem> aged_;
+  std::vector<StepItem> aged_;         // the blocks whose average advances although this step did not update them
 };
 
 }  // namespace shampoo

@@ -22,8 +22,8 @@ struct StepInputs {
 };
 
 // How an optimizer makes its steps. Create chooses the class:
-//   LocalStep       one copy of the parameters on the CPU
-//   ReplicatedStep  several copies on the CPU, whose ranks share the work
+//   LocalStep       one replica on the CPU
+//   ReplicatedStep  several replicas on the CPU, which share the work
 //   GatheredStep    shards on the CPU whose blocks are gathered (shard_mode gather)
 //   DeviceStep      parameters on a device
 class StepStrategy : public StateObserver {

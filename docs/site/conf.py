@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of Sphinx. build.py runs it."""
+"""Settings of Sphinx, which build.py runs."""
 from __future__ import annotations
 
 import re

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-#: A comment between two lines of equal signs: the title of a section, and perhaps paragraphs about the section.
+#: A comment between two lines of equal signs: the title of a section, and optional paragraphs about the section.
 SECTION = re.compile(r"^/\* ={20,}\n \* (?P<title>[^\n]+)\n(?P<text>(?: \*[^\n]*\n)*?) \* ={20,} \*/$", re.MULTILINE)
 #: The line of signs above a title within a documentation comment. Markdown needs only the line below the title.
 UPPER_RULE = re.compile(r"^ \* [=-]{20,}\n(?= \* [^\n]+\n \* [=-]{20,}\n)", re.MULTILINE)

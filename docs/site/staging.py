@@ -3,8 +3,8 @@
 """Copies the pages of the repository into the folder that Sphinx reads, and rewrites their links for the site.
 
 The site has the same folders as the repository, so relative links between pages stay valid. README.md becomes index.md,
-the home page. A link to a public header becomes a link to the C reference. A link to any other file becomes a link to a
-page that shows the file.
+the home page. A link to a public header becomes a link to the C reference. Images are copied. A link to any other file
+becomes a link to a page that shows the file.
 """
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Stage:
         self._write(Path("sources/index.md"), index + self._toctree("", *entries))
 
     def _children(self, page: Path) -> list[str]:
-        """Return the README files below a README file, except those that are also below another one of them."""
+        """Return the README files below a README file. A file belongs only to the nearest README file above it."""
         found = []
         for other in sorted(self._pages):
             ancestors = (folder / "README.md" for folder in other.parent.parents)

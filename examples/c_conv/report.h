@@ -21,7 +21,7 @@ typedef struct {
   const char* csv_path;
   double target_loss;
   Evaluation last;
-  Evaluation at_target;  // the first whose loss is at most the target; its step is -1 if there is none
+  Evaluation at_target;  // the first evaluation whose loss is at most target_loss; step -1: there is none
 } Report;
 
 void report_begin(Report* report, const char* csv_path, double target_loss);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls of libshampoo, except shampoo_version() and those in ../common.
+// The calls to libshampoo, except shampoo_version() and those in ../common.
 #ifndef C_CONV_WITH_SHAMPOO_H
 #define C_CONV_WITH_SHAMPOO_H
 

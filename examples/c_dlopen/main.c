@@ -30,8 +30,7 @@ enum { kBatch = 64 };
 static Options parse(int argc, char** argv) {
   Options options = {library_soname, "../c_mlp/data/digits.bin", NULL, 25};
   const Option table[] = {
-      option_text("--library", "FILE", &options.library,
-                  "the library; the system searches its folders for a name without a folder"),
+      option_text("--library", "FILE", &options.library, "the library: a path, or a name that the system searches for"),
       option_text("--data", "FILE", &options.data, "the images"),
       option_integer("--epochs", &options.epochs, 1, 100000, "passes over the training images"),
       option_text("--csv", "FILE", &options.csv, "receives the loss of each epoch; by default no file is written"),

@@ -120,7 +120,7 @@ void checkpoint_save(const char* folder, const Trainer* trainer, const Network* 
   sync_path(path);
   check(shampoo_save(&shampoo->optimizer, 1, NULL, saving, NULL), "save");
 
-  // A checkpoint exists only under this name, so its parameters and states are always of the same step.
+  // The folder is complete, and gets the name of a checkpoint only now.
   sync_path(saving);
   name_step(name, kWhole, trainer->step);
   const int error = rename_in(folder, "saving", name);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 static const char kAbout[] =
-    "Trains a 64-128-64-10 network on handwritten digits with gradients of 16 bits, a loss scale, and checkpoints.\n"
+    "Trains a 64-128-64-10 network on handwritten digits with 16-bit gradients, a loss scale, and checkpoints.\n"
     "SIGINT and SIGTERM end the program with a checkpoint; the exit status is then 128 + the number of the signal.\n";
 
 void options_parse(Options* options, int argc, char** argv) {

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls of libshampoo that a training run makes, except those for checkpoints.
+// The calls to libshampoo that a training run makes, except those for checkpoints.
 #ifndef C_HOST_WITH_SHAMPOO_H
 #define C_HOST_WITH_SHAMPOO_H
 

@@ -51,8 +51,8 @@ void mlp_init(Mlp* net, uint64_t* random_state) {
   }
 }
 
-// Returns the sum of a[i] * b[i], as eight partial sums, which compilers turn into vector instructions. Compilers
-// are not allowed to split a single sum, because that would change the rounding.
+// Returns the sum of a[i] * b[i]. Compilers compute the eight partial sums with vector instructions. They are not
+// allowed to split a single sum, because that would change the rounding.
 static real dot(int n, const real* a, const real* b) {
   real sums[8] = {0};
   int i = 0;

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints. Another number of ranks can continue from them, except with --shards local. The library saves the state
-// of the optimizer, and rank 0 saves the parameters.
+// Checkpoints. Except with --shards local, a run with another number of ranks can continue from them. The library saves
+// the state of the optimizer, and rank 0 saves the parameters.
 #ifndef C_MPI_CHECKPOINT_H
 #define C_MPI_CHECKPOINT_H
 

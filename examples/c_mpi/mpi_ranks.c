@@ -19,5 +19,5 @@ void ranks_gather(const Ranks* ranks, const void* own, void* all, int bytes) {
 }
 
 void ranks_ops(const Ranks* ranks, shampoo_comm_ops* ops) {
-  if (shampoo_mpi_ops(comm_of(ranks), ops) != MPI_SUCCESS) fail("cannot duplicate the communicator of MPI");
+  if (shampoo_mpi_ops(comm_of(ranks), ops) != MPI_SUCCESS) fail("cannot duplicate the MPI communicator");
 }

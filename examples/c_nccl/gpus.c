@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trains the network of cuda_mlp on several GPUs, with one thread per GPU. Each GPU holds all parameters (DDP) or a
-// chunk of each parameter (FSDP). In the latter case, there may be several copies of the chunks (HSDP). The program
-// creates a communicator of NCCL, sums its gradients over it, passes it to libshampoo, and destroys it. It also runs
-// with one GPU.
+// chunk of each parameter (FSDP). With chunks, there may be several copies of the parameters (HSDP). The program
+// creates an NCCL communicator, sums its gradients over it, passes it to libshampoo, and destroys it. It also runs with
+// one GPU.
 #define _POSIX_C_SOURCE 200112L  // pthread_barrier_t
 #include <math.h>
 #include <nccl.h>
@@ -253,8 +253,8 @@ int main(int argc, char** argv) {
                      "parameters; 0: all GPUs together hold one copy"),
       option_flag(
           "--gather", &gather, 1,
-          "with --shards: gathers whole blocks at their owners, which is --set shard_mode=gather; the default is "
-          "local: each chunk is a separate tensor"),
+          "with --shards: gathers whole blocks at their owners, like --set shard_mode=gather; the default is local: "
+          "each chunk is a separate tensor"),
       {0}};
   options_parse(&options, argc, argv, kAbout, more);
   const int available = device_count();

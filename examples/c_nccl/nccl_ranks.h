@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements ../c_mpi/ranks.h over a communicator of NCCL that this program owns.
+// Implements ../c_mpi/ranks.h over an NCCL communicator that this program owns.
 #ifndef C_NCCL_NCCL_RANKS_H
 #define C_NCCL_NCCL_RANKS_H
 

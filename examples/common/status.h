@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Error handling of calls of libshampoo.
+// Error handling of calls to libshampoo.
 #ifndef EXAMPLES_STATUS_H
 #define EXAMPLES_STATUS_H
 

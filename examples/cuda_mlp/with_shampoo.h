@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls of libshampoo, except shampoo_version(), those in ../common, and those that look for a GPU (device.h).
+// The calls to libshampoo, except shampoo_version(), those in ../common, and those that look for a GPU (device.h).
 #ifndef CUDA_MLP_WITH_SHAMPOO_H
 #define CUDA_MLP_WITH_SHAMPOO_H
 

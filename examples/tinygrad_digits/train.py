@@ -46,7 +46,7 @@ def main() -> None:
     ]
     print(opts[0].optimizer)
     backwards = [make_backward(net, opt) for net, opt in zip(nets, opts)]
-    make_steps = [opts[0].step, TinyJit(opts[1].step)]  # a step of Shampoo is a call of the library, which needs no JIT
+    make_steps = [opts[0].step, TinyJit(opts[1].step)]  # a step of Shampoo is a call to the library, which needs no JIT
 
     def evaluate() -> None:
         for net, curve in zip(nets, curves):

@@ -62,7 +62,7 @@ uint16_t ExpectedBits(float value, RoundedState state, int64_t place) {
   return RoundToBf16(value, RandomOf(RandomBits({kSeed, state, 2, uint64_t{kStep}}, at >> 3), at));
 }
 
-TEST_CASE("a block rounds each element with the random numbers of its place, its parameter, its state and the step") {
+TEST_CASE("the random number that rounds an element depends on its position, its parameter, its state and the step") {
   const std::vector<float> values = SomeValues(kElements);
   RoundedStep whole;
   // The same block on a rank that holds only rows 1 to 3 of the parameter.

@@ -11,6 +11,7 @@
 
 #include "core/checkpoint/index.h"
 #include "core/checkpoint/safetensors.h"
+#include "tests/core/status_check.h"
 
 namespace shampoo {
 namespace {
@@ -128,6 +129,79 @@ TEST_CASE("a zero byte in the name of a tensor is rejected") {
     CHECK_MESSAGE(status.message().find("contains a zero byte") != std::string::npos, status.message());
     CHECK(status.message().find('\0') == std::string::npos);
   }
+}
+
+TEST_CASE("an index that lacks a member, or names what it does not list, is rejected with the reason") {
+  struct Case {
+    const char* change;  // a JSON patch
+    const char* says;
+  };
+  for (const Case& one :
+       {Case{R"({"op": "remove", "path": "/format_version"})", "it has no format_version"},
+        Case{R"({"op": "remove", "path": "/library_version"})", "it has no library_version or world"},
+        Case{R"({"op": "remove", "path": "/groups/0/step"})", "a group has no step or config"},
+        Case{R"({"op": "replace", "path": "/groups/0/step", "value": -1})", "the step of a group is out of range"},
+        Case{R"({"op": "remove", "path": "/parameters/0/dtype"})", "a parameter lacks name, shape, dtype or group"},
+        Case{R"({"op": "replace", "path": "/parameters/0/shape/0", "value": -2})",
+             "the shape of a parameter is invalid"},
+        Case{R"({"op": "replace", "path": "/parameters/0/group", "value": 1})", "names a group that is not listed"},
+        Case{R"({"op": "copy", "from": "/parameters/0", "path": "/parameters/1"})",
+             "two parameters have the same name"},
+        Case{R"({"op": "replace", "path": "/files/0/bytes", "value": -1})",
+             "a file lacks name, bytes or start_checksum"},
+        Case{R"({"op": "copy", "from": "/files/0", "path": "/files/1"})", "two files have the same name"},
+        Case{R"({"op": "remove", "path": "/blocks/0/key"})", "a block lacks parameter, file or key"},
+        Case{R"({"op": "replace", "path": "/blocks/0/file", "value": "x"})", "a file that is not listed before it"},
+        Case{R"({"op": "replace", "path": "/blocks/0/strides", "value": [1]})",
+             "a block lacks shape, strides or offset"},
+        Case{R"({"op": "replace", "path": "/blocks/0/offset", "value": 1})", "the position of a block is invalid"},
+        Case{R"({"op": "add", "path": "/blocks/0/piece", "value": {}})", "the piece of a block lacks shape"},
+        Case{R"({"op": "remove", "path": "/blocks/0/entries"})", "a block has no entries"},
+        Case{R"({"op": "remove", "path": "/blocks/0/entries/momentum/checksum"})",
+             "an entry lacks dtype or checksum"}}) {
+    CAPTURE(std::string(one.change));
+    CheckError(Parse(MakeIndex().patch(Document::parse("[" + std::string(one.change) + "]"))), Code::kIo, one.says);
+  }
+  const Status newer =
+      Parse(MakeIndex().patch(Document::parse(R"([{"op":"add","path":"/format_version","value":9}])")));
+  CHECK(newer.code() == Code::kUnsupported);
+}
+
+TEST_CASE("a header of tensors that does not fit its file is rejected with the name of the tensor") {
+  const auto header = [](const char* dtype, const char* shape, const char* offsets) {
+    return std::string(R"({"t":{"dtype":")") + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
+  };
+  struct Case {
+    std::string header;
+    const char* says;
+  };
+  for (const Case& one :
+       {Case{"[]", "the header is not a JSON object"}, Case{R"({"t":1})", "tensor \"t\": it is not a JSON object"},
+        Case{header("F8", "[2]", "[0,2]"), "tensor \"t\": unknown dtype"},
+        Case{header("F32", "2", "[0,8]"), "it has no shape"},
+        Case{header("F32", "[-2]", "[0,8]"), "its shape is invalid"},
+        Case{header("F32", "[4611686018427387904]", "[0,8]"), "its shape is invalid"},
+        Case{header("F32", "[2]", "[0]"), "it does not have two data_offsets"},
+        Case{header("F32", "[2]", "[93,101]"), "its data_offsets are outside of the file"},
+        Case{header("F32", "[2]", "[8,0]"), "its data_offsets are outside of the file"},
+        Case{header("F32", "[2]", "[0,9]"), "its data_offsets do not match its shape"}}) {
+    std::vector<TensorSpec> tensors;
+    CheckError(ParseSafetensorsHeader(one.header, 100, &tensors), Code::kIo, one.says);
+  }
+  std::vector<TensorSpec> tensors;
+  CheckOk(ParseSafetensorsHeader(header("F32", "[2]", "[92,100]"), 100, &tensors));
+  CHECK(tensors[0].end == 100);
+}
+
+TEST_CASE("the length of a header of tensors must not exceed the file or 100 million bytes") {
+  const auto read = [](int64_t length, int64_t file_bytes) {
+    int64_t bytes = 0;
+    return ReadSafetensorsLength(reinterpret_cast<const char*>(&length), file_bytes, &bytes);
+  };
+  CheckOk(read(12, 20));
+  CheckError(read(13, 20), Code::kIo, "the header length is 13 bytes, but the file has 20 bytes");
+  CheckOk(read(100'000'000, 200'000'000));
+  CheckError(read(100'000'001, 200'000'000), Code::kIo, "expected at most 100000000");
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ TEST_CASE("blocks that were saved with the same layout are matched in the order 
   CHECK(!matched.matching.HasParam("p2"));
 }
 
-TEST_CASE("a checkpoint without the key method is loaded as one of method shampoo") {
+TEST_CASE("a checkpoint without the key method is loaded as a checkpoint of method shampoo") {
   Matched matched;
   std::erase_if(matched.index.groups[0].config, [](const auto& pair) { return pair.first == "method"; });
   CheckOk(matched.Match());
@@ -144,7 +144,7 @@ TEST_CASE("a checkpoint that does not match the optimizer is an error that names
   }
 }
 
-TEST_CASE("hyper-parameters that differ, another dtype of a parameter and unused states are warnings") {
+TEST_CASE("hyper-parameters that differ, another dtype of a parameter and unused states cause warnings") {
   Matched matched(StepFixture::Keys{{"lr", "0.125"}, {"momentum", "0"}});
   matched.index.params[1].dtype = Dtype::kF64;
   CheckOk(matched.Match());

@@ -52,7 +52,7 @@ TEST_CASE("an invalid number of plan lines is SHAMPOO_E_COMM") {
   }
 }
 
-TEST_CASE("a number of plan lines that differs from this rank's causes no access out of bounds") {
+TEST_CASE("another rank with a different number of plan lines causes no access out of bounds") {
   for (const int64_t count : {int64_t{0}, int64_t{2}, int64_t{4}, int64_t{1000}, int64_t{1} << 40}) {
     for (const bool differs : {false, true}) {
       CAPTURE(count);

@@ -7,7 +7,7 @@
 namespace shampoo {
 namespace {
 
-TEST_CASE("a number that another rank sent must be in its range") {
+TEST_CASE("a number from another rank must be in the expected range") {
   const MirrorComm comm(3, 2);
   for (const int64_t number : {int64_t{2}, int64_t{4}}) CheckOk(CheckReceived(*comm.get(), {"count", 1, number}, 2, 4));
   for (const int64_t number : {int64_t{1}, int64_t{5}, INT64_MIN, INT64_MAX}) {

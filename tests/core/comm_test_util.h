@@ -64,7 +64,7 @@ void Put(char* segment, size_t at, Integer number) {
   std::memcpy(segment + at, &number, sizeof number);
 }
 
-// Checks that a call failed with Code::kComm, and that its text contains `says`, what was expected, and what to do.
+// Checks that a call failed with Code::kComm. Its message must contain `says`, the expected values and the next step.
 inline void CheckCommError(const Status& status, const std::string& says) {
   for (const std::string& part :
        {says, std::string("expected"), std::string("same build"), std::string("the communicator")}) {

@@ -59,7 +59,11 @@ class FakeDevice {
     bool among_shards = false;
   };
   std::optional<Rejection> rejection;
+  // The next step fails at this place: 0 before its collectives, 1 after those of the shards, 2 after all; -1: nowhere.
+  int fails_at = -1;
+  std::vector<cuda::ExportArgs> exports;
   std::string fails;                    // the message with which steps fail; empty: they succeed
+  std::string download_error;           // the error of copies from the state; empty: they succeed
   std::string root_error;               // the error of the thread of async roots; returned once
   std::string exchange_error;           // the error of copies from and to the memory of exchanges; empty: they succeed
   std::vector<void*> exchange_streams;  // the streams of these copies
@@ -127,6 +131,10 @@ class FakeDevice {
     table.step = [](cuda::Engine* engine, const cuda::StepArgs* args, int64_t* ticket) {
       return Of(engine).Enqueue(*args, ticket);
     };
+    table.export_averages = [](cuda::Engine* engine, const cuda::ExportArgs* args) {
+      Of(engine).exports.push_back(*args);
+      return Ok();
+    };
     table.is_capturing = [](cuda::Engine* engine, void*, int32_t* captured) {
       *captured = Of(engine).captures ? 1 : 0;
       return Ok();
@@ -139,8 +147,9 @@ class FakeDevice {
     table.counted_steps = [](cuda::Engine* engine) -> const int64_t* { return Of(engine).counted_steps.data(); };
     table.block_counters = [](cuda::Engine* engine) -> const int64_t* { return Of(engine).block_counters.data(); };
     table.read_block_counters = [](cuda::Engine*, const void*, void*) { return Ok(); };
-    table.download = [](cuda::Engine*, void* to, const void* from, int64_t bytes, void*) {
-      return Copy(to, from, bytes);
+    table.download = [](cuda::Engine* engine, void* to, const void* from, int64_t bytes, void*) {
+      const std::string& error = Of(engine).download_error;
+      return error.empty() ? Copy(to, from, bytes) : cuda::Result{Code::kDevice, error.c_str()};
     };
     table.upload = [](cuda::Engine*, void* to, const void* from, int64_t bytes, void*) {
       return Copy(to, from, bytes);
@@ -174,6 +183,8 @@ class FakeDevice {
     return table;
   }
 
+  bool FailsAt(int place) { return fails_at == place && std::exchange(fails_at, -1) == place; }
+
   bool Gather(const cuda::DeviceGather& with, int64_t segment_bytes, int32_t world, void* stream) {
     if (with.gather == nullptr) return true;
     exchange_.assign(static_cast<size_t>(segment_bytes * world), 0);
@@ -203,10 +214,13 @@ class FakeDevice {
     step.failure = args.failure;
     step.place = args.place;
     step.shard_place = args.shard_place;
-    if (!Gather(args.shard_gather, shard_bytes_, shard_world_, args.stream) ||
-        !Gather(args.gather, kExchangeBytes, world_, args.stream)) {
-      return {Code::kComm, "the collective of the step failed"};
-    }
+    const cuda::Result cuda_error = {Code::kDevice, "a CUDA call failed"};
+    if (FailsAt(0)) return cuda_error;
+    bool is_exchanged = Gather(args.shard_gather, shard_bytes_, shard_world_, args.stream);
+    if (is_exchanged && FailsAt(1)) return cuda_error;
+    is_exchanged = is_exchanged && Gather(args.gather, kExchangeBytes, world_, args.stream);
+    if (!is_exchanged) return {Code::kComm, "the collective of the step failed"};
+    if (FailsAt(2)) return cuda_error;
     *ticket = ++last_ticket;
     if (args.captured != 0) return Ok();
     if (rejection) {

@@ -3,8 +3,9 @@
 #include "core/optimizer/optimizer.h"
 
 #include "tests/core/comm_test_util.h"
+#include "tests/core/fake_device.h"
 #include "tests/core/status_check.h"
-#include "tests/core/step_fixture.h"
+#include "tests/core/stepping_ranks.h"
 
 namespace shampoo {
 namespace {
@@ -154,7 +155,7 @@ TEST_CASE("replicas with different plans cannot create an optimizer") {
   CHECK(optimizer != nullptr);
 }
 
-TEST_CASE("the state is in the caller's memory if the caller passes it") {
+TEST_CASE("an optimizer keeps its state in the memory that the caller passes") {
   const auto plan = PlanOf(kPlainDescent);
   CallerArena arena(plan->state_bytes());
   OptimizerDesc desc;
@@ -163,6 +164,120 @@ TEST_CASE("the state is in the caller's memory if the caller passes it") {
   std::unique_ptr<Optimizer> optimizer;
   CheckOk(Optimizer::Create(plan, desc, {}, &optimizer));
   CHECK(optimizer->state().out() == arena.data());
+}
+
+TEST_CASE("an export needs a blend from 0 to 1 and an address for each parameter") {
+  const auto optimizer = MakeOptimizer({{"weight_ema", "0.5"}});
+  float param[4] = {1, 2, 3, 4};
+  const float gradient[4] = {};
+  const Buffers buffers{param, gradient, param, nullptr};
+  CheckOk(optimizer->Bind(0, {&buffers, 1}));
+  float weights[4] = {};
+  void* const addresses[] = {weights, weights};
+  const std::span<void* const> one(addresses, 1);
+  for (const double blend : {-0.001, 1.001, static_cast<double>(kNan)}) {
+    CheckError(optimizer->Export({}, blend, one), Code::kInvalid, "expected a number in [0, 1]");
+  }
+  CheckError(optimizer->Export({}, 1, addresses), Code::kInvalid, "count is 2: expected 1, the number of parameters");
+  CheckError(optimizer->Export(Invalid("a caller's mistake"), 2, addresses), Code::kInvalid, "a caller's mistake");
+  CHECK(weights[3] == 0);
+  for (const double blend : {0.0, 1.0}) {
+    CheckOk(optimizer->Export({}, blend, one));
+    CHECK(weights[3] == 4);
+  }
+}
+
+// Creates an optimizer on each of two shard ranks. keys(rank): the keys of the rank.
+template <typename KeysOf>
+std::vector<Status> CreateOnShards(ThreadRanks* threads, const KeysOf& keys,
+                                   std::vector<std::unique_ptr<Optimizer>>* out) {
+  std::vector<Status> statuses(2);
+  std::vector<std::shared_ptr<const PlanData>> plans;
+  for (int rank = 0; rank < 2; ++rank) {
+    plans.push_back(StepFixture::MakePlan({.keys = kPlainDescent + keys(rank),
+                                           .params = ShardRank::ShardsOf(rank, 2, Dtype::kF32),
+                                           .placement = ShardRank::PlaceOf(*threads->comm(rank))}));
+  }
+  out->resize(2);
+  threads->Run([&](int rank) {
+    const auto at = static_cast<size_t>(rank);
+    OptimizerDesc desc;
+    desc.shard_comm = threads->comm(rank);
+    statuses[at] = Optimizer::Create(plans[at], desc, {}, &(*out)[at]);
+  });
+  return statuses;
+}
+
+TEST_CASE("optimizers of shards step together, whether or not they gather blocks") {
+  for (const char* const mode : {"local", "gather"}) {
+    ThreadRanks threads(2);
+    std::vector<std::unique_ptr<Optimizer>> optimizers;
+    for (const Status& status : CreateOnShards(
+             &threads,
+             [&](int) {
+               return StepFixture::Keys{{"shard_mode", mode}};
+             },
+             &optimizers)) {
+      CheckOk(status);
+    }
+    std::vector<float> params[2][2];
+    const std::vector<float> gradients(12, 1.0F);
+    threads.Run([&](int rank) {
+      Optimizer& optimizer = *optimizers[static_cast<size_t>(rank)];
+      for (int p = 0; p < 2; ++p) {
+        std::vector<float>& param = params[rank][p];
+        param.assign(static_cast<size_t>(optimizer.state().plan().params[static_cast<size_t>(p)].elements), 1.0F);
+        const Buffers buffers{param.data(), gradients.data(), param.data(), nullptr};
+        CheckOk(optimizer.Bind(p, {&buffers, 1}));
+      }
+      CheckOk(optimizer.strategy().Step({}, nullptr));
+    });
+    for (const auto& of_rank : params) {
+      for (const std::vector<float>& param : of_rank) CHECK(param == std::vector<float>(param.size(), 0.5F));
+    }
+  }
+}
+
+TEST_CASE("shards with different plans cannot create an optimizer") {
+  ThreadRanks threads(2);
+  std::vector<std::unique_ptr<Optimizer>> optimizers;
+  const auto keys = [](int rank) { return StepFixture::Keys{{"momentum", rank == 0 ? "0.5" : "0.25"}}; };
+  for (const Status& status : CreateOnShards(&threads, keys, &optimizers)) {
+    CheckError(status, Code::kInvalid, "the plans differ: shard rank 1 has");
+  }
+  CHECK(optimizers[0] == nullptr);
+}
+
+TEST_CASE("the steps of an optimizer on a device are enqueued there, with the exchanges of replicas and of shards") {
+  for (const bool has_replicas : {false, true}) {
+    for (const bool has_shards : {false, true}) {
+      FakeDevice& device = FakeDevice::Reset();
+      const MirrorComm replicas(2, 0, true);
+      const MirrorComm shards(2, 0, true);
+      OptimizerDesc desc;
+      desc.device = DeviceType::kCuda;
+      StepFixture::Setup setup{.keys = {}, .params = StepFixture::Describe({{2, 2}})};
+      setup.placement.device = DeviceType::kCuda;
+      if (has_replicas) {
+        setup.placement.replica_world = 2;
+        desc.replica_comm = replicas.shared();
+      }
+      if (has_shards) {
+        setup.placement.shard_world = 2;
+        desc.shard_comm = shards.shared();
+      }
+      std::unique_ptr<Optimizer> optimizer;
+      CheckOk(Optimizer::Create(StepFixture::MakePlan(setup), desc, {}, &optimizer));
+      float param[4] = {};
+      const Buffers buffers{param, param, param, nullptr};
+      CheckOk(optimizer->Bind(0, {&buffers, 1}));
+      const int64_t of_create[] = {replicas.calls, shards.calls};
+      CheckOk(optimizer->strategy().Step({}, nullptr));
+      CHECK(device.steps.size() == 1);
+      CHECK(replicas.calls - of_create[0] == (has_replicas ? 1 : 0));
+      CHECK(shards.calls - of_create[1] == (has_shards ? 1 : 0));
+    }
+  }
 }
 
 }  // namespace

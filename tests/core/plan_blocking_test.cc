@@ -185,7 +185,7 @@ TEST_CASE("pieces of a flat shard: random shards are covered once, in order, by 
     }
   }
   CHECK(checked == 3000);
-  CHECK(most_pieces >= 8);  // of at most 9: deep recursion on both sides was among the cases
+  CHECK(most_pieces >= 8);  // of at most 9, so some shard recursed deeply on both sides
 }
 
 TEST_CASE("pieces of a flat shard: every shard of small tensors, including dims of 1") {

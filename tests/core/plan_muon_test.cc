@@ -80,7 +80,8 @@ TEST_CASE("method muon rejects a vector if route is off, and a matrix that is to
              "is too large for method muon");
 }
 
-TEST_CASE("method muon and keys of norms reject a part of a parameter, and muon_local makes method muon accept it") {
+TEST_CASE(
+    "method muon and keys that control norms reject a part of a parameter; method muon accepts it with muon_local") {
   const ParamDesc shard = FlatShardOf(Shape::Of({6, 5}), 10, 15);
   CheckError(
       PlanStatusOf({{"method", "muon"}}, shard), Code::kInvalid,
@@ -115,9 +116,8 @@ TEST_CASE("means of rows and floors of rows are rejected for parts of a paramete
     return PlanStatusOf(keys, shard);
   };
   const char* const text =
-      "parameter \"w\" is divided among shard ranks: expected a whole parameter with second_moment row or short and "
-      "with "
-      "update_floor_rows, also with muon_local";
+      "parameter \"w\" is divided among shard ranks: expected a whole parameter for second_moment row or short and "
+      "for update_floor_rows, even with muon_local";
   CheckError(status({{"second_moment", "row"}}), Code::kInvalid, text);
   CheckError(status({{"second_moment", "short"}}), Code::kInvalid, text);
   CheckError(status({{"update_floor", "0.5"}, {"update_floor_rows", "true"}}), Code::kInvalid, text);

@@ -334,10 +334,10 @@ TEST_CASE("inverse square roots in float32 without eigenvectors agree with float
   }
 }
 
-TEST_CASE("inverse square roots of matrices with many blocks and with negative eigenvalues are accurate") {
+TEST_CASE("inverse square roots of matrices with many diagonal blocks and with negative eigenvalues are accurate") {
   const BlasMemory inside;
   for (const int64_t n : {8, 33, 96, 160}) {
-    // Two blocks, and rows without elements off the diagonal.
+    // Two diagonal blocks, and rows without elements off the diagonal.
     Doubles blocks = WithEigenvaluesBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 5); });
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < n; ++j) {

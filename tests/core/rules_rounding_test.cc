@@ -107,7 +107,7 @@ TEST_CASE("a number that bfloat16 represents is not changed, and a finite number
   CHECK(std::isnan(Bf16ToFloat(RoundToBf16(std::bit_cast<float>(0x7F800001u), 0))));
 }
 
-TEST_CASE("elements, states, parameters, steps and seeds have different random bits") {
+TEST_CASE("random bits differ between elements, states, parameters, steps and seeds") {
   const RoundingKey key{1, RoundedState::kMomentum, 2, 3};
   const auto bits = [](const RoundingKey& of, uint64_t group) { return RandomBits(of, group).word[0]; };
   const uint32_t first = bits(key, 4);

@@ -63,7 +63,7 @@ bool SameNumber(Real a, Real b) {
   return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
 }
 
-// Returns the first position where the two differ, or their size.
+// Returns the first position where a and b differ, or their size if they are equal.
 template <typename Real>
 size_t FirstDifference(const std::vector<Real>& a, const std::vector<Real>& b) {
   for (size_t i = 0; i < a.size(); ++i) {

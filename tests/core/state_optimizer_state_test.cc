@@ -87,7 +87,7 @@ TEST_CASE("an arena of the caller is never considered initial") {
   CHECK(matrix.observer.calls == CallNames{"initialize"});
 }
 
-TEST_CASE("uploads and downloads use the arena that steps write, and the observer learns what was written") {
+TEST_CASE("uploads and downloads use the arena that steps write, and the observer is notified of uploads") {
   OwnedMatrix matrix;
   OptimizerState& state = matrix.state();
   CallerArena in(matrix.bytes());

@@ -139,7 +139,7 @@ TEST_CASE("an excluded block is copied to its output and counted, and its state 
   CHECK(out == Floats(4, 0.5F));
 }
 
-TEST_CASE("an excluded block that other ranks see stays among the items and reports a skipped update") {
+TEST_CASE("BeginWithExcluded keeps excluded blocks among the items and reports their updates as skipped") {
   Descent descent({{2, 2}, {2, 2}});
   CheckOk(descent.List());
   descent.context.Exclude(descent.context.ItemOf(1));
@@ -216,6 +216,58 @@ TEST_CASE("roots that a step refreshed are recorded once") {
     CHECK(descent.history().Stat("root_computed", &computed));
     CHECK(computed == expected);
   }
+}
+
+TEST_CASE("every step adds the weight of its iterate to lr_sum of all blocks, and a skipped step adds none") {
+  Descent descent({{2, 2}, {2, 2}}, {{"averaging", "schedule_free"}, {"average_lr_power", "1"}});
+  descent.Bind(1, nullptr);
+  const auto lr_sum = [&](size_t block) {
+    return *reinterpret_cast<double*>(descent.state().out() + descent.plan().blocks[block].lr_sum.offset);
+  };
+  for (const double sum : {0.5, 1.0}) {
+    descent.Step();
+    CHECK(lr_sum(0) == sum);
+    CHECK(lr_sum(1) == sum);
+  }
+  CheckOk(descent.List());
+  descent.context.FinishSkipped();
+  CHECK(lr_sum(0) == 1);
+}
+
+TEST_CASE("the average of weight_ema advances in every step, also in blocks that are not updated") {
+  Descent descent({{2, 2}, {2, 2}}, {{"weight_ema", "0.5"}});
+  descent.Bind(1, nullptr);
+  CheckOk(descent.state().WriteSteps(0, 1));  // the averages start after step 1
+  for (int i = 0; i < 4; ++i) descent.StateOf("p1/0/ema_offset")[i] = 8;
+  descent.Step();
+  CHECK(descent.params[0][0] == 0.5);
+  CHECK(descent.StateOf("p0/0/ema_offset")[0] == 0.25);  // half of 1 - 0.5
+  CHECK(descent.StateOf("p1/0/ema_offset")[3] == 4);
+  CheckOk(descent.List());
+  descent.context.FinishSkipped();
+  CHECK(descent.StateOf("p0/0/ema_offset")[0] == 0.125);
+  CHECK(descent.StateOf("p1/0/ema_offset")[3] == 2);
+}
+
+TEST_CASE("an invalid count of gradients is an error") {
+  StepFixture fixture({{"method", "soap"}}, {{2, 2}});
+  StepContext context(fixture.inputs(), fixture.backend().get(), TargetsInBuffers(fixture.inputs()));
+  context.participants().ChooseOwnGradients(fixture.inputs().buffers);
+  CheckOk(context.List());
+  auto* const count =
+      reinterpret_cast<int64_t*>(fixture.state().out() + fixture.plan().blocks[0].gradient_count.offset);
+  *count = -1;
+  CheckError(context.List(), Code::kState, "the state \"p0/0/gradient_count\" is -1");
+}
+
+TEST_CASE("parameters that method muon cannot orthogonalize are stepped by the program of method adam") {
+  StepFixture fixture({{"method", "muon"}}, {{4, 4}, {5}});
+  StepContext context(fixture.inputs(), fixture.backend().get(), TargetsInBuffers(fixture.inputs()));
+  context.participants().ChooseOwnGradients(fixture.inputs().buffers);
+  CheckOk(context.List());
+  CHECK(context.ItemOf(0).program->settings->method == Method::kMuon);
+  CHECK(context.ItemOf(1).program->settings->method == Method::kAdam);
+  CHECK(context.ItemOf(1).program->t == 1);
 }
 
 }  // namespace

@@ -189,7 +189,7 @@ TEST_CASE("an invalid step is not enqueued") {
   CHECK(one.device.steps.back().expected_step == Ints{4});
 }
 
-TEST_CASE("a step is captured unless roots are due, or its number is not known") {
+TEST_CASE("a step can be captured unless roots are due or its number is unknown") {
   OnDevice one(OnDevice::Keys{{"precondition_frequency", "3"}});
   CheckOk(one.Step());
   CheckOk(one.Capture());
@@ -207,7 +207,7 @@ TEST_CASE("a step is captured unless roots are due, or its number is not known")
   CHECK(one.device.steps.back().expected_step == Ints{1});
 }
 
-TEST_CASE("a block that a device skipped is counted, and the next step returns its error") {
+TEST_CASE("an update that a device skipped is counted, and the next step reports it as an error") {
   OnDevice one;
   const LogCapture log;
   CheckOk(one.Step());
@@ -226,8 +226,8 @@ void TakeSnapshot(OnDevice* one) {
   REQUIRE(one->device.steps.back().tasks[0] == RootTask::kTakeSnapshot);
 }
 
-// Makes steps 9 and 10. Step 10 uses the roots of the snapshot. Checks that it adopts the roots whose computation was
-// started at the snapshot (if `are_used`), or that it computes them itself (otherwise).
+// Makes steps 9 and 10. Checks how step 10 gets the roots of the snapshot: it adopts the roots that were started at the
+// snapshot (if `are_used`) or computes them itself.
 void CheckRootsAfterSnapshot(OnDevice* one, bool are_used) {
   CheckOk(one->Step());
   CheckOk(one->Step());
@@ -427,6 +427,27 @@ TEST_CASE("a report returns the error of a step that the ranks rejected, even if
              "rank 1 has a gradient for parameter \"p0\" and rank 0 has no gradient");
 }
 
+// If a replay may have been rejected, the other ranks may return its error from this step instead of joining it.
+TEST_CASE("a rank that cannot read its counters reports this in a step, but aborts after a capture") {
+  for (const bool captures : {false, true}) {
+    CAPTURE(captures);
+    DeviceReplica rank;
+    if (captures) CheckOk(rank.one.Capture());
+    rank.one.step->OnWrite(true);
+    rank.one.device.download_error = "no counters";
+    const size_t steps = rank.one.device.steps.size();
+    const Status status = rank.one.Step();
+    CHECK(rank.one.device.steps.size() == steps + (captures ? 0 : 1));
+    CHECK(rank.comm.aborts == (captures ? 1 : 0));
+    if (captures) {
+      CheckError(status, Code::kDevice, "no counters");
+    } else {
+      CheckOk(status);
+      CHECK(rank.one.device.steps.back().failure == Code::kDevice);
+    }
+  }
+}
+
 TEST_CASE("a collective that failed while a step was enqueued fails this step and all later ones") {
   DeviceReplica rank;
   CheckOk(rank.one.Step());
@@ -606,6 +627,66 @@ TEST_CASE("a collective that fails among the shards aborts the communicator of t
     CHECK(replicas.aborts == 1);
     CheckError(rank.one.Step(), Code::kComm, "a collective or a CUDA call failed before");
   }
+}
+
+TEST_CASE("a step whose CUDA call fails before the ranks have decided is enqueued again with the error") {
+  struct Case {
+    int fails_at;
+    bool is_enqueued_again;
+    int64_t shard_calls, replica_calls;
+  };
+  for (const Case& one : {Case{0, true, 1, 1}, Case{1, true, 1, 1}, Case{2, false, 1, 1}}) {
+    CAPTURE(one.fails_at);
+    MirrorComm replicas(2, 0, kTakesDeviceMemory);
+    DeviceShard rank(replicas.shared());
+    rank.one.device.fails_at = one.fails_at;
+    const LogCapture log(LogLevel::kError);
+    const Status status = rank.one.Step();
+    REQUIRE(rank.one.device.steps.size() == (one.is_enqueued_again ? 2 : 1));
+    CHECK(rank.one.device.steps.back().failure == (one.is_enqueued_again ? Code::kDevice : Code::kOk));
+    if (one.is_enqueued_again) CheckOk(status);
+    if (!one.is_enqueued_again) CheckError(status, Code::kDevice, "a CUDA call failed");
+    CHECK(rank.comm.calls == one.shard_calls);
+    CHECK(replicas.calls == one.replica_calls);
+    for (const MirrorComm* comm : {&rank.comm, &replicas}) CHECK(comm->aborts == (one.is_enqueued_again ? 0 : 1));
+  }
+}
+
+TEST_CASE("roots of a snapshot are not used after the caller may have written the state") {
+  OnDevice one(kAsync);
+  TakeSnapshot(&one);
+  CheckOk(one.state->Bind(nullptr, nullptr));
+  CheckRootsAfterSnapshot(&one, false);
+}
+
+TEST_CASE("an export is enqueued for the state that steps write, but not in a capture") {
+  OnDevice one(OnDevice::Keys{{"weight_ema", "0.5"}});
+  float weights[6];
+  void* const addresses[] = {weights};
+  CheckError(one.step->Export(Invalid("a caller's mistake"), 0.25, addresses), Code::kInvalid, "a caller's mistake");
+  one.device.captures = true;
+  CheckError(one.step->Export({}, 0.25, addresses), Code::kState, "the state of the averages is read in the order");
+  one.device.captures = false;
+  void* const own_param[] = {one.param};
+  CheckError(one.step->Export({}, 0.25, own_param), Code::kInvalid, "weights[0] overlaps the parameter \"p0\"");
+  CHECK(one.device.exports.empty());
+  CheckOk(one.step->Export({}, 0.25, addresses));
+  REQUIRE(one.device.exports.size() == 1);
+  CHECK(one.device.exports[0].state == one.state->out());
+  CHECK(one.device.exports[0].weights == addresses);
+  CHECK(one.device.exports[0].blend == 0.25);
+}
+
+TEST_CASE("an error that only the replicas of another shard have found is returned by the shards") {
+  const MirrorComm replicas(2, 0, kTakesDeviceMemory);
+  DeviceShard rank(replicas.shared());
+  rank.comm.change = [](int64_t call, int from, char* segment, size_t bytes) {
+    if (from != 1) return;
+    if (call == 3) Put(segment, 0, static_cast<int32_t>(Code::kNumeric));  // the second agreement of the shards
+    if (bytes == kTextBytes) std::strcpy(segment, "its replicas differ");
+  };
+  CheckError(rank.RejectFor({Rejection::kOtherRank, 0, cuda::RankDifference::kFailed}), Code::kNumeric,
+             "shard rank 1: its replicas differ");
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ StepFixture::Keys AsyncKeys() {
   return {{"use_merge_dims", "false"}, {"refresh_growth", "0"}, {"precondition_frequency", "4"}, {"root_async", "2"}};
 }
 
-TEST_CASE("counters are known for one arena until they may have been written") {
+TEST_CASE("the host knows the counters of one arena until other code may have written them") {
   const StepFixture fixture({}, {{2, 3}});
   DeviceCounters counters(fixture.plan());
   const char arena[2] = {};
@@ -119,7 +119,7 @@ TEST_CASE("each reason for which a device rejects a step has its own error") {
   }
 }
 
-TEST_CASE("a step whose state is not the one that the host expected is an error that names the state or the replay") {
+TEST_CASE("if a step finds another state than the host expected, the error names the state or the replay") {
   StepFixture fixture(AsyncKeys(), {{2, 3}});
   const int64_t expected[] = {5};
   cuda::StepReport report = ReportOf(Rejection::kSchedule, 9);

@@ -102,7 +102,7 @@ TEST_CASE("dims without a factor matrix have no root on the host and no memory f
   CHECK(one.host.calls() == CallsOfThread{"begin 1", "fetch 0: 0.0", "wait 0", "return 0.0", "end 1"});
 }
 
-TEST_CASE("WaitFor waits for the last job of blocks that take snapshots or use roots, and only for those") {
+TEST_CASE("WaitFor waits only for the last jobs of blocks that take snapshots or use roots") {
   constexpr size_t kBlocks = 100;  // so many that their job does not end before WaitFor is called
   for (const RootTask task : {kTakesSnapshot, RootTask::kFromSnapshot, RootTask::kAdoptDeviceRoots}) {
     RootsOnHost one(kBlocks);
@@ -158,6 +158,58 @@ TEST_CASE("a job that the device cannot start is an error at once, and the threa
   CheckOk(one.Start());
   CheckOk(one.roots->WaitFor(one.tasks));
   CHECK(one.host.calls().front() == "begin 2");
+}
+
+// The roots of a step whose tasks and settings are those of the fixture.
+AsyncRootSource::StepRoots StepRootsOf(RootsOnHost* one, const char* state_in, void* stream) {
+  return {&one->tasks, true, &one->settings, one->steps.data(), state_in, one->steps.data(), stream};
+}
+
+TEST_CASE("roots of snapshots that are not available are computed before the step, and the device adopts them") {
+  RootsOnHost one(2);
+  one.tasks = {RootTask::kFromSnapshot, kNoTask};
+  one.Create();
+  const char arena = 0;
+  int stream = 0;
+  AsyncRootSource::StepRoots step = StepRootsOf(&one, &arena, &stream);
+  step.any_task = false;
+  CheckOk(one.roots->Prepare(step));
+  CHECK(one.host.started.empty());
+  step.any_task = true;
+  CheckOk(one.roots->Prepare(step));
+  CHECK(one.tasks == std::vector<RootTask>{RootTask::kAdoptDeviceRoots, kNoTask});
+  REQUIRE(one.host.started.size() == 1);
+  CHECK(one.host.started[0].task == RootTask::kFromSnapshot);
+  CHECK(one.host.started[0].arena == &arena);
+  CHECK(one.host.started[0].stream == &stream);
+  one.CheckRoot(0, 1, kRootOnHost);
+  RootReport report;
+  report.outcome.failure = RootFailure::kSolver;
+  CHECK(!one.roots->TakeHostReport(RootTask::kFromSnapshot, 1, &report));
+  CHECK(!report.outcome.ok());
+  CHECK(one.roots->TakeHostReport(RootTask::kAdoptDeviceRoots, 1, &report));
+  CHECK(report.outcome.ok());
+}
+
+TEST_CASE("the roots of a step's snapshots are started with the step numbers of the groups") {
+  RootsOnHost one(2, {{"beta2", "0.5"}});
+  for (int64_t b = 0; b < 2; ++b) one.host.matrices[{b, 0}] = {2, 0, 0, 6};
+  one.steps = {2};
+  one.Create();
+  CheckOk(one.roots->StartFromStep(StepRootsOf(&one, nullptr, nullptr)));
+  CheckOk(one.roots->WaitFor(one.tasks));
+  CHECK(one.host.started[0].task == kTakesSnapshot);
+  for (int64_t b = 0; b < 2; ++b) one.CheckRoot(b, 0, {1 / std::sqrt(2 / 0.75), 0, 0, 1 / std::sqrt(8)});
+}
+
+TEST_CASE("an error of earlier roots is returned before the next step, whose tasks are unchanged") {
+  RootsOnHost one(1);
+  one.host.fails = {"fetch"};
+  one.Create();
+  CheckOk(one.roots->StartFromStep(StepRootsOf(&one, nullptr, nullptr)));
+  one.tasks = {RootTask::kFromSnapshot};
+  CheckError(one.roots->Prepare(StepRootsOf(&one, nullptr, nullptr)), Code::kDevice, "fetch");
+  CHECK(one.tasks[0] == RootTask::kFromSnapshot);
 }
 
 }  // namespace

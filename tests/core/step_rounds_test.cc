@@ -226,7 +226,7 @@ TEST_CASE("a failure on one replica fails the step on all with the same message 
                 status.message());
 }
 
-// Where the segment of a shard has the step of the group and the states of the gradients, in bytes from its start.
+// Byte offsets in the segment of a shard: the step of the group, and the states of the gradients.
 constexpr size_t kStepsAt = sizeof(ShardHeader), kGradientsAt = kStepsAt + sizeof(int64_t);
 
 struct Shard {

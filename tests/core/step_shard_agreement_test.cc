@@ -13,7 +13,7 @@
 namespace shampoo {
 namespace {
 
-// Where the segment of a shard has the step of the group and the states of the gradients, in bytes from its start.
+// Byte offsets in the segment of a shard: the step of the group, and the states of the gradients.
 constexpr size_t kStepInSegment = sizeof(ShardHeader);
 constexpr size_t kGradientsInSegment = kStepInSegment + sizeof(int64_t);
 
@@ -209,7 +209,7 @@ TEST_CASE("an agreement on codes returns only the code of an error, and the text
   for (const Status& status : statuses) CheckError(status, Code::kNumeric, "shard rank 1: NaN");
 }
 
-TEST_CASE("a text is not fetched after a later agreement, or if the communicator has failed") {
+TEST_CASE("the text of an error is not fetched after a later agreement, or if the communicator has failed") {
   const auto fail = [](AgreeingShard* shard) {
     StepDecision decision{.status = Numeric("NaN")};
     shard->rounds.AgreeOnCode(&decision, &shard->context);

@@ -183,7 +183,7 @@ TEST_CASE("a replica sends nothing for a block without an average") {
   }
 }
 
-TEST_CASE("a replica applies the blocks whose weights it wants, also those of other ranks, and skips none") {
+TEST_CASE("a replica writes the weights that its caller wants, also in blocks of other ranks, and skips no update") {
   const StepFixture::Keys keys = kEma + StepFixture::Keys{{"comm_bucket_bytes", "1"}};
   Exported exported(keys, {{2, 2}, {2, 2}, {2, 2}, {2, 2}}, ReplicaPlacement(0, 2));
   std::vector<Floats> weights(4, Floats(4, 9.0F));

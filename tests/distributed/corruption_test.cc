@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Communicators that deliver wrong bytes, for example because they confuse ranks or calls. A rank that receives an
-// invalid number returns SHAMPOO_E_COMM. The other ranks learn of this error in the same way as of a failed collective.
-// No bytes make a rank access memory out of bounds or wait forever.
+// invalid number returns SHAMPOO_E_COMM. The other ranks are informed of this error as of a failed collective. Whatever
+// bytes a rank receives, it does not access memory out of bounds and does not wait forever.
 #include <doctest/doctest.h>
 
 #include <atomic>

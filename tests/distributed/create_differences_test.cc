@@ -91,7 +91,7 @@ const std::vector<Difference>& Differences() {
   return all;
 }
 
-TEST_CASE("create fails on every rank with the same text if one rank has different arguments") {
+TEST_CASE("create fails on every rank with the same message if one rank has different arguments") {
   for (const Kind kind : kReplicasOrShards) {
     const int world = kind.replicas * kind.shards;
     for (int odd = 0; odd < world; ++odd) {

@@ -76,7 +76,7 @@ TEST_CASE("any collective that fails on all ranks fails all ranks in this and in
 TEST_CASE("if a collective has exchanged its data and then fails on one rank, the next step fails on the other ranks") {
   for (const Kind kind : kFailingKinds) {
     const int world = kind.replicas * kind.shards;
-    if (kind.gathers()) continue;  // the other ranks may learn of the failure in the same step
+    if (kind.gathers()) continue;  // the failure may be reported to the other ranks in the same step
     for (const int faulty : {0, world - 1}) {
       for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 3; ++k) {
         CAPTURE(kind);

@@ -295,8 +295,8 @@ TEST_CASE("a block whose new value would not be finite is unchanged on every ran
   }
 }
 
-// If the rank with the other failure returned that failure first, it would return the deferred error one call later
-// than the other ranks, which would already make the next step.
+// If a rank returned its own failure first, it would return the deferred error one call later than the other ranks,
+// which would already make the next step.
 TEST_CASE("all ranks return a deferred error in the same call, even if one rank has another failure") {
   const OverflowCase one = OverflowCases(FLT_MAX).front();
   for (const Kind kind : kLocalKinds) {

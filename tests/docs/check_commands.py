@@ -3,8 +3,8 @@
 """check_commands.py ROOT: checks the shell commands of the documentation and the figures.
 
 Bash must be able to parse each block. The presets, targets and scripts in it, and the CMake options that begin with
-SHAMPOO_, must exist. Each SVG file of the repository must be shown on a page that also contains the name of the file
-outside of links, because such a page is expected to name the command that creates the figure.
+SHAMPOO_, must exist. Each SVG file of the repository must be shown on a page that also has the command that creates it.
+The script only checks that the page contains the name of the file outside links.
 """
 import json
 import re
@@ -46,7 +46,7 @@ def problems_of(root, page, text, names):
 
 
 def figures(root):
-    """Yields the figures that are shown on no page that also contains the name of the file outside of links."""
+    """Yields the figures without a page that shows the figure and contains the name of its file outside links."""
     shown = {}
     for page in pages(root):
         text = page.read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ FOLDERS = ("core", "capi", "bindings", "cmake")
 LIKE_C = (".cc", ".cu", ".h", ".i", ".java", ".rs")
 ITEM = re.compile(r"^\s*- (`+)(.+?)\1(?!`)")
 ELLIPSIS = "..."
-LEAST = 12  # the number of characters without an ellipsis that is enough to identify a message
+LEAST = 12  # least number of characters without an ellipsis that identify a message
 VALUE = "\0"
 
 # A comment, a character literal, a string literal (in C++ possibly raw), or any other single character.
@@ -31,7 +31,7 @@ def unescaped(literal):
 
 
 def between(code):
-    """Returns the text for the code between two literals: none if they are joined or alternatives, otherwise VALUE."""
+    """Returns "" if the code between two literals joins them or makes them alternatives, otherwise VALUE."""
     code = code.strip()
     return "" if code in ("", ",", "+") or code.endswith(("?", ":")) else VALUE
 

@@ -23,7 +23,7 @@ class Page(html.parser.HTMLParser):
     def __init__(self, path):
         super().__init__()
         self.targets, self.loaded, self.names, self.navigation = [], [], set(), []
-        self._depth = 0  # number of open elements from the navigation on; 0 outside of the navigation
+        self._depth = 0  # number of open elements in the navigation, including the navigation itself
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attrs):

@@ -17,8 +17,8 @@ static api functions;
 static workload work;
 static trainer inherited[2];
 
-// Destroys the optimizers of the parent, inherited[first] first. Between the two, trains an optimizer of its own and
-// begins to train another one, which it continues afterwards.
+// Destroys the parent's two optimizers, inherited[first] first. Between these calls, trains an optimizer of the child
+// and begins to train another one, whose training continues after the second call.
 static void run_child(int first, uint64_t expected) {
   static trainer own;
   alarm(kLimitSeconds);

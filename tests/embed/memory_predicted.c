@@ -5,7 +5,7 @@
 // and checks that each allocation is freed once.
 //
 // The scratch memory of the private BLAS does not come from the allocator. The test memory_resident (SEES_MAPPINGS)
-// therefore counts the resident pages of its mappings. It also checks that the resident memory of the process grows by
+// therefore counts the resident pages of its mappings, and checks that the resident memory of the process grows by
 // hardly more than predicted.
 #define _GNU_SOURCE
 #include <sys/mman.h>

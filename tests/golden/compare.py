@@ -8,7 +8,7 @@
 
 CASE_DIR holds *.safetensors cases of one suite; OUT_DIR holds files of the same names with
     trajectory...   param/<t>/<p> for every tensor of that name in the case (and eval/<t>/<p> if the case has it)
-    matrix_root...  X (Q and L are optional)
+    matrix_root...  X
     training        loss
     residuals       residuals
 With --against, the expected results are the results in DIR instead of the results in the cases. The results in DIR come

@@ -19,14 +19,14 @@ class Network {
   size_t Inputs() const { return widths_.front(); }
   size_t Classes() const { return widths_.back(); }
 
-  // Overwrites the gradients (one per parameter, of its size) and returns the mean loss over the rows. x has
+  // Overwrites the gradients, which have the sizes of the parameters. Returns the mean loss over the rows. x has
   // labels.size() rows of Inputs() numbers, and labels are below Classes(). Runs on one thread and sums in a fixed
   // order.
   double LossAndGradients(std::span<const double* const> params, std::span<const double> x,
                           std::span<const uint8_t> labels, std::span<std::vector<double>> gradients) const;
 
  private:
-  std::vector<size_t> widths_;  // widths of the input and of the output of each layer
+  std::vector<size_t> widths_;  // layer k has widths_[k] inputs and widths_[k + 1] outputs
 };
 
 }  // namespace shampoo::golden

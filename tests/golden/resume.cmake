@@ -122,8 +122,8 @@ golden_resume(all threads5_to_threads1 FROM threads5)
 golden_resume(all threads5_to_ranks2_threads2 FROM threads5 OPTIONS --threads 2 --ranks 2)
 golden_resume(all ranks1_to_threads2 FROM ranks1 OPTIONS --threads 2)
 golden_resume(all ranks1_to_threads5 FROM ranks1 OPTIONS --threads 5)
-# Chains, in which each run resumes from the checkpoints of the run before it: from gathered shards (FSDP) to replicas
-# (DDP), to replicas of gathered shards (HSDP) and to one rank; and from HSDP to DDP and to FSDP.
+# Two chains, in which each run resumes from the checkpoints of the run before it. The first: gathered shards (FSDP),
+# replicas (DDP), replicas of gathered shards (HSDP), one rank. The second: HSDP, DDP, FSDP.
 foreach(shard flat rect)
   golden_resume(all ${shard}3 SAVES OPTIONS ${gathered_${shard}} 3)
   golden_resume(all ${shard}3_to_ranks2 FROM ${shard}3 SAVES OPTIONS --ranks 2)

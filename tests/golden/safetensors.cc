@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Format: 8 bytes little-endian length of the header; the header, one JSON object
+// Format: the length of the header in 8 bytes, little-endian; the header, one JSON object
 // {"<name>": {"dtype", "shape", "data_offsets": [first, end)}, "__metadata__": {text: text}}; then the elements.
 #include "tests/golden/safetensors.h"
 

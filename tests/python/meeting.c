@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Two communicators of two ranks each, in four threads of one process. Their all-gather returns after all four threads
-// have called it. It fails if one of them does not call it within 20 seconds.
+// have called it. It fails if a thread does not call it within 20 seconds.
 #include <errno.h>
 #include <pthread.h>
 #include <shampoo/shampoo.h>

@@ -104,7 +104,7 @@ def test_alias(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_contrib(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All tests pass except one: it gives the loss to reduce_on_plateau only if the optimizer is named sgd or momo."""
+    """All tests pass except one, which passes the loss to reduce_on_plateau only for optimizers named sgd or momo."""
     alone = {"wrapper_name": None, "wrapper_kwargs": None}
     main = [{"opt_kwargs": setting, **alone} for setting in SETTINGS] + WRAPPED
     main = [{"opt_name": "shampoo", **case} for case in main]

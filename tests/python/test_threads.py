@@ -40,7 +40,7 @@ def in_threads(function: Any, count: int = THREADS) -> list[Any]:
 
 
 class Pair:
-    """Two ranks in threads. All pairs wait at one barrier inside each all-gather of a step."""
+    """Two ranks in threads. In each all-gather of a step, the ranks of all pairs wait at one barrier."""
 
     def __init__(self, meeting: threading.Barrier) -> None:
         self.meeting, self.own = meeting, threading.Barrier(2)

@@ -91,8 +91,8 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
       InverseRoot(wanted.settings, wanted.numerator, wanted.denominator, n, a.data(), x.data(), &result);
   ++row->all;
 
-  // The root is that of A + shift I. If the root could not be computed, the result has no shift. The test then uses the
-  // shift that the method adds, without rounding errors.
+  // The root is that of A + shift I. If the root could not be computed, the result has no shift, so the test computes
+  // the exact shift of the method.
   const Eigen eigen = JacobiEigen(n, matrix.a);
   Wide least = eigen.values[0];
   Wide largest = eigen.values[0];

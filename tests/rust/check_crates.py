@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_crates.py REPOSITORY: checks the crates.
 
-Each crate must have the version of the header and the license of the repository, and must not depend on crates of
-others.
+Each crate must have the version of the header and the license of the repository, and must not depend on third-party
+crates.
 """
 import re
 import sys

@@ -3,8 +3,8 @@
 """Checks that files of the core include no file of a folder above their own in the table of docs/architecture.md.
 
 If a row of the table says "It includes only", files of this folder include only what the row lists. The script also
-checks that files of the core in different folders have different names, and that neither the modules of the Python
-package nor those of the Rust crate import each other in a cycle.
+checks that files of the core in different folders have different names, and that the modules of the Python package and
+of the Rust crate have no cycles of imports.
 """
 
 from __future__ import annotations

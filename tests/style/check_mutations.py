@@ -4,8 +4,7 @@
 """check_mutations.py ROOT CTEST BUILD: checks that every patch in tests/mutations applies and names an existing test.
 
 tests/mutations/run.sh runs the tests with the patches, which takes too long for the short tier. This script does not
-check the names of tests of languages that the build does not include. It checks the names of test cases of doctest
-only.
+check tests in languages that the build does not include. Of the names of test cases, it checks only those of doctest.
 """
 import re
 import subprocess

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kSide = 1024;
 constexpr int64_t kElements = kSide * kSide;
-// This many gradients together do not fit into any cache. Therefore each scan reads from memory.
+// So many gradients that they do not fit into any cache, and each scan reads from memory.
 constexpr int64_t kColdGradients = 64;
 // So large that only step kFrequency refreshes roots. This step is made before the measured steps.
 constexpr int64_t kFrequency = int64_t{1} << 20;

@@ -27,9 +27,9 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess:
 
 
 def check_settings(row: dict, keys: dict) -> None:
-    require(row["block"] == BLOCK and row["threads"] == 1 and row["keys"] == keys, f"settings of {row}")
-    require(row["parameters"] == 64 * 48 + 5 * 9 * 40 + 100, f"{row['parameters']} parameters")
-    require(row["state_bytes"] > 0 and row["workspace_bytes"] > 0, f"memory of {row}")
+    require(row["block"] == BLOCK and row["threads"] == 1 and row["keys"] == keys, f"wrong settings: {row}")
+    require(row["parameters"] == 64 * 48 + 5 * 9 * 40 + 100, f"wrong number of parameters: {row['parameters']}")
+    require(row["state_bytes"] > 0 and row["workspace_bytes"] > 0, f"a byte count is not positive: {row}")
     require(row["root_retried"] == 0, f"{row['root_retried']} roots needed the recovery")
 
 
@@ -47,14 +47,16 @@ def check_rows(program: str, plugin: str, folder: str) -> None:
     for method in ("eigen", "newton"):
         report = measure(program, plugin, folder, "--device", "cuda", "--set", f"root_method={method}", "--set",
                          "root_max_iterations=20")
-        require(report["device"] == "cuda" and report["periods"] == [] and len(report["rows"]) == 1, f"rows: {report}")
+        require(report["device"] == "cuda" and report["periods"] == [] and len(report["rows"]) == 1,
+                f"wrong device, or not exactly one row and no periods: {report}")
         row = report["rows"][0]
         check_settings(row, {"root_method": method, "root_max_iterations": "20"})
         for kind in ("ordinary", "with_roots"):
-            require(row[f"{kind}_ms"] > 0 and row[f"{kind}_host_ms"] > 0 and row[f"{kind}_runs"] >= 1, f"{kind}: {row}")
+            require(row[f"{kind}_ms"] > 0 and row[f"{kind}_host_ms"] > 0 and row[f"{kind}_runs"] >= 1,
+                    f"a time or a count of {kind} is not positive: {row}")
         for frequency in (1, 10, 50):
             mean = row["ordinary_ms"] + (row["with_roots_ms"] - row["ordinary_ms"]) / frequency
-            require(abs(row["mean_ms"][str(frequency)] - mean) <= 1e-6 * mean, f"mean at {frequency}: {row}")
+            require(abs(row["mean_ms"][str(frequency)] - mean) <= 1e-6 * mean, f"wrong mean at {frequency}: {row}")
 
 
 def check_periods(program: str, plugin: str, folder: str) -> None:
@@ -62,12 +64,12 @@ def check_periods(program: str, plugin: str, folder: str) -> None:
         for key, value in (("root_spread", "true"), ("root_async", "2"), ("beta1", "0.9")):
             report = measure(program, plugin, folder, "--device", device, "--threads", "1", "--period", str(PERIOD), "--set",
                              f"{key}={value}")
-            require(report["device"] == device and report["rows"] == [], f"periods: {report}")
+            require(report["device"] == device and report["rows"] == [], f"wrong device, or unexpected rows: {report}")
             row = report["periods"][0]
             check_settings(row, {key: value})
-            require(row["period"] == PERIOD, f"period of {row}")
+            require(row["period"] == PERIOD, f"wrong period: {row}")
             for name in ("mean_ms", "longest_ms", "longest_host_ms"):
-                require(row[name] > 0, f"{name} of {row}")
+                require(row[name] > 0, f"{name} is not positive: {row}")
 
 
 def check_errors(program: str) -> None:

@@ -134,13 +134,13 @@ def check_shards_plot(path: str, rows: list[dict]) -> None:
     namespace = "{http://www.w3.org/2000/svg}"
     root = xml.etree.ElementTree.parse(path).getroot()
     lines = list(root.iter(namespace + "polyline"))
-    require(len(lines) == 6, f"{len(lines)} lines in the plot of shards")
+    require(len(lines) == 6, f"the plot of shards has {len(lines)} lines; expected 6")
     even = [line for line in lines if "stroke-dasharray" in line.attrib]
-    require(len(even) == 2, f"{len(even)} of them dashed")
+    require(len(even) == 2, f"the plot of shards has {len(even)} dashed lines; expected 2")
     for line in even:
         y = [float(point.split(",")[1]) for point in line.attrib["points"].split()]
-        require(len(y) == len(rows), f"a line of {len(y)} points for {len(rows)} numbers of ranks")
-        require(abs(y[0] - 2 * y[1] + y[2]) < 0.3 and y[0] < y[2], "1 / ranks is not a falling straight line")
+        require(len(y) == len(rows), f"a line has {len(y)} points; expected {len(rows)}, one for each number of ranks")
+        require(abs(y[0] - 2 * y[1] + y[2]) < 0.3 and y[0] < y[2], "the line 1 / ranks is not straight or not falling")
     names = [text.text for text in root.iter(namespace + "text")]
     last = rows[-1]
     for name, value in (("all-to-all", last["all_to_all"]["sent"]["largest"]), ("all-gather", last["gathered"]),

@@ -27,8 +27,8 @@ what
   --orthogonalize            time of a Newton-Schulz iteration by shape, on one thread
   --simulate                 efficiency of the schedule on many threads, for gpt2 and resnet50 or --case
 how (each list gives a row for every value)
-  --device cpu|cuda          default: cpu. On cuda, "ordinary ms" and "with roots" are times of the device, and "its call"
-                             is the time that the host needs for the same step
+  --device cpu|cuda          default: cpu. On cuda, "ordinary ms" and "with roots" are times of the device, and
+                             "its call" is the time that the host needs for the same step
   --plugin FILE              libshampoo_cuda.so; default: in the folder of libshampoo.so
   --threads 1,2              default: 1,2; on cuda 1
   --block 64,...             max_preconditioner_dim; default: the block sizes of the case

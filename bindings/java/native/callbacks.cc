@@ -31,9 +31,9 @@ jobject NewBuffer(JNIEnv* env, const void* data, size_t bytes) {
   return env->NewDirectByteBuffer(const_cast<void*>(bytes > 0 ? data : &nothing), static_cast<jlong>(bytes));
 }
 
-// Returns the result of a callback: 0 on success, otherwise 1. After a failure, the pending exception is stored; it
-// becomes the cause of the error of the library call. called is false if the arguments of the Java method could not be
-// created. In that case, no exception is pending if the JVM does not support direct buffers.
+// Returns the result of a callback: 0 on success, otherwise 1. After a failure, stores the pending exception as the
+// cause of the error of the library call. called is false if the arguments of the Java method could not be created. If
+// the reason is that the JVM does not support direct buffers, no exception is pending.
 int32_t Finish(JNIEnv* env, bool called) {
   if (called && env->ExceptionCheck() == JNI_FALSE) return 0;
   ShampooJavaKeepCause(env);

@@ -109,7 +109,8 @@ using ShampooJavaAddresses = ShampooJavaPointers<void*>;
 // called.
 bool ShampooJavaCommOps(JNIEnv* env, jobject calls, shampoo_comm_ops* ops);
 
-// Replaces the receiver of log messages. Restores the previous one on destruction unless Keep() was called.
+// Replaces the receiver of log messages. Unless Keep() was called, the destructor restores the previous receiver. It
+// releases the receiver that is no longer used.
 class ShampooJavaLog {
  public:
   ShampooJavaLog() = default;
@@ -122,7 +123,7 @@ class ShampooJavaLog {
 
  private:
   JNIEnv* env_ = nullptr;
-  jobject other_ = nullptr;  // the previous receiver; if it was restored, the new receiver, which is then released
+  jobject other_ = nullptr;  // the previous receiver
   bool keep_ = false;
 };
 

@@ -52,8 +52,8 @@ def load(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, 
     optimizers
         Optimizers of this rank.
     directory
-        Either a directory that was passed to ``save``, of which the last complete checkpoint is loaded, or one of the
-        index files ``checkpoint-<number>.json`` in such a directory.
+        A directory that was passed to ``save``, to load its last complete checkpoint; or an index file
+        ``checkpoint-<number>.json`` in such a directory.
     world
         Communicator of all ranks of the job. None: there is only one rank.
     stream

@@ -239,14 +239,14 @@ class Optimizer:
     def export(self, weights: Any, *, blend: float = 1.0) -> None:
         """Write averages of the parameters to other arrays, for evaluation and for use after training.
 
-        The keys ``averaging`` and ``weight_ema`` select the average. Parameters of groups without one are copied. The
-        parameters and the state do not change. With several ranks, all ranks call it.
+        The keys ``averaging`` and ``weight_ema`` select the average. Parameters of groups without an average are
+        copied. The parameters and the state do not change. With several ranks, all ranks must call it.
 
         Parameters
         ----------
         weights
             Arrays to write: a mapping by name, which can be nested and can omit parameters, or a sequence in the order
-            of the parameters, in which None omits one. They must not overlap the parameters.
+            of the parameters, in which None omits a parameter. The arrays must not overlap the parameters.
         blend
             A number in [0, 1]: the result is (1 - blend) * parameter + blend * average.
 
@@ -444,8 +444,8 @@ class Optimizer:
         Parameters
         ----------
         directory
-            Either a directory that was passed to ``save``, of which the last complete checkpoint is loaded, or one of
-            the index files ``checkpoint-<number>.json`` in such a directory.
+            A directory that was passed to ``save``, to load its last complete checkpoint; or an index file
+            ``checkpoint-<number>.json`` in such a directory.
         world
             Communicator of all ranks of the job. The default is the communicator of the optimizer.
         stream

@@ -36,8 +36,8 @@ class Param:
         Dtypes of the gradient, of the array that a step writes, and of its copy. The default is the dtype of the
         parameter.
     role
-        "hidden" (default), "vector", "embedding" or "head". Unless the role is "hidden", the parameter has no factor
-        matrices (key "route"). A bias or a scale that is stored as a vector needs no role.
+        "hidden" (default), "vector", "embedding" or "head". Only parameters with the role "hidden" have factor
+        matrices, unless the key "route" is off. A bias or a scale that is stored as a vector needs no role.
     row_splits
         Sizes of the parts if the array fuses several tensors, such as (q, k, v). A single size is repeated.
     fan

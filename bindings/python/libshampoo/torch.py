@@ -619,7 +619,7 @@ _step_with_hooks = torch.optim.Optimizer.profile_hook_step(_step)
 
 @functools.wraps(_step)
 def _step_once(self: Shampoo, *args: Any, **kwargs: Any) -> Any:
-    # PyTorch runs the hooks around the step of a subclass. They must not run again when that step calls this one.
+    # PyTorch runs the hooks around the step of a subclass. They must not run again when that step calls Shampoo.step.
     is_outermost = type(self).step is Shampoo.step
     return (_step_with_hooks if is_outermost else _step)(self, *args, **kwargs)
 

@@ -156,9 +156,9 @@ def communicator(shards: Shards, argument: str, passed: Any, device: Any) -> Any
         if device.type != "cpu" or shards.mesh.device_type != "cpu":
             raise ValueError(
                 f"{argument}: the parameters are DTensors whose local tensors are on {device} and whose mesh is for "
-                f"{shards.mesh.device_type}; the process group of the mesh is used only if both are the CPU. Pass "
-                f"{argument}, a process group with gloo or, only if the parameters are on CUDA, "
-                f"libshampoo.NcclComm(pointer, {rank}, {world}), as docs/cuda.md describes"
+                f"{shards.mesh.device_type}; without {argument}, both must be the CPU. Pass a process group with gloo, "
+                f"or for parameters on CUDA {argument}=libshampoo.NcclComm(pointer, {rank}, {world}), as "
+                "docs/cuda.md describes"
             )
         return shards.mesh.get_group(shards.dims[argument])
     if isinstance(passed, torch.distributed.ProcessGroup):

@@ -109,7 +109,7 @@ class Program:
         grads: Sequence[jax.Array | None],
         update_dtypes: Sequence[Any],
     ) -> tuple[jax.Array, list[jax.Array]]:
-        """Return the next arena and the updates. If the arena is donated, the next one reuses its memory."""
+        """Return the next arena and the updates. If the arena is donated, the next arena reuses its memory."""
         results = [jax.ShapeDtypeStruct(arena.shape, arena.dtype)]
         results += [jax.ShapeDtypeStruct(param.shape, dtype) for param, dtype in zip(params, update_dtypes)]
         present = [grad for grad in grads if grad is not None]

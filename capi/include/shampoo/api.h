@@ -33,8 +33,8 @@ extern "C" {
  * pointers in the first struct_size bytes are not NULL.
  *
  * Later versions of libshampoo only append members, so the member version is always in the same place. Before any other
- * call, compare api->version() with the SHAMPOO_VERSION_ macros. To call a function that is newer than the oldest
- * library that the program accepts, check SHAMPOO_API_HAS() first.
+ * call, compare api->version() with the SHAMPOO_VERSION_ macros. If the program also accepts libraries that lack a
+ * function, check SHAMPOO_API_HAS() before calling it.
  */
 typedef struct shampoo_api {
   /** Size of the table in the library that was loaded. It may be smaller or larger than sizeof(shampoo_api). */

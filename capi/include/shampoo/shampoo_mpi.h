@@ -36,19 +36,19 @@
  *
  * The conventions of shampoo.h hold here too, with these differences and additions:
  *
- * Errors. Functions return MPI_SUCCESS or an error code of MPI, which MPI_Error_string() describes. They do not change
- * the message of shampoo_last_error().
+ * Errors. Functions return MPI_SUCCESS or an MPI error code, which MPI_Error_string() describes. They do not change the
+ * message of shampoo_last_error().
  *
- * Threads. MPI is only called on the thread that calls the optimizer. MPI_THREAD_FUNNELED is enough if that is the
- * thread that initialized MPI; otherwise MPI_THREAD_SERIALIZED is needed. Ranks that step two optimizers at
- * once from two threads need MPI_THREAD_MULTIPLE and one communicator for each optimizer.
+ * Threads. MPI is only called on the thread that calls the optimizer. MPI_THREAD_FUNNELED is enough if this thread also
+ * initialized MPI; otherwise MPI_THREAD_SERIALIZED is needed. Ranks that step two optimizers on two threads at the same
+ * time need MPI_THREAD_MULTIPLE and one communicator for each optimizer.
  */
 
 #ifndef SHAMPOO_MPI_LARGEST_MESSAGE
 /** Largest number of bytes that a rank receives in one MPI_Allgather (the segments of all ranks together) or in one
- * message of an all-to-all. Larger transfers are divided into slices. The limit exists because counts of MPI are int,
- * and some implementations also compute the sum of all counts as an int. To change it, define it before including the
- * header, with the same value on every rank. */
+ * message of an all-to-all. Larger transfers are divided into slices. The limit exists because MPI counts are int,
+ * and some implementations also compute the sum of all counts as an int. To change the limit, define this macro before
+ * including the header, with the same value on every rank. */
 #define SHAMPOO_MPI_LARGEST_MESSAGE INT_MAX
 #endif
 
@@ -129,9 +129,9 @@ static inline size_t shampoo_mpi_offset(const size_t* bytes, int rank) {
   return offset;
 }
 
-/** Starts one transfer for each other rank whose segment has more than `first` bytes: of the bytes from `first` on, at
- * most SHAMPOO_MPI_LARGEST_MESSAGE. Exactly one of send and recv is NULL; bytes has the sizes of the segments in the
- * other buffer. */
+/** For each other rank whose segment has more than `first` bytes, starts the transfer of the slice that begins at byte
+ * `first` and has at most SHAMPOO_MPI_LARGEST_MESSAGE bytes. If recv is NULL, sends; if send is NULL, receives. bytes
+ * has the sizes of the segments. */
 static inline int shampoo_mpi_begin_slices(shampoo_mpi_state* state, const char* send, char* recv, const size_t* bytes,
                                            size_t first) {
   const size_t largest = (size_t)(SHAMPOO_MPI_LARGEST_MESSAGE);
@@ -177,8 +177,8 @@ static inline void shampoo_mpi_give_up(shampoo_mpi_state* state) {
   }
 }
 
-/** Implements shampoo_comm_ops.all_to_all with one message between each pair of ranks, or several if it is larger than
- * SHAMPOO_MPI_LARGEST_MESSAGE. Both ranks of a pair know the size, so they need not exchange it. stream is unused. */
+/** Implements shampoo_comm_ops.all_to_all with one message from each rank to each other rank. A message that is larger
+ * than SHAMPOO_MPI_LARGEST_MESSAGE is divided. Both ranks know its size, so it is not sent. stream is unused. */
 static inline int32_t shampoo_mpi_all_to_all(void* user, const void* send, const size_t* send_bytes, void* recv,
                                              const size_t* recv_bytes, void* stream) {
   shampoo_mpi_state* const state = (shampoo_mpi_state*)user;
@@ -234,14 +234,14 @@ static inline void shampoo_mpi_release(void* user) {
 }
 
 /**
- * Fills ops for shampoo_comm_from_ops() from a communicator of MPI.
+ * Fills ops for shampoo_comm_from_ops() from an MPI communicator.
  *
  * The communicator is duplicated. The duplicate returns errors (MPI_ERRORS_RETURN) instead of ending the job.
  *
- * If a collective of the optimizer fails on a rank, or a CUDA call after the ranks have decided on a step, abort writes
- * a line with the reason to stderr and calls MPI_Abort(). Otherwise the ranks that wait for this rank would wait
- * forever. A caller that wants to end the job itself sets ops->abort to NULL before shampoo_comm_from_ops(); the call
- * with the optimizer then returns SHAMPOO_E_COMM on this rank alone.
+ * The callback abort writes a line with the reason to stderr and calls MPI_Abort(), because other ranks would otherwise
+ * wait for this rank forever. The library calls abort if a collective of the optimizer fails on this rank, or if a CUDA
+ * call fails after the ranks have agreed on a step. A caller that wants to end the job itself sets ops->abort to NULL
+ * before shampoo_comm_from_ops(). A call in which a collective fails then returns SHAMPOO_E_COMM on this rank alone.
  *
  * The callback release frees the duplicate when the shampoo_comm and every optimizer with it have been destroyed. MPI
  * frees a communicator collectively: destroy them on all ranks, in the same order relative to other collective calls,

@@ -34,8 +34,8 @@
  *
  * The conventions of shampoo.h hold here too, with these differences and additions:
  *
- * Errors. Functions return ncclSuccess or an error code of NCCL, which ncclGetErrorString() describes. They do not
- * change the message of shampoo_last_error().
+ * Errors. Functions return ncclSuccess or an NCCL error code, which ncclGetErrorString() describes. They do not change
+ * the message of shampoo_last_error().
  *
  * Ownership. The ncclComm_t remains owned by the caller. It must live until the shampoo_comm and every optimizer with
  * it have been destroyed.
@@ -117,12 +117,12 @@ static inline int32_t shampoo_nccl_async_error(void* user) {
 }
 
 /**
- * Fills ops for shampoo_comm_from_ops() from a communicator of NCCL.
+ * Fills ops for shampoo_comm_from_ops() from an NCCL communicator.
  *
  * ops has no abort, because ncclCommAbort() frees the communicator, which the caller owns. If a collective of the
- * optimizer fails on a rank, the call with the optimizer returns SHAMPOO_E_COMM at once; if another call of CUDA fails,
- * SHAMPOO_E_DEVICE or SHAMPOO_E_NOMEM. The caller then calls ncclCommAbort() on every rank, as after any other failed
- * collective. With shampoo_nccl_abortable_ops() the library calls ncclCommAbort() itself.
+ * optimizer fails on a rank, the call with the optimizer returns SHAMPOO_E_COMM at once. If a CUDA call fails, it
+ * returns SHAMPOO_E_DEVICE or SHAMPOO_E_NOMEM. The caller then calls ncclCommAbort() on every rank, as after any other
+ * failed collective. With shampoo_nccl_abortable_ops() the library calls ncclCommAbort() itself.
  *
  * @param comm a communicator of the ranks that hold the same parameters, or the shards of one copy. It remains owned by
  *     the caller.
@@ -173,11 +173,11 @@ static inline void shampoo_nccl_abort(void* user) {
 }
 
 /**
- * Fills ops as shampoo_nccl_ops() does, with abort in addition: if a collective of the optimizer fails on a rank, or a
- * call of CUDA in a step, the library calls ncclCommAbort() and sets *comm to NULL.
+ * Fills ops as shampoo_nccl_ops() does, and sets abort: if a collective of the optimizer or a CUDA call of a step fails
+ * on a rank, the library calls ncclCommAbort() and sets *comm to NULL.
  *
- * Other ranks that are connected over a network then receive ncclRemoteError. NCCL may not inform ranks on the same
- * machine; they need a time limit of their own.
+ * Other ranks that are connected over a network then receive ncclRemoteError. NCCL does not always inform ranks on the
+ * same machine; they need a time limit of their own.
  *
  * @param comm address of the caller's communicator. This variable must live as long as the shampoo_comm and every
  *     optimizer with it, and must not be used by another thread during their calls. The caller destroys the

@@ -108,7 +108,7 @@ class ParamComparer {
   void NoteMissing(const std::set<std::string>& from, const std::set<std::string>& in, const char* name) {
     std::string text;
     for (const std::string& state : from) {
-      // If blocks differ, their numbers of dims may differ, too, and with them the states of dims, such as factor.2.
+      // If blocks differ, their numbers of dims may differ. The state of a dim, such as factor.2, may then be missing.
       if (!in.contains(state) && (IsElementwise(state) || !blocks_differ_)) text += " " + state;
     }
     if (!text.empty()) diff_->notes.push_back(Cat("not in ", name, ":", text));

@@ -53,7 +53,7 @@ class BasisEigenvalues {
     }
   }
 
-  // Computes the next eigenvalues of all dims from r, the gradient in the eigenbases. Returns false if one overflows.
+  // Computes the next eigenvalues of all dims from r, the gradient in the eigenbases. Returns false if any overflows.
   // decay: BasisScalars::eigenvalue_decay.
   bool Average(double decay, const Real* r) const {
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);

@@ -30,7 +30,7 @@ class BasisRefresh {
         settings_(*context.program.settings),
         shape_(context.block.shape) {}
 
-  // Sets the bases to the eigenvectors of the factor matrices after the first gradient.
+  // After the first gradient: sets the bases to the eigenvectors of the factor matrices.
   void Initialize() const {
     PhaseScope scope(context_.worker, context_.memory.times, StepPhase::kRoots);
     const BasisMemory<Real> memory = MemoryForBasis(&scope);
@@ -46,7 +46,7 @@ class BasisRefresh {
   }
 
   // Refreshes the bases and converts the states to them. correction: the divisor of the factor matrices. a, b, c,
-  // contraction: buffers for as many elements as the block has, which are overwritten.
+  // contraction: working memory, each for as many elements as the block has.
   void Run(double correction, Real* a, Real* b, Real* c, Real* contraction) const {
     PhaseScope scope(context_.worker, context_.memory.times, StepPhase::kRoots);
     const BasisMemory<Real> memory = MemoryForBasis(&scope);
@@ -92,7 +92,7 @@ class BasisRefresh {
  private:
   int dims() const { return states_.dims(); }
 
-  // The memory for the basis of a factor matrix.
+  // Returns the memory in which the basis of a factor matrix is computed.
   BasisMemory<Real> MemoryForBasis(PhaseScope* scope) const {
     char* const own = context_.memory.workspace + context_.layout.RootAt(context_.worker->slot());
     return {{reinterpret_cast<Real*>(own + context_.layout.root),

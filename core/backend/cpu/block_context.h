@@ -6,7 +6,7 @@
 
 namespace shampoo {
 
-// The inputs for the step of one block, and the memory of the worker that makes it. Real is the computation dtype.
+// Inputs for the step of one block, and the memory of the worker that makes the step. Real is the computation dtype.
 template <typename Real>
 struct BlockContext {
   BlockContext(const StepItem& step_item, const StepMemory& step_memory, Team::Worker* step_worker)
@@ -20,7 +20,7 @@ struct BlockContext {
 
   // Returns the worker's memory at an offset from `layout`, such as layout.gradient.
   Real* At(int64_t offset) const { return reinterpret_cast<Real*>(own + offset); }
-  // Divides work among idle threads and measures its time.
+  // Returns an object that divides work among idle threads and measures its time.
   PhaseScope Scope(StepPhase phase) const { return PhaseScope(worker, memory.times, phase); }
   // Returns the distance in elements between the rows of a dense matrix; 0 for other orders.
   int64_t row() const { return block.order() == 2 ? block.shape[1] : 0; }

@@ -18,7 +18,7 @@
 
 namespace shampoo {
 
-// What the steps of all methods share: how a block reads its gradient, and how it applies its direction.
+// Reads the gradient of a block and applies its direction, for the steps of all methods.
 template <typename Real>
 class BlockIo {
  public:
@@ -49,8 +49,8 @@ class BlockIo {
     }));
   }
 
-  // Applies the direction p * scale.down * scale.up, whose norm is scale.size, after its length was scaled or limited
-  // according to the keys of the group.
+  // Scales or limits a direction according to the keys of the group, and applies it. The direction is
+  // p * scale.down * scale.up, and its norm is scale.size.
   void Apply(const Real* p, const DirectionScale& scale) const {
     const Settings& settings = *context_.program.settings;
     const Block& block = context_.block;
@@ -98,7 +98,7 @@ class BlockIo {
 
   // Applies a direction with averaging.
   void ApplyAveraged(const Real* p, const DirectionScale& scale) const {
-    // The step no longer needs these buffers, except the one that may contain p.
+    // One of these buffers may contain p. The step no longer needs the others.
     const int64_t buffers[] = {context_.layout.direction[0], context_.layout.direction[1], context_.layout.gradient};
     Real* free[2];
     size_t found = 0;

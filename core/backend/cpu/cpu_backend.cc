@@ -153,9 +153,9 @@ void CpuBackend::Hash(std::span<const MemorySpan> spans, uint64_t* hashes) {
   });
 }
 
-// Calls work(i, range) for `count` tasks; task i covers elements(i) elements and is left out if that is 0. A large task
-// for which divisible(i) is true is divided into ranges, which run in parallel. The divided tasks run one after
-// another. Then all other tasks run in parallel, each with a single range.
+// Calls work(i, range) for each task i < count with elements(i) > 0. A large task for which divisible(i) is true is
+// divided into ranges, which run in parallel. The divided tasks run one after another. Then all other tasks run in
+// parallel, each with a single range.
 template <typename Elements, typename Divisible, typename Work>
 void CpuBackend::ForEachElementwise(size_t count, Elements&& elements, Divisible&& divisible, Work&& work) {
   const auto ranges = [&](size_t i) { return divisible(i) ? PartCount(elements(i)) : 1; };

@@ -11,7 +11,7 @@
 namespace shampoo {
 namespace {
 
-// The shape of a block as (before, d, after): dim k, with the products of the dims before it and of those after it.
+// The shape of a block as (before, d, after): dim k between the products of the dims before and after it.
 struct Unfolding {
   int64_t before = 1;
   int64_t d = 1;

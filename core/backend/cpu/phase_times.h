@@ -31,8 +31,8 @@ class PhaseTimes {
   std::array<std::atomic<int64_t>, kStepPhaseCount> nanoseconds_{};
 };
 
-// Measures the time that the thread which creates the object spends in a phase while the object exists, and the time
-// that other threads spend on tiles that are divided through the object. times: nullptr if nothing is measured.
+// Measures the time of a phase while the object exists: the time of the thread that creates the object, plus the time
+// of other threads for tiles of this object. times: nullptr if nothing is measured.
 class PhaseScope : public Tiles {
  public:
   PhaseScope(Tiles* tiles, PhaseTimes* times, StepPhase phase) : tiles_(tiles), times_(times), phase_(phase) {

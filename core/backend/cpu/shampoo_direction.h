@@ -60,7 +60,7 @@ class ShampooDirection {
   // Returns P, the filtered gradient contracted with every inverse root. Overwrites the gradient's working memory.
   BlockData<Real> Direction(BlockData<Real> h) const {
     Real* const first = context_.At(context_.layout.direction[0]);
-    // The gradient's memory may hold the tensor that the first contraction reads. Later contractions may overwrite it.
+    // The gradient's memory may hold the tensor that the first contraction reads. Only later contractions overwrite it.
     return Contract(h, first, context_.At(context_.layout.direction[1]), context_.At(context_.layout.gradient), -1);
   }
 
@@ -81,7 +81,7 @@ class ShampooDirection {
     return tensor;
   }
 
-  // Returns the gradient contracted with the present inverse roots of all dims but k. Source: KL-Shampoo (arXiv
+  // Returns the gradient contracted with the present inverse roots of all dims except k. Source: KL-Shampoo (arXiv
   // 2509.03378).
   BlockData<Real> Whiten(int k, const BlockData<Real>& g) const {
     return Contract(g, context_.At(context_.layout.direction[0]), context_.At(context_.layout.direction[1]),
@@ -94,7 +94,7 @@ class ShampooDirection {
     return TermFits(square, context_.program.factor_weight, context_.block.computation, factor);
   }
 
-  // Returns memory for another tensor, which does not overlap this one.
+  // Returns memory that does not overlap `tensor`, for a tensor of the same size.
   Real* SpareBeside(const BlockData<Real>& tensor) const {
     Real* const first = context_.At(context_.layout.direction[0]);
     return tensor.data == first ? context_.At(context_.layout.direction[1]) : first;

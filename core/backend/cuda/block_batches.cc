@@ -43,9 +43,8 @@ bool IsAlike(const BlockBatch& batch, const Block& block) {
          (!in_basis || batch.items[0].block->group == block.group);
 }
 
-// Appends the `count` blocks from `first` on, which are of one kind (KindOf), to the batch as a shape group, and
-// assigns their positions. *roots: the number of roots in all earlier shape groups; is increased by the roots of these
-// blocks.
+// Appends `count` blocks of one kind (KindOf), from blocks[first] on, to the batch as a shape group, and assigns their
+// positions. *roots: the number of roots in all earlier shape groups. The function adds the roots of these blocks.
 void AddShapeGroup(const std::vector<const Block*>& blocks, size_t first, size_t count, int64_t* roots,
                    BlockBatch* batch) {
   const Block& block = *blocks[first];

@@ -10,10 +10,10 @@
 
 namespace shampoo::cuda {
 
-// A device steps blocks, i.e. makes the step of the optimizer for them, in batches. The tensors of a batch's blocks are
-// stored one after another in working memory, contiguous and in the computation dtype. The square matrices of their
-// dims (factor matrices, inverse roots, ...) are stored in the same way. Tensors of equal shape are equally spaced, and
-// so are matrices of equal size, so that one batched call processes all of them.
+// A device steps blocks (makes the optimizer's step for them) in batches. The tensors of a batch's blocks are stored
+// one after another in working memory, contiguous and in the computation dtype. The square matrices of their dims
+// (factor matrices, inverse roots, ...) are stored in the same way. Tensors of equal shape are equally spaced, and so
+// are matrices of equal size, so that one batched call processes all of them.
 
 // Elements of a tile, the smallest unit of work of a CTA in elementwise kernels.
 inline constexpr int64_t kTileElements = 4096;

@@ -67,7 +67,7 @@ struct PlanCounts {
 // Returns whether the iteration of method muon needs a third buffer of tensors for this group.
 bool NeedsThirdBuffer(const DeviceSettings& group);
 
-// Returns the number of NormControlRow of a block: 0 if steps do not control its norm.
+// Returns how many rows of norm sums (NormControlRow) a block has: 0 if steps do not control its norm.
 int64_t NormRowsOf(const Block& block, const DeviceSettings& group);
 
 // Returns whether a basis of this group may be compared with the previous one (basis_tolerance).

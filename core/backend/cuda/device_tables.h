@@ -60,7 +60,7 @@ struct DeviceBlock {
   StateSlot basis[kMaxDims];
   StateSlot kl_scale[kMaxDims];
   StateSlot gradient_count;
-  StateSlot second_moment, grafting;  // `v` is a copy of one of them
+  StateSlot second_moment, grafting;  // `v` is a copy of second_moment if present, otherwise of grafting
   StateSlot radius;
   StateSlot iterate_offset, lr_sum, ema_offset;
   int64_t at;                   // first element in the tensors of its batch

@@ -75,8 +75,8 @@ struct GatherBucket {
   TileRange sent;   // the slices that this rank sends to owners in its own replica
   TileRange held;   // the slices that this rank holds, of blocks with owners in any replica
   TileRange owned;  // the slices of the blocks that this rank owns
-  // With several replicas, if an all-gather delivers updates: copies the received updates to this replica's segment of
-  // the exchange between replicas, which follows.
+  // Copies of received updates to this replica's segment of the exchange between replicas, which follows. None unless
+  // there are several replicas and an all-gather delivers updates.
   const GatherCopy* copies;
   int64_t copy_count;
 };
@@ -171,8 +171,8 @@ struct StepArgs {
   // requires a different task.
   const RootTask* tasks;
   const int64_t* block_counters;  // by block: its state snapshot_step or gradient_count before the step
-  // A block of this rank has a task, or a block of another rank has a regular one (IsRegularTask). The tasks of other
-  // ranks' blocks in eigenbases are not known.
+  // A block of this rank has a task, or a block of another rank has a regular task (IsRegularTask). If a method works
+  // in eigenbases, this rank does not know the tasks of other ranks' blocks.
   int32_t any_task;
   int32_t any_refresh;  // this rank refreshes some roots in this step
   int32_t captured;     // the stream is being captured into a graph; each replay determines its own step number
@@ -247,8 +247,8 @@ struct StepReport {
   int64_t steps;           // steps made
   int64_t skipped_steps;
   int64_t nonfinite_blocks;  // blocks skipped by the gradient check, and skipped updates
-  // skipped_block: the first block, in the order of the plan, that the gradient check skipped in the last step in which
-  // it skipped any. block_without_update: the same for skipped updates. Not valid before there is such a step.
+  // skipped_block: in the last step in which the gradient check skipped blocks, the first of them in the order of the
+  // plan. block_without_update: the same for skipped updates. Not valid before there is such a step.
   int64_t skipped_block;
   int64_t block_without_update;
   int64_t skipped_updates;
@@ -286,11 +286,10 @@ struct RootRetry {
 
 // Async roots that the library computes on the host (root_device host).
 //
-// The thread that steps calls start_host_roots to begin a job. It does so for each step that takes snapshots, and for
-// each step that needs the roots of snapshots for which there was no job, for example after a checkpoint was loaded.
-// Another thread of the library makes the other calls for the job, in this order: begin, then for each chunk of roots
-// fetch, wait and return, then end. The step that uses the roots is enqueued after `end` has returned. It must pass
-// kAdoptDeviceRoots.
+// The thread that steps calls start_host_roots to begin a job. Each step that takes snapshots has a job. A step also
+// has one if it needs roots of snapshots that had no job, for example after a checkpoint was loaded. Another thread of
+// the library makes the other calls for the job, in this order: begin, then for each chunk of roots fetch, wait and
+// return, then end. The step that uses the roots is enqueued after `end` has returned. It must pass kAdoptDeviceRoots.
 struct HostRootMemory {
   char* buffers[2];
   int64_t bytes;  // of each buffer
@@ -333,9 +332,9 @@ struct Table {
   // Sets the state to its values before the first step, in the order of the stream. block -1: the states of all owned
   // blocks and the counters; otherwise: the factor matrices of one block and the states that belong to them.
   Result (*initialize)(Engine* engine, void* arena, int64_t block, void* stream);
-  // Waits until the thread that enqueues async roots (root_device device) has enqueued the roots that a step with these
-  // tasks uses, and the roots whose copied factor matrices this step overwrites. tasks: by block. Returns, once, the
-  // first error of the thread. Call it before each step with tasks.
+  // Call it before each step with tasks (by block). Waits until the thread that enqueues async roots (root_device
+  // device) has enqueued the roots that the step uses, and the roots whose copied factor matrices the step overwrites.
+  // Returns the first error of the thread, but only once.
   Result (*await_async_roots)(Engine* engine, const RootTask* tasks);
   // Enqueues a step and writes its number to *ticket. Does not allocate. Waits only in the caller's collectives and in
   // refreshes: coupled iterations wait (docs/adr/0027), and eigensolvers of cuSOLVER may wait.
@@ -347,13 +346,13 @@ struct Table {
   Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);
   // Returns, by group, the group's step counter after the last step; 0: the group was not active, or the step changed
   // nothing. Use it only with an agreement of shards, which may activate groups that are not active according to the
-  // host, and only for steps that read_report has waited for.
+  // host. It is valid only for steps that read_report has waited for.
   const int64_t* (*counted_steps)(Engine*);
   // Returns statuses by factor matrix, in the order of the plan, as left by the steps that read_report has waited for.
   const RootStatus* (*roots)(Engine* engine);
-  // Returns, by block, its state snapshot_step (with root_async) or gradient_count (of a method in eigenbases), as left
-  // by the steps that read_report has waited for or as read by read_block_counters. 0: this rank has no such state of
-  // the block. Use it only if a block of this rank has such a state.
+  // Returns, by block, its state snapshot_step (with root_async) or gradient_count (of a method in eigenbases); 0: this
+  // rank has neither. The values are those after the steps that read_report has waited for, or those that
+  // read_block_counters has read. Use it only if a block of this rank has such a state.
   const int64_t* (*block_counters)(Engine* engine);
   // Reads from an arena the states that block_counters returns, in the order of the stream, and waits for them.
   Result (*read_block_counters)(Engine* engine, const void* arena, void* stream);

@@ -20,8 +20,8 @@ namespace shampoo::cuda {
 inline constexpr int64_t kJacobiUpTo = 32;
 
 // Chunks of at most kSingleUpToCount matrices of size kSingleFrom or more are decomposed one matrix at a time. Measured
-// on an H100: a batch of 2 to 8 matrices takes as long as 5 to 8 calls for one matrix each, at every size from 512 to
-// 2048. A batch of 2 matrices of size 256 takes as long as 1.3 calls.
+// on an H100: at every size from 512 to 2048, a batch of 2 to 8 matrices takes as long as 5 to 8 calls that decompose
+// one matrix each. A batch of 2 matrices of size 256 takes as long as 1.3 such calls.
 inline constexpr int64_t kSingleFrom = 512;
 inline constexpr int64_t kSingleUpToCount = 5;
 
@@ -80,8 +80,8 @@ inline RootLayout MakeRootLayout(RootMethod method, int64_t n, int64_t count, Dt
 }
 
 // Returns an estimate of the memory that cuSOLVER requests. The exact number is known only on a device. RootSolver uses
-// smaller chunks if cuSOLVER requests more than this. The formulas are upper bounds of the memory that cuSOLVER 12.0
-// requests on an H100, and at most a fifth larger (tests/cuda/gpu/probe.cc prints these numbers).
+// smaller chunks if cuSOLVER requests more than the estimate. For cuSOLVER 12.0 on an H100, the estimate is never too
+// small, and at most a fifth too large (tests/cuda/gpu/probe.cc prints these numbers).
 inline int64_t EstimatedSolverBytes(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   if (method != RootMethod::kEigen || n == 1) return 0;
   const auto element = static_cast<int64_t>(SizeOf(root_dtype));
@@ -120,10 +120,9 @@ inline int64_t LargestRootChunk(RootMethod method, int64_t n, int64_t count, Dty
   return fits;
 }
 
-// Returns how many of `count` matrices a chunk has.
+// Returns the number of matrices in a chunk if `count` matrices are divided into chunks of about the same size.
 inline int64_t RootsPerChunk(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   const int64_t fits = LargestRootChunk(method, n, count, root_dtype);
-  // Make all chunks about the same size.
   const int64_t chunks = std::max<int64_t>(1, (count + fits - 1) / fits);
   return std::max<int64_t>(1, (count + chunks - 1) / chunks);
 }

@@ -75,7 +75,7 @@ final class Network {
     }
   }
 
-  /** Returns the sum of a[i] * b[i], as eight partial sums: the order in which c_mlp adds. */
+  /** Returns the sum of a[i] * b[i], computed from eight partial sums in the order of c_mlp. */
   private static double dot(int n, double[] a, int a0, double[] b, int b0) {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0;
     for (int i = 0; i < n; i += 8) { // all layers have a multiple of 8 inputs

@@ -40,7 +40,7 @@ final class Options {
   final List<String> settings =
       new ArrayList<>(List.of("lr=0.03", "weight_decay=0.1"));
 
-  /** Returns null after --help, which prints the help. */
+  /** Returns the options. For --help, prints the help and returns null. */
   static Options parse(String[] args) {
     Options options = new Options();
     for (int i = 0; i < args.length; i += 2) {

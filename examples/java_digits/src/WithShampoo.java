@@ -9,7 +9,7 @@ import io.github.libshampoo.Optimizer;
 import io.github.libshampoo.Param;
 import io.github.libshampoo.Plan;
 
-/** The calls of libshampoo: config, plan, optimizer, bind, step. */
+/** The calls to libshampoo: config, plan, optimizer, bind, step. */
 final class WithShampoo implements AutoCloseable {
   final double lr;
   final long stateBytes;

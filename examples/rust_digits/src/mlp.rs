@@ -154,7 +154,7 @@ impl Mlp {
     }
 }
 
-/// Returns the sum of a[i] * b[i], as eight partial sums that compilers turn into vector instructions.
+/// Returns the sum of a[i] * b[i], computed from eight partial sums that compilers turn into vector instructions.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f32; 8];
     let (a, b) = (a.chunks_exact(8), b.chunks_exact(8));

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! The calls of libshampoo, except `libshampoo::version()`.
+//! The calls to libshampoo, except `libshampoo::version()`.
 
 use crate::mlp::TENSORS;
 use crate::options::Result;

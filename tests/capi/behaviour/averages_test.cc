@@ -82,7 +82,7 @@ TEST_CASE("averaging schedule_free trains and exports the points of its definiti
   CheckAveraging({{"averaging", "schedule_free"}, {"average_lr_power", "0"}}, 0.8, 0, 0);
 }
 
-TEST_CASE("with averaging schedule_free, steps without a gradient of a parameter count for its average") {
+TEST_CASE("with averaging schedule_free, the average of a parameter also counts steps without its gradient") {
   const Keys keys = kSgd + Keys{{"averaging", "schedule_free"}, {"lr", "0.1"}};
   Host host(keys, {Param("v", {2}, SHAMPOO_F64), Param("w", {2}, SHAMPOO_F64)});
   std::mt19937_64 random(2);

@@ -147,7 +147,7 @@ TEST_CASE("with diagonal gradients method soap is Adam, also after eigenvalues c
   }
 }
 
-TEST_CASE("with first_step use, the first gradient is the first update of Adam in its own eigenbasis") {
+TEST_CASE("with first_step use, Adam's first update uses the first gradient, in the eigenbasis of this gradient") {
   Host host(kSoap + Keys{{"first_step", "use"}, {"relative_epsilon", "0"}, {"precondition_frequency", "3"}},
             {Param("w", {3, 3}, SHAMPOO_F64)});
   AdamReference adam{0.95, 0.95, 1e-12};
@@ -407,8 +407,8 @@ TEST_CASE(
       expected[k] = SumOf(0.75, expected[k], 4, GramOf(g[1], shape, k, 0.25 * static_cast<double>(shape[k]) / 24));
       CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected[k]) < 1e-13);
     }
-    // The eigenvalues are averages of the diagonal elements of the factor matrix's terms in the eigenbasis. Their sum
-    // is compared, because it is a trace, which does not depend on the basis.
+    // In the eigenbasis, the eigenvalues are averages of the diagonals of the terms of the factor matrix. Only their
+    // sum is compared: it is a trace, so it does not depend on the basis.
     for (size_t k = 0; k < 3; ++k) {
       double trace = 0, sum = 0;
       const BasisVector gram = GramOf(g[1], shape, k, 4 * 0.25 * static_cast<double>(shape[k]) / 24);

@@ -173,8 +173,8 @@ double NormOf(const Array& values) {
 }
 
 TEST_CASE(
-    "norm_control hyperball keeps the norm that the parameter had before its first update, and moves it by lr times "
-    "that norm") {
+    "with norm_control hyperball, a parameter keeps the norm from before its first update, and a step moves it by lr "
+    "times this norm") {
   for (const FactorMethod& method : kFactorMethods) {
     CAPTURE(std::string(method.name));
     const bool skips_first = method.keys[0].first == "method";

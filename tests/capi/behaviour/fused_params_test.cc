@@ -35,9 +35,8 @@ void SetRowSplits(const std::vector<int64_t>& sizes, shampoo_param_desc* desc) {
   std::copy(sizes.begin(), sizes.end(), desc->row_splits);
 }
 
-// Lists the elements of the parts, part by part, and returns the index of each of them within the fused parameter. The
-// length of the divided dim is the sum of the sizes. `outer` is the product of the dims before it, and `inner` the
-// product of the dims after it.
+// Returns the index of each element in the fused parameter, part by part. The length of the divided dim is the sum of
+// the sizes. `outer` is the product of the dims before the divided dim, and `inner` the product of the dims after it.
 std::vector<size_t> ElementsOfParts(const std::vector<int64_t>& sizes, int64_t outer, int64_t inner) {
   const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   std::vector<size_t> elements;

@@ -23,7 +23,7 @@ double MeanSquare(const BasisVector& values) {
   return sum / static_cast<double>(values.size());
 }
 
-TEST_CASE("the first gradient sets all eigenvalues to a root of its mean square, which also whitens its own term") {
+TEST_CASE("the first gradient sets all eigenvalues to a root of its mean square, and is itself whitened by them") {
   std::mt19937_64 random(5);
   const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
   const std::vector<size_t> shape = {2, 3, 4};

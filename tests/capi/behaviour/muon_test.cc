@@ -83,7 +83,7 @@ std::vector<std::vector<char>> ParametersAfterScaledSteps(const Keys& keys, int3
   return {host.tensors[0].w.bytes(), host.tensors[1].w.bytes()};
 }
 
-TEST_CASE("multiplying gradients by a power of two changes no bit of the steps of method muon and sign") {
+TEST_CASE("multiplying gradients by a power of two changes no bit of the steps of methods muon and sign") {
   std::vector<Keys> methods = {{{"method", "sign"}, {"lr", "0.01"}},
                                {{"method", "muon"}, {"ns_norm", "schatten4"}, {"ns_coefficients", "jordan"}},
                                {{"method", "muon"}, {"orthogonalization", "exact"}, {"update_norm", "rms"}}};

@@ -22,7 +22,7 @@ std::string WarningOf(const Keys& keys,
   return warning;
 }
 
-TEST_CASE("the warning counts factor matrices without full rank at their first root and names the worst") {
+TEST_CASE("the warning counts the factor matrices that are rank-deficient at their first root, and names the worst") {
   // Each step raises the rank of w/0/factor.0 by at most 4, and the rank of b/0/factor.0 by at most 1. After two steps,
   // the ranks are at most 8 of 16 and 2 of 9.
   const std::string after_two = WarningOf({{"precondition_frequency", "2"}});

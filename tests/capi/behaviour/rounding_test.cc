@@ -82,7 +82,7 @@ TEST_CASE("stochastic rounding stores each element of a state as one of the two 
   }
 }
 
-TEST_CASE("a second moment in bf16 follows one in float32, although its decay is near 1") {
+TEST_CASE("with stochastic rounding, a bf16 second moment follows that of a float32 run, even with beta2 near 1") {
   // The gradients are three times as large in the first 2,000 steps as in later steps. With rounding to nearest, the
   // second moment would not decrease again.
   const Keys keys = {{"method", "adam"}, {"beta1", "0"}, {"beta2", "0.999"}, {"lr", "1e-06"}};

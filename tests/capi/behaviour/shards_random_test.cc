@@ -8,7 +8,7 @@ namespace shampoo_test {
 namespace {
 
 // Divides the elements [first, end) of a tensor into pieces and returns their shapes. A piece consists of as many
-// slices along one dim as fit. The dim is the outermost one of which a slice begins at the start of the piece and fits.
+// slices as fit, along the outermost dim that has a whole slice at the start of the piece.
 std::vector<std::vector<int64_t>> Pieces(const std::vector<int64_t>& shape, int64_t first, int64_t end) {
   std::vector<std::vector<int64_t>> pieces;
   while (first < end) {

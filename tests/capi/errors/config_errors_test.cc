@@ -49,7 +49,7 @@ std::vector<std::string> WrongTexts(const shampoo_key_info& key) {
   return texts;
 }
 
-TEST_CASE("every key rejects a text that is not one of its values and reports what it accepts") {
+TEST_CASE("every key rejects a string that is not one of its values and reports what it accepts") {
   const ConfigPtr config = MakeChangedConfig();
   for (const shampoo_key_info& key : KeyTable()) {
     for (const std::string& text : WrongTexts(key)) {
@@ -197,7 +197,7 @@ TEST_CASE("a key name of another optimizer gets the name of the matching key as 
   CheckUnchanged(config);
 }
 
-TEST_CASE("a misspelled choice gets a suggestion, and a choice that is not similar to any does not") {
+TEST_CASE("a misspelled choice gets a suggestion only if it is similar to a valid choice") {
   const ConfigPtr config = MakeChangedConfig();
   const struct {
     const char* key;
@@ -260,7 +260,7 @@ TEST_CASE("shampoo_config_describe_key accepts only indices below the count") {
   CHECK_ERROR(shampoo_config_describe_key(0, nullptr), SHAMPOO_E_INVALID, {"info is NULL"});
 }
 
-TEST_CASE("a text from shampoo_config_get sets the same value again") {
+TEST_CASE("a string from shampoo_config_get sets the same value again") {
   shampoo_config* made = nullptr;
   RequireOk(shampoo_config_create(&made));
   const ConfigPtr config(made);

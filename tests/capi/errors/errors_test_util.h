@@ -12,8 +12,8 @@
 
 namespace shampoo_test {
 
-// Returns a message about the first of the words that is not in the last error, or "" if all are. The text of an
-// earlier failure cannot match because CHECK_ERROR replaces the last error before its call.
+// Returns a message about the first of the words that is not in the last error, or "" if all are. CHECK_ERROR
+// replaces the last error before the call, so the message of an earlier failure cannot match.
 inline std::string MissingWord(std::initializer_list<std::string> words) {
   const std::string text = shampoo_last_error();
   for (const std::string& word : words) {

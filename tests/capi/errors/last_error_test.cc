@@ -27,7 +27,7 @@ TEST_CASE("the last error belongs to the thread, and only a failed call changes 
   CHECK(shampoo_last_error() == here);
 }
 
-TEST_CASE("an optimizer keeps the text of its last failure on any thread") {
+TEST_CASE("an optimizer keeps the message of its last failure, whichever thread made the call") {
   SmallModel model;
   SmallModel other;
   CHECK(std::string(shampoo_optimizer_error(model.get())) == "");
@@ -36,7 +36,7 @@ TEST_CASE("an optimizer keeps the text of its last failure on any thread") {
   const std::string text = shampoo_optimizer_error(model.get());
   CHECK(text.find("\"weight\"") != std::string::npos);
   CHECK(std::string(shampoo_optimizer_error(other.get())) == "");
-  // A call that succeeds does not change the text, and neither does a call that only reads and fails.
+  // Calls that succeed, and failed calls that only read, leave the message unchanged.
   model.Bind();
   RequireOk(shampoo_optimizer_step(model.get(), nullptr));
   double value = 0;
@@ -45,12 +45,12 @@ TEST_CASE("an optimizer keeps the text of its last failure on any thread") {
   CHECK(shampoo_optimizer_error(model.get()) == text);
 }
 
-TEST_CASE("a text that is too long is truncated between two characters and marked") {
+TEST_CASE("a message that is too long is truncated between two characters and marked") {
   constexpr size_t kKept = 4095;  // bytes of a message
   constexpr char kMark[] = " ... (cut off)";
   shampoo_config* config = nullptr;
   RequireOk(shampoo_config_create(&config));
-  // Characters of 1 to 4 bytes, shifted so that the limit of the text is at each of their bytes.
+  // Characters of 1 to 4 bytes. The shift moves the size limit of a message to each byte of a character.
   for (const std::string character : {"a", "ä", "权", "\U0001F680"}) {
     for (size_t shift = 0; shift < character.size(); ++shift) {
       std::string key(shift, 'x');
@@ -67,7 +67,7 @@ TEST_CASE("a text that is too long is truncated between two characters and marke
       CHECK((kept.size() - at - shift) % character.size() == 0);
     }
   }
-  // The next text is complete again.
+  // The next message is complete again.
   CHECK_ERROR(shampoo_config_create(nullptr), SHAMPOO_E_INVALID, {"out is NULL"});
   CHECK(std::string(shampoo_last_error()).size() < 100);
   shampoo_config_destroy(config);

@@ -13,7 +13,7 @@ namespace shampoo_test {
 
 // Returns the file calls of a rank in work(), which is a save or a load of the job.
 std::vector<FileCall> CallsOf(SavingJob* job, int rank, const std::function<void()>& work);
-// Returns the values of errno with which such a call may fail.
+// Returns the values of errno with which this call may fail.
 std::vector<int> ErrorsOf(const FileCall& call);
 // Returns the message of an errno, such as "No space left on device".
 std::string ReasonOf(int error);

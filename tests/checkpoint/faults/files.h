@@ -10,7 +10,7 @@ namespace shampoo_test {
 // A temporary directory of a test, which is removed with its contents.
 class Scratch {
  public:
-  enum class On { kMemory, kDisk };  // kMemory: in a file system in memory, if there is one, where syncs cost nothing
+  enum class On { kMemory, kDisk };  // kMemory: in a memory file system, if there is one, because syncs are fast there
   explicit Scratch(On on = On::kMemory);
   ~Scratch();
   Scratch(const Scratch&) = delete;

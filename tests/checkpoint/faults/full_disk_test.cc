@@ -72,7 +72,7 @@ bool MountMemory(const std::string& at, const std::string& size) {
 
 constexpr char kMayNot[] = "this process may not mount a file system";
 
-// Checks the message of a child process. If the process may not mount, this is printed and the test does not fail.
+// Checks the message of a child process. If the child may not mount a file system, prints this and does not fail.
 void CheckUnlessSkipped(const std::string& wrong) {
   if (wrong == kMayNot) {
     std::printf("skipped: %s\n", kMayNot);

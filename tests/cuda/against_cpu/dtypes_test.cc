@@ -1,5 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+//
+// Courses with different dtypes of parameters and states: the device must agree with the CPU.
 #include "tests/cuda/against_cpu/course.h"
 #include "tests/cuda/tools/stage.h"
 

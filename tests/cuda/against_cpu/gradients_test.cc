@@ -1,5 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+//
+// Courses with missing, invalid and changing gradients, and changed hyper-parameters: the device must agree with the
+// CPU.
 #include <cmath>
 #include <limits>
 

@@ -1,5 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+//
+// Courses with different keys: the device must agree with the CPU.
 #include <cmath>
 
 #include "tests/cuda/against_cpu/course.h"

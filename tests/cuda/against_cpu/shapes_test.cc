@@ -1,5 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+//
+// Courses with different shapes: the device must agree with the CPU.
 #include "tests/cuda/against_cpu/course.h"
 
 namespace shampoo_test {

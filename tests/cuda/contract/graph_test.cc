@@ -207,7 +207,7 @@ TEST_CASE("a step at which roots are due fails during a capture, and the capture
 }
 
 // Uses a graph that was captured before the first roots, and one captured after them.
-TEST_CASE("the device rejects a replay at a step with another schedule, and the next call reports it") {
+TEST_CASE("the device rejects a replay if the step needs other work than was captured, and the next call reports it") {
   struct Case {
     int captured, replayed;
     Keys keys = {};

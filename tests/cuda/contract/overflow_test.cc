@@ -65,7 +65,7 @@ TEST_CASE("an update that would not be finite is skipped, as on the CPU, and the
   }
 }
 
-TEST_CASE("an infinite parameter without decay does not skip the update of its block, as on the CPU") {
+TEST_CASE("a block with an infinite parameter and without decay is updated, as on the CPU") {
   for (const char* momentum : {"0", "0.9"}) {
     const StageWithStream stream;
     ModelSpec spec;

@@ -315,7 +315,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a call that a capture does not allow invalid
     begin();
     CHECK(cudaMemsetAsync(data, 0, 4, nullptr) == cudaErrorStreamCaptureImplicit);
   }
-  SUBCASE("not the legacy stream, if the captured stream does not wait for it") {
+  SUBCASE("the legacy stream is allowed if the captured stream does not wait for it") {
     begin();
     CHECK(cudaMemsetAsync(data, 0, 4, nullptr) == cudaSuccess);
     breaks = false;

@@ -147,7 +147,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a missing wait for an event is detected") {
   CHECK(fake_cuda_cancel_failures() == 0);
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "a wait is for the most recent record at the time of the call") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "a stream waits for the most recent record of an event at the time of the call") {
   CHECK(cudaStreamWaitEvent(stream[1], event, 0) == cudaSuccess);  // never recorded: does not wait
   CHECK(cudaEventRecord(event, stream[0]) == cudaSuccess);
   CHECK(cudaStreamWaitEvent(stream[1], event, 0) == cudaSuccess);

@@ -15,8 +15,9 @@ constexpr int64_t kTooManyCalls = 1000;
 
 shampoo_status CodeOf(int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }
 
-void FailHere(int64_t n) {
-  fake_cuda_fail_here(nullptr, n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
+// Makes call number n + distance of CUDA of this thread fail.
+void FailHere(int64_t n, int64_t distance = 0) {
+  fake_cuda_fail_here(nullptr, n + distance, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
 }
 
 std::string NameOf(int rank) { return "rank " + std::to_string(rank); }
@@ -183,17 +184,22 @@ std::string TextOf(const FaultyShards& job) {
 
 }  // namespace
 
-void FailInStepOfShards(const FaultyShards& job) {
+void FailInStepOfShards(const FaultyShards& job, int64_t distance) {
+  const int64_t planned = distance == 0 ? 1 : 2;
   Endings endings;
   for (int64_t n = 1;; ++n) {
     CAPTURE(TextOf(job));
+    CAPTURE(distance);
     CAPTURE(n);
     REQUIRE(n < kTooManyCalls);
     const Stage stage;
     Shards ranks(job);
     Begin(&ranks);
-    ranks.StepAndFail([n] { FailHere(n); });
-    if (fake_cuda_cancel_failures() != 0) {
+    ranks.StepAndFail([n, distance] {
+      FailHere(n);
+      if (distance != 0) FailHere(n, distance);
+    });
+    if (fake_cuda_cancel_failures() == planned) {
       CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
       break;
     }
@@ -214,8 +220,12 @@ void FailInStepOfShards(const FaultyShards& job) {
     CHECK((status == CodeOf(n) || status == SHAMPOO_E_COMM));
     ranks.CheckThatAllEnd(&endings);
   }
-  CHECK(endings[SHAMPOO_E_DEVICE] > 3);
-  CHECK(endings[SHAMPOO_E_NOMEM] > 3);
+  if (distance == 0) {
+    CHECK(endings[SHAMPOO_E_DEVICE] > 3);
+    CHECK(endings[SHAMPOO_E_NOMEM] > 3);
+  } else {
+    CHECK(endings[SHAMPOO_E_COMM] > 3);
+  }
   CHECK(endings[SHAMPOO_OK] > 2);
 }
 
@@ -253,10 +263,21 @@ void FailCollectives(const FaultyShards& job, bool of_shards, bool takes_part) {
 
 }  // namespace
 
-void FailInRejectedStep(const FaultyShards& job, int shards) {
+const RejectedStep kRejectedByDevices = {SHAMPOO_E_NUMERIC, "gradient", [](DeviceRanks* ranks, int) {
+                                           for (int rank = 0; rank < ranks->world(); ++rank) {
+                                             Model& model = (*ranks)[rank];
+                                             model.SetGradient(0, std::vector<double>(model.elements(0), NAN));
+                                           }
+                                         }};
+const RejectedStep kRejectedByHost = {
+    SHAMPOO_E_STATE, "the state \"group.0/step\" is -5",
+    [](DeviceRanks* ranks, int faulty) { (*ranks)[faulty].SetState("group.0/step", {-5}); }};
+
+void FailInRejectedStep(const FaultyShards& job, int shards, const RejectedStep& step) {
   Endings endings;
   for (int64_t n = 1;; ++n) {
     CAPTURE(TextOf(job));
+    CAPTURE(step.words);
     CAPTURE(n);
     REQUIRE(n < kTooManyCalls);
     const Stage stage;
@@ -266,9 +287,7 @@ void FailInRejectedStep(const FaultyShards& job, int shards) {
     ranks.OnEvery([](int, Model* model) { return StepAndWait(model); });
     REQUIRE(ranks.DifferencesFrom(SHAMPOO_E_INVALID) == "");
     for (int rank = 0; rank < ranks.world(); ++rank) Must(shampoo_optimizer_set(ranks[rank].optimizer, 0, "lr", 0.5));
-    for (int rank = 0; rank < ranks.world(); ++rank) {
-      ranks[rank].SetGradient(0, std::vector<double>(ranks[rank].elements(0), NAN));
-    }
+    step.spoil(&ranks, job.faulty);
     ranks.OnEvery([&](int rank, Model* model) {
       if (rank == job.faulty) FailHere(n);
       return StepAndWait(model);
@@ -277,8 +296,8 @@ void FailInRejectedStep(const FaultyShards& job, int shards) {
     CAPTURE(ranks.text(job.faulty));
     const shampoo_status status = ranks.status(job.faulty);
     ++endings[status];
-    if (status == SHAMPOO_E_NUMERIC) {
-      CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"gradient"}) == "");
+    if (status == step.status && status == ranks.status(job.faulty == 0 ? 1 : 0)) {
+      CHECK(ranks.DifferencesFrom(status, {step.words}) == "");
     } else if (ranks.status(job.faulty == 0 ? 1 : 0) == CodeOf(n)) {
       CHECK(ranks.DifferencesFrom(CodeOf(n), {"(...) failed: "}) == "");
     } else {
@@ -286,7 +305,7 @@ void FailInRejectedStep(const FaultyShards& job, int shards) {
     }
     if (!has_failed) break;
   }
-  CHECK(endings[SHAMPOO_E_NUMERIC] > 0);
+  CHECK(endings[step.status] > 0);
   CHECK(endings[SHAMPOO_E_DEVICE] > 3);
   CHECK(endings[SHAMPOO_E_NOMEM] > 3);
 }

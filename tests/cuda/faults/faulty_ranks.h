@@ -52,6 +52,15 @@ struct FaultyShards {
   const char* lag = "1";  // status_lag
 };
 
+// Why the ranks reject a step in which no call fails.
+struct RejectedStep {
+  shampoo_status status;
+  const char* words;  // in the error
+  void (*spoil)(DeviceRanks* ranks, int faulty);
+};
+extern const RejectedStep kRejectedByDevices;  // gradients of all ranks have NaN
+extern const RejectedStep kRejectedByHost;     // the host of the rank `faulty` finds a wrong counter
+
 // A job that creates its optimizers.
 struct CreatingJob {
   int copies;
@@ -72,10 +81,11 @@ void FailCollective(ThreadComm* comm, int rank, int64_t call, bool takes_part);
 
 // If the rank can report its error, all ranks must return it and continue. Otherwise, no rank may wait.
 void FailInStepOfReplicas(const ReplicaKind& kind, int faulty);
-void FailInStepOfShards(const FaultyShards& job);
-// The same in a step that the devices reject because of a gradient, after an earlier step was rejected because the
+// distance: call number n + distance of the rank fails, too; 0: no other call fails.
+void FailInStepOfShards(const FaultyShards& job, int64_t distance = 0);
+// The same in a step that is rejected for another reason, after an earlier step was rejected because the
 // hyper-parameters of the ranks differed.
-void FailInRejectedStep(const FaultyShards& job, int shards);
+void FailInRejectedStep(const FaultyShards& job, int shards, const RejectedStep& step);
 // A collective of the shards of a copy fails, and then a collective of the copies of a shard.
 void FailCollectivesOfShards(const FaultyShards& job);
 Endings FailInCreate(const CreatingJob& job, int faulty);

@@ -34,17 +34,31 @@ TEST_CASE("a shard fails: all shards of all copies return, and later steps fail 
   }
 }
 
-TEST_CASE("a call fails in a step that the devices reject: all ranks return" * NeedsFake()) {
-  FailInRejectedStep({{"local", false}, 2, kFaulty}, 1);
-  FailInRejectedStep({{"gather", true}, 1, kFaulty}, 2);
+TEST_CASE("two calls of a shard fail in one step: all shards return" * NeedsFake()) {
+  FailInStepOfShards({{"local", false}, 1, kFaulty}, 1);
 }
 
-TEST_CASE("a call fails in a step that the devices reject, with other kinds of exchanges" *
+TEST_CASE("two calls of a shard fail in one step, with other kinds of exchanges" * doctest::test_suite("long")) {
+  for (const ShardKind& kind : kShardKinds) {
+    for (const int64_t distance : {1, 2, 7}) FailInStepOfShards({kind, 2, kFaulty}, distance);
+  }
+}
+
+TEST_CASE("a call fails in a step that is rejected for another reason: all ranks return" * NeedsFake()) {
+  FailInRejectedStep({{"local", false}, 2, kFaulty}, 1, kRejectedByDevices);
+  FailInRejectedStep({{"gather", true}, 1, kFaulty}, 2, kRejectedByDevices);
+  FailInRejectedStep({{"local", false}, 2, kFaulty}, 1, kRejectedByHost);
+  FailInRejectedStep({{"gather", true}, 1, kFaulty}, 2, kRejectedByHost);
+}
+
+TEST_CASE("a call fails in a step that is rejected for another reason, with other kinds of exchanges" *
           doctest::test_suite("long")) {
   for (const ShardKind& kind : kShardKinds) {
     for (const int copies : {1, 2}) {
       if (copies == 1 && kind.on_host.of_shards) continue;
-      FailInRejectedStep({kind, copies, kFaulty, "0"}, 2);
+      for (const RejectedStep& step : {kRejectedByDevices, kRejectedByHost}) {
+        FailInRejectedStep({kind, copies, kFaulty, "0"}, 2, step);
+      }
     }
   }
 }

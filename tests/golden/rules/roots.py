@@ -16,7 +16,7 @@ def norm(x: np.ndarray) -> float:
 
 
 def newton(a: np.ndarray, r: int, k: Keys, margins: list[float]) -> np.ndarray:
-    """Return A^(-1/r) by the coupled inverse Newton iteration; margins: distance from the tolerance at each iteration."""
+    """Return A^(-1/r) by the coupled inverse Newton iteration. Append each distance from the tolerance to margins."""
     one = np.eye(len(a), dtype=a.dtype)
     z = (r + 1) / (2 * norm(a))
     x, y = z ** (1 / r) * one, z * a

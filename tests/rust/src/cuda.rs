@@ -169,8 +169,8 @@ fn shard_of(count: usize, rank: usize, shards: usize) -> std::ops::Range<usize> 
     (rank * most).min(count)..((rank + 1) * most).min(count)
 }
 
-/// Trains the model for six steps on the device. Returns the parameters, or this rank's shards of them. comm: takes host
-/// memory; its ranks are shards if `gathers`, and replicas otherwise.
+/// Trains the model for six steps on the device. Returns the parameters, or this rank's shards of them. `comm` takes
+/// host memory. Its ranks are shards if `gathers` is true, otherwise replicas.
 fn train(cuda: &Cuda, comm: Option<Thread>, world: usize, gathers: bool) -> Vec<Vec<f32>> {
     let rank = comm.as_ref().map_or(0, |comm| comm.rank);
     let (shard, shards) = if gathers { (rank, world) } else { (0, 1) };

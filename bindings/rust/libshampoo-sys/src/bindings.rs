@@ -392,12 +392,12 @@ pub struct shampoo_optimizer_desc {
     pub device_type: i32,
     /// Number of the device in CUDA's numbering. Default: 0. On the CPU it must be 0.
     pub device_id: i32,
-    /// Ranks that hold the same parameters. Its world and rank must equal the plan's replica_world and replica_rank. NULL
-    /// (default): one rank. On the CPU, the communicator must take host memory. The optimizer keeps its own reference.
+    /// Communicator of the ranks that hold the same parameters. Its world and rank must be the plan's replica_world and
+    /// replica_rank. NULL (default): one rank. On the CPU it must take host memory. The optimizer keeps a reference.
     pub replica_comm: *mut shampoo_comm,
-    /// Ranks that hold the shards of one copy. Its world and rank must equal the plan's shard_world and shard_rank. NULL
-    /// (default): each rank steps its shards on its own, and does not learn of errors on other ranks; not possible with
-    /// "shard_mode" gather. Memory and references are as for replica_comm.
+    /// Communicator of the ranks that hold the shards of one copy. Its world and rank must be the plan's shard_world and
+    /// shard_rank. NULL (default): each rank steps its shards on its own, and does not learn of errors on other ranks;
+    /// not possible with "shard_mode" gather. Memory and references are as for replica_comm.
     pub shard_comm: *mut shampoo_comm,
     /// Memory functions. NULL (default): the library's own.
     pub allocator: *const shampoo_allocator,
@@ -480,20 +480,20 @@ pub struct shampoo_root_info {
     pub converged: i32,
     /// Number of further attempts by the recovery ladder; 0 if the first attempt succeeded.
     pub retried: i32,
-    /// max |A x^p - I|, elementwise, in float64. A is the matrix including epsilon, and p is
+    /// Largest element of |A x^p - I|, in float64. A is the matrix including epsilon, and p is
     /// root_num / (root_den \* exponent_multiplier). With pseudo_inverse, I is replaced by the projector onto the kept
     /// directions. NaN if x^p cannot be computed; 0 if the exponent is 0.
     pub residual: f64,
 }
 
 extern "C" {
-    /// Creates an optimizer for tensors. Call shampoo_create(), which passes tensor_size.
+    /// Creates an optimizer for tensors. Call shampoo_create() instead: it passes tensor_size.
     ///
     /// - `out` receives the optimizer. Release it with shampoo_optimizer_destroy().
     /// - `options` keys and values as for shampoo_config_parse(), such as "lr=0.01 weight_decay=0.1". NULL or "": the
     ///   defaults. The key "output" must have its default, because parameters are updated in place.
     /// - `tensors` array of `count` elements, tensor_size bytes apart. data and grad are bound: they must live until
-    ///   others are bound in their place or the optimizer is destroyed. May be NULL if count is 0.
+    ///   other buffers are bound in their place or the optimizer is destroyed. May be NULL if count is 0.
     /// - `count` number of tensors, \>= 0.
     /// - `tensor_size` sizeof(shampoo_tensor) of the caller.
     /// - returns `SHAMPOO_E_INVALID`: options has a wrong key or value, or a tensor has a wrong field.
@@ -691,14 +691,14 @@ extern "C" {
     ///   - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
     ///   than 2^20 blocks: choose another "max_preconditioner_dim";
     ///   - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
-    ///   - with method shampoo, "grafting" none and "route" auto, a role is not SHAMPOO_HIDDEN: no method would update it;
+    ///   - with shampoo, "grafting" none and "route" auto, a parameter's role is not SHAMPOO_HIDDEN: nothing updates it;
     ///   - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
     ///   makes a part whose last dim is merged with another ("use_merge_dims");
     ///   - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
     ///   are local;
     ///   - with method muon, a tensor is not a matrix and "route" is off, or shards are local and "muon_local" is false;
-    ///   - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards are
-    ///   neither parts that contain each element exactly once, nor copies of the whole parameter.
+    ///   - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards overlap
+    ///   or leave gaps, unless each is the whole parameter.
     pub fn shampoo_plan_finish(plan: *mut shampoo_plan) -> shampoo_status;
     /// Returns the number of blocks of all owners.
     ///
@@ -729,8 +729,8 @@ extern "C" {
     ///   - "comm": what the rank sends to other ranks in a step, with padding and headers, but without the few bytes of
     ///   status (docs/many_ranks.md).
     ///
-    ///   With "shard_mode" gather, these are the sizes for a shard_comm that has all_to_all. For one without it, use
-    ///   "workspace.all_gather", "total.all_gather" and "comm.all_gather".
+    ///   With "shard_mode" gather, these are the sizes for a shard_comm that has all_to_all. For a shard_comm without
+    ///   all_to_all, use "workspace.all_gather", "total.all_gather" and "comm.all_gather".
     /// - `bytes_out` receives the number of bytes.
     /// - returns `SHAMPOO_E_STATE`: the plan is not finished.
     pub fn shampoo_plan_bytes(
@@ -841,7 +841,7 @@ extern "C" {
     /// - `state_out` arena that steps write: state_in itself for steps in place, otherwise without overlap. Both are
     ///   memory of the optimizer's device, aligned to 64 bytes, of the size that shampoo_plan_bytes() returns for "state".
     ///   Both NULL: the arena with which the optimizer was created.
-    /// - returns `SHAMPOO_E_INVALID`: one of the two is NULL, an address is misaligned, or the arenas overlap in part.
+    /// - returns `SHAMPOO_E_INVALID`: only one of the two is NULL, an address is misaligned, or the arenas overlap in part.
     pub fn shampoo_optimizer_bind_state(
         opt: *mut shampoo_optimizer,
         state_in: *const c_void,
@@ -866,17 +866,17 @@ extern "C" {
         value: f64,
     ) -> shampoo_status;
     /// Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
-    /// the CPU, a step that reads a bound scalar sets the value to it. Some values leave the choice to the library: "auto",
-    /// -1 for "start_preconditioning_step", and 0 for "threads". For these, it returns the number that the library uses, if
-    /// there is one number for all blocks.
+    /// the CPU, each step sets the value to the bound scalar, if there is one. Some values leave the choice to the library:
+    /// "auto", -1 for "start_preconditioning_step", and 0 for "threads". For these, this function returns the number that
+    /// the library uses, if that number is the same for all blocks.
     ///
     /// - `opt` read.
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
     /// - `key` a key of type "f64", "i64" or "bool" (0 or 1).
     /// - `value_out` receives the value.
-    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key; its value is not a number; or its value is "auto" and has
-    ///   no single number, because it depends on the block ("root_rank_rtol", "relative_epsilon", "kl_init", "kl_cap") or
-    ///   because the group's method does not read the key.
+    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key; the value is not a number; or the value is "auto", and the
+    ///   number that the library uses depends on the block ("root_rank_rtol", "relative_epsilon", "kl_init", "kl_cap") or
+    ///   does not exist, because the group's method does not read the key.
     pub fn shampoo_optimizer_get(
         opt: *const shampoo_optimizer,
         group: i32,
@@ -919,9 +919,9 @@ extern "C" {
     ///   every later step fails.
     pub fn shampoo_optimizer_step(opt: *mut shampoo_optimizer, stream: *mut c_void) -> shampoo_status;
     /// Writes averages of the parameters, for evaluation and for use after training: (1 - blend) times the parameter plus
-    /// blend times its average. The keys "averaging" and "weight_ema" select the average; the parameters of groups without
-    /// one are copied. Parameters and state are unchanged. With several ranks the call is collective. On CUDA it needs one
-    /// replica and no gathered shards. It is enqueued on the last call's stream, which must not be in a capture.
+    /// blend times its average. The keys "averaging" and "weight_ema" select the average. Parameters without an average are
+    /// copied. Parameters and state are unchanged. With several ranks the call is collective. On CUDA it does not support
+    /// several replicas or gathered shards, and is enqueued on the last call's stream, which must not be in a capture.
     ///
     /// - `opt` read.
     /// - `blend` in \[0, 1\]; 1 writes the averages.
@@ -953,8 +953,8 @@ extern "C" {
     /// - `opt` queried. NULL gives "".
     /// - returns the message; "" if no call has failed. Valid until the next call with the optimizer.
     pub fn shampoo_optimizer_error(opt: *const shampoo_optimizer) -> *const c_char;
-    /// Returns a counter of the optimizer. Counters start at 0 when it is created, unless noted. On CUDA they include only
-    /// the steps whose results a call has already reported. Keys:
+    /// Returns a counter of the optimizer. Counters are 0 in a new optimizer, unless noted. On CUDA they include only the
+    /// steps whose results a call has already reported. Keys:
     ///
     /// - "steps": steps made.
     /// - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it. A step without
@@ -972,7 +972,7 @@ extern "C" {
     ///   (eigendecomposition of one matrix instead of a batch), "root_retried_device_newton" (Newton iteration).
     /// - "root_reused": previous roots kept because every rung failed.
     /// - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
-    ///   the key "track_times": seconds that all steps spent in a phase; on the CPU over all threads, on CUDA in the stream.
+    ///   the key "track_times": seconds of all steps in a phase; on the CPU summed over threads, on CUDA in the stream.
     /// - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": errors of the inverse roots of the
     ///   last refresh (docs/roots.md). STAT is mean, median, p90 (the 90th percentile) or max over all factor matrices, or
     ///   worst: the index of the matrix with the largest error, counted from 0 over the factor matrices of all blocks in the
@@ -1087,18 +1087,18 @@ extern "C" {
     /// state) must match, and the checkpoint must have every state that the optimizers need (docs/checkpoints.md). Other
     /// hyper-parameters are those of the loading optimizer; the log lists the differences. The key "on_block_mismatch" says
     /// what happens to blocks that the checkpoint does not have, for example because "shard_mode" is local and the number of
-    /// shards differs; by default the load fails. A load that fails leaves the optimizers unchanged, with one exception: if
-    /// it fails while it writes large states, it can make them unusable. Steps then fail with SHAMPOO_E_STATE until a load
-    /// succeeds. Collective over world. Blocks until it is done.
+    /// shards differs; by default the load fails. A load that fails leaves the optimizers unchanged, with one exception: a
+    /// failure while large states are written can make the optimizers unusable. Steps then fail with SHAMPOO_E_STATE until a
+    /// load succeeds. Collective over world. Blocks until the load is done.
     ///
     /// - `opts` the optimizers of this rank. Together, the optimizers of all ranks must have all parameters of the
     ///   checkpoint. If arenas are bound, the last state_out is written: bind it as the next state_in.
     /// - `count` number of optimizers of this rank, \>= 0.
     /// - `world` as for shampoo_save().
-    /// - `directory` directory of checkpoints, of which the last one is loaded, or path of the index of one of them.
+    /// - `directory` a directory, whose last checkpoint is loaded, or the path of the index of a checkpoint.
     /// - `stream` on CUDA the stream of the copies. NULL on the CPU.
     /// - returns `SHAMPOO_E_INVALID`: an argument is wrong, or the checkpoint does not match; the error names a difference.
-    /// - returns `SHAMPOO_E_IO`: no checkpoint, or a file is missing, unreadable or damaged. All ranks return the same error.
+    /// - returns `SHAMPOO_E_IO`: there is no checkpoint, or a file is missing, unreadable or damaged. All ranks report the error.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: the format is too new, or world takes device memory and a rank has no CUDA optimizer.
     /// - returns `SHAMPOO_E_COMM`: as for shampoo_save().
     pub fn shampoo_load(
@@ -1142,9 +1142,9 @@ extern "C" {
     /// Orthogonalizes a matrix, as a step of method muon does: x is close to U V^T if a = U diag(s) V^T. Multiplying a by a
     /// power of two does not change x. The x of a matrix of zeros is zeros.
     ///
-    /// - `config` read: "orthogonalization", "ns_coefficients", "ns_steps" and "ns_norm" (keys of method muon and soap).
+    /// - `config` read: "orthogonalization", "ns_coefficients", "ns_steps" and "ns_norm" (keys of methods muon and soap).
     /// - `rows` number of rows, \>= 1.
-    /// - `columns` number of columns, \>= 1. The smaller of both is at most 32750, and rows \* columns at most 2^31 - 1.
+    /// - `columns` number of columns, \>= 1. min(rows, columns) is at most 32750, and rows \* columns at most 2^31 - 1.
     /// - `dtype` of a and x: SHAMPOO_F32 or SHAMPOO_F64.
     /// - `a` rows \* columns elements, row-major.
     /// - `x` receives rows \* columns elements. It may be the same address as `a`; otherwise the two must not overlap.

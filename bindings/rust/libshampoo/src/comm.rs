@@ -29,7 +29,7 @@ pub trait Communicator: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Any error. The error that the call of the optimizer returns then contains it.
+    /// Any error. The call of the optimizer returns an error that contains it.
     fn all_gather(&self, segments: &mut [u8]) -> std::result::Result<(), BoxError>;
 
     /// Returns whether [`all_to_all`](Communicator::all_to_all) is implemented, which must be the same on all ranks.
@@ -44,7 +44,7 @@ pub trait Communicator: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Any error. The error that the call of the optimizer returns then contains it.
+    /// Any error. The call of the optimizer returns an error that contains it.
     fn all_to_all(
         &self,
         send: &[u8],
@@ -198,8 +198,8 @@ impl Comm {
         ops.all_gather = Some(all_gather);
         ops.all_to_all = if communicator.has_all_to_all() { Some(all_to_all) } else { None };
         ops.async_error = Some(async_error);
-        // If an abort that does nothing were passed, the library would assume that no rank waits for a report of the
-        // failure.
+        // With an abort, the library does not report a failure in one more exchange. An abort that does nothing would
+        // therefore let the other ranks wait.
         ops.abort = if communicator.has_abort() { Some(abort) } else { None };
         ops.release = Some(release);
         let user = Box::into_raw(Box::new(User { communicator: Box::new(communicator), rank, world }));

@@ -9,8 +9,7 @@ use std::sync::Arc;
 pub(crate) type InUse = Arc<AtomicBool>;
 
 /// Marks communicators as used by one call, until this object is dropped. Two calls must not use a communicator at
-/// the same time, neither on two threads nor one inside the other: they would share the communicator's buffers and mix
-/// their exchanges.
+/// the same time, on two threads or nested: they would share the communicator's buffers and mix their exchanges.
 pub(crate) struct CommUse<'a>(&'a [InUse]);
 
 impl<'a> CommUse<'a> {

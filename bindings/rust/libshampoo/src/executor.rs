@@ -13,8 +13,8 @@ pub trait Executor: Send + Sync {
     fn threads(&self) -> usize;
 
     /// Runs `task(i)` once for each i below `count`, on any threads, in parallel or one after another. Returns after
-    /// all tasks have returned. If it leaves tasks out, for example because it panics, they then run on the calling
-    /// thread.
+    /// all tasks have returned. Tasks that it leaves out, for example because it panics, run on the calling thread
+    /// afterwards.
     fn parallel_for(&self, count: usize, task: &(dyn Fn(usize) + Sync));
 }
 

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 /// A Shampoo optimizer, which updates the caller's slices in place.
 ///
-/// It owns the state but no buffers: [`step`](Optimizer::step) borrows parameters and gradients during the call. Only
-/// one thread at a time can use an optimizer, not necessarily always the same one: it is `Send`, but not `Sync`.
+/// It owns the state but no buffers: [`step`](Optimizer::step) borrows parameters and gradients during the call. An
+/// optimizer is `Send`, but not `Sync`: it can move to another thread, and only one thread at a time can use it.
 ///
 /// ```compile_fail,E0277
 /// fn shared<T: Sync>() {}
@@ -85,7 +85,7 @@ impl Optimizer {
     }
 
     /// Runs one step: reads gradients, and updates parameters. `buffers` has an element for each parameter, in the
-    /// order of the plan. They are not used after the call.
+    /// order of the plan. The optimizer does not use the buffers after the call.
     ///
     /// ```
     /// # use libshampoo::{Buffers, Config, Optimizer, Param, PlanOptions, PlanBuilder};
@@ -111,8 +111,8 @@ impl Optimizer {
     /// - [`Code::Invalid`]: a buffer does not have the length or dtype of its parameter, or the inputs of the ranks
     ///   differ.
     /// - [`Code::Comm`]: a collective failed, in this step or an earlier one.
-    /// - [`Code::State`]: the optimizer is on CUDA, where [`bind_raw`](Optimizer::bind_raw) accepts addresses of the
-    ///   device, or a communicator is in use by another call.
+    /// - [`Code::State`]: a communicator is in use by another call, or the optimizer is on CUDA. On CUDA, use
+    ///   [`bind_raw`](Optimizer::bind_raw) and [`step_raw`](Optimizer::step_raw).
     pub fn step(&mut self, buffers: &mut [Buffers<'_>]) -> Result<()> {
         self.read_addresses("step", buffers)?;
         let _using = CommUse::begin(&self.in_use)?;
@@ -143,9 +143,8 @@ impl Optimizer {
     ///
     /// - [`Code::Invalid`]: `blend` is not in [0, 1], or a buffer does not match its parameter.
     /// - [`Code::Comm`]: a collective failed, in this call or an earlier one.
-    /// - [`Code::State`]: another rank makes a step; the optimizer is on CUDA, where
-    ///   [`export_raw`](Optimizer::export_raw) accepts addresses of the device; or a communicator is in use by another
-    ///   call.
+    /// - [`Code::State`]: another rank makes a step, a communicator is in use by another call, or the optimizer is on
+    ///   CUDA. On CUDA, use [`export_raw`](Optimizer::export_raw).
     pub fn export(&mut self, blend: f64, buffers: &mut [Buffers<'_>]) -> Result<()> {
         let weights: Vec<*mut c_void> = buffers.iter().map(Buffers::out_address).collect();
         self.read_addresses("export", buffers)?;

@@ -26,8 +26,9 @@ pub enum Shard {
     },
 }
 
-/// Role of a parameter in the model. With the methods shampoo, soap and kl_shampoo, a parameter whose role is not
-/// `Hidden` has no factor matrices (key `route`). A bias or a scale that is stored as a vector needs no role.
+/// Role of a parameter in the model. With the methods shampoo, soap and kl_shampoo, only parameters with the role
+/// `Hidden` have factor matrices, unless the key `route` is off. A bias or a scale that is stored as a vector needs no
+/// role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {

@@ -39,13 +39,13 @@ impl PlanOptions {
         self
     }
 
-    /// Sets the rank of this process among the processes that hold the same parameters, and their number.
+    /// Sets the number of processes that hold the same parameters, and the rank of this process among them.
     pub fn replica(mut self, rank: usize, world: usize) -> Self {
         self.replica = (rank, world);
         self
     }
 
-    /// Sets the rank of this process among the processes that hold the shards of one copy, and their number.
+    /// Sets the number of processes that hold the shards of one copy, and the rank of this process among them.
     pub fn shard(mut self, rank: usize, world: usize) -> Self {
         self.shard = (rank, world);
         self

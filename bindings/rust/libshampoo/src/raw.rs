@@ -51,9 +51,9 @@ impl Optimizer {
         check(sys::shampoo_optimizer_step(self.as_ptr(), self.stream))
     }
 
-    /// Writes averages of the parameters, as [`export`](Optimizer::export) does. `weights` has an address for each
-    /// parameter of the plan. If it is NULL, nothing is written for that parameter. On CUDA, the memory is on the
-    /// device, and the work is enqueued in the stream of the last call.
+    /// Writes averages of the parameters, as [`export`](Optimizer::export) does. For each parameter of the plan,
+    /// `weights` has an address, or NULL to skip the parameter. On CUDA, the memory is on the device, and the work is
+    /// enqueued in the stream of the last call.
     ///
     /// # Safety
     ///

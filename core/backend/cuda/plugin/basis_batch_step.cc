@@ -12,8 +12,8 @@
 //
 // With basis_order before, the refresh comes before the rotation. The gradient then stays in `first` during the
 // refresh, and `second` has intermediate results. With grafting, the filtered gradient replaces the rotated gradient in
-// `third`. It is then rotated back into `first`, where it replaces the gradient. Tensors without factor matrices are
-// filtered from `first` to `second`.
+// `third`. Rotated back, the filtered gradient also replaces the gradient in `first`. Tensors without factor matrices
+// are filtered from `first` to `second`.
 #include "core/backend/cuda/plugin/basis_batch_step.h"
 
 #include <algorithm>
@@ -86,7 +86,8 @@ bool BasisBatchStep::UpdatesAnyFactors(const Work& work) const {
   });
 }
 
-// Calls do_run(shape group, first item, count) for consecutive blocks of a shape group with equal selected tasks.
+// Calls do_run(shape group, first item, count) for each run of consecutive blocks with the same task in a shape group,
+// if the task is selected.
 template <typename Do>
 Status BasisBatchStep::ForEachRun(const Work& work, TaskSelection selection, const Do& do_run) const {
   for (const ShapeGroup& group : work.batch.shape_groups) {
@@ -308,8 +309,8 @@ Status BasisBatchStep::UpdateFactors(const Work& work) const {
   return {};
 }
 
-// Writes C_k of the gradients, whitened along all other dims, to the batch's matrices, and computes the next
-// eigenvalues. All of them use the old bases and eigenvalues.
+// Computes the next eigenvalues. Writes C_k of the gradients, whitened along all dims except k, to the batch's
+// matrices. Both computations use the old bases and eigenvalues.
 Status BasisBatchStep::UpdateKlFactors(const Work& work) const {
   const BasisTables& basis = work.args.basis;
   const bool averages = work.settings.kl_eigenvalues == KlEigenvalues::kEma;

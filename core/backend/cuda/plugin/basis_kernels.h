@@ -85,8 +85,8 @@ cudaError_t CheckWhitened(cudaStream_t stream, const BasisArgs& args, const Basi
 // Computes the eigenvalues of a block from the gradient in the batch's buffer `first`, if all factor matrices of the
 // block are negligible (kl_init auto).
 cudaError_t StartEigenvalues(cudaStream_t stream, const BasisArgs& args);
-// Updates the factor matrices with the products in the batch's matrices. initializes: updates only those of the blocks
-// that the gradient initializes; otherwise only those of all other blocks.
+// Updates factor matrices with the products in the batch's matrices. initializes: selects the blocks that the gradient
+// initializes; false: all other blocks.
 cudaError_t UpdateBasisFactors(cudaStream_t stream, const BasisArgs& args, bool initializes);
 // Stores the next eigenvalues.
 cudaError_t StoreEigenvalues(cudaStream_t stream, const BasisArgs& args);
@@ -99,8 +99,8 @@ cudaError_t ScaleFactors(cudaStream_t stream, const BasisArgs& args, const Basis
 // Marks the bases of a run that are accurate enough. `rotated` has the factor matrices in the bases to be compared.
 // is_previous: these are the previous bases, which are kept if they are accurate enough.
 cudaError_t CompareBases(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool is_previous);
-// Completes the new bases of a run in the batch's matrices: replaces each basis that was not computed by the previous
-// one, and writes the statuses. is_solved: an eigensolver has written the statuses.
+// Completes the new bases of a run in the batch's matrices: copies the previous basis where it is kept or where no new
+// one was computed. Also completes the statuses. is_solved: an eigensolver has already written them.
 cudaError_t FinishBases(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool is_solved);
 // Replaces the products of the previous and the new bases in `turns` by I where the basis is kept.
 cudaError_t FixTurns(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);

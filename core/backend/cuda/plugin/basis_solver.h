@@ -26,8 +26,8 @@ class BasisSolver {
   // workspace: device memory that the solver uses.
   BasisSolver(RootSolver* solver, void* workspace) : solver_(solver), workspace_(workspace) {}
 
-  // Replaces the batch's matrices, which hold the factor matrices divided by the bias correction, by the bases of the
-  // factor matrices. settings: of the group. method: of this refresh.
+  // Replaces the factor matrices in the batch's matrices by their bases. The factor matrices have already been divided
+  // by the bias correction. settings: of the group. method: of this refresh.
   Status Compute(const Handles& handles, const Factors& factors, const DeviceSettings& settings,
                  BasisMethod method) const;
 

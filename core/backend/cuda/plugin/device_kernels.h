@@ -68,7 +68,7 @@ cudaError_t ApplySlices(cudaStream_t stream, const Tables& tables, const TileRan
 
 // parameter_hash.cu
 // Computes hashes of the parameters in steps that compare them (verify_replicas). The hash does not depend on the order
-// of the threads. The replays of a captured step decide for themselves whether they compare.
+// of the threads. Each replay of a captured step decides again whether it compares.
 cudaError_t HashParameters(cudaStream_t stream, const Tables& tables, int32_t count);
 
 // factors.cu
@@ -94,7 +94,7 @@ cudaError_t LoadInverseRoots(cudaStream_t stream, const Tables& tables, const Ba
 // With factor_correction kl: computes F_k <- factor_decay F_k + factor_weight C_k for dim k. C_k is in the lower
 // triangles of the batch's matrices. The gradients whitened for dim k are in the second buffer of tensors if the number
 // of other dims with a factor matrix is odd, otherwise in the first buffer. If F_k of a block might overflow, this step
-// changes nothing of the block but the factor matrices of earlier dims, which it has already updated.
+// changes no more states of the block. It has already updated the factor matrices of earlier dims.
 cudaError_t UpdateWhitenedFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch,
                                   Dtype computation, int32_t k);
 // For each block in the batch whose snapshot this step takes: records the divisor and the flags with which the roots

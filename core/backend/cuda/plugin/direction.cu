@@ -274,7 +274,7 @@ class AverageTracker {
         is_needed_(MovesAverage(part.group.settings, part.group.t, part.block.iterate_offset.present(),
                                 part.block.ema_offset.present())) {}
 
-  // w: the old element i of the parameter. applied: what the step adds to it, and the sum.
+  // w: the old element i of the parameter. applied: what the step adds to w, and the sum.
   SHAMPOO_DEVICE void Track(int64_t i, Real w, const AppliedElement<Real>& applied) const {
     if (!is_needed_) return;
     const Real old = ReadAs<Real>(offset_, slot_.dtype, part_.begin + i);

@@ -207,7 +207,7 @@ Status Engine::Build(const EngineDesc& desc) {
   if (handles_.empty()) return {};
   SHAMPOO_RETURN_IF_ERROR(handles_[0].Bind(stream));
   Status called = PreloadLibraries();
-  // Wait on errors too, because calls before the error have enqueued work.
+  // Wait after an error, too, because earlier calls have enqueued work.
   for (size_t i = 0; i < handles_.size(); ++i) {
     Status waited = StatusOf(cudaStreamSynchronize(HandlesOf(i).stream), "cudaStreamSynchronize");
     if (called.ok()) called = std::move(waited);

@@ -117,9 +117,9 @@ struct Engine {
   DeviceMemory workspace_;
   DeviceMemory own_state_;
   RankExchanges exchanges_{plan_};
-  // Memory for Staging(). If it is too small, a larger piece is added, and only the last piece is used. The earlier
-  // pieces are freed with the engine. To free one earlier could be a deadlock: cudaFree waits for all devices of the
-  // process, and on one of them a collective of another rank may wait for this rank.
+  // Memory for Staging(). If it is too small, a larger piece is added, and only the last piece is used. The other
+  // pieces are freed with the engine. Freeing one earlier could cause a deadlock: cudaFree waits for all devices of the
+  // process, and a collective of another rank, on one of these devices, may wait for this rank.
   std::vector<std::unique_ptr<DeviceMemory>> staging_;
   int64_t staging_bytes_ = 0;
   MappedMemory host_memory_;

@@ -142,7 +142,7 @@ Status Engine::ComputeRuns(const RootInputs& inputs, RootTask task, const BlockB
 // replaces them by I. The state's `go` is 0, so no root or status is written.
 Status Engine::PreloadRoots() {
   std::vector<DeviceSettings> groups = planned_;
-  // The first iteration runs different kernels, and all later ones run the same kernels, so two iterations suffice.
+  // All iterations after the first run the same kernels, so two iterations suffice.
   for (DeviceSettings& group : groups) group.root_max_iterations = std::min<int64_t>(group.root_max_iterations, 2);
   std::set<std::tuple<RootMethod, int64_t, Dtype, int64_t, bool>> computed;
   for (const BlockBatch& batch : layout_.batches) {

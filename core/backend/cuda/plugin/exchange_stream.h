@@ -28,8 +28,8 @@ class ExchangeStream {
   Status End(int32_t bucket);
   // Makes later work in the caller's stream wait for the exchange of the bucket.
   Status Wait(cudaStream_t caller, int32_t bucket);
-  // Makes the caller's stream wait for all exchanges. Called at the end of a step, also after a failure: before that, a
-  // capture must not end, and a step must not be reported as done.
+  // Makes the caller's stream wait for all exchanges. Called at the end of a step, also after a failure: before this
+  // call, a capture must not end, and a step must not be reported as done.
   Status Join(cudaStream_t caller);
 
  private:

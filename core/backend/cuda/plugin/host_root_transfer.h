@@ -14,10 +14,9 @@
 
 namespace shampoo::cuda {
 
-// The device side of async roots that the library computes on the host (root_device host): a stream of the lowest
-// priority, in which factor matrices are copied to pinned memory and roots are copied back, and the events that order
-// this stream with steps. The library calls this class from the thread that steps and, for each job, from another
-// thread.
+// The device side of async roots that the library computes on the host (root_device host). A stream of the lowest
+// priority copies factor matrices to pinned memory, and roots back. Events order this stream with steps. The library
+// calls this class from the thread that steps and, for each job, from another thread.
 class HostRootTransfer {
  public:
   // The device memory of one root.

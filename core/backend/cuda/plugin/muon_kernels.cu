@@ -14,7 +14,7 @@ SHAMPOO_DEVICE inline bool IsOrthogonalized(const Tables& tables, int32_t b) {
          tables.work[b].rule == DirectionRule::kPrecondition;
 }
 
-// Returns k such that numbers of at most this magnitude are divided by 2^k. 2^-k is finite.
+// Returns the exponent k of the divisor 2^k for numbers of at most this magnitude. 2^-k is finite.
 SHAMPOO_DEVICE inline int FiniteScaleExponent(double largest) {
   const int exponent = ScaleExponent(largest);
   return exponent < -1022 ? -1022 : exponent;
@@ -70,7 +70,7 @@ struct BlockMagnitudeBody {
   }
 };
 
-// The arithmetic of matrices that are stored as Stored.
+// The type of the arithmetic with matrices whose elements have the type Stored.
 template <typename Stored>
 struct ArithmeticOf {
   using Real = Stored;

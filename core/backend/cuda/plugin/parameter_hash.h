@@ -6,7 +6,7 @@
 #include "core/rules/rank_difference.h"
 
 // Hashes of parameters that replicas compare (verify_replicas). ParameterHashes (core/step/replica_inputs.h) computes
-// them on the CPU, with another function: ranks on devices and on CPUs never compare their hashes.
+// them on the CPU, with another hash function: a rank on a device never compares hashes with a rank on a CPU.
 namespace shampoo::cuda {
 
 // Returns whether the step compares the parameters of replicas.

@@ -28,7 +28,7 @@ class PhaseTimer {
 
   // Begins a step. Discards an earlier step whose times were not collected.
   void Begin();
-  // Begins a phase, to which the work that is enqueued from now on belongs.
+  // Begins a phase. The work that is enqueued from now on belongs to this phase.
   Status Enter(cudaStream_t stream, StepPhase phase) { return Change(stream, static_cast<int>(phase)); }
   // Ends the phase. The work that is enqueued from now on belongs to no phase, because it may wait for other ranks.
   Status Leave(cudaStream_t stream) { return Change(stream, kNoPhase); }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugin's only exported symbol, and the functions of its table. No exception leaves them.
+// The plugin's only exported symbol, and the functions of its table. No exception leaves these functions.
 #include <cstdio>
 #include <new>
 
@@ -55,7 +55,7 @@ void Describe(Description* out) noexcept {
       return SetUnavailable(
           out, Cat("the NVIDIA driver is too old: it supports CUDA ", VersionText(out->driver_version),
                    ", and this library was built with CUDA ", VersionText(out->runtime_version),
-                   ": expected a driver of at least that major version, and of at least 12.6; update the driver"));
+                   ": expected a driver for the same or a later major version, and at least 12.6; update the driver"));
     }
     if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
       return SetUnavailable(out, "there is no CUDA device, or none is visible (CUDA_VISIBLE_DEVICES)");
@@ -64,7 +64,7 @@ void Describe(Description* out) noexcept {
       return SetUnavailable(out, Cat("the CUDA runtime failed to start: ", cudaGetErrorString(error)));
     }
     // Devices for which this library has no kernels are counted, too, so that the numbers of the other devices do not
-    // change. Engine::Create rejects them.
+    // change. Engine::Create rejects devices without kernels.
     Status unusable;
     for (int device = 0; device < count; ++device) {
       Status status = CheckComputeCapability(device);

@@ -16,8 +16,8 @@ namespace shampoo::cuda {
 // sequence of collectives, even after it rejected the step: the headers report the errors. Without other ranks the
 // functions do nothing. Exchanges belong to no phase (PhaseTimer), because their time includes waiting for other ranks.
 //
-// Kernels run in the caller's stream, so that each step makes its decisions in one order. With several buckets the
-// collectives of buckets run in a stream of their own, ordered by events.
+// Kernels run in the caller's stream, so that each step makes its decisions in one order. With several buckets, their
+// collectives run in a separate stream, which events order.
 class RankExchanges {
  public:
   // The plan must outlive this object.

@@ -69,11 +69,11 @@ struct RetryInputs {
 };
 static_assert(sizeof(RetryInputs) <= kRetryInputBytes);
 
-// The largest residual at which a retry accepts the root of an iteration instead of an eigendecomposition. If the
+// The largest residual at which a retry accepts the root of an iteration that replaces an eigendecomposition. If the
 // residual is larger, float32 is not precise enough for the matrix, and the host computes the root in float64.
 constexpr double kLargestRetryResidual = 1e-3;
 
-// Returns whether a coupled Newton iteration computes the same root.
+// Returns whether a coupled Newton iteration can compute this root.
 bool AllowsNewton(const RootSpec& spec) {
   const double root = -1 / spec.exponent;
   constexpr double kMaxRoot = 64;
@@ -357,9 +357,9 @@ Status RootSolver::EigenRoots(const RootChunk& chunk, const Handles& handles, co
   return Status();
 }
 
-// A few large matrices are solved one by one, which is faster. If the batched solver refuses the chunk, its matrices
-// are solved one by one, too. If the solver for one matrix refuses a matrix, too, the status of the root reports a
-// failure, and the caller retries the root later. If the device has failed, the next launch reports it.
+// A few large matrices are solved one by one, which is faster than a batch. So are the matrices of a chunk that the
+// batched solver refuses. If the solver for one matrix also refuses, the status of the root reports a failure, and the
+// caller retries the root later. The next launch reports a failure of the device.
 Status RootSolver::SolveEigen(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,
                               const Kind& kind) {
   const bool few = chunk.n >= kSingleFrom && chunk.count <= kSingleUpToCount;

@@ -69,18 +69,19 @@ class RootSolver {
   // Returns the bytes of device memory, aligned to 256 bytes, that suffice for any of the batches.
   int64_t WorkspaceBytes() const;
   // Enqueues the computation of a batch. Does not allocate. Method cans does not wait, and method eigen waits only if
-  // cuSOLVER does. The coupled iterations wait after every few iterations, to stop when no matrix needs more. The batch
-  // is divided into chunks that fit the workspace.
+  // cuSOLVER does. The coupled methods wait after every few iterations, to stop when no matrix needs more. The batch is
+  // divided into chunks that fit the workspace.
   Status Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles, void* workspace);
   // Computes eigenvectors of finite matrices of at least two rows, whose root dtype is the computation dtype. The
-  // eigenvectors replace the matrices as columns, in the order of decreasing or of ascending eigenvalues, except where
-  // the status reports a failure. Reads neither may_be_diagonal nor limit. one_by_one: uses the solver for one matrix.
+  // eigenvectors replace the matrices as columns, by decreasing or, with `ascending`, by increasing eigenvalue. A
+  // matrix whose status reports a failure is not replaced. Reads neither may_be_diagonal nor limit. one_by_one: uses
+  // the solver for one matrix.
   Status ComputeBases(const RootBatch& batch, bool ascending, bool one_by_one, const Handles& handles, void* workspace);
-  // Does the same as the other Compute(), with this spec instead of the group's settings, and measures no roots.
+  // Like the other Compute(), but uses this spec instead of the group's settings, and measures no roots.
   Status Compute(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace);
-  // Retries, in another way, a root that Compute could not compute, and waits for it. `matrix` is a batch of one
-  // matrix; its members from `divisor` to `status` are ignored. The matrix is replaced if *out reports no failure. If
-  // `how` cannot compute this root, *out reports the failure kSolver.
+  // Retries a root that Compute() could not compute, with the method `how`, and waits for the result. `matrix` is a
+  // batch of one matrix; its members from `divisor` to `status` are ignored. The matrix is replaced if *out reports no
+  // failure. If `how` cannot compute this root, *out reports the failure kSolver.
   Status Retry(const RootBatch& matrix, double divisor, RetryMethod how, const DeviceSettings& group,
                const Handles& handles, void* workspace, RootStatus* out);
 

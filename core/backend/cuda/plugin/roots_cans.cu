@@ -9,8 +9,8 @@ namespace shampoo::cuda {
 namespace {
 
 // Records for each member the largest row sum of Y as the norm of Y (`z`). In the last pass, also records the factor
-// between Z and X (`start`). The first of two passes records in `start` the square root of its norm, which the last
-// pass needs for this factor.
+// between Z and X (`start`). If there are two passes, the first records the square root of its norm in `start`, and the
+// last computes the factor from it.
 struct RecordNormBody {
   RootChunk chunk;
   int64_t strips;

@@ -47,7 +47,7 @@ class ShampooProducts {
   EqualArrays MatricesOf(const BlockBatch& batch, const ShapeGroup& shape_group, int k) const;
   Status MultiplyDims(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group) const;
   Status MultiplyWhitened(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int k) const;
-  // Contracts the first `count` tensors with the matrices of all dims, without the dim `except`.
+  // Contracts the first `count` tensors with the matrices of all dims except `except`.
   Status Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count,
                   int except, bool tf32, Contracted* out) const;
 

@@ -65,7 +65,7 @@ class OptimizerTest {
     FloatBuffer ofB = Buffers.filled(3, 0);
     try (Optimizer optimizer = Optimizer.create("preset = soap", new Tensor("w", w, ofW, 3, 4), new Tensor("b", b, ofB, 3))) {
       List<String> bases = optimizer.stateEntries().stream().map(StateEntry::key).filter(key -> key.contains("basis")).toList();
-      assertEquals(List.of("w/0/basis.0", "w/0/basis.1"), bases); // a vector has none
+      assertEquals(List.of("w/0/basis.0", "w/0/basis.1"), bases); // a vector has no basis
       double first = lossOf(w, b, ofW, ofB);
       for (int step = 0; step < 300; ++step) {
         double loss = lossOf(w, b, ofW, ofB);

@@ -10,8 +10,8 @@ import java.nio.ByteBuffer;
  * <p>Methods run on the thread that calls the optimizer. A call of {@link #allGather} or {@code allToAll} is an
  * exchange. If an exchange or {@link #asyncError} throws an exception, the call of the optimizer fails with
  * {@link ShampooException.Collective}, whose cause is this exception. Later calls that use the communicator fail, too.
- * If the class implements {@link #abort}, the library then calls it. Otherwise an optimizer on the CPU makes one more
- * exchange, in which this rank reports the failure to the others.
+ * After the exception, the library calls {@link #abort} if the class implements it. Otherwise an optimizer on the CPU
+ * makes one more exchange, in which this rank reports the failure to the others.
  *
  * <p>The library keeps a reference to the communicator until it calls {@link #release}. Therefore a communicator that
  * refers to its optimizer keeps that optimizer alive until the optimizer is closed.
@@ -54,12 +54,12 @@ public interface Communicator {
    * after an exchange failed on this rank, after this rank received invalid data, or after this rank failed at a point
    * where other ranks would wait for it.
    *
-   * <p>Implement it only if it ends the waiting of the other ranks. If the class does not implement it, an optimizer on
-   * the CPU reports the failure to the other ranks in one more exchange: the next exchange of the same step or, if
-   * there is none, the first exchange of its next step. Until then, the other ranks wait.
+   * <p>Implement it only if it makes the waiting ranks fail. Without it, an optimizer on the CPU reports the failure to
+   * the other ranks in one more exchange: the next exchange of the same step or, if there is none, the first exchange
+   * of its next step. Until then, the other ranks wait.
    */
   default void abort() {}
 
-  /** Called after the last use, once for each optimizer or {@link Comm} that was created with it. */
+  /** Called once for each optimizer or {@link Comm} that was created with this communicator, after the last use. */
   default void release() {}
 }

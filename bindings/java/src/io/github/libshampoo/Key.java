@@ -7,7 +7,7 @@ package io.github.libshampoo;
  *
  * @param name name of the key.
  * @param valueType "f64", "i64", "bool", "choice", "dtype", "list" (of integers) or "text".
- * @param defaultValue the default as text; "auto" means that it is derived from other keys or from the parameter.
+ * @param defaultValue the default as text; "auto" means that the value is derived from other keys or the parameter.
  * @param range description of the allowed values.
  * @param doc description of the key.
  * @param perGroup whether parameter groups can have different values.

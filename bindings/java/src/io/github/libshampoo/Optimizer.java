@@ -190,7 +190,7 @@ public final class Optimizer implements AutoCloseable {
    * Replaces the gradient of a parameter that has been bound.
    *
    * @param index index of the parameter in the plan.
-   * @param grad direct buffer of the gradient, or null. With null, steps leave the parameter and its state unchanged.
+   * @param grad direct buffer of the gradient, or null. With null, steps leave the parameter unchanged.
    * @throws ShampooException.Invalid if there is no such parameter, or the buffer does not match the plan.
    * @throws ShampooException.State if the parameter has not been bound.
    */
@@ -256,12 +256,12 @@ public final class Optimizer implements AutoCloseable {
 
   /**
    * Writes averages of the parameters to other memory, for evaluation and for use after training. The keys "averaging"
-   * and "weight_ema" select the average; parameters of groups without one are copied. The parameters and the state do
-   * not change. With several ranks all ranks must call it.
+   * and "weight_ema" select the average; parameters of groups without an average are copied. The parameters and the
+   * state do not change. With several ranks all ranks must call it.
    *
    * @param blend a number in [0, 1]: the result is (1 - blend) * parameter + blend * average.
-   * @param weights memory for each parameter, in the order of the plan; null for a parameter of which nothing is to be
-   *     written. The memory has the out dtype of the parameter, and must not overlap the parameter.
+   * @param weights memory for each parameter, in the order of the plan, or null to skip the parameter. The memory has
+   *     the out dtype of the parameter, and must not overlap the parameter.
    * @throws ShampooException.Invalid if blend is out of range, or memory does not match the plan or overlaps its
    *     parameter.
    * @throws ShampooException.State if a parameter has not been bound, or another rank makes a step.

@@ -114,9 +114,9 @@ public final class Plan implements AutoCloseable {
   }
 
   /**
-   * Declares the shard of a parameter on another shard rank. This is only needed with "shard_mode" gather, and only if
-   * the shards are neither whole parameters nor equal chunks of the flattened parameter or of its first dim. Then every
-   * rank declares the shards of all other ranks.
+   * Declares the shard of a parameter on another shard rank. With "shard_mode" gather, the library infers the shards of
+   * the other ranks if all shards are whole parameters, or equal chunks of the flattened parameter or of its first dim.
+   * Otherwise every rank must declare the shards of all other ranks.
    *
    * @param index index of a parameter that has been added.
    * @param shardRank the other rank, in [0, number of shards).
@@ -140,8 +140,8 @@ public final class Plan implements AutoCloseable {
    * Computes the blocks, owners and memory. The plan cannot be changed afterwards.
    *
    * @return this plan.
-   * @throws ShampooException.Invalid if a block is too large, there are too many blocks, or, with "shard_mode" gather,
-   *     the shard of a rank is not known, or the shards do not hold each element exactly once.
+   * @throws ShampooException.Invalid if a block is too large, or there are too many blocks. With "shard_mode" gather,
+   *     also if the shard of a rank is not known, or the shards do not hold each element exactly once.
    * @throws ShampooException.State if the plan is already finished.
    */
   public Plan finish() {

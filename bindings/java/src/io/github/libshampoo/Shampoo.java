@@ -128,7 +128,7 @@ public final class Shampoo {
   }
 
   /**
-   * Sets the receiver of log messages. A process has only one. Without a receiver, messages are discarded.
+   * Sets the receiver of all log messages in this process. Without a receiver, messages are discarded.
    *
    * @param callback receives messages; null removes the receiver.
    * @param leastSevere the least severe level that is delivered.
